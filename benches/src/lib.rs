@@ -1,0 +1,1 @@
+//! Home of the Criterion benchmarks in `benches/`; holds no code of its own.

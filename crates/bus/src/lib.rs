@@ -1,0 +1,1 @@
+//! Carries dispatched messages to executors: in memory.

@@ -1,0 +1,1 @@
+//! What the engine asks of store, hot set, bus and clock.

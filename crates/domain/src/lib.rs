@@ -1,0 +1,1 @@
+//! Words and rules of a task: states, retry, outcome, versions. Pure.

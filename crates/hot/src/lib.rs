@@ -1,0 +1,1 @@
+//! The near future: in memory.

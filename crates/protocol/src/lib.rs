@@ -1,0 +1,1 @@
+//! REST wire types, shared by server and sdk.

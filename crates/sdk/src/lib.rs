@@ -1,0 +1,1 @@
+//! Client and worker for users of Punctual.

@@ -1,0 +1,1 @@
+//! The durable truth: embedded SQLite.

@@ -1,0 +1,1 @@
+//! Conformance suites, manual clock, faults and simulation.

@@ -1,0 +1,2 @@
+//! Load test driver.
+fn main() {}
