@@ -1,1 +1,15 @@
-//! What the engine asks of store, hot set, bus and clock.
+//! What the engine asks of store, hot set, bus and clock. Each promise stands in prose on its trait and has a
+//! case in the testkit's conformance suite; a back end is right when it passes that suite, and nothing else
+//! is promised. Holds no logic and no back end.
+
+pub mod bus;
+pub mod clock;
+pub mod error;
+pub mod hot;
+pub mod store;
+
+pub use bus::Bus;
+pub use clock::Clock;
+pub use error::{Error, Happened};
+pub use hot::Hot;
+pub use store::Store;

@@ -1,1 +1,15 @@
-//! Words and rules of a task: states, retry, outcome, versions. Pure.
+//! Words and rules of a task, in reading order. Pure: no clock, no I/O, no randomness of its own;
+//! `now` and random numbers are arguments. Everything above this crate speaks these words.
+
+pub mod time;
+
+pub mod name;
+pub mod place;
+pub mod state;
+
+pub mod retry;
+pub mod task;
+
+pub mod history;
+pub mod insert;
+pub mod outcome;

@@ -1,0 +1,36 @@
+//! The one error of every back end. It says whether the work happened: a caller may repeat what did not happen,
+//! and must look before repeating what may have.
+
+/// Whether the work that failed took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// It did not, and will not.
+    No,
+    /// It may have: the answer was lost.
+    Maybe,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}: {source}{}", match .happened { Happened::No => "", Happened::Maybe => " (it may have taken effect)" })]
+pub struct Error {
+    /// What was being done, for a log reader: "insert tasks".
+    pub doing: &'static str,
+    pub happened: Happened,
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl Error {
+    pub fn did_not_happen(
+        doing: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { doing, happened: Happened::No, source: source.into() }
+    }
+
+    pub fn may_have_happened(
+        doing: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { doing, happened: Happened::Maybe, source: source.into() }
+    }
+}

@@ -1,0 +1,100 @@
+//! The near future: a cache of what is due soon, that can be rebuilt from the store at any time. It decides one
+//! thing: whether a task was withdrawn before it fired, or fired before it was withdrawn.
+
+use crate::error::Error;
+use async_trait::async_trait;
+use punctual_domain::{
+    name::QueueKey,
+    place::{Partition, TaskRef},
+    state::State,
+    task::Priority,
+    time::Millis,
+};
+use std::{fmt, sync::Arc};
+
+/// Promises:
+/// - **One place at a time.** An entry (told apart by id) is in `due`, or in `firing`, or in neither. Each step
+///   between is atomic.
+/// - **Never early.** `take` pops nothing with `due_at > now`.
+/// - **Newest fence wins.** An entry never takes the place of one with the same or a newer fence.
+/// - **Definite withdrawal.** `withdraw` and `take` of one entry: exactly one of them gets it.
+/// - **Bounded.** Every method does at most as much as its limit or its argument says.
+#[async_trait]
+pub trait Hot: Send + Sync + fmt::Debug + 'static {
+    /// Puts entries into `due`, each unless the same id is there or firing with the same or a newer fence.
+    /// An older one is replaced. Loading twice is harmless. Answers how many were put in.
+    async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
+
+    /// Reads, without moving anything, what is due at or before `until`, in order of (due_at, id), after a position.
+    async fn peek(
+        &self,
+        partition: Partition,
+        after: Option<(Millis, i64)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error>;
+
+    /// Pops what is due from `due` into `firing`, the earliest first. What it pops is what fires.
+    async fn take(&self, partition: Partition, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error>;
+
+    /// Takes an entry with at most this fence out of `due`, if it has not fired.
+    async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error>;
+
+    /// The hand-over of these is known: they leave `firing` (and `due`) unless their fence is newer.
+    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error>;
+
+    /// Puts fired entries into the ready sets of their queues.
+    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error>;
+
+    /// Pops from a queue's ready set: lowest priority number first, then the oldest; of two versions of one task
+    /// the newer first. What was settled meanwhile is passed over.
+    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error>;
+
+    /// Entries fired before `before` that no hand-over has settled, the oldest first.
+    async fn firing(&self, before: Millis, limit: usize) -> Result<Vec<HotEntry>, Error>;
+
+    async fn depth(&self) -> Result<Depth, Error>;
+}
+
+/// What the hot set keeps of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HotEntry {
+    pub place: TaskRef,
+    pub due_at: Millis,
+    pub fence: i64,
+    pub queue: Arc<QueueKey>,
+    pub priority: Priority,
+    pub task_id: i64,
+    pub task_version: i64,
+    /// Not started by then, it is dead; `Millis::MAX`: none.
+    pub deadline_at: Millis,
+    /// As the store had it when the entry was made: tells a claim from taking over a dead owner's claim.
+    pub state: State,
+    /// When it was taken; `Millis::ZERO`: not yet.
+    pub fired_at: Millis,
+}
+
+impl HotEntry {
+    #[must_use]
+    pub const fn key(&self) -> (Millis, i64) {
+        (self.due_at, self.place.id)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawn {
+    /// It was due later, and now it is not there.
+    Removed,
+    /// Not in the hot set: never loaded, or its hand-over is done. The store knows.
+    Absent,
+    /// It has fired and waits to be handed over.
+    Fired,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    pub due: usize,
+    pub firing: usize,
+    /// Per queue, what waits for an executor.
+    pub ready: Vec<(Arc<QueueKey>, usize)>,
+}

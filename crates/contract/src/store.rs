@@ -1,0 +1,321 @@
+//! The durable truth. What it has acknowledged survives any crash; every change of state is decided here, by a
+//! statement that names the states it may leave (`domain::state`) and the fence it believes in.
+
+use crate::{error::Error, hot::HotEntry};
+use async_trait::async_trait;
+use punctual_domain::{
+    history::Note,
+    insert::Decision,
+    name::{Name, QueueKey},
+    place::{Partition, TaskRef},
+    state::{Event, State},
+    task::{Content, NewTask, Priority, Task, TaskResult},
+    time::Millis,
+};
+use std::fmt;
+
+/// Promises, for every method:
+/// - **Durable.** `Ok` means committed, and synced to the medium.
+/// - **Whole.** A unit of work runs to its end whatever becomes of the caller: dropping the future does not undo
+///   half of it. Each item of a batch takes effect wholly or not at all.
+/// - **In order.** Results stand in the order of what was asked.
+/// - **Said.** A lost race is an answer (`Lost`), never an error. An error says whether it may have happened.
+/// - **Recorded.** Every move appends one history line in the same statement.
+/// - **No clock.** `now` is an argument.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// Stores new tasks; what stands under the same id is treated as `domain::insert::decide` says, within one
+    /// transaction with the insert. A task without id gets one that is unique in its namespace. A new row is due
+    /// at the later of `execute_at` and `now`: no row ever appears far behind the present. A replacement keeps
+    /// its `place`, gets a new fence, and has its attempts reset.
+    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error>;
+
+    /// Moves each task along the table, if it is in a source state of the event and, where `fence` is given, has
+    /// that fence. A `place` whose `due_at` is out of date still finds its task.
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error>;
+
+    /// Hands tasks to executors (event `dispatch`): spends an attempt, makes a new fence, sets the lease, which
+    /// ends no later than the task's `timeout_ms` allows. None: lost.
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, Error>;
+
+    /// Signs of life of leases: extends each that is still held (never beyond the task's `timeout_ms`), keeps its
+    /// progress, and moves a dispatched task to running.
+    async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, Error>;
+
+    /// Marks a task that is in flight, so that its executor learns at its next heartbeat that it should stop.
+    async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, Error>;
+
+    /// Waiting tasks of one partition with `due_at <= until`, in order of (due_at, id), after a position.
+    async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error>;
+
+    /// Tasks in flight whose lease ended at or before `now`, the longest ended first. Histories are not filled in.
+    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error>;
+
+    /// Whole tasks, histories included.
+    async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error>;
+
+    /// The versions of one caller's id (or the one asked for), the highest first, at most `limit`.
+    async fn versions(
+        &self,
+        namespace: &Name,
+        task_id: i64,
+        version: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error>;
+
+    /// Search, newest first. Bounded: a page may come back short of `limit` with a position to go on from.
+    async fn list(&self, query: &Query) -> Result<Page, Error>;
+
+    /// Ends retention, in one bounded batch: successes whose time is over become stopped (kept until
+    /// `stopped_until`), other finished tasks whose time is over are deleted.
+    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error>;
+
+    /// The running account, kept in the transactions that move tasks: cheap.
+    async fn books(&self) -> Result<Books, Error>;
+
+    /// The same account, counted from the rows: costs a scan.
+    async fn audit(&self) -> Result<Books, Error>;
+
+    /// Keeps the answer to a request under its idempotency key until `keep_until`.
+    async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error>;
+
+    /// The answer kept under a key, if its time is not over.
+    async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error>;
+
+    /// How many partitions the rows were placed into; fixed when the store was created.
+    fn partitions(&self) -> u16;
+}
+
+/// What became of one task of an insert: for `ReturnExisting` and `Superseded`, `task` is the one that stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inserted {
+    pub decision: Decision,
+    pub task: Task,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    Moved,
+    Lost,
+}
+
+/// One move of one task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub place: TaskRef,
+    /// None: whatever its fence.
+    pub fence: Option<i64>,
+    pub change: Change,
+    pub note: Note,
+}
+
+/// An event with what it needs. `keep_until`: when a finished task is forgotten.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    Unblock,
+    Claim,
+    Reclaim,
+    HandBack,
+    Fire {
+        fired_at: Millis,
+    },
+    FailDispatch,
+    /// Gives the attempt back; the lease is gone. Keeps the fence, so that the entry made from it is good.
+    Release,
+    Start,
+    Succeed {
+        result: TaskResult,
+        keep_until: Millis,
+    },
+    Retry {
+        due_at: Millis,
+        result: Option<TaskResult>,
+    },
+    /// Gives the attempt back.
+    Snooze {
+        due_at: Millis,
+    },
+    Bury {
+        result: Option<TaskResult>,
+        keep_until: Millis,
+    },
+    Expire {
+        keep_until: Millis,
+    },
+    Cancel {
+        keep_until: Millis,
+    },
+    Withdraw {
+        keep_until: Millis,
+    },
+    Abort {
+        keep_until: Millis,
+    },
+    /// Makes a new fence. None: as it was. A new `execute_at` makes the task due at the later of it and `now`.
+    Reschedule {
+        execute_at: Option<Millis>,
+        priority: Option<Priority>,
+        payload: Option<Content>,
+    },
+    /// Attempts start again at none; makes a new fence.
+    Redrive {
+        execute_at: Millis,
+    },
+    Retire {
+        keep_until: Millis,
+    },
+}
+
+impl Change {
+    #[must_use]
+    pub const fn event(&self) -> Event {
+        match self {
+            Self::Unblock => Event::Unblock,
+            Self::Claim => Event::Claim,
+            Self::Reclaim => Event::Reclaim,
+            Self::HandBack => Event::HandBack,
+            Self::Fire { .. } => Event::Fire,
+            Self::FailDispatch => Event::FailDispatch,
+            Self::Release => Event::Release,
+            Self::Start => Event::Start,
+            Self::Succeed { .. } => Event::Succeed,
+            Self::Retry { .. } => Event::Retry,
+            Self::Snooze { .. } => Event::Snooze,
+            Self::Bury { .. } => Event::Bury,
+            Self::Expire { .. } => Event::Expire,
+            Self::Cancel { .. } => Event::Cancel,
+            Self::Withdraw { .. } => Event::Withdraw,
+            Self::Abort { .. } => Event::Abort,
+            Self::Reschedule { .. } => Event::Reschedule,
+            Self::Redrive { .. } => Event::Redrive,
+            Self::Retire { .. } => Event::Retire,
+        }
+    }
+}
+
+/// A slot granted to a task that has fired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub place: TaskRef,
+    pub fence: i64,
+    pub fired_at: Millis,
+    pub lease_until: Millis,
+    pub executor: String,
+}
+
+/// What an executor is handed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    pub place: TaskRef,
+    pub queue: QueueKey,
+    pub task_id: i64,
+    pub task_version: i64,
+    /// The fence of this attempt: the lease token.
+    pub fence: i64,
+    pub attempt: u32,
+    pub kind: Name,
+    pub priority: Priority,
+    pub payload: Content,
+    pub due_at: Millis,
+    pub fired_at: Millis,
+    pub lease_until: Millis,
+    pub traceparent: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    pub place: TaskRef,
+    pub fence: i64,
+    pub lease_until: Millis,
+    /// JSON text.
+    pub progress: Option<String>,
+    pub executor: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extended {
+    Held {
+        lease_until: Millis,
+        cancel_requested: bool,
+    },
+    /// The lease ended, or the task is with another attempt, or it is finished.
+    Lost,
+}
+
+#[derive(Clone, Debug)]
+pub struct Scan {
+    pub partition: Partition,
+    pub until: Millis,
+    /// Exclusive; None: from the beginning.
+    pub after: Option<(Millis, i64)>,
+    pub limit: usize,
+}
+
+/// All given conditions hold together. `due_*` are inclusive / exclusive.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    pub namespace: Option<Name>,
+    pub queue: Option<Name>,
+    pub state: Option<State>,
+    pub kind: Option<Name>,
+    pub label: Option<(String, String)>,
+    pub due_after: Option<Millis>,
+    pub due_before: Option<Millis>,
+    /// Go on below this id.
+    pub before_id: Option<i64>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Histories are not filled in.
+    pub tasks: Vec<Task>,
+    /// `before_id` of the next page; None: this was the last.
+    pub next_before_id: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retired {
+    pub stopped: usize,
+    pub deleted: usize,
+}
+
+/// Accepted = the sum over `standing` + deleted, at all times (promise 6).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Rows ever created; a replacement creates none.
+    pub accepted: i64,
+    pub deleted: i64,
+    /// Sorted by queue, then state; no zeros.
+    pub standing: Vec<Tally>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    pub queue: QueueKey,
+    pub state: State,
+    pub tasks: i64,
+}
+
+impl Books {
+    /// Tasks that are in no state: 0, or something is broken.
+    #[must_use]
+    pub fn unaccounted(&self) -> i64 {
+        self.accepted - self.deleted - self.standing.iter().map(|it| it.tasks).sum::<i64>()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ReplyKey {
+    pub namespace: Name,
+    pub key: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Tells a repetition from another request under the same key.
+    pub request_hash: u64,
+    pub status: u16,
+    pub body: Vec<u8>,
+    pub keep_until: Millis,
+}

@@ -1,0 +1,124 @@
+//! The record of a task's changes of state, and its stored form: one JSON array a line, appended in the same
+//! statement as the change itself. Stored lines are read for ever: fields are only ever added at the end.
+
+use crate::{
+    state::{Event, State},
+    time::Millis,
+};
+use serde::Serialize;
+
+/// One change of state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    pub at: Millis,
+    /// None: the insert.
+    pub event: Option<Event>,
+    pub from: Option<State>,
+    pub to: State,
+    pub attempt: u32,
+    /// Who did it: an engine, an executor, a caller.
+    pub by: String,
+    /// The time that this change gave to the next firing.
+    pub due_at: Option<Millis>,
+    pub reason: Option<String>,
+    pub error: Option<String>,
+}
+
+/// What a caller of the store knows of a change before it happens; the store adds state and attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Note {
+    pub by: String,
+    pub due_at: Option<Millis>,
+    pub reason: Option<String>,
+    pub error: Option<String>,
+}
+
+/// Longest error text kept in a history line, in bytes.
+pub const ERROR_LEN_MAX: usize = 2_048;
+/// Histories longer than this lose their oldest half; in bytes.
+pub const HISTORY_LEN_MAX: usize = 32_768;
+
+/// `(at, event, from, attempt, by, due_at, reason, error)`.
+type Line = (i64, String, u8, u32, String, Option<i64>, Option<String>, Option<String>);
+
+/// A line in two parts: between them the statement puts `<state>,<attempt>` of the row that it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitLine {
+    pub head: String,
+    pub tail: String,
+}
+
+/// The stored line of `event` at `at`; None: the insert.
+#[must_use]
+pub fn line(at: Millis, event: Option<Event>, note: &Note) -> SplitLine {
+    let word = event.map_or("insert", Event::word);
+    let error = note.error.as_deref().map(|it| clip(it, ERROR_LEN_MAX));
+    let tail = (&note.by, note.due_at.map(|it| it.0), &note.reason, error);
+    let tail = serde_json::to_string(&tail).expect("strings and numbers always have a JSON form");
+    SplitLine { head: format!("[{},\"{word}\",", at.0), tail: format!(",{}\n", tail.trim_start_matches('[')) }
+}
+
+/// Lines that cannot be read (a history that was cut in the middle of one) are passed over.
+#[must_use]
+pub fn decode(text: &str) -> Vec<Entry> {
+    text.lines().filter_map(entry).collect()
+}
+
+fn entry(line: &str) -> Option<Entry> {
+    let (at, word, from, attempt, by, due_at, reason, error) = serde_json::from_str::<Line>(line).ok()?;
+    let event = Event::from_word(&word);
+    if event.is_none() && word != "insert" {
+        return None;
+    }
+    let from = event.and_then(|_| State::from_code(from));
+    let to = event.map_or(State::Scheduled, Event::target);
+    let (at, due_at) = (Millis(at), due_at.map(Millis));
+    Some(Entry { at, event, from, to, attempt, by, due_at, reason, error })
+}
+
+/// The longest prefix of at most `bytes` bytes that ends between characters.
+#[must_use]
+pub fn clip(text: &str, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reads_back_as_what_was_written() {
+        let error = "line\nbreak \"quoted\" \u{1F980}".to_owned();
+        let note = Note {
+            by: "x,1".into(),
+            due_at: Some(Millis(9)),
+            reason: Some("failed".into()),
+            error: Some(error),
+        };
+        let it = line(Millis(5), Some(Event::Retry), &note);
+        let text = format!("{}{},{}{}", it.head, State::Running.code(), 2, it.tail);
+        assert_eq!(text.lines().count(), 1);
+        let read = decode(&text).remove(0);
+        assert_eq!((read.at, read.event, read.attempt), (Millis(5), Some(Event::Retry), 2));
+        assert_eq!((read.from, read.to), (Some(State::Running), State::Retrying));
+        assert_eq!(Note { by: read.by, due_at: read.due_at, reason: read.reason, error: read.error }, note);
+    }
+
+    #[test]
+    fn a_history_that_was_cut_keeps_its_whole_lines() {
+        let it = line(Millis(5), None, &Note::default());
+        let whole = format!("{}1,0{}", it.head, it.tail);
+        let text = format!("{}{whole}", whole.get(7..).unwrap());
+        assert_eq!(decode(&text).len(), 1);
+    }
+
+    #[test]
+    fn clipping_never_splits_a_character() {
+        assert_eq!(clip("aé", 2), "a");
+        assert_eq!(clip("aé", 3), "aé");
+    }
+}

@@ -1,0 +1,80 @@
+//! What an insert does when the same task is there already: requirement A2, every row of it, as a pure function.
+//! Stores call it inside the transaction that inserts; nobody else decides.
+
+use crate::state::{Phase, State};
+
+/// What stands in the store under the same namespace and task id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Existing {
+    /// The state of the same version, if there is one.
+    pub same_version: Option<State>,
+    /// The highest version there is.
+    pub highest_version: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing of that version: it is stored.
+    Create,
+    /// The same version is pending, failed or stopped: the new wish takes its place.
+    Replace,
+    /// The same version is processing or has succeeded: the answer is that task.
+    ReturnExisting,
+    /// A higher version exists: refused, and the answer shows that one.
+    Superseded,
+}
+
+#[must_use]
+pub fn decide(version: i64, existing: Existing) -> Decision {
+    if existing.highest_version.is_some_and(|it| it > version) {
+        return Decision::Superseded;
+    }
+    match existing.same_version.map(State::phase) {
+        None => Decision::Create,
+        Some(Phase::Processing | Phase::Success) => Decision::ReturnExisting,
+        Some(Phase::Pending | Phase::Failed | Phase::Stopped) => Decision::Replace,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Event;
+
+    #[test]
+    fn every_row_of_requirement_a2() {
+        for state in State::ALL {
+            let same = Existing { same_version: Some(state), highest_version: Some(7) };
+            let want = match state.phase() {
+                Phase::Processing | Phase::Success => Decision::ReturnExisting,
+                Phase::Pending | Phase::Failed | Phase::Stopped => Decision::Replace,
+            };
+            assert_eq!(decide(7, same), want, "same version, {state:?}");
+            assert_eq!(
+                decide(6, Existing { same_version: None, ..same }),
+                Decision::Superseded,
+                "lower, {state:?}"
+            );
+            assert_eq!(
+                decide(8, Existing { same_version: None, ..same }),
+                Decision::Create,
+                "higher, {state:?}"
+            );
+        }
+        assert_eq!(decide(0, Existing { same_version: None, highest_version: None }), Decision::Create);
+        let both = Existing { same_version: Some(State::Scheduled), highest_version: Some(9) };
+        assert_eq!(decide(7, both), Decision::Superseded, "the same version, under a higher one");
+    }
+
+    #[test]
+    fn what_is_replaced_has_a_move_in_the_table() {
+        for state in State::ALL {
+            let same = Existing { same_version: Some(state), highest_version: Some(1) };
+            assert_eq!(
+                decide(1, same) == Decision::Replace,
+                state.after(Event::Replace).is_ok(),
+                "{state:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Names that users choose: namespaces, queues, kinds. They stand in URLs, keys and metrics labels,
+//! so they are checked once, here, and shared afterwards.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+/// Longest name, in bytes.
+pub const NAME_LEN_MAX: usize = 128;
+
+/// Letters, digits and `. _ : -`, 1 to 128 bytes: safe in a URL path, a Redis key and a metrics label.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(Arc<str>);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a name: use 1 to {NAME_LEN_MAX} of the characters A-Z a-z 0-9 . _ : -")]
+pub struct InvalidName(pub String);
+
+impl Name {
+    /// # Errors
+    /// When `text` is empty, too long, or has another character.
+    pub fn new(text: &str) -> Result<Self, InvalidName> {
+        let plain = |it: u8| it.is_ascii_alphanumeric() || b"._:-".contains(&it);
+        if text.is_empty() || text.len() > NAME_LEN_MAX || !text.bytes().all(plain) {
+            return Err(InvalidName(text.chars().take(NAME_LEN_MAX + 1).collect()));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The namespace of callers that name none.
+    #[must_use]
+    pub fn default_namespace() -> Self {
+        Self("default".into())
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = InvalidName;
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        Self::new(&text)
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0.as_ref().to_owned()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// A queue is named inside its namespace; the pair is what limits, metrics and ready sets hang on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueKey {
+    pub namespace: Name,
+    pub queue: Name,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_short_and_not_empty() {
+        for good in ["a", "orders.v2", "eu:mail_1", &"x".repeat(NAME_LEN_MAX)] {
+            assert_eq!(Name::new(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "a b", "a/b", "é", "a\n", &"x".repeat(NAME_LEN_MAX + 1)] {
+            assert!(Name::new(bad).is_err(), "{bad:?}");
+        }
+    }
+}

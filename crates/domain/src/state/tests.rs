@@ -1,0 +1,106 @@
+//! Holds the table against itself, against every SQL script that moves a task, and against the docs.
+
+use super::*;
+use std::{collections::HashSet, env, fs, path::Path, path::PathBuf};
+
+fn repo() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+#[test]
+fn each_event_has_one_row() {
+    let mut seen = HashSet::new();
+    assert!(TRANSITIONS.iter().all(|it| seen.insert(it.event)));
+    for it in TRANSITIONS {
+        assert_eq!(Event::from_word(it.event.word()), Some(it.event));
+        assert_eq!(serde_json::to_value(it.event).unwrap(), it.event.word());
+    }
+}
+
+#[test]
+fn every_state_has_one_code_and_one_word() {
+    for state in State::ALL {
+        assert_eq!(State::from_code(state.code()), Some(state));
+        assert_eq!(State::from_word(state.word()), Some(state));
+        assert_eq!(serde_json::to_value(state).unwrap(), state.word());
+    }
+}
+
+#[test]
+fn every_state_is_reachable_and_every_unfinished_one_has_an_exit() {
+    for state in State::ALL {
+        let entry = matches!(state, Scheduled | Blocked);
+        assert!(entry || TRANSITIONS.iter().any(|it| it.to == state), "{state:?} is unreachable");
+        let exit = TRANSITIONS.iter().any(|it| it.from.contains(&state) && it.to != state);
+        assert!(exit || state == Stopped, "{state:?} is a trap");
+    }
+}
+
+#[test]
+fn only_a_callers_wish_or_the_end_of_retention_leaves_a_finished_state() {
+    for it in TRANSITIONS {
+        let leaves_end = it.from.iter().any(|from| from.is_finished());
+        assert_eq!(leaves_end, it.event.revives() || it.event == Event::Retire, "{:?}", it.event);
+    }
+}
+
+#[test]
+fn each_state_is_waiting_in_flight_finished_or_blocked_and_phases_agree() {
+    for state in State::ALL {
+        let classes = [state.is_waiting(), state.is_in_flight(), state.is_finished(), state == Blocked];
+        assert_eq!(classes.iter().filter(|it| **it).count(), 1, "{state:?}");
+        assert_eq!(state.is_in_flight(), state.phase() == Phase::Processing, "{state:?}");
+    }
+}
+
+#[test]
+fn what_has_fired_is_not_cancelled_but_withdrawn() {
+    assert!(Ready.after(Event::Cancel).is_err());
+    assert!(Dispatched.after(Event::Cancel).is_err());
+    assert_eq!(Ready.after(Event::Withdraw), Ok(Cancelled));
+}
+
+/// A script states its move once, in a comment: `-- moves: <event> from (<codes>) to <code>`. The comment
+/// must equal the table and the codes must be the literals that the script uses, so it cannot drift.
+#[test]
+fn scripts_match_the_table() {
+    let mut moved = HashSet::new();
+    for path in scripts(&repo().join("crates/store/sql")) {
+        let text = fs::read_to_string(&path).unwrap();
+        for line in text.lines().filter_map(|it| it.trim().strip_prefix("-- moves: ")) {
+            let word = line.split(' ').next().unwrap();
+            let event = Event::from_word(word).unwrap_or_else(|| panic!("{}: {line:?}", path.display()));
+            let codes: Vec<String> = event.sources().iter().map(|it| it.code().to_string()).collect();
+            let (from, to) = (codes.join(", "), event.target().code());
+            assert_eq!(line, format!("{word} from ({from}) to {to}"), "{}", path.display());
+            assert!(text.contains(&format!("state IN ({from})")), "{}: no guard", path.display());
+            assert!(text.contains(&format!("state = {to}")), "{}: no target", path.display());
+            moved.insert(event);
+        }
+    }
+    let missing: Vec<_> = TRANSITIONS.iter().filter(|it| !moved.contains(&it.event)).collect();
+    assert!(missing.is_empty(), "no script for {missing:?}");
+}
+
+/// `UPDATE_EXPECT=1 cargo test -p punctual-domain` rewrites the diagram; otherwise a stale one fails.
+#[test]
+fn diagram_is_current() {
+    let path = repo().join("docs/state-machine.md");
+    let want = format!("{INTRO}```mermaid\n{}```\n", mermaid());
+    if env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&path, &want).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), want, "run with UPDATE_EXPECT=1");
+}
+
+const INTRO: &str =
+    "# Task states\n\nGenerated from `domain::state::TRANSITIONS` by a test; do not edit.\n\n";
+
+fn scripts(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(scripts(&path)) } else { found.push(path) }
+    }
+    found
+}

@@ -1,0 +1,184 @@
+//! The task as everything above the domain sees it: what was asked, where it stands, what came of it.
+
+use crate::{
+    history::Entry,
+    name::{Name, QueueKey},
+    place::TaskRef,
+    retry::RetryPolicy,
+    state::State,
+    time::Millis,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Ids that the engine gives to tasks without a caller's id start here: far from small callers' ids and, up to
+/// 2^53, exact in JavaScript. Uniqueness does not rest on it: an id that is taken is skipped.
+pub const ENGINE_TASK_ID_BASE: i64 = 1 << 52;
+
+/// 1 is the most urgent, 5 the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub struct Priority(u8);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("priority {0} is not one of 1 (highest) to 5 (lowest)")]
+pub struct InvalidPriority(pub u8);
+
+impl Priority {
+    pub const HIGHEST: Self = Self(1);
+    pub const LOWEST: Self = Self(5);
+
+    /// # Errors
+    /// Outside 1..=5.
+    pub const fn new(level: u8) -> Result<Self, InvalidPriority> {
+        if level >= 1 && level <= 5 { Ok(Self(level)) } else { Err(InvalidPriority(level)) }
+    }
+
+    #[must_use]
+    pub const fn level(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self(3)
+    }
+}
+
+impl TryFrom<u8> for Priority {
+    type Error = InvalidPriority;
+    fn try_from(level: u8) -> Result<Self, InvalidPriority> {
+        Self::new(level)
+    }
+}
+
+impl From<Priority> for u8 {
+    fn from(priority: Priority) -> Self {
+        priority.0
+    }
+}
+
+/// A caller's bytes, and whether they are JSON text (shown as such) or opaque.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Content {
+    pub is_json: bool,
+    pub bytes: Vec<u8>,
+}
+
+impl Content {
+    #[must_use]
+    pub fn json(text: impl Into<String>) -> Self {
+        Self { is_json: true, bytes: text.into().into_bytes() }
+    }
+
+    #[must_use]
+    pub const fn binary(bytes: Vec<u8>) -> Self {
+        Self { is_json: false, bytes }
+    }
+}
+
+/// What a caller asks for: the part of a task that an insert sets and a replacement sets again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTask {
+    pub queue: QueueKey,
+    /// None: the engine gives one.
+    pub task_id: Option<i64>,
+    pub task_version: i64,
+    pub kind: Name,
+    pub priority: Priority,
+    pub execute_at: Millis,
+    pub payload: Content,
+    pub max_attempts: u32,
+    pub retry: RetryPolicy,
+    /// Longest time one attempt may take; None: as long as its lease is extended.
+    pub timeout_ms: Option<i64>,
+    /// Counted from `execute_at`: not started by then, it is dead.
+    pub deadline_ms: Option<i64>,
+    pub labels: BTreeMap<String, String>,
+    pub traceparent: Option<String>,
+}
+
+pub const MAX_ATTEMPTS_DEFAULT: u32 = 5;
+pub const MAX_ATTEMPTS_LIMIT: u32 = 1_000;
+
+impl NewTask {
+    /// A task with every optional part at its default.
+    #[must_use]
+    pub fn new(queue: QueueKey, kind: Name, execute_at: Millis) -> Self {
+        Self {
+            queue,
+            task_id: None,
+            task_version: 0,
+            kind,
+            priority: Priority::default(),
+            execute_at,
+            payload: Content::default(),
+            max_attempts: MAX_ATTEMPTS_DEFAULT,
+            retry: RetryPolicy::default(),
+            timeout_ms: None,
+            deadline_ms: None,
+            labels: BTreeMap::new(),
+            traceparent: None,
+        }
+    }
+}
+
+/// What an executor reported and the store accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct TaskResult {
+    pub status_code: i64,
+    pub status_msg: String,
+    pub content: Option<Content>,
+}
+
+/// Who has a task that is in flight, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub executor: String,
+    pub until: Millis,
+    /// When this attempt was handed over; `timeout_ms` counts from here.
+    pub since: Millis,
+    pub cancel_requested: bool,
+}
+
+/// A task with all that is known of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    pub place: TaskRef,
+    /// The caller's wish; `task_id` is always set here.
+    pub ask: NewTask,
+    pub state: State,
+    /// Fencing number: grows with every hand-over and every change of plan. A lease token and a hot entry carry
+    /// it, and whatever carries an old one is refused.
+    pub fence: i64,
+    /// Attempts begun, of `ask.max_attempts`.
+    pub attempt: u32,
+    /// When the engine should fire it next (or did last): `ask.execute_at`, but never before it was accepted;
+    /// after a failure, the time of the next attempt.
+    pub due_at: Millis,
+    pub fired_at: Option<Millis>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    /// When a finished task is forgotten.
+    pub keep_until: Option<Millis>,
+    pub lease: Option<Lease>,
+    /// JSON text, the last that the executor reported.
+    pub progress: Option<String>,
+    pub result: Option<TaskResult>,
+    pub last_error: Option<String>,
+    pub history: Vec<Entry>,
+}
+
+impl Task {
+    #[must_use]
+    pub fn task_id(&self) -> i64 {
+        self.ask.task_id.unwrap_or(self.place.id)
+    }
+
+    /// fired − due, in milliseconds; what the service level is measured on.
+    #[must_use]
+    pub fn lateness_ms(&self) -> Option<i64> {
+        self.fired_at.map(|it| it.since(self.due_at))
+    }
+}
