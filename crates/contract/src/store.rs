@@ -213,6 +213,7 @@ pub struct Assignment {
     /// The fence of this attempt: the lease token.
     pub fence: i64,
     pub attempt: u32,
+    pub max_attempts: u32,
     pub kind: Name,
     pub priority: Priority,
     pub payload: Content,

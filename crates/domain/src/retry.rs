@@ -108,7 +108,7 @@ impl RetryPolicy {
             }
             Self::List { delays_ms } => {
                 let nth = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-                delays_ms.get(nth).or(delays_ms.last()).copied().unwrap_or(0)
+                delays_ms.get(nth).or_else(|| delays_ms.last()).copied().unwrap_or(0)
             }
         }
     }

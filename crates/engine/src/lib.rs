@@ -1,1 +1,45 @@
-//! The path of a task from insert to outcome, and what repairs it.
+//! The path of a task from insert to outcome, and what repairs it. Knows stores, hot sets and buses only by
+//! their contracts; never opens one, never reads a clock of its own, and knows nothing of HTTP.
+//!
+//! `pipeline/` stands in the order in which a task meets it; `maintenance/` is what repairs the rest.
+
+mod answer;
+mod core;
+mod engine;
+mod meters;
+mod options;
+mod supervisor;
+
+mod pipeline {
+    //! The steps of a task, in order.
+    pub(crate) mod intake;
+    pub(crate) mod preload;
+
+    pub(crate) mod claim;
+    pub(crate) mod timer;
+
+    pub(crate) mod fire;
+    pub(crate) mod hand_over;
+    pub(crate) mod push;
+
+    pub(crate) mod outcome;
+}
+
+mod change;
+mod why;
+
+mod maintenance {
+    //! What repairs that which the pipeline left behind.
+    pub(crate) mod leases;
+    pub(crate) mod mark_ready;
+    pub(crate) mod retention;
+    pub(crate) mod sweep;
+}
+
+pub use answer::{Cancelled, Changed, Error, Settled};
+pub use engine::{Backends, Engine, Running, Turn};
+pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, QueueNumbers, ServiceNumbers};
+pub use options::Options;
+pub use pipeline::hand_over::LeaseRequest;
+pub use pipeline::outcome::OutcomeReport;
+pub use why::Why;

@@ -1,0 +1,157 @@
+//! Changes that callers wish for: cancel, reschedule, run now, redrive. One atomic step decides each: while a task
+//! is in the hot set, that is the withdrawal from it (`fired` xor `withdrawn`); otherwise it is the store's
+//! conditional update. A crash between withdrawal and update leaves the row as it was, unanswered; the sweep loads
+//! it again, and it fires.
+
+use crate::{
+    answer::{Cancelled, Changed, Error},
+    core::Core,
+    pipeline::intake,
+};
+use punctual_contract::{
+    hot::Withdrawn,
+    store::{Applied, Change, Step},
+};
+use punctual_domain::{
+    history::Note,
+    place::TaskRef,
+    state::{Event, State},
+    task::Task,
+};
+use std::sync::Arc;
+
+/// A change lost to others this often is given up, with an error that says so.
+const TRIES: usize = 16;
+
+pub(crate) async fn read(core: &Core, place: TaskRef) -> Result<Task, Error> {
+    core.store.read(&[place]).await?.pop().flatten().ok_or(Error::NotFound)
+}
+
+/// Whether the task can still be changed, decided atomically.
+enum Hold {
+    /// It is out of the hot set (or never was in it) and cannot fire until it is put back.
+    Held,
+    Fired,
+}
+
+async fn hold(core: &Core, task: &Task) -> Result<Hold, Error> {
+    let place = task.place;
+    match core.hot.withdraw(place.partition, place.id, task.fence).await? {
+        Withdrawn::Fired => Ok(Hold::Fired),
+        Withdrawn::Removed | Withdrawn::Absent => {
+            if let Some(key) = core.claims.forget(place.partition, place.id, task.fence) {
+                core.timer.cancel(key);
+            }
+            Ok(Hold::Held)
+        }
+    }
+}
+
+pub(crate) async fn cancel(
+    core: &Arc<Core>,
+    place: TaskRef,
+    stop_if_fired: bool,
+    by: &str,
+) -> Result<Cancelled, Error> {
+    for _ in 0..TRIES {
+        let task = read(core, place).await?;
+        let change = match task.state {
+            State::Cancelled => return Ok(Cancelled::Cancelled(Box::new(task))),
+            State::Scheduled | State::Dispatching | State::Retrying => match hold(core, &task).await? {
+                Hold::Held => Event::Cancel,
+                Hold::Fired if stop_if_fired => Event::Withdraw,
+                Hold::Fired => return Ok(Cancelled::AlreadyFired(Box::new(task))),
+            },
+            State::Blocked => Event::Cancel,
+            State::Ready | State::DispatchFailed if stop_if_fired => Event::Withdraw,
+            State::Dispatched | State::Running if stop_if_fired => {
+                match core.store.request_stop(place, core.now()).await? {
+                    Applied::Moved => return Ok(Cancelled::StopRequested(Box::new(task))),
+                    Applied::Lost => continue,
+                }
+            }
+            _ => return Ok(Cancelled::AlreadyFired(Box::new(task))),
+        };
+        if withdraw(core, &task, change, by).await? == Applied::Moved {
+            core.meters.queue(&task.ask.queue).cancelled(1);
+            return Ok(Cancelled::Cancelled(Box::new(read(core, place).await?)));
+        }
+    }
+    Err(Error::Contended)
+}
+
+async fn withdraw(core: &Arc<Core>, task: &Task, event: Event, by: &str) -> Result<Applied, Error> {
+    let keep_until = core.now().plus(core.options.keep_cancelled_ms);
+    let change =
+        if event == Event::Cancel { Change::Cancel { keep_until } } else { Change::Withdraw { keep_until } };
+    let applied = apply(core, task, change, by).await?;
+    if applied == Applied::Moved && event == Event::Withdraw {
+        core.unmarked.lock().remove(&task.place.id);
+        let gone = [(task.place.partition, task.place.id, task.fence)];
+        if let Err(error) = core.hot.settle(&gone).await {
+            tracing::warn!(%error, "a withdrawn task stays in the hot set; the store will refuse it");
+        }
+    }
+    Ok(applied)
+}
+
+/// Applies a change to a task that is held out of the hot set. Where the store fails, the entry goes back.
+async fn apply(core: &Arc<Core>, task: &Task, change: Change, by: &str) -> Result<Applied, Error> {
+    let note = Note { by: by.to_owned(), ..Note::default() };
+    let step = Step { place: task.place, fence: Some(task.fence), change, note };
+    match core.store.apply(vec![step], core.now()).await {
+        Ok(applied) => Ok(applied.first().copied().unwrap_or(Applied::Lost)),
+        Err(error) => {
+            intake::admit_to_hot_set(core, vec![intake::entry_of(task)]).await;
+            Err(error.into())
+        }
+    }
+}
+
+/// What a caller wishes to change; `change` is a `Reschedule`. `expected` guards against changes that the caller
+/// has not seen: it is given the task, and false refuses.
+pub(crate) async fn reschedule(
+    core: &Arc<Core>,
+    place: TaskRef,
+    change: Change,
+    by: &str,
+    expected: &(dyn Fn(&Task) -> bool + Send + Sync),
+) -> Result<Option<Changed>, Error> {
+    for _ in 0..TRIES {
+        let task = read(core, place).await?;
+        if !expected(&task) {
+            return Ok(None);
+        }
+        if task.state.after(Event::Reschedule).is_err() {
+            return Ok(Some(Changed::Refused(Box::new(task))));
+        }
+        if matches!(hold(core, &task).await?, Hold::Fired) {
+            return Ok(Some(Changed::Refused(Box::new(task))));
+        }
+        if apply(core, &task, change.clone(), by).await? == Applied::Moved {
+            return Ok(Some(Changed::Changed(Box::new(put_back(core, place).await?))));
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// Only a dead task is redriven.
+pub(crate) async fn redrive(core: &Arc<Core>, place: TaskRef, by: &str) -> Result<Changed, Error> {
+    let task = read(core, place).await?;
+    if task.state.after(Event::Redrive).is_err() {
+        return Ok(Changed::Refused(Box::new(task)));
+    }
+    let change = Change::Redrive { execute_at: core.now() };
+    match apply(core, &task, change, by).await? {
+        Applied::Moved => Ok(Changed::Changed(Box::new(put_back(core, place).await?))),
+        Applied::Lost => Ok(Changed::Refused(Box::new(read(core, place).await?))),
+    }
+}
+
+async fn put_back(core: &Arc<Core>, place: TaskRef) -> Result<Task, Error> {
+    let task = read(core, place).await?;
+    if task.state.is_waiting() {
+        intake::admit_to_hot_set(core, vec![intake::entry_of(&task)]).await;
+    }
+    Ok(task)
+}

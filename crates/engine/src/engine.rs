@@ -1,0 +1,380 @@
+//! One engine: the door through which servers, tests and users' test clocks come in. Runs by itself (`start`) or
+//! turn by turn under a clock that somebody else moves (`turn`); the steps are the same.
+
+use crate::{
+    answer::{Cancelled, Changed, Error, Settled},
+    change,
+    core::Core,
+    maintenance::{leases, mark_ready, retention, sweep::Sweep},
+    meters::Meters,
+    options::Options,
+    pipeline::{claim, fire, hand_over, intake, outcome, preload, push},
+    supervisor::Supervisor,
+    why::{self, Why},
+};
+use punctual_contract::{
+    Bus, Clock, Error as BackendError, Hot, Store,
+    hot::Depth,
+    store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan, Step},
+};
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    task::{NewTask, Task},
+    time::Millis,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// What an engine stands on.
+#[derive(Debug, Clone)]
+pub struct Backends {
+    pub store: Arc<dyn Store>,
+    pub hot: Arc<dyn Hot>,
+    pub bus: Arc<dyn Bus>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Cheap to clone; all clones are the same engine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    core: Arc<Core>,
+    sweep: Arc<Sweep>,
+}
+
+/// An engine at work.
+#[derive(Debug)]
+pub struct Running {
+    core: Arc<Core>,
+    supervisor: Supervisor,
+    wheel_thread: std::thread::JoinHandle<()>,
+}
+
+/// What one turn did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Turn {
+    pub preloaded: usize,
+    pub claimed: usize,
+    pub fired: usize,
+    pub leases_ended: usize,
+    pub swept: usize,
+    pub retired: usize,
+}
+
+impl Engine {
+    #[must_use]
+    pub fn new(backends: Backends, options: Options) -> Self {
+        let Backends { store, hot, bus, clock } = backends;
+        Self { core: Arc::new(Core::new(store, hot, bus, clock, options)), sweep: Arc::default() }
+    }
+
+    /// Starts the wheel's thread and all services; needs a tokio runtime.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(&self) -> std::io::Result<Running> {
+        let (due, partitions) = unbounded_channel();
+        let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due)?;
+        let supervisor = Supervisor::default();
+        self.supervise_pipeline(&supervisor, partitions);
+        self.supervise_maintenance(&supervisor);
+        Ok(Running { core: Arc::clone(&self.core), supervisor, wheel_thread })
+    }
+
+    fn supervise_pipeline(&self, supervisor: &Supervisor, partitions: UnboundedReceiver<Partition>) {
+        let core = &self.core;
+        let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
+        supervisor.always(core, "fire", move |core| fire_when_due(core, Arc::clone(&partitions)));
+        for queue in core.options.push_queues.iter().cloned().map(Arc::new) {
+            supervisor.always(core, "push", move |core| push::run(core, Arc::clone(&queue)));
+        }
+        let period = Duration::from_millis(core.options.claim_interval_ms);
+        supervisor.every(
+            core,
+            "claim",
+            period,
+            |core| async move { claim::run_once(&core, core.now()).await },
+        );
+        let period = Duration::from_millis(core.options.preload_interval_ms);
+        supervisor
+            .every(core, "preload", period, |core| async move { preload::run_once(&core, core.now()).await });
+    }
+
+    fn supervise_maintenance(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        let period = Duration::from_millis(core.options.sweep_interval_ms);
+        let sweep = Arc::clone(&self.sweep);
+        supervisor.every(core, "sweep", period, move |core| {
+            let sweep = Arc::clone(&sweep);
+            async move {
+                let found = sweep.run_once(&core, core.now()).await?;
+                claim::run_again(&core, core.now()).await?;
+                fire::fire_again(&core).await?;
+                fire::fire_all(&core).await?;
+                Ok(found)
+            }
+        });
+        let period = Duration::from_millis(core.options.lease_check_interval_ms);
+        supervisor.every(
+            core,
+            "leases",
+            period,
+            |core| async move { leases::run_once(&core, core.now()).await },
+        );
+        let period = Duration::from_millis(core.options.mark_ready_interval_ms);
+        supervisor.every(core, "mark_ready", period, |core| async move {
+            mark_ready::run_once(&core, core.now()).await
+        });
+        let period = Duration::from_millis(core.options.retire_interval_ms);
+        supervisor.every(core, "retention", period, |core| async move {
+            retention::run_once(&core, core.now()).await
+        });
+    }
+
+    /// One turn of every service at the clock's present time, for whoever moves the clock by hand. An engine that
+    /// was started must not be turned.
+    ///
+    /// # Errors
+    /// The first failure of a back end; what was done before it stays done.
+    pub async fn turn(&self) -> Result<Turn, BackendError> {
+        let core = &self.core;
+        let now = core.now();
+        let preloaded = preload::run_once(core, now).await?;
+        let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
+        core.timer.expired(now);
+        let mut fired = fire::fire_all(core).await? + fire::fire_again(core).await?;
+        let leases_ended = leases::run_once(core, now).await?;
+        let swept = self.sweep.run_once(core, now).await?;
+        fired += fire::fire_all(core).await?;
+        for queue in core.options.push_queues.iter().cloned().map(Arc::new) {
+            while push::run_once(core, &queue, 0).await?.0 > 0 {}
+        }
+        mark_ready::run_once(core, now).await?;
+        let retired = retention::run_once(core, now).await?;
+        Ok(Turn { preloaded, claimed, fired, leases_ended, swept, retired })
+    }
+
+    /// The next instant at which a turn has something to do; None: nothing is waiting and no lease is out.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn next_turn_at(&self) -> Result<Option<Millis>, BackendError> {
+        let mut next: Option<Millis> = None;
+        for partition in self.core.partitions() {
+            let scan = Scan { partition, until: Millis::MAX, after: None, limit: 1 };
+            let due = self.core.store.scan(scan).await?.first().map(|it| it.due_at);
+            next = next.into_iter().chain(due).min();
+        }
+        let ends = self.core.store.leases_ended(Millis::MAX, 1).await?;
+        Ok(next.into_iter().chain(ends.first().and_then(|it| it.lease.as_ref()).map(|it| it.until)).min())
+    }
+
+    /// Stores tasks and sees that they fire. Acknowledged means durable.
+    ///
+    /// # Errors
+    /// When the store fails; the error says whether the tasks may be stored all the same.
+    pub async fn insert(&self, tasks: Vec<NewTask>, by: &str) -> Result<Vec<Inserted>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { Ok(intake::insert(&core, tasks, &by).await?) }).await
+    }
+
+    /// # Errors
+    /// [`Error::NotFound`], or a failing store.
+    pub async fn read(&self, place: TaskRef) -> Result<Task, Error> {
+        change::read(&self.core, place).await
+    }
+
+    /// The versions of a caller's id, the highest first.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn versions(
+        &self,
+        namespace: &punctual_domain::name::Name,
+        task_id: i64,
+        version: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        Ok(self.core.store.versions(namespace, task_id, version, limit).await?)
+    }
+
+    /// # Errors
+    /// A failing store.
+    pub async fn list(&self, query: &Query) -> Result<Page, Error> {
+        Ok(self.core.store.list(query).await?)
+    }
+
+    /// # Errors
+    /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
+    pub async fn cancel(&self, place: TaskRef, stop_if_fired: bool, by: &str) -> Result<Cancelled, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { change::cancel(&core, place, stop_if_fired, &by).await }).await
+    }
+
+    /// Changes time, priority or payload of a task that has not fired. `change` must be a `Reschedule`. None: the
+    /// task is not as `expected` says.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
+    pub async fn reschedule(
+        &self,
+        place: TaskRef,
+        change: Change,
+        by: &str,
+        expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
+    ) -> Result<Option<Changed>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { change::reschedule(&core, place, change, &by, &expected).await }).await
+    }
+
+    /// Makes a waiting task due now.
+    ///
+    /// # Errors
+    /// As [`Engine::reschedule`].
+    pub async fn run_now(&self, place: TaskRef, by: &str) -> Result<Changed, Error> {
+        let change = Change::Reschedule { execute_at: Some(self.core.now()), priority: None, payload: None };
+        let changed = self.reschedule(place, change, by, |_| true).await?;
+        changed.ok_or(Error::Contended)
+    }
+
+    /// Gives a dead task new attempts, now.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] or a failing back end.
+    pub async fn redrive(&self, place: TaskRef, by: &str) -> Result<Changed, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { change::redrive(&core, place, &by).await }).await
+    }
+
+    /// # Errors
+    /// [`Error::NotFound`] or a failing store.
+    pub async fn why(&self, place: TaskRef) -> Result<(Task, Why), Error> {
+        let task = change::read(&self.core, place).await?;
+        let why = why::why(&self.core, &task);
+        Ok((task, why))
+    }
+
+    /// Waits for ready tasks and leases them. Dropping the future loses no task.
+    ///
+    /// # Errors
+    /// A failing back end.
+    pub async fn lease(&self, request: hand_over::LeaseRequest) -> Result<Vec<Assignment>, Error> {
+        Ok(hand_over::lease(&self.core, request).await?)
+    }
+
+    /// Settles attempts; answers in order.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn settle(
+        &self,
+        reports: Vec<outcome::OutcomeReport>,
+        by: &str,
+    ) -> Result<Vec<Settled>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { Ok(outcome::settle(&core, reports, &by).await?) }).await
+    }
+
+    /// Extends leases; answers in order.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn extend(&self, beats: Vec<Beat>) -> Result<Vec<Extended>, Error> {
+        let core = Arc::clone(&self.core);
+        self.run(async move { Ok(core.store.extend(beats, core.now()).await?) }).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let panicked = || BackendError::may_have_happened("serve a request", "the work panicked");
+        self.core.to_its_end(work).await.unwrap_or_else(|| Err(panicked().into()))
+    }
+
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.core.now()
+    }
+
+    #[must_use]
+    pub fn meters(&self) -> &Meters {
+        &self.core.meters
+    }
+
+    /// The store, for what needs no engine: account, replies, search.
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        self.core.store.as_ref()
+    }
+
+    /// Where the tasks of push queues are received.
+    #[must_use]
+    pub fn bus(&self) -> &Arc<dyn Bus> {
+        &self.core.bus
+    }
+
+    /// # Errors
+    /// A failing hot set.
+    pub async fn depth(&self) -> Result<Depth, Error> {
+        Ok(self.core.hot.depth().await?)
+    }
+
+    /// Tasks claimed and on the wheel.
+    #[must_use]
+    pub fn claimed(&self) -> usize {
+        self.core.claims.len()
+    }
+
+    /// The engine has been told to stop; long polls end.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.core.stopping.is_cancelled()
+    }
+}
+
+/// Fires partitions as the wheel names them, until the engine stops.
+async fn fire_when_due(
+    core: Arc<Core>,
+    partitions: Arc<tokio::sync::Mutex<UnboundedReceiver<Partition>>>,
+) -> Result<usize, BackendError> {
+    let mut partitions = partitions.lock().await;
+    let mut fired = 0;
+    loop {
+        let partition = tokio::select! {
+            biased;
+            () = core.stopping.cancelled() => return Ok(fired),
+            it = partitions.recv() => it,
+        };
+        let Some(partition) = partition else { return Ok(fired) };
+        fired += fire::fire(&core, partition).await?;
+    }
+}
+
+impl Running {
+    /// Stops: no task fires any more, what is under way is finished, what was claimed is handed back.
+    pub async fn stop(self) {
+        self.core.stopping.cancel();
+        self.core.timer.stop();
+        self.supervisor.stopped().await;
+        if self.wheel_thread.join().is_err() {
+            tracing::error!("the wheel's thread had panicked");
+        }
+        self.core.settle_down().await;
+        hand_back(&self.core).await;
+    }
+}
+
+/// Claimed and not fired: scheduled again. Fired and not handed over: marked ready.
+async fn hand_back(core: &Arc<Core>) {
+    let steps: Vec<Step> = core
+        .claims
+        .drain()
+        .into_iter()
+        .map(|(place, fence)| Step { place, fence: Some(fence), change: Change::HandBack, note: core.note() })
+        .collect();
+    let count = steps.len();
+    if let Err(error) = core.store.apply(steps, core.now()).await {
+        tracing::warn!(%error, tasks = count, "claims could not be handed back; the next start takes them over");
+    }
+    while let Ok(1..) = mark_ready::run_once(core, Millis::MAX).await {}
+}

@@ -1,0 +1,53 @@
+//! Finds tasks that are overdue in the store and in no hot set: what a crash between a commit and the load that
+//! follows it leaves, or a hot set that lost its memory. Changes no row. Bounded: it goes on where it stopped, and
+//! starts over at the end.
+
+use crate::{
+    core::Core,
+    pipeline::{fire, intake},
+};
+use parking_lot::Mutex;
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
+use punctual_domain::time::Millis;
+use std::sync::Arc;
+
+/// Rows looked at in one partition in one run.
+const SWEEP_LIMIT: usize = 500;
+
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// By partition, where to go on.
+    positions: Mutex<Vec<Option<(Millis, i64)>>>,
+}
+
+impl Sweep {
+    /// Tasks that had to be loaded again.
+    pub(crate) async fn run_once(&self, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+        let until = now.plus(-core.options.overdue_after_ms);
+        let mut found = 0;
+        for partition in core.partitions() {
+            let nth = usize::from(partition.0);
+            let after = self.positions.lock().get(nth).copied().flatten();
+            let page = core.store.scan(Scan { partition, until, after, limit: SWEEP_LIMIT }).await?;
+            let next = (page.len() == SWEEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+            self.remember(nth, next);
+            found += intake::load_and_claim(core, page).await?;
+        }
+        if found > 0 {
+            tracing::warn!(tasks = found, "overdue tasks were in no hot set and have been loaded");
+            core.meters.swept(found);
+            fire::fire_all(core).await?;
+        }
+        Ok(found)
+    }
+
+    fn remember(&self, nth: usize, position: Option<(Millis, i64)>) {
+        let mut positions = self.positions.lock();
+        if positions.len() <= nth {
+            positions.resize(nth + 1, None);
+        }
+        if let Some(it) = positions.get_mut(nth) {
+            *it = position;
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What the engine counts of itself. Cheap enough for every task: atomics, no locks on the way of a task. Counts
+//! are of this process; the account that must always be right is the store's (`Books`).
+
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+use punctual_domain::name::QueueKey;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Upper bounds of the lateness histogram, in milliseconds; above the last: the rest.
+pub const LATENESS_BOUNDS_MS: [i64; 14] =
+    [0, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 30_000, 300_000];
+
+#[derive(Debug, Default)]
+pub struct Meters {
+    queues: RwLock<HashMap<Arc<QueueKey>, Arc<QueueMeters>>>,
+    services: Mutex<Vec<Arc<ServiceMeters>>>,
+    succeeded: AtomicU64,
+    preloaded: AtomicU64,
+    swept: AtomicU64,
+    leases_ended: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct QueueMeters {
+    inserted: AtomicU64,
+    fired: AtomicU64,
+    early: AtomicU64,
+    dispatched: AtomicU64,
+    retried: AtomicU64,
+    dead: AtomicU64,
+    cancelled: AtomicU64,
+    other: AtomicU64,
+    lateness: [AtomicU64; LATENESS_BOUNDS_MS.len() + 1],
+    lateness_sum_ms: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) struct ServiceMeters {
+    pub(crate) name: &'static str,
+    pub(crate) runs: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) panics: AtomicU64,
+    pub(crate) handled: AtomicU64,
+}
+
+/// One queue's counts since the process began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueNumbers {
+    pub queue: Arc<QueueKey>,
+    pub inserted: u64,
+    pub fired: u64,
+    /// Fired before their time: 0, or the first promise is broken.
+    pub early: u64,
+    pub dispatched: u64,
+    pub retried: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+    pub lateness: Vec<Bucket>,
+    pub lateness_sum_ms: u64,
+}
+
+/// Tasks that were at most this late and later than the bucket before; None: no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bucket {
+    pub at_most_ms: Option<i64>,
+    pub tasks: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceNumbers {
+    pub name: &'static str,
+    pub runs: u64,
+    pub failures: u64,
+    pub panics: u64,
+    pub handled: u64,
+}
+
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Relaxed);
+}
+
+impl QueueMeters {
+    pub(crate) fn inserted(&self, count: usize) {
+        add(&self.inserted, count);
+    }
+    pub(crate) fn dispatched(&self, count: usize) {
+        add(&self.dispatched, count);
+    }
+    pub(crate) fn retried(&self, count: usize) {
+        add(&self.retried, count);
+    }
+    pub(crate) fn dead(&self, count: usize) {
+        add(&self.dead, count);
+    }
+    pub(crate) fn cancelled(&self, count: usize) {
+        add(&self.cancelled, count);
+    }
+    pub(crate) fn other(&self, count: usize) {
+        add(&self.other, count);
+    }
+
+    pub(crate) fn fired(&self, lateness_ms: &[i64]) {
+        add(&self.fired, lateness_ms.len());
+        for &ms in lateness_ms {
+            if ms < 0 {
+                add(&self.early, 1);
+            }
+            let nth = LATENESS_BOUNDS_MS.partition_point(|bound| *bound < ms);
+            if let Some(it) = self.lateness.get(nth) {
+                add(it, 1);
+            }
+            self.lateness_sum_ms.fetch_add(u64::try_from(ms).unwrap_or(0), Relaxed);
+        }
+    }
+
+    fn numbers(&self, queue: Arc<QueueKey>) -> QueueNumbers {
+        let bounds = LATENESS_BOUNDS_MS.iter().copied().map(Some).chain([None]);
+        let lateness = bounds
+            .zip(&self.lateness)
+            .map(|(at_most_ms, it)| Bucket { at_most_ms, tasks: it.load(Relaxed) })
+            .collect();
+        QueueNumbers {
+            queue,
+            inserted: self.inserted.load(Relaxed),
+            fired: self.fired.load(Relaxed),
+            early: self.early.load(Relaxed),
+            dispatched: self.dispatched.load(Relaxed),
+            retried: self.retried.load(Relaxed),
+            dead: self.dead.load(Relaxed),
+            cancelled: self.cancelled.load(Relaxed),
+            lateness,
+            lateness_sum_ms: self.lateness_sum_ms.load(Relaxed),
+        }
+    }
+}
+
+impl Meters {
+    pub(crate) fn queue(&self, key: &QueueKey) -> Arc<QueueMeters> {
+        if let Some(it) = self.queues.read().get(key) {
+            return Arc::clone(it);
+        }
+        Arc::clone(self.queues.write().entry(Arc::new(key.clone())).or_default())
+    }
+
+    pub(crate) fn service(&self, name: &'static str) -> Arc<ServiceMeters> {
+        let (runs, failures, panics, handled) = Default::default();
+        let it = Arc::new(ServiceMeters { name, runs, failures, panics, handled });
+        self.services.lock().push(Arc::clone(&it));
+        it
+    }
+
+    pub(crate) fn succeeded(&self, count: usize) {
+        add(&self.succeeded, count);
+    }
+    pub(crate) fn preloaded(&self, count: usize) {
+        add(&self.preloaded, count);
+    }
+    pub(crate) fn swept(&self, count: usize) {
+        add(&self.swept, count);
+    }
+    pub(crate) fn leases_ended(&self, count: usize) {
+        add(&self.leases_ended, count);
+    }
+
+    /// Sorted by queue.
+    #[must_use]
+    pub fn queues(&self) -> Vec<QueueNumbers> {
+        let mut all: Vec<_> =
+            self.queues.read().iter().map(|(key, it)| it.numbers(Arc::clone(key))).collect();
+        all.sort_by(|a, b| a.queue.cmp(&b.queue));
+        all
+    }
+
+    #[must_use]
+    pub fn services(&self) -> Vec<ServiceNumbers> {
+        let numbers = |it: &Arc<ServiceMeters>| ServiceNumbers {
+            name: it.name,
+            runs: it.runs.load(Relaxed),
+            failures: it.failures.load(Relaxed),
+            panics: it.panics.load(Relaxed),
+            handled: it.handled.load(Relaxed),
+        };
+        self.services.lock().iter().map(numbers).collect()
+    }
+
+    /// Outcomes "succeeded" accepted.
+    #[must_use]
+    pub fn succeeded_total(&self) -> u64 {
+        self.succeeded.load(Relaxed)
+    }
+    /// Tasks brought into the hot set by the preloader.
+    #[must_use]
+    pub fn preloaded_total(&self) -> u64 {
+        self.preloaded.load(Relaxed)
+    }
+    /// Tasks that only the sweep found: each is a crash or a failure that was repaired.
+    #[must_use]
+    pub fn swept_total(&self) -> u64 {
+        self.swept.load(Relaxed)
+    }
+    #[must_use]
+    pub fn leases_ended_total(&self) -> u64 {
+        self.leases_ended.load(Relaxed)
+    }
+}

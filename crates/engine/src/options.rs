@@ -1,0 +1,64 @@
+//! What an operator may set, with its defaults. Checked once, when an engine is built.
+
+use punctual_domain::name::QueueKey;
+
+/// All times are milliseconds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of this engine in histories and logs.
+    pub name: String,
+    /// How far ahead tasks are held in the hot set.
+    pub horizon_ms: i64,
+    /// Most entries held in the hot set; beyond, the horizon shrinks and the rest waits in the store.
+    pub hot_entries_max: usize,
+    /// How far ahead of its time a task is claimed and put on the wheel.
+    pub lookahead_ms: i64,
+    pub claim_interval_ms: u64,
+    pub preload_interval_ms: u64,
+    pub sweep_interval_ms: u64,
+    pub lease_check_interval_ms: u64,
+    pub mark_ready_interval_ms: u64,
+    pub retire_interval_ms: u64,
+    /// A task that is this much overdue and in no hot set is loaded again by the sweep.
+    pub overdue_after_ms: i64,
+    /// How long a success answers repeated requests, before it is stopped.
+    pub keep_succeeded_ms: i64,
+    /// How long a stopped task can still be looked up, before it is deleted.
+    pub keep_stopped_ms: i64,
+    pub keep_cancelled_ms: i64,
+    pub keep_dead_ms: i64,
+    /// Queues whose tasks are published to the bus; all others wait for executors that pull.
+    pub push_queues: Vec<QueueKey>,
+    /// How long a subscriber has a task before it is given to another, unless it sends heartbeats.
+    pub push_lease_ms: i64,
+}
+
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: "engine".to_owned(),
+            horizon_ms: HOUR_MS,
+            hot_entries_max: 2_000_000,
+            lookahead_ms: 1_000,
+            claim_interval_ms: 250,
+            preload_interval_ms: 5_000,
+            sweep_interval_ms: 1_000,
+            lease_check_interval_ms: 200,
+            mark_ready_interval_ms: 250,
+            retire_interval_ms: 2_000,
+            overdue_after_ms: 2_000,
+            keep_succeeded_ms: DAY_MS,
+            keep_stopped_ms: HOUR_MS,
+            keep_cancelled_ms: 7 * DAY_MS,
+            keep_dead_ms: 30 * DAY_MS,
+            push_queues: Vec::new(),
+            push_lease_ms: 30_000,
+        }
+    }
+}
+
+/// Rows or entries that one bounded step touches at most.
+pub(crate) const STEP_LIMIT: usize = 1_000;

@@ -1,0 +1,221 @@
+//! Steps 5 and 6 for executors that pull: a free executor asks, ready tasks are popped for it, the store makes the
+//! lease durable, and only then are they handed over. Order of steps, and what a crash between two of them leaves:
+//!
+//! 1. `admit` pops entries from the ready set. Crash: the store still has them `dispatching` or `ready`; the next
+//!    owner loads and fires them again.
+//! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
+//!    the task is tried again.
+//! 3. `settle` drops the entries from the hot set. Crash: the hot set is gone with the process; where it is not,
+//!    the store refuses the stale fence.
+//! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
+
+use crate::core::Core;
+use punctual_contract::{
+    Error,
+    hot::HotEntry,
+    store::{Applied, Assignment, Change, Grant, Step},
+};
+use punctual_domain::{name::QueueKey, state::State, time::Millis};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::oneshot, time::Instant};
+
+/// A waiting executor looks again after this, whether or not it was woken.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone)]
+pub struct LeaseRequest {
+    pub queue: Arc<QueueKey>,
+    pub max: usize,
+    /// How long to wait for the first task.
+    pub wait_ms: u64,
+    pub lease_ms: i64,
+    pub executor: String,
+}
+
+/// Waits for ready tasks, and leases at most `max`. Empty: none came, or the engine is stopping.
+pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec<Assignment>, Error> {
+    let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
+    let arrival = core.arrival(&request.queue);
+    loop {
+        let notified = arrival.notified();
+        let leased = admit_and_grant(core, &request).await?;
+        if !leased.is_empty() {
+            return Ok(leased);
+        }
+        let wake_at = deadline.min(Instant::now() + LOOK_AGAIN);
+        tokio::select! {
+            () = notified => {}
+            () = tokio::time::sleep_until(wake_at) => {}
+            () = core.stopping.cancelled() => return Ok(Vec::new()),
+        }
+        if Instant::now() >= deadline {
+            return admit_and_grant(core, &request).await;
+        }
+    }
+}
+
+/// Runs to its end even if the caller goes; then gives back what it was granted.
+async fn admit_and_grant(core: &Arc<Core>, request: &LeaseRequest) -> Result<Vec<Assignment>, Error> {
+    let (answer, granted) = oneshot::channel();
+    let (work_core, work_request) = (Arc::clone(core), request.clone());
+    core.detach(async move {
+        let result = grant(&work_core, &work_request).await;
+        if let Err(Ok(unheard)) = answer.send(result) {
+            give_back(&work_core, unheard).await;
+        }
+    });
+    granted.await.unwrap_or_else(|_| Err(Error::may_have_happened("lease tasks", "the work panicked")))
+}
+
+async fn grant(core: &Arc<Core>, request: &LeaseRequest) -> Result<Vec<Assignment>, Error> {
+    let mut leased = Vec::new();
+    loop {
+        let wanted = request.max - leased.len();
+        let entries = match core.hot.admit(&request.queue, wanted).await {
+            Ok(entries) => entries,
+            Err(error) if leased.is_empty() => return Err(error),
+            Err(_) => return Ok(leased),
+        };
+        let (popped, full) = (entries.len(), entries.len() == wanted);
+        let (entries, expired) = split_expired(entries, core.now());
+        expire(core, expired).await;
+        match dispatch(core, request, entries).await {
+            Ok(more) => leased.extend(more),
+            // What is leased already must be heard of.
+            Err(error) if leased.is_empty() => return Err(error),
+            Err(_) => return Ok(leased),
+        }
+        if leased.len() >= request.max || popped == 0 || !full {
+            if full {
+                core.arrival(&request.queue).notify_one();
+            }
+            return Ok(leased);
+        }
+    }
+}
+
+/// Makes leases durable. On an error the entries are offered again: if the lease was made after all, the store
+/// refuses the next one, and the lease runs out.
+async fn dispatch(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    entries: Vec<HotEntry>,
+) -> Result<Vec<Assignment>, Error> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let now = core.now();
+    let grants = entries.iter().map(|it| grant_of(it, request, now)).collect();
+    match core.store.dispatch(grants, now).await {
+        Ok(dispatched) => {
+            forget(core, &entries).await;
+            let meters = core.meters.queue(&request.queue);
+            let assignments: Vec<Assignment> = dispatched.into_iter().flatten().collect();
+            meters.dispatched(assignments.len());
+            Ok(assignments)
+        }
+        Err(error) => {
+            core.hot.offer(entries).await?;
+            Err(error)
+        }
+    }
+}
+
+fn grant_of(entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
+    Grant {
+        place: entry.place,
+        fence: entry.fence,
+        fired_at: entry.fired_at,
+        lease_until: now.plus(request.lease_ms),
+        executor: request.executor.clone(),
+    }
+}
+
+/// The hand-over of these is known to the store: nothing here needs to remember them.
+async fn forget(core: &Core, entries: &[HotEntry]) {
+    {
+        let mut unmarked = core.unmarked.lock();
+        for it in entries {
+            unmarked.remove(&it.place.id);
+        }
+    }
+    let settled: Vec<_> = entries.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
+    if let Err(error) = core.hot.settle(&settled).await {
+        tracing::warn!(%error, "handed-over tasks stay in the hot set; the store will refuse them");
+    }
+}
+
+fn split_expired(entries: Vec<HotEntry>, now: Millis) -> (Vec<HotEntry>, Vec<HotEntry>) {
+    entries.into_iter().partition(|it| now <= it.deadline_at)
+}
+
+/// Buries what was not started by its deadline.
+async fn expire(core: &Core, entries: Vec<HotEntry>) {
+    if entries.is_empty() {
+        return;
+    }
+    let keep_until = core.now().plus(core.options.keep_dead_ms);
+    let steps = entries
+        .iter()
+        .map(|it| {
+            let mut note = core.note();
+            note.reason = Some("deadline".to_owned());
+            note.error = Some("not started by its deadline".to_owned());
+            Step { place: it.place, fence: Some(it.fence), change: Change::Expire { keep_until }, note }
+        })
+        .collect();
+    match core.store.apply(steps, core.now()).await {
+        Ok(applied) => {
+            for (entry, _) in entries.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved) {
+                core.meters.queue(&entry.queue).dead(1);
+            }
+            forget(core, &entries).await;
+        }
+        Err(error) => {
+            tracing::warn!(%error, "expired tasks could not be buried; they will be tried again");
+            if let Err(error) = core.hot.offer(entries).await {
+                tracing::warn!(%error, "expired tasks could not be offered again; a restart finds them");
+            }
+        }
+    }
+}
+
+/// Nobody heard of these leases: the attempts are given back, and the tasks are ready again.
+pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>) {
+    if leased.is_empty() {
+        return;
+    }
+    let steps = leased
+        .iter()
+        .map(|it| {
+            let mut note = core.note();
+            note.reason = Some("executor_gone".to_owned());
+            Step { place: it.place, fence: Some(it.fence), change: Change::Release, note }
+        })
+        .collect();
+    match core.store.apply(steps, core.now()).await {
+        Ok(applied) => {
+            let places: Vec<_> = leased
+                .iter()
+                .zip(applied)
+                .filter(|(_, it)| *it == Applied::Moved)
+                .map(|(it, _)| it.place)
+                .collect();
+            load_again(core, &places).await;
+        }
+        Err(error) => {
+            tracing::warn!(%error, "leases that nobody heard of run out instead of being given back")
+        }
+    }
+}
+
+async fn load_again(core: &Arc<Core>, places: &[punctual_domain::place::TaskRef]) {
+    match core.store.read(places).await {
+        Ok(tasks) => {
+            let ready = tasks.into_iter().flatten().filter(|it| it.state == State::Ready);
+            let entries = ready.map(|it| crate::pipeline::intake::entry_of(&it)).collect();
+            crate::pipeline::intake::admit_to_hot_set(core, entries).await;
+        }
+        Err(error) => tracing::warn!(%error, "tasks given back wait for the sweep"),
+    }
+}

@@ -1,0 +1,136 @@
+//! Step 8, outcome: what became of an attempt is decided by `domain::outcome`, written by a conditional update on
+//! (task, fence), and only then believed. At most one outcome is accepted per attempt: the fence sees to it.
+
+use crate::{answer::Settled, core::Core, pipeline::intake};
+use punctual_contract::{
+    Error,
+    store::{Applied, Change, Step},
+};
+use punctual_domain::{
+    history::Note,
+    outcome::{Facts, Report, Verdict, decide},
+    place::TaskRef,
+    state::Event,
+    task::{Task, TaskResult},
+    time::Millis,
+};
+use std::sync::Arc;
+
+#[derive(Debug, Clone)]
+pub struct OutcomeReport {
+    pub place: TaskRef,
+    /// The fence of the attempt, from the lease token.
+    pub fence: i64,
+    pub report: Report,
+    pub result: TaskResult,
+}
+
+/// Answers in the order of the reports.
+pub(crate) async fn settle(
+    core: &Arc<Core>,
+    reports: Vec<OutcomeReport>,
+    by: &str,
+) -> Result<Vec<Settled>, Error> {
+    let now = core.now();
+    let tasks = core.read_for(&reports).await?;
+    let mut settled = vec![Settled::Stale; reports.len()];
+    let (mut planned, mut steps) = (Vec::new(), Vec::new());
+    for ((nth, report), task) in reports.into_iter().enumerate().zip(&tasks) {
+        if let Some(verdict) = verdict(&report, task.as_ref(), now) {
+            planned.push((nth, report.place, verdict.event, task));
+            steps.push(step(core, report, verdict, by, now));
+        }
+    }
+    let applied = core.store.apply(steps, now).await?;
+    let mut again = Vec::new();
+    let accepted = planned.into_iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
+    for ((nth, place, event, task), _) in accepted {
+        if let Some(it) = settled.get_mut(nth) {
+            *it = Settled::Accepted;
+        }
+        core.count_event(event, task.as_ref());
+        if matches!(event, Event::Retry | Event::Snooze) {
+            again.push(place);
+        }
+    }
+    load_next_attempts(core, &again).await;
+    Ok(settled)
+}
+
+/// None: the attempt does not hold the task.
+fn verdict(report: &OutcomeReport, task: Option<&Task>, now: Millis) -> Option<Verdict> {
+    if report.report == Report::Succeeded {
+        return Some(Verdict { event: Event::Succeed, due_at: None, reason: "succeeded" });
+    }
+    let task = task.filter(|it| it.fence == report.fence && it.state.is_in_flight())?;
+    Some(judge(report.report, task, now))
+}
+
+pub(crate) fn judge(report: Report, task: &Task, now: Millis) -> Verdict {
+    let facts = Facts {
+        attempt: task.attempt,
+        max_attempts: task.ask.max_attempts,
+        retry: &task.ask.retry,
+        cancel_requested: task.lease.as_ref().is_some_and(|it| it.cancel_requested),
+    };
+    decide(report, facts, now, fastrand::f64())
+}
+
+fn step(core: &Core, report: OutcomeReport, verdict: Verdict, by: &str, now: Millis) -> Step {
+    let failed = matches!(verdict.event, Event::Retry | Event::Bury | Event::Abort);
+    let error = failed.then(|| report.result.status_msg.clone()).filter(|it| !it.is_empty());
+    let reason = (verdict.event != Event::Succeed).then(|| verdict.reason.to_owned());
+    let note = Note { by: by.to_owned(), due_at: verdict.due_at, reason, error };
+    let change = change_of(core, verdict, Some(report.result), now);
+    Step { place: report.place, fence: Some(report.fence), change, note }
+}
+
+/// The change that a verdict asks for.
+pub(crate) fn change_of(core: &Core, verdict: Verdict, result: Option<TaskResult>, now: Millis) -> Change {
+    let due_at = verdict.due_at.unwrap_or(now);
+    match verdict.event {
+        Event::Succeed => Change::Succeed {
+            result: result.unwrap_or_default(),
+            keep_until: now.plus(core.options.keep_succeeded_ms),
+        },
+        Event::Retry => Change::Retry { due_at, result },
+        Event::Snooze => Change::Snooze { due_at },
+        Event::Abort => Change::Abort { keep_until: now.plus(core.options.keep_cancelled_ms) },
+        _ => Change::Bury { result, keep_until: now.plus(core.options.keep_dead_ms) },
+    }
+}
+
+/// What is to run again goes into the hot set if it is due soon.
+pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
+    if places.is_empty() {
+        return;
+    }
+    match core.store.read(places).await {
+        Ok(tasks) => {
+            let waiting = tasks.into_iter().flatten().filter(|it| it.state.is_waiting());
+            intake::admit_to_hot_set(core, waiting.map(|it| intake::entry_of(&it)).collect()).await;
+        }
+        Err(error) => tracing::warn!(%error, "next attempts wait for the sweep"),
+    }
+}
+
+impl Core {
+    /// The tasks of the reports that need a decision; successes need none.
+    async fn read_for(&self, reports: &[OutcomeReport]) -> Result<Vec<Option<Task>>, Error> {
+        let needed = |it: &&OutcomeReport| it.report != Report::Succeeded;
+        let places: Vec<TaskRef> = reports.iter().filter(needed).map(|it| it.place).collect();
+        let mut read =
+            if places.is_empty() { Vec::new() } else { self.store.read(&places).await? }.into_iter();
+        Ok(reports.iter().map(|it| if needed(&it) { read.next().flatten() } else { None }).collect())
+    }
+
+    pub(crate) fn count_event(&self, event: Event, task: Option<&Task>) {
+        match (event, task) {
+            (Event::Succeed, _) => self.meters.succeeded(1),
+            (_, None) => {}
+            (Event::Retry, Some(task)) => self.meters.queue(&task.ask.queue).retried(1),
+            (Event::Bury, Some(task)) => self.meters.queue(&task.ask.queue).dead(1),
+            (_, Some(task)) => self.meters.queue(&task.ask.queue).other(1),
+        }
+    }
+}

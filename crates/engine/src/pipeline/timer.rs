@@ -1,0 +1,120 @@
+//! Step 4, the wheel on a thread of its own: it sleeps until the next deadline, to a fraction of a millisecond, and
+//! says which partitions have something due. It never says so early. It holds nothing that matters: dropped at any
+//! instant, it is filled again from the hot set.
+
+use parking_lot::{Condvar, Mutex};
+use punctual_contract::Clock;
+use punctual_domain::{place::Partition, time::Millis};
+use punctual_wheel::{Key, Wheel};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Longest sleep: a wall clock that jumped is noticed after this at the latest.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+pub(crate) struct Timer {
+    inner: Mutex<Inner>,
+    wake: Condvar,
+    stop: AtomicBool,
+}
+
+struct Inner {
+    wheel: Wheel<Partition>,
+    /// The deadline that the thread sleeps for; earlier ones wake it.
+    sleeps_until: i64,
+}
+
+impl std::fmt::Debug for Timer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Timer").field("entries", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Timer {
+    pub(crate) fn new(now: Millis) -> Self {
+        let inner = Inner { wheel: Wheel::new(now.0), sleeps_until: i64::MAX };
+        Self { inner: Mutex::new(inner), wake: Condvar::new(), stop: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn insert(&self, entries: impl Iterator<Item = (Millis, Partition)>) -> Vec<Key> {
+        let mut it = self.inner.lock();
+        let mut earliest = i64::MAX;
+        let keys = entries
+            .map(|(due_at, partition)| {
+                earliest = earliest.min(due_at.0);
+                it.wheel.insert(due_at.0, partition)
+            })
+            .collect();
+        if earliest < it.sleeps_until {
+            self.wake.notify_one();
+        }
+        keys
+    }
+
+    pub(crate) fn cancel(&self, key: Key) {
+        self.inner.lock().wheel.cancel(key);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.inner.lock().wheel.len()
+    }
+
+    /// The partitions that have something due, each once.
+    pub(crate) fn expired(&self, now: Millis) -> Vec<Partition> {
+        let mut due = Vec::new();
+        self.inner.lock().wheel.advance(now.0, &mut due);
+        let mut partitions: Vec<Partition> = due.into_iter().map(|(_, it)| it).collect();
+        partitions.sort_unstable();
+        partitions.dedup();
+        partitions
+    }
+
+    /// The thread's whole life. Returns when stopped, or when nobody listens any more.
+    pub(crate) fn run(&self, clock: &dyn Clock, fired: &UnboundedSender<Partition>) {
+        while !self.stop.load(Ordering::SeqCst) {
+            for partition in self.expired(clock.now()) {
+                if fired.send(partition).is_err() {
+                    return;
+                }
+            }
+            self.sleep(clock);
+        }
+    }
+
+    fn sleep(&self, clock: &dyn Clock) {
+        let mut it = self.inner.lock();
+        let next = it.wheel.next_deadline().unwrap_or(i64::MAX);
+        let wait = if next == i64::MAX { SLEEP_MAX } else { clock.until(Millis(next)).min(SLEEP_MAX) };
+        if wait.is_zero() || self.stop.load(Ordering::SeqCst) {
+            return;
+        }
+        it.sleeps_until = next;
+        self.wake.wait_for(&mut it, wait);
+        it.sleeps_until = i64::MIN;
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let _it = self.inner.lock();
+        self.wake.notify_one();
+    }
+
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        clock: Arc<dyn Clock>,
+        fired: UnboundedSender<Partition>,
+    ) -> std::io::Result<std::thread::JoinHandle<()>> {
+        let timer = Arc::clone(self);
+        std::thread::Builder::new()
+            .name("punctual-wheel".into())
+            .spawn(move || timer.run(clock.as_ref(), &fired))
+    }
+}

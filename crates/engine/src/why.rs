@@ -1,0 +1,96 @@
+//! "Why has this task not run?", in one answer. Reads, and changes nothing.
+
+use crate::core::Core;
+use punctual_domain::{state::State, task::Task, time::Millis};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Why {
+    /// A sentence for people.
+    pub reason: String,
+    /// What stands in the way, as one word.
+    pub blocking: Option<&'static str>,
+    /// Who has it.
+    pub owner: Option<String>,
+    pub next_step: String,
+    /// When that is to be expected, where it is known.
+    pub expected_at: Option<Millis>,
+}
+
+pub(crate) fn why(core: &Core, task: &Task) -> Why {
+    let now = core.now();
+    let engine = Some(core.options.name.clone());
+    let answer = |reason: String, blocking, owner, next_step: &str, expected_at| Why {
+        reason,
+        blocking,
+        owner,
+        next_step: next_step.to_owned(),
+        expected_at,
+    };
+    match task.state {
+        State::Scheduled | State::Retrying => waiting(task, now),
+        State::Dispatching if task.due_at > now => answer(
+            "It is on the wheel and fires at its time.".into(),
+            Some("time"),
+            engine,
+            "fire",
+            Some(task.due_at),
+        ),
+        State::Dispatching | State::Ready => answer(
+            format!(
+                "It has fired; no executor has taken it from queue {:?} yet.",
+                task.ask.queue.queue.as_str()
+            ),
+            Some("executor"),
+            engine,
+            "an executor leases it",
+            None,
+        ),
+        State::DispatchFailed => {
+            answer("It could not be sent.".into(), Some("bus"), engine, "it is sent again", None)
+        }
+        State::Dispatched | State::Running => in_flight(task),
+        State::Blocked => {
+            answer("It waits for its parents.".into(), Some("parents"), None, "parents finish", None)
+        }
+        State::Succeeded | State::Stopped => answer("It has run.".into(), None, None, "none", None),
+        State::Cancelled => answer("It was cancelled.".into(), Some("cancelled"), None, "none", None),
+        State::Dead => answer(
+            format!("It is dead after {} of {} attempts.", task.attempt, task.ask.max_attempts),
+            Some("dead"),
+            None,
+            "redrive it",
+            None,
+        ),
+    }
+}
+
+fn waiting(task: &Task, now: Millis) -> Why {
+    let left_ms = task.due_at.since(now);
+    let what = if task.state == State::Retrying {
+        format!("Attempt {} of {} failed; the next one is", task.attempt, task.ask.max_attempts)
+    } else {
+        "Its time has not come; it is".to_owned()
+    };
+    let reason =
+        if left_ms > 0 { format!("{what} due in {left_ms} ms.") } else { format!("{what} due now.") };
+    Why {
+        reason,
+        blocking: Some("time"),
+        owner: None,
+        next_step: "fire".into(),
+        expected_at: Some(task.due_at),
+    }
+}
+
+fn in_flight(task: &Task) -> Why {
+    let lease = task.lease.as_ref();
+    let executor = lease.map(|it| it.executor.clone());
+    let name = executor.as_deref().unwrap_or("an executor");
+    Why {
+        reason: format!("Attempt {} is with {name:?}.", task.attempt),
+        blocking: None,
+        owner: executor.clone(),
+        next_step: "its outcome, or the end of its lease".into(),
+        expected_at: lease.map(|it| it.until),
+    }
+}
