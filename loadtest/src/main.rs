@@ -1,2 +1,63 @@
-//! Load test driver.
-fn main() {}
+//! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
+//! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
+//!
+//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle` beside it.
+
+mod ask;
+mod check;
+mod clock;
+mod execute;
+#[cfg(test)]
+mod fake;
+mod http;
+mod idle;
+mod insert;
+mod job;
+mod measure;
+mod options;
+mod plan;
+mod proc;
+mod progress;
+mod report;
+mod run;
+mod server;
+mod watch;
+mod wire;
+
+use clap::Parser as _;
+use std::{io::Write as _, process::ExitCode};
+
+fn main() -> ExitCode {
+    let options = options::Options::parse();
+    match measure(&options.command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            progress::note(&format!("loadtest: {error:#}"));
+            ExitCode::from(if error.is::<options::Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// Whether everything promised was kept.
+fn measure(command: &options::Command) -> anyhow::Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match command {
+        options::Command::Run(options) => {
+            let report = runtime.block_on(run::run(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.common.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Idle(options) => {
+            let report = runtime.block_on(idle::idle(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.common.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+    }
+}
+
+fn print(text: String) -> std::io::Result<()> {
+    std::io::stdout().lock().write_all(text.as_bytes())
+}

@@ -1,1 +1,49 @@
-//! REST wire types, shared by server and sdk.
+//! The JSON that travels between Punctual and the outside, shared by server and sdk: names, shapes, limits, error codes.
+//! It holds no rule of a task's life (that is the domain's) and must never read a clock or do I/O.
+
+// Values as they stand on the wire.
+mod at;
+mod base64_bytes;
+mod int64;
+mod json;
+
+// What is refused, and how that is said.
+mod codes;
+mod fields;
+pub mod limits;
+mod parse;
+mod problem;
+
+// The calls, in the order a task meets them.
+pub mod headers;
+mod insert;
+mod retry;
+mod schedule;
+mod task;
+
+mod change;
+mod search;
+mod why;
+
+mod heartbeat;
+mod lease;
+mod outcome;
+
+pub use at::At;
+pub use base64_bytes::Base64;
+pub use change::{ActionAnswer, ActionOutcome, CancelRequest, PatchTask};
+pub use codes::{CODES, Code, CodeInfo};
+pub use fields::{FieldError, Invalid};
+pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest, LeaseBeat, LeaseNews};
+pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask};
+pub use int64::Int64;
+pub use json::{Body, Json};
+pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
+pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
+pub use parse::parse;
+pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
+pub use retry::Retry;
+pub use schedule::When;
+pub use search::{Page, SearchTasks, TimeBound};
+pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
+pub use why::Why;

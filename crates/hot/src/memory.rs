@@ -1,0 +1,246 @@
+//! The hot set in memory. Every method is done when it is first polled: nothing awaits, so nothing awaits while a
+//! lock is held, and no runtime is needed.
+//!
+//! Lock order: `ready`, then one partition. Whoever holds a partition's lock takes no other. `names` is taken and
+//! given back before any other. An entry leaves `firing` first and its ready set after, and enters a ready set only
+//! while it is firing and under the lock of `ready`: so a ready set holds nothing that has been settled, except
+//! for the instant between those two steps, in which `admit` sees that it is not firing any more.
+
+use crate::{
+    names::Names,
+    ready::ReadySet,
+    slice::{Loaded, Slice},
+};
+use async_trait::async_trait;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error, Hot,
+    hot::{Depth, HotEntry, Withdrawn},
+};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// As many as the store has; 1 at least.
+    pub partitions: u16,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { partitions: 64 }
+    }
+}
+
+#[derive(Debug)]
+pub struct MemoryHot {
+    slices: Vec<Mutex<Slice>>,
+    ready: Mutex<HashMap<Arc<QueueKey>, ReadySet>>,
+    names: Mutex<Names>,
+}
+
+impl MemoryHot {
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let slices = (0..options.partitions.max(1)).map(|_| Mutex::new(Slice::new())).collect();
+        Self { slices, ready: Mutex::default(), names: Mutex::default() }
+    }
+
+    fn slice(&self, doing: &'static str, partition: Partition) -> Result<&Mutex<Slice>, Error> {
+        self.slices.get(usize::from(partition.0)).ok_or_else(|| {
+            let problem =
+                format!("partition {} does not exist: there are {}", partition.0, self.slices.len());
+            Error::did_not_happen(doing, problem)
+        })
+    }
+
+    fn is_firing(&self, entry: &HotEntry) -> bool {
+        let slice = self.slices.get(usize::from(entry.place.partition.0));
+        slice.is_some_and(|it| it.lock().is_firing(entry.place.id, entry.fence))
+    }
+
+    /// They have left `firing`.
+    fn leave_ready(&self, gone: &[HotEntry]) {
+        if gone.is_empty() {
+            return;
+        }
+        let mut ready = self.ready.lock();
+        for entry in gone {
+            let Some(set) = ready.get_mut(&entry.queue) else { continue };
+            set.remove(entry.place.id, entry.fence);
+            if set.len() == 0 {
+                ready.remove(&entry.queue);
+            }
+        }
+    }
+
+    fn with_shared_name(&self, entry: HotEntry) -> HotEntry {
+        let queue = self.names.lock().share(&entry.queue);
+        HotEntry { queue, ..entry }
+    }
+}
+
+#[async_trait]
+impl Hot for MemoryHot {
+    async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        for entry in &entries {
+            self.slice("load entries", entry.place.partition)?;
+        }
+        let (mut put, mut gone) = (0, Vec::new());
+        for entry in entries {
+            let entry = self.with_shared_name(entry);
+            let slice = self.slice("load entries", entry.place.partition)?;
+            if let Loaded::Put { displaced } = slice.lock().load(entry) {
+                put += 1;
+                gone.extend(displaced);
+            }
+        }
+        self.leave_ready(&gone);
+        Ok(put)
+    }
+
+    async fn peek(
+        &self,
+        partition: Partition,
+        after: Option<(Millis, i64)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        Ok(self.slice("peek at what is due", partition)?.lock().peek(after, until, limit))
+    }
+
+    async fn take(&self, partition: Partition, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        Ok(self.slice("take what is due", partition)?.lock().take(now, limit))
+    }
+
+    async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
+        Ok(self.slice("withdraw an entry", partition)?.lock().withdraw(id, fence))
+    }
+
+    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
+        for (partition, _, _) in settled {
+            self.slice("settle entries", *partition)?;
+        }
+        let mut gone = Vec::new();
+        for (partition, id, fence) in settled {
+            gone.extend(self.slice("settle entries", *partition)?.lock().settle(*id, *fence));
+        }
+        self.leave_ready(&gone);
+        Ok(())
+    }
+
+    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+        for entry in entries {
+            let entry = self.with_shared_name(entry);
+            let mut ready = self.ready.lock();
+            if self.is_firing(&entry) {
+                ready.entry(Arc::clone(&entry.queue)).or_default().put(entry);
+            }
+        }
+        Ok(())
+    }
+
+    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        let mut ready = self.ready.lock();
+        let Some(set) = ready.get_mut(queue) else { return Ok(Vec::new()) };
+        let mut admitted = Vec::new();
+        while admitted.len() < limit {
+            let Some(entry) = set.pop() else { break };
+            if self.is_firing(&entry) {
+                admitted.push(entry);
+            }
+        }
+        if set.len() == 0 {
+            ready.remove(queue);
+        }
+        Ok(admitted)
+    }
+
+    /// Reads up to `limit` of each partition: the oldest of all may all be in one.
+    async fn firing(&self, before: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        let mut found = Vec::new();
+        for slice in &self.slices {
+            found.extend(slice.lock().fired_before(before, limit).cloned());
+        }
+        found.sort_unstable_by_key(|it| (it.fired_at, it.place.id));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn depth(&self) -> Result<Depth, Error> {
+        let mut depth = Depth::default();
+        for slice in &self.slices {
+            let (due, firing) = slice.lock().depth();
+            depth.due += due;
+            depth.firing += firing;
+        }
+        depth.ready = self.ready.lock().iter().map(|(queue, set)| (Arc::clone(queue), set.len())).collect();
+        depth.ready.sort_unstable();
+        Ok(depth)
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn sample(id: i64, due_at: i64, fence: i64) -> HotEntry {
+    use punctual_domain::{name::Name, place::TaskRef, state::State, task::Priority};
+    let queue = Name::new("mail").unwrap();
+    HotEntry {
+        place: TaskRef { partition: Partition(0), due_at: Millis(due_at), id },
+        due_at: Millis(due_at),
+        fence,
+        queue: Arc::new(QueueKey { namespace: Name::default_namespace(), queue }),
+        priority: Priority::default(),
+        task_id: id,
+        task_version: 0,
+        deadline_at: Millis::MAX,
+        state: State::Scheduled,
+        fired_at: Millis::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    /// Polls once, without any runtime: what is not ready at once would panic here.
+    fn at_once<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(it) => it,
+            Poll::Pending => panic!("the memory hot set waits for nothing"),
+        }
+    }
+
+    #[test]
+    fn every_method_is_done_when_first_polled_and_needs_no_runtime() {
+        let hot = MemoryHot::new(Options { partitions: 1 });
+        let queue = Arc::clone(&sample(1, 1, 1).queue);
+        assert_eq!(at_once(hot.load(vec![sample(1, 1, 1), sample(2, 9, 1)])).unwrap(), 2);
+        assert_eq!(at_once(hot.peek(Partition(0), None, Millis(5), 9)).unwrap().len(), 1);
+        let taken = at_once(hot.take(Partition(0), Millis(5), 9)).unwrap();
+        at_once(hot.offer(taken)).unwrap();
+        assert_eq!(at_once(hot.depth()).unwrap().ready, [(Arc::clone(&queue), 1)]);
+        assert_eq!(at_once(hot.admit(&queue, 9)).unwrap().len(), 1);
+        assert_eq!(at_once(hot.firing(Millis(6), 9)).unwrap().len(), 1);
+        assert_eq!(at_once(hot.withdraw(Partition(0), 2, 1)).unwrap(), Withdrawn::Removed);
+        at_once(hot.settle(&[(Partition(0), 1, 1)])).unwrap();
+        assert_eq!(
+            at_once(hot.depth()).unwrap(),
+            Depth::default(),
+            "nothing is left of a queue without entries"
+        );
+    }
+
+    #[test]
+    fn a_partition_that_does_not_exist_is_refused_before_anything_happens() {
+        let hot = MemoryHot::new(Options { partitions: 1 });
+        let mut stray = sample(2, 1, 1);
+        stray.place.partition = Partition(1);
+        assert!(at_once(hot.load(vec![sample(1, 1, 1), stray])).is_err());
+        assert_eq!(at_once(hot.depth()).unwrap(), Depth::default());
+    }
+}

@@ -1,0 +1,89 @@
+//! One partition: an entry is in `due`, or in `firing`, or in neither. The caller holds its lock for the length of
+//! one method, which is what makes each step atomic. Knows nothing of queues.
+
+use crate::line::Line;
+use punctual_contract::hot::{HotEntry, Withdrawn};
+use punctual_domain::time::Millis;
+
+#[derive(Debug)]
+pub(crate) struct Slice {
+    due: Line,
+    /// In order of `fired_at`.
+    firing: Line,
+}
+
+/// What became of one entry of a load.
+#[derive(Debug)]
+pub(crate) enum Loaded {
+    /// The same or a newer fence is there.
+    Refused,
+    /// `displaced`: an older one that was firing, and must leave its ready set.
+    Put { displaced: Option<HotEntry> },
+}
+
+impl Slice {
+    pub(crate) fn new() -> Self {
+        Self { due: Line::by(|it| it.due_at), firing: Line::by(|it| it.fired_at) }
+    }
+
+    pub(crate) fn load(&mut self, entry: HotEntry) -> Loaded {
+        let id = entry.place.id;
+        let known = self.due.get(id).or_else(|| self.firing.get(id));
+        if known.is_some_and(|it| it.fence >= entry.fence) {
+            return Loaded::Refused;
+        }
+        let displaced = self.firing.remove(id);
+        self.due.put(HotEntry { fired_at: Millis::ZERO, ..entry });
+        Loaded::Put { displaced }
+    }
+
+    pub(crate) fn peek(&self, after: Option<(Millis, i64)>, until: Millis, limit: usize) -> Vec<HotEntry> {
+        self.due.range(after, until).take(limit).cloned().collect()
+    }
+
+    pub(crate) fn take(&mut self, now: Millis, limit: usize) -> Vec<HotEntry> {
+        let mut taken = Vec::new();
+        while taken.len() < limit {
+            let Some(entry) = self.due.pop_until(now) else { break };
+            let entry = HotEntry { fired_at: now, ..entry };
+            self.firing.put(entry.clone());
+            taken.push(entry);
+        }
+        taken
+    }
+
+    pub(crate) fn withdraw(&mut self, id: i64, fence: i64) -> Withdrawn {
+        if self.firing.get(id).is_some() {
+            return Withdrawn::Fired;
+        }
+        match self.due.get(id) {
+            Some(it) if it.fence <= fence => {
+                self.due.remove(id);
+                Withdrawn::Removed
+            }
+            _ => Withdrawn::Absent,
+        }
+    }
+
+    /// The entry that left `firing`, which must leave its ready set too.
+    pub(crate) fn settle(&mut self, id: i64, fence: i64) -> Option<HotEntry> {
+        if self.due.get(id).is_some_and(|it| it.fence <= fence) {
+            self.due.remove(id);
+        }
+        self.firing.get(id).filter(|it| it.fence <= fence)?;
+        self.firing.remove(id)
+    }
+
+    pub(crate) fn is_firing(&self, id: i64, fence: i64) -> bool {
+        self.firing.get(id).is_some_and(|it| it.fence == fence)
+    }
+
+    /// Fired before `before`, the oldest first.
+    pub(crate) fn fired_before(&self, before: Millis, limit: usize) -> impl Iterator<Item = &HotEntry> {
+        self.firing.range(None, before).take_while(move |it| it.fired_at < before).take(limit)
+    }
+
+    pub(crate) fn depth(&self) -> (usize, usize) {
+        (self.due.len(), self.firing.len())
+    }
+}

@@ -1,0 +1,154 @@
+//! What can be asked of a task that is there: change, cancel, run now, redrive; each has a definite answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{Checks, FieldError, Invalid};
+use crate::limits::{PRIORITY_MAX, PRIORITY_MIN};
+use crate::schedule::{When, schedule};
+use crate::task::Task;
+use crate::{Base64, Body, Json, parse};
+
+/// A change to a task that has not fired; what is left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchTask {
+    /// RFC 3339. At most one of `execute_at`, `execute_at_ms` and `delay_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub execute_at: Option<String>,
+    /// Epoch milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub execute_at_ms: Option<i64>,
+    /// Milliseconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub delay_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 5)]
+    pub priority: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub payload: Option<Json>,
+    /// Bytes, instead of `payload`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<Base64>,
+}
+
+impl PatchTask {
+    /// Reads and checks one.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let patch: Self = parse(json)?;
+        patch.check()?;
+        Ok(patch)
+    }
+
+    /// Every rule that needs no clock and no store; a change of nothing is a mistake.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        if *self == Self::default() {
+            checks.refuse("", "must change at least one of execute_at, execute_at_ms, delay_ms, priority, payload, payload_base64");
+        }
+        checks.take(self.schedule());
+        checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
+        checks.at_most_one(
+            ("payload", self.payload.is_some()),
+            ("payload_base64", self.payload_base64.is_some()),
+        );
+        checks.done()
+    }
+
+    /// The new time; `None` leaves it.
+    pub fn schedule(&self) -> Result<Option<When>, FieldError> {
+        schedule(self.execute_at.as_deref(), self.execute_at_ms, self.delay_ms)
+    }
+
+    /// Takes the new payload out; `None` leaves it.
+    pub fn take_payload(&mut self) -> Option<Body> {
+        Body::from_fields(self.payload.take(), self.payload_base64.take())
+    }
+}
+
+/// Body of a cancel; may be absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelRequest {
+    /// Also withdraw a task that has fired and waits, and ask a running executor to stop.
+    #[serde(default)]
+    pub stop_if_fired: bool,
+}
+
+impl CancelRequest {
+    /// Reads one; an empty body is the default.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        if json.trim_ascii().is_empty() { Ok(Self::default()) } else { parse(json) }
+    }
+}
+
+/// What a cancel, run-now or redrive did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionOutcome {
+    /// It will not run (again).
+    Cancelled,
+    /// An executor runs it and was asked to stop; whether it does is its own decision.
+    StopRequested,
+    /// It is due now.
+    Scheduled,
+    /// It was dead and is due now, with its attempts before it again.
+    Redriven,
+}
+
+/// Answer to a cancel, run-now or redrive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ActionAnswer {
+    pub outcome: ActionOutcome,
+    /// The task after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Code;
+
+    #[test]
+    fn a_patch_changes_time_priority_or_payload() {
+        let mut patch = PatchTask::from_json(br#"{"delay_ms":5,"priority":1,"payload":null}"#).unwrap();
+        assert_eq!((patch.schedule(), patch.priority), (Ok(Some(When::AfterMs(5))), Some(1)));
+        assert_eq!(patch.take_payload().unwrap().into_bytes(), b"null");
+    }
+
+    #[test]
+    fn a_patch_of_nothing_or_of_something_else_is_refused() {
+        let refused = |json: &str| PatchTask::from_json(json.as_bytes()).unwrap_err();
+        assert_eq!(refused("{}").errors[0].pointer, "");
+        assert_eq!(refused(r#"{"queue":"x"}"#).code, Code::RequestUnknownField);
+        assert_eq!(refused(r#"{"priority":9}"#).errors[0].pointer, "/priority");
+        assert_eq!(refused(r#"{"delay_ms":1,"execute_at_ms":1}"#).errors[0].pointer, "/execute_at_ms");
+        assert_eq!(refused(r#"{"payload":1,"payload_base64":""}"#).errors[0].pointer, "/payload_base64");
+    }
+
+    #[test]
+    fn a_cancel_needs_no_body() {
+        assert_eq!(CancelRequest::from_json(b" \n"), Ok(CancelRequest::default()));
+        assert_eq!(CancelRequest::from_json(b"{}"), Ok(CancelRequest { stop_if_fired: false }));
+        assert_eq!(
+            CancelRequest::from_json(br#"{"stop_if_fired":true}"#),
+            Ok(CancelRequest { stop_if_fired: true })
+        );
+        assert!(CancelRequest::from_json(br#"{"force":true}"#).is_err());
+    }
+
+    #[test]
+    fn answers_read_like_this() {
+        for (outcome, json) in [
+            (ActionOutcome::Cancelled, r#"{"outcome":"cancelled"}"#),
+            (ActionOutcome::StopRequested, r#"{"outcome":"stop_requested"}"#),
+            (ActionOutcome::Scheduled, r#"{"outcome":"scheduled"}"#),
+            (ActionOutcome::Redriven, r#"{"outcome":"redriven"}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&ActionAnswer { outcome, task: None }).unwrap(), json);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The one list of error codes: server, sdk and documentation read it. A code is never renamed and never reused.
+
+/// What is known of a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeInfo {
+    pub code: Code,
+    /// The stable word, as it stands in `code` of a problem document.
+    pub name: &'static str,
+    /// HTTP status.
+    pub status: u16,
+    /// Title of the problem; the same for every occurrence.
+    pub title: &'static str,
+    /// When it is answered and what the caller can do.
+    pub doc: &'static str,
+}
+
+macro_rules! codes {
+    ($($variant:ident $name:literal $status:literal $title:literal $doc:literal)+) => {
+        /// A stable error code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code { $(#[doc = $doc] $variant),+ }
+
+        /// Every code, in the order of the documentation.
+        pub const CODES: &[CodeInfo] =
+            &[$(CodeInfo { code: Code::$variant, name: $name, status: $status, title: $title, doc: $doc }),+];
+
+        impl Code {
+            /// What is known of it.
+            pub const fn info(self) -> CodeInfo {
+                match self {
+                    $(Self::$variant => CodeInfo { code: self, name: $name, status: $status, title: $title, doc: $doc }),+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    TaskNotFound "task.not_found" 404 "No such task"
+        "The namespace has no task with this ref or id. A ref works for ever, also after a reschedule, so it was mistyped, belongs to another namespace, or its task was deleted when its retention ended."
+    TaskVersionSuperseded "task.version_superseded" 409 "A newer version of this task exists"
+        "The insert named a task_id of which a higher task_version is known. Nothing was inserted; `existing` shows the newer task. Send a higher version, or take the existing one as the answer."
+    TaskAlreadyFired "task.already_fired" 409 "The task has fired"
+        "The change came after the task fired, or after it ended; cancelled xor fired is decided by one atomic step, so the task does run, or did. To withdraw a task that waits for an executor, or to ask a running one to stop, cancel with `stop_if_fired`."
+    TaskNotDead "task.not_dead" 409 "The task is not dead"
+        "Only a dead task can be redriven. A task that waits can be run now or rescheduled; one that succeeded or was cancelled can be inserted again."
+    PreconditionFailed "precondition.failed" 412 "The task has changed since it was read"
+        "`If-Match` names another state of the task than the present one. Read it again, decide again, send the new ETag."
+    RequestMalformedJson "request.malformed_json" 400 "The body is not JSON"
+        "The body could not be read as one JSON document; the detail names the line and column."
+    RequestUnknownField "request.unknown_field" 400 "The request has a field that is not known"
+        "Unknown fields are refused, so that a misspelt one is not silently ignored; the pointer names it and the detail lists the known ones."
+    RequestInvalid "request.invalid" 400 "The request is not valid"
+        "A field is missing, of the wrong type or out of its range; `errors` names every such field with a JSON pointer. Sending the same request again cannot succeed."
+    RequestTooLarge "request.too_large" 413 "The request is too large"
+        "The body or one payload is larger than the server is configured to take (16 MiB for a body and 1 MiB for a payload unless set). Split the batch, or keep the payload elsewhere and send its key."
+    RequestUnknownRoute "request.unknown_route" 404 "No such address"
+        "The path is not part of the interface; /openapi.json lists all that are."
+    RequestMethodNotAllowed "request.method_not_allowed" 405 "The address does not take this method"
+        "The path exists with other methods; the `Allow` header lists them."
+    RequestUnsupportedMediaType "request.unsupported_media_type" 415 "The body is not declared as JSON"
+        "Bodies are JSON: send `Content-Type: application/json`."
+    RequestTimeout "request.timeout" 408 "The request took too long to arrive"
+        "The body did not arrive in time. Nothing was done; send it again."
+    AuthRequired "auth.required" 401 "A token is required"
+        "The server wants `Authorization: Bearer <token>`, and the request has none or one that is not known."
+    AuthDenied "auth.denied" 403 "The token does not allow this"
+        "The token is known but does not reach this namespace or this call."
+    IdempotencyKeyReused "idempotency.key_reused" 422 "The idempotency key was used for another request"
+        "The key came before with a different body or address. Use a new key for a new request, and the same key only to send the very same request again."
+    IdempotencyInProgress "idempotency.in_progress" 409 "The first request with this key is still being worked on"
+        "A request with the same key has not been answered yet. Wait and send again: the answer will then be the first one's."
+    QueueNotFound "queue.not_found" 404 "No such queue"
+        "The namespace has no queue of this name, and the call does not create one."
+    StoreUnavailable "store.unavailable" 503 "The store cannot be reached"
+        "The store refused or could not be reached. Nothing was done; send it again after `Retry-After`."
+    StoreOutcomeUnknown "store.outcome_unknown" 503 "It is not known whether the request took effect"
+        "The store failed after the request was given to it, so the request may have taken effect. Look before you repeat it, or send it again with the same task_id or Idempotency-Key; that is safe."
+    TaskContended "task.contended" 503 "The task is being changed by others"
+        "Others changed the task again and again while this change was tried. Nothing was done; send it again after `Retry-After`."
+    Overload "overload" 429 "The server is busy"
+        "More work waits than the server takes at once. Nothing was done; send again after `Retry-After`."
+    Stopping "stopping" 503 "The server is shutting down"
+        "The server finishes what it has begun and takes nothing new. Nothing was done; send again, to another instance or after `Retry-After`."
+    Internal "internal" 500 "Something went wrong inside the server"
+        "A fault of the server, which is in its log. Whether the request was carried out is not known; sending it again with the same task_id or Idempotency-Key is safe."
+}
+
+impl Code {
+    /// The stable word.
+    pub const fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// HTTP status.
+    pub const fn status(self) -> u16 {
+        self.info().status
+    }
+
+    /// The code of a word; `None` for one that a newer server has and this build does not know.
+    pub fn from_name(name: &str) -> Option<Self> {
+        CODES.iter().find(|info| info.name == name).map(|info| info.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_back_to_their_code() {
+        for info in CODES {
+            assert_eq!(Code::from_name(info.name), Some(info.code), "{}", info.name);
+            assert_eq!(info.code.info(), *info);
+        }
+    }
+
+    #[test]
+    fn every_code_is_an_error_with_a_title_and_a_paragraph() {
+        for info in CODES {
+            assert!((400..600).contains(&info.status), "{}", info.name);
+            assert!(
+                !info.title.ends_with('.') && info.doc.ends_with('.') && info.doc.len() > 40,
+                "{}",
+                info.name
+            );
+            assert!(
+                info.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_'),
+                "{}",
+                info.name
+            );
+        }
+    }
+}

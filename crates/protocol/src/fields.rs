@@ -1,0 +1,162 @@
+//! What is wrong with a request: a code and, for each field, a JSON pointer and a sentence. Checks gather every
+//! fault of a request, so that a caller mends all of them at once.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use crate::codes::Code;
+use crate::limits::{LABEL_KEY_MAX_CHARS, LABEL_VALUE_MAX_CHARS, LABELS_MAX, NAME_MAX_CHARS};
+
+/// One fault: where (a JSON pointer, RFC 6901; empty for the whole body) and what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct FieldError {
+    #[schema(example = "/execute_at")]
+    pub pointer: String,
+    #[schema(example = "must be between 1 and 5")]
+    pub detail: String,
+}
+
+impl FieldError {
+    pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), detail: detail.into() }
+    }
+}
+
+/// A request that is refused for what it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.summary())]
+pub struct Invalid {
+    pub code: Code,
+    pub errors: Vec<FieldError>,
+}
+
+impl Invalid {
+    /// Moves the pointers below `prefix`, for an item of a larger body: `/tasks/3` + `/queue`.
+    #[must_use]
+    pub fn under(mut self, prefix: &str) -> Self {
+        for error in &mut self.errors {
+            error.pointer.insert_str(0, prefix);
+        }
+        self
+    }
+
+    /// One sentence for people.
+    pub fn summary(&self) -> String {
+        match self.errors.as_slice() {
+            [one] if one.pointer.is_empty() => one.detail.clone(),
+            [one] => format!("{}: {}", one.pointer, one.detail),
+            many => format!("{} fields are not valid", many.len()),
+        }
+    }
+}
+
+impl From<FieldError> for Invalid {
+    fn from(error: FieldError) -> Self {
+        Self { code: Code::RequestInvalid, errors: vec![error] }
+    }
+}
+
+/// Gathers faults.
+#[derive(Debug, Default)]
+pub(crate) struct Checks(Vec<FieldError>);
+
+impl Checks {
+    pub(crate) fn refuse(&mut self, pointer: impl Into<String>, detail: impl Into<String>) {
+        self.0.push(FieldError::new(pointer, detail));
+    }
+
+    pub(crate) fn take<T>(&mut self, checked: Result<T, FieldError>) {
+        self.0.extend(checked.err());
+    }
+
+    /// `[A-Za-z0-9._:-]{1,128}`.
+    pub(crate) fn name(&mut self, pointer: &str, name: &str) {
+        if !is_name(name) {
+            self.refuse(pointer, "must be 1 to 128 characters from A-Z a-z 0-9 . _ : -");
+        }
+    }
+
+    pub(crate) fn range<T>(&mut self, pointer: &str, value: Option<T>, range: RangeInclusive<T>)
+    where
+        T: PartialOrd + std::fmt::Display,
+    {
+        if value.is_some_and(|value| !range.contains(&value)) {
+            self.refuse(pointer, format!("must be between {} and {}", range.start(), range.end()));
+        }
+    }
+
+    pub(crate) fn at_most_chars(&mut self, pointer: &str, text: Option<&str>, max: usize) {
+        if text.is_some_and(|text| text.chars().nth(max).is_some()) {
+            self.refuse(pointer, format!("must be at most {max} characters"));
+        }
+    }
+
+    pub(crate) fn at_most_one(&mut self, a: (&str, bool), b: (&str, bool)) {
+        if a.1 && b.1 {
+            self.refuse(format!("/{}", b.0), format!("give either {} or {}, not both", a.0, b.0));
+        }
+    }
+
+    pub(crate) fn labels(&mut self, labels: &BTreeMap<String, String>) {
+        if labels.len() > LABELS_MAX {
+            self.refuse("/labels", format!("must have at most {LABELS_MAX} entries"));
+        }
+        for (key, value) in labels {
+            let pointer = format!("/labels/{}", escape(key));
+            if key.is_empty() || key.chars().nth(LABEL_KEY_MAX_CHARS).is_some() {
+                self.refuse(&pointer, format!("key must be 1 to {LABEL_KEY_MAX_CHARS} characters"));
+            }
+            self.at_most_chars(&pointer, Some(value), LABEL_VALUE_MAX_CHARS);
+        }
+    }
+
+    pub(crate) fn done(self) -> Result<(), Invalid> {
+        if self.0.is_empty() { Ok(()) } else { Err(Invalid { code: Code::RequestInvalid, errors: self.0 }) }
+    }
+}
+
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=NAME_MAX_CHARS).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-'))
+}
+
+/// A key as a JSON pointer writes it (RFC 6901, section 3).
+pub(crate) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_1_to_128_plain_characters() {
+        assert!(is_name("orders.eu:urgent_2-x") && is_name(&"a".repeat(128)));
+        for bad in ["", "a b", "a/b", "é", &"a".repeat(129)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn labels_are_counted_and_measured_in_characters() {
+        let over = |labels: BTreeMap<String, String>| {
+            let mut checks = Checks::default();
+            checks.labels(&labels);
+            checks.done().err().map(|e| e.errors)
+        };
+        assert_eq!(over([("k".repeat(128), "é".repeat(256))].into()), None);
+        let bad = over([("a/b".to_owned(), "v".repeat(257))].into()).unwrap();
+        assert_eq!(bad, [FieldError::new("/labels/a~1b", "must be at most 256 characters")]);
+        assert!(over([(String::new(), String::new())].into()).is_some());
+        assert!(over([("k".repeat(129), String::new())].into()).is_some());
+        assert!(over((0..33).map(|i| (i.to_string(), String::new())).collect()).is_some());
+    }
+
+    #[test]
+    fn pointers_move_below_their_item() {
+        let moved = Invalid::from(FieldError::new("/queue", "x")).under("/tasks/3");
+        assert_eq!(moved.summary(), "/tasks/3/queue: x");
+    }
+}

@@ -1,0 +1,126 @@
+//! Heartbeats: an executor says which leases it still works on, and learns which were lost or should stop.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{Checks, Invalid};
+use crate::limits::BATCH_MAX;
+use crate::{Json, parse};
+
+/// A sign of life of one executor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatRequest {
+    /// Name of the executor.
+    pub executor: String,
+    /// Tasks it can run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+    /// The leases to extend; may be empty.
+    #[serde(default)]
+    pub leases: Vec<LeaseBeat>,
+}
+
+impl HeartbeatRequest {
+    /// Reads and checks one.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let request: Self = parse(json)?;
+        request.check()?;
+        Ok(request)
+    }
+
+    /// Every rule that needs no store.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.name("/executor", &self.executor);
+        if self.leases.len() > BATCH_MAX {
+            checks.refuse("/leases", format!("must have at most {BATCH_MAX} items"));
+        }
+        checks.done()
+    }
+}
+
+/// A lease to extend.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseBeat {
+    pub r#ref: String,
+    pub token: String,
+    /// How far it is; any JSON value.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub progress: Option<Json>,
+}
+
+/// News of the leases, in the order of the request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HeartbeatAnswer {
+    pub leases: Vec<LeaseNews>,
+}
+
+/// News of one lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct LeaseNews {
+    pub r#ref: String,
+    /// Until when it lasts now; absent when it is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_until_ms: Option<i64>,
+    /// The executor is asked to stop; it reports an outcome all the same.
+    #[serde(default)]
+    pub cancel_requested: bool,
+    /// The task is no longer this executor's; its outcome would be refused.
+    #[serde(default)]
+    pub lost: bool,
+}
+
+impl LeaseNews {
+    /// The lease goes on.
+    pub fn extended(r#ref: impl Into<String>, lease_until_ms: i64, cancel_requested: bool) -> Self {
+        Self { r#ref: r#ref.into(), lease_until_ms: Some(lease_until_ms), cancel_requested, lost: false }
+    }
+
+    /// The lease is over.
+    pub fn lost(r#ref: impl Into<String>) -> Self {
+        Self { r#ref: r#ref.into(), lost: true, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_is_read_and_written_back() {
+        let json =
+            r#"{"executor":"w-1","capacity":8,"leases":[{"ref":"a","token":"k","progress":{"done": 0.5}}]}"#;
+        let beat = HeartbeatRequest::from_json(json.as_bytes()).unwrap();
+        assert_eq!(serde_json::to_string(&beat).unwrap(), json);
+        assert!(HeartbeatRequest::from_json(br#"{"executor":"w-1"}"#).is_ok());
+    }
+
+    #[test]
+    fn rules_are_held() {
+        let refused =
+            |json: &str| HeartbeatRequest::from_json(json.as_bytes()).unwrap_err().errors.remove(0).pointer;
+        assert_eq!(refused("{}"), "/executor");
+        assert_eq!(refused(r#"{"executor":"a b"}"#), "/executor");
+        assert_eq!(refused(r#"{"executor":"w","leases":[{"ref":"a"}]}"#), "/leases/0/token");
+        assert_eq!(refused(r#"{"executor":"w","leases":[{"ref":"a","token":"k","x":1}]}"#), "/leases/0/x");
+        let many = HeartbeatRequest {
+            executor: "w".into(),
+            leases: vec![LeaseBeat::default(); 10_001],
+            capacity: None,
+        };
+        assert_eq!(many.check().unwrap_err().errors[0].pointer, "/leases");
+    }
+
+    #[test]
+    fn news_read_like_this() {
+        let answer =
+            HeartbeatAnswer { leases: vec![LeaseNews::extended("a", 5, true), LeaseNews::lost("b")] };
+        let golden = concat!(
+            r#"{"leases":[{"ref":"a","lease_until_ms":5,"cancel_requested":true,"lost":false},"#,
+            r#"{"ref":"b","cancel_requested":false,"lost":true}]}"#
+        );
+        assert_eq!(serde_json::to_string(&answer).unwrap(), golden);
+        assert_eq!(serde_json::from_str::<HeartbeatAnswer>(golden).unwrap(), answer);
+    }
+}

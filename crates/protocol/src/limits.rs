@@ -1,0 +1,60 @@
+//! The limits of the wire, in one place, so that server, sdk and documentation say the same numbers.
+//! Only bounds on single values; what a deployment may hold (rates, slots) is configuration, not protocol.
+
+/// Highest and lowest priority; 1 is served first.
+pub const PRIORITY_MIN: u8 = 1;
+pub const PRIORITY_MAX: u8 = 5;
+pub const PRIORITY_DEFAULT: u8 = 3;
+
+/// Attempts of one task, the first included.
+pub const MAX_ATTEMPTS_MAX: u32 = 1_000;
+
+/// Characters in a queue, kind, namespace or executor name; the alphabet is `A-Z a-z 0-9 . _ : -`.
+pub const NAME_MAX_CHARS: usize = 128;
+pub const DEFAULT_NAMESPACE: &str = "default";
+pub const DEFAULT_KIND: &str = "default";
+pub const DEFAULT_EXECUTOR: &str = "anonymous";
+
+/// Labels of one task; characters of a key and of a value.
+pub const LABELS_MAX: usize = 32;
+pub const LABEL_KEY_MAX_CHARS: usize = 128;
+pub const LABEL_VALUE_MAX_CHARS: usize = 256;
+
+/// Last instant that can be written, 9999-12-31T23:59:59.999Z, in epoch milliseconds.
+pub const INSTANT_MAX_MS: i64 = 253_402_300_799_999;
+
+/// Longest `timeout_ms`, `deadline_ms` and retry delay: ten years.
+pub const DURATION_MAX_MS: i64 = 315_576_000_000;
+
+/// Entries of a retry policy of the `list` kind.
+pub const RETRY_DELAYS_MAX: usize = 1_000;
+pub const RETRY_FACTOR_MAX: f64 = 1_000.0;
+/// What an exponential policy takes for a field that is not given.
+pub const RETRY_FACTOR_DEFAULT: f64 = 2.0;
+pub const RETRY_MAX_DELAY_MS_DEFAULT: i64 = 600_000;
+pub const RETRY_JITTER_DEFAULT: f64 = 0.2;
+
+/// Tasks of one batch insert, and outcomes or heartbeats of one report.
+pub const BATCH_MAX: usize = 10_000;
+
+/// Tasks of one lease call.
+pub const LEASE_MAX: u32 = 10_000;
+/// Longest long poll, in milliseconds.
+pub const WAIT_MS_MAX: u64 = 60_000;
+pub const LEASE_MS_MIN: u64 = 100;
+pub const LEASE_MS_MAX: u64 = 86_400_000;
+pub const LEASE_MS_DEFAULT: u64 = 30_000;
+
+/// Characters of an outcome's `status_msg`.
+pub const STATUS_MSG_MAX_CHARS: usize = 4_096;
+
+/// Items of one page of a list.
+pub const PAGE_MAX: u32 = 1_000;
+pub const PAGE_DEFAULT: u32 = 100;
+
+/// Characters of an `Idempotency-Key`.
+pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
+
+/// Default bounds of sizes; a server may be configured otherwise.
+pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
+pub const REQUEST_BYTES_DEFAULT: usize = 16 << 20;

@@ -1,0 +1,135 @@
+//! How a request says what happens after a failed attempt. The arithmetic of delays is the domain's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::Checks;
+use crate::limits::{
+    DURATION_MAX_MS, RETRY_DELAYS_MAX, RETRY_FACTOR_DEFAULT, RETRY_FACTOR_MAX, RETRY_JITTER_DEFAULT,
+    RETRY_MAX_DELAY_MS_DEFAULT,
+};
+
+/// When the next attempt follows a failed one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "strategy", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Retry {
+    /// At once.
+    #[schema(title = "RetryImmediate")]
+    Immediate {},
+    /// After the same delay each time.
+    #[schema(title = "RetryFixed")]
+    Fixed { delay_ms: i64 },
+    /// After `delay_ms`, then `factor` times as long each time, up to `max_delay_ms`; `jitter` is the share of the
+    /// delay, 0 to 1, by which it varies at random.
+    #[schema(title = "RetryExponential")]
+    Exponential {
+        delay_ms: i64,
+        #[serde(default = "factor_default")]
+        factor: f64,
+        #[serde(default = "max_delay_ms_default")]
+        max_delay_ms: i64,
+        #[serde(default = "jitter_default")]
+        jitter: f64,
+    },
+    /// After the first of these, then the second; the last one repeats.
+    #[schema(title = "RetryList")]
+    List { delays_ms: Vec<i64> },
+}
+
+fn factor_default() -> f64 {
+    RETRY_FACTOR_DEFAULT
+}
+
+fn max_delay_ms_default() -> i64 {
+    RETRY_MAX_DELAY_MS_DEFAULT
+}
+
+fn jitter_default() -> f64 {
+    RETRY_JITTER_DEFAULT
+}
+
+impl Retry {
+    pub(crate) fn check(&self, checks: &mut Checks) {
+        match self {
+            Self::Immediate {} => {}
+            Self::Fixed { delay_ms } => checks.range("/retry/delay_ms", Some(*delay_ms), 0..=DURATION_MAX_MS),
+            Self::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
+                checks.range("/retry/delay_ms", Some(*delay_ms), 0..=DURATION_MAX_MS);
+                checks.range("/retry/factor", Some(*factor), 1.0..=RETRY_FACTOR_MAX);
+                checks.range("/retry/max_delay_ms", Some(*max_delay_ms), 0..=DURATION_MAX_MS);
+                checks.range("/retry/jitter", Some(*jitter), 0.0..=1.0);
+            }
+            Self::List { delays_ms } => check_list(delays_ms, checks),
+        }
+    }
+}
+
+fn check_list(delays_ms: &[i64], checks: &mut Checks) {
+    if delays_ms.is_empty() || delays_ms.len() > RETRY_DELAYS_MAX {
+        checks.refuse("/retry/delays_ms", format!("must have 1 to {RETRY_DELAYS_MAX} entries"));
+    }
+    for (i, delay_ms) in delays_ms.iter().enumerate() {
+        checks.range(&format!("/retry/delays_ms/{i}"), Some(*delay_ms), 0..=DURATION_MAX_MS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    fn pointers(json: &str) -> Vec<String> {
+        let retry: Retry = parse(json.as_bytes()).unwrap();
+        let mut checks = Checks::default();
+        retry.check(&mut checks);
+        checks.done().err().map_or_else(Vec::new, |e| e.errors.into_iter().map(|e| e.pointer).collect())
+    }
+
+    #[test]
+    fn the_four_strategies_are_read_as_documented_and_written_back() {
+        for json in [
+            r#"{"strategy":"immediate"}"#,
+            r#"{"strategy":"fixed","delay_ms":300}"#,
+            r#"{"strategy":"exponential","delay_ms":1000,"factor":2.0,"max_delay_ms":600000,"jitter":0.2}"#,
+            r#"{"strategy":"list","delays_ms":[60000,300000]}"#,
+        ] {
+            let retry: Retry = parse(json.as_bytes()).unwrap();
+            assert_eq!(serde_json::to_string(&retry).unwrap(), json);
+            assert_eq!(pointers(json), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_accepted_for_fractions_and_the_rest_has_defaults() {
+        let short: Retry = parse(br#"{"strategy":"exponential","delay_ms":1000}"#).unwrap();
+        let full: Retry = parse(
+            br#"{"strategy":"exponential","delay_ms":1000,"factor":2,"max_delay_ms":600000,"jitter":0.2}"#,
+        )
+        .unwrap();
+        assert_eq!(short, full);
+    }
+
+    #[test]
+    fn unknown_strategies_and_fields_are_refused() {
+        for json in [
+            r#"{"strategy":"sometimes"}"#,
+            r#"{"strategy":"immediate","delay_ms":1}"#,
+            r#"{"strategy":"fixed"}"#,
+            r#"{"strategy":"fixed","delay_ms":1,"jitter":0.1}"#,
+            r#"{"delay_ms":1}"#,
+        ] {
+            assert!(parse::<Retry>(json.as_bytes()).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_are_pointed_at() {
+        let wild = r#"{"strategy":"exponential","delay_ms":-1,"factor":0.5,"max_delay_ms":-1,"jitter":1.5}"#;
+        assert_eq!(
+            pointers(wild),
+            ["/retry/delay_ms", "/retry/factor", "/retry/max_delay_ms", "/retry/jitter"]
+        );
+        assert_eq!(pointers(r#"{"strategy":"list","delays_ms":[]}"#), ["/retry/delays_ms"]);
+        assert_eq!(pointers(r#"{"strategy":"list","delays_ms":[0,-5]}"#), ["/retry/delays_ms/1"]);
+        assert_eq!(pointers(r#"{"strategy":"fixed","delay_ms":-1}"#), ["/retry/delay_ms"]);
+    }
+}

@@ -1,0 +1,109 @@
+//! When a task should fire, as a request says it: one of `execute_at`, `execute_at_ms`, `delay_ms`. Which instant a
+//! delay means is known only to whoever has the clock, so this module never resolves one by itself.
+
+use crate::At;
+use crate::fields::FieldError;
+use crate::limits::INSTANT_MAX_MS;
+
+/// An instant, or a delay from the moment the request is taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Epoch milliseconds. May lie in the past: then the task is due at once.
+    AtMs(i64),
+    /// Milliseconds from now.
+    AfterMs(i64),
+}
+
+impl When {
+    /// The instant, in epoch milliseconds, for a clock that stands at `now_ms`.
+    pub fn resolve(self, now_ms: i64) -> Result<i64, FieldError> {
+        match self {
+            Self::AtMs(at_ms) => Ok(at_ms),
+            Self::AfterMs(delay_ms) => now_ms
+                .checked_add(delay_ms)
+                .filter(|at_ms| *at_ms <= INSTANT_MAX_MS)
+                .ok_or_else(|| FieldError::new("/delay_ms", "must not lead beyond the year 9999")),
+        }
+    }
+}
+
+/// The three fields of a request as one; `None` if it has none of them.
+pub(crate) fn schedule(
+    execute_at: Option<&str>,
+    execute_at_ms: Option<i64>,
+    delay_ms: Option<i64>,
+) -> Result<Option<When>, FieldError> {
+    match (execute_at, execute_at_ms, delay_ms) {
+        (None, None, None) => Ok(None),
+        (Some(text), None, None) => text_instant(text).map(Some),
+        (None, Some(at_ms), None) => instant_ms(at_ms).map(Some),
+        (None, None, Some(delay_ms)) => delay(delay_ms).map(Some),
+        (Some(_), _, _) => {
+            Err(FieldError::new("/execute_at", "give only one of execute_at, execute_at_ms, delay_ms"))
+        }
+        (None, _, _) => {
+            Err(FieldError::new("/execute_at_ms", "give only one of execute_at, execute_at_ms, delay_ms"))
+        }
+    }
+}
+
+fn text_instant(text: &str) -> Result<When, FieldError> {
+    let expected = "must be an RFC 3339 date and time with an offset, between 1970 and 9999, such as 2026-11-20T23:11:00.250Z";
+    At::from_rfc3339(text)
+        .map(|at| When::AtMs(at.ms()))
+        .ok_or_else(|| FieldError::new("/execute_at", expected))
+}
+
+fn instant_ms(at_ms: i64) -> Result<When, FieldError> {
+    let ok = (0..=INSTANT_MAX_MS).contains(&at_ms);
+    ok.then_some(When::AtMs(at_ms))
+        .ok_or_else(|| FieldError::new("/execute_at_ms", "must be epoch milliseconds between 1970 and 9999"))
+}
+
+fn delay(delay_ms: i64) -> Result<When, FieldError> {
+    let ok = (0..=INSTANT_MAX_MS).contains(&delay_ms);
+    ok.then_some(When::AfterMs(delay_ms))
+        .ok_or_else(|| FieldError::new("/delay_ms", "must be at least 0 and not lead beyond the year 9999"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pointer(result: Result<Option<When>, FieldError>) -> String {
+        result.unwrap_err().pointer
+    }
+
+    #[test]
+    fn each_of_the_three_is_understood() {
+        assert_eq!(schedule(None, None, None), Ok(None));
+        assert_eq!(schedule(Some("1970-01-01T00:00:01Z"), None, None), Ok(Some(When::AtMs(1_000))));
+        assert_eq!(schedule(None, Some(5), None), Ok(Some(When::AtMs(5))));
+        assert_eq!(schedule(None, None, Some(0)), Ok(Some(When::AfterMs(0))));
+    }
+
+    #[test]
+    fn more_than_one_is_refused() {
+        assert_eq!(pointer(schedule(Some("1970-01-01T00:00:01Z"), Some(1_000), None)), "/execute_at");
+        assert_eq!(pointer(schedule(Some("1970-01-01T00:00:01Z"), None, Some(0))), "/execute_at");
+        assert_eq!(pointer(schedule(None, Some(1), Some(1))), "/execute_at_ms");
+    }
+
+    #[test]
+    fn instants_lie_between_1970_and_9999_and_delays_are_not_negative() {
+        assert_eq!(pointer(schedule(Some("soon"), None, None)), "/execute_at");
+        assert_eq!(pointer(schedule(None, Some(-1), None)), "/execute_at_ms");
+        assert_eq!(pointer(schedule(None, Some(INSTANT_MAX_MS + 1), None)), "/execute_at_ms");
+        assert!(schedule(None, Some(INSTANT_MAX_MS), None).is_ok());
+        assert_eq!(pointer(schedule(None, None, Some(-1))), "/delay_ms");
+        assert_eq!(pointer(schedule(None, None, Some(i64::MAX))), "/delay_ms");
+    }
+
+    #[test]
+    fn a_delay_counts_from_now_and_stays_within_9999() {
+        assert_eq!(When::AfterMs(50).resolve(1_000), Ok(1_050));
+        assert_eq!(When::AtMs(5).resolve(1_000), Ok(5));
+        assert_eq!(When::AfterMs(INSTANT_MAX_MS).resolve(0), Ok(INSTANT_MAX_MS));
+        assert_eq!(When::AfterMs(INSTANT_MAX_MS).resolve(1).unwrap_err().pointer, "/delay_ms");
+    }
+}

@@ -1,0 +1,231 @@
+//! A task as answers show it. Every instant stands twice, as RFC 3339 and as epoch milliseconds; what is not known
+//! yet is left out.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{At, Base64, Json, Retry};
+
+/// Where a task is in its life, in the machine's own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Waits for its time.
+    Scheduled,
+    /// Claimed by a dispatcher, not yet sent.
+    Dispatching,
+    /// Fired; waits for a slot or a free executor.
+    Ready,
+    /// On the bus, or leased.
+    Dispatched,
+    /// The executor has begun.
+    Running,
+    /// Could not be sent; will be tried again.
+    DispatchFailed,
+    /// Failed; the next attempt has a time.
+    Retrying,
+    /// Done; kept until its retention ends.
+    Succeeded,
+    /// Attempts exhausted, refused, or timed out for good.
+    Dead,
+    /// Withdrawn before it fired, or stopped on request.
+    Cancelled,
+    /// Retention over.
+    Stopped,
+    /// Waits for parents in a workflow.
+    Blocked,
+}
+
+/// Where a task is, in the general scheduler's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Pending,
+    Processing,
+    Success,
+    Failed,
+    Stopped,
+}
+
+/// What an insert did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InsertOutcome {
+    Created,
+    /// A task of the same id and version that had not begun, or had ended badly, was replaced.
+    Replaced,
+    /// The task was there already; nothing changed.
+    Existing,
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Task {
+    /// Opaque; works for ever, also after a reschedule.
+    pub r#ref: String,
+    pub namespace: String,
+    pub task_id: i64,
+    pub task_version: i64,
+    pub queue: String,
+    pub kind: String,
+    pub priority: u8,
+    pub state: State,
+    pub phase: Phase,
+    /// Only in answers to an insert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<InsertOutcome>,
+    pub execute_at: At,
+    pub execute_at_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fired_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fired_at_ms: Option<i64>,
+    /// `fired_at` − `execute_at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_ms: Option<i64>,
+    /// Number of the present or last attempt; 0 before the first.
+    pub attempt: u32,
+    pub max_attempts: u32,
+    pub created_at: At,
+    pub created_at_ms: i64,
+    pub updated_at: At,
+    pub updated_at_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub payload: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<Base64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<TaskResult>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// Every change of state, oldest first; only in answers about one task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<HistoryEntry>,
+}
+
+/// What the executor reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TaskResult {
+    pub status_code: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_msg: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub result: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<Base64>,
+}
+
+/// One change of state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HistoryEntry {
+    pub at: At,
+    pub at_ms: i64,
+    /// The event in the table of transitions, for example `insert`, `fire`, `lease`, `fail`.
+    pub event: String,
+    /// Absent for the first entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<State>,
+    pub to: State,
+    pub attempt: u32,
+    /// Who: an executor's name, or the part of the engine.
+    pub by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The time of the next attempt, where the change set one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at_ms: Option<i64>,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample() -> Task {
+        let entry = HistoryEntry {
+            at: At::from_ms(1_000),
+            at_ms: 1_000,
+            event: "insert".into(),
+            from: None,
+            to: State::Scheduled,
+            attempt: 0,
+            by: "api".into(),
+            reason: None,
+            error: None,
+            due_at: Some(At::from_ms(2_500)),
+            due_at_ms: Some(2_500),
+        };
+        Task {
+            r#ref: "t_1".into(),
+            namespace: "default".into(),
+            task_id: 7,
+            task_version: 1,
+            queue: "mail".into(),
+            kind: "welcome".into(),
+            priority: 3,
+            state: State::DispatchFailed,
+            phase: Phase::Pending,
+            outcome: Some(InsertOutcome::Created),
+            execute_at: At::from_ms(2_500),
+            execute_at_ms: 2_500,
+            fired_at: Some(At::from_ms(2_501)),
+            fired_at_ms: Some(2_501),
+            lateness_ms: Some(1),
+            attempt: 1,
+            max_attempts: 5,
+            created_at: At::from_ms(1_000),
+            created_at_ms: 1_000,
+            updated_at: At::from_ms(1_000),
+            updated_at_ms: 1_000,
+            payload: Some(Json::from_text(r#"{"to": "x"}"#.into()).unwrap()),
+            payload_base64: None,
+            result: Some(TaskResult {
+                status_code: 3,
+                status_msg: Some("no".into()),
+                ..TaskResult::default()
+            }),
+            last_error: Some("no".into()),
+            labels: [("team".to_owned(), "a".to_owned())].into(),
+            timeout_ms: Some(1_000),
+            deadline_ms: None,
+            retry: Some(Retry::Immediate {}),
+            history: vec![entry],
+        }
+    }
+
+    const GOLDEN: &str = concat!(
+        r#"{"ref":"t_1","namespace":"default","task_id":7,"task_version":1,"queue":"mail","kind":"welcome","priority":3,"#,
+        r#""state":"dispatch_failed","phase":"pending","outcome":"created","#,
+        r#""execute_at":"1970-01-01T00:00:02.500Z","execute_at_ms":2500,"#,
+        r#""fired_at":"1970-01-01T00:00:02.501Z","fired_at_ms":2501,"lateness_ms":1,"attempt":1,"max_attempts":5,"#,
+        r#""created_at":"1970-01-01T00:00:01.000Z","created_at_ms":1000,"#,
+        r#""updated_at":"1970-01-01T00:00:01.000Z","updated_at_ms":1000,"payload":{"to": "x"},"#,
+        r#""result":{"status_code":3,"status_msg":"no"},"last_error":"no","labels":{"team":"a"},"timeout_ms":1000,"#,
+        r#""retry":{"strategy":"immediate"},"history":[{"at":"1970-01-01T00:00:01.000Z","at_ms":1000,"event":"insert","#,
+        r#""to":"scheduled","attempt":0,"by":"api","due_at":"1970-01-01T00:00:02.500Z","due_at_ms":2500}]}"#
+    );
+
+    #[test]
+    fn a_task_reads_like_this() {
+        assert_eq!(serde_json::to_string(&sample()).unwrap(), GOLDEN);
+        assert_eq!(serde_json::from_str::<Task>(GOLDEN).unwrap(), sample());
+    }
+
+    #[test]
+    fn a_client_ignores_what_a_newer_server_adds() {
+        let newer = GOLDEN.replacen('{', r#"{"mood":"fine","#, 1);
+        assert_eq!(serde_json::from_str::<Task>(&newer).unwrap(), sample());
+    }
+}

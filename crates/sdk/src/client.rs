@@ -1,0 +1,267 @@
+//! The client: sends a call, reads the answer, tries again where that is safe. A call that may have happened is sent
+//! again only when the server can tell that it is the same one.
+
+mod executors;
+mod tasks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use punctual_protocol::{Problem, headers};
+use reqwest::Method;
+use serde::de::DeserializeOwned;
+
+use crate::backoff::Backoff;
+use crate::error::Error;
+use crate::transport::{Call, Failure, Http, Reply, Transport};
+
+const DEFAULT_URL: &str = "http://127.0.0.1:7450";
+
+/// Calls a Punctual server. Cheap to clone; clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    transport: Arc<dyn Transport>,
+    /// Sent with every call.
+    headers: Vec<(&'static str, String)>,
+    request_timeout: Duration,
+    tries: u32,
+}
+
+/// Whether a call may be sent again when it is not known what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeat {
+    /// The server can tell, or the call changes nothing.
+    Safe,
+    /// Only after an answer that says that nothing was done.
+    IfNotDone,
+    /// Never: the caller has a patience of its own.
+    Never,
+}
+
+impl Client {
+    /// With the settings of the environment (`PUNCTUAL_URL`, `PUNCTUAL_TOKEN`).
+    pub fn from_env() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// Begins with the settings of the environment.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    async fn fetch<T: DeserializeOwned>(&self, path: String) -> Result<T, Error> {
+        self.call(self.new_call(Method::GET, path, Bytes::new()), Repeat::Safe).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: String, body: Bytes, repeat: Repeat) -> Result<T, Error> {
+        self.call(self.new_call(Method::POST, path, body), repeat).await
+    }
+
+    fn new_call(&self, method: Method, path: String, body: Bytes) -> Call {
+        Call { method, path, headers: self.inner.headers.clone(), body, timeout: self.inner.request_timeout }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, call: Call, repeat: Repeat) -> Result<T, Error> {
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        loop {
+            let (error, after) = match self.once(call.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => failed,
+            };
+            let wait = backoff.next().max(after.unwrap_or_default());
+            if backoff.tries() >= self.inner.tries || !may_repeat(&error, repeat) {
+                return Err(error);
+            }
+            tracing::debug!(path = call.path, error = %error, wait_ms = wait.as_millis(), "call failed, trying again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn once<T: DeserializeOwned>(&self, call: Call) -> Result<T, (Error, Option<Duration>)> {
+        match self.inner.transport.send(call).await {
+            Ok(reply) if (200..300).contains(&reply.status) => serde_json::from_slice(&reply.body)
+                .map_err(|e| (Error::Indeterminate { source: e.into() }, None)),
+            Ok(reply) => Err(refused(&reply)),
+            Err(Failure::NotSent(source)) => Err((Error::Unreachable { source }, None)),
+            Err(Failure::Unanswered(source)) => Err((Error::Indeterminate { source }, None)),
+        }
+    }
+}
+
+fn may_repeat(error: &Error, repeat: Repeat) -> bool {
+    match repeat {
+        Repeat::Safe => error.may_pass(),
+        Repeat::IfNotDone => error.may_pass() && !error.may_have_happened(),
+        Repeat::Never => false,
+    }
+}
+
+/// The error of an answer that is not 2xx, and when to come back.
+fn refused(reply: &Reply) -> (Error, Option<Duration>) {
+    let mut problem = serde_json::from_slice(&reply.body).unwrap_or_else(|_| foreign(reply));
+    problem.status = reply.status;
+    let after = problem.retry_after_ms.map(Duration::from_millis).or(reply.retry_after);
+    (Error::from_problem(problem), after)
+}
+
+/// Something on the way answered that does not speak problem documents, a proxy for example.
+fn foreign(reply: &Reply) -> Problem {
+    let said = String::from_utf8_lossy(&reply.body).chars().take(200).collect::<String>();
+    Problem {
+        code: "foreign".into(),
+        title: "The answer is not a problem document".into(),
+        kind: "about:blank".into(),
+        ..Problem::new(punctual_protocol::Code::Internal, said)
+    }
+}
+
+/// Settings of a client.
+#[derive(Clone, Debug)]
+pub struct ClientBuilder {
+    url: String,
+    token: Option<String>,
+    namespace: Option<String>,
+    connect_timeout: Duration,
+    request_timeout: Duration,
+    tries: u32,
+    transport: Option<Arc<dyn Transport>>,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            url: set("PUNCTUAL_URL").unwrap_or_else(|| DEFAULT_URL.to_owned()),
+            token: set("PUNCTUAL_TOKEN"),
+            namespace: None,
+            connect_timeout: Duration::from_secs(2),
+            request_timeout: Duration::from_secs(10),
+            tries: 5,
+            transport: None,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Address of the server, `http://host:port`.
+    #[must_use]
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.url = url.into();
+        self
+    }
+
+    /// Bearer token.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Namespace of every call; the server's `default` unless set.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// How long a connection may take; 2 s unless set.
+    #[must_use]
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout;
+        self
+    }
+
+    /// How long an answer may take, beyond the time that a long poll asks for; 10 s unless set.
+    #[must_use]
+    pub fn request_timeout(mut self, request_timeout: Duration) -> Self {
+        self.request_timeout = request_timeout;
+        self
+    }
+
+    /// How often a call that may be repeated is sent, the first time included; 5 unless set.
+    #[must_use]
+    pub fn tries(mut self, tries: u32) -> Self {
+        self.tries = tries;
+        self
+    }
+
+    /// Another way to a server than HTTP: one in the same process, for tests. `url` and `connect_timeout` are then not used.
+    #[must_use]
+    pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.transport = Some(transport);
+        self
+    }
+
+    /// The client. Does not connect yet.
+    pub fn build(self) -> Result<Client, Error> {
+        let headers = self.headers()?;
+        let transport = match self.transport {
+            Some(transport) => transport,
+            None => Arc::new(http(&self.url, self.connect_timeout)?),
+        };
+        let (request_timeout, tries) = (self.request_timeout, self.tries);
+        Ok(Client { inner: Arc::new(Inner { transport, headers, request_timeout, tries }) })
+    }
+
+    fn headers(&self) -> Result<Vec<(&'static str, String)>, Error> {
+        let bearer = self.token.as_ref().map(|token| ("authorization", format!("Bearer {token}")));
+        let namespace = self.namespace.as_ref().map(|name| (headers::NAMESPACE, name.clone()));
+        let all: Vec<_> = bearer.into_iter().chain(namespace).collect();
+        match all.iter().find(|(_, value)| !value.bytes().all(|b| (b' '..=b'~').contains(&b))) {
+            Some((name, _)) => Err(Error::configuration(format!(
+                "the value for header {name} has characters that no header can carry"
+            ))),
+            None => Ok(all),
+        }
+    }
+}
+
+fn http(url: &str, connect_timeout: Duration) -> Result<Http, Error> {
+    let url = url.trim_end_matches('/');
+    match reqwest::Url::parse(url) {
+        Ok(parsed) if parsed.scheme() == "http" && parsed.has_host() && parsed.query().is_none() => {}
+        Ok(parsed) if parsed.scheme() == "https" => {
+            return Err(Error::configuration(format!("url {url}: this build has no TLS, use http://")));
+        }
+        _ => return Err(Error::configuration(format!("url {url}: must be http://host:port"))),
+    }
+    Http::new(url.to_owned(), connect_timeout).map_err(|e| Error::configuration(format!("url {url}: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_work_is_refused_at_once() {
+        for url in ["https://example.org", "ftp://x", "127.0.0.1:7450", "", "http://", "http://x/?a=b"] {
+            assert!(matches!(Client::builder().url(url).build(), Err(Error::Configuration { .. })), "{url}");
+        }
+        assert!(Client::builder().url("http://127.0.0.1:7450/").build().is_ok());
+    }
+
+    #[test]
+    fn a_token_that_no_header_can_carry_is_refused_without_showing_it() {
+        let error = Client::builder().token("secret\n").build().unwrap_err().to_string();
+        assert!(error.contains("authorization") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_problem_document_is_still_an_error_with_its_status() {
+        let (error, after) =
+            refused(&Reply { status: 502, body: "<html>".into(), retry_after: Some(Duration::from_secs(3)) });
+        assert!(error.may_have_happened());
+        assert_eq!(after, Some(Duration::from_secs(3)));
+        let problem = error.problem().unwrap();
+        assert_eq!(
+            (problem.status, problem.code.as_ref(), problem.detail.as_str()),
+            (502, "foreign", "<html>")
+        );
+    }
+}

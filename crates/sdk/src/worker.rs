@@ -1,0 +1,269 @@
+//! The worker: leases tasks for its free slots, runs their handlers, keeps their leases alive, reports their
+//! outcomes. Nothing that a server does or a handler throws ends it; only its shutdown does.
+
+mod attempt;
+mod heartbeat;
+mod held;
+mod leasing;
+mod report;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_protocol::LeaseRequest;
+use punctual_protocol::limits::LEASE_MS_DEFAULT;
+use serde::Serialize;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::handlers::{HandlerError, Handlers};
+use crate::task::Task;
+use held::Held;
+use report::{Report, Tally};
+
+/// How long handlers may take to end after the grace is over, and the last outcomes to be reported.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What a worker did, from `run` to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Worked {
+    pub succeeded: u64,
+    pub failed: u64,
+    pub snoozed: u64,
+    pub rejected: u64,
+    /// Handed back unfinished at shutdown.
+    pub handed_back: u64,
+    /// Leases that ended while a handler ran; the handler was dropped.
+    pub lost: u64,
+    /// Outcomes that came too late to count.
+    pub stale: u64,
+    /// Outcomes that could not be reported before their lease was long over, or before the shutdown ended.
+    pub unreported: u64,
+}
+
+/// Runs handlers for tasks of one or more queues.
+#[derive(Debug)]
+pub struct Worker {
+    client: Client,
+    queues: Vec<String>,
+    handlers: Handlers,
+    options: Options,
+    shutdown: CancellationToken,
+}
+
+/// Settings, with their defaults in `Default`.
+#[derive(Clone, Debug)]
+struct Options {
+    executor: String,
+    concurrency: usize,
+    lease_ms: u64,
+    wait_ms: u64,
+    grace: Duration,
+    /// How long the first outcome of a report waits for others.
+    gather: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            executor: format!("worker-{}-{:04x}", std::process::id(), fastrand::u16(..)),
+            concurrency: 16,
+            lease_ms: LEASE_MS_DEFAULT,
+            wait_ms: 20_000,
+            grace: Duration::from_secs(30),
+            gather: Duration::from_millis(2),
+        }
+    }
+}
+
+/// What the services of a worker share.
+#[derive(Debug)]
+struct Shared {
+    client: Client,
+    handlers: Handlers,
+    options: Options,
+    queues: usize,
+    slots: Arc<Semaphore>,
+    held: Held,
+    running: TaskTracker,
+    tally: Tally,
+    /// No new leases.
+    stop: CancellationToken,
+    /// Handlers that still run are dropped and their tasks handed back.
+    abandon: CancellationToken,
+}
+
+impl Worker {
+    /// A worker without queues and handlers.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            queues: Vec::new(),
+            handlers: Handlers::default(),
+            options: Options::default(),
+            shutdown: CancellationToken::new(),
+        }
+    }
+
+    /// Takes tasks of this queue too. With several, an idle queue never keeps a busy one from the free slots but one.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queues.push(queue.into());
+        self
+    }
+
+    /// Runs tasks of this kind. `Ok` is kept as the task's result, an error is a failed attempt.
+    #[must_use]
+    pub fn handle<F, Fut, T>(mut self, kind: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Task) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, HandlerError>> + Send + 'static,
+        T: Serialize,
+    {
+        self.handlers.handle(kind, handler);
+        self
+    }
+
+    /// Runs tasks of every kind that has no handler of its own.
+    #[must_use]
+    pub fn handle_any<F, Fut, T>(mut self, handler: F) -> Self
+    where
+        F: Fn(Task) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, HandlerError>> + Send + 'static,
+        T: Serialize,
+    {
+        self.handlers.handle_any(handler);
+        self
+    }
+
+    /// Handlers that were put together elsewhere, in place of those so far.
+    #[must_use]
+    pub fn handlers(mut self, handlers: Handlers) -> Self {
+        self.handlers = handlers;
+        self
+    }
+
+    /// Tasks that run at the same time; 16 unless set.
+    #[must_use]
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.options.concurrency = concurrency;
+        self
+    }
+
+    /// How long a task stays this worker's without a heartbeat, in whole milliseconds; 30 s unless set. Heartbeats go
+    /// out three times as often. After a crash of the worker its tasks wait this long to run elsewhere.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Name in the history of tasks; made of the process id unless set.
+    #[must_use]
+    pub fn executor(mut self, executor: impl Into<String>) -> Self {
+        self.options.executor = executor.into();
+        self
+    }
+
+    /// Longest long poll, in whole milliseconds; 20 s unless set.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// How long running handlers may take to finish after a shutdown; 30 s unless set.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.options.grace = grace;
+        self
+    }
+
+    /// Cancel it to end `run`: no new leases, running handlers get the grace, what is left is handed back.
+    pub fn shutdown(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+
+    /// Works until the shutdown. The only errors are settings that cannot work. Dropping the future drops the
+    /// handlers that run; their tasks run again when their leases end.
+    pub async fn run(self) -> Result<Worked, Error> {
+        self.check()?;
+        let (reports, inbox) = mpsc::unbounded_channel();
+        let (shared, queues) = self.share();
+        // Whatever way this future ends, no handler outlives it.
+        let _abandon = shared.abandon.clone().drop_guard();
+        let beating = CancellationToken::new();
+        let mut services = JoinSet::new();
+        let mut leasing = JoinSet::new();
+        services.spawn(heartbeat::run(shared.clone(), beating.clone()));
+        let mut reporting = JoinSet::new();
+        reporting.spawn(report::run(shared.clone(), inbox));
+        for queue in queues {
+            leasing.spawn(leasing::run(shared.clone(), queue, reports.clone()));
+        }
+        leasing.join_all().await;
+        wind_down(&shared, reports, reporting).await;
+        beating.cancel();
+        services.join_all().await;
+        Ok(shared.tally.total())
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.queues.is_empty() {
+            return Err(Error::configuration("a worker needs at least one queue"));
+        }
+        if self.handlers.is_empty() {
+            return Err(Error::configuration("a worker needs at least one handler"));
+        }
+        let options = &self.options;
+        if !(1..=Semaphore::MAX_PERMITS).contains(&options.concurrency) {
+            return Err(Error::configuration("concurrency must be at least 1"));
+        }
+        let (wait_ms, lease_ms, executor) = (options.wait_ms, options.lease_ms, options.executor.clone());
+        LeaseRequest { max: 1, wait_ms, lease_ms, executor }.check()?;
+        Ok(())
+    }
+
+    fn share(self) -> (Arc<Shared>, Vec<String>) {
+        let shared = Shared {
+            queues: self.queues.len(),
+            slots: Arc::new(Semaphore::new(self.options.concurrency)),
+            client: self.client,
+            handlers: self.handlers,
+            options: self.options,
+            held: Held::default(),
+            running: TaskTracker::new(),
+            tally: Tally::default(),
+            stop: self.shutdown,
+            abandon: CancellationToken::new(),
+        };
+        (Arc::new(shared), self.queues)
+    }
+}
+
+/// Lets handlers finish, hands back what does not, and reports all of it.
+async fn wind_down(shared: &Shared, reports: mpsc::UnboundedSender<Report>, mut reporting: JoinSet<()>) {
+    shared.running.close();
+    if timeout(shared.options.grace, shared.running.wait()).await.is_err() {
+        shared.abandon.cancel();
+        // A handler that blocks its thread cannot be dropped; its task runs again when the lease ends.
+        if timeout(LAST_WORDS, shared.running.wait()).await.is_err() {
+            tracing::error!(
+                tasks = shared.running.len(),
+                "handlers block their threads and were left behind"
+            );
+        }
+    }
+    drop(reports);
+    if timeout(LAST_WORDS, reporting.join_next()).await.is_err() {
+        tracing::error!("the last outcomes were not all reported; tasks without one run again");
+        reporting.shutdown().await;
+    }
+    shared.tally.unreported(shared.held.len());
+}

@@ -1,0 +1,96 @@
+//! Heartbeats, on a task of their own so that neither leasing nor reporting delays them: three in the time of a
+//! lease. They extend leases, carry progress, and bring word of tasks that were lost or should stop.
+
+use std::sync::Arc;
+
+use punctual_protocol::limits::BATCH_MAX;
+use punctual_protocol::{HeartbeatRequest, LeaseBeat, LeaseNews};
+use tokio::time::{Duration, Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::held::Lease;
+
+/// An idle worker says that it is there, and how much it can take, this often.
+const IDLE: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(shared: Arc<Shared>, done: CancellationToken) {
+    done.run_until_cancelled(beat_on(&shared)).await;
+}
+
+async fn beat_on(shared: &Shared) {
+    let period = Duration::from_millis(shared.options.lease_ms) / 3;
+    let mut next = Instant::now() + period;
+    let mut said_idle = Instant::now();
+    loop {
+        sleep_until(next).await;
+        let began = Instant::now();
+        let leases = shared.held.alive();
+        let idle = leases.is_empty();
+        if idle && said_idle.elapsed() < IDLE {
+            next = began + period;
+            continue;
+        }
+        said_idle = began;
+        let heard = beat_all(shared, &leases, period).await;
+        // After a failure sooner, as the lease runs on.
+        next = began + if heard { period } else { period / 4 };
+    }
+}
+
+/// Whether the server heard all of it.
+async fn beat_all(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> bool {
+    let mut heard = true;
+    for part in leases.chunks(BATCH_MAX) {
+        heard &= beat(shared, part, patience).await;
+    }
+    if leases.is_empty() {
+        heard = beat(shared, leases, patience).await;
+    }
+    heard
+}
+
+async fn beat(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> bool {
+    let request = request(shared, leases);
+    let why = match timeout(patience, shared.client.heartbeat(&request)).await {
+        Ok(Ok(answer)) => {
+            leases.iter().zip(&answer.leases).for_each(|(lease, news)| hear(shared, lease, news));
+            return true;
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    for (lease, unsent) in leases.iter().zip(request.leases) {
+        lease.control.restore_progress(unsent.progress);
+    }
+    tracing::warn!(leases = leases.len(), error = why, "a heartbeat failed, trying again");
+    false
+}
+
+fn request(shared: &Shared, leases: &[Arc<Lease>]) -> HeartbeatRequest {
+    let beat = |lease: &Arc<Lease>| LeaseBeat {
+        r#ref: lease.reference.clone(),
+        token: lease.token.clone(),
+        progress: lease.control.take_progress(),
+    };
+    HeartbeatRequest {
+        executor: shared.options.executor.clone(),
+        capacity: Some(u32::try_from(shared.options.concurrency).unwrap_or(u32::MAX)),
+        leases: leases.iter().map(beat).collect(),
+    }
+}
+
+fn hear(shared: &Shared, lease: &Lease, news: &LeaseNews) {
+    // The answer is in the order of the request; one that is not says nothing about this lease.
+    if news.r#ref != lease.reference {
+        tracing::error!(task = lease.reference, "the heartbeat's answer is about another task");
+        return;
+    }
+    if news.lost {
+        return lease.lost.cancel();
+    }
+    lease.extend(shared.options.lease_ms);
+    if news.cancel_requested {
+        lease.control.cancel();
+    }
+}

@@ -1,0 +1,196 @@
+//! Reporting: gathers outcomes for a moment and sends them together. No outcome is given up while it can still
+//! count: the server may be away for longer than a lease and take it all the same when it is back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_protocol::{Outcome, OutcomeKind, OutcomeReceipt, OutcomeStatus};
+use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, sleep, timeout_at};
+
+use super::held::Holding;
+use super::{Shared, Worked};
+use crate::backoff::Backoff;
+use crate::error::Error;
+use crate::handlers::say;
+
+/// Outcomes of one report.
+const REPORT_MAX: usize = 500;
+
+/// A lease that ended this many lease times ago without a word from the server is hopeless.
+const HOPELESS_AFTER_LEASES: u32 = 10;
+
+/// An outcome on its way.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) outcome: Outcome,
+    pub(super) holding: Holding,
+    pub(super) handed_back: bool,
+}
+
+/// Runs until every sender is gone and all is delivered.
+pub(super) async fn run(shared: Arc<Shared>, mut inbox: mpsc::UnboundedReceiver<Report>) {
+    while let Some(first) = inbox.recv().await {
+        let mut batch = vec![first];
+        gather(&mut inbox, &mut batch, shared.options.gather).await;
+        deliver(&shared, batch).await;
+    }
+}
+
+async fn gather(inbox: &mut mpsc::UnboundedReceiver<Report>, batch: &mut Vec<Report>, patience: Duration) {
+    let until = Instant::now() + patience;
+    while batch.len() < REPORT_MAX {
+        match timeout_at(until, inbox.recv()).await {
+            Ok(Some(report)) => batch.push(report),
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+/// Sends until each has its receipt or is hopeless.
+async fn deliver(shared: &Shared, batch: Vec<Report>) {
+    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+    let mut parts = vec![batch];
+    while let Some(part) = parts.pop() {
+        let part = still_ours(shared, part);
+        if part.is_empty() {
+            continue;
+        }
+        let outcomes: Vec<&Outcome> = part.iter().map(|report| &report.outcome).collect();
+        match shared.client.report_each(&outcomes).await {
+            Ok(receipts) => {
+                backoff.reset();
+                parts.extend(settle(shared, part, &receipts));
+            }
+            Err(error) if is_about_the_content(&error) => parts.extend(narrow(shared, part, &error)),
+            Err(error) => {
+                let wait = backoff.next();
+                tracing::warn!(outcomes = part.len(), error = %error, wait_ms = wait.as_millis(), "cannot report outcomes, trying again");
+                parts.push(part);
+                sleep(wait).await;
+            }
+        }
+    }
+}
+
+/// Without those whose lease was lost or ended long ago.
+fn still_ours(shared: &Shared, part: Vec<Report>) -> Vec<Report> {
+    let hopeless = Duration::from_millis(shared.options.lease_ms) * HOPELESS_AFTER_LEASES;
+    let (ours, gone): (Vec<_>, Vec<_>) = part.into_iter().partition(|report| {
+        let lease = &report.holding.lease;
+        !lease.lost.is_cancelled() && lease.ended_for() < hopeless
+    });
+    gone.into_iter().for_each(|report| give_up(shared, &report, "its lease is over"));
+    ours
+}
+
+fn give_up(shared: &Shared, report: &Report, why: &str) {
+    shared.held.release(&report.holding);
+    let lost = report.holding.lease.lost.is_cancelled();
+    if lost {
+        shared.tally.lost();
+    } else {
+        shared.tally.unreported(1);
+    }
+    tracing::error!(task = report.outcome.r#ref, lost, error = why, "an outcome was given up");
+}
+
+/// Takes the receipts; what the server could not understand comes back in words that it can.
+fn settle(shared: &Shared, part: Vec<Report>, receipts: &[OutcomeReceipt]) -> Option<Vec<Report>> {
+    let mut again = Vec::new();
+    for (report, receipt) in part.into_iter().zip(receipts) {
+        match receipt.status {
+            OutcomeStatus::Accepted => shared.tally.accepted(&report),
+            OutcomeStatus::Stale => shared.tally.stale(),
+            OutcomeStatus::Invalid => {
+                let why = receipt.error.as_ref().map_or_else(String::new, ToString::to_string);
+                again.extend(reword(shared, report, &why));
+                continue;
+            }
+        }
+        shared.held.release(&report.holding);
+    }
+    (!again.is_empty()).then_some(again)
+}
+
+/// Halves a report that the server refuses for its content, down to the one outcome that is to blame.
+fn narrow(shared: &Shared, mut part: Vec<Report>, error: &Error) -> Vec<Vec<Report>> {
+    if part.len() > 1 {
+        let half = part.split_off(part.len() / 2);
+        return vec![half, part];
+    }
+    part.pop()
+        .and_then(|report| reword(shared, report, &error.to_string()))
+        .map(|report| vec![report])
+        .into_iter()
+        .collect()
+}
+
+/// An outcome that the server refuses becomes a failed attempt that says so; if it refuses that too, it is given up.
+fn reword(shared: &Shared, mut report: Report, why: &str) -> Option<Report> {
+    const MARK: &str = "the server refused the outcome: ";
+    if report.outcome.status_msg.as_ref().is_some_and(|message| message.starts_with(MARK)) {
+        give_up(shared, &report, why);
+        return None;
+    }
+    report.outcome.retry_after_ms = None;
+    say(&mut report.outcome, OutcomeKind::Failed, &format!("{MARK}{why}"));
+    Some(report)
+}
+
+/// Such a refusal stays the same however often it is sent.
+fn is_about_the_content(error: &Error) -> bool {
+    matches!(error, Error::Refused(problem) if matches!(problem.status, 400 | 413 | 422))
+}
+
+/// Counts what became of the tasks.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    snoozed: AtomicU64,
+    rejected: AtomicU64,
+    handed_back: AtomicU64,
+    lost: AtomicU64,
+    stale: AtomicU64,
+    unreported: AtomicU64,
+}
+
+impl Tally {
+    fn accepted(&self, report: &Report) {
+        let counter = match report.outcome.outcome {
+            _ if report.handed_back => &self.handed_back,
+            OutcomeKind::Succeeded => &self.succeeded,
+            OutcomeKind::Failed => &self.failed,
+            OutcomeKind::Snooze => &self.snoozed,
+            OutcomeKind::Reject => &self.rejected,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn stale(&self) {
+        self.stale.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn lost(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn unreported(&self, count: usize) {
+        self.unreported.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(super) fn total(&self) -> Worked {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Worked {
+            succeeded: read(&self.succeeded),
+            failed: read(&self.failed),
+            snoozed: read(&self.snoozed),
+            rejected: read(&self.rejected),
+            handed_back: read(&self.handed_back),
+            lost: read(&self.lost),
+            stale: read(&self.stale),
+            unreported: read(&self.unreported),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Measures what the store can do on this machine, on a file: bulk inserts, whole lives of tasks, single inserts
+//! from many callers, and the bare price of a statement. Prints one table; asserts nothing.
+//!
+//! `cargo run --release -p punctual-store --example store_bench [-- <directory> [<tasks>]]`
+#![expect(clippy::disallowed_methods, reason = "a stopwatch, and tasks that nobody supervises")]
+#![expect(clippy::print_stdout, reason = "its purpose")]
+#![expect(clippy::unwrap_used, reason = "a broken measurement should stop")]
+
+use punctual_contract::{
+    Store,
+    store::{Change, Grant, Scan, Step},
+};
+use punctual_domain::{
+    history::Note,
+    name::{Name, QueueKey},
+    place::Partition,
+    task::{Content, NewTask, Task, TaskResult},
+    time::Millis,
+};
+use punctual_store::{Options, SqliteStore};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+const NOW: Millis = Millis(1_900_000_000_000);
+const BATCH: usize = 1_000;
+const CALLERS: usize = 64;
+
+fn main() {
+    let mut args = env::args().skip(1);
+    let dir = args.next().map_or_else(env::temp_dir, PathBuf::from);
+    let tasks: usize = args.next().map_or(200_000, |it| it.parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    println!("{:<58} {:>12} {:>10}", "what", "per second", "us each");
+    runtime.block_on(async {
+        for (bytes, tasks) in [(200, tasks), (1_000, tasks / 4), (10_000, tasks / 10)] {
+            lives(&dir, bytes, tasks).await;
+        }
+        println!("in memory, 200 bytes: the same without a medium and without threads");
+        life(&SqliteStore::in_memory(&Options::default()).unwrap(), 200, tasks / 2).await;
+        singles(&dir, tasks / 4).await;
+    });
+    bare_statements(&dir);
+    open_in_memory();
+}
+
+fn line(what: &str, count: usize, took: Duration) {
+    let each = took.as_secs_f64() / f64::from(u32::try_from(count).unwrap());
+    println!("{what:<58} {:>12.0} {:>10.2}", 1.0 / each, each * 1e6);
+}
+
+/// A new file that is gone when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(dir: &Path) -> Self {
+        let it = Self(dir.join(format!("store_bench_{}.db", std::process::id())));
+        it.clear();
+        it
+    }
+
+    fn clear(&self) {
+        for end in ["", "-wal", "-shm", ".lock"] {
+            drop(std::fs::remove_file(format!("{}{end}", self.0.display())));
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn ask(bytes: usize, nth: usize) -> NewTask {
+    let queue = QueueKey {
+        namespace: Name::default_namespace(),
+        queue: Name::new(if nth.is_multiple_of(2) { "mail" } else { "sms" }).unwrap(),
+    };
+    let spread = i64::try_from((nth * 7_919) % 3_600_000).unwrap();
+    let mut it = NewTask::new(queue, Name::new("greet").unwrap(), NOW.plus(spread));
+    it.payload = Content::json("x".repeat(bytes));
+    it
+}
+
+async fn lives(dir: &Path, bytes: usize, tasks: usize) {
+    let file = Scratch::new(dir);
+    let store = SqliteStore::open(&file.0, &Options::default()).unwrap();
+    life(&store, bytes, tasks).await;
+    println!("  {:?}", store.activity());
+    let closing = Instant::now();
+    store.close();
+    println!(
+        "  closed in {:?}, file {} MB",
+        closing.elapsed(),
+        std::fs::metadata(&file.0).unwrap().len() >> 20
+    );
+}
+
+async fn life(store: &SqliteStore, bytes: usize, tasks: usize) {
+    let asks: Vec<NewTask> = (0..tasks).map(|it| ask(bytes, it)).collect();
+    let batches: Vec<Vec<NewTask>> = asks.chunks(BATCH).map(<[NewTask]>::to_vec).collect();
+    let whole = Instant::now();
+    let mut rows: Vec<Task> = Vec::with_capacity(tasks);
+    for it in batches {
+        rows.extend(store.insert(it, "bench", NOW).await.unwrap().into_iter().map(|it| it.task));
+    }
+    line(&format!("insert, {BATCH} a call, {bytes} bytes"), tasks, whole.elapsed());
+    let scanned = Instant::now();
+    scan_all(store, tasks).await;
+    let scanning = scanned.elapsed();
+    line("  scan for what is due, all partitions", tasks, scanning);
+    moves(store, &rows, Change::Claim, "  claim").await;
+    let tokens = dispatch(store, &rows).await;
+    succeed(store, &rows, &tokens).await;
+    line(&format!("whole life, {bytes} bytes"), tasks, whole.elapsed() - scanning);
+    let closing = Instant::now();
+}
+
+async fn scan_all(store: &SqliteStore, tasks: usize) {
+    let mut seen = 0;
+    for partition in (0..store.partitions()).map(Partition) {
+        let mut after = None;
+        loop {
+            let page = store.scan(Scan { partition, until: Millis::MAX, after, limit: BATCH }).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(last.key());
+            seen += page.len();
+        }
+    }
+    assert_eq!(seen, tasks);
+}
+
+async fn moves(store: &SqliteStore, rows: &[Task], change: Change, what: &str) {
+    let started = Instant::now();
+    for batch in rows.chunks(BATCH) {
+        let note = Note { by: "bench".to_owned(), ..Note::default() };
+        let step = |it: &Task| Step {
+            place: it.place,
+            fence: Some(it.fence),
+            change: change.clone(),
+            note: note.clone(),
+        };
+        store.apply(batch.iter().map(step).collect(), NOW).await.unwrap();
+    }
+    line(what, rows.len(), started.elapsed());
+}
+
+async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
+    let started = Instant::now();
+    let mut tokens = Vec::with_capacity(rows.len());
+    for batch in rows.chunks(BATCH) {
+        let grant = |it: &Task| Grant {
+            place: it.place,
+            fence: it.fence,
+            fired_at: NOW,
+            lease_until: NOW.plus(30_000),
+            executor: "executor-1".to_owned(),
+        };
+        let given = store.dispatch(batch.iter().map(grant).collect(), NOW).await.unwrap();
+        tokens.extend(given.into_iter().map(|it| it.unwrap().fence));
+    }
+    line("  dispatch", rows.len(), started.elapsed());
+    tokens
+}
+
+async fn succeed(store: &SqliteStore, rows: &[Task], tokens: &[i64]) {
+    let started = Instant::now();
+    let result = TaskResult { status_code: 200, status_msg: "ok".to_owned(), content: None };
+    let change = Change::Succeed { result, keep_until: NOW.plus(86_400_000) };
+    let paired: Vec<_> = rows.iter().zip(tokens).collect();
+    for batch in paired.chunks(BATCH) {
+        let note = Note { by: "executor-1".to_owned(), ..Note::default() };
+        let step = |it: &(&Task, &i64)| Step {
+            place: it.0.place,
+            fence: Some(*it.1),
+            change: change.clone(),
+            note: note.clone(),
+        };
+        store.apply(batch.iter().map(step).collect(), NOW).await.unwrap();
+    }
+    line("  succeed", rows.len(), started.elapsed());
+}
+
+async fn singles(dir: &Path, tasks: usize) {
+    let file = Scratch::new(dir);
+    let store = Arc::new(SqliteStore::open(&file.0, &Options::default()).unwrap());
+    let started = Instant::now();
+    let caller = |nth: usize| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            for it in 0..tasks / CALLERS {
+                store.insert(vec![ask(200, it * CALLERS + nth)], "bench", NOW).await.unwrap();
+            }
+        })
+    };
+    let callers: Vec<_> = (0..CALLERS).map(caller).collect();
+    for it in callers {
+        it.await.unwrap();
+    }
+    line(&format!("insert, 1 a call, {CALLERS} callers"), tasks, started.elapsed());
+    let alone = Instant::now();
+    for it in 0..2_000 {
+        store.insert(vec![ask(200, it)], "bench", NOW).await.unwrap();
+    }
+    line("insert, 1 a call, 1 caller", 2_000, alone.elapsed());
+    println!("  {:?}", store.activity());
+}
+
+/// What decision 0001 rests on: a prepared statement called directly, against one that is sent to a thread of its
+/// own and awaited, one at a time; both in one transaction on a file.
+fn bare_statements(dir: &Path) {
+    const ROWS: usize = 100_000;
+    let file = Scratch::new(dir);
+    let conn = rusqlite::Connection::open(&file.0).unwrap();
+    conn.execute_batch(
+        "PRAGMA journal_mode = WAL; CREATE TABLE t (id INTEGER PRIMARY KEY, state INTEGER, body BLOB)",
+    )
+    .unwrap();
+    let insert = |conn: &rusqlite::Connection, id: usize| {
+        let mut it = conn.prepare_cached("INSERT INTO t VALUES (?1, 1, ?2)").unwrap();
+        it.execute((i64::try_from(id).unwrap(), [0_u8; 200].as_slice())).unwrap();
+    };
+    let update = |conn: &rusqlite::Connection, id: usize| {
+        let mut it = conn.prepare_cached("UPDATE t SET state = 2 WHERE id = ?1 AND state = 1").unwrap();
+        it.execute([i64::try_from(id).unwrap()]).unwrap();
+    };
+    conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let started = Instant::now();
+    (0..ROWS).for_each(|it| insert(&conn, it));
+    line("bare insert, direct call", ROWS, started.elapsed());
+    let started = Instant::now();
+    (0..ROWS).for_each(|it| update(&conn, it));
+    line("bare guarded update, direct call", ROWS, started.elapsed());
+    conn.execute_batch("COMMIT; UPDATE t SET state = 1; BEGIN IMMEDIATE").unwrap();
+    let (ask, asked) = std::sync::mpsc::channel::<(usize, tokio::sync::oneshot::Sender<()>)>();
+    let thread = std::thread::spawn(move || {
+        for (id, done) in asked {
+            update(&conn, id);
+            done.send(()).unwrap();
+        }
+        conn.execute_batch("COMMIT").unwrap();
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let started = Instant::now();
+    let (send, hops) = (ask, ROWS / 5);
+    let awaiting = async move {
+        for id in 0..hops {
+            let (done, answer) = tokio::sync::oneshot::channel();
+            send.send((id, done)).unwrap();
+            answer.await.unwrap();
+        }
+    };
+    runtime.block_on(awaiting);
+    line("bare guarded update, one hop to a thread each", hops, started.elapsed());
+    thread.join().unwrap();
+}
+
+fn open_in_memory() {
+    let started = Instant::now();
+    for _ in 0..500 {
+        drop(SqliteStore::in_memory(&Options::default()).unwrap());
+    }
+    line("open in memory", 500, started.elapsed());
+}

@@ -1,0 +1,2 @@
+-- A counter or a setting of this file. ?1 key.
+SELECT value FROM meta WHERE key = ?1

@@ -1,0 +1,9 @@
+-- The partition's owner takes it a little ahead of its time. Touches no index.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>".
+-- moves: claim from (1, 7) to 2
+UPDATE task SET
+    state = 2,
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+WHERE id = ?1 AND state IN (1, 7) AND (?2 IS NULL OR fence = ?2)

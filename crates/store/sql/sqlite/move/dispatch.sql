@@ -1,0 +1,19 @@
+-- Handed to an executor: spends an attempt and makes a new fence. One row, which is read by lease/grant.sql before.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 fired_at (ms), ?7 executor, ?8 lease_until (ms, already bounded by timeout_ms).
+-- The commonest states stand before the list that has them too: SQLite builds a table for a list, 3 us a row.
+-- moves: dispatch from (2, 3, 6) to 4
+UPDATE task SET
+    state = 4,
+    fence = fence + 1,
+    attempt = attempt + 1,
+    wait_at = NULL,
+    fired_at = ?6,
+    lease_executor = ?7,
+    lease_since = ?3,
+    lease_until = ?8,
+    cancel_requested = 0,
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || (attempt + 1) || ?5)
+WHERE id = ?1 AND (state = 2 OR state = 3 OR state IN (2, 3, 6)) AND (?2 IS NULL OR fence = ?2)

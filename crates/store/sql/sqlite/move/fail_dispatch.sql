@@ -1,0 +1,11 @@
+-- Could not be sent; the compensator will try again. Touches no index.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 error or NULL.
+-- moves: fail_dispatch from (2, 3) to 6
+UPDATE task SET
+    state = 6,
+    last_error = coalesce(?6, last_error),
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+WHERE id = ?1 AND state IN (2, 3) AND (?2 IS NULL OR fence = ?2)

@@ -1,0 +1,11 @@
+-- Its instant has come, and nobody takes it at once. Touches no index.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 fired_at (ms).
+-- moves: fire from (2) to 3
+UPDATE task SET
+    state = 3,
+    fired_at = ?6,
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+WHERE id = ?1 AND state IN (2) AND (?2 IS NULL OR fence = ?2)

@@ -1,0 +1,11 @@
+-- Retention of a success is over.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms).
+-- moves: retire from (8) to 11
+UPDATE task SET
+    state = 11,
+    keep_until = ?6,
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+WHERE id = ?1 AND state IN (8) AND (?2 IS NULL OR fence = ?2)

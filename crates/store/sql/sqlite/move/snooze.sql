@@ -1,0 +1,17 @@
+-- The executor asks for a later time; the attempt is given back. A new fence, so that the old lease is refused.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 due_at (ms).
+-- moves: snooze from (4, 5) to 1
+UPDATE task SET
+    state = 1,
+    fence = fence + 1,
+    attempt = max(attempt - 1, 0),
+    execute_at = ?6,
+    due_at = ?6,
+    wait_at = ?6,
+    fired_at = NULL,
+    lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || max(attempt - 1, 0) || ?5)
+WHERE id = ?1 AND state IN (4, 5) AND (?2 IS NULL OR fence = ?2)

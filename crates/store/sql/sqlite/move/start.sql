@@ -1,0 +1,9 @@
+-- The executor's first sign of work.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>".
+-- moves: start from (4) to 5
+UPDATE task SET
+    state = 5,
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+WHERE id = ?1 AND state IN (4) AND (?2 IS NULL OR fence = ?2)

@@ -1,0 +1,13 @@
+-- The executor reports success. A lease that has ended, but was not collected yet, still counts.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
+-- ?6 keep_until (ms), ?7 to ?10 result code, message, whether its body is JSON, body (all NULL: none).
+-- moves: succeed from (4, 5) to 8
+UPDATE task SET
+    state = 8,
+    keep_until = ?6,
+    lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,
+    result_code = ?7, result_msg = ?8, result_is_json = ?9, result_body = ?10,
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+WHERE id = ?1 AND state IN (4, 5) AND (?2 IS NULL OR fence = ?2)

@@ -1,0 +1,11 @@
+-- All parents are done: it waits for its time, which is not before now.
+-- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>".
+-- moves: unblock from (12) to 1
+UPDATE task SET
+    state = 1,
+    due_at = max(execute_at, ?3),
+    wait_at = max(execute_at, ?3),
+    updated_at = ?3,
+    history = CASE WHEN octet_length(history) > 32768
+        THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
+WHERE id = ?1 AND state IN (12) AND (?2 IS NULL OR fence = ?2)

@@ -1,0 +1,340 @@
+//! The store in one SQLite file, or in memory. One connection writes: what comes at the same time is committed
+//! together; reads run beside it. In memory there are no threads at all: jobs run in the caller, the same code.
+
+mod insert;
+mod lanes;
+mod lease;
+mod ledger;
+mod moves;
+mod open;
+mod query;
+mod reply;
+mod retention;
+mod row;
+mod session;
+mod statements;
+mod threads;
+mod wal;
+
+use crate::Error;
+use async_trait::async_trait;
+use insert::Context;
+use lanes::Lane;
+use ledger::Ledger;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error as CallError, Happened, Store,
+    hot::HotEntry,
+    store::{
+        Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
+        Scan, Step,
+    },
+};
+use punctual_domain::{
+    name::Name,
+    place::TaskRef,
+    task::{NewTask, Task},
+    time::Millis,
+};
+use rusqlite::Connection;
+use session::Session;
+use std::{fmt, path::Path};
+use threads::Threads;
+
+/// Rows of a large insert that one job takes, so that urgent work gets between them.
+const CHUNK_ROWS: usize = 500;
+/// Rows that one job of retention takes; deleting costs more than inserting.
+const RETIRE_CHUNK_ROWS: usize = 250;
+
+/// How a store is opened. The number of partitions counts only when the file is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// 1 to 65,535.
+    pub partitions: u16,
+    /// Page cache of the writer, in KiB.
+    pub cache_kib: u32,
+    /// Page cache of each reader, in KiB.
+    pub reader_cache_kib: u32,
+    /// Threads that read, at least 1.
+    pub readers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { partitions: 8, cache_kib: 64 << 10, reader_cache_kib: 16 << 10, readers: 2 }
+    }
+}
+
+/// What the writer has done since it was opened; all zero in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    pub transactions: u64,
+    /// Calls, and chunks of large inserts.
+    pub jobs: u64,
+    /// Length of the write-ahead log, in pages of 4 KiB.
+    pub log_pages: u64,
+}
+
+/// See `Store` for what it promises. Dropping it finishes what was begun and waits for that.
+pub struct SqliteStore {
+    partitions: u16,
+    migrated: Vec<&'static str>,
+    runs: Runs,
+}
+
+enum Runs {
+    Inline(Box<Mutex<Session>>),
+    OnThreads(Threads),
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let activity = self.activity();
+        f.debug_struct("SqliteStore")
+            .field("partitions", &self.partitions)
+            .field("activity", &activity)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens a file, makes it if it is not there, and brings its schema up to date.
+    ///
+    /// # Errors
+    /// When it is in use, no database of ours, newer than this program, or cannot be written. It is left as it was.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, Error> {
+        check(options)?;
+        let mut opened = open::file(path.as_ref(), options)?;
+        let (partitions, migrated) = (opened.partitions, std::mem::take(&mut opened.migrated));
+        Ok(Self { partitions, migrated, runs: Runs::OnThreads(Threads::start(opened, options)?) })
+    }
+
+    /// A store without a file, threads or a runtime. It ends with the value.
+    ///
+    /// # Errors
+    /// When the options are out of range, or memory is.
+    pub fn in_memory(options: &Options) -> Result<Self, Error> {
+        check(options)?;
+        let (conn, partitions) = open::memory(options)?;
+        let session = Session::new(conn).map_err(|it| Error::opening(Path::new(":memory:"), it))?;
+        Ok(Self { partitions, migrated: Vec::new(), runs: Runs::Inline(Box::new(Mutex::new(session))) })
+    }
+
+    /// Brings the schema of a file up to date and answers the names of the migrations that were applied.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn migrate(path: impl AsRef<Path>, options: &Options) -> Result<Vec<&'static str>, Error> {
+        check(options)?;
+        Ok(open::file(path.as_ref(), options)?.migrated)
+    }
+
+    /// What opening it applied: empty, if the schema was current.
+    #[must_use]
+    pub fn migrated(&self) -> &[&'static str] {
+        &self.migrated
+    }
+
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        match &self.runs {
+            Runs::Inline(_) => Activity::default(),
+            Runs::OnThreads(threads) => threads.activity(),
+        }
+    }
+
+    /// Finishes what was begun, moves the log into the file, and gives the file free. Blocks for as long as that
+    /// takes. Later calls are refused with `Closed`; a store in memory has nothing to close.
+    pub fn close(&self) {
+        if let Runs::OnThreads(threads) = &self.runs {
+            threads.close();
+        }
+    }
+
+    async fn writing<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        rows: usize,
+        work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, CallError> {
+        match &self.runs {
+            Runs::Inline(session) => inline(&mut session.lock(), doing, work),
+            Runs::OnThreads(threads) => {
+                threads::answer(doing, threads.write(doing, Lane::Urgent, rows, work)).await
+            }
+        }
+    }
+
+    async fn reading<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        lane: Lane,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, CallError> {
+        match &self.runs {
+            Runs::Inline(session) => {
+                work(session.lock().conn()).map_err(|it| CallError::did_not_happen(doing, it))
+            }
+            Runs::OnThreads(threads) => threads::answer(doing, threads.read(doing, lane, work)).await,
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn check(options: &Options) -> Result<(), Error> {
+    if options.partitions == 0 { Err(Error::Partitions { found: 0 }) } else { Ok(()) }
+}
+
+fn inline<T>(
+    session: &mut Session,
+    doing: &'static str,
+    work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T>,
+) -> Result<T, CallError> {
+    match session.alone(work) {
+        Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
+        Err(unfinished) => Err(unfinished.told(doing)),
+    }
+}
+
+/// A batch whose parts were committed one by one: it did not happen only if no part did.
+fn joined<T>(parts: Vec<Result<Vec<T>, CallError>>) -> Result<Vec<T>, CallError> {
+    let some_happened = parts.iter().any(|it| !matches!(it, Err(error) if error.happened == Happened::No));
+    let joined: Result<Vec<_>, _> = parts.into_iter().collect();
+    let failed = |error: CallError| match some_happened {
+        true => CallError { happened: Happened::Maybe, ..error },
+        false => error,
+    };
+    Ok(joined.map_err(failed)?.into_iter().flatten().collect())
+}
+
+/// The parts of a batch, each at most `CHUNK_ROWS` long, in order.
+fn chunks<T>(mut items: Vec<T>) -> Vec<Vec<T>> {
+    let mut chunks = Vec::with_capacity(items.len() / CHUNK_ROWS + 1);
+    while items.len() > CHUNK_ROWS {
+        let rest = items.split_off(CHUNK_ROWS);
+        chunks.push(std::mem::replace(&mut items, rest));
+    }
+    chunks.push(items);
+    chunks
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, CallError> {
+        const DOING: &str = "insert tasks";
+        let partitions = self.partitions;
+        let job = |tasks: Vec<NewTask>| {
+            let by = by.to_owned();
+            move |conn: &Connection, ledger: &mut Ledger| {
+                insert::insert(conn, ledger, &Context { partitions, by: &by, now }, tasks)
+            }
+        };
+        let threads = match &self.runs {
+            Runs::Inline(session) => return inline(&mut session.lock(), DOING, job(tasks)),
+            Runs::OnThreads(threads) => threads,
+        };
+        let chunks = chunks(tasks).into_iter();
+        let answers: Vec<_> = chunks.map(|it| threads.write(DOING, Lane::Bulk, it.len(), job(it))).collect();
+        let mut parts = Vec::with_capacity(answers.len());
+        for it in answers {
+            parts.push(threads::answer(DOING, it).await);
+        }
+        joined(parts)
+    }
+
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
+        let rows = steps.len();
+        let work = move |conn: &Connection, ledger: &mut Ledger| moves::apply(conn, ledger, &steps, now);
+        self.writing("move tasks", rows, work).await
+    }
+
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, CallError> {
+        let rows = grants.len();
+        let work = move |conn: &Connection, ledger: &mut Ledger| lease::dispatch(conn, ledger, &grants, now);
+        self.writing("dispatch tasks", rows, work).await
+    }
+
+    async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
+        let rows = beats.len();
+        let work = move |conn: &Connection, ledger: &mut Ledger| lease::extend(conn, ledger, &beats, now);
+        self.writing("extend leases", rows, work).await
+    }
+
+    async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
+        self.writing("ask a task to stop", 1, move |conn, _| lease::request_stop(conn, place, now)).await
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, CallError> {
+        self.reading("scan a partition", Lane::Urgent, move |conn| query::scan(conn, &scan)).await
+    }
+
+    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {
+        self.reading("look for ended leases", Lane::Urgent, move |conn| query::leases_ended(conn, now, limit))
+            .await
+    }
+
+    async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, CallError> {
+        let places = places.to_vec();
+        self.reading("read tasks", Lane::Urgent, move |conn| query::read(conn, &places)).await
+    }
+
+    async fn versions(
+        &self,
+        namespace: &Name,
+        task_id: i64,
+        version: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Task>, CallError> {
+        let namespace = namespace.clone();
+        let work = move |conn: &Connection| query::versions(conn, &namespace, task_id, version, limit);
+        self.reading("read versions", Lane::Urgent, work).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, CallError> {
+        let query = query.clone();
+        self.reading("search tasks", Lane::Bulk, move |conn| query::list(conn, &query)).await
+    }
+
+    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, CallError> {
+        let mut retired = Retired::default();
+        let mut left = limit;
+        while left > 0 {
+            let chunk = left.min(RETIRE_CHUNK_ROWS);
+            let work = move |conn: &Connection, ledger: &mut Ledger| {
+                retention::retire(conn, ledger, now, stopped_until, chunk)
+            };
+            let part = self.writing("end retention", chunk, work).await?;
+            retired.stopped += part.stopped;
+            retired.deleted += part.deleted;
+            left = if part.stopped + part.deleted < chunk { 0 } else { left - chunk };
+        }
+        Ok(retired)
+    }
+
+    async fn books(&self) -> Result<Books, CallError> {
+        self.reading("read the books", Lane::Urgent, query::books).await
+    }
+
+    async fn audit(&self) -> Result<Books, CallError> {
+        self.reading("audit the books", Lane::Bulk, query::audit).await
+    }
+
+    async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {
+        let (key, reply) = (key.clone(), reply.clone());
+        self.writing("keep a reply", 1, move |conn, _| reply::save(conn, &key, &reply)).await
+    }
+
+    async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, CallError> {
+        let key = key.clone();
+        self.reading("look up a reply", Lane::Urgent, move |conn| reply::load(conn, &key, now)).await
+    }
+
+    fn partitions(&self) -> u16 {
+        self.partitions
+    }
+}

@@ -1,0 +1,206 @@
+//! The insert job. What happens to a task that is there already is decided by `domain::insert`, inside the
+//! transaction that inserts.
+
+use super::{
+    ledger::{Ledger, Slot},
+    moves::Moves,
+    row, statements as sql,
+};
+use punctual_contract::store::Inserted;
+use punctual_domain::{
+    history::{self, Entry, Note},
+    insert::{Decision, Existing, decide},
+    place::{Partition, TaskRef, partition_of},
+    state::State,
+    task::{ENGINE_TASK_ID_BASE, NewTask, Task},
+    time::Millis,
+};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+
+/// What all tasks of one call share.
+pub(crate) struct Context<'a> {
+    pub(crate) partitions: u16,
+    pub(crate) by: &'a str,
+    pub(crate) now: Millis,
+}
+
+/// The highest version under an id.
+struct Standing {
+    id: i64,
+    version: i64,
+    state: State,
+}
+
+pub(crate) fn insert(
+    conn: &Connection,
+    ledger: &mut Ledger,
+    context: &Context<'_>,
+    tasks: Vec<NewTask>,
+) -> rusqlite::Result<Vec<Inserted>> {
+    let mut insert = Insert::prepare(conn, context)?;
+    tasks.into_iter().map(|it| insert.one(ledger, it)).collect()
+}
+
+struct Insert<'a> {
+    conn: &'a Connection,
+    context: &'a Context<'a>,
+    standing: CachedStatement<'a>,
+    task: CachedStatement<'a>,
+    /// The first history line of tasks that are due at an instant: batches often share it.
+    line: Option<(Millis, String)>,
+}
+
+impl<'a> Insert<'a> {
+    fn prepare(conn: &'a Connection, context: &'a Context<'a>) -> rusqlite::Result<Self> {
+        let standing = conn.prepare_cached(sql::STANDING)?;
+        let task = conn.prepare_cached(sql::INSERT_TASK)?;
+        Ok(Self { conn, context, standing, task, line: None })
+    }
+
+    fn one(&mut self, ledger: &mut Ledger, ask: NewTask) -> rusqlite::Result<Inserted> {
+        let Some(task_id) = ask.task_id else {
+            let (id, task_id) = self.free_id(ledger, &ask)?;
+            return self.create(ledger, id, task_id, ask);
+        };
+        let standing = self.standing(&ask, task_id)?;
+        let same_version = standing.as_ref().filter(|it| it.version == ask.task_version).map(|it| it.state);
+        let highest_version = standing.as_ref().map(|it| it.version);
+        let decision = decide(ask.task_version, Existing { same_version, highest_version });
+        match (decision, standing) {
+            (Decision::Create, _) | (_, None) => {
+                let id = ledger.next_id();
+                self.create(ledger, id, task_id, ask)
+            }
+            (Decision::Replace, Some(it)) => self.replace(ledger, it.id, &ask),
+            (Decision::ReturnExisting | Decision::Superseded, Some(it)) => self.stands(decision, it.id),
+        }
+    }
+
+    fn standing(&mut self, ask: &NewTask, task_id: i64) -> rusqlite::Result<Option<Standing>> {
+        let key = params![ask.queue.namespace.as_str(), task_id];
+        let standing = |it: &rusqlite::Row<'_>| {
+            Ok(Standing { id: it.get(0)?, version: it.get(1)?, state: row::state(it, 2)? })
+        };
+        self.standing.query_row(key, standing).optional()
+    }
+
+    /// A row id and the task id that belongs to it; one that a caller has taken is passed over.
+    fn free_id(&mut self, ledger: &mut Ledger, ask: &NewTask) -> rusqlite::Result<(i64, i64)> {
+        loop {
+            let id = ledger.next_id();
+            let task_id = ENGINE_TASK_ID_BASE.saturating_add(id);
+            if self.standing(ask, task_id)?.is_none() {
+                return Ok((id, task_id));
+            }
+        }
+    }
+
+    fn create(
+        &mut self,
+        ledger: &mut Ledger,
+        id: i64,
+        task_id: i64,
+        mut ask: NewTask,
+    ) -> rusqlite::Result<Inserted> {
+        ask.task_id = Some(task_id);
+        let due_at = ask.execute_at.max(self.context.now);
+        let partition = partition_of(&ask.queue.namespace, task_id, self.context.partitions);
+        let place = TaskRef { partition, due_at, id };
+        self.store(place, task_id, &ask)?;
+        if row::inline(&ask.payload).is_none() {
+            self.conn.prepare_cached(sql::INSERT_BODY)?.execute(params![id, ask.payload.bytes])?;
+        }
+        let slot = slot(ledger, &ask);
+        ledger.accepted(slot);
+        Ok(Inserted { decision: Decision::Create, task: self.created(place, ask) })
+    }
+
+    fn store(&mut self, place: TaskRef, task_id: i64, ask: &NewTask) -> rusqlite::Result<()> {
+        let Context { by, now, .. } = self.context;
+        let (Partition(partition), due_at) = (place.partition, place.due_at);
+        let line = match &mut self.line {
+            Some((of, line)) if *of == due_at => line,
+            line => &mut line.insert((due_at, first_line(by, *now, due_at))).1,
+        };
+        self.task.execute(params![
+            place.id,
+            partition,
+            ask.queue.namespace.as_str(),
+            task_id,
+            ask.task_version,
+            ask.queue.queue.as_str(),
+            ask.kind.as_str(),
+            ask.priority.level(),
+            ask.max_attempts,
+            ask.execute_at.0,
+            due_at.0,
+            now.0,
+            ask.timeout_ms,
+            ask.deadline_ms,
+            row::retry_text(&ask.retry),
+            row::labels_text(&ask.labels),
+            ask.traceparent,
+            ask.payload.is_json,
+            row::inline(&ask.payload),
+            line.as_str(),
+        ])?;
+        Ok(())
+    }
+
+    /// The new row as a read would answer it, without the read.
+    fn created(&self, place: TaskRef, ask: NewTask) -> Task {
+        let Context { by, now, .. } = self.context;
+        let entry = Entry {
+            at: *now,
+            event: None,
+            from: None,
+            to: State::Scheduled,
+            attempt: 0,
+            by: (*by).to_owned(),
+            due_at: Some(place.due_at),
+            reason: None,
+            error: None,
+        };
+        Task {
+            place,
+            ask,
+            state: State::Scheduled,
+            fence: 1,
+            attempt: 0,
+            due_at: place.due_at,
+            fired_at: None,
+            created_at: *now,
+            updated_at: *now,
+            keep_until: None,
+            lease: None,
+            progress: None,
+            result: None,
+            last_error: None,
+            history: vec![entry],
+        }
+    }
+
+    fn replace(&mut self, ledger: &mut Ledger, id: i64, ask: &NewTask) -> rusqlite::Result<Inserted> {
+        let due_at = ask.execute_at.max(self.context.now);
+        let note = Note { by: self.context.by.to_owned(), due_at: Some(due_at), ..Note::default() };
+        let mut moves = Moves::prepare(self.conn, self.context.now)?;
+        let moved = moves.replace(ledger, id, ask, &note)?;
+        debug_assert!(moved, "decide() and the table agree on what may be replaced");
+        self.stands(Decision::Replace, id)
+    }
+
+    fn stands(&self, decision: Decision, id: i64) -> rusqlite::Result<Inserted> {
+        let task = self.conn.prepare_cached(sql::READ)?.query_row([id], row::whole_task)?;
+        Ok(Inserted { decision, task })
+    }
+}
+
+pub(crate) fn slot(ledger: &mut Ledger, ask: &NewTask) -> Slot {
+    ledger.slot(ask.queue.namespace.as_str(), ask.queue.queue.as_str())
+}
+
+fn first_line(by: &str, now: Millis, due_at: Millis) -> String {
+    let note = Note { by: by.to_owned(), due_at: Some(due_at), ..Note::default() };
+    let line = history::line(now, None, &note);
+    format!("{}{},0{}", line.head, State::Scheduled.code(), line.tail)
+}

@@ -1,0 +1,132 @@
+//! Two waiting lines in front of a thread: the urgent one is served first, and the other is never forgotten.
+//! Unbounded, because each entry has a caller that waits for it: the callers are the bound.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Moves and leases: someone waits for the instant.
+    Urgent,
+    /// Inserts, searches: may wait for a few milliseconds.
+    Bulk,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lanes<J> {
+    waiting: Mutex<Waiting<J>>,
+    wake: Condvar,
+}
+
+#[derive(Debug)]
+struct Waiting<J> {
+    urgent: VecDeque<J>,
+    bulk: VecDeque<J>,
+    closed: bool,
+}
+
+impl<J> Lanes<J> {
+    pub(crate) fn new() -> Self {
+        let waiting = Waiting { urgent: VecDeque::new(), bulk: VecDeque::new(), closed: false };
+        Self { waiting: Mutex::new(waiting), wake: Condvar::new() }
+    }
+
+    /// False: closed, and the job was dropped.
+    pub(crate) fn push(&self, lane: Lane, job: J) -> bool {
+        let mut waiting = self.waiting.lock();
+        if waiting.closed {
+            return false;
+        }
+        match lane {
+            Lane::Urgent => waiting.urgent.push_back(job),
+            Lane::Bulk => waiting.bulk.push_back(job),
+        }
+        drop(waiting);
+        // Not one: a reader that serves urgent jobs only would swallow the wake-up for a bulk one.
+        self.wake.notify_all();
+        true
+    }
+
+    /// What is there already is still served.
+    pub(crate) fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.wake.notify_all();
+    }
+
+    /// Waits for a job; None: closed, and nothing is left that this thread serves.
+    pub(crate) fn one(&self, bulk_too: bool) -> Option<J> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            let next = waiting.urgent.pop_front();
+            let next = next.or_else(|| if bulk_too { waiting.bulk.pop_front() } else { None });
+            if next.is_some() || waiting.closed {
+                return next;
+            }
+            self.wake.wait(&mut waiting);
+        }
+    }
+
+    /// Waits for jobs and takes as many as fit: of each lane the first, and more until their weight is reached.
+    pub(crate) fn batch(&self, limits: Limits, weight: impl Fn(&J) -> usize) -> Option<Vec<J>> {
+        let mut waiting = self.waiting.lock();
+        while waiting.urgent.is_empty() && waiting.bulk.is_empty() {
+            if waiting.closed {
+                return None;
+            }
+            self.wake.wait(&mut waiting);
+        }
+        let mut batch = Vec::new();
+        take(&mut waiting.urgent, &mut batch, limits.urgent, &weight);
+        take(&mut waiting.bulk, &mut batch, limits.bulk, &weight);
+        Some(batch)
+    }
+}
+
+/// Most rows of each lane in one batch; a first job that is larger goes alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) urgent: usize,
+    pub(crate) bulk: usize,
+}
+
+fn take<J>(lane: &mut VecDeque<J>, batch: &mut Vec<J>, limit: usize, weight: &impl Fn(&J) -> usize) {
+    let mut taken = 0;
+    while let Some(next) = lane.front() {
+        taken += weight(next).max(1);
+        if taken > limit && taken > weight(next).max(1) {
+            return;
+        }
+        batch.extend(lane.pop_front());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { urgent: 3, bulk: 2 };
+
+    #[test]
+    fn urgent_jobs_go_first_and_the_first_bulk_job_is_never_left_behind() {
+        let lanes = Lanes::new();
+        for it in [1, 2, 3] {
+            assert!(lanes.push(Lane::Bulk, it));
+        }
+        for it in [10, 11, 12, 13] {
+            assert!(lanes.push(Lane::Urgent, it));
+        }
+        assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [10, 11, 12, 1, 2]);
+        assert_eq!(lanes.batch(LIMITS, |_| 9).unwrap(), [13, 3]);
+    }
+
+    #[test]
+    fn a_closed_lane_takes_nothing_and_gives_what_it_had() {
+        let lanes = Lanes::new();
+        assert!(lanes.push(Lane::Bulk, 1));
+        lanes.close();
+        assert!(!lanes.push(Lane::Urgent, 2));
+        assert_eq!(lanes.one(false), None);
+        assert_eq!(lanes.one(true), Some(1));
+        assert_eq!(lanes.batch(LIMITS, |_| 1), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Leases: handing tasks over, signs of life, requests to stop. A lease never outlives the task's `timeout_ms`.
+
+use super::{
+    ledger::{Ledger, Slot},
+    moves::Moves,
+    row, statements as sql,
+};
+use punctual_contract::store::{Applied, Assignment, Beat, Extended, Grant};
+use punctual_domain::{
+    history::Note,
+    name::QueueKey,
+    place::{Partition, TaskRef},
+    state::{Event, State},
+    task::Content,
+    time::Millis,
+};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
+
+pub(crate) fn dispatch(
+    conn: &Connection,
+    ledger: &mut Ledger,
+    grants: &[Grant],
+    now: Millis,
+) -> rusqlite::Result<Vec<Option<Assignment>>> {
+    let mut read = conn.prepare_cached(sql::GRANT)?;
+    let mut moves = Moves::prepare(conn, now)?;
+    let mut note = Note::default();
+    let mut one = |grant: &Grant| {
+        let assigned = |it: &Row<'_>| assigned(it, ledger, grant, now);
+        let found = read.query_row([grant.place.id, grant.fence], assigned).optional()?;
+        let Some((assignment, from)) = found else { return Ok(None) };
+        note.by.clone_from(&grant.executor);
+        let statement = moves.bound(Event::Dispatch, grant.place.id, Some(grant.fence), &note)?;
+        statement.raw_bind_parameter(6, grant.fired_at.0)?;
+        statement.raw_bind_parameter(7, grant.executor.as_str())?;
+        statement.raw_bind_parameter(8, assignment.lease_until.0)?;
+        if statement.raw_execute()? == 0 {
+            return Ok(None);
+        }
+        ledger.moved(from, (from.0, Event::Dispatch.target()));
+        Ok(Some(assignment))
+    };
+    grants.iter().map(&mut one).collect()
+}
+
+/// The row of a grant, as it will be after the move, and where it stands now.
+fn assigned(
+    row: &Row<'_>,
+    ledger: &mut Ledger,
+    grant: &Grant,
+    now: Millis,
+) -> rusqlite::Result<(Assignment, (Slot, State))> {
+    let from = (ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?), row::state(row, 2)?);
+    let (fence, attempt): (i64, u32) = (row.get(5)?, row.get(6)?);
+    let assignment = Assignment {
+        place: TaskRef {
+            partition: Partition(row.get(14)?),
+            due_at: row::millis(row, 15)?,
+            id: grant.place.id,
+        },
+        queue: QueueKey { namespace: row::name(row, 0)?, queue: row::name(row, 1)? },
+        task_id: row.get(3)?,
+        task_version: row.get(4)?,
+        fence: fence + 1,
+        attempt: attempt + 1,
+        max_attempts: row.get(16)?,
+        kind: row::name(row, 7)?,
+        priority: row::priority(row, 8)?,
+        payload: Content { is_json: row.get(9)?, bytes: row.get(10)? },
+        due_at: row::millis(row, 11)?,
+        fired_at: grant.fired_at,
+        lease_until: bounded(grant.lease_until, now, row.get(12)?),
+        traceparent: row.get(13)?,
+    };
+    Ok((assignment, from))
+}
+
+/// The asked end of a lease, but no later than the attempt may last.
+fn bounded(asked: Millis, since: Millis, timeout_ms: Option<i64>) -> Millis {
+    timeout_ms.map_or(asked, |it| asked.min(since.plus(it)))
+}
+
+pub(crate) fn extend(
+    conn: &Connection,
+    ledger: &mut Ledger,
+    beats: &[Beat],
+    now: Millis,
+) -> rusqlite::Result<Vec<Extended>> {
+    let mut leases = Leases {
+        now,
+        held: conn.prepare_cached(sql::HELD)?,
+        extend: conn.prepare_cached(sql::EXTEND)?,
+        moves: Moves::prepare(conn, now)?,
+    };
+    beats.iter().map(|it| leases.beat(ledger, it)).collect()
+}
+
+struct Leases<'c> {
+    now: Millis,
+    held: CachedStatement<'c>,
+    extend: CachedStatement<'c>,
+    moves: Moves<'c>,
+}
+
+struct Held {
+    slot: Slot,
+    state: State,
+    since: Millis,
+    timeout_ms: Option<i64>,
+    cancel_requested: bool,
+}
+
+impl Leases<'_> {
+    fn beat(&mut self, ledger: &mut Ledger, beat: &Beat) -> rusqlite::Result<Extended> {
+        let (id, fence) = (beat.place.id, beat.fence);
+        let held = |it: &Row<'_>| held(it, ledger);
+        let Some(it) = self.held.query_row(params![id, fence, self.now.0], held).optional()? else {
+            return Ok(Extended::Lost);
+        };
+        let lease_until = bounded(beat.lease_until, it.since, it.timeout_ms);
+        self.extend.execute(params![id, fence, self.now.0, lease_until.0, beat.progress])?;
+        if it.state == State::Dispatched {
+            let note = Note { by: beat.executor.clone(), ..Note::default() };
+            if self.moves.bound(Event::Start, id, Some(fence), &note)?.raw_execute()? == 1 {
+                ledger.moved((it.slot, it.state), (it.slot, Event::Start.target()));
+            }
+        }
+        Ok(Extended::Held { lease_until, cancel_requested: it.cancel_requested })
+    }
+}
+
+fn held(row: &Row<'_>, ledger: &mut Ledger) -> rusqlite::Result<Held> {
+    Ok(Held {
+        slot: ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?),
+        state: row::state(row, 2)?,
+        since: row::millis(row, 3)?,
+        timeout_ms: row.get(4)?,
+        cancel_requested: row.get(5)?,
+    })
+}
+
+pub(crate) fn request_stop(conn: &Connection, place: TaskRef, now: Millis) -> rusqlite::Result<Applied> {
+    let marked = conn.prepare_cached(sql::STOP)?.execute([place.id, now.0])?;
+    Ok(if marked == 0 { Applied::Lost } else { Applied::Moved })
+}

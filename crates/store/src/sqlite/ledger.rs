@@ -1,0 +1,143 @@
+//! The running account inside one transaction: jobs enter what they move, the commit writes the sums. Entries of
+//! a job that fails are cut off again. Must never be written in another transaction than the rows it counts.
+
+use super::statements as sql;
+use punctual_domain::state::State;
+use rusqlite::{Connection, params};
+use std::collections::HashMap;
+
+/// A queue, by the order in which this process first met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(usize);
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    slot: Slot,
+    state: State,
+    tasks: i64,
+}
+
+/// How much the transaction has counted so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    accepted: i64,
+    deleted: i64,
+    /// Row ids given out.
+    ids: i64,
+}
+
+/// Where a job began, to cut back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    entries: usize,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    slots: HashMap<Box<str>, HashMap<Box<str>, Slot>>,
+    names: Vec<(Box<str>, Box<str>)>,
+    last: Slot,
+    entries: Vec<Entry>,
+    counts: Counts,
+    /// The highest row id of committed transactions.
+    last_id: i64,
+}
+
+impl Ledger {
+    pub(crate) fn load(conn: &Connection) -> rusqlite::Result<Self> {
+        let last_id = conn.prepare_cached(sql::META_READ)?.query_row(["last_id"], |it| it.get(0))?;
+        Ok(Self {
+            slots: HashMap::new(),
+            names: Vec::new(),
+            last: Slot(0),
+            entries: Vec::new(),
+            counts: Counts::default(),
+            last_id,
+        })
+    }
+
+    pub(crate) fn slot(&mut self, namespace: &str, queue: &str) -> Slot {
+        let last = self.names.get(self.last.0);
+        if last.is_some_and(|it| *it.0 == *namespace && *it.1 == *queue) {
+            return self.last;
+        }
+        let known = self.slots.get(namespace).and_then(|it| it.get(queue)).copied();
+        self.last = known.unwrap_or_else(|| self.meet(namespace, queue));
+        self.last
+    }
+
+    fn meet(&mut self, namespace: &str, queue: &str) -> Slot {
+        let slot = Slot(self.names.len());
+        self.names.push((namespace.into(), queue.into()));
+        self.slots.entry(namespace.into()).or_default().insert(queue.into(), slot);
+        slot
+    }
+
+    /// A row id that was never used, for a row that is accepted, or for nothing.
+    pub(crate) fn next_id(&mut self) -> i64 {
+        self.counts.ids += 1;
+        self.last_id + self.counts.ids
+    }
+
+    pub(crate) fn accepted(&mut self, slot: Slot) {
+        self.counts.accepted += 1;
+        self.enter(slot, State::Scheduled, 1);
+    }
+
+    pub(crate) fn moved(&mut self, from: (Slot, State), to: (Slot, State)) {
+        if from != to {
+            self.enter(from.0, from.1, -1);
+            self.enter(to.0, to.1, 1);
+        }
+    }
+
+    pub(crate) fn deleted(&mut self, slot: Slot, state: State) {
+        self.counts.deleted += 1;
+        self.enter(slot, state, -1);
+    }
+
+    fn enter(&mut self, slot: Slot, state: State, tasks: i64) {
+        self.entries.push(Entry { slot, state, tasks });
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { entries: self.entries.len(), counts: self.counts }
+    }
+
+    pub(crate) fn cut(&mut self, mark: Mark) {
+        self.entries.truncate(mark.entries);
+        self.counts = mark.counts;
+    }
+
+    /// Writes the sums; to be followed by the commit.
+    pub(crate) fn write(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        let Counts { accepted, deleted, ids } = self.counts;
+        let mut count = conn.prepare_cached(sql::LEDGER_COUNT)?;
+        for (key, by) in [("accepted", accepted), ("deleted", deleted), ("last_id", ids)] {
+            if by != 0 {
+                count.execute(params![key, by])?;
+            }
+        }
+        self.entries.sort_unstable_by_key(|it| (it.slot, it.state));
+        let mut add = conn.prepare_cached(sql::LEDGER_ADD)?;
+        for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
+            let tasks: i64 = run.iter().map(|it| it.tasks).sum();
+            let first = run.first().filter(|_| tasks != 0);
+            if let Some((it, names)) = first.and_then(|it| Some((it, self.names.get(it.slot.0)?))) {
+                add.execute(params![names.0, names.1, it.state.code(), tasks])?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn committed(&mut self) {
+        self.last_id += self.counts.ids;
+        self.undone();
+    }
+
+    pub(crate) fn undone(&mut self) {
+        self.entries.clear();
+        self.counts = Counts::default();
+    }
+}

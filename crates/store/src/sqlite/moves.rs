@@ -1,0 +1,212 @@
+//! The moves: one guarded statement for each event. Whether a task moves is decided by the statement alone; what
+//! is read before it serves the account and the history.
+
+use super::{
+    insert::slot,
+    ledger::{Ledger, Slot},
+    row, statements as sql,
+};
+use punctual_contract::store::{Applied, Change, Step};
+use punctual_domain::{
+    history::{self, Note, SplitLine},
+    state::{Event, State},
+    task::{Content, NewTask, Priority, TaskResult},
+    time::Millis,
+};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Statement, params};
+use std::borrow::Cow;
+
+pub(crate) fn apply(
+    conn: &Connection,
+    ledger: &mut Ledger,
+    steps: &[Step],
+    now: Millis,
+) -> rusqlite::Result<Vec<Applied>> {
+    let mut moves = Moves::prepare(conn, now)?;
+    steps.iter().map(|it| moves.step(ledger, it)).collect()
+}
+
+/// Where a task stands before it moves.
+pub(crate) struct Spot {
+    pub(crate) slot: Slot,
+    pub(crate) state: State,
+    due_at: Millis,
+    execute_at: Millis,
+    /// Its payload is in `body`.
+    long: bool,
+}
+
+/// The moves of one job.
+pub(crate) struct Moves<'c> {
+    conn: &'c Connection,
+    now: Millis,
+    at: CachedStatement<'c>,
+    statements: Vec<(Event, CachedStatement<'c>)>,
+    /// The last history line: the steps of a batch mostly share it.
+    line: Option<(Event, Note, SplitLine)>,
+}
+
+impl<'c> Moves<'c> {
+    pub(crate) fn prepare(conn: &'c Connection, now: Millis) -> rusqlite::Result<Self> {
+        let at = conn.prepare_cached(sql::AT)?;
+        Ok(Self { conn, now, at, statements: Vec::with_capacity(2), line: None })
+    }
+
+    fn step(&mut self, ledger: &mut Ledger, step: &Step) -> rusqlite::Result<Applied> {
+        let (id, event) = (step.place.id, step.change.event());
+        let Some(spot) = self.spot(ledger, id)? else { return Ok(Applied::Lost) };
+        let note = noted(step, &spot, self.now);
+        let statement = self.bound(event, id, step.fence, &note)?;
+        bind(statement, &step.change, note.error.as_deref())?;
+        if statement.raw_execute()? == 0 {
+            return Ok(Applied::Lost);
+        }
+        if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
+            self.keep_body(id, payload, spot.long)?;
+        }
+        ledger.moved((spot.slot, spot.state), (spot.slot, event.target()));
+        Ok(Applied::Moved)
+    }
+
+    fn spot(&mut self, ledger: &mut Ledger, id: i64) -> rusqlite::Result<Option<Spot>> {
+        let spot = |it: &rusqlite::Row<'_>| {
+            let (namespace, queue) = (it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
+            let (slot, state) = (ledger.slot(namespace, queue), row::state(it, 2)?);
+            let (due_at, execute_at) = (row::millis(it, 3)?, row::millis(it, 4)?);
+            Ok(Spot { slot, state, due_at, execute_at, long: it.get(5)? })
+        };
+        self.at.query_row([id], spot).optional()
+    }
+
+    /// The statement of an event, with the parameters bound that all of them share.
+    pub(crate) fn bound(
+        &mut self,
+        event: Event,
+        id: i64,
+        fence: Option<i64>,
+        note: &Note,
+    ) -> rusqlite::Result<&mut Statement<'c>> {
+        let known = self.statements.iter().position(|it| it.0 == event);
+        let at = known.unwrap_or(self.statements.len());
+        if known.is_none() {
+            self.statements.push((event, self.conn.prepare_cached(sql::of_event(event))?));
+        }
+        let line = match &mut self.line {
+            Some((of, like, line)) if *of == event && *like == *note => line,
+            line => {
+                let new = history::line(self.now, Some(event), note);
+                &mut line.insert((event, note.clone(), new)).2
+            }
+        };
+        let (_, statement) = self.statements.get_mut(at).expect("it was found or pushed just now");
+        statement.raw_bind_parameter(1, id)?;
+        statement.raw_bind_parameter(2, fence)?;
+        statement.raw_bind_parameter(3, self.now.0)?;
+        statement.raw_bind_parameter(4, line.head.as_str())?;
+        statement.raw_bind_parameter(5, line.tail.as_str())?;
+        Ok(statement)
+    }
+
+    /// The move that only an insert makes. False: it was not in a state that may be replaced.
+    pub(crate) fn replace(
+        &mut self,
+        ledger: &mut Ledger,
+        id: i64,
+        ask: &NewTask,
+        note: &Note,
+    ) -> rusqlite::Result<bool> {
+        let Some(spot) = self.spot(ledger, id)? else { return Ok(false) };
+        let statement = self.bound(Event::Replace, id, None, note)?;
+        bind_ask(statement, ask, note.due_at.unwrap_or(ask.execute_at))?;
+        if statement.raw_execute()? == 0 {
+            return Ok(false);
+        }
+        self.keep_body(id, &ask.payload, spot.long)?;
+        let target = (slot(ledger, ask), Event::Replace.target());
+        ledger.moved((spot.slot, spot.state), target);
+        Ok(true)
+    }
+
+    fn keep_body(&self, id: i64, payload: &Content, was_long: bool) -> rusqlite::Result<()> {
+        if row::inline(payload).is_none() {
+            self.conn.prepare_cached(sql::INSERT_BODY)?.execute(params![id, payload.bytes])?;
+        } else if was_long {
+            self.conn.prepare_cached(sql::BODY_GONE)?.execute([id])?;
+        }
+        Ok(())
+    }
+}
+
+/// The note of a step, with the due time where it is the store that knows it.
+fn noted<'s>(step: &'s Step, spot: &Spot, now: Millis) -> Cow<'s, Note> {
+    let due_at = match &step.change {
+        Change::Unblock => spot.execute_at.max(now),
+        Change::Reschedule { execute_at, .. } => execute_at.map_or(spot.due_at, |it| it.max(now)),
+        Change::Redrive { execute_at } => (*execute_at).max(now),
+        _ => return Cow::Borrowed(&step.note),
+    };
+    Cow::Owned(Note { due_at: Some(due_at), ..step.note.clone() })
+}
+
+/// The parameters from the sixth on.
+fn bind(to: &mut Statement<'_>, change: &Change, error: Option<&str>) -> rusqlite::Result<()> {
+    let error = error.map(|it| history::clip(it, history::ERROR_LEN_MAX));
+    match change {
+        Change::Unblock
+        | Change::Claim
+        | Change::Reclaim
+        | Change::HandBack
+        | Change::Release
+        | Change::Start => Ok(()),
+        Change::Fire { fired_at: at }
+        | Change::Snooze { due_at: at }
+        | Change::Cancel { keep_until: at }
+        | Change::Withdraw { keep_until: at }
+        | Change::Redrive { execute_at: at }
+        | Change::Retire { keep_until: at } => to.raw_bind_parameter(6, at.0),
+        Change::FailDispatch => to.raw_bind_parameter(6, error),
+        Change::Expire { keep_until } | Change::Abort { keep_until } => {
+            to.raw_bind_parameter(6, keep_until.0)?;
+            to.raw_bind_parameter(7, error)
+        }
+        Change::Succeed { result, keep_until } => {
+            to.raw_bind_parameter(6, keep_until.0)?;
+            bind_result(to, Some(result))
+        }
+        Change::Retry { due_at: at, result } | Change::Bury { keep_until: at, result } => {
+            to.raw_bind_parameter(6, at.0)?;
+            bind_result(to, result.as_ref())?;
+            to.raw_bind_parameter(11, error)
+        }
+        Change::Reschedule { execute_at, priority, payload } => {
+            to.raw_bind_parameter(6, execute_at.map(|it| it.0))?;
+            to.raw_bind_parameter(7, priority.map(Priority::level))?;
+            to.raw_bind_parameter(8, payload.as_ref().map(|it| it.is_json))?;
+            to.raw_bind_parameter(9, payload.as_ref().and_then(row::inline))
+        }
+    }
+}
+
+fn bind_result(to: &mut Statement<'_>, result: Option<&TaskResult>) -> rusqlite::Result<()> {
+    let content = result.and_then(|it| it.content.as_ref());
+    to.raw_bind_parameter(7, result.map(|it| it.status_code))?;
+    to.raw_bind_parameter(8, result.map(|it| it.status_msg.as_str()))?;
+    to.raw_bind_parameter(9, content.map(|it| it.is_json))?;
+    to.raw_bind_parameter(10, content.map(|it| it.bytes.as_slice()))
+}
+
+fn bind_ask(to: &mut Statement<'_>, ask: &NewTask, due_at: Millis) -> rusqlite::Result<()> {
+    to.raw_bind_parameter(6, ask.queue.queue.as_str())?;
+    to.raw_bind_parameter(7, ask.kind.as_str())?;
+    to.raw_bind_parameter(8, ask.priority.level())?;
+    to.raw_bind_parameter(9, ask.max_attempts)?;
+    to.raw_bind_parameter(10, ask.execute_at.0)?;
+    to.raw_bind_parameter(11, due_at.0)?;
+    to.raw_bind_parameter(12, ask.timeout_ms)?;
+    to.raw_bind_parameter(13, ask.deadline_ms)?;
+    to.raw_bind_parameter(14, row::retry_text(&ask.retry))?;
+    to.raw_bind_parameter(15, row::labels_text(&ask.labels))?;
+    to.raw_bind_parameter(16, ask.traceparent.as_deref())?;
+    to.raw_bind_parameter(17, ask.payload.is_json)?;
+    to.raw_bind_parameter(18, row::inline(&ask.payload))
+}

@@ -1,0 +1,175 @@
+//! From a path to connections that are fit for use, or to an error that names the path. Never touches a file that
+//! is not ours, and never shares one with another engine.
+
+use super::{Options, statements as sql};
+use crate::Error;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// "PNCT": marks a file as ours.
+const APPLICATION_ID: i64 = 0x504e_4354;
+/// How long to wait for a lock that another program holds for a moment.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Statements kept prepared for each connection; more than there are.
+const STATEMENTS_KEPT: usize = 80;
+/// The log file is cut to this length when it begins anew, in bytes: 64 MiB.
+const LOG_KEPT_BYTES: u64 = 64 << 20;
+
+/// Every migration, in order: applied once, never changed after a release.
+const MIGRATIONS: &[(&str, &str)] =
+    &[("0001_tasks", include_str!("../../../../migrations/sqlite/0001_tasks.sql"))];
+
+/// What a path turned into.
+pub(crate) struct Opened {
+    pub(crate) conn: Connection,
+    pub(crate) path: PathBuf,
+    pub(crate) partitions: u16,
+    pub(crate) migrated: Vec<&'static str>,
+    /// Held as long as the store is open.
+    pub(crate) lock: File,
+}
+
+pub(crate) fn file(path: &Path, options: &Options) -> Result<Opened, Error> {
+    let path = absolute(path)?;
+    let lock = lock(&path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let conn = connect(&path, flags).map_err(|it| Error::opening(&path, it))?;
+    let mut conn = conn;
+    let (migrated, partitions) = prepare(&mut conn, &path, options)?;
+    Ok(Opened { conn, path, partitions, migrated, lock })
+}
+
+fn prepare(conn: &mut Connection, path: &Path, options: &Options) -> Result<(Vec<&'static str>, u16), Error> {
+    let opening = |it| Error::opening(path, it);
+    recognise(conn, path)?;
+    // Before anything is written: a new file takes its log mode along into every later opening.
+    let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |it| it.get(0)).map_err(opening)?;
+    if mode != "wal" {
+        return Err(Error::NoLog { path: path.to_owned(), mode });
+    }
+    let cache_kib = options.cache_kib;
+    let tuning = format!(
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -{cache_kib}; \
+         PRAGMA journal_size_limit = {LOG_KEPT_BYTES};"
+    );
+    conn.execute_batch(&tuning).map_err(opening)?;
+    let migrated = migrate(conn).map_err(opening)?;
+    let partitions = partitions(conn, options).map_err(opening)?;
+    Ok((migrated, u16::try_from(partitions).map_err(|_| Error::Partitions { found: partitions })?))
+}
+
+pub(crate) fn memory(options: &Options) -> Result<(Connection, u16), Error> {
+    let opening = |it| Error::opening(Path::new(":memory:"), it);
+    let mut conn = Connection::open_in_memory().map_err(opening)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    migrate(&mut conn).map_err(opening)?;
+    let partitions = partitions(&conn, options).map_err(opening)?;
+    Ok((conn, u16::try_from(partitions).map_err(|_| Error::Partitions { found: partitions })?))
+}
+
+/// A connection that only reads; the file exists by now.
+pub(crate) fn reader(path: &Path, cache_kib: u32) -> Result<Connection, Error> {
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|it| Error::opening(path, it))?;
+    let tuning = format!("PRAGMA cache_size = -{cache_kib};");
+    conn.execute_batch(&tuning).map_err(|it| Error::opening(path, it))?;
+    Ok(conn)
+}
+
+/// A connection that moves the log into the database. `FULL`: what the log is cut off from is on the medium.
+pub(crate) fn checkpointer(path: &Path) -> Result<Connection, Error> {
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(|it| Error::opening(path, it))?;
+    let tuning = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;";
+    conn.execute_batch(tuning).map_err(|it| Error::opening(path, it))?;
+    Ok(conn)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    // Each connection stays on one thread, so it needs no mutex of its own.
+    let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    conn.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;")?;
+    Ok(conn)
+}
+
+/// Two names of one file must find the same lock, so links are followed.
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    if let Ok(known) = path.canonicalize() {
+        return Ok(known);
+    }
+    let unwritable = |source| Error::Unwritable { path: path.to_owned(), source };
+    let name = path.file_name().ok_or_else(|| unwritable(io::ErrorKind::InvalidInput.into()))?;
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    Ok(parent.canonicalize().map_err(unwritable)?.join(name))
+}
+
+/// The system frees the lock when the process ends, however it ends.
+fn lock(path: &Path) -> Result<File, Error> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let unwritable = |source| Error::Unwritable { path: path.to_owned(), source };
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(name).map_err(unwritable)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(unwritable(source)),
+    }
+}
+
+/// Refuses what is not a database, not ours, or newer than this program.
+fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
+    let opening = |it| Error::opening(path, it);
+    let objects: i64 = conn.query_row(sql::OBJECTS, [], |it| it.get(0)).map_err(opening)?;
+    if objects == 0 {
+        return Ok(());
+    }
+    let path = path.to_owned();
+    if pragma(conn, "application_id").map_err(|it| Error::opening(&path, it))? != APPLICATION_ID {
+        return Err(Error::Foreign { path });
+    }
+    let found = pragma(conn, "user_version").map_err(|it| Error::opening(&path, it))?;
+    let known = MIGRATIONS.len();
+    if usize::try_from(found).is_ok_and(|it| it <= known) {
+        return Ok(());
+    }
+    Err(Error::NewerSchema { path, found, known })
+}
+
+fn pragma(conn: &Connection, name: &str) -> rusqlite::Result<i64> {
+    conn.query_row(&format!("PRAGMA {name}"), [], |it| it.get(0))
+}
+
+/// Brings the schema up to date in one transaction, and answers what was applied: nothing, the second time.
+pub(crate) fn migrate(conn: &mut Connection) -> rusqlite::Result<Vec<&'static str>> {
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version = pragma(&transaction, "user_version")?;
+    let done = usize::try_from(version).unwrap_or(MIGRATIONS.len());
+    let todo = MIGRATIONS.get(done..).unwrap_or_default();
+    for (_, text) in todo {
+        transaction.execute_batch(text)?;
+    }
+    if !todo.is_empty() {
+        let version = MIGRATIONS.len();
+        transaction.execute_batch(&format!(
+            "PRAGMA user_version = {version}; PRAGMA application_id = {APPLICATION_ID};"
+        ))?;
+    }
+    transaction.commit()?;
+    Ok(todo.iter().map(|it| it.0).collect())
+}
+
+/// Rows were placed by this number, so the one that the file was made with wins.
+fn partitions(conn: &Connection, options: &Options) -> rusqlite::Result<i64> {
+    let mut read = conn.prepare_cached(sql::META_READ)?;
+    let mut read = || read.query_row(["partitions"], |it| it.get(0)).optional();
+    if let Some(standing) = read()? {
+        return Ok(standing);
+    }
+    conn.prepare_cached(sql::META_KEEP)?.execute(("partitions", options.partitions))?;
+    Ok(i64::from(options.partitions))
+}

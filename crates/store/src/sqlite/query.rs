@@ -1,0 +1,146 @@
+//! The reads. Each runs on one snapshot, bounded by its limit; none changes anything.
+
+use super::{row, statements as sql};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Books, Page, Query, Scan, Tally},
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+    task::Task,
+    time::Millis,
+};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use std::sync::Arc;
+
+/// Most ids that one page of a search may look at.
+const LIST_SCAN_MAX: i64 = 20_000;
+
+pub(crate) fn read(conn: &Connection, places: &[TaskRef]) -> rusqlite::Result<Vec<Option<Task>>> {
+    let mut read = conn.prepare_cached(sql::READ)?;
+    places.iter().map(|it| read.query_row([it.id], row::whole_task).optional()).collect()
+}
+
+pub(crate) fn versions(
+    conn: &Connection,
+    namespace: &Name,
+    task_id: i64,
+    version: Option<i64>,
+    limit: usize,
+) -> rusqlite::Result<Vec<Task>> {
+    let (namespace, limit) = (namespace.as_str(), rows(limit));
+    match version {
+        Some(it) => tasks(conn, sql::VERSION, params![namespace, task_id, limit.min(1), it]),
+        None => tasks(conn, sql::VERSIONS, params![namespace, task_id, limit]),
+    }
+}
+
+pub(crate) fn leases_ended(conn: &Connection, now: Millis, limit: usize) -> rusqlite::Result<Vec<Task>> {
+    tasks(conn, sql::LEASES_ENDED, [now.0, rows(limit)])
+}
+
+pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
+    let mut below = conn.prepare_cached(sql::BELOW)?;
+    let mut newest_below = |id: i64| below.query_row([id], |it| it.get::<_, Option<i64>>(0));
+    let Some(newest) = newest_below(query.before_id.unwrap_or(i64::MAX))? else { return Ok(Page::default()) };
+    let floor = newest.saturating_sub(LIST_SCAN_MAX - 1);
+    let limit = query.limit.max(1);
+    let label = query.label.as_ref();
+    let tasks = tasks(
+        conn,
+        sql::LIST,
+        params![
+            newest.saturating_add(1),
+            floor,
+            rows(limit),
+            query.namespace.as_ref().map(Name::as_str),
+            query.queue.as_ref().map(Name::as_str),
+            query.state.map(punctual_domain::state::State::code),
+            query.kind.as_ref().map(Name::as_str),
+            query.due_after.map(|it| it.0),
+            query.due_before.map(|it| it.0),
+            label.map(|it| it.0.as_str()),
+            label.map(|it| it.1.as_str()),
+        ],
+    )?;
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
+    let next = newest_below(full.unwrap_or(floor))?;
+    Ok(Page { next_before_id: next.map(|it| it.saturating_add(1)), tasks })
+}
+
+fn tasks(conn: &Connection, text: &str, params: impl Params) -> rusqlite::Result<Vec<Task>> {
+    conn.prepare_cached(text)?.query_map(params, row::whole_task)?.collect()
+}
+
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn scan(conn: &Connection, scan: &Scan) -> rusqlite::Result<Vec<HotEntry>> {
+    let (after_due, after_id) = scan.after.map_or((i64::MIN, i64::MIN), |it| (it.0.0, it.1));
+    let mut queues = Queues::default();
+    let mut statement = conn.prepare_cached(sql::SCAN)?;
+    let range = params![scan.partition.0, scan.until.0, after_due, after_id, rows(scan.limit)];
+    let entry = |it: &Row<'_>| hot_entry(it, scan, &mut queues);
+    statement.query_map(range, entry)?.collect()
+}
+
+fn hot_entry(row: &Row<'_>, scan: &Scan, queues: &mut Queues) -> rusqlite::Result<HotEntry> {
+    let execute_at = row::millis(row, 9)?;
+    let deadline_ms: Option<i64> = row.get(10)?;
+    let fired_at: Option<i64> = row.get(12)?;
+    Ok(HotEntry {
+        place: TaskRef { partition: scan.partition, due_at: row::millis(row, 1)?, id: row.get(0)? },
+        due_at: row::millis(row, 2)?,
+        fence: row.get(3)?,
+        queue: queues.shared(row, 4, 5)?,
+        priority: row::priority(row, 6)?,
+        task_id: row.get(7)?,
+        task_version: row.get(8)?,
+        deadline_at: deadline_ms.map_or(Millis::MAX, |it| execute_at.plus(it)),
+        state: row::state(row, 11)?,
+        fired_at: fired_at.map_or(Millis::ZERO, Millis),
+    })
+}
+
+/// The queues of a scan, so that its entries share them. A scan meets few; with more than it remembers, some are
+/// made twice, which only costs memory.
+#[derive(Default)]
+struct Queues(Vec<Arc<QueueKey>>);
+
+impl Queues {
+    const REMEMBERED: usize = 16;
+
+    fn shared(&mut self, row: &Row<'_>, namespace: usize, queue: usize) -> rusqlite::Result<Arc<QueueKey>> {
+        let (wanted_namespace, wanted_queue) =
+            (row.get_ref(namespace)?.as_str()?, row.get_ref(queue)?.as_str()?);
+        let same = |it: &&Arc<QueueKey>| {
+            it.queue.as_str() == wanted_queue && it.namespace.as_str() == wanted_namespace
+        };
+        if let Some(known) = self.0.iter().rev().take(Self::REMEMBERED).find(same) {
+            return Ok(Arc::clone(known));
+        }
+        let new = Arc::new(row::queue_key(row, namespace, queue)?);
+        self.0.push(Arc::clone(&new));
+        Ok(new)
+    }
+}
+
+pub(crate) fn books(conn: &Connection) -> rusqlite::Result<Books> {
+    account(conn, sql::BOOKS)
+}
+
+pub(crate) fn audit(conn: &Connection) -> rusqlite::Result<Books> {
+    account(conn, sql::AUDIT)
+}
+
+fn account(conn: &Connection, text: &str) -> rusqlite::Result<Books> {
+    let mut counter = conn.prepare_cached(sql::META_READ)?;
+    let mut counter = |key: &str| counter.query_row([key], |it| it.get(0));
+    let tally = |it: &Row<'_>| {
+        Ok(Tally { queue: row::queue_key(it, 0, 1)?, state: row::state(it, 2)?, tasks: it.get(3)? })
+    };
+    let standing = conn.prepare(text)?.query_map([], tally)?.collect::<rusqlite::Result<_>>()?;
+    Ok(Books { accepted: counter("accepted")?, deleted: counter("deleted")?, standing })
+}

@@ -1,0 +1,58 @@
+//! Ends retention in bounded batches. Deletes nothing that still had to happen: only finished tasks have a time
+//! to be forgotten, and a success becomes stopped first.
+
+use super::{ledger::Ledger, moves::Moves, row, statements as sql};
+use punctual_contract::store::Retired;
+use punctual_domain::{
+    history::Note,
+    state::{Event, State},
+    time::Millis,
+};
+use rusqlite::{Connection, Row};
+
+/// Who it was, in the history of what it stopped.
+const BY: &str = "watcher";
+
+struct Over {
+    id: i64,
+    slot: super::ledger::Slot,
+    state: State,
+}
+
+pub(crate) fn retire(
+    conn: &Connection,
+    ledger: &mut Ledger,
+    now: Millis,
+    stopped_until: Millis,
+    limit: usize,
+) -> rusqlite::Result<Retired> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    conn.prepare_cached(sql::REPLIES_OVER)?.execute([now.0, limit])?;
+    let mut retired = Retired::default();
+    let mut moves = Moves::prepare(conn, now)?;
+    let note = Note { by: BY.to_owned(), ..Note::default() };
+    for it in over(conn, ledger, now, limit)? {
+        if it.state == State::Succeeded {
+            let stop = moves.bound(Event::Retire, it.id, None, &note)?;
+            stop.raw_bind_parameter(6, stopped_until.0)?;
+            if stop.raw_execute()? == 1 {
+                retired.stopped += 1;
+                ledger.moved((it.slot, it.state), (it.slot, Event::Retire.target()));
+            }
+        } else if conn.prepare_cached(sql::DELETE)?.execute([it.id])? == 1 {
+            retired.deleted += 1;
+            conn.prepare_cached(sql::BODY_GONE)?.execute([it.id])?;
+            ledger.deleted(it.slot, it.state);
+        }
+    }
+    Ok(retired)
+}
+
+fn over(conn: &Connection, ledger: &mut Ledger, now: Millis, limit: i64) -> rusqlite::Result<Vec<Over>> {
+    let mut statement = conn.prepare_cached(sql::RETENTION_OVER)?;
+    let over = |it: &Row<'_>| {
+        let slot = ledger.slot(it.get_ref(1)?.as_str()?, it.get_ref(2)?.as_str()?);
+        Ok(Over { id: it.get(0)?, slot, state: row::state(it, 3)? })
+    };
+    statement.query_map([now.0, limit], over)?.collect()
+}

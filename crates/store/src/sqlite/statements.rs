@@ -1,0 +1,88 @@
+//! Every statement, by name. The text lives in `sql/sqlite`, one file each, with its parameters in the header.
+
+use punctual_domain::state::Event;
+
+macro_rules! sql {
+    ($file:literal) => {
+        without_header(include_str!(concat!("../../sql/sqlite/", $file)))
+    };
+}
+
+/// A file without the comment lines that it begins with: the statement cache hashes the text at every use.
+const fn without_header(file: &'static str) -> &'static str {
+    let mut rest = file;
+    while let [b'-', b'-', line @ ..] = rest.as_bytes() {
+        let mut after = line;
+        while let [byte, more @ ..] = after {
+            after = more;
+            if *byte == b'\n' {
+                break;
+            }
+        }
+        rest = rest.split_at(rest.len() - after.len()).1;
+    }
+    rest
+}
+
+pub(crate) const STANDING: &str = sql!("insert/standing.sql");
+pub(crate) const INSERT_TASK: &str = sql!("insert/task.sql");
+pub(crate) const INSERT_BODY: &str = sql!("insert/body.sql");
+pub(crate) const BODY_GONE: &str = sql!("insert/body_gone.sql");
+
+pub(crate) const AT: &str = sql!("move/at.sql");
+
+pub(crate) const GRANT: &str = sql!("lease/grant.sql");
+pub(crate) const HELD: &str = sql!("lease/held.sql");
+pub(crate) const EXTEND: &str = sql!("lease/extend.sql");
+pub(crate) const STOP: &str = sql!("lease/stop.sql");
+
+pub(crate) const READ: &str = sql!("query/read.sql");
+pub(crate) const VERSIONS: &str = sql!("query/versions.sql");
+pub(crate) const VERSION: &str = sql!("query/version.sql");
+pub(crate) const SCAN: &str = sql!("query/scan.sql");
+pub(crate) const LEASES_ENDED: &str = sql!("query/leases_ended.sql");
+pub(crate) const LIST: &str = sql!("query/list.sql");
+pub(crate) const BELOW: &str = sql!("query/below.sql");
+
+pub(crate) const LEDGER_ADD: &str = sql!("ledger/add.sql");
+pub(crate) const LEDGER_COUNT: &str = sql!("ledger/count.sql");
+pub(crate) const BOOKS: &str = sql!("ledger/books.sql");
+pub(crate) const AUDIT: &str = sql!("ledger/audit.sql");
+
+pub(crate) const META_READ: &str = sql!("meta/read.sql");
+pub(crate) const META_KEEP: &str = sql!("meta/keep.sql");
+pub(crate) const OBJECTS: &str = sql!("meta/objects.sql");
+
+pub(crate) const RETENTION_OVER: &str = sql!("retire/over.sql");
+pub(crate) const DELETE: &str = sql!("retire/delete.sql");
+pub(crate) const REPLIES_OVER: &str = sql!("retire/replies.sql");
+
+pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
+pub(crate) const REPLY_LOAD: &str = sql!("reply/load.sql");
+
+/// The guarded statement of an event.
+pub(crate) const fn of_event(event: Event) -> &'static str {
+    match event {
+        Event::Replace => sql!("move/replace.sql"),
+        Event::Unblock => sql!("move/unblock.sql"),
+        Event::Claim => sql!("move/claim.sql"),
+        Event::Reclaim => sql!("move/reclaim.sql"),
+        Event::HandBack => sql!("move/hand_back.sql"),
+        Event::Fire => sql!("move/fire.sql"),
+        Event::Dispatch => sql!("move/dispatch.sql"),
+        Event::FailDispatch => sql!("move/fail_dispatch.sql"),
+        Event::Release => sql!("move/release.sql"),
+        Event::Start => sql!("move/start.sql"),
+        Event::Succeed => sql!("move/succeed.sql"),
+        Event::Retry => sql!("move/retry.sql"),
+        Event::Snooze => sql!("move/snooze.sql"),
+        Event::Bury => sql!("move/bury.sql"),
+        Event::Expire => sql!("move/expire.sql"),
+        Event::Cancel => sql!("move/cancel.sql"),
+        Event::Withdraw => sql!("move/withdraw.sql"),
+        Event::Abort => sql!("move/abort.sql"),
+        Event::Reschedule => sql!("move/reschedule.sql"),
+        Event::Redrive => sql!("move/redrive.sql"),
+        Event::Retire => sql!("move/retire.sql"),
+    }
+}

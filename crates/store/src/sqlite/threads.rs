@@ -1,0 +1,273 @@
+//! The threads of a store on a file: one that writes, a few that read, one that moves the log. Each owns its
+//! connection. They end when the lanes are closed and empty; nothing that was taken is left undone.
+
+use super::{
+    Activity, Options,
+    lanes::{Lane, Lanes, Limits},
+    ledger::Ledger,
+    open::{self, Opened},
+    session::{Failed, Session, Unfinished},
+    wal::{self, Watch},
+};
+use crate::Error;
+use parking_lot::Mutex;
+use punctual_contract::{Error as CallError, Happened};
+use rusqlite::Connection;
+use std::{
+    fs::File,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::{Builder, JoinHandle},
+};
+use tokio::sync::oneshot;
+
+/// Rows of one transaction: about ten milliseconds of work, so that whoever comes next does not wait longer.
+const BATCH: Limits = Limits { urgent: 1_000, bulk: 500 };
+
+type Read = Box<dyn FnOnce(&mut Connection) + Send>;
+type Answer<T> = oneshot::Receiver<Result<T, CallError>>;
+
+pub(crate) struct Threads {
+    writes: Arc<Lanes<Box<dyn Job>>>,
+    reads: Arc<Lanes<Read>>,
+    watch: Arc<Watch>,
+    counts: Arc<Counts>,
+    /// In the order in which they end.
+    running: Mutex<Vec<JoinHandle<()>>>,
+    lock: Mutex<Option<File>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    transactions: AtomicU64,
+    jobs: AtomicU64,
+    log_pages: AtomicU64,
+}
+
+impl Threads {
+    pub(crate) fn start(opened: Opened, options: &Options) -> Result<Self, Error> {
+        let path = opened.path;
+        let session = Session::new(opened.conn).map_err(|it| Error::opening(&path, it))?;
+        let threads = Self {
+            writes: Arc::new(Lanes::new()),
+            reads: Arc::new(Lanes::new()),
+            watch: Arc::default(),
+            counts: Arc::default(),
+            running: Mutex::default(),
+            lock: Mutex::new(Some(opened.lock)),
+        };
+        for nth in 0..options.readers.max(1) {
+            let conn = open::reader(&path, options.reader_cache_kib)?;
+            let reads = Arc::clone(&threads.reads);
+            // One of them alone serves long searches: they never hold up the short reads of the others.
+            threads.spawn("punctual-read", move || read(conn, &reads, nth == 0))?;
+        }
+        let (conn, watch) = (open::checkpointer(&path)?, Arc::clone(&threads.watch));
+        threads.spawn("punctual-log", move || wal::run(&conn, &watch))?;
+        let (writes, watch) = (Arc::clone(&threads.writes), Arc::clone(&threads.watch));
+        let counts = Arc::clone(&threads.counts);
+        threads.spawn("punctual-write", move || {
+            Writer { session, watch, counts, stop_at: wal::STOP_PAGES }.run(&writes)
+        })?;
+        Ok(threads)
+    }
+
+    fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        let thread = Builder::new().name(name.to_owned()).spawn(work).map_err(Error::Thread)?;
+        self.running.lock().push(thread);
+        Ok(())
+    }
+
+    /// Puts a job into its lane at once, before anything is awaited: from here on it runs to its end.
+    pub(crate) fn write<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        lane: Lane,
+        rows: usize,
+        work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Answer<T> {
+        let (reply, answer) = oneshot::channel();
+        let call = Call { doing, rows, work: Some(work), result: None, reply };
+        self.writes.push(lane, Box::new(call));
+        answer
+    }
+
+    pub(crate) fn read<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        lane: Lane,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Answer<T> {
+        let (reply, answer) = oneshot::channel();
+        let read = move |conn: &mut Connection| {
+            if !reply.is_closed() {
+                drop(reply.send(snapshot(conn, work).map_err(|it| CallError::did_not_happen(doing, it))));
+            }
+        };
+        self.reads.push(lane, Box::new(read));
+        answer
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        Activity {
+            transactions: self.counts.transactions.load(Ordering::Relaxed),
+            jobs: self.counts.jobs.load(Ordering::Relaxed),
+            log_pages: self.counts.log_pages.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Finishes what was asked for, moves the log into the database, and gives the file free.
+    pub(crate) fn close(&self) {
+        self.writes.close();
+        self.reads.close();
+        self.watch.close();
+        for thread in self.running.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store had panicked");
+            }
+        }
+        self.lock.lock().take();
+    }
+}
+
+/// What an answer says when it will never come: the store was closed before it took the job.
+pub(crate) async fn answer<T>(doing: &'static str, answer: Answer<T>) -> Result<T, CallError> {
+    answer.await.unwrap_or_else(|_| Err(CallError::did_not_happen(doing, Error::Closed)))
+}
+
+fn read(mut conn: Connection, lanes: &Lanes<Read>, bulk_too: bool) {
+    while let Some(read) = lanes.one(bulk_too) {
+        read(&mut conn);
+    }
+}
+
+/// One snapshot for all statements of a read.
+fn snapshot<T>(
+    conn: &mut Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let transaction = conn.transaction()?;
+    work(&transaction)
+}
+
+/// A unit of work in a lane, and whoever waits for it.
+pub(crate) trait Job: Send {
+    fn rows(&self) -> usize;
+    fn run(&mut self, conn: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()>;
+    fn failed(&mut self, why: Failed);
+    /// After the transaction; `Some`: it was not confirmed.
+    fn answer(self: Box<Self>, unfinished: Option<&Unfinished>);
+}
+
+struct Call<T, F> {
+    doing: &'static str,
+    rows: usize,
+    work: Option<F>,
+    result: Option<Result<T, CallError>>,
+    reply: oneshot::Sender<Result<T, CallError>>,
+}
+
+impl<T: Send, F> Job for Call<T, F>
+where
+    F: FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send,
+{
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn run(&mut self, conn: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+        if let Some(work) = self.work.take() {
+            self.result = Some(Ok(work(conn, ledger)?));
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, why: Failed) {
+        self.result = Some(Err(CallError::did_not_happen(self.doing, why)));
+    }
+
+    fn answer(self: Box<Self>, unfinished: Option<&Unfinished>) {
+        let result = match (self.result, unfinished) {
+            (Some(Ok(done)), None) => Ok(done),
+            (Some(Err(error)), _) => Err(error),
+            (_, Some(why)) => Err(why.told(self.doing)),
+            (None, None) => Err(CallError::did_not_happen(self.doing, Error::Closed)),
+        };
+        // A caller that has gone does not want it.
+        drop(self.reply.send(result));
+    }
+}
+
+impl Unfinished {
+    pub(crate) fn told(&self, doing: &'static str) -> CallError {
+        CallError { doing, happened: self.happened, source: Arc::clone(&self.source).into() }
+    }
+}
+
+/// The only one that writes.
+struct Writer {
+    session: Session,
+    watch: Arc<Watch>,
+    counts: Arc<Counts>,
+    /// The length of the log at which it stops to empty it.
+    stop_at: u64,
+}
+
+impl Writer {
+    fn run(mut self, lanes: &Lanes<Box<dyn Job>>) {
+        wal::count_pages(self.session.conn());
+        while let Some(batch) = lanes.batch(BATCH, |it| it.rows()) {
+            self.commit(batch);
+            self.keep_log_short();
+        }
+        if let Err(error) = wal::checkpoint(self.session.conn(), "TRUNCATE") {
+            tracing::warn!(%error, "the last checkpoint failed; the next start will do its work");
+        }
+    }
+
+    fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        let jobs = u64::try_from(batch.len()).unwrap_or_default();
+        let unfinished = self.transaction(&mut batch).err();
+        if let Some(Unfinished { happened, source }) = &unfinished {
+            self.session.undo();
+            let may_have_happened = *happened == Happened::Maybe;
+            tracing::error!(error = %source, jobs, may_have_happened, "a transaction failed");
+        }
+        self.counts.transactions.fetch_add(1, Ordering::Relaxed);
+        self.counts.jobs.fetch_add(jobs, Ordering::Relaxed);
+        for job in batch {
+            job.answer(unfinished.as_ref());
+        }
+    }
+
+    fn transaction(&mut self, batch: &mut [Box<dyn Job>]) -> Result<(), Unfinished> {
+        self.session.begin()?;
+        for job in batch {
+            if let Err(why) = self.session.apart(|conn, ledger| job.run(conn, ledger))? {
+                job.failed(why);
+            }
+        }
+        self.session.finish()
+    }
+
+    fn keep_log_short(&mut self) {
+        let pages = wal::pages();
+        self.counts.log_pages.store(pages, Ordering::Relaxed);
+        self.watch.grown(pages);
+        if pages < self.stop_at {
+            return;
+        }
+        let emptied = wal::checkpoint(self.session.conn(), "TRUNCATE");
+        self.stop_at = match emptied {
+            Ok(true) => wal::STOP_PAGES,
+            _ => pages + wal::STOP_AGAIN_PAGES,
+        };
+        tracing::warn!(
+            pages,
+            ?emptied,
+            "the log grew faster than it could be moved; the writer stopped for it"
+        );
+    }
+}

@@ -1,0 +1,343 @@
+//! A keep-alive HTTP/1.1 connection over one socket, nothing more: no pool, no TLS, no redirects. The generator shares
+//! its cores with the server under test, so a call costs one write, one or two reads and no other task.
+//! Must never repeat a call by itself: whoever calls knows whether a repetition is harmless, and counts it.
+
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const HEADERS_MAX: usize = 64;
+const READ_AHEAD_BYTES: usize = 16 * 1024;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("no connection to {address}")]
+    NotSent {
+        address: String,
+        #[source]
+        source: std::io::Error,
+    },
+    /// The server may have done it all the same.
+    #[error("the answer was lost")]
+    AnswerLost(#[source] std::io::Error),
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+    #[error("not an HTTP answer: {0}")]
+    Malformed(String),
+}
+
+/// The server and what every request to it carries.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    address: Arc<str>,
+    headers: Arc<str>,
+}
+
+impl Target {
+    /// `url` is `http://host[:port]`, without a path.
+    pub(crate) fn new(url: &str, namespace: Option<&str>, token: Option<&str>) -> anyhow::Result<Self> {
+        let Some(rest) = url.strip_prefix("http://") else {
+            anyhow::bail!("{url}: only http://host:port is supported")
+        };
+        let authority = rest.trim_end_matches('/');
+        anyhow::ensure!(
+            !authority.is_empty() && !authority.contains('/'),
+            "{url}: expected http://host:port"
+        );
+        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+        let mut headers = format!("host: {authority}\r\n");
+        for (name, value) in [("punctual-namespace: ", namespace), ("authorization: Bearer ", token)] {
+            if let Some(value) = value {
+                anyhow::ensure!(!value.contains(['\r', '\n']), "{name}line break in the value");
+                headers.push_str(&format!("{name}{value}\r\n"));
+            }
+        }
+        Ok(Self { address: address.into(), headers: headers.into() })
+    }
+}
+
+/// Status and body of an answer.
+#[derive(Debug)]
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    pub(crate) body: &'a [u8],
+}
+
+impl Answer<'_> {
+    pub(crate) const fn is_success(&self) -> bool {
+        self.status >= 200 && self.status < 300
+    }
+
+    /// The server is overloaded, starting or stopping: the same call may succeed later.
+    pub(crate) const fn is_passing(&self) -> bool {
+        self.status == 429 || self.status >= 500
+    }
+
+    /// For messages: the status with the beginning of the body.
+    pub(crate) fn describe(&self) -> String {
+        let text = String::from_utf8_lossy(self.body);
+        format!("{} {}", self.status, text.chars().take(300).collect::<String>())
+    }
+}
+
+/// One connection, opened when it is needed, and again after it broke.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    target: Target,
+    stream: Option<TcpStream>,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    /// A chunked body, put together.
+    joined: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) const fn new(target: Target) -> Self {
+        Self { target, stream: None, outgoing: Vec::new(), incoming: Vec::new(), joined: Vec::new() }
+    }
+
+    pub(crate) async fn get(&mut self, path: &str, limit: Duration) -> Result<Answer<'_>, Error> {
+        self.call("GET", path, b"", limit).await
+    }
+
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        body: &[u8],
+        limit: Duration,
+    ) -> Result<Answer<'_>, Error> {
+        self.call("POST", path, body, limit).await
+    }
+
+    async fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        limit: Duration,
+    ) -> Result<Answer<'_>, Error> {
+        self.write_request(method, path, body);
+        // Taken out for the call: one that fails or is cancelled half-way does not come back.
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => self.connect().await?,
+        };
+        let exchange = exchange(&mut stream, &self.outgoing, &mut self.incoming);
+        let head = timeout(limit, exchange).await.map_err(|_| Error::Silent(limit))??;
+        if head.keep_alive {
+            self.stream = Some(stream);
+        }
+        let raw = self.incoming.get(head.body_from..).unwrap_or_default();
+        let body = match head.length {
+            Length::Known(_) => raw,
+            Length::Chunked => {
+                join_chunks(raw, &mut self.joined)?;
+                &self.joined
+            }
+        };
+        Ok(Answer { status: head.status, body })
+    }
+
+    fn write_request(&mut self, method: &str, path: &str, body: &[u8]) {
+        self.outgoing.clear();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\n{}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.target.headers,
+            body.len()
+        );
+        self.outgoing.extend_from_slice(head.as_bytes());
+        self.outgoing.extend_from_slice(body);
+    }
+
+    async fn connect(&self) -> Result<TcpStream, Error> {
+        let address = &*self.target.address;
+        let not_sent = |source| Error::NotSent { address: address.to_owned(), source };
+        let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(address));
+        let stream = connecting.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+        let stream = stream.map_err(not_sent)?;
+        stream.set_nodelay(true).map_err(not_sent)?;
+        Ok(stream)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Known(usize),
+    Chunked,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    status: u16,
+    body_from: usize,
+    length: Length,
+    keep_alive: bool,
+}
+
+impl Head {
+    fn is_complete(self, incoming: &[u8]) -> Result<bool, Error> {
+        let body = incoming.get(self.body_from..).unwrap_or_default();
+        match self.length {
+            Length::Known(bytes) if body.len() > bytes => Err(malformed("more than one answer")),
+            Length::Known(bytes) => Ok(body.len() == bytes),
+            Length::Chunked => Ok(next_chunks(body)?.is_some()),
+        }
+    }
+}
+
+/// Sends the request and reads until the whole answer is in `incoming`.
+async fn exchange(stream: &mut TcpStream, outgoing: &[u8], incoming: &mut Vec<u8>) -> Result<Head, Error> {
+    incoming.clear();
+    stream.write_all(outgoing).await.map_err(Error::AnswerLost)?;
+    let mut head = None;
+    loop {
+        incoming.reserve(READ_AHEAD_BYTES);
+        if stream.read_buf(incoming).await.map_err(Error::AnswerLost)? == 0 {
+            return Err(Error::AnswerLost(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        if head.is_none() {
+            head = read_head(incoming)?;
+        }
+        if let Some(head) = head
+            && head.is_complete(incoming)?
+        {
+            return Ok(head);
+        }
+    }
+}
+
+/// None: not all of it has come yet.
+fn read_head(incoming: &[u8]) -> Result<Option<Head>, Error> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut headers);
+    let httparse::Status::Complete(body_from) = response.parse(incoming).map_err(malformed)? else {
+        return Ok(None);
+    };
+    let status = response.code.ok_or_else(|| malformed("no status"))?;
+    let mut head = Head { status, body_from, length: Length::Known(0), keep_alive: true };
+    for header in &*response.headers {
+        let value = std::str::from_utf8(header.value).map_err(malformed)?;
+        if header.name.eq_ignore_ascii_case("content-length") {
+            head.length = Length::Known(value.parse().map_err(malformed)?);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            head.length = Length::Chunked;
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            head.keep_alive = !value.eq_ignore_ascii_case("close");
+        }
+    }
+    Ok(Some(head))
+}
+
+fn malformed(what: impl ToString) -> Error {
+    Error::Malformed(what.to_string())
+}
+
+/// The pieces of a chunked body, or None while some are missing. Trailers are not expected from this server.
+fn next_chunks(mut body: &[u8]) -> Result<Option<Vec<&[u8]>>, Error> {
+    let mut pieces = Vec::new();
+    loop {
+        let sized = httparse::parse_chunk_size(body).map_err(|_| malformed("chunk size"))?;
+        let httparse::Status::Complete((from, bytes)) = sized else { return Ok(None) };
+        let bytes = usize::try_from(bytes).map_err(malformed)?;
+        let Some(piece) = body.get(from..from + bytes) else { return Ok(None) };
+        let Some(rest) = body.get(from + bytes + 2..) else { return Ok(None) };
+        if bytes == 0 {
+            return Ok(Some(pieces));
+        }
+        pieces.push(piece);
+        body = rest;
+    }
+}
+
+fn join_chunks(raw: &[u8], joined: &mut Vec<u8>) -> Result<(), Error> {
+    joined.clear();
+    for piece in next_chunks(raw)?.unwrap_or_default() {
+        joined.extend_from_slice(piece);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{net::TcpListener, task::JoinSet};
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// Answers each connection with the given pieces, one write each, then closes. Ends with the set.
+    async fn server(answers: Vec<Vec<&'static str>>) -> (Target, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            for pieces in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 1_024];
+                assert!(stream.read(&mut request).await.unwrap() > 0);
+                for piece in pieces {
+                    stream.write_all(piece.as_bytes()).await.unwrap();
+                    stream.flush().await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        (Target::new(&url, Some("n"), Some("secret")).unwrap(), serving)
+    }
+
+    #[tokio::test]
+    async fn an_answer_in_pieces_is_put_together() {
+        let pieces = vec!["HTTP/1.1 20", "1 Created\r\nContent-Le", "ngth: 5\r\n\r\nhe", "llo"];
+        let (target, _serving) = server(vec![pieces]).await;
+        let mut connection = Connection::new(target);
+        let answer = connection.post("/x", b"{}", LIMIT).await.unwrap();
+        assert_eq!((answer.status, answer.body), (201, &b"hello"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_chunked_answer_is_put_together() {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let pieces = vec![head, "5\r\nhel", "lo\r\n6\r\n world\r\n0\r", "\n\r\n"];
+        let (target, _serving) = server(vec![pieces]).await;
+        let mut connection = Connection::new(target);
+        assert_eq!(connection.get("/x", LIMIT).await.unwrap().body, b"hello world");
+    }
+
+    #[tokio::test]
+    async fn a_lost_answer_says_so_and_the_next_call_connects_again() {
+        let whole = vec!["HTTP/1.1 204 No Content\r\n\r\n"];
+        let (target, _serving) = server(vec![vec!["HTTP/1.1 200 OK\r\n"], whole]).await;
+        let mut connection = Connection::new(target);
+        assert!(matches!(connection.get("/x", LIMIT).await, Err(Error::AnswerLost(_))));
+        assert_eq!(connection.get("/x", LIMIT).await.unwrap().status, 204);
+    }
+
+    #[tokio::test]
+    async fn nobody_listening_means_not_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let mut connection = Connection::new(Target::new(&url, None, None).unwrap());
+        assert!(matches!(connection.get("/x", LIMIT).await, Err(Error::NotSent { .. })));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_http_is_refused() {
+        let (target, _serving) = server(vec![vec!["SSH-2.0-OpenSSH_9.6\r\n"]]).await;
+        let mut connection = Connection::new(target);
+        assert!(matches!(connection.get("/x", LIMIT).await, Err(Error::Malformed(_))));
+    }
+
+    #[test]
+    fn only_plain_http_urls_are_taken() {
+        assert!(Target::new("http://127.0.0.1:7450/", None, None).is_ok());
+        for url in ["https://a", "127.0.0.1:7450", "http://", "http://a/b"] {
+            assert!(Target::new(url, None, None).is_err(), "{url}");
+        }
+    }
+}

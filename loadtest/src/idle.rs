@@ -1,0 +1,186 @@
+//! What many far tasks cost while nothing is due: inserts them, looks at the server's CPU and memory, then sees how late
+//! a single near task comes (bar P9). Nothing may run beside it, or the CPU is not the idle one.
+
+use crate::{
+    clock::{now_ms, now_us, seconds},
+    http::{Connection, Target},
+    insert::{Call, insert_all},
+    job::{Job, Lane},
+    options::IdleOptions,
+    plan::{Frame, Load, Plan},
+    proc::Usage,
+    progress::{Progress, note},
+    report::IdleReport,
+    run::{count, prepare, rates, shape},
+    server::Server,
+    wire::{self, LeaseAnswer, LeasedTask, OutcomeStatus, OutcomesAnswer, Shape},
+};
+use anyhow::Context as _;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// The far tasks are due within this.
+const WINDOW_MS: i64 = 3_600_000;
+const PROBE_AHEAD_MS: i64 = 10;
+/// A probe that takes longer has not come.
+const PROBE_LIMIT_MS: u64 = 10_000;
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+const TICK: Duration = Duration::from_millis(20);
+
+pub(crate) async fn idle(options: &IdleOptions) -> anyhow::Result<IdleReport> {
+    let (server, target) = prepare(&options.server).await?;
+    let before = server.usage();
+    let job = insert_far(options, target.clone()).await?;
+    let (used, percent) = measure(options, &server).await;
+    let probes = probe(options, &target, &job.shape).await?;
+    server.end().await?;
+    let report = IdleReport {
+        idle_cpu_percent: percent,
+        rss_before_mib: before.map(|it| mib(it.rss_kib)),
+        rss_mib: used.map(|it| mib(it.rss_kib)),
+        rss_peak_mib: used.map(|it| mib(it.rss_peak_kib)),
+        probe_lateness_ms: probes.iter().map(|it| it.lateness_us as f64 / 1e3).collect(),
+        probe_insert_ms: probes.iter().map(|it| it.insert_us as f64 / 1e3).collect(),
+        ..judge(&job, &probes)
+    };
+    Ok(report)
+}
+
+fn mib(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}
+
+async fn insert_far(options: &IdleOptions, target: Target) -> anyhow::Result<Arc<Job>> {
+    let start_ms = now_ms();
+    let batch = options.common.batch.unwrap_or(1_000);
+    let load = Load::Uniform { tasks: options.tasks, window_ms: WINDOW_MS };
+    let plan = Plan::new(load, Frame { start_ms, ahead_ms: options.ahead, batch, seed: fastrand::u64(..) });
+    let job = Job::new(target, shape(&options.common, start_ms)?, plan);
+    let (inserted, connections) = (Arc::clone(&job), options.common.connections.unwrap_or(2));
+    let (stop, stopped) = watch::channel(false);
+    let mut lane = Lane::start("insert", stopped, move || insert_all(inserted, Call::Batch, connections))?;
+    let mut progress = Progress::new(options.common.progress);
+    loop {
+        if let Some(result) = lane.poll() {
+            result?;
+            drop(stop);
+            return Ok(job);
+        }
+        tokio::time::sleep(TICK).await;
+        progress.tick(&job.checker);
+    }
+}
+
+/// What the server uses at the end of the measurement, and its CPU over it.
+async fn measure(options: &IdleOptions, server: &Server) -> (Option<Usage>, Option<f64>) {
+    let wait = |ms: i64| tokio::time::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    if server.usage().is_none() {
+        note("no --server-pid: CPU and memory of the server are left out");
+        return (None, None);
+    }
+    wait(options.settle).await;
+    let (from, from_us) = (server.usage(), now_us());
+    wait(options.measure).await;
+    let (to, to_us) = (server.usage(), now_us());
+    let spent =
+        |from: Usage, to: Usage| to.since(from).cpu_us() as f64 / 1e6 / seconds(to_us - from_us) * 100.0;
+    (to, from.zip(to).map(|(from, to)| spent(from, to)))
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    lateness_us: i64,
+    insert_us: i64,
+    is_early: bool,
+    is_accepted: bool,
+}
+
+/// A queue and ids of their own, behind those of the far tasks.
+async fn probe(options: &IdleOptions, target: &Target, far: &Shape) -> anyhow::Result<Vec<Probe>> {
+    let base = far.task_id(options.tasks);
+    let shape = Shape::new(format!("{}-probe", far.queue), base, options.common.payload_bytes);
+    let mut connections = [Connection::new(target.clone()), Connection::new(target.clone())];
+    let mut probes = Vec::with_capacity(options.probes);
+    for n in 0..options.probes {
+        probes.push(probe_once(&mut connections, &shape, n).await?);
+    }
+    Ok(probes)
+}
+
+async fn probe_once(connections: &mut [Connection; 2], shape: &Shape, n: usize) -> anyhow::Result<Probe> {
+    let [executor, inserter] = connections;
+    let path = format!("/v1/queues/{}/lease", shape.queue);
+    let request = wire::lease_request(1, PROBE_LIMIT_MS, PROBE_LIMIT_MS, "loadtest-probe");
+    let due_ms = now_ms() + PROBE_AHEAD_MS;
+    let take = async {
+        let answer = executor.post(&path, &request, ANSWER_LIMIT).await?;
+        let at_us = now_us();
+        anyhow::ensure!(answer.is_success(), "lease: {}", answer.describe());
+        let leased: LeaseAnswer<'_> = serde_json::from_slice(answer.body).context("answer to a lease")?;
+        let task = leased.tasks.first().context("the probe did not come")?;
+        anyhow::ensure!(task.task_id == shape.task_id(n), "task {} came instead of the probe", task.task_id);
+        Ok((at_us, is_early(task, at_us, due_ms), task.succeeded()))
+    };
+    let ((at_us, is_early, item), insert_us) =
+        tokio::try_join!(take, insert_probe(inserter, shape, n, due_ms))?;
+    let is_accepted = report(inserter, &item).await?;
+    Ok(Probe { lateness_us: at_us - due_ms * 1_000, insert_us, is_early, is_accepted })
+}
+
+fn is_early(task: &LeasedTask<'_>, at_us: i64, due_ms: i64) -> bool {
+    at_us < due_ms * 1_000 || task.fired_at_ms < due_ms
+}
+
+async fn insert_probe(
+    connection: &mut Connection,
+    shape: &Shape,
+    n: usize,
+    due_ms: i64,
+) -> anyhow::Result<i64> {
+    let mut body = Vec::new();
+    shape.write_task(n, due_ms, &mut body);
+    let sent_us = now_us();
+    let answer = connection.post("/v1/tasks", &body, ANSWER_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "insert: {}", answer.describe());
+    Ok(now_us() - sent_us)
+}
+
+async fn report(connection: &mut Connection, item: &str) -> anyhow::Result<bool> {
+    let mut body = Vec::new();
+    wire::write_outcomes(std::iter::once(item), &mut body);
+    let answer = connection.post("/v1/outcomes", &body, ANSWER_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "outcomes: {}", answer.describe());
+    let answer: OutcomesAnswer = serde_json::from_slice(answer.body).context("answer to outcomes")?;
+    Ok(answer.results.first().is_some_and(|it| it.status == OutcomeStatus::Accepted))
+}
+
+/// The far tasks are neither lost nor late: they are not due. Everything else must be right.
+fn judge(job: &Job, probes: &[Probe]) -> IdleReport {
+    let checker = job.checker.lock();
+    let counts = checker.judge();
+    let rates = rates(&checker, &counts, 0);
+    let early = probes.iter().filter(|it| it.is_early).count();
+    let unaccepted = probes.iter().filter(|it| !it.is_accepted).count();
+    let broken: Vec<String> = [
+        (counts.refused, "refused at insert"),
+        (count(early), "probes early"),
+        (count(unaccepted), "probes whose outcome was not accepted"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    IdleReport {
+        tasks: counts.inserted,
+        ok: broken.is_empty(),
+        broken,
+        insert_per_s: rates.insert_per_s,
+        insert_s: rates.insert_s,
+        idle_cpu_percent: None,
+        rss_before_mib: None,
+        rss_mib: None,
+        rss_peak_mib: None,
+        probe_lateness_ms: Vec::new(),
+        probe_insert_ms: Vec::new(),
+    }
+}

@@ -1,0 +1,284 @@
+//! The command line: what can be asked, with defaults and units. Checks what clap cannot; decides nothing else.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Drives a Punctual server with planned load and checks what came out.
+#[derive(Parser, Debug)]
+#[command(name = "loadtest", version)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Inserts planned tasks, executes them, and checks that each came once, in time and never early.
+    /// Exit 0 only if nothing was lost, early or completed twice, and all ended in time.
+    Run(RunOptions),
+    /// Inserts tasks far in the future, measures what they cost while nothing is due, then how late one task comes.
+    Idle(IdleOptions),
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scenario {
+    /// --tasks due evenly over --duration, inserted as fast as possible before
+    Uniform,
+    /// --rate tasks a second, inserted and due, for --duration
+    Sustained,
+    /// --tasks due at one instant, after all are inserted
+    Burst,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ServerOptions {
+    /// A server that is running, http://host:port; on this machine, or lateness means nothing
+    #[arg(long, required_unless_present = "spawn", conflicts_with = "spawn")]
+    pub(crate) url: Option<String>,
+    /// Start a server for the run, with a fresh data directory
+    #[arg(long)]
+    pub(crate) spawn: bool,
+    /// Its binary [default: $PUNCTUAL_BIN, or `punctual` beside this program]
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) server_bin: Option<PathBuf>,
+    /// Its data directory, kept after the run [default: one that is removed]
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) data: Option<PathBuf>,
+    /// Process of the running server, for CPU and memory
+    #[arg(long, conflicts_with = "spawn")]
+    pub(crate) server_pid: Option<u32>,
+    #[arg(long, env = "PUNCTUAL_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct CommonOptions {
+    /// Tasks of one insert call [default: 1000; sustained: a tenth of the rate, at most 1000]
+    #[arg(long)]
+    pub(crate) batch: Option<usize>,
+    /// Connections that insert [default: 2; with --singles 64]
+    #[arg(long)]
+    pub(crate) connections: Option<usize>,
+    /// Length of each payload, a JSON object
+    #[arg(long, default_value_t = 200)]
+    pub(crate) payload_bytes: usize,
+    /// [default: one that no other run uses]
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// One JSON object on stdout instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A line a second on stderr even when it is no terminal
+    #[arg(long)]
+    pub(crate) progress: bool,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct RunOptions {
+    #[arg(long, value_enum)]
+    pub(crate) scenario: Scenario,
+    /// Tasks a second; sustained only
+    #[arg(long)]
+    pub(crate) rate: Option<u64>,
+    /// uniform and burst only [default: 100000]
+    #[arg(long)]
+    pub(crate) tasks: Option<usize>,
+    /// uniform and sustained only [default: 30s]
+    #[arg(long, value_parser = parse_ms)]
+    pub(crate) duration: Option<i64>,
+    /// First due time after the start; sustained: least time from insert to due
+    /// [default: 3s; uniform and burst: 1s more for every 20000 tasks; --insert-only: 10m]
+    #[arg(long, value_parser = parse_ms)]
+    pub(crate) ahead: Option<i64>,
+    /// Insert one task a call
+    #[arg(long, conflicts_with = "batch")]
+    pub(crate) singles: bool,
+    /// No executors: only how fast inserts are accepted
+    #[arg(long)]
+    pub(crate) insert_only: bool,
+    #[arg(long, default_value_t = 4)]
+    pub(crate) executors: usize,
+    /// Tasks that an executor takes in one call
+    #[arg(long, default_value_t = 500)]
+    pub(crate) lease_max: usize,
+    #[arg(long, default_value = "10s", value_parser = parse_ms)]
+    pub(crate) lease: i64,
+    /// How long an executor's call waits for tasks
+    #[arg(long, default_value = "5s", value_parser = parse_ms)]
+    pub(crate) wait: i64,
+    /// How long outcomes wait for others to be reported with
+    #[arg(long, default_value = "5ms", value_parser = parse_ms)]
+    pub(crate) linger: i64,
+    /// After the last due time, everything must be done within this
+    #[arg(long, default_value = "30s", value_parser = parse_ms)]
+    pub(crate) grace: i64,
+    /// kill -9 the server this long after the start, and start it again on its data
+    #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
+    pub(crate) kill_after: Option<i64>,
+    /// Decides the order of due times [default: random, and reported]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct IdleOptions {
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) tasks: usize,
+    /// How far in the future they are due; spread over an hour from there
+    #[arg(long = "in", default_value = "7d", value_parser = parse_ms)]
+    pub(crate) ahead: i64,
+    /// How long CPU is measured while nothing is due
+    #[arg(long, default_value = "20s", value_parser = parse_ms)]
+    pub(crate) measure: i64,
+    /// Between the last insert and the measurement
+    #[arg(long, default_value = "2s", value_parser = parse_ms)]
+    pub(crate) settle: i64,
+    /// Tasks due in 10 ms, one after the other
+    #[arg(long, default_value_t = 10)]
+    pub(crate) probes: usize,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+/// What was asked for makes no sense; exit 2.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub(crate) struct Usage(&'static str);
+
+const DURATION_MS: i64 = 30_000;
+const TASKS: usize = 100_000;
+const AHEAD_MS: i64 = 3_000;
+const AHEAD_INSERT_ONLY_MS: i64 = 600_000;
+/// Assumed at the least, so that all is inserted before the first is due.
+const INSERTS_PER_S: usize = 20_000;
+
+impl RunOptions {
+    pub(crate) fn load(&self) -> Result<crate::plan::Load, Usage> {
+        use crate::plan::Load;
+        if self.executors == 0 && !self.insert_only {
+            return Err(Usage("--executors 0 is --insert-only"));
+        }
+        let tasks = self.tasks.unwrap_or(TASKS);
+        let duration_ms = self.duration.unwrap_or(DURATION_MS);
+        match (self.scenario, self.rate) {
+            (Scenario::Sustained, None | Some(0)) => Err(Usage("sustained needs --rate, at least 1")),
+            (Scenario::Sustained, Some(_)) if self.tasks.is_some() => {
+                Err(Usage("sustained has --rate and --duration, not --tasks"))
+            }
+            (Scenario::Sustained, Some(rate)) => Ok(Load::Sustained { rate, duration_ms }),
+            (Scenario::Uniform | Scenario::Burst, Some(_)) => Err(Usage("--rate is for sustained")),
+            (Scenario::Burst, None) if self.duration.is_some() => Err(Usage("a burst has no --duration")),
+            (Scenario::Uniform, None) => Ok(Load::Uniform { tasks, window_ms: duration_ms }),
+            (Scenario::Burst, None) => Ok(Load::Burst { tasks }),
+        }
+    }
+
+    pub(crate) fn ahead_ms(&self) -> i64 {
+        let inserting_ms = match self.scenario {
+            Scenario::Sustained => 0,
+            Scenario::Uniform | Scenario::Burst => {
+                i64::try_from(self.tasks.unwrap_or(TASKS).saturating_mul(1_000) / INSERTS_PER_S)
+                    .unwrap_or(i64::MAX)
+            }
+        };
+        let default = if self.insert_only { AHEAD_INSERT_ONLY_MS } else { AHEAD_MS + inserting_ms };
+        self.ahead.unwrap_or(default)
+    }
+
+    pub(crate) fn batch(&self) -> usize {
+        let tenth = self.rate.map_or(1_000, |rate| usize::try_from(rate / 10).unwrap_or(usize::MAX));
+        if self.singles { 1 } else { self.common.batch.unwrap_or_else(|| tenth.clamp(1, 1_000)) }
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.common.connections.unwrap_or(if self.singles { 64 } else { 2 })
+    }
+}
+
+/// `250ms`, `30s`, `10m`, `2h`, `7d`.
+fn parse_ms(text: &str) -> Result<i64, String> {
+    let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let unit_ms = match text.strip_prefix(digits) {
+        Some("ms") => 1,
+        Some("s") => 1_000,
+        Some("m") => 60_000,
+        Some("h") => 3_600_000,
+        Some("d") => 86_400_000,
+        _ => return Err("expected a number with ms, s, m, h or d".into()),
+    };
+    let count: u32 = digits.parse().map_err(|_| "expected a whole number before the unit")?;
+    Ok(i64::from(count) * unit_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Load;
+
+    fn run(arguments: &str) -> RunOptions {
+        let words = ["loadtest", "run", "--spawn"].into_iter().chain(arguments.split(' '));
+        match Options::try_parse_from(words).unwrap().command {
+            Command::Run(options) => options,
+            Command::Idle(_) => panic!("not run"),
+        }
+    }
+
+    #[test]
+    fn durations_have_units() {
+        let good = [("0s", 0), ("250ms", 250), ("30s", 30_000), ("10m", 600_000), ("7d", 604_800_000)];
+        good.into_iter().for_each(|(text, ms)| assert_eq!(parse_ms(text), Ok(ms)));
+        for text in ["", "s", "5", "-1s", "1.5s", "1 s", "99999999999d"] {
+            assert!(parse_ms(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn defaults_depend_on_the_scenario() {
+        let burst = run("--scenario burst");
+        assert_eq!(burst.load(), Ok(Load::Burst { tasks: 100_000 }));
+        assert_eq!((burst.ahead_ms(), burst.batch(), burst.connections()), (8_000, 1_000, 2));
+        let sustained = run("--scenario sustained --rate 500 --duration 1m");
+        assert_eq!(sustained.load(), Ok(Load::Sustained { rate: 500, duration_ms: 60_000 }));
+        assert_eq!((sustained.ahead_ms(), sustained.batch()), (3_000, 50));
+        let singles = run("--scenario uniform --tasks 20 --singles --insert-only");
+        assert_eq!((singles.ahead_ms(), singles.batch(), singles.connections()), (600_000, 1, 64));
+    }
+
+    #[test]
+    fn options_that_another_scenario_has_are_refused() {
+        for arguments in [
+            "--scenario sustained",
+            "--scenario sustained --rate 0",
+            "--scenario sustained --rate 5 --tasks 5",
+            "--scenario burst --rate 5",
+            "--scenario burst --duration 5s",
+            "--scenario uniform --rate 5",
+            "--scenario uniform --executors 0",
+        ] {
+            assert!(run(arguments).load().is_err(), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_named_or_started_and_only_a_started_one_is_killed() {
+        for arguments in [
+            "idle",
+            "run --scenario burst",
+            "run --scenario burst --spawn --url http://127.0.0.1:1",
+            "run --scenario burst --url http://127.0.0.1:1 --kill-after 1s",
+            "run --scenario burst --url http://127.0.0.1:1 --data d",
+            "idle --spawn --server-pid 1",
+        ] {
+            let words = std::iter::once("loadtest").chain(arguments.split(' '));
+            assert!(Options::try_parse_from(words).is_err(), "{arguments}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What a run found, as one JSON object or as a table. Fields are only ever added: scripts read them.
+
+use crate::{check::Counts, measure::Percentiles, proc::Usage};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunReport {
+    pub(crate) scenario: String,
+    pub(crate) tasks: u64,
+    pub(crate) seed: u64,
+    pub(crate) queue: String,
+    /// Every promise kept, everything done in time, and the run was what had been planned.
+    pub(crate) ok: bool,
+    /// Why not.
+    pub(crate) broken: Vec<String>,
+    pub(crate) counts: Counts,
+    pub(crate) rates: Rates,
+    /// First receipt at an executor − `execute_at`.
+    pub(crate) lateness: Percentiles,
+    /// `fired_at` − `execute_at`, as the server says.
+    pub(crate) fired_lateness: Percentiles,
+    /// First receipt at an executor − `fired_at`.
+    pub(crate) hand_over: Percentiles,
+    /// Insert call to answer.
+    pub(crate) insert: Percentiles,
+    /// Insert call − its planned instant.
+    pub(crate) insert_lag: Percentiles,
+    /// Outcome call to answer.
+    pub(crate) outcome: Percentiles,
+    pub(crate) kill: Option<KillReport>,
+    pub(crate) server: Option<ProcessReport>,
+    pub(crate) loadtest: Option<ProcessReport>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Rates {
+    /// Accepted tasks over first call to last answer.
+    pub(crate) insert_per_s: f64,
+    pub(crate) insert_s: f64,
+    /// Accepted outcomes over first due time to last accepted outcome; in a burst, the drain.
+    pub(crate) end_to_end_per_s: f64,
+    /// First due time to last accepted outcome.
+    pub(crate) end_to_end_s: f64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct KillReport {
+    /// Since the start of the run.
+    pub(crate) killed_after_s: f64,
+    /// Kill to readiness of the new process.
+    pub(crate) ready_after_ms: f64,
+    /// Kill to the next task in an executor's hands; none came if null.
+    pub(crate) first_task_after_ms: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct ProcessReport {
+    pub(crate) cpu_user_s: f64,
+    pub(crate) cpu_system_s: f64,
+    /// User and system time over the tasks of the run.
+    pub(crate) cpu_us_per_task: f64,
+    pub(crate) rss_peak_mib: f64,
+}
+
+impl ProcessReport {
+    pub(crate) fn new(usage: Usage, tasks: u64) -> Self {
+        Self {
+            cpu_user_s: usage.user_us as f64 / 1e6,
+            cpu_system_s: usage.system_us as f64 / 1e6,
+            cpu_us_per_task: usage.cpu_us() as f64 / tasks.max(1) as f64,
+            rss_peak_mib: usage.rss_peak_kib as f64 / 1024.0,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct IdleReport {
+    pub(crate) tasks: u64,
+    pub(crate) ok: bool,
+    pub(crate) broken: Vec<String>,
+    pub(crate) insert_per_s: f64,
+    pub(crate) insert_s: f64,
+    /// Of one core, while nothing was due; null without a process to look at.
+    pub(crate) idle_cpu_percent: Option<f64>,
+    pub(crate) rss_before_mib: Option<f64>,
+    pub(crate) rss_mib: Option<f64>,
+    pub(crate) rss_peak_mib: Option<f64>,
+    /// Receipt − `execute_at` of each task due in 10 ms, in order.
+    pub(crate) probe_lateness_ms: Vec<f64>,
+    /// Insert call to answer, of each.
+    pub(crate) probe_insert_ms: Vec<f64>,
+}
+
+impl RunReport {
+    pub(crate) fn table(&self) -> String {
+        let mut out =
+            format!("{}: {} tasks, queue {}, seed {}\n\n", self.scenario, self.tasks, self.queue, self.seed);
+        self.write_spans(&mut out);
+        self.write_counts(&mut out);
+        self.write_rates(&mut out);
+        self.write_processes(&mut out);
+        write_verdict(&mut out, self.ok, &self.broken);
+        out
+    }
+
+    fn write_spans(&self, out: &mut String) {
+        line(
+            out,
+            "ms",
+            format_args!("{:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "count", "p50", "p90", "p99", "p99.9", "max"),
+        );
+        for (name, it) in [
+            ("lateness at executor", self.lateness),
+            ("  fired by server", self.fired_lateness),
+            ("  hand-over", self.hand_over),
+            ("insert call", self.insert),
+            ("  behind its plan", self.insert_lag),
+            ("outcome call", self.outcome),
+        ] {
+            let [p50, p90, p99, p999, max] = [it.p50_ms, it.p90_ms, it.p99_ms, it.p999_ms, it.max_ms];
+            let spans = format_args!("{p50:>9.2} {p90:>9.2} {p99:>9.2} {p999:>9.2} {max:>9.2}");
+            line(out, name, format_args!("{:>9} {spans}", it.count));
+        }
+        out.push('\n');
+    }
+
+    fn write_counts(&self, out: &mut String) {
+        let it = &self.counts;
+        line(
+            out,
+            "inserted",
+            format_args!(
+                "{} (refused {}, repeated {}, existing {}, replaced {}, after due {})",
+                it.inserted, it.refused, it.inserts_repeated, it.existing, it.replaced, it.inserted_after_due
+            ),
+        );
+        line(out, "executed", format_args!("{} (tasks more than once {})", it.executions, it.executed_again));
+        line(
+            out,
+            "outcomes accepted",
+            format_args!(
+                "{} (stale {}, learnt by asking {})",
+                it.outcomes_accepted, it.outcomes_stale, it.settled_by_asking
+            ),
+        );
+        line(
+            out,
+            "breaches",
+            format_args!(
+                "lost {}, early {}, completed twice {}, run after completion {}",
+                it.lost, it.early, it.completed_twice, it.run_after_completion
+            ),
+        );
+        out.push('\n');
+    }
+
+    fn write_rates(&self, out: &mut String) {
+        let it = &self.rates;
+        line(out, "insert", format_args!("{:.0}/s ({:.2} s)", it.insert_per_s, it.insert_s));
+        line(out, "end to end", format_args!("{:.0}/s ({:.2} s)", it.end_to_end_per_s, it.end_to_end_s));
+        if let Some(kill) = &self.kill {
+            let next =
+                kill.first_task_after_ms.map_or_else(|| "never".into(), |ms| format!("after {ms:.0} ms"));
+            line(
+                out,
+                "killed",
+                format_args!(
+                    "at {:.1} s, ready after {:.0} ms, next task {next}",
+                    kill.killed_after_s, kill.ready_after_ms
+                ),
+            );
+        }
+    }
+
+    fn write_processes(&self, out: &mut String) {
+        for (name, process) in [("server", self.server), ("load test", self.loadtest)] {
+            if let Some(it) = process {
+                line(
+                    out,
+                    name,
+                    format_args!(
+                        "CPU {:.2} s user + {:.2} s system, {:.1} us a task; peak {:.0} MiB",
+                        it.cpu_user_s, it.cpu_system_s, it.cpu_us_per_task, it.rss_peak_mib
+                    ),
+                );
+            }
+        }
+    }
+}
+
+impl IdleReport {
+    pub(crate) fn table(&self) -> String {
+        let mut out = format!("idle: {} tasks far in the future\n\n", self.tasks);
+        line(&mut out, "insert", format_args!("{:.0}/s ({:.2} s)", self.insert_per_s, self.insert_s));
+        if let (Some(cpu), Some(rss), Some(before), Some(peak)) =
+            (self.idle_cpu_percent, self.rss_mib, self.rss_before_mib, self.rss_peak_mib)
+        {
+            line(&mut out, "idle CPU", format_args!("{cpu:.2} % of a core"));
+            line(&mut out, "memory", format_args!("{rss:.0} MiB ({before:.0} before, peak {peak:.0})"));
+        }
+        for (name, spans) in
+            [("probe lateness, ms", &self.probe_lateness_ms), ("probe insert, ms", &self.probe_insert_ms)]
+        {
+            let told: Vec<String> = spans.iter().map(|it| format!("{it:.2}")).collect();
+            line(&mut out, name, format_args!("{}", told.join(" ")));
+        }
+        write_verdict(&mut out, self.ok, &self.broken);
+        out
+    }
+}
+
+fn line(out: &mut String, name: &str, rest: std::fmt::Arguments<'_>) {
+    writeln!(out, "{name:<22}{rest}").expect("a string takes every write");
+}
+
+fn write_verdict(out: &mut String, ok: bool, broken: &[String]) {
+    out.push_str(if ok {
+        "\nkept: nothing lost, early or completed twice; done in time\n"
+    } else {
+        "\nBROKEN\n"
+    });
+    for breach in broken {
+        out.push_str("  ");
+        out.push_str(breach);
+        out.push('\n');
+    }
+}

@@ -1,0 +1,130 @@
+//! One run: plan, insert and execute beside each other, watch until all is done or time is up, then judge.
+
+use crate::{
+    ask::ask_about_open,
+    check::{Checker, Counts},
+    clock::{now_ms, seconds},
+    http::Target,
+    job::Job,
+    options::{CommonOptions, RunOptions, Scenario, ServerOptions},
+    plan::{Frame, Plan},
+    proc::Usage,
+    report::{ProcessReport, Rates, RunReport},
+    server::{Server, Started, find_program},
+    watch::{End, Watcher},
+    wire::Shape,
+};
+use std::sync::Arc;
+
+/// From planning to the first insert: threads and connections start meanwhile.
+const LEAD_MS: i64 = 50;
+
+/// Starts the server, or looks at the one that runs.
+pub(crate) async fn prepare(options: &ServerOptions) -> anyhow::Result<(Server, Target)> {
+    let (server, url) = match &options.url {
+        Some(url) => (Server::Running { pid: options.server_pid }, url.clone()),
+        None => {
+            let program = find_program(options.server_bin.as_deref())?;
+            let started = Started::start(&program, options.data.as_deref()).await?;
+            let url = started.url();
+            (Server::Started(Box::new(started)), url)
+        }
+    };
+    let target = Target::new(&url, options.namespace.as_deref(), options.token.as_deref())?;
+    Ok((server, target))
+}
+
+/// Ids below 2^53, of this run alone: a million a second since 1970.
+pub(crate) fn shape(common: &CommonOptions, start_ms: i64) -> anyhow::Result<Shape> {
+    let queue = common.queue.clone().unwrap_or_else(|| format!("loadtest-{start_ms}"));
+    let is_plain = queue.bytes().all(|it| it.is_ascii_alphanumeric() || b"._:-".contains(&it));
+    anyhow::ensure!(is_plain && !queue.is_empty(), "queue {queue:?}: letters, digits and ._:- only");
+    Ok(Shape::new(queue, start_ms * 1_000, common.payload_bytes))
+}
+
+pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
+    let load = options.load()?;
+    let (server, target) = prepare(&options.server).await?;
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+    let start_ms = now_ms() + LEAD_MS;
+    let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch: options.batch(), seed };
+    let job = Job::new(target, shape(&options.common, start_ms)?, Plan::new(load, frame));
+    let before = [server.usage(), Usage::of_self()];
+    let mut watcher = Watcher::new(options, server, Arc::clone(&job), start_ms)?;
+    let end = watcher.watch().await?;
+    let after = [watcher.server_usage(), Usage::of_self()];
+    let (server, kill) = watcher.stop().await?;
+    if !options.insert_only && end != End::Interrupted {
+        ask_about_open(&job).await;
+    }
+    server.end().await?;
+    let [server, loadtest] = spent(before, after, count(job.plan.len()));
+    Ok(RunReport { seed, kill, server, loadtest, ..judge(&job, options, end) })
+}
+
+fn spent(before: [Option<Usage>; 2], after: [Option<Usage>; 2], tasks: u64) -> [Option<ProcessReport>; 2] {
+    let [server, own] = before;
+    let [server_now, own_now] = after;
+    let report = |now: Option<Usage>, then: Option<Usage>| Some(ProcessReport::new(now?.since(then?), tasks));
+    [report(server_now, server), report(own_now, own)]
+}
+
+/// Everything but what processes spent.
+fn judge(job: &Job, options: &RunOptions, end: End) -> RunReport {
+    let checker = job.checker.lock();
+    let mut counts = checker.judge();
+    if options.insert_only {
+        // Nobody was there to execute them.
+        counts.lost = 0;
+    }
+    let mut broken = counts.broken();
+    let answered = counts.inserted + counts.refused;
+    let unanswered = count(job.plan.len()).saturating_sub(answered);
+    if unanswered > 0 {
+        broken.push(format!("{unanswered} inserts without a definite answer"));
+    }
+    if options.scenario == Scenario::Burst && !options.insert_only && counts.inserted_after_due > 0 {
+        broken.push("no burst: inserts were still going on when it was due; give more --ahead".into());
+    }
+    broken.extend(end.broken());
+    let measured = &checker.measured;
+    RunReport {
+        scenario: format!("{:?}", options.scenario).to_lowercase(),
+        tasks: count(job.plan.len()),
+        seed: 0,
+        queue: job.shape.queue.clone(),
+        ok: broken.is_empty(),
+        broken,
+        rates: rates(&checker, &counts, job.plan.first_due_ms * 1_000),
+        counts,
+        lateness: measured.lateness.percentiles(),
+        fired_lateness: measured.fired.percentiles(),
+        hand_over: measured.hand_over.percentiles(),
+        insert: measured.insert.percentiles(),
+        insert_lag: measured.insert_lag.percentiles(),
+        outcome: measured.outcome.percentiles(),
+        kill: None,
+        server: None,
+        loadtest: None,
+    }
+}
+
+pub(crate) fn rates(checker: &Checker, counts: &Counts, first_due_us: i64) -> Rates {
+    let insert_us = checker.last_insert_us - checker.first_insert_us.unwrap_or(checker.last_insert_us);
+    let run_us = if counts.outcomes_accepted > 0 { checker.last_accepted_us - first_due_us } else { 0 };
+    let per_s = |count: u64, span_us: i64| if span_us > 0 { count as f64 / seconds(span_us) } else { 0.0 };
+    Rates {
+        insert_per_s: per_s(counts.inserted, insert_us),
+        insert_s: insert_us as f64 / 1e6,
+        end_to_end_per_s: per_s(counts.outcomes_accepted, run_us),
+        end_to_end_s: run_us as f64 / 1e6,
+    }
+}
+
+pub(crate) fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

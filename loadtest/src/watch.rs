@@ -1,0 +1,223 @@
+//! Looks at a run every few milliseconds: kills the server when that is due, and says when the run is over. Must end in
+//! bounded time whatever the server does.
+
+use crate::{
+    ask::ask_about_open,
+    clock::now_us,
+    execute::{Manner, execute_all},
+    insert::{Call, insert_all},
+    job::{Job, Lane},
+    options::RunOptions,
+    proc::Usage,
+    progress::Progress,
+    report::KillReport,
+    server::Server,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+const TICK: Duration = Duration::from_millis(10);
+/// After the last outcome executors go on polling this long, to see what should not come.
+const AFTERMATH_US: i64 = 300_000;
+/// Between questions about tasks in doubt.
+const ASK_INTERVAL_US: i64 = 500_000;
+
+/// How a run came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Complete,
+    OutOfTime,
+    Interrupted,
+}
+
+impl End {
+    pub(crate) fn broken(self) -> Option<String> {
+        match self {
+            Self::Complete => None,
+            Self::OutOfTime => Some("not done in time".into()),
+            Self::Interrupted => Some("interrupted".into()),
+        }
+    }
+}
+
+pub(crate) struct Watcher<'a> {
+    options: &'a RunOptions,
+    server: Server,
+    job: Arc<Job>,
+    start_us: i64,
+    kill_at_us: Option<i64>,
+    /// When the server was killed, and how it came back.
+    kill: Option<(i64, KillReport)>,
+    stop: watch::Sender<bool>,
+    /// Still at work: inserts first, executors last.
+    lanes: Vec<Lane>,
+    is_inserted: bool,
+    complete_since_us: Option<i64>,
+    next_question_us: i64,
+}
+
+impl<'a> Watcher<'a> {
+    pub(crate) fn new(
+        options: &'a RunOptions,
+        server: Server,
+        job: Arc<Job>,
+        start_ms: i64,
+    ) -> anyhow::Result<Self> {
+        let (stop, stopped) = watch::channel(false);
+        let mut lanes = vec![start_inserts(options, &job, stopped.clone())?];
+        if !options.insert_only {
+            lanes.push(start_executors(options, &job, stopped)?);
+        }
+        Ok(Self {
+            options,
+            server,
+            start_us: start_ms * 1_000,
+            kill_at_us: options.kill_after.map(|after_ms| (start_ms + after_ms) * 1_000),
+            kill: None,
+            job,
+            stop,
+            lanes,
+            is_inserted: false,
+            complete_since_us: None,
+            next_question_us: 0,
+        })
+    }
+
+    pub(crate) async fn watch(&mut self) -> anyhow::Result<End> {
+        let mut progress = Progress::new(self.options.common.progress);
+        let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+        loop {
+            tokio::select! {
+                _ = &mut interrupt => return Ok(End::Interrupted),
+                () = tokio::time::sleep(TICK) => {}
+            }
+            progress.tick(&self.job.checker);
+            self.poll_lanes()?;
+            self.kill_when_due().await?;
+            if let Some(end) = self.end() {
+                return Ok(end);
+            }
+            self.ask_when_in_doubt().await;
+        }
+    }
+
+    /// Executors never end by themselves but with an error; inserts do when all are answered.
+    fn poll_lanes(&mut self) -> anyhow::Result<()> {
+        if let Server::Started(started) = &mut self.server {
+            started.check_alive()?;
+        }
+        let mut working = Vec::new();
+        for mut lane in self.lanes.drain(..) {
+            match lane.poll() {
+                None => working.push(lane),
+                Some(result) => {
+                    result?;
+                    self.is_inserted = true;
+                }
+            }
+        }
+        self.lanes = working;
+        Ok(())
+    }
+
+    async fn kill_when_due(&mut self) -> anyhow::Result<()> {
+        let Server::Started(started) = &mut self.server else { return Ok(()) };
+        if self.kill_at_us.is_none_or(|at_us| now_us() < at_us) {
+            return Ok(());
+        }
+        self.kill_at_us = None;
+        let killed_us = now_us();
+        started.kill().await?;
+        let dead_us = now_us();
+        self.job.checker.lock().watch_for_receipt(dead_us);
+        started.start_again().await?;
+        let report = KillReport {
+            killed_after_s: milliseconds(killed_us - self.start_us) / 1e3,
+            ready_after_ms: milliseconds(now_us() - killed_us),
+            first_task_after_ms: None,
+        };
+        self.kill = Some((killed_us, report));
+        Ok(())
+    }
+
+    fn end(&mut self) -> Option<End> {
+        let now_us = now_us();
+        let is_executed = self.options.insert_only || self.job.checker.lock().open() == 0;
+        let is_complete = self.is_inserted && is_executed;
+        // A kill that is still to come would be left out otherwise.
+        if !is_complete || self.kill_at_us.is_some() {
+            self.complete_since_us = None;
+            return (now_us > self.deadline_us()).then_some(End::OutOfTime);
+        }
+        let since_us = *self.complete_since_us.get_or_insert(now_us);
+        let aftermath_us = if self.options.insert_only { 0 } else { AFTERMATH_US };
+        (now_us - since_us >= aftermath_us).then_some(End::Complete)
+    }
+
+    /// Without executors the due times mean nothing: then it is inserts that must not stand still.
+    fn deadline_us(&self) -> i64 {
+        let counted_from_us = if self.options.insert_only {
+            self.job.checker.lock().last_insert_us.max(self.start_us)
+        } else {
+            self.job.plan.last_due_ms.saturating_mul(1_000)
+        };
+        counted_from_us.saturating_add(self.options.grace.saturating_mul(1_000))
+    }
+
+    /// When nothing but doubt is left, the server is asked.
+    async fn ask_when_in_doubt(&mut self) {
+        let (open, doubtful) = {
+            let checker = self.job.checker.lock();
+            (checker.open(), checker.open_doubtful())
+        };
+        if self.is_inserted && doubtful > 0 && open == doubtful && now_us() >= self.next_question_us {
+            ask_about_open(&self.job).await;
+            self.next_question_us = now_us() + ASK_INTERVAL_US;
+        }
+    }
+
+    pub(crate) fn server_usage(&self) -> Option<Usage> {
+        self.server.usage()
+    }
+
+    /// Ends the executors; the server stays until the caller is done with it, and goes with what is returned.
+    pub(crate) async fn stop(self) -> anyhow::Result<(Server, Option<KillReport>)> {
+        self.stop.send_replace(true);
+        for lane in self.lanes {
+            lane.join().await?;
+        }
+        let kill = self.kill.map(|(killed_us, kill)| {
+            let next_us = self.job.checker.lock().watched_receipt_us();
+            let first_task_after_ms = next_us.map(|it| milliseconds(it - killed_us));
+            KillReport { first_task_after_ms, ..kill }
+        });
+        Ok((self.server, kill))
+    }
+}
+
+fn milliseconds(span_us: i64) -> f64 {
+    span_us as f64 / 1e3
+}
+
+fn start_inserts(options: &RunOptions, job: &Arc<Job>, stop: watch::Receiver<bool>) -> anyhow::Result<Lane> {
+    let (job, connections) = (Arc::clone(job), options.connections());
+    let call = if options.singles { Call::Single } else { Call::Batch };
+    Lane::start("insert", stop, move || insert_all(job, call, connections))
+}
+
+fn start_executors(
+    options: &RunOptions,
+    job: &Arc<Job>,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<Lane> {
+    let job = Arc::clone(job);
+    let whole_ms = |ms: i64| u64::try_from(ms).unwrap_or(0);
+    let manner = Manner {
+        executors: options.executors,
+        lease_max: options.lease_max,
+        wait_ms: whole_ms(options.wait),
+        lease_ms: whole_ms(options.lease),
+        linger: Duration::from_millis(whole_ms(options.linger)),
+    };
+    Lane::start("execute", stop, move || execute_all(job, manner))
+}

@@ -1,0 +1,97 @@
+//! Tiny runs of each scenario against the real server, both as binaries, over HTTP. Fails when the server has not been
+//! built: a check that skips itself is none.
+
+#![expect(clippy::indexing_slicing, reason = "a JSON value answers null for what it has not")]
+
+use serde_json::Value;
+use std::{path::PathBuf, process::Command};
+
+/// `PUNCTUAL_BIN`, or what cargo built beside this test.
+fn server() -> PathBuf {
+    let program = std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from).unwrap_or_else(|| {
+        let test = std::env::current_exe().expect("a test has a path");
+        let profile = test.parent().and_then(|it| it.parent()).expect("target/PROFILE/deps/test");
+        profile.join("punctual")
+    });
+    assert!(
+        program.is_file(),
+        "there is no server at {}: build it with `cargo build -p punctual-cli`, or name it in PUNCTUAL_BIN",
+        program.display()
+    );
+    program
+}
+
+/// The JSON report; the promises must have been kept.
+fn kept(arguments: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_loadtest"))
+        .args(arguments.split(' '))
+        .args(["--spawn", "--json", "--server-bin"])
+        .arg(server())
+        .output()
+        .expect("the load test was built with this test");
+    let (told, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{arguments}: {}\n{told}\n{complaint}", output.status);
+    let report: Value = serde_json::from_str(&told).expect("--json prints one object");
+    assert_eq!(report["ok"], true, "{told}");
+    report
+}
+
+/// Each task accepted, executed and completed exactly once.
+fn assert_once(report: &Value, tasks: u64) {
+    for count in ["inserted", "executions", "outcomes_accepted"] {
+        assert_eq!(report["counts"][count], tasks, "{count}: {report}");
+    }
+    assert_eq!(report["lateness"]["count"], tasks, "{report}");
+}
+
+#[test]
+fn uniform() {
+    let report = kept("run --scenario uniform --tasks 600 --duration 1s --ahead 1s --batch 50");
+    assert_once(&report, 600);
+}
+
+#[test]
+fn sustained() {
+    let report = kept("run --scenario sustained --rate 300 --duration 2s --ahead 500ms --executors 2");
+    assert_once(&report, 600);
+    if cfg!(target_os = "linux") {
+        assert!(report["server"]["rss_peak_mib"].as_f64() > Some(0.0), "{report}");
+    }
+}
+
+#[test]
+fn burst() {
+    let report = kept("run --scenario burst --tasks 600 --ahead 2s --batch 100 --lease-max 100");
+    assert_once(&report, 600);
+}
+
+#[test]
+fn singles() {
+    let report = kept("run --scenario burst --tasks 300 --ahead 3s --singles --connections 16");
+    assert_once(&report, 300);
+    assert_eq!(report["insert"]["count"], 300);
+}
+
+#[test]
+fn inserts_only() {
+    let report = kept("run --scenario uniform --tasks 500 --insert-only --batch 100");
+    assert_eq!((&report["counts"]["inserted"], &report["counts"]["executions"]), (&500.into(), &0.into()));
+}
+
+#[test]
+fn a_server_that_is_killed_in_mid_run_loses_nothing_and_completes_nothing_twice() {
+    let report = kept(
+        "run --scenario sustained --rate 300 --duration 3s --ahead 500ms --lease 1s --executors 2 --kill-after 2s",
+    );
+    assert_eq!(report["counts"]["inserted"], 900, "{report}");
+    assert!(report["kill"]["ready_after_ms"].as_f64() > Some(0.0), "{report}");
+    assert!(report["kill"]["first_task_after_ms"].as_f64() > Some(0.0), "{report}");
+}
+
+#[test]
+fn idle() {
+    let report = kept("idle --tasks 2000 --in 7d --settle 200ms --measure 500ms --probes 3");
+    assert_eq!(report["tasks"], 2_000);
+    assert_eq!(report["probe_lateness_ms"].as_array().map(Vec::len), Some(3), "{report}");
+}
