@@ -1,2 +1,48 @@
-//! The binary `punctual`: the only place where backends meet the engine.
-fn main() {}
+//! The binary `punctual`: the only place where backends meet the engine, where settings are read, and where the wall
+//! clock is. Holds no rule of a task's life.
+
+mod args;
+mod config;
+mod connect;
+mod duration;
+mod output;
+mod say;
+
+mod backends;
+mod clock;
+mod logs;
+mod serve;
+mod signals;
+
+mod dev;
+mod queue;
+mod task;
+mod work;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return say::failed(&anyhow::Error::new(error).context("the runtime cannot start")),
+    };
+    let ended = runtime.block_on(Box::pin(run(cli.command)));
+    // A read of stdin that never ends must not hold the process.
+    runtime.shutdown_background();
+    ended.unwrap_or_else(|error| say::failed(&error))
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Dev(args) => dev::run(args).await,
+        Command::Serve(args) => serve::run(args).await,
+        Command::Task(command) => task::run(command).await,
+        Command::Queue(command) => queue::run(command).await,
+        Command::Work(args) => work::run(args).await,
+        Command::Migrate(args) => serve::migrate(args).await,
+        Command::Config(args) => config::run(&args),
+    }
+}

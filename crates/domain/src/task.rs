@@ -87,13 +87,16 @@ pub struct NewTask {
     pub task_version: i64,
     pub kind: Name,
     pub priority: Priority,
+    /// The instant for which the current or next attempt is planned: the caller's wish, until a retry, a snooze or
+    /// a redrive plans another.
     pub execute_at: Millis,
     pub payload: Content,
     pub max_attempts: u32,
     pub retry: RetryPolicy,
     /// Longest time one attempt may take; None: as long as its lease is extended.
     pub timeout_ms: Option<i64>,
-    /// Counted from `execute_at`: not started by then, it is dead.
+    /// Counted from `execute_at`: not started by then, it is dead. It marks an instant: when a retry moves
+    /// `execute_at`, it shrinks by as much, and may become negative.
     pub deadline_ms: Option<i64>,
     pub labels: BTreeMap<String, String>,
     pub traceparent: Option<String>,
@@ -154,8 +157,7 @@ pub struct Task {
     pub fence: i64,
     /// Attempts begun, of `ask.max_attempts`.
     pub attempt: u32,
-    /// When the engine should fire it next (or did last): `ask.execute_at`, but never before it was accepted;
-    /// after a failure, the time of the next attempt.
+    /// When the engine should fire it next (or did last): `ask.execute_at`, but never before that was accepted.
     pub due_at: Millis,
     pub fired_at: Option<Millis>,
     pub created_at: Millis,
@@ -176,9 +178,10 @@ impl Task {
         self.ask.task_id.unwrap_or(self.place.id)
     }
 
-    /// fired − due, in milliseconds; what the service level is measured on.
+    /// fired − execute_at, in milliseconds. For a task that was inserted after its time, that is more than the
+    /// engine's own lateness, which counts from `due_at`.
     #[must_use]
     pub fn lateness_ms(&self) -> Option<i64> {
-        self.fired_at.map(|it| it.since(self.due_at))
+        self.fired_at.map(|it| it.since(self.ask.execute_at))
     }
 }

@@ -1,1 +1,40 @@
-//! REST API, metrics and documentation.
+//! The REST interface: routes, problem documents, metrics and their documentation. Turns requests into calls of the
+//! engine and its answers into JSON; it holds no rule of a task's life, and never opens a back end.
+
+// How it is put together.
+mod app;
+mod options;
+mod router;
+mod serve;
+
+// What every request passes.
+mod idempotency;
+mod observe;
+mod refusal;
+
+// From the wire to the domain, and back.
+mod answer;
+mod ask;
+mod cursor;
+mod etag;
+mod extract;
+mod hash;
+mod token;
+
+// The calls.
+mod actions;
+mod executors;
+mod insert;
+mod lookup;
+mod queues;
+
+// What operators look at.
+mod docs;
+mod health;
+pub mod metrics;
+mod openapi;
+
+pub use docs::errors_page;
+pub use options::ServerOptions;
+pub use router::{document, router};
+pub use serve::serve;

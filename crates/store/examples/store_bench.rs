@@ -34,7 +34,7 @@ fn main() {
     let dir = args.next().map_or_else(env::temp_dir, PathBuf::from);
     let tasks: usize = args.next().map_or(200_000, |it| it.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    println!("{:<58} {:>12} {:>10}", "what", "per second", "us each");
+    println!("{:<58} {:>12} {:>10} {:>10}", "what", "per second", "us each", "CPU us");
     runtime.block_on(async {
         for (bytes, tasks) in [(200, tasks), (1_000, tasks / 4), (10_000, tasks / 10)] {
             lives(&dir, bytes, tasks).await;
@@ -47,9 +47,37 @@ fn main() {
     open_in_memory();
 }
 
-fn line(what: &str, count: usize, took: Duration) {
-    let each = took.as_secs_f64() / f64::from(u32::try_from(count).unwrap());
-    println!("{what:<58} {:>12.0} {:>10.2}", 1.0 / each, each * 1e6);
+/// A stopwatch that also counts the processor time of all threads: what remains comparable on a busy machine.
+struct Watch {
+    started: Instant,
+    cpu: Duration,
+}
+
+impl Watch {
+    fn start() -> Self {
+        Self { started: Instant::now(), cpu: cpu() }
+    }
+
+    fn line(&self, what: &str, count: usize) {
+        self.line_without(what, count, Duration::ZERO);
+    }
+
+    fn line_without(&self, what: &str, count: usize, other: Duration) {
+        let count = f64::from(u32::try_from(count).unwrap());
+        let each = (self.started.elapsed() - other).as_secs_f64() / count;
+        let cpu = (cpu() - self.cpu).as_secs_f64() / count;
+        println!("{what:<58} {:>12.0} {:>10.2} {:>10.2}", 1.0 / each, each * 1e6, cpu * 1e6);
+    }
+}
+
+/// Of all threads, by Linux; zero elsewhere.
+fn cpu() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let spent = |it: std::fs::DirEntry| -> Option<u64> {
+        let text = std::fs::read_to_string(it.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    Duration::from_nanos(threads.filter_map(spent).sum())
 }
 
 /// A new file that is gone when it is dropped.
@@ -91,11 +119,11 @@ async fn lives(dir: &Path, bytes: usize, tasks: usize) {
     let store = SqliteStore::open(&file.0, &Options::default()).unwrap();
     life(&store, bytes, tasks).await;
     println!("  {:?}", store.activity());
-    let closing = Instant::now();
+    let closing = Watch::start();
     store.close();
     println!(
         "  closed in {:?}, file {} MB",
-        closing.elapsed(),
+        closing.started.elapsed(),
         std::fs::metadata(&file.0).unwrap().len() >> 20
     );
 }
@@ -103,21 +131,20 @@ async fn lives(dir: &Path, bytes: usize, tasks: usize) {
 async fn life(store: &SqliteStore, bytes: usize, tasks: usize) {
     let asks: Vec<NewTask> = (0..tasks).map(|it| ask(bytes, it)).collect();
     let batches: Vec<Vec<NewTask>> = asks.chunks(BATCH).map(<[NewTask]>::to_vec).collect();
-    let whole = Instant::now();
+    let whole = Watch::start();
     let mut rows: Vec<Task> = Vec::with_capacity(tasks);
     for it in batches {
         rows.extend(store.insert(it, "bench", NOW).await.unwrap().into_iter().map(|it| it.task));
     }
-    line(&format!("insert, {BATCH} a call, {bytes} bytes"), tasks, whole.elapsed());
-    let scanned = Instant::now();
+    whole.line(&format!("insert, {BATCH} a call, {bytes} bytes"), tasks);
+    let scanned = Watch::start();
     scan_all(store, tasks).await;
-    let scanning = scanned.elapsed();
-    line("  scan for what is due, all partitions", tasks, scanning);
+    scanned.line("  scan for what is due, all partitions", tasks);
+    let scanning = scanned.started.elapsed();
     moves(store, &rows, Change::Claim, "  claim").await;
     let tokens = dispatch(store, &rows).await;
     succeed(store, &rows, &tokens).await;
-    line(&format!("whole life, {bytes} bytes"), tasks, whole.elapsed() - scanning);
-    let closing = Instant::now();
+    whole.line_without(&format!("whole life, {bytes} bytes"), tasks, scanning);
 }
 
 async fn scan_all(store: &SqliteStore, tasks: usize) {
@@ -135,7 +162,7 @@ async fn scan_all(store: &SqliteStore, tasks: usize) {
 }
 
 async fn moves(store: &SqliteStore, rows: &[Task], change: Change, what: &str) {
-    let started = Instant::now();
+    let started = Watch::start();
     for batch in rows.chunks(BATCH) {
         let note = Note { by: "bench".to_owned(), ..Note::default() };
         let step = |it: &Task| Step {
@@ -146,11 +173,11 @@ async fn moves(store: &SqliteStore, rows: &[Task], change: Change, what: &str) {
         };
         store.apply(batch.iter().map(step).collect(), NOW).await.unwrap();
     }
-    line(what, rows.len(), started.elapsed());
+    started.line(what, rows.len());
 }
 
 async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
-    let started = Instant::now();
+    let started = Watch::start();
     let mut tokens = Vec::with_capacity(rows.len());
     for batch in rows.chunks(BATCH) {
         let grant = |it: &Task| Grant {
@@ -163,12 +190,12 @@ async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
         let given = store.dispatch(batch.iter().map(grant).collect(), NOW).await.unwrap();
         tokens.extend(given.into_iter().map(|it| it.unwrap().fence));
     }
-    line("  dispatch", rows.len(), started.elapsed());
+    started.line("  dispatch", rows.len());
     tokens
 }
 
 async fn succeed(store: &SqliteStore, rows: &[Task], tokens: &[i64]) {
-    let started = Instant::now();
+    let started = Watch::start();
     let result = TaskResult { status_code: 200, status_msg: "ok".to_owned(), content: None };
     let change = Change::Succeed { result, keep_until: NOW.plus(86_400_000) };
     let paired: Vec<_> = rows.iter().zip(tokens).collect();
@@ -182,13 +209,13 @@ async fn succeed(store: &SqliteStore, rows: &[Task], tokens: &[i64]) {
         };
         store.apply(batch.iter().map(step).collect(), NOW).await.unwrap();
     }
-    line("  succeed", rows.len(), started.elapsed());
+    started.line("  succeed", rows.len());
 }
 
 async fn singles(dir: &Path, tasks: usize) {
     let file = Scratch::new(dir);
     let store = Arc::new(SqliteStore::open(&file.0, &Options::default()).unwrap());
-    let started = Instant::now();
+    let started = Watch::start();
     let caller = |nth: usize| {
         let store = Arc::clone(&store);
         tokio::spawn(async move {
@@ -201,12 +228,12 @@ async fn singles(dir: &Path, tasks: usize) {
     for it in callers {
         it.await.unwrap();
     }
-    line(&format!("insert, 1 a call, {CALLERS} callers"), tasks, started.elapsed());
-    let alone = Instant::now();
+    started.line(&format!("insert, 1 a call, {CALLERS} callers"), tasks);
+    let alone = Watch::start();
     for it in 0..2_000 {
         store.insert(vec![ask(200, it)], "bench", NOW).await.unwrap();
     }
-    line("insert, 1 a call, 1 caller", 2_000, alone.elapsed());
+    alone.line("insert, 1 a call, 1 caller", 2_000);
     println!("  {:?}", store.activity());
 }
 
@@ -229,12 +256,12 @@ fn bare_statements(dir: &Path) {
         it.execute([i64::try_from(id).unwrap()]).unwrap();
     };
     conn.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let started = Instant::now();
+    let started = Watch::start();
     (0..ROWS).for_each(|it| insert(&conn, it));
-    line("bare insert, direct call", ROWS, started.elapsed());
-    let started = Instant::now();
+    started.line("bare insert, direct call", ROWS);
+    let started = Watch::start();
     (0..ROWS).for_each(|it| update(&conn, it));
-    line("bare guarded update, direct call", ROWS, started.elapsed());
+    started.line("bare guarded update, direct call", ROWS);
     conn.execute_batch("COMMIT; UPDATE t SET state = 1; BEGIN IMMEDIATE").unwrap();
     let (ask, asked) = std::sync::mpsc::channel::<(usize, tokio::sync::oneshot::Sender<()>)>();
     let thread = std::thread::spawn(move || {
@@ -245,7 +272,7 @@ fn bare_statements(dir: &Path) {
         conn.execute_batch("COMMIT").unwrap();
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let started = Instant::now();
+    let started = Watch::start();
     let (send, hops) = (ask, ROWS / 5);
     let awaiting = async move {
         for id in 0..hops {
@@ -255,14 +282,14 @@ fn bare_statements(dir: &Path) {
         }
     };
     runtime.block_on(awaiting);
-    line("bare guarded update, one hop to a thread each", hops, started.elapsed());
+    started.line("bare guarded update, one hop to a thread each", hops);
     thread.join().unwrap();
 }
 
 fn open_in_memory() {
-    let started = Instant::now();
+    let started = Watch::start();
     for _ in 0..500 {
         drop(SqliteStore::in_memory(&Options::default()).unwrap());
     }
-    line("open in memory", 500, started.elapsed());
+    started.line("open in memory", 500);
 }

@@ -13,6 +13,8 @@ mod retention;
 mod row;
 mod session;
 mod statements;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod wal;
 

@@ -39,7 +39,7 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
     loop {
         let notified = arrival.notified();
         let leased = admit_and_grant(core, &request).await?;
-        if !leased.is_empty() {
+        if !leased.is_empty() || request.wait_ms == 0 {
             return Ok(leased);
         }
         let wake_at = deadline.min(Instant::now() + LOOK_AGAIN);

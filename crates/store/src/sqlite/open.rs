@@ -173,3 +173,8 @@ fn partitions(conn: &Connection, options: &Options) -> rusqlite::Result<i64> {
     conn.prepare_cached(sql::META_KEEP)?.execute(("partitions", options.partitions))?;
     Ok(i64::from(options.partitions))
 }
+
+#[cfg(test)]
+pub(crate) fn migrations() -> Vec<&'static str> {
+    MIGRATIONS.iter().map(|it| it.0).collect()
+}

@@ -78,12 +78,24 @@ fn rows(limit: usize) -> i64 {
 }
 
 pub(crate) fn scan(conn: &Connection, scan: &Scan) -> rusqlite::Result<Vec<HotEntry>> {
-    let (after_due, after_id) = scan.after.map_or((i64::MIN, i64::MIN), |it| (it.0.0, it.1));
     let mut queues = Queues::default();
-    let mut statement = conn.prepare_cached(sql::SCAN)?;
-    let range = params![scan.partition.0, scan.until.0, after_due, after_id, rows(scan.limit)];
-    let entry = |it: &Row<'_>| hot_entry(it, scan, &mut queues);
-    statement.query_map(range, entry)?.collect()
+    let mut entries = |text: &str, params: [i64; 4]| -> rusqlite::Result<Vec<HotEntry>> {
+        let entry = |it: &Row<'_>| hot_entry(it, scan, &mut queues);
+        conn.prepare_cached(text)?.query_map(params, entry)?.collect()
+    };
+    let partition = i64::from(scan.partition.0);
+    let mut found = match scan.after {
+        Some((due_at, id)) if due_at <= scan.until => {
+            entries(sql::SCAN_INSTANT, [partition, due_at.0, id, rows(scan.limit)])?
+        }
+        _ => Vec::new(),
+    };
+    let left = scan.limit - found.len();
+    if left > 0 {
+        let after = scan.after.map_or(i64::MIN, |it| it.0.0);
+        found.extend(entries(sql::SCAN, [partition, scan.until.0, after, rows(left)])?);
+    }
+    Ok(found)
 }
 
 fn hot_entry(row: &Row<'_>, scan: &Scan, queues: &mut Queues) -> rusqlite::Result<HotEntry> {

@@ -40,6 +40,7 @@ pub(crate) const READ: &str = sql!("query/read.sql");
 pub(crate) const VERSIONS: &str = sql!("query/versions.sql");
 pub(crate) const VERSION: &str = sql!("query/version.sql");
 pub(crate) const SCAN: &str = sql!("query/scan.sql");
+pub(crate) const SCAN_INSTANT: &str = sql!("query/scan_instant.sql");
 pub(crate) const LEASES_ENDED: &str = sql!("query/leases_ended.sql");
 pub(crate) const LIST: &str = sql!("query/list.sql");
 pub(crate) const BELOW: &str = sql!("query/below.sql");

@@ -237,6 +237,7 @@ impl Writer {
         }
         self.counts.transactions.fetch_add(1, Ordering::Relaxed);
         self.counts.jobs.fetch_add(jobs, Ordering::Relaxed);
+        self.counts.log_pages.store(wal::pages(), Ordering::Relaxed);
         for job in batch {
             job.answer(unfinished.as_ref());
         }
@@ -254,7 +255,6 @@ impl Writer {
 
     fn keep_log_short(&mut self) {
         let pages = wal::pages();
-        self.counts.log_pages.store(pages, Ordering::Relaxed);
         self.watch.grown(pages);
         if pages < self.stop_at {
             return;

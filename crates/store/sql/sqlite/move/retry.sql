@@ -5,6 +5,8 @@
 UPDATE task SET
     state = 7,
     fence = fence + 1,
+    -- The deadline is an instant: it stays where it was when execute_at, from which it counts, moves.
+    deadline_ms = deadline_ms - (?6 - execute_at),
     execute_at = ?6,
     due_at = ?6,
     wait_at = ?6,

@@ -1,0 +1,40 @@
+//! The command line. One subcommand, one module; nothing is listed here that does not work.
+
+use crate::{config, dev, queue, serve, task, work};
+use clap::{Parser, Subcommand};
+
+/// Delayed tasks, on time to the millisecond.
+///
+/// Exit codes: 0 done, 1 refused or failed, 2 usage.
+#[derive(Parser, Debug)]
+#[command(name = "punctual", version, max_term_width = 110, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    Dev(dev::DevArgs),
+    Serve(serve::ServeArgs),
+    /// Insert, read and change tasks of a running server
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    /// Look at queues
+    #[command(subcommand)]
+    Queue(queue::QueueCommand),
+    Work(work::WorkArgs),
+    Migrate(serve::MigrateArgs),
+    Config(config::ConfigArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,15 @@
+//! What an operator may set: default < file < environment < flag. Everything is checked here, at the start, and every
+//! complaint names the key, the value and the layer it came from. Reads no clock and opens no store.
+
+mod args;
+mod error;
+pub(crate) mod keys;
+mod layers;
+mod settings;
+mod show;
+
+pub(crate) use args::{SettingArgs, pair};
+pub(crate) use error::Error;
+pub(crate) use layers::Layers;
+pub(crate) use settings::{LogFormat, Settings};
+pub(crate) use show::{ConfigArgs, run};

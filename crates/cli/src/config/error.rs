@@ -1,0 +1,30 @@
+//! Why settings are not taken. Says which key, which value, from where, and what would be right.
+
+use super::layers::Source;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("the configuration file {} cannot be read", path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the configuration file {} is not TOML: {said}", path.display())]
+    NotToml { path: PathBuf, said: String },
+    #[error("{from}: there is no setting {key:?}; there are {known}")]
+    Unknown { key: String, from: Source, known: String },
+    #[error("{key} = {value:?} (from {from}): {reason}")]
+    Invalid { key: &'static str, value: String, from: Source, reason: String },
+    /// Understood, and not done.
+    #[error("{key} = {value:?} (from {from}) is refused: {reason}")]
+    Refused { key: &'static str, value: String, from: Source, reason: String },
+}
+
+impl Error {
+    /// Whether the mistake lies in how the program was called, rather than in what it was asked to do.
+    pub(crate) const fn is_usage(&self) -> bool {
+        !matches!(self, Self::Refused { .. })
+    }
+}

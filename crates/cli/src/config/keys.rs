@@ -1,0 +1,125 @@
+//! Every setting: its key in the file, its variable in the environment, its default and one line about it. The one
+//! list that the layers, `punctual config` and the error messages are made from.
+
+use punctual_engine::Options;
+use punctual_protocol::limits::{PAYLOAD_BYTES_DEFAULT, REQUEST_BYTES_DEFAULT};
+
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// As in the file; a dot parts a table from its field.
+    pub(crate) name: &'static str,
+    pub(crate) variable: &'static str,
+    pub(crate) default: fn() -> String,
+    pub(crate) about: &'static str,
+}
+
+pub(crate) const LISTEN: &str = "listen";
+pub(crate) const DATA: &str = "data";
+pub(crate) const STORE_URL: &str = "store.url";
+pub(crate) const HOT_URL: &str = "hot.url";
+pub(crate) const HORIZON_MS: &str = "engine.horizon_ms";
+pub(crate) const LOOKAHEAD_MS: &str = "engine.lookahead_ms";
+pub(crate) const SUCCEEDED_MS: &str = "retention.succeeded_ms";
+pub(crate) const STOPPED_MS: &str = "retention.stopped_ms";
+pub(crate) const CANCELLED_MS: &str = "retention.cancelled_ms";
+pub(crate) const DEAD_MS: &str = "retention.dead_ms";
+pub(crate) const BATCH_BODY_MAX_BYTES: &str = "limits.batch_body_max_bytes";
+pub(crate) const PAYLOAD_MAX_BYTES: &str = "limits.payload_max_bytes";
+pub(crate) const LOG_FILTER: &str = "log.filter";
+pub(crate) const LOG_FORMAT: &str = "log.format";
+
+pub(crate) static KEYS: &[Key] = &[
+    Key {
+        name: LISTEN,
+        variable: "PUNCTUAL_LISTEN",
+        default: || "127.0.0.1:7450".to_owned(),
+        about: "address and port of the API",
+    },
+    Key {
+        name: DATA,
+        variable: "PUNCTUAL_DATA",
+        default: || "./punctual-data".to_owned(),
+        about: "directory of the embedded store",
+    },
+    // Empty: follows from `data`.
+    Key {
+        name: STORE_URL,
+        variable: "PUNCTUAL_STORE_URL",
+        default: String::new,
+        about: "durable store, sqlite://path",
+    },
+    Key {
+        name: HOT_URL,
+        variable: "PUNCTUAL_HOT_URL",
+        default: || "memory://".to_owned(),
+        about: "near future, memory://",
+    },
+    Key {
+        name: HORIZON_MS,
+        variable: "PUNCTUAL_ENGINE_HORIZON_MS",
+        default: || Options::default().horizon_ms.to_string(),
+        about: "how far ahead tasks are held in the hot set",
+    },
+    Key {
+        name: LOOKAHEAD_MS,
+        variable: "PUNCTUAL_ENGINE_LOOKAHEAD_MS",
+        default: || Options::default().lookahead_ms.to_string(),
+        about: "how far ahead of its time a task is claimed",
+    },
+    Key {
+        name: SUCCEEDED_MS,
+        variable: "PUNCTUAL_RETENTION_SUCCEEDED_MS",
+        default: || Options::default().keep_succeeded_ms.to_string(),
+        about: "how long a success answers repeated requests",
+    },
+    Key {
+        name: STOPPED_MS,
+        variable: "PUNCTUAL_RETENTION_STOPPED_MS",
+        default: || Options::default().keep_stopped_ms.to_string(),
+        about: "how long a stopped task can be looked up",
+    },
+    Key {
+        name: CANCELLED_MS,
+        variable: "PUNCTUAL_RETENTION_CANCELLED_MS",
+        default: || Options::default().keep_cancelled_ms.to_string(),
+        about: "how long a cancelled task can be looked up",
+    },
+    Key {
+        name: DEAD_MS,
+        variable: "PUNCTUAL_RETENTION_DEAD_MS",
+        default: || Options::default().keep_dead_ms.to_string(),
+        about: "how long a dead task can be redriven",
+    },
+    Key {
+        name: BATCH_BODY_MAX_BYTES,
+        variable: "PUNCTUAL_LIMITS_BATCH_BODY_MAX_BYTES",
+        default: || REQUEST_BYTES_DEFAULT.to_string(),
+        about: "longest body of a batch",
+    },
+    Key {
+        name: PAYLOAD_MAX_BYTES,
+        variable: "PUNCTUAL_LIMITS_PAYLOAD_MAX_BYTES",
+        default: || PAYLOAD_BYTES_DEFAULT.to_string(),
+        about: "longest payload of a task",
+    },
+    Key {
+        name: LOG_FILTER,
+        variable: "PUNCTUAL_LOG_FILTER",
+        default: || "info".to_owned(),
+        about: "what is logged: error, warn, info, debug, trace, or per module",
+    },
+    Key {
+        name: LOG_FORMAT,
+        variable: "PUNCTUAL_LOG_FORMAT",
+        default: || "text".to_owned(),
+        about: "text or json",
+    },
+];
+
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+pub(crate) fn known() -> String {
+    KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
+}

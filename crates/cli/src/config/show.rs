@@ -1,0 +1,79 @@
+//! `punctual config`: each effective value and the layer it came from.
+
+use super::{
+    Layers, SettingArgs, Settings,
+    keys::{KEYS, STORE_URL},
+    layers::Source,
+    settings::store_url,
+};
+use crate::output::{self, Form};
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Show each effective setting and where it came from
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    settings: SettingArgs,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    key: &'static str,
+    value: String,
+    /// default, file, env or flag.
+    source: &'static str,
+    /// The file, variable or flag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    variable: &'static str,
+    about: &'static str,
+}
+
+pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode> {
+    let layers = args.settings.layers()?;
+    Settings::from_layers(&layers)?;
+    let settings = shown(&layers)?;
+    match Form::json_if(args.json) {
+        Form::Json => output::json(&serde_json::json!({
+            "settings": settings,
+            "unused_variables": layers.unused_variables,
+        }))?,
+        Form::Text => print(&settings, &layers.unused_variables),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(layers: &Layers) -> Result<Vec<Shown>, super::Error> {
+    let mut all = Vec::new();
+    for key in KEYS {
+        let given = layers.get(key.name);
+        let follows = key.name == STORE_URL && given.text.is_empty();
+        let value = if follows { store_url(layers)? } else { given.text };
+        let from = match &given.from {
+            Source::Default => None,
+            Source::File(path) => Some(path.display().to_string()),
+            Source::Environment(name) | Source::Flag(name) => Some(name.clone()),
+        };
+        let source = given.from.word();
+        all.push(Shown { key: key.name, value, source, from, variable: key.variable, about: key.about });
+    }
+    Ok(all)
+}
+
+fn print(settings: &[Shown], unused_variables: &[String]) {
+    let rows = settings.iter().map(|it| {
+        let from =
+            it.from.as_ref().map_or_else(|| it.source.to_owned(), |from| format!("{} {from}", it.source));
+        [it.key.to_owned(), it.value.clone(), from, it.about.to_owned()]
+    });
+    output::table(["KEY", "VALUE", "FROM", "WHAT IT IS"], rows);
+    for variable in unused_variables {
+        output::error_line(&format!("note: {variable} is in the environment and is no setting"));
+    }
+}

@@ -1,0 +1,161 @@
+//! `punctual dev`: the same engine and API as `serve`, with a demo on top that shows, and checks, what it promises.
+//! Reads no file and no environment: it must never touch the data of a server that is set up for work.
+
+mod demo;
+mod insert;
+mod screen;
+mod tally;
+
+use crate::{
+    backends::Embedded,
+    config::{Layers, Settings, keys},
+    connect::TRIES_OF_ONE_CALL,
+    duration, logs, output,
+    output::Form,
+    serve,
+    signals::Signals,
+};
+use anyhow::{Context, Result};
+use clap::Args;
+use demo::Plan;
+use punctual_sdk::Client;
+use screen::Screen;
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use tally::Summary;
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// Try it: engine, API, and a stream of demo tasks whose lateness is shown live
+///
+/// Tasks of the queue `demo`, also those that you insert, are run by an executor in this process, over HTTP like any
+/// other. With --for it ends by itself, and with exit code 0 only if every demo task ran exactly once and none early.
+#[derive(Args, Debug)]
+pub(crate) struct DevArgs {
+    /// End after this long, with a summary
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration::parse)]
+    run_for: Option<Duration>,
+    /// Demo tasks a second; 0 for none
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    rate: u32,
+    /// Address and port; the next free port when it is in use
+    #[arg(long, default_value = "127.0.0.1:7450", value_name = "ADDRESS")]
+    listen: String,
+    /// Directory of the data, kept between runs
+    #[arg(long, default_value = "./punctual-data/dev", value_name = "DIR", conflicts_with = "ephemeral")]
+    data: String,
+    /// Keep no data: a directory of its own, removed at the end
+    #[arg(long)]
+    ephemeral: bool,
+    /// What is logged
+    #[arg(long, default_value = "warn", value_name = "FILTER")]
+    log_filter: String,
+    /// The first lines, a status a second and the summary, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A success of the demo is forgotten after this long, so that a demo that runs for days stays small.
+const KEEP_SUCCEEDED_MS: i64 = 3_600_000;
+/// Ports that are tried after the one that is in use.
+const PORTS_TRIED: u16 = 50;
+
+pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
+    // Removed when it is dropped, also when this ends early.
+    let temporary =
+        args.ephemeral.then(tempfile::tempdir).transpose().context("no directory for the data")?;
+    let data = temporary.as_ref().map_or_else(|| PathBuf::from(&args.data), |it| it.path().to_owned());
+    let settings = settings(&args, &data)?;
+    logs::start(&settings);
+    let signals = Signals::watch()?;
+    let (listener, is_other_port) = bind(settings.listen).await?;
+    let address = listener.local_addr()?;
+    let embedded = Embedded::start(&settings.sqlite_path, settings.engine.clone()).await?;
+    announce(&args, address, is_other_port.then_some(settings.listen), &data)?;
+    let server_stop = CancellationToken::new();
+    let mut server = JoinSet::new();
+    let api = punctual_server::serve(
+        listener,
+        embedded.engine.clone(),
+        serve::options(&settings),
+        server_stop.clone(),
+    );
+    server.spawn(api);
+    let summary = Box::pin(show(&args, address, signals.stop())).await;
+    server_stop.cancel();
+    let served = server.join_next().await;
+    embedded.stop().await?;
+    if let Some(served) = served {
+        served?.context("the API ended")?;
+    }
+    conclude(&summary?, &args)
+}
+
+fn settings(args: &DevArgs, data: &std::path::Path) -> Result<Settings> {
+    let mut layers = Layers::defaults();
+    layers.default_to(keys::SUCCEEDED_MS, KEEP_SUCCEEDED_MS.to_string());
+    layers.flag("--data", keys::DATA, data.to_string_lossy().into_owned())?;
+    layers.flag("--listen", keys::LISTEN, args.listen.clone())?;
+    layers.flag("--log-filter", keys::LOG_FILTER, args.log_filter.clone())?;
+    Ok(Settings::from_layers(&layers)?)
+}
+
+/// On the wished port, or (true) on one behind it.
+async fn bind(wished: SocketAddr) -> Result<(TcpListener, bool)> {
+    let refused = match serve::bind(wished).await {
+        Ok(listener) => return Ok((listener, false)),
+        Err(refused) => refused,
+    };
+    let behind = (1..=PORTS_TRIED).filter_map(|step| wished.port().checked_add(step));
+    for port in behind {
+        if let Ok(listener) = TcpListener::bind(SocketAddr::new(wished.ip(), port)).await {
+            return Ok((listener, true));
+        }
+    }
+    Err(refused)
+}
+
+fn announce(
+    args: &DevArgs,
+    address: SocketAddr,
+    in_use: Option<SocketAddr>,
+    data: &std::path::Path,
+) -> Result<()> {
+    let data = std::path::absolute(data)?;
+    if args.json {
+        return Ok(output::json(&serde_json::json!({
+            "api": format!("http://{address}/v1"), "docs": format!("http://{address}/docs"),
+            "metrics": format!("http://{address}/metrics"), "data": data, "port_in_use": in_use.map(|it| it.port()),
+        }))?);
+    }
+    if let Some(in_use) = in_use {
+        output::line(&format!("port {} is in use, taking {} instead", in_use.port(), address.port()));
+    }
+    let kept = if args.ephemeral { "removed at the end" } else { "kept between runs" };
+    serve::places(address, &format!("{} ({kept})", data.display()));
+    serve::try_this(address, "demo", 2_000);
+    output::line("Stop with Ctrl-C.");
+    Ok(())
+}
+
+async fn show(args: &DevArgs, address: SocketAddr, stop: CancellationToken) -> Result<Summary> {
+    let client = Client::builder().url(format!("http://{address}")).tries(TRIES_OF_ONE_CALL).build()?;
+    let plan = Plan { rate: args.rate, run_for: args.run_for };
+    demo::run(client, plan, Screen::new(Form::json_if(args.json)), stop).await
+}
+
+fn conclude(summary: &Summary, args: &DevArgs) -> Result<ExitCode> {
+    let broken = summary.broken();
+    if args.json {
+        output::json(&serde_json::json!({ "summary": summary, "broken": broken }))?;
+    } else {
+        output::line("");
+        output::facts(&summary.facts());
+        for promise in &broken {
+            output::error_line(&format!("punctual: broken promise: {promise}"));
+        }
+        if broken.is_empty() && summary.inserted > 0 && summary.unfinished == 0 {
+            output::line("every demo task ran exactly once, none early");
+        }
+    }
+    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

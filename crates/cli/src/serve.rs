@@ -1,0 +1,124 @@
+//! `punctual serve` and `punctual migrate`: the engine on its store, with the API in front.
+
+use crate::{
+    backends::{self, Embedded},
+    config::{SettingArgs, Settings},
+    logs,
+    output::{self, Form},
+    signals::Signals,
+};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use punctual_server::{ServerOptions, serve};
+use std::{io, net::SocketAddr, path::Path, process::ExitCode};
+use tokio::net::TcpListener;
+
+/// Run the engine and its API; without settings, on a file and in memory
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    settings: SettingArgs,
+    /// The first lines as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bring the store's schema up to date, and say what was applied
+#[derive(Args, Debug)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    settings: SettingArgs,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
+    let settings = Settings::from_layers(&args.settings.layers()?)?;
+    logs::start(&settings);
+    // Before the port is open, so that whoever finds it open can also end us in an orderly way.
+    let signals = Signals::watch()?;
+    let listener = bind(settings.listen).await?;
+    let address = listener.local_addr()?;
+    let embedded = Embedded::start(&settings.sqlite_path, settings.engine.clone()).await?;
+    announce(address, &settings.sqlite_path, Form::json_if(args.json))?;
+    tracing::info!(%address, store = %settings.sqlite_path.display(), "serving");
+    let served = serve(listener, embedded.engine.clone(), options(&settings), signals.stop()).await;
+    embedded.stop().await?;
+    served.context("the API ended")?;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn options(settings: &Settings) -> ServerOptions {
+    ServerOptions {
+        batch_body_max_bytes: settings.batch_body_max_bytes,
+        payload_max_bytes: settings.payload_max_bytes,
+        ..ServerOptions::default()
+    }
+}
+
+pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let free = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(0));
+            bail!(
+                "port {} is in use (on {}); stop what listens there, or choose another port: --listen {free}, \
+                 or PUNCTUAL_LISTEN={free}",
+                address.port(),
+                address.ip(),
+            )
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot listen on {address}")),
+    }
+}
+
+fn announce(address: SocketAddr, store: &Path, form: Form) -> Result<()> {
+    let store = std::path::absolute(store)?;
+    if form == Form::Json {
+        return Ok(output::json(&serde_json::json!({
+            "api": format!("http://{address}/v1"), "docs": format!("http://{address}/docs"),
+            "metrics": format!("http://{address}/metrics"), "data": store, "pid": std::process::id(),
+        }))?);
+    }
+    places(address, &store.display().to_string());
+    try_this(address, "hello", 1_500);
+    output::line("Stop with Ctrl-C.");
+    Ok(())
+}
+
+/// Where everything is.
+pub(crate) fn places(address: SocketAddr, data: &str) {
+    output::line(&format!("punctual {}", env!("CARGO_PKG_VERSION")));
+    output::facts(&[
+        ("API", format!("http://{address}/v1")),
+        ("Docs", format!("http://{address}/docs")),
+        ("Metrics", format!("http://{address}/metrics")),
+        ("Data", data.to_owned()),
+    ]);
+}
+
+/// One command to copy.
+pub(crate) fn try_this(address: SocketAddr, queue: &str, delay_ms: u32) {
+    output::line("Try:");
+    output::line(&format!(
+        "  curl -s http://{address}/v1/tasks -H 'content-type: application/json' \
+         -d '{{\"queue\":\"{queue}\",\"delay_ms\":{delay_ms},\"payload\":\"hello\"}}'"
+    ));
+}
+
+pub(crate) async fn migrate(args: MigrateArgs) -> Result<ExitCode> {
+    let settings = Settings::from_layers(&args.settings.layers()?)?;
+    logs::start(&settings);
+    let applied = backends::migrate(&settings.sqlite_path).await?;
+    let store = format!("sqlite://{}", settings.sqlite_path.display());
+    if args.json {
+        output::json(&serde_json::json!({ "store": store, "applied": applied }))?;
+    } else if applied.is_empty() {
+        output::line(&format!("{store} is up to date"));
+    } else {
+        output::line(&format!("{store}: applied {}", applied.join(", ")));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,44 @@
+//! `punctual task …`: what a client can ask of tasks, from the command line.
+
+mod ask;
+mod change;
+mod draft;
+mod file;
+mod lines;
+mod list;
+mod load;
+mod progress;
+mod show;
+
+use crate::logs;
+use anyhow::Result;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum TaskCommand {
+    Insert(Box<draft::InsertArgs>),
+    Get(ask::GetArgs),
+    List(Box<list::ListArgs>),
+    Cancel(change::CancelArgs),
+    Reschedule(change::RescheduleArgs),
+    /// Make tasks due now
+    RunNow(change::RefArgs),
+    /// Give dead tasks their attempts again
+    Redrive(change::RefArgs),
+    Why(ask::WhyArgs),
+}
+
+pub(crate) async fn run(command: TaskCommand) -> Result<ExitCode> {
+    logs::start_for_client();
+    match command {
+        TaskCommand::Insert(args) => draft::run(*args).await,
+        TaskCommand::Get(args) => ask::get(args).await,
+        TaskCommand::List(args) => list::run(*args).await,
+        TaskCommand::Cancel(args) => change::cancel(args).await,
+        TaskCommand::Reschedule(args) => change::reschedule(args).await,
+        TaskCommand::RunNow(args) => change::run_now(args).await,
+        TaskCommand::Redrive(args) => change::redrive(args).await,
+        TaskCommand::Why(args) => ask::why(args).await,
+    }
+}

@@ -1,0 +1,108 @@
+//! `punctual task cancel | reschedule | run-now | redrive`. Several references are asked for one after the other; one
+//! refusal does not keep the others from being asked, and makes the exit code 1.
+
+use super::{draft::payload, show};
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    duration, output,
+    output::Form,
+    say,
+};
+use anyhow::Result;
+use clap::{ArgGroup, Args};
+use punctual_protocol::{ActionAnswer, PatchTask};
+use punctual_sdk::{Client, Error};
+use std::{process::ExitCode, time::Duration};
+
+#[derive(Args, Debug)]
+pub(crate) struct RefArgs {
+    /// What the insert answered as `ref`
+    #[arg(required = true)]
+    references: Vec<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Withdraw tasks that have not fired
+#[derive(Args, Debug)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    refs: RefArgs,
+    /// Also withdraw what has fired and waits, and ask a running executor to stop
+    #[arg(long)]
+    stop_if_fired: bool,
+}
+
+/// Change time, priority or payload of a task that has not fired
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("changed").required(true).multiple(true))]
+pub(crate) struct RescheduleArgs {
+    /// What the insert answered as `ref`
+    reference: String,
+    /// Fire after this long from now
+    #[arg(long, value_parser = duration::parse, conflicts_with = "at", group = "changed")]
+    delay: Option<Duration>,
+    /// Fire at this instant, RFC 3339
+    #[arg(long, value_name = "RFC3339", group = "changed")]
+    at: Option<String>,
+    /// 1 (first) to 5 (last)
+    #[arg(long, group = "changed")]
+    priority: Option<u8>,
+    /// JSON, or @ and a file with JSON, or @- for stdin
+    #[arg(long, value_name = "JSON|@FILE", group = "changed")]
+    payload: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) async fn cancel(args: CancelArgs) -> Result<ExitCode> {
+    let stop_if_fired = args.stop_if_fired;
+    each(args.refs, async |client, reference| {
+        if stop_if_fired { client.cancel_or_stop(reference).await } else { client.cancel(reference).await }
+    })
+    .await
+}
+
+pub(crate) async fn run_now(args: RefArgs) -> Result<ExitCode> {
+    each(args, async |client, reference| client.run_now(reference).await).await
+}
+
+pub(crate) async fn redrive(args: RefArgs) -> Result<ExitCode> {
+    each(args, async |client, reference| client.redrive(reference).await).await
+}
+
+pub(crate) async fn reschedule(args: RescheduleArgs) -> Result<ExitCode> {
+    let patch = PatchTask {
+        execute_at: args.at,
+        delay_ms: args.delay.map(duration::ms),
+        priority: args.priority,
+        payload: args.payload.map(|text| payload(&text)).transpose()?,
+        ..PatchTask::default()
+    };
+    let task = args.connect.client(TRIES_OF_ONE_CALL)?.reschedule(&args.reference, &patch).await?;
+    show::rescheduled(&task, args.connect.form())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn each(
+    args: RefArgs,
+    ask: impl AsyncFn(&Client, &str) -> Result<ActionAnswer, Error>,
+) -> Result<ExitCode> {
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let mut ended = ExitCode::SUCCESS;
+    for reference in &args.references {
+        match ask(&client, reference).await {
+            Ok(answer) => show::acted(reference, &answer, args.connect.form())?,
+            Err(error) => ended = refused(reference, error, args.connect.form())?,
+        }
+    }
+    Ok(ended)
+}
+
+fn refused(reference: &str, error: Error, form: Form) -> Result<ExitCode> {
+    if let (Form::Json, Some(problem)) = (form, error.problem()) {
+        output::json(&serde_json::json!({ "ref": reference, "error": problem }))?;
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(say::failed(&anyhow::Error::new(error).context(reference.to_owned())))
+}

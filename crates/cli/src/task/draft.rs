@@ -1,0 +1,125 @@
+//! `punctual task insert`: one task from flags, or a file of them.
+
+use super::{file, show};
+use crate::{
+    config::pair,
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    duration,
+};
+use anyhow::{Context, Result};
+use clap::Args;
+use punctual_protocol::{InsertTask, Int64, Json, Retry};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Insert one task, or a file of any size
+///
+/// Examples:
+///   punctual task insert --queue mail --kind welcome --delay 5s --payload '{"to":"ada"}'
+///   punctual task insert --file tasks.ndjson --rejects rejected.ndjson
+///
+/// A file has one task a line, as POST /v1/tasks takes it. Lines that are refused are reported
+/// by number and do not hold back the others. Loading a file again is safe for lines with a
+/// `task_id`: such a task is not inserted twice.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct InsertArgs {
+    #[command(flatten)]
+    task: DraftArgs,
+    #[command(flatten)]
+    file: file::FileArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "One task")]
+struct DraftArgs {
+    /// The lane it goes through
+    #[arg(long, short, required_unless_present = "file", conflicts_with = "file")]
+    queue: Option<String>,
+    /// Selects the handler
+    #[arg(long, short, requires = "queue")]
+    kind: Option<String>,
+    /// Your own id; an insert with the same id and version does not make a second task
+    #[arg(long, requires = "queue")]
+    task_id: Option<i64>,
+    /// A higher version supersedes a lower one
+    #[arg(long, requires = "task_id")]
+    task_version: Option<i64>,
+    /// 1 (first) to 5 (last)
+    #[arg(long, requires = "queue")]
+    priority: Option<u8>,
+    /// Fire after this long, such as 500ms, 5s, 2m, 1h, 7d
+    #[arg(long, value_parser = duration::parse, requires = "queue", conflicts_with = "at")]
+    delay: Option<Duration>,
+    /// Fire at this instant, RFC 3339
+    #[arg(long, value_name = "RFC3339", requires = "queue")]
+    at: Option<String>,
+    /// JSON, or @ and a file with JSON, or @- for stdin
+    #[arg(long, short, value_name = "JSON|@FILE", requires = "queue")]
+    payload: Option<String>,
+    /// Attempts in all
+    #[arg(long, requires = "queue")]
+    max_attempts: Option<u32>,
+    /// Retry policy as JSON, such as '{"strategy":"fixed","delay_ms":300}'
+    #[arg(long, value_name = "JSON", value_parser = retry, requires = "queue")]
+    retry: Option<Retry>,
+    /// How long one attempt may run
+    #[arg(long, value_parser = duration::parse, requires = "queue")]
+    timeout: Option<Duration>,
+    /// How long after its time an attempt may still begin
+    #[arg(long, value_parser = duration::parse, requires = "queue")]
+    deadline: Option<Duration>,
+    /// Text to search by; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair, requires = "queue")]
+    labels: Vec<(String, String)>,
+}
+
+fn retry(text: &str) -> Result<Retry, String> {
+    serde_json::from_str(text).map_err(|e| e.to_string())
+}
+
+pub(crate) async fn run(args: InsertArgs) -> Result<ExitCode> {
+    if args.file.is_given() {
+        return file::run(args.file, &args.connect).await;
+    }
+    let task = args.task.into_task()?;
+    let inserted = args.connect.client(TRIES_OF_ONE_CALL)?.insert(&task).await?;
+    show::inserted(&inserted, args.connect.form())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl DraftArgs {
+    fn into_task(self) -> Result<InsertTask> {
+        let payload = self.payload.map(|text| payload(&text)).transpose()?;
+        Ok(InsertTask {
+            kind: self.kind,
+            task_id: self.task_id.map(Int64),
+            task_version: self.task_version.map(Int64),
+            priority: self.priority,
+            execute_at: self.at,
+            delay_ms: self.delay.map(duration::ms),
+            payload,
+            max_attempts: self.max_attempts,
+            retry: self.retry,
+            timeout_ms: self.timeout.map(duration::ms),
+            deadline_ms: self.deadline.map(duration::ms),
+            labels: self.labels.into_iter().collect(),
+            ..InsertTask::new(self.queue.unwrap_or_default())
+        })
+    }
+}
+
+/// JSON as it stands, or the content of a file.
+pub(super) fn payload(text: &str) -> Result<Json> {
+    let text = match text.strip_prefix('@') {
+        None => text.to_owned(),
+        Some("-") => {
+            std::io::read_to_string(std::io::stdin()).context("the payload cannot be read from stdin")?
+        }
+        Some(path) => std::fs::read_to_string(PathBuf::from(path))
+            .with_context(|| format!("the payload cannot be read from {path}"))?,
+    };
+    Json::from_text(text.trim().to_owned())
+        .context("the payload is not JSON (a text needs its quotes: '\"text\"')")
+}

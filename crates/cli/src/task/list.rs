@@ -1,0 +1,89 @@
+//! `punctual task list`: search, a page at a time or all of it.
+
+use super::show;
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    output::{self, Form},
+};
+use anyhow::Result;
+use clap::Args;
+use punctual_protocol::{SearchTasks, State, TimeBound};
+use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
+use std::process::ExitCode;
+
+/// Search tasks, the newest first
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    #[arg(long, short)]
+    queue: Option<String>,
+    /// scheduled, ready, dispatched, running, retrying, succeeded, dead, cancelled, …
+    #[arg(long, value_parser = word::<State>)]
+    state: Option<State>,
+    #[arg(long, short)]
+    kind: Option<String>,
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Option<String>,
+    /// Due at or after this instant: RFC 3339 or epoch milliseconds
+    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    due_after: Option<TimeBound>,
+    /// Due before this instant
+    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    due_before: Option<TimeBound>,
+    /// Tasks of a page
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    /// Go on where a page ended
+    #[arg(long)]
+    cursor: Option<String>,
+    /// All pages
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Reads a value as the wire spells it.
+fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let text: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
+    T::deserialize(text).map_err(|e| e.to_string())
+}
+
+pub(crate) async fn run(args: ListArgs) -> Result<ExitCode> {
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let (form, all) = (args.connect.form(), args.all);
+    let mut search = args.into_search();
+    loop {
+        let page = client.list(&search).await?;
+        match form {
+            Form::Json => output::json(&page)?,
+            Form::Text => show::page(&page.items),
+        }
+        search.cursor = page.next_cursor;
+        match &search.cursor {
+            Some(_) if all => {}
+            Some(cursor) => {
+                if form == Form::Text {
+                    output::error_line(&format!("more with --cursor {cursor}, or all with --all"));
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            None => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+impl ListArgs {
+    fn into_search(self) -> SearchTasks {
+        SearchTasks {
+            queue: self.queue,
+            state: self.state,
+            kind: self.kind,
+            label: self.label,
+            due_after: self.due_after,
+            due_before: self.due_before,
+            limit: Some(self.limit),
+            cursor: self.cursor,
+            ..SearchTasks::default()
+        }
+    }
+}

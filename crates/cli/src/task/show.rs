@@ -1,0 +1,122 @@
+//! Tasks, for people or for programs. Adds nothing that the server did not say.
+
+use crate::output::{self, Form};
+use anyhow::Result;
+use punctual_protocol::{ActionAnswer, HistoryEntry, Task};
+use serde::Serialize;
+
+/// A word as it stands on the wire.
+pub(super) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    }
+}
+
+pub(super) fn inserted(task: &Task, form: Form) -> Result<()> {
+    if form == Form::Json {
+        return Ok(output::json(task)?);
+    }
+    let outcome = task.outcome.map_or_else(|| "inserted".to_owned(), |it| word(&it));
+    output::line(&format!("{outcome} {}", task.r#ref));
+    output::facts(&[
+        ("queue", task.queue.clone()),
+        ("task id", format!("{} (version {})", task.task_id, task.task_version)),
+        ("state", word(&task.state)),
+        ("due", task.execute_at.to_string()),
+    ]);
+    Ok(())
+}
+
+pub(super) fn rescheduled(task: &Task, form: Form) -> Result<()> {
+    if form == Form::Json {
+        return Ok(output::json(task)?);
+    }
+    output::line(&format!("rescheduled {} to {}, priority {}", task.r#ref, task.execute_at, task.priority));
+    Ok(())
+}
+
+pub(super) fn acted(reference: &str, answer: &ActionAnswer, form: Form) -> Result<()> {
+    if form == Form::Json {
+        return Ok(output::json(answer)?);
+    }
+    output::line(&format!("{} {reference}", word(&answer.outcome)));
+    Ok(())
+}
+
+pub(super) fn page(tasks: &[Task]) {
+    let rows = tasks.iter().map(|task| {
+        [
+            task.r#ref.clone(),
+            task.queue.clone(),
+            task.kind.clone(),
+            word(&task.state),
+            task.execute_at.to_string(),
+            task.lateness_ms.map_or_else(String::new, |late| format!("{late} ms")),
+            format!("{}/{}", task.attempt, task.max_attempts),
+        ]
+    });
+    output::table(["REF", "QUEUE", "KIND", "STATE", "DUE", "LATE", "ATTEMPTS"], rows);
+}
+
+pub(super) fn task(task: &Task, form: Form) -> Result<()> {
+    if form == Form::Json {
+        return Ok(output::json(task)?);
+    }
+    output::line(&task.r#ref);
+    output::facts(&facts(task));
+    if !task.history.is_empty() {
+        output::line("");
+        let rows = task.history.iter().map(entry);
+        output::table(["AT", "EVENT", "TO", "ATTEMPT", "BY", "WHY"], rows);
+    }
+    Ok(())
+}
+
+fn facts(task: &Task) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("task id", format!("{} (version {})", task.task_id, task.task_version)),
+        ("queue", task.queue.clone()),
+        ("kind", task.kind.clone()),
+        ("state", format!("{} ({})", word(&task.state), word(&task.phase))),
+        ("priority", task.priority.to_string()),
+        ("attempts", format!("{} of {}", task.attempt, task.max_attempts)),
+        ("due", task.execute_at.to_string()),
+    ];
+    facts.extend(task.fired_at.map(|at| ("fired", at.to_string())));
+    facts.extend(task.lateness_ms.map(|late| ("late", format!("{late} ms"))));
+    facts.push(("created", task.created_at.to_string()));
+    facts.push(("updated", task.updated_at.to_string()));
+    for (key, value) in &task.labels {
+        facts.push(("label", format!("{key}={value}")));
+    }
+    facts.extend(task.payload.as_ref().map(|it| ("payload", it.get().to_owned())));
+    facts.extend(task.payload_base64.as_ref().map(|it| ("payload", word(it))));
+    facts.extend(task.result.as_ref().map(|it| ("result", result(it))));
+    facts.extend(task.last_error.clone().map(|it| ("error", it)));
+    facts
+}
+
+fn result(result: &punctual_protocol::TaskResult) -> String {
+    let said = [
+        result.result.as_ref().map(|it| it.get().to_owned()),
+        result.result_base64.as_ref().map(word),
+        result.status_msg.clone().filter(|it| !it.is_empty()),
+    ];
+    let said = said.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    if result.status_code == 0 { said } else { format!("status {} {said}", result.status_code) }
+}
+
+fn entry(entry: &HistoryEntry) -> [String; 6] {
+    let due = entry.due_at.map(|at| format!("due {at}"));
+    let why = [entry.reason.clone(), entry.error.clone(), due];
+    [
+        entry.at.to_string(),
+        entry.event.clone(),
+        word(&entry.to),
+        entry.attempt.to_string(),
+        entry.by.clone(),
+        why.into_iter().flatten().collect::<Vec<_>>().join("; "),
+    ]
+}

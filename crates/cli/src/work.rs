@@ -1,0 +1,188 @@
+//! `punctual work`: runs a command per task. Everything about leases, heartbeats and outcomes is the SDK's; here is
+//! only what a command line adds.
+
+mod capture;
+mod command;
+mod group;
+
+use crate::{
+    connect::ConnectArgs,
+    duration, logs,
+    output::{self, Form},
+    signals::Signals,
+};
+use anyhow::Result;
+use clap::Args;
+use command::{Command, Ended};
+use punctual_protocol::Json;
+use punctual_sdk::{Client, HandlerError, Task, Worker};
+use std::{collections::HashSet, process::ExitCode, sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::Instant};
+use tokio_util::task::TaskTracker;
+
+/// Run a command for each task of a queue
+///
+/// The command runs through `sh -c` with the payload on stdin and the task in the environment:
+/// PUNCTUAL_TASK_ID, PUNCTUAL_TASK_VERSION, PUNCTUAL_REF, PUNCTUAL_QUEUE, PUNCTUAL_KIND,
+/// PUNCTUAL_ATTEMPT, PUNCTUAL_MAX_ATTEMPTS, PUNCTUAL_EXECUTE_AT_MS and, where the task has one,
+/// TRACEPARENT.
+///
+/// Exit code 0: succeeded; stdout is the result (as JSON if it is JSON, else as text; at most
+/// 64 KiB). 75 (EX_TEMPFAIL): failed for the moment, tried again after --retry-after whatever the
+/// retry policy says. Any other: failed, with the code and the end of stderr; tried again as the
+/// retry policy says.
+///
+/// When the lease is lost or the task is asked to stop, the command and all its children get
+/// SIGTERM, and SIGKILL after --kill-after. SIGINT or SIGTERM to this program: no new tasks, and
+/// running commands may finish for --grace; what does not is stopped the same way, and its task
+/// is handed back.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct WorkArgs {
+    /// The queue to take tasks from; may be repeated
+    #[arg(long = "queue", short, required = true)]
+    queues: Vec<String>,
+    /// The command
+    #[arg(long, short, value_name = "COMMAND")]
+    exec: String,
+    /// Only tasks of this kind; may be repeated. Others are left for other workers: handed back for a second
+    #[arg(long = "kind", short)]
+    kinds: Vec<String>,
+    /// Commands at the same time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    concurrency: u32,
+    /// How long a task stays here without a sign of life; signs go out three times as often
+    #[arg(long, value_parser = duration::parse, default_value = "30s")]
+    lease: Duration,
+    /// When a command that ended with exit code 75 is tried again
+    #[arg(long, value_parser = duration::parse, default_value = "5s")]
+    retry_after: Duration,
+    /// How long running commands may take to finish when this program is asked to end
+    #[arg(long, value_parser = duration::parse, default_value = "30s")]
+    grace: Duration,
+    /// How long after SIGTERM a command gets SIGKILL
+    #[arg(long, value_parser = duration::parse, default_value = "10s")]
+    kill_after: Duration,
+    /// Name in the history of tasks
+    #[arg(long, value_name = "NAME")]
+    executor: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// How long a task of another worker's kind is left for that worker.
+const NOT_OURS: Duration = Duration::from_secs(1);
+
+pub(crate) async fn run(args: WorkArgs) -> Result<ExitCode> {
+    logs::start_for_client();
+    let signals = Signals::watch()?;
+    let stopping = TaskTracker::new();
+    let form = args.connect.form();
+    let client = args.connect.client(TRIES)?;
+    let worker = worker(args, client, &stopping);
+    let (stop, asked) = (worker.shutdown(), signals.stop());
+    let mut working = JoinSet::new();
+    working.spawn(worker.run());
+    let worked = tokio::select! {
+        worked = working.join_next() => worked,
+        () = asked.cancelled() => {
+            stop.cancel();
+            working.join_next().await
+        }
+    };
+    stopping.close();
+    stopping.wait().await;
+    if let Some(worked) = worked {
+        say(&worked??, form)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The worker has a patience of its own.
+const TRIES: u32 = 1;
+
+fn worker(args: WorkArgs, client: Client, stopping: &TaskTracker) -> Worker {
+    let mut worker = Worker::new(client)
+        .concurrency(usize::try_from(args.concurrency).unwrap_or(1))
+        .lease(args.lease)
+        .grace(args.grace);
+    for queue in args.queues {
+        worker = worker.queue(queue);
+    }
+    if let Some(executor) = args.executor {
+        worker = worker.executor(executor);
+    }
+    let handler = Arc::new(Handler {
+        command: Command { line: args.exec, kill_after: args.kill_after, stopping: stopping.clone() },
+        kinds: args.kinds.into_iter().collect(),
+        retry_after: args.retry_after,
+        form: args.connect.form(),
+    });
+    worker.handle_any(move |task| {
+        let handler = Arc::clone(&handler);
+        async move { handler.handle(task).await }
+    })
+}
+
+#[derive(Debug)]
+struct Handler {
+    command: Command,
+    /// Empty: all.
+    kinds: HashSet<String>,
+    retry_after: Duration,
+    form: Form,
+}
+
+impl Handler {
+    async fn handle(&self, task: Task) -> Result<Option<Json>, HandlerError> {
+        if !self.kinds.is_empty() && !self.kinds.contains(task.kind()) {
+            return Err(HandlerError::snooze(NOT_OURS));
+        }
+        let begun = Instant::now();
+        let ended = Box::pin(self.command.run(&task)).await?;
+        self.tell(&task, &ended, begun.elapsed());
+        match ended {
+            Ended::Succeeded { result } => Ok(result),
+            Ended::TryLater { said } => Err(HandlerError::retry(self.retry_after, said)),
+            Ended::Failed { said } => Err(HandlerError::failed(said)),
+        }
+    }
+
+    fn tell(&self, task: &Task, ended: &Ended, took: Duration) {
+        let (word, said) = match ended {
+            Ended::Succeeded { .. } => ("succeeded", None),
+            Ended::TryLater { said } => ("try_later", Some(said)),
+            Ended::Failed { said } => ("failed", Some(said)),
+        };
+        if self.form == Form::Text {
+            let said =
+                said.map(|it| format!(": {}", it.lines().next().unwrap_or_default())).unwrap_or_default();
+            let (reference, attempt, took_ms) = (task.reference(), task.attempt(), took.as_millis());
+            return output::line(&format!("{word} {reference} (attempt {attempt}, {took_ms} ms){said}"));
+        }
+        let document = serde_json::json!({
+            "ref": task.reference(), "task_id": task.task_id(), "kind": task.kind(), "attempt": task.attempt(),
+            "ended": word, "said": said, "took_ms": duration::ms(took),
+        });
+        output::line(&document.to_string());
+    }
+}
+
+fn say(worked: &punctual_sdk::Worked, form: Form) -> Result<()> {
+    let counts = [
+        ("succeeded", worked.succeeded),
+        ("failed", worked.failed),
+        ("handed back", worked.handed_back),
+        ("lost", worked.lost),
+        ("stale", worked.stale),
+        ("unreported", worked.unreported),
+    ];
+    if form == Form::Json {
+        let counts: serde_json::Map<_, _> =
+            counts.into_iter().map(|(word, count)| (word.replace(' ', "_"), count.into())).collect();
+        return Ok(output::json(&serde_json::json!({ "summary": counts }))?);
+    }
+    let said = counts.iter().filter(|(word, count)| *count > 0 || *word == "succeeded");
+    output::line(&said.map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", "));
+    Ok(())
+}

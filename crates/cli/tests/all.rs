@@ -1,0 +1,19 @@
+//! The binary, from the outside: processes, HTTP, files, signals. One test binary, so that it is linked once.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics has failed")]
+
+#[path = "all/binary.rs"]
+mod binary;
+#[path = "all/config.rs"]
+mod config;
+#[path = "all/dev.rs"]
+mod dev;
+#[path = "all/load.rs"]
+mod load;
+#[path = "all/recovery.rs"]
+mod recovery;
+#[path = "all/serve.rs"]
+mod serve;
+#[path = "all/task.rs"]
+mod task;
+#[path = "all/work.rs"]
+mod work;

@@ -1,0 +1,187 @@
+//! Runs the binary and talks to it. Waits on conditions, with a deadline; never for a time.
+
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The binary, without the settings of whoever runs the tests.
+pub(crate) fn punctual(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PUNCTUAL_")) {
+        command.env_remove(name);
+    }
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn run(args: &[&str]) -> Output {
+    punctual(args).output().unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// One JSON document a line.
+pub(crate) fn documents(output: &Output) -> Vec<Value> {
+    stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Until `look` sees something.
+#[track_caller]
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    #[expect(clippy::disallowed_methods, reason = "a deadline of a test on real processes")]
+    let begun = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// A process that is killed when the test ends, however it ends.
+pub(crate) struct Running {
+    child: Child,
+    /// What it says on stderr, read all along so that it never waits for a full pipe.
+    said: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = child.stderr.take().unwrap();
+        let said = thread::spawn(move || {
+            let mut said = Vec::new();
+            stderr.read_to_end(&mut said).unwrap();
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        Self { child, said: Some(said) }
+    }
+
+    /// The first line of stdout; what follows is read and dropped.
+    pub(crate) fn first_line(&mut self) -> String {
+        let mut lines = BufReader::new(self.child.stdout.take().unwrap());
+        let mut first = String::new();
+        lines.read_line(&mut first).unwrap();
+        thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        if first.is_empty() {
+            panic!("nothing on stdout; stderr: {}", self.said.take().unwrap().join().unwrap());
+        }
+        first
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        wait_for("the end of the process", || self.child.try_wait().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server on a free port.
+pub(crate) struct Server {
+    pub(crate) process: Running,
+    pub(crate) url: String,
+}
+
+impl Server {
+    pub(crate) fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    pub(crate) fn start_with(data: &Path, args: &[&str]) -> Self {
+        let base = ["serve", "--listen", "127.0.0.1:0", "--json", "--data", data.to_str().unwrap()];
+        let mut process = Running::start(&mut punctual(&[&base[..], args].concat()));
+        let first: Value = serde_json::from_str(&process.first_line()).unwrap();
+        let url = first["api"].as_str().unwrap().trim_end_matches("/v1").to_owned();
+        Self { process, url }
+    }
+
+    pub(crate) fn on_new_data() -> (Self, TempDir) {
+        let data = tempfile::tempdir().unwrap();
+        (Self::start(data.path()), data)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
+        self.call("GET", path, None)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.call("POST", path, Some(body))
+    }
+
+    fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let url = format!("{}{path}", self.url);
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        blocking(async move {
+            let mut request = reqwest::Client::new().request(method, url).timeout(PATIENCE);
+            if let Some(body) = body {
+                request = request.json(&body);
+            }
+            let response = request.send().await.unwrap();
+            let status = response.status().as_u16();
+            let bytes = response.bytes().await.unwrap();
+            (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        })
+    }
+
+    /// The command with this server's address, its answer as JSON.
+    pub(crate) fn client(&self, args: &[&str]) -> Output {
+        run(&[args, &["--url", &self.url, "--json"]].concat())
+    }
+
+    /// Inserts one task and answers it.
+    pub(crate) fn insert(&self, task: Value) -> Value {
+        let (status, task) = self.post("/v1/tasks", task);
+        assert_eq!(status, 201, "{task}");
+        task
+    }
+
+    pub(crate) fn lease(&self, queue: &str, max: u32, lease_ms: u32) -> Vec<Value> {
+        let body =
+            serde_json::json!({ "max": max, "wait_ms": 2_000, "lease_ms": lease_ms, "executor": "test" });
+        let (status, answer) = self.post(&format!("/v1/queues/{queue}/lease"), body);
+        assert_eq!(status, 200, "{answer}");
+        answer["tasks"].as_array().unwrap().clone()
+    }
+
+    pub(crate) fn succeed(&self, task: &Value) -> String {
+        let outcome =
+            serde_json::json!({ "ref": task["ref"], "token": task["token"], "outcome": "succeeded" });
+        let (status, answer) = self.post("/v1/outcomes", serde_json::json!({ "outcomes": [outcome] }));
+        assert_eq!(status, 200, "{answer}");
+        answer["results"][0]["status"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn state(&self, task: &Value) -> String {
+        let (_, task) = self.get(&format!("/v1/tasks/{}", task["ref"].as_str().unwrap()));
+        task["state"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+fn blocking<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}

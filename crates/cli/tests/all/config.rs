@@ -1,0 +1,84 @@
+//! Settings: which layer wins, and what is said about those that are wrong.
+
+use crate::binary::{documents, punctual, run, stderr, stdout};
+use serde_json::Value;
+use std::process::Output;
+
+fn setting(output: &Output, key: &str) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    let all = documents(output).remove(0);
+    all["settings"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap().clone()
+}
+
+#[test]
+fn each_layer_goes_over_the_one_before_and_config_says_which_one_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("punctual.toml");
+    std::fs::write(&file, "listen = '127.0.0.1:1111'\n[engine]\nhorizon_ms = 20000\n").unwrap();
+    let file = file.to_str().unwrap();
+    let show = |args: &[&str], env: Option<&str>| {
+        let mut command = punctual(&[&["config", "--json"], args].concat());
+        command.envs(env.map(|value| ("PUNCTUAL_LISTEN", value))).output().unwrap()
+    };
+    let listen = |args: &[&str], env| {
+        let it = setting(&show(args, env), "listen");
+        (it["value"].as_str().unwrap().to_owned(), it["source"].as_str().unwrap().to_owned())
+    };
+    let is = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+    assert_eq!(listen(&[], None), is("127.0.0.1:7450", "default"));
+    assert_eq!(listen(&["--config", file], None), is("127.0.0.1:1111", "file"));
+    assert_eq!(listen(&["--config", file], Some("127.0.0.1:2222")), is("127.0.0.1:2222", "env"));
+    let all = ["--config", file, "--listen", "127.0.0.1:3333"];
+    assert_eq!(listen(&all, Some("127.0.0.1:2222")), is("127.0.0.1:3333", "flag"));
+    assert_eq!(setting(&show(&all, None), "engine.horizon_ms")["value"], "20000");
+}
+
+#[test]
+fn the_store_is_shown_where_it_will_be() {
+    let shown = run(&["config", "--json", "--data", "/somewhere"]);
+    assert_eq!(setting(&shown, "store.url")["value"], "sqlite:///somewhere/punctual.db");
+    let table = stdout(&run(&["config"]));
+    assert!(table.contains("store.url") && table.contains("sqlite://./punctual-data/punctual.db"), "{table}");
+}
+
+#[test]
+fn a_mistake_is_usage_and_names_key_value_and_layer() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("punctual.toml");
+    std::fs::write(&file, "[log]\nfromat = 'json'\n").unwrap();
+    let file = file.to_str().unwrap();
+    for (args, said) in [
+        (&["config", "--config", file][..], &["log.fromat", file][..]),
+        (&["config", "--config", "/no/such/file"], &["/no/such/file", "cannot be read"]),
+        (&["serve", "--log-format", "xml"], &["log.format", "\"xml\"", "--log-format", "text or json"]),
+        (&["migrate", "--set", "engine.horizon_ms=1h"], &["engine.horizon_ms", "\"1h\"", "whole number"]),
+        (&["serve", "--set", "horizon=1"], &["horizon", "engine.horizon_ms"]),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        for word in said {
+            assert!(stderr(&output).contains(word), "{args:?}: {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn what_this_build_cannot_do_safely_is_refused() {
+    for (args, said) in [
+        (&["serve", "--listen", "0.0.0.0:7450"][..], "tokens"),
+        (&["serve", "--store-url", "mysql://host/db"], "not in this build yet"),
+        (&["serve", "--hot-url", "redis://host"], "not in this build yet"),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn commands_that_do_not_exist_are_usage() {
+    for args in [&["shard", "list"][..], &["schedule"], &["serve", "--nonsense"], &[], &["task", "insert"]] {
+        assert_eq!(run(args).status.code(), Some(2), "{args:?}");
+    }
+    assert!(stdout(&run(&["--version"])).starts_with("punctual "));
+}

@@ -1,0 +1,78 @@
+//! `dev`: the demo, its summary and its exit code.
+
+use crate::binary::{Running, Server, documents, punctual, run, stderr, stdout, wait_for};
+use serde_json::{Value, json};
+
+#[test]
+fn a_short_demo_runs_every_task_once_none_early_and_leaves_nothing_behind() {
+    let output = run(&["dev", "--for", "3s", "--ephemeral", "--listen", "127.0.0.1:0", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{} {}", stdout(&output), stderr(&output));
+    let documents = documents(&output);
+    let summary = &documents.last().unwrap()["summary"];
+    assert!(summary["executed"].as_u64().unwrap() >= 200, "{summary}");
+    assert_eq!(summary["executed"], summary["inserted"]);
+    for broken in ["early", "lost", "duplicates", "unfinished"] {
+        assert_eq!(summary[broken], 0, "{summary}");
+    }
+    assert!(summary["max_ms"].as_f64() >= summary["p50_ms"].as_f64(), "{summary}");
+    let data = documents[0]["data"].as_str().unwrap();
+    assert!(!std::path::Path::new(data).exists(), "{data}");
+}
+
+#[test]
+fn for_people_there_is_a_status_line_a_second_and_a_summary() {
+    let output = run(&["dev", "--for", "2s", "--ephemeral", "--listen", "127.0.0.1:0"]);
+    let said = stdout(&output);
+    assert!(output.status.success(), "{said} {}", stderr(&output));
+    for word in
+        ["API", "/docs", "Data", "curl", "lateness p50", "early 0 lost 0 duplicates 0", "exactly once"]
+    {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}
+
+#[test]
+fn the_next_free_port_is_taken_and_said() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let output = run(&["dev", "--for", "1s", "--ephemeral", "--listen", &address.to_string(), "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let first = &documents(&output)[0];
+    assert_eq!(first["port_in_use"], address.port());
+    assert!(!first["api"].as_str().unwrap().contains(&format!(":{}/", address.port())), "{first}");
+}
+
+#[test]
+fn tasks_left_over_from_a_run_that_was_killed_are_executed_and_are_not_of_the_next_account() {
+    let data = tempfile::tempdir().unwrap();
+    let directory = data.path().to_str().unwrap();
+    let dev = |args: &[&str]| {
+        punctual(&[&["dev", "--data", directory, "--listen", "127.0.0.1:0", "--json"], args].concat())
+    };
+    let mut killed = Running::start(&mut dev(&[]));
+    let first: Value = serde_json::from_str(&killed.first_line()).unwrap();
+    let url = first["api"].as_str().unwrap().trim_end_matches("/v1").to_owned();
+    let mut old = Server { process: killed, url };
+    let left: Value = wait_for("a demo task that is due later", || {
+        let page = old.get("/v1/tasks?queue=demo&state=scheduled&limit=1").1;
+        page["items"].as_array()?.first().cloned()
+    });
+    old.process.signal("-KILL");
+    old.process.ended();
+    let output = dev(&["--for", "6s"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{} {}", stdout(&output), stderr(&output));
+    let summary = documents(&output).pop().unwrap()["summary"].clone();
+    assert!(summary["others"].as_u64() > Some(0), "{summary}");
+    let server = Server::start(data.path());
+    assert_eq!(server.state(&left), "succeeded");
+    assert_eq!(server.get("/v1/tasks?queue=demo&state=scheduled").1["items"], json!([]));
+}
+
+#[test]
+fn a_signal_ends_it_with_the_summary() {
+    let mut process =
+        Running::start(&mut punctual(&["dev", "--ephemeral", "--listen", "127.0.0.1:0", "--json"]));
+    process.first_line();
+    process.signal("-INT");
+    assert_eq!(process.ended().code(), Some(0));
+}

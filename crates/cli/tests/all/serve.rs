@@ -1,0 +1,97 @@
+//! `serve` and `migrate`: the way of a task over HTTP, what is said at the start, and an orderly end.
+
+use crate::binary::{Running, Server, documents, punctual, run, stderr, wait_for};
+use serde_json::json;
+
+#[test]
+fn a_task_goes_from_insert_over_lease_to_its_outcome() {
+    let (server, _data) = Server::on_new_data();
+    let task = server.insert(json!({ "queue": "q", "kind": "k", "delay_ms": 50, "payload": { "a": 1 } }));
+    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    assert_eq!(
+        (&leased["ref"], &leased["payload"], &leased["attempt"]),
+        (&task["ref"], &json!({ "a": 1 }), &json!(1))
+    );
+    assert!(leased["fired_at_ms"].as_i64() >= task["execute_at_ms"].as_i64());
+    assert_eq!(server.succeed(&leased), "accepted");
+    assert_eq!(server.state(&task), "succeeded");
+}
+
+#[test]
+fn the_places_that_are_announced_are_there() {
+    let (server, _data) = Server::on_new_data();
+    for path in ["/docs", "/metrics", "/livez", "/openapi.json"] {
+        assert_eq!(server.get(path).0, 200, "{path}");
+    }
+}
+
+#[test]
+fn a_port_in_use_is_named_with_a_way_out() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let output = run(&["serve", "--listen", &address.to_string(), "--data", data.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.contains(&format!("port {} is in use", address.port())) && said.contains("--listen"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_second_engine_on_the_same_data_is_refused_and_the_first_goes_on() {
+    let (server, data) = Server::on_new_data();
+    let output = run(&["serve", "--listen", "127.0.0.1:0", "--data", data.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("another engine"), "{}", stderr(&output));
+    assert_eq!(server.get("/livez").0, 200);
+}
+
+#[test]
+fn sigterm_and_sigint_end_it_in_an_orderly_way_also_under_a_long_poll() {
+    for signal in ["-TERM", "-INT"] {
+        let (mut server, data) = Server::on_new_data();
+        server.insert(json!({ "queue": "q", "delay_ms": 60_000 }));
+        let mut polling =
+            Running::start(&mut punctual(&["work", "-q", "q", "--exec", "true", "--url", &server.url]));
+        // It has the first task, so it is there and polls for the next one.
+        let task = server.insert(json!({ "queue": "q" }));
+        wait_for("the worker", || (server.state(&task) == "succeeded").then_some(()));
+        server.process.signal(signal);
+        assert_eq!(server.process.ended().code(), Some(0), "{signal}");
+        polling.signal("-TERM");
+        assert_eq!(polling.ended().code(), Some(0));
+        // The file was given free, and nothing is left in its log.
+        let log = data.path().join("punctual.db-wal");
+        assert_eq!(std::fs::metadata(log).map_or(0, |it| it.len()), 0);
+    }
+}
+
+#[test]
+fn logs_are_json_documents_when_asked_for() {
+    let data = tempfile::tempdir().unwrap();
+    let args =
+        ["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data", data.path().to_str().unwrap()];
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut child = punctual(&args);
+    let mut process =
+        child.stdout(std::process::Stdio::piped()).stderr(log.reopen().unwrap()).spawn().unwrap();
+    let lines = || std::fs::read_to_string(log.path()).unwrap();
+    wait_for("a log line", || lines().contains("serving").then_some(()));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    for line in lines().lines() {
+        let document: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(document["level"].is_string() && document["fields"]["message"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn migrate_says_what_it_applied_and_applies_it_once() {
+    let data = tempfile::tempdir().unwrap();
+    let migrate =
+        || documents(&run(&["migrate", "--json", "--data", data.path().to_str().unwrap()])).remove(0);
+    assert_eq!(migrate()["applied"][0], "0001_tasks");
+    assert_eq!(migrate()["applied"], json!([]));
+}

@@ -1,0 +1,92 @@
+//! `work --exec`.
+
+use crate::binary::{Running, Server, punctual, wait_for};
+use serde_json::{Value, json};
+
+fn worker(server: &Server, args: &[&str]) -> Running {
+    let base = ["work", "--url", &server.url, "-q", "q"];
+    Running::start(&mut punctual(&[&base[..], args].concat()))
+}
+
+fn until(server: &Server, task: &Value, state: &str) -> Value {
+    let path = format!("/v1/tasks/{}", task["ref"].as_str().unwrap());
+    wait_for(state, || Some(server.get(&path).1).filter(|it| it["state"] == state))
+}
+
+#[test]
+fn cat_answers_with_the_payload() {
+    let (server, _data) = Server::on_new_data();
+    let _worker = worker(&server, &["--exec", "cat"]);
+    let task = server.insert(json!({ "queue": "q", "payload": { "to": "ada", "n": [1, 2] } }));
+    assert_eq!(until(&server, &task, "succeeded")["result"]["result"], json!({ "to": "ada", "n": [1, 2] }));
+}
+
+#[test]
+fn a_failure_is_kept_with_its_exit_code_and_what_was_said() {
+    let (server, _data) = Server::on_new_data();
+    let _worker = worker(&server, &["--exec", "echo no such customer >&2; exit 3"]);
+    let task = server.insert(json!({ "queue": "q", "max_attempts": 1 }));
+    let dead = until(&server, &task, "dead");
+    let said = dead["last_error"].as_str().unwrap();
+    assert!(said.contains("exit code 3") && said.contains("no such customer"), "{dead}");
+}
+
+#[test]
+fn exit_code_75_is_tried_again_after_the_time_that_was_given() {
+    let (server, data) = Server::on_new_data();
+    let marker = data.path().join("tried");
+    // The first attempt leaves the marker and asks to be tried later; the second finds it.
+    let command =
+        format!("test -e {0} && echo $PUNCTUAL_ATTEMPT || {{ touch {0}; exit 75; }}", marker.display());
+    let _worker = worker(&server, &["--exec", &command, "--retry-after", "100ms"]);
+    let slow = json!({ "strategy": "fixed", "delay_ms": 3_600_000 });
+    let task = server.insert(json!({ "queue": "q", "retry": slow }));
+    assert_eq!(until(&server, &task, "succeeded")["result"]["result"], 2);
+}
+
+#[test]
+fn tasks_of_other_kinds_are_left_for_other_workers() {
+    let (server, _data) = Server::on_new_data();
+    let _ours = worker(&server, &["--exec", "echo ours", "--kind", "a"]);
+    let other = server.insert(json!({ "queue": "q", "kind": "b", "max_attempts": 1 }));
+    let mine = server.insert(json!({ "queue": "q", "kind": "a" }));
+    assert_eq!(until(&server, &mine, "succeeded")["result"]["result"], "ours");
+    let _theirs = worker(&server, &["--exec", "echo theirs", "--kind", "b"]);
+    assert_eq!(until(&server, &other, "succeeded")["result"]["result"], "theirs");
+}
+
+#[test]
+fn a_running_command_is_stopped_when_its_task_is_cancelled() {
+    let (server, _data) = Server::on_new_data();
+    let _worker = worker(&server, &["--exec", "sleep 600", "--lease", "600ms"]);
+    let task = server.insert(json!({ "queue": "q" }));
+    let reference = task["ref"].as_str().unwrap();
+    wait_for("the command to run", || {
+        matches!(server.state(&task).as_str(), "dispatched" | "running").then_some(())
+    });
+    let (status, answer) =
+        server.post(&format!("/v1/tasks/{reference}/cancel"), json!({ "stop_if_fired": true }));
+    assert_eq!((status, &answer["outcome"]), (200, &json!("stop_requested")));
+    until(&server, &task, "cancelled");
+}
+
+#[test]
+fn heartbeats_hold_a_lease_that_is_shorter_than_the_command() {
+    let (server, _data) = Server::on_new_data();
+    let _worker = worker(&server, &["--exec", "sleep 1.5; echo $PUNCTUAL_ATTEMPT", "--lease", "500ms"]);
+    let task = server.insert(json!({ "queue": "q" }));
+    assert_eq!(until(&server, &task, "succeeded")["result"]["result"], 1);
+}
+
+#[test]
+fn sigterm_lets_running_commands_finish_and_report() {
+    let (server, data) = Server::on_new_data();
+    let marker = data.path().join("begun");
+    let command = format!("touch {}; sleep 0.5; echo done", marker.display());
+    let mut worker = worker(&server, &["--exec", &command]);
+    let task = server.insert(json!({ "queue": "q" }));
+    wait_for("the command to begin", || marker.exists().then_some(()));
+    worker.signal("-TERM");
+    assert_eq!(worker.ended().code(), Some(0));
+    assert_eq!(server.state(&task), "succeeded");
+}

@@ -1,0 +1,163 @@
+//! What can be asked of a task that is there. Every answer is definite: done, or a problem with the task as it stands.
+
+use crate::{
+    answer,
+    app::{App, Shared},
+    ask::{self, Context},
+    etag,
+    extract::{Body, Caller, Place},
+    lookup::task_of,
+    refusal::Refusal,
+};
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use punctual_domain::task::Task;
+use punctual_engine::{Cancelled, Changed};
+use punctual_protocol::{
+    ActionAnswer, ActionOutcome, CancelRequest, Code, PatchTask, Problem, Task as WireTask, parse,
+};
+
+const BY: &str = "api";
+
+/// Change a task that has not fired.
+#[utoipa::path(
+    patch, path = "/v1/tasks/{ref}", operation_id = "patch_task", tag = "tasks",
+    params(
+        ("ref" = String, Path, description = "The `ref` of the task; it stays the same."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
+    ),
+    request_body(content = PatchTask, example = json!({"delay_ms": 60000, "priority": 1})),
+    responses((status = 200, description = "The task as it is now.", body = WireTask, headers(("ETag" = String)))),
+)]
+pub(crate) async fn patch_task(
+    State(app): State<Shared>,
+    caller: Caller,
+    Place(place): Place,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let limits = (app.engine.now(), app.options.payload_max_bytes);
+    let context = Context { caller: &caller, now: limits.0, payload_max_bytes: limits.1 };
+    let change = ask::reschedule(PatchTask::from_json(&body)?, context)?;
+    task_of(&app, &caller, place).await?;
+    let condition = etag::condition(&headers);
+    let expected = move |task: &Task| condition.as_deref().is_none_or(|it| etag::matches(it, task));
+    match app.engine.reschedule(place, change, BY, expected).await? {
+        Some(Changed::Changed(task)) => {
+            let tag = [(header::ETAG, etag::header(&task))];
+            Ok((tag, answer::json(StatusCode::OK, &answer::task(*task))).into_response())
+        }
+        Some(Changed::Refused(task)) => Err(already_fired(&task, "it can be changed no more")),
+        None => Err(precondition_failed(task_of(&app, &caller, place).await?)),
+    }
+}
+
+fn precondition_failed(task: Task) -> Refusal {
+    let detail = format!("its ETag is {} now", etag::of(&task));
+    Problem::new(Code::PreconditionFailed, detail).with_existing(answer::brief(task)).into()
+}
+
+fn already_fired(task: &Task, consequence: &str) -> Refusal {
+    let detail = match task.state {
+        it if it.is_finished() => format!("the task is {}; {consequence}", it.word()),
+        it if it.is_in_flight() => format!(
+            "the task is {} with an executor; {consequence}; to ask the executor to stop, cancel with stop_if_fired",
+            it.word()
+        ),
+        _ => format!(
+            "the task has fired and waits for an executor; {consequence}; to withdraw it, cancel with stop_if_fired"
+        ),
+    };
+    Problem::new(Code::TaskAlreadyFired, detail).with_existing(answer::brief(task.clone())).into()
+}
+
+fn done(outcome: ActionOutcome, task: Task) -> Response {
+    let tag = [(header::ETAG, etag::header(&task))];
+    let answer = ActionAnswer { outcome, task: Some(answer::task(task)) };
+    (tag, answer::json(StatusCode::OK, &answer)).into_response()
+}
+
+/// Cancel a task.
+///
+/// `cancelled` xor fired: one atomic step decides, up to the millisecond. The body may be left out.
+#[utoipa::path(
+    post, path = "/v1/tasks/{ref}/cancel", operation_id = "cancel_task", tag = "tasks",
+    params(("ref" = String, Path, description = "The `ref` of the task.")),
+    request_body(content = Option<CancelRequest>, example = json!({"stop_if_fired": true})),
+    responses((status = 200, body = ActionAnswer, description = "`cancelled`: it will not run. `stop_requested`: an executor has it, and learns of the wish at its next heartbeat.")),
+)]
+pub(crate) async fn cancel_task(
+    State(app): State<Shared>,
+    caller: Caller,
+    Place(place): Place,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let request = CancelRequest::from_json(&body)?;
+    task_of(&app, &caller, place).await?;
+    match app.engine.cancel(place, request.stop_if_fired, BY).await? {
+        Cancelled::Cancelled(task) => Ok(done(ActionOutcome::Cancelled, *task)),
+        Cancelled::StopRequested(task) => Ok(done(ActionOutcome::StopRequested, *task)),
+        Cancelled::AlreadyFired(task) => Err(already_fired(&task, "it was not cancelled")),
+    }
+}
+
+/// Make a waiting task due now.
+#[utoipa::path(
+    post, path = "/v1/tasks/{ref}/run-now", operation_id = "run_task_now", tag = "tasks",
+    params(("ref" = String, Path, description = "The `ref` of the task.")),
+    responses((status = 200, description = "It is due now: `scheduled`.", body = ActionAnswer)),
+)]
+pub(crate) async fn run_task_now(
+    State(app): State<Shared>,
+    caller: Caller,
+    Place(place): Place,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    nothing(&body)?;
+    task_of(&app, &caller, place).await?;
+    match app.engine.run_now(place, BY).await? {
+        Changed::Changed(task) => Ok(done(ActionOutcome::Scheduled, *task)),
+        Changed::Refused(task) => Err(already_fired(&task, "there is nothing to bring forward")),
+    }
+}
+
+/// Give a dead task new attempts, now.
+#[utoipa::path(
+    post, path = "/v1/tasks/{ref}/redrive", operation_id = "redrive_task", tag = "tasks",
+    params(("ref" = String, Path, description = "The `ref` of the task.")),
+    responses((status = 200, description = "It is due now: `redriven`.", body = ActionAnswer)),
+)]
+pub(crate) async fn redrive_task(
+    State(app): State<Shared>,
+    caller: Caller,
+    Place(place): Place,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    nothing(&body)?;
+    task_of(&app, &caller, place).await?;
+    match redrive(&app, place).await? {
+        Changed::Changed(task) => Ok(done(ActionOutcome::Redriven, *task)),
+        Changed::Refused(task) => {
+            let detail = format!("the task is {}", task.state.word());
+            Err(Problem::new(Code::TaskNotDead, detail).with_existing(answer::brief(*task)).into())
+        }
+    }
+}
+
+async fn redrive(app: &App, place: punctual_domain::place::TaskRef) -> Result<Changed, Refusal> {
+    Ok(app.engine.redrive(place, BY).await?)
+}
+
+/// The body of a call that takes none: empty, or an empty object.
+fn nothing(body: &[u8]) -> Result<(), Refusal> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    if !body.trim_ascii().is_empty() {
+        let Nothing {} = parse(body)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! From what the engine answers to what callers read. Shows; decides nothing.
+
+use axum::{
+    body::Body as HttpBody,
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
+use punctual_contract::store::Assignment;
+use punctual_domain::{
+    history,
+    retry::RetryPolicy,
+    state::{Phase as DomainPhase, State as DomainState},
+    task::{self, Content},
+    time::Millis,
+};
+use punctual_protocol::{
+    At, Base64, Body, HistoryEntry, InsertOutcome, Json, LeasedTask, Phase, Retry, State, Task, TaskResult,
+    Why,
+};
+use serde::Serialize;
+
+/// JSON with a status.
+pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => json_bytes(status, bytes.into()),
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be written");
+            let mut response = Response::new(HttpBody::empty());
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            response
+        }
+    }
+}
+
+pub(crate) fn json_bytes(status: StatusCode, bytes: bytes::Bytes) -> Response {
+    let mut response = Response::new(HttpBody::from(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The whole task, history included.
+pub(crate) fn task(mut it: task::Task) -> Task {
+    let history = std::mem::take(&mut it.history);
+    Task { history: history.into_iter().map(entry).collect(), ..brief(it) }
+}
+
+/// The task as answers to an insert show it.
+pub(crate) fn inserted(it: task::Task, outcome: InsertOutcome) -> Task {
+    Task { outcome: Some(outcome), ..brief(it) }
+}
+
+/// The task without its history.
+pub(crate) fn brief(it: task::Task) -> Task {
+    let (payload, payload_base64) = fields(Some(it.ask.payload.clone()).filter(|it| !it.bytes.is_empty()));
+    let at = |instant: Millis| At::from_ms(instant.0);
+    Task {
+        r#ref: it.place.to_string(),
+        namespace: it.ask.queue.namespace.as_str().to_owned(),
+        task_id: it.task_id(),
+        task_version: it.ask.task_version,
+        queue: it.ask.queue.queue.as_str().to_owned(),
+        kind: it.ask.kind.as_str().to_owned(),
+        priority: it.ask.priority.level(),
+        state: state(it.state),
+        phase: phase(it.state.phase()),
+        outcome: None,
+        execute_at: at(it.due_at),
+        execute_at_ms: it.due_at.0,
+        fired_at: it.fired_at.map(at),
+        fired_at_ms: it.fired_at.map(|it| it.0),
+        lateness_ms: lateness_ms(&it),
+        attempt: it.attempt,
+        max_attempts: it.ask.max_attempts,
+        created_at: at(it.created_at),
+        created_at_ms: it.created_at.0,
+        updated_at: at(it.updated_at),
+        updated_at_ms: it.updated_at.0,
+        payload,
+        payload_base64,
+        result: it.result.map(result),
+        last_error: it.last_error,
+        labels: it.ask.labels,
+        timeout_ms: it.ask.timeout_ms,
+        deadline_ms: it.ask.deadline_ms,
+        retry: Some(retry(it.ask.retry)),
+        history: Vec::new(),
+    }
+}
+
+/// While a task waits for its next time, `fired_at` is that of the attempt before: the two do not belong together.
+fn lateness_ms(it: &task::Task) -> Option<i64> {
+    let waits = matches!(it.state, DomainState::Scheduled | DomainState::Dispatching | DomainState::Retrying);
+    if waits { None } else { it.lateness_ms() }
+}
+
+fn entry(it: history::Entry) -> HistoryEntry {
+    HistoryEntry {
+        at: At::from_ms(it.at.0),
+        at_ms: it.at.0,
+        event: it.event.map_or("insert", punctual_domain::state::Event::word).to_owned(),
+        from: it.from.map(state),
+        to: state(it.to),
+        attempt: it.attempt,
+        by: it.by,
+        reason: it.reason,
+        error: it.error,
+        due_at: it.due_at.map(|it| At::from_ms(it.0)),
+        due_at_ms: it.due_at.map(|it| it.0),
+    }
+}
+
+fn result(it: task::TaskResult) -> TaskResult {
+    let (result, result_base64) = fields(it.content);
+    let limit = if it.status_code < 0 { i32::MIN } else { i32::MAX };
+    TaskResult {
+        status_code: i32::try_from(it.status_code).unwrap_or(limit),
+        status_msg: Some(it.status_msg).filter(|it| !it.is_empty()),
+        result,
+        result_base64,
+    }
+}
+
+/// Stored bytes in the field that they came in. Text that is JSON no more (it cannot be) is shown as bytes.
+fn fields(content: Option<Content>) -> (Option<Json>, Option<Base64>) {
+    content.map_or((None, None), |it| body(it).into_fields())
+}
+
+fn body(it: Content) -> Body {
+    if !it.is_json {
+        return Body::Bytes(it.bytes);
+    }
+    match String::from_utf8(it.bytes) {
+        Ok(text) => Json::from_text(text.clone()).map_or_else(|_| Body::Bytes(text.into_bytes()), Body::Json),
+        Err(error) => Body::Bytes(error.into_bytes()),
+    }
+}
+
+/// What an executor is handed.
+pub(crate) fn leased(it: Assignment, lease_ms: i64) -> LeasedTask {
+    let token = crate::token::Token { fence: it.fence, lease_ms }.to_string();
+    let mut leased = LeasedTask {
+        r#ref: it.place.to_string(),
+        task_id: it.task_id,
+        task_version: it.task_version,
+        queue: it.queue.queue.as_str().to_owned(),
+        kind: it.kind.as_str().to_owned(),
+        priority: it.priority.level(),
+        attempt: it.attempt,
+        max_attempts: it.max_attempts,
+        token,
+        execute_at_ms: it.due_at.0,
+        fired_at_ms: it.fired_at.0,
+        lease_until_ms: it.lease_until.0,
+        traceparent: it.traceparent,
+        ..LeasedTask::default()
+    };
+    leased.set_payload(Some(it.payload).filter(|it| !it.bytes.is_empty()).map(body));
+    leased
+}
+
+pub(crate) fn why(task: &task::Task, it: punctual_engine::Why) -> Why {
+    Why {
+        r#ref: task.place.to_string(),
+        state: state(task.state),
+        phase: phase(task.state.phase()),
+        reason: it.reason,
+        blocking: it.blocking.map(str::to_owned),
+        owner: it.owner,
+        next_step: it.next_step,
+        expected_at: it.expected_at.map(|it| At::from_ms(it.0)),
+        expected_at_ms: it.expected_at.map(|it| it.0),
+    }
+}
+
+fn retry(it: RetryPolicy) -> Retry {
+    match it {
+        RetryPolicy::Immediate {} => Retry::Immediate {},
+        RetryPolicy::Fixed { delay_ms } => Retry::Fixed { delay_ms },
+        RetryPolicy::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
+            Retry::Exponential { delay_ms, factor, max_delay_ms, jitter }
+        }
+        RetryPolicy::List { delays_ms } => Retry::List { delays_ms },
+    }
+}
+
+const fn phase(it: DomainPhase) -> Phase {
+    match it {
+        DomainPhase::Pending => Phase::Pending,
+        DomainPhase::Processing => Phase::Processing,
+        DomainPhase::Success => Phase::Success,
+        DomainPhase::Failed => Phase::Failed,
+        DomainPhase::Stopped => Phase::Stopped,
+    }
+}
+
+const fn state(it: DomainState) -> State {
+    match it {
+        DomainState::Scheduled => State::Scheduled,
+        DomainState::Dispatching => State::Dispatching,
+        DomainState::Ready => State::Ready,
+        DomainState::Dispatched => State::Dispatched,
+        DomainState::Running => State::Running,
+        DomainState::DispatchFailed => State::DispatchFailed,
+        DomainState::Retrying => State::Retrying,
+        DomainState::Succeeded => State::Succeeded,
+        DomainState::Dead => State::Dead,
+        DomainState::Cancelled => State::Cancelled,
+        DomainState::Stopped => State::Stopped,
+        DomainState::Blocked => State::Blocked,
+    }
+}
+
+/// The inverse, for searches.
+pub(crate) const fn domain_state(it: State) -> DomainState {
+    match it {
+        State::Scheduled => DomainState::Scheduled,
+        State::Dispatching => DomainState::Dispatching,
+        State::Ready => DomainState::Ready,
+        State::Dispatched => DomainState::Dispatched,
+        State::Running => DomainState::Running,
+        State::DispatchFailed => DomainState::DispatchFailed,
+        State::Retrying => DomainState::Retrying,
+        State::Succeeded => DomainState::Succeeded,
+        State::Dead => DomainState::Dead,
+        State::Cancelled => DomainState::Cancelled,
+        State::Stopped => DomainState::Stopped,
+        State::Blocked => DomainState::Blocked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wire_has_the_machine_s_own_words() {
+        for it in DomainState::ALL {
+            assert_eq!(serde_json::to_value(state(it)).unwrap(), it.word());
+            assert_eq!(serde_json::to_value(phase(it.phase())).unwrap(), it.phase().word());
+            assert_eq!(domain_state(state(it)), it);
+        }
+    }
+}

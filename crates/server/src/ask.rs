@@ -1,0 +1,115 @@
+//! From what a caller sends to what the domain takes. Rules of the wire were checked by `protocol`; here are those
+//! that need the clock, the server's limits, or the domain's own judgement.
+
+use crate::{extract::Caller, refusal::Refusal};
+use punctual_contract::store::Change;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    outcome::Report,
+    retry::RetryPolicy,
+    task::{Content, MAX_ATTEMPTS_DEFAULT, NewTask, Priority, TaskResult},
+    time::Millis,
+};
+use punctual_protocol::{
+    Body, Code, FieldError, InsertTask, Invalid, Outcome, OutcomeKind, PatchTask, Problem, Retry, When,
+    limits::DEFAULT_KIND,
+};
+
+/// What a conversion rests on besides the request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) now: Millis,
+    pub(crate) payload_max_bytes: usize,
+}
+
+pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTask, Refusal> {
+    let payload = content(it.take_payload(), "/payload", context)?.unwrap_or_default();
+    let execute_at = instant(it.schedule()?, context.now)?.unwrap_or(context.now);
+    let queue = QueueKey { namespace: context.caller.namespace.clone(), queue: name("/queue", &it.queue)? };
+    Ok(NewTask {
+        queue,
+        task_id: it.task_id.map(i64::from),
+        task_version: it.task_version.map_or(0, i64::from),
+        kind: name("/kind", it.kind.as_deref().unwrap_or(DEFAULT_KIND))?,
+        priority: priority(it.priority)?.unwrap_or_default(),
+        execute_at,
+        payload,
+        max_attempts: it.max_attempts.unwrap_or(MAX_ATTEMPTS_DEFAULT),
+        retry: it.retry.map(retry).transpose()?.unwrap_or_default(),
+        timeout_ms: it.timeout_ms,
+        deadline_ms: it.deadline_ms,
+        labels: it.labels,
+        traceparent: context.caller.traceparent.clone(),
+    })
+}
+
+pub(crate) fn reschedule(mut it: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {
+    Ok(Change::Reschedule {
+        execute_at: instant(it.schedule()?, context.now)?,
+        priority: priority(it.priority)?,
+        payload: content(it.take_payload(), "/payload", context)?,
+    })
+}
+
+/// What an executor reports, and the result that comes with it.
+pub(crate) fn report(mut it: Outcome, context: Context<'_>) -> Result<(Report, TaskResult), Refusal> {
+    let result = TaskResult {
+        status_code: it.status_code.map_or(0, i64::from),
+        content: content(it.take_result(), "/result", context)?,
+        status_msg: it.status_msg.unwrap_or_default(),
+    };
+    let after_ms = it.retry_after_ms;
+    let report = match it.outcome {
+        OutcomeKind::Succeeded => Report::Succeeded,
+        OutcomeKind::Failed => Report::Failed { after_ms },
+        OutcomeKind::Snooze => Report::Snooze { after_ms: after_ms.unwrap_or(0) },
+        OutcomeKind::Reject => Report::Reject,
+    };
+    Ok((report, result))
+}
+
+fn instant(when: Option<When>, now: Millis) -> Result<Option<Millis>, FieldError> {
+    when.map(|it| it.resolve(now.0).map(Millis)).transpose()
+}
+
+/// A body of a task, within the limit of one payload.
+fn content(body: Option<Body>, pointer: &str, context: Context<'_>) -> Result<Option<Content>, Refusal> {
+    let Some(body) = body else { return Ok(None) };
+    let is_json = matches!(body, Body::Json(_));
+    let bytes = body.into_bytes();
+    if bytes.len() > context.payload_max_bytes {
+        let pointer = if is_json { pointer.to_owned() } else { format!("{pointer}_base64") };
+        return Err(oversized(pointer, bytes.len(), context.payload_max_bytes));
+    }
+    Ok(Some(Content { is_json, bytes }))
+}
+
+fn oversized(pointer: String, len: usize, limit: usize) -> Refusal {
+    let detail = format!("has {len} bytes, and may have at most {limit}");
+    let mut problem = Problem::new(Code::RequestTooLarge, format!("{pointer}: {detail}"));
+    problem.errors.push(FieldError::new(pointer, detail));
+    problem.into()
+}
+
+fn name(pointer: &str, text: &str) -> Result<Name, FieldError> {
+    Name::new(text).map_err(|error| FieldError::new(pointer, error.to_string()))
+}
+
+fn priority(level: Option<u8>) -> Result<Option<Priority>, FieldError> {
+    let checked = level.map(Priority::new).transpose();
+    checked.map_err(|error| FieldError::new("/priority", error.to_string()))
+}
+
+fn retry(it: Retry) -> Result<RetryPolicy, Invalid> {
+    let policy = match it {
+        Retry::Immediate {} => RetryPolicy::Immediate {},
+        Retry::Fixed { delay_ms } => RetryPolicy::Fixed { delay_ms },
+        Retry::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
+            RetryPolicy::Exponential { delay_ms, factor, max_delay_ms, jitter }
+        }
+        Retry::List { delays_ms } => RetryPolicy::List { delays_ms },
+    };
+    policy.check().map_err(|error| FieldError::new(format!("/retry/{}", error.field), error.problem))?;
+    Ok(policy)
+}

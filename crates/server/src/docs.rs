@@ -1,0 +1,92 @@
+//! Documentation for people, served from the binary: Swagger UI (no network needed) and a page for each error code.
+
+use crate::refusal::Refusal;
+use axum::{
+    extract::{Path, Request},
+    http::header,
+    response::{Html, IntoResponse as _, Redirect, Response},
+};
+use punctual_protocol::{CODES, Code, CodeInfo};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
+use utoipa_swagger_ui::Config;
+
+static SWAGGER: LazyLock<Arc<Config<'static>>> =
+    LazyLock::new(|| Arc::new(Config::from("/openapi.json").try_it_out_enabled(true).validator_url("none")));
+
+pub(crate) async fn to_index() -> Redirect {
+    Redirect::permanent("/docs/")
+}
+
+/// A file of Swagger UI.
+pub(crate) async fn swagger(request: Request) -> Result<Response, Refusal> {
+    let path = request.uri().path();
+    let file = path.strip_prefix("/docs/").unwrap_or_default();
+    match utoipa_swagger_ui::serve(file, Arc::clone(&SWAGGER)) {
+        Ok(Some(file)) => {
+            Ok(([(header::CONTENT_TYPE, file.content_type)], file.bytes.into_owned()).into_response())
+        }
+        Ok(None) => Err(Refusal::new(Code::RequestUnknownRoute, format!("there is no page {path}"))),
+        Err(error) => Err(Refusal::new(Code::Internal, error.to_string())),
+    }
+}
+
+pub(crate) async fn errors() -> Html<String> {
+    let rows = CODES.iter().fold(String::new(), |mut rows, it| {
+        let _ = write!(
+            rows,
+            "<tr><td><a href=\"/docs/errors/{0}\"><code>{0}</code></a></td><td>{1}</td><td>{2}</td></tr>",
+            it.name, it.status, it.title
+        );
+        rows
+    });
+    html("Errors", &format!("<table><tr><th>code</th><th>status</th><th></th></tr>{rows}</table>"))
+}
+
+/// The page that the `type` of a problem names.
+pub(crate) async fn error(Path(name): Path<String>) -> Result<Html<String>, Refusal> {
+    let unknown = || Refusal::new(Code::RequestUnknownRoute, format!("there is no error code {name:?}"));
+    let it = Code::from_name(&name).ok_or_else(unknown)?.info();
+    let text = format!(
+        "<p>{} <code>{}</code></p><p>{}</p><p><a href=\"/docs/errors\">All errors</a></p>",
+        it.status,
+        it.name,
+        ticks(it.doc)
+    );
+    Ok(html(it.title, &text))
+}
+
+fn html(title: &str, body: &str) -> Html<String> {
+    Html(format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title} - Punctual</title>\
+        <style>body{{font:16px/1.5 system-ui;max-width:50em;margin:2em auto;padding:0 1em}}td{{padding:.2em 1em .2em 0}}</style>\
+        <h1>{title}</h1>{body}</html>"
+    ))
+}
+
+/// Text with `code` in backticks. Texts come from `CODES`, not from callers; they have no markup.
+fn ticks(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    parts.map(|(nth, it)| if nth % 2 == 1 { format!("<code>{it}</code>") } else { escape(it) }).collect()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+/// `docs/errors.md`.
+#[must_use]
+pub fn errors_page() -> String {
+    let mut page = String::from(
+        "# Errors\n\n<!-- Written from crates/protocol/src/codes.rs by a test of crates/server; UPDATE_EXPECT=1 cargo test -p punctual-server rewrites it. -->\n\n\
+        Every error is a problem document (RFC 9457, `application/problem+json`): `type`, `title`, `status`, `code`, `detail`,\n\
+        and `errors` with a JSON pointer for each field that is not valid. Decide by `code`: it is never renamed.\n\
+        A server shows the same texts at `/docs/errors`.\n",
+    );
+    for CodeInfo { name, status, title, doc, .. } in CODES {
+        let _ = write!(page, "\n## {name}\n\n{status}: {title}. {doc}\n");
+    }
+    page
+}

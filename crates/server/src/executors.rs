@@ -1,0 +1,175 @@
+//! Executors that pull: lease, outcomes, heartbeats. A `ref` with its token is proof enough of a lease, so these calls
+//! look at no namespace but that of the queue.
+
+use crate::{
+    answer,
+    app::{App, Shared},
+    ask::{self, Context},
+    extract::{Body, Caller, Queue},
+    refusal::Refusal,
+    token::Token,
+};
+use axum::{extract::State, http::StatusCode, response::Response};
+use punctual_contract::store::{Beat, Extended};
+use punctual_domain::place::TaskRef;
+use punctual_engine::{LeaseRequest as EngineLease, OutcomeReport, Settled};
+use punctual_protocol::{
+    Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
+    Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem,
+};
+use std::sync::Arc;
+
+/// Who reports, in histories: the executor's name is in the line of its lease.
+const BY: &str = "executor";
+
+/// Lease ready tasks, waiting for the first one.
+///
+/// Answers as soon as there is a task, at the latest after `wait_ms`; `tasks` is empty when none came. The body may be
+/// left out. A caller that hangs up loses nothing: what was leased for it is given back.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/lease", operation_id = "lease_tasks", tag = "executors",
+    params(("queue" = String, Path, description = "The queue, in the caller's namespace.")),
+    request_body(content = Option<LeaseRequest>, example = json!({
+        "max": 10, "wait_ms": 20000, "lease_ms": 30000, "executor": "mailer-1"
+    })),
+    responses((status = 200, description = "The tasks that are now the caller's.", body = LeaseAnswer)),
+)]
+pub(crate) async fn lease_tasks(
+    State(app): State<Shared>,
+    Queue(queue): Queue,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let it = LeaseRequest::from_json(&body)?;
+    let lease_ms = i64::try_from(it.lease_ms).unwrap_or(i64::MAX);
+    let request = EngineLease {
+        queue: Arc::new(queue),
+        max: usize::try_from(it.max).unwrap_or(usize::MAX),
+        wait_ms: it.wait_ms,
+        lease_ms,
+        executor: it.executor,
+    };
+    let leased = tokio::select! {
+        leased = app.engine.lease(request) => leased?,
+        // Dropping the other loses no task: what it was granted is given back.
+        () = app.shutdown.cancelled() => Vec::new(),
+    };
+    let tasks = leased.into_iter().map(|it| answer::leased(it, lease_ms)).collect();
+    Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks }))
+}
+
+/// Report what became of up to 10,000 attempts.
+///
+/// Each is decided on its own. `stale`: the lease was not, or no longer, this executor's, or the attempt has an
+/// outcome already. `invalid`: it could not be understood; `error` says why, and the lease goes on.
+#[utoipa::path(
+    post, path = "/v1/outcomes", operation_id = "report_outcomes", tag = "executors",
+    request_body(content = OutcomeBatch, example = json!({"outcomes": [
+        {"ref": "t0200000c0kahq800000000001", "token": "1-30000", "outcome": "succeeded", "result": {"sent": true}},
+        {"ref": "t0200000c0kahq800000000002", "token": "4-30000", "outcome": "failed", "status_msg": "mailbox full",
+            "retry_after_ms": 60000}
+    ]})),
+    responses((status = 200, description = "A receipt for each, in order.", body = OutcomesAnswer)),
+)]
+pub(crate) async fn report_outcomes(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let batch = OutcomeBatch::from_json(&body)?;
+    let (mut reports, mut receipts) = (Vec::new(), Vec::with_capacity(batch.outcomes.len()));
+    for (nth, item) in batch.items().enumerate() {
+        receipts.push(match item {
+            Ok(outcome) => take_report(&app, &caller, nth, outcome, &mut reports),
+            Err(receipt) => *receipt,
+        });
+    }
+    let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
+    let settled = app.engine.settle(reports, BY).await?;
+    for (nth, settled) in places.into_iter().zip(settled) {
+        if let (Settled::Accepted, Some(receipt)) = (settled, receipts.get_mut(nth)) {
+            receipt.status = OutcomeStatus::Accepted;
+        }
+    }
+    Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
+}
+
+/// Puts a good outcome with its place among `reports`, and answers the receipt that it has until it is accepted.
+fn take_report(
+    app: &App,
+    caller: &Caller,
+    nth: usize,
+    outcome: Outcome,
+    reports: &mut Vec<(usize, OutcomeReport)>,
+) -> OutcomeReceipt {
+    let mut receipt = OutcomeReceipt::new(outcome.r#ref.clone(), OutcomeStatus::Stale);
+    match outcome_report(app, caller, outcome) {
+        Ok(Some(report)) => reports.push((nth, report)),
+        Ok(None) => {}
+        Err(refusal) => {
+            let mut problem = refusal.into_problem();
+            for error in &mut problem.errors {
+                error.pointer.insert_str(0, &format!("/outcomes/{nth}"));
+            }
+            receipt = OutcomeReceipt { status: OutcomeStatus::Invalid, error: Some(problem), ..receipt };
+        }
+    }
+    receipt
+}
+
+/// None: what is no reference has no lease.
+fn outcome_report(app: &App, caller: &Caller, it: Outcome) -> Result<Option<OutcomeReport>, Refusal> {
+    let Ok(token) = it.token.parse::<Token>() else {
+        let error = FieldError::new("/token", "is not a token that a lease has answered");
+        let mut problem = Problem::new(Code::RequestInvalid, format!("{}: {}", error.pointer, error.detail));
+        problem.errors.push(error);
+        return Err(problem.into());
+    };
+    let Ok(place) = it.r#ref.parse::<TaskRef>() else { return Ok(None) };
+    let limits = (app.engine.now(), app.options.payload_max_bytes);
+    let (report, result) = ask::report(it, Context { caller, now: limits.0, payload_max_bytes: limits.1 })?;
+    Ok(Some(OutcomeReport { place, fence: token.fence, report, result }))
+}
+
+/// Signs of life: extend leases, learn which were lost or should stop.
+///
+/// Each lease is extended by as much as it was asked for.
+#[utoipa::path(
+    post, path = "/v1/heartbeats", operation_id = "send_heartbeats", tag = "executors",
+    request_body(content = HeartbeatRequest, example = json!({
+        "executor": "mailer-1", "capacity": 10,
+        "leases": [{"ref": "t0200000c0kahq800000000001", "token": "1-30000", "progress": {"percent": 40}}]
+    })),
+    responses((status = 200, description = "News of each lease, in order.", body = HeartbeatAnswer)),
+)]
+pub(crate) async fn send_heartbeats(
+    State(app): State<Shared>,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let HeartbeatRequest { executor, leases, .. } = HeartbeatRequest::from_json(&body)?;
+    let mut news: Vec<LeaseNews> = leases.iter().map(|it| LeaseNews::lost(it.r#ref.clone())).collect();
+    let beats: Vec<(usize, Beat)> = leases
+        .into_iter()
+        .enumerate()
+        .filter_map(|(nth, it)| Some((nth, beat(&app, &executor, it)?)))
+        .collect();
+    let (places, beats): (Vec<usize>, Vec<Beat>) = beats.into_iter().unzip();
+    let extended = app.engine.extend(beats).await?;
+    for (nth, extended) in places.into_iter().zip(extended) {
+        if let (Some(it), Extended::Held { lease_until, cancel_requested }) = (news.get_mut(nth), extended) {
+            *it = LeaseNews::extended(std::mem::take(&mut it.r#ref), lease_until.0, cancel_requested);
+        }
+    }
+    Ok(answer::json(StatusCode::OK, &HeartbeatAnswer { leases: news }))
+}
+
+/// None: what is no reference, or no token, holds no lease.
+fn beat(app: &App, executor: &str, it: LeaseBeat) -> Option<Beat> {
+    let token = it.token.parse::<Token>().ok()?;
+    Some(Beat {
+        place: it.r#ref.parse().ok()?,
+        fence: token.fence,
+        lease_until: app.engine.now().plus(token.lease_ms),
+        progress: it.progress.map(punctual_protocol::Json::into_text),
+        executor: executor.to_owned(),
+    })
+}

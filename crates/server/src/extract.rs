@@ -1,0 +1,252 @@
+//! What handlers take from a request: caller, task reference, query, body. Every refusal is a problem document; axum's
+//! own extractors answer plain text and are therefore not used bare.
+
+use crate::{app::Shared, refusal::Refusal};
+use axum::{
+    body::Body as HttpBody,
+    extract::{FromRequest, FromRequestParts, Path, Request},
+    http::{HeaderMap, header, request::Parts},
+};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+};
+use punctual_protocol::{Code, FieldError, Invalid, headers, limits::IDEMPOTENCY_KEY_MAX_CHARS};
+use serde::de::DeserializeOwned;
+
+/// Who calls, as far as headers say it.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) namespace: Name,
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) traceparent: Option<String>,
+}
+
+impl Caller {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        Ok(Self {
+            namespace: namespace(headers)?,
+            idempotency_key: idempotency_key(headers)?,
+            traceparent: traceparent(headers),
+        })
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        Self::of(&parts.headers)
+    }
+}
+
+fn namespace(headers: &HeaderMap) -> Result<Name, Refusal> {
+    let Some(value) = headers.get(headers::NAMESPACE) else { return Ok(Name::default_namespace()) };
+    let text = String::from_utf8_lossy(value.as_bytes());
+    Name::new(&text)
+        .map_err(|error| Refusal::new(Code::RequestInvalid, format!("header Punctual-Namespace: {error}")))
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let Some(value) = headers.get(headers::IDEMPOTENCY_KEY) else { return Ok(None) };
+    let visible = value.to_str().ok().filter(|it| it.bytes().all(|byte| byte.is_ascii_graphic()));
+    let key = visible.filter(|it| (1..=IDEMPOTENCY_KEY_MAX_CHARS).contains(&it.len()));
+    key.map(|it| Some(it.to_owned())).ok_or_else(|| {
+        let rule = format!(
+            "header Idempotency-Key: must be 1 to {IDEMPOTENCY_KEY_MAX_CHARS} visible ASCII characters"
+        );
+        Refusal::new(Code::RequestInvalid, rule)
+    })
+}
+
+/// One that is not well-formed is dropped, as the W3C asks: a broken trace must not fail a task.
+fn traceparent(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(headers::TRACEPARENT)?.to_str().ok()?;
+    let dashes = text.bytes().enumerate().all(|(at, byte)| match at {
+        2 | 35 | 52 => byte == b'-',
+        0..55 => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+        _ => byte.is_ascii_graphic(),
+    });
+    (dashes && (55..=128).contains(&text.len())).then(|| text.to_owned())
+}
+
+/// The task that the path names. What is no reference names no task.
+#[derive(Debug)]
+pub(crate) struct Place(pub(crate) TaskRef);
+
+impl<S: Send + Sync> FromRequestParts<S> for Place {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let text = segment(parts, state).await?;
+        text.parse().map(Self).map_err(|error: punctual_domain::place::InvalidRef| {
+            Refusal::new(Code::TaskNotFound, error.to_string())
+        })
+    }
+}
+
+/// The queue that the path names, in the caller's namespace.
+#[derive(Debug)]
+pub(crate) struct Queue(pub(crate) QueueKey);
+
+impl<S: Send + Sync> FromRequestParts<S> for Queue {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let namespace = namespace(&parts.headers)?;
+        let text = segment(parts, state).await?;
+        let queue = Name::new(&text).map_err(|error| Refusal::field("/queue", error.to_string()))?;
+        Ok(Self(QueueKey { namespace, queue }))
+    }
+}
+
+async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Refusal> {
+    let bad = |error: axum::extract::rejection::PathRejection| {
+        Refusal::new(Code::RequestInvalid, format!("path: {}", error.body_text()))
+    };
+    Path::<String>::from_request_parts(parts, state).await.map(|Path(it)| it).map_err(bad)
+}
+
+/// The parameters of a query; unknown ones are refused by name.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        query(parts.uri.query().unwrap_or_default()).map(Self)
+    }
+}
+
+fn query<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
+    let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(text.as_bytes()));
+    serde_path_to_error::deserialize(pairs).map_err(|error| {
+        let detail = error.inner().to_string();
+        let unknown = detail.starts_with("unknown field");
+        let code = if unknown { Code::RequestUnknownField } else { Code::RequestInvalid };
+        let named = error.path().iter().next().map(|it| format!("/{it}"));
+        let pointer = named.filter(|it| it != "/?").unwrap_or_else(|| quoted(&detail));
+        Invalid { code, errors: vec![FieldError::new(pointer, detail)] }.into()
+    })
+}
+
+/// The parameter that a message names in backticks: the first one it quotes.
+fn quoted(detail: &str) -> String {
+    detail.split('`').nth(1).map(|it| format!("/{it}")).unwrap_or_default()
+}
+
+/// Refuses a query where none is known.
+pub(crate) fn no_query(text: &str) -> Result<(), Refusal> {
+    let Some((name, _)) = form_urlencoded::parse(text.as_bytes()).next() else { return Ok(()) };
+    let detail = format!("unknown query parameter `{name}`: this call takes none");
+    let errors = vec![FieldError::new(format!("/{name}"), detail)];
+    Err(Invalid { code: Code::RequestUnknownField, errors }.into())
+}
+
+/// The whole body, which is JSON or empty.
+#[derive(Debug)]
+pub(crate) struct Body(pub(crate) Bytes);
+
+impl FromRequest<Shared> for Body {
+    type Rejection = Refusal;
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        let bytes = read_body(app, &parts.headers, body).await?;
+        if bytes.is_empty() || is_json(&parts.headers) {
+            return Ok(Self(bytes));
+        }
+        let given = parts.headers.get(header::CONTENT_TYPE).map(|it| String::from_utf8_lossy(it.as_bytes()));
+        let detail = given
+            .map_or_else(|| "it has no Content-Type".to_owned(), |it| format!("its Content-Type is {it}"));
+        Err(Refusal::new(Code::RequestUnsupportedMediaType, detail))
+    }
+}
+
+/// `application/json` or `application/…+json`, with whatever parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+/// A client that sends too much is heard to the end, up to this many times the limit, before it is refused: one that
+/// is cut off while it sends sees a broken connection, and never the reason.
+const HEARD_OUT: usize = 4;
+
+/// Reads a body within the limits of size and time.
+pub(crate) async fn read_body(app: &Shared, headers: &HeaderMap, body: HttpBody) -> Result<Bytes, Refusal> {
+    let limit = app.options.batch_body_max_bytes;
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|it| it > limit.saturating_mul(HEARD_OUT)) {
+        return Err(too_large(limit));
+    }
+    let reading = collect(body, limit, declared.unwrap_or(0).min(limit));
+    tokio::time::timeout(app.options.body_timeout, reading).await.unwrap_or_else(|_| {
+        Err(Refusal::new(
+            Code::RequestTimeout,
+            format!("no whole body within {:?}", app.options.body_timeout),
+        ))
+    })
+}
+
+async fn collect(body: HttpBody, limit: usize, expected: usize) -> Result<Bytes, Refusal> {
+    let mut chunks = body.into_data_stream();
+    let mut whole = BytesMut::with_capacity(expected);
+    let mut heard = 0_usize;
+    while let Some(chunk) = chunks.next().await {
+        let broken = |error| Refusal::new(Code::RequestInvalid, format!("the body broke off: {error}"));
+        let chunk = chunk.map_err(broken)?;
+        heard = heard.saturating_add(chunk.len());
+        if heard <= limit {
+            whole.extend_from_slice(&chunk);
+        } else if heard > limit.saturating_mul(HEARD_OUT) {
+            break;
+        }
+    }
+    if heard > limit { Err(too_large(limit)) } else { Ok(whole.freeze()) }
+}
+
+fn too_large(limit: usize) -> Refusal {
+    Refusal::new(Code::RequestTooLarge, format!("a body may have at most {limit} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_protocol::SearchTasks;
+
+    #[test]
+    fn a_query_is_refused_by_the_name_of_its_parameter() {
+        for (text, code, pointer) in [
+            ("lable=a", Code::RequestUnknownField, "/lable"),
+            ("limit=x", Code::RequestInvalid, "/limit"),
+            ("limit=1&limit=2", Code::RequestInvalid, "/limit"),
+            ("state=asleep", Code::RequestInvalid, "/state"),
+            ("task_id=seven", Code::RequestInvalid, "/task_id"),
+            ("due_after=soon", Code::RequestInvalid, "/due_after"),
+        ] {
+            let problem = query::<SearchTasks>(text).unwrap_err().into_problem();
+            assert!(problem.is(code), "{text}: {problem}");
+            assert_eq!(
+                problem.errors.first().map(|it| it.pointer.as_str()),
+                Some(pointer),
+                "{text}: {problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_well_formed_traceparent_is_kept() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let bad = ["", "00-0af7", &good.to_uppercase(), &good.replace('-', "_"), &format!("{good}é")];
+        let read = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers
+                .insert(headers::TRACEPARENT, axum::http::HeaderValue::from_bytes(text.as_bytes()).unwrap());
+            traceparent(&headers)
+        };
+        assert_eq!(read(good).as_deref(), Some(good));
+        for text in bad {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

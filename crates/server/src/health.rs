@@ -1,0 +1,89 @@
+//! Whether the process lives, and whether it can serve. Cheap: asked every few seconds by whoever watches it.
+
+use crate::{
+    answer,
+    app::{App, Shared},
+    refusal::Refusal,
+};
+use axum::{extract::State, http::StatusCode, response::Response};
+use punctual_protocol::{Code, Problem};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A part that takes longer than this to answer is not ready.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The process answers.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Liveness {
+    #[schema(example = "alive")]
+    status: &'static str,
+}
+
+/// Whether requests can be served, and each part that this rests on.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Readiness {
+    #[schema(example = "ready")]
+    status: &'static str,
+    parts: Vec<Part>,
+}
+
+/// A part of the server.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Part {
+    #[schema(example = "store")]
+    name: &'static str,
+    ok: bool,
+    /// A sentence for people.
+    #[schema(example = "answers")]
+    detail: String,
+}
+
+/// The process lives.
+#[utoipa::path(
+    get, path = "/livez", operation_id = "livez", tag = "operation",
+    responses((status = 200, description = "It answers.", body = Liveness)),
+)]
+pub(crate) async fn livez() -> Response {
+    answer::json(StatusCode::OK, &Liveness { status: "alive" })
+}
+
+/// The server can serve: its store and its hot set answer, and it is not stopping.
+#[utoipa::path(
+    get, path = "/readyz", operation_id = "readyz", tag = "operation",
+    responses((status = 200, description = "Every part is ready.", body = Readiness)),
+)]
+pub(crate) async fn readyz(State(app): State<Shared>) -> Result<Response, Refusal> {
+    let parts = vec![engine(&app), store(&app).await, hot(&app).await];
+    if parts.iter().all(|it| it.ok) {
+        return Ok(answer::json(StatusCode::OK, &Readiness { status: "ready", parts }));
+    }
+    let stopping = parts.iter().any(|it| it.name == "engine" && !it.ok);
+    let code = if stopping { Code::Stopping } else { Code::StoreUnavailable };
+    let broken: Vec<&str> = parts.iter().filter(|it| !it.ok).map(|it| it.name).collect();
+    let mut problem = Problem::new(code, format!("not ready: {}", broken.join(", "))).retry_after_ms(1_000);
+    let parts = serde_json::to_value(parts).unwrap_or_default();
+    problem.extensions.insert("parts".to_owned(), parts);
+    Err(problem.into())
+}
+
+fn engine(app: &App) -> Part {
+    let ok = !app.engine.is_stopping() && !app.shutdown.is_cancelled();
+    Part { name: "engine", ok, detail: if ok { "runs" } else { "is stopping" }.to_owned() }
+}
+
+async fn store(app: &App) -> Part {
+    part("store", async { app.engine.store().books().await.map(|_| ()).map_err(|it| it.to_string()) }).await
+}
+
+async fn hot(app: &App) -> Part {
+    part("hot", async { app.engine.depth().await.map(|_| ()).map_err(|it| it.to_string()) }).await
+}
+
+async fn part(name: &'static str, asked: impl Future<Output = Result<(), String>>) -> Part {
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(())) => Part { name, ok: true, detail: "answers".to_owned() },
+        Ok(Err(error)) => Part { name, ok: false, detail: error },
+        Err(_) => Part { name, ok: false, detail: format!("does not answer within {PATIENCE:?}") },
+    }
+}

@@ -1,0 +1,184 @@
+//! Insert, single and in batches. A batch is one call of the engine; items that are not valid never reach it.
+
+use crate::{
+    answer,
+    app::App,
+    app::Shared,
+    ask::{self, Context},
+    etag,
+    extract::{Body, Caller},
+    hash,
+    refusal::Refusal,
+};
+use axum::{
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
+use punctual_contract::store::Inserted;
+use punctual_domain::{
+    insert::Decision,
+    name::Name,
+    task::{NewTask, Task},
+};
+use punctual_protocol::{
+    BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
+};
+
+const BY: &str = "api";
+
+/// Insert one task.
+///
+/// Acknowledged means durable. The same `task_id` and `task_version` again: a task that has not begun, or has ended
+/// badly, is replaced; one that runs or has succeeded is the answer. With an `Idempotency-Key` and no `task_id`, the
+/// task gets an id that is derived from the key, so that a repetition finds it even after a crash of the server.
+#[utoipa::path(
+    post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks",
+    request_body(content = InsertTask, example = json!({
+        "queue": "mail", "kind": "welcome", "delay_ms": 1500, "payload": {"to": "ada@example.org"}
+    })),
+    responses(
+        (status = 201, description = "Stored: `outcome` is `created` or `replaced`.", body = WireTask,
+            headers(("ETag" = String), ("Location" = String))),
+        (status = 200, description = "It was there already and nothing changed: `outcome` is `existing`.",
+            body = WireTask, headers(("ETag" = String), ("Location" = String))),
+    ),
+)]
+pub(crate) async fn insert_task(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let mut new = ask::new_task(InsertTask::from_json(&body)?, context(&app, &caller))?;
+    if let Some(existing) =
+        give_ids_of_key(&app, &caller, std::slice::from_mut(&mut new)).await?.pop().flatten()
+    {
+        return Ok(answer_one(200, existing, InsertOutcome::Existing));
+    }
+    let inserted = app.engine.insert(vec![new], BY).await?.pop();
+    let inserted = inserted.ok_or_else(|| Refusal::new(Code::Internal, "the store answered for no task"))?;
+    let (status, outcome) = verdict(&inserted).map_err(Refusal::from)?;
+    Ok(answer_one(status, inserted.task, outcome))
+}
+
+/// Insert up to 10,000 tasks.
+///
+/// Each is decided on its own: `results` has, in the order of `tasks`, what a single insert would have answered.
+#[utoipa::path(
+    post, path = "/v1/tasks/batch", operation_id = "insert_batch", tag = "tasks",
+    request_body(content = InsertBatch, example = json!({
+        "tasks": [{"queue": "mail", "delay_ms": 0}, {"queue": "mail", "task_id": 7, "task_version": 2}]
+    })),
+    responses((status = 200, description = "Each item has its own status.", body = BatchAnswer)),
+)]
+pub(crate) async fn insert_batch(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let batch = InsertBatch::from_json(&body)?;
+    let (mut valid, mut results) =
+        (Vec::with_capacity(batch.tasks.len()), Vec::with_capacity(batch.tasks.len()));
+    for (nth, item) in batch.items().enumerate() {
+        let converted = item
+            .map_err(Refusal::from)
+            .and_then(|it| ask::new_task(it, context(&app, &caller)).map_err(|refusal| under(refusal, nth)));
+        results
+            .push(converted.map(|it| valid.push(it)).err().map(|it| BatchItem::refused(it.into_problem())));
+    }
+    let mut inserted = insert_all(&app, &caller, valid).await?.into_iter();
+    let results = results.into_iter().filter_map(|refused| refused.or_else(|| inserted.next())).collect();
+    Ok(answer::json(StatusCode::OK, &BatchAnswer { results }))
+}
+
+/// One call of the engine for all that are not there already.
+async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Result<Vec<BatchItem>, Refusal> {
+    let known = give_ids_of_key(app, caller, &mut tasks).await?;
+    let new = tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it).collect();
+    let mut inserted = app.engine.insert(new, BY).await?.into_iter().map(item);
+    let existing = |it| BatchItem::accepted(200, answer::inserted(it, InsertOutcome::Existing));
+    Ok(known.into_iter().filter_map(|it| it.map(existing).or_else(|| inserted.next())).collect())
+}
+
+fn context<'a>(app: &App, caller: &'a Caller) -> Context<'a> {
+    Context { caller, now: app.engine.now(), payload_max_bytes: app.options.payload_max_bytes }
+}
+
+/// Pointers of a batch begin at the batch.
+fn under(refusal: Refusal, nth: usize) -> Refusal {
+    let mut problem = refusal.into_problem();
+    for error in &mut problem.errors {
+        error.pointer.insert_str(0, &format!("/tasks/{nth}"));
+    }
+    problem.into()
+}
+
+fn verdict(it: &Inserted) -> Result<(u16, InsertOutcome), Problem> {
+    match it.decision {
+        Decision::Create => Ok((201, InsertOutcome::Created)),
+        Decision::Replace => Ok((201, InsertOutcome::Replaced)),
+        Decision::ReturnExisting => Ok((200, InsertOutcome::Existing)),
+        Decision::Superseded => Err(superseded(&it.task)),
+    }
+}
+
+fn superseded(standing: &Task) -> Problem {
+    let detail = format!("task {} is known with version {}", standing.task_id(), standing.ask.task_version);
+    Problem::new(Code::TaskVersionSuperseded, detail).with_existing(answer::brief(standing.clone()))
+}
+
+fn item(it: Inserted) -> BatchItem {
+    match verdict(&it) {
+        Ok((status, outcome)) => BatchItem::accepted(status, answer::inserted(it.task, outcome)),
+        Err(problem) => BatchItem::refused(problem),
+    }
+}
+
+fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
+    let tag = etag::header(&task);
+    let location = HeaderValue::try_from(format!("/v1/tasks/{}", task.place));
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let mut response = answer::json(status, &answer::inserted(task, outcome));
+    response.headers_mut().insert(header::ETAG, tag);
+    response.headers_mut().extend(location.ok().map(|it| (header::LOCATION, it)));
+    response
+}
+
+/// Gives tasks without an id the ones that belong to the idempotency key, and answers, in order, which of them an
+/// earlier try has stored. Survives a crash between the insert and the keeping of its answer. Of a batch, only
+/// when the first is there are the others looked for: without an earlier try this costs one read.
+async fn give_ids_of_key(
+    app: &App,
+    caller: &Caller,
+    tasks: &mut [NewTask],
+) -> Result<Vec<Option<Task>>, Refusal> {
+    let mut known = vec![None; tasks.len()];
+    let Some(key) = &caller.idempotency_key else { return Ok(known) };
+    let mut tried_before = None;
+    for (nth, (task, known)) in tasks.iter_mut().zip(&mut known).enumerate() {
+        if task.task_id.is_some() {
+            continue;
+        }
+        let id = id_of_key(&caller.namespace, key, nth);
+        task.task_id = Some(id);
+        if tried_before != Some(false) {
+            *known = app.engine.versions(&caller.namespace, id, None, 1).await?.pop();
+            tried_before.get_or_insert(known.is_some());
+        }
+        if known.as_ref().is_some_and(|it| !is_same_wish(&it.ask, task)) {
+            let detail = "the task that was inserted under this key is another one";
+            return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
+        }
+    }
+    Ok(known)
+}
+
+/// Positive, and far from the ids that callers choose and from those that the engine counts.
+fn id_of_key(namespace: &Name, key: &str, nth: usize) -> i64 {
+    let hash = hash::of(&[namespace.as_str().as_bytes(), key.as_bytes(), nth.to_string().as_bytes()]);
+    i64::try_from(hash >> 1).unwrap_or(i64::MAX)
+}
+
+fn is_same_wish(a: &NewTask, b: &NewTask) -> bool {
+    a.queue == b.queue && a.kind == b.kind && a.payload == b.payload
+}

@@ -1,0 +1,126 @@
+//! The one list of metrics: names, labels, meanings. `docs/metrics.md` is written from it. A name is never given another
+//! meaning. Labels are bounded: beyond [`QUEUES_SHOWN_MAX`] queues, the rest is counted together.
+
+mod exposition;
+mod http;
+mod process;
+mod queues;
+
+pub(crate) use http::HttpMeters;
+pub(crate) mod render;
+
+/// Queues that have series of their own.
+pub const QUEUES_SHOWN_MAX: usize = 1_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    /// As the exposition format has it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// A metric: `punctual_<noun>_<unit>[_total]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($name:ident $kind:ident $text:literal [$($label:literal),*] $help:literal)+) => {
+        $(pub const $name: Metric = Metric { name: $text, kind: Kind::$kind, labels: &[$($label),*], help: $help };)+
+        /// Every metric, in the order of the documentation.
+        pub const METRICS: &[Metric] = &[$($name),+];
+    };
+}
+
+metrics! {
+    TASKS Gauge "punctual_tasks" ["namespace", "queue", "state"]
+        "Tasks that stand in the store, by state; from the running account, right at all times."
+    TASKS_ACCEPTED Counter "punctual_tasks_accepted_total" []
+        "Tasks ever stored, since the store was made; a replacement is no new task."
+    TASKS_DELETED Counter "punctual_tasks_deleted_total" []
+        "Tasks forgotten at the end of their retention, since the store was made."
+    TASKS_UNACCOUNTED Gauge "punctual_tasks_unaccounted" []
+        "Accepted, not deleted, and in no state. Anything but 0 is a lost or a doubled task: alert on it."
+    TASKS_INSERTED Counter "punctual_tasks_inserted_total" ["namespace", "queue"]
+        "Tasks inserted or replaced, since the process began."
+    TASKS_FIRED Counter "punctual_tasks_fired_total" ["namespace", "queue"]
+        "Tasks fired; a task fires once for each attempt."
+    TASKS_EARLY Counter "punctual_tasks_early_total" ["namespace", "queue"]
+        "Tasks fired before their time. Anything but 0 breaks a promise: alert on it."
+    TASKS_DISPATCHED Counter "punctual_tasks_dispatched_total" ["namespace", "queue"]
+        "Tasks handed to executors."
+    TASKS_RETRIED Counter "punctual_tasks_retried_total" ["namespace", "queue"]
+        "Failed attempts that will be followed by another."
+    TASKS_DEAD Counter "punctual_tasks_dead_total" ["namespace", "queue"]
+        "Tasks that died: attempts exhausted, refused by the executor, or past their deadline."
+    TASKS_CANCELLED Counter "punctual_tasks_cancelled_total" ["namespace", "queue"]
+        "Tasks cancelled by a caller."
+    TASKS_SUCCEEDED Counter "punctual_tasks_succeeded_total" []
+        "Outcomes `succeeded` that were accepted."
+    LATENESS Histogram "punctual_lateness_seconds" ["namespace", "queue"]
+        "How long after its time a task fired; resolution 1 ms."
+    TASKS_READY Gauge "punctual_tasks_ready" ["namespace", "queue"]
+        "Fired tasks that wait for an executor, in the hot set."
+    HOT_DUE Gauge "punctual_hot_due_tasks" []
+        "Tasks in the hot set whose time has not come."
+    HOT_FIRING Gauge "punctual_hot_firing_tasks" []
+        "Tasks that have fired and whose hand-over is not known yet."
+    WHEEL_TASKS Gauge "punctual_wheel_tasks" []
+        "Tasks claimed and on the wheel."
+    TASKS_PRELOADED Counter "punctual_tasks_preloaded_total" []
+        "Tasks brought into the hot set by the preloader."
+    TASKS_SWEPT Counter "punctual_tasks_swept_total" []
+        "Tasks that only the sweep found: each is a crash or a failure that was repaired."
+    LEASES_ENDED Counter "punctual_leases_ended_total" []
+        "Leases that ended without an outcome."
+    SERVICE_RUNS Counter "punctual_service_runs_total" ["service"]
+        "Runs of a service of the engine."
+    SERVICE_FAILURES Counter "punctual_service_failures_total" ["service"]
+        "Runs that failed; the next one tries again."
+    SERVICE_PANICS Counter "punctual_service_panics_total" ["service"]
+        "Runs that panicked; the service was started again."
+    SERVICE_HANDLED Counter "punctual_service_handled_total" ["service"]
+        "Things that the runs of a service did."
+    HTTP_REQUESTS Counter "punctual_http_requests_total" ["method", "route", "status"]
+        "Requests answered."
+    HTTP_LATENCY Histogram "punctual_http_request_seconds" ["method", "route"]
+        "From the head of a request to the head of its answer; a long poll counts its wait."
+    PROCESS_START Gauge "punctual_process_start_time_seconds" []
+        "When the server began, in seconds since the epoch."
+    PROCESS_CPU Counter "punctual_process_cpu_seconds_total" []
+        "CPU time of the process, in user and in kernel mode (Linux)."
+    PROCESS_MEMORY Gauge "punctual_process_resident_memory_bytes" []
+        "Resident memory of the process (Linux)."
+}
+
+/// `docs/metrics.md`.
+#[must_use]
+pub fn page() -> String {
+    let mut page = String::from(
+        "# Metrics\n\n<!-- Written from crates/server/src/metrics.rs by its test; UPDATE_EXPECT=1 cargo test -p punctual-server rewrites it. -->\n\n\
+        `GET /metrics`, in the Prometheus text format. Counters without another word count since the process began.\n\
+        Queues beyond the first 1,000 are counted together, as queue `(other)`.\n\n\
+        | metric | type | labels | meaning |\n|---|---|---|---|\n",
+    );
+    for it in METRICS {
+        let labels = it.labels.join(", ");
+        page.push_str(&format!("| `{}` | {} | {labels} | {} |\n", it.name, it.kind.word(), it.help));
+    }
+    page
+}

@@ -1,0 +1,70 @@
+//! Counts of requests, by method, route and status. Routes are the router's patterns, never the paths of callers.
+
+use super::{
+    HTTP_LATENCY, HTTP_REQUESTS,
+    exposition::{Buckets, Exposition, seconds},
+};
+use parking_lot::{Mutex, RwLock};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+/// Upper bounds of the latency histogram, in microseconds.
+const BOUNDS_US: [u64; 15] = [
+    250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000,
+    30_000_000, 60_000_000,
+];
+
+#[derive(Debug, Default)]
+pub(crate) struct HttpMeters(RwLock<BTreeMap<(&'static str, String), Arc<RouteMeters>>>);
+
+#[derive(Debug, Default)]
+struct RouteMeters {
+    statuses: Mutex<BTreeMap<u16, u64>>,
+    latency: [AtomicU64; BOUNDS_US.len() + 1],
+    latency_sum_us: AtomicU64,
+}
+
+impl HttpMeters {
+    pub(crate) fn answered(&self, method: &'static str, route: &str, status: u16, took: Duration) {
+        let meters = self.route(method, route);
+        *meters.statuses.lock().entry(status).or_default() += 1;
+        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let nth = BOUNDS_US.partition_point(|bound| *bound < took_us);
+        if let Some(it) = meters.latency.get(nth) {
+            it.fetch_add(1, Relaxed);
+        }
+        meters.latency_sum_us.fetch_add(took_us, Relaxed);
+    }
+
+    fn route(&self, method: &'static str, route: &str) -> Arc<RouteMeters> {
+        let key = (method, route.to_owned());
+        if let Some(it) = self.0.read().get(&key) {
+            return Arc::clone(it);
+        }
+        Arc::clone(self.0.write().entry(key).or_default())
+    }
+
+    pub(super) fn render(&self, out: &mut Exposition) {
+        let routes = self.0.read();
+        out.begin(&HTTP_REQUESTS);
+        for ((method, route), meters) in routes.iter() {
+            for (status, count) in meters.statuses.lock().iter() {
+                out.sample(&HTTP_REQUESTS, &[method, route, &status.to_string()], count);
+            }
+        }
+        out.begin(&HTTP_LATENCY);
+        let bounds = BOUNDS_US.map(seconds);
+        for ((method, route), meters) in routes.iter() {
+            let counts = meters.latency.each_ref().map(|it| it.load(Relaxed));
+            let sum = seconds(meters.latency_sum_us.load(Relaxed));
+            let buckets = Buckets { bounds: &bounds, counts: &counts, sum: &sum };
+            out.histogram(&HTTP_LATENCY, &[method, route], &buckets);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Numbers by queue, with a bound on the queues that are told apart.
+
+use super::{
+    LATENESS, Metric, QUEUES_SHOWN_MAX, TASKS, TASKS_CANCELLED, TASKS_DEAD, TASKS_DISPATCHED, TASKS_EARLY,
+    TASKS_FIRED, TASKS_INSERTED, TASKS_READY, TASKS_RETRIED,
+    exposition::{Buckets, Exposition, seconds},
+};
+use punctual_contract::{hot::Depth, store::Books};
+use punctual_domain::name::QueueKey;
+use punctual_engine::{LATENESS_BOUNDS_MS, QueueNumbers};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// No queue has brackets in its name.
+const OTHER: &str = "(other)";
+
+/// The first queues by name, of those that any of the sources knows.
+#[derive(Debug)]
+pub(super) struct Shown<'a>(BTreeSet<&'a QueueKey>);
+
+type Label<'a> = (&'a str, &'a str);
+
+impl<'a> Shown<'a> {
+    pub(super) fn of(queues: impl Iterator<Item = &'a QueueKey>) -> Self {
+        let all: BTreeSet<&QueueKey> = queues.collect();
+        Self(all.into_iter().take(QUEUES_SHOWN_MAX).collect())
+    }
+
+    fn label(&self, queue: &'a QueueKey) -> Label<'a> {
+        if self.0.contains(queue) { (queue.namespace.as_str(), queue.queue.as_str()) } else { (OTHER, OTHER) }
+    }
+}
+
+pub(super) fn states<'a>(out: &mut Exposition, shown: &Shown<'a>, books: &'a Books) {
+    let mut sums: BTreeMap<(Label<'_>, &str), i64> = BTreeMap::new();
+    for it in &books.standing {
+        *sums.entry((shown.label(&it.queue), it.state.word())).or_default() += it.tasks;
+    }
+    out.begin(&TASKS);
+    for (((namespace, queue), state), tasks) in sums {
+        out.sample(&TASKS, &[namespace, queue, state], tasks);
+    }
+}
+
+pub(super) fn ready<'a>(out: &mut Exposition, shown: &Shown<'a>, depth: &'a Depth) {
+    let mut sums: BTreeMap<Label<'_>, usize> = BTreeMap::new();
+    for (queue, tasks) in &depth.ready {
+        *sums.entry(shown.label(queue)).or_default() += tasks;
+    }
+    out.begin(&TASKS_READY);
+    for ((namespace, queue), tasks) in sums {
+        out.sample(&TASKS_READY, &[namespace, queue], tasks);
+    }
+}
+
+pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
+    let sums = |of: fn(&QueueNumbers) -> u64| {
+        let mut sums: BTreeMap<Label<'a>, u64> = BTreeMap::new();
+        for it in numbers {
+            *sums.entry(shown.label(&it.queue)).or_default() += of(it);
+        }
+        sums
+    };
+    let table: [(&Metric, fn(&QueueNumbers) -> u64); 7] = [
+        (&TASKS_INSERTED, |it| it.inserted),
+        (&TASKS_FIRED, |it| it.fired),
+        (&TASKS_EARLY, |it| it.early),
+        (&TASKS_DISPATCHED, |it| it.dispatched),
+        (&TASKS_RETRIED, |it| it.retried),
+        (&TASKS_DEAD, |it| it.dead),
+        (&TASKS_CANCELLED, |it| it.cancelled),
+    ];
+    for (metric, of) in table {
+        out.begin(metric);
+        for ((namespace, queue), count) in sums(of) {
+            out.sample(metric, &[namespace, queue], count);
+        }
+    }
+}
+
+pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
+    let mut sums: BTreeMap<Label<'_>, (Vec<u64>, u64)> = BTreeMap::new();
+    for it in numbers {
+        let none = || (vec![0; LATENESS_BOUNDS_MS.len() + 1], 0);
+        let (counts, sum_ms) = sums.entry(shown.label(&it.queue)).or_insert_with(none);
+        counts.iter_mut().zip(&it.lateness).for_each(|(count, bucket)| *count += bucket.tasks);
+        *sum_ms += it.lateness_sum_ms;
+    }
+    let bounds = LATENESS_BOUNDS_MS.map(|ms| seconds(ms.unsigned_abs() * 1_000));
+    out.begin(&LATENESS);
+    for ((namespace, queue), (counts, sum_ms)) in sums {
+        let buckets =
+            Buckets { bounds: &bounds, counts: &counts, sum: &seconds(sum_ms.saturating_mul(1_000)) };
+        out.histogram(&LATENESS, &[namespace, queue], &buckets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_contract::store::Tally;
+    use punctual_domain::{name::Name, state::State};
+
+    #[test]
+    fn queues_beyond_the_bound_are_counted_together() {
+        let tally = |nth: usize| Tally {
+            queue: QueueKey {
+                namespace: Name::default_namespace(),
+                queue: Name::new(&format!("q{nth:05}")).unwrap(),
+            },
+            state: State::Scheduled,
+            tasks: 1,
+        };
+        let books =
+            Books { accepted: 0, deleted: 0, standing: (0..QUEUES_SHOWN_MAX + 7).map(tally).collect() };
+        let mut out = Exposition::default();
+        states(&mut out, &Shown::of(books.standing.iter().map(|it| &it.queue)), &books);
+        let text = out.done();
+        assert_eq!(text.lines().count(), 2 + QUEUES_SHOWN_MAX + 1);
+        let other = "punctual_tasks{namespace=\"(other)\",queue=\"(other)\",state=\"scheduled\"} 7";
+        assert!(text.lines().any(|it| it == other), "{text}");
+    }
+}

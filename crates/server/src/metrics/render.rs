@@ -1,0 +1,104 @@
+//! `GET /metrics`: takes the numbers of store, hot set, engine, server and process, and writes them. When the store
+//! does not answer, its numbers are left out and the rest is served: that is when somebody looks.
+
+use super::{
+    HOT_DUE, HOT_FIRING, LEASES_ENDED, Metric, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, SERVICE_FAILURES,
+    SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED, TASKS_DELETED, TASKS_PRELOADED,
+    TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, WHEEL_TASKS,
+    exposition::{CONTENT_TYPE, Exposition, seconds},
+    process, queues,
+};
+use crate::app::{App, Shared};
+use axum::{
+    extract::State,
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use punctual_contract::{hot::Depth, store::Books};
+use punctual_engine::ServiceNumbers;
+use std::{collections::BTreeMap, time::Duration};
+
+/// A scrape must not hang on a store that does.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Metrics in the Prometheus text format.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "get_metrics", tag = "operation",
+    responses((status = 200, description = "Every metric; see docs/metrics.md.", body = String,
+        content_type = "text/plain")),
+)]
+pub(crate) async fn get_metrics(State(app): State<Shared>) -> Response {
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], render(&app).await).into_response()
+}
+
+async fn render(app: &App) -> String {
+    let books = tokio::time::timeout(PATIENCE, app.engine.store().books()).await.ok().and_then(Result::ok);
+    let depth = tokio::time::timeout(PATIENCE, app.engine.depth()).await.ok().and_then(Result::ok);
+    let mut out = Exposition::default();
+    tasks(&mut out, app, books.as_ref(), depth.as_ref());
+    engine(&mut out, app);
+    services(&mut out, app.engine.meters().services());
+    app.http.render(&mut out);
+    process(&mut out, app);
+    out.done()
+}
+
+fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&Depth>) {
+    let numbers = app.engine.meters().queues();
+    let standing = books.iter().flat_map(|it| it.standing.iter().map(|it| &it.queue));
+    let waiting = depth.iter().flat_map(|it| it.ready.iter().map(|(queue, _)| queue.as_ref()));
+    let shown = queues::Shown::of(standing.chain(waiting).chain(numbers.iter().map(|it| it.queue.as_ref())));
+    if let Some(books) = books {
+        queues::states(out, &shown, books);
+        out.single(&TASKS_ACCEPTED, books.accepted);
+        out.single(&TASKS_DELETED, books.deleted);
+        out.single(&TASKS_UNACCOUNTED, books.unaccounted());
+    }
+    queues::counters(out, &shown, &numbers);
+    queues::lateness(out, &shown, &numbers);
+    if let Some(depth) = depth {
+        queues::ready(out, &shown, depth);
+        out.single(&HOT_DUE, depth.due);
+        out.single(&HOT_FIRING, depth.firing);
+    }
+}
+
+fn engine(out: &mut Exposition, app: &App) {
+    let meters = app.engine.meters();
+    out.single(&WHEEL_TASKS, app.engine.claimed());
+    out.single(&TASKS_SUCCEEDED, meters.succeeded_total());
+    out.single(&TASKS_PRELOADED, meters.preloaded_total());
+    out.single(&TASKS_SWEPT, meters.swept_total());
+    out.single(&LEASES_ENDED, meters.leases_ended_total());
+}
+
+/// Services of one name (one for each push queue) are counted together.
+fn services(out: &mut Exposition, services: Vec<ServiceNumbers>) {
+    let table: [(&Metric, fn(&ServiceNumbers) -> u64); 4] = [
+        (&SERVICE_RUNS, |it| it.runs),
+        (&SERVICE_FAILURES, |it| it.failures),
+        (&SERVICE_PANICS, |it| it.panics),
+        (&SERVICE_HANDLED, |it| it.handled),
+    ];
+    for (metric, of) in table {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for it in &services {
+            *sums.entry(it.name).or_default() += of(it);
+        }
+        out.begin(metric);
+        for (name, count) in sums {
+            out.sample(metric, &[name], count);
+        }
+    }
+}
+
+fn process(out: &mut Exposition, app: &App) {
+    let started_us = app.started_at.0.unsigned_abs().saturating_mul(1_000);
+    out.single(&PROCESS_START, seconds(started_us));
+    if let Some(us) = process::cpu_us() {
+        out.single(&PROCESS_CPU, seconds(us));
+    }
+    if let Some(bytes) = process::resident_bytes() {
+        out.single(&PROCESS_MEMORY, bytes);
+    }
+}

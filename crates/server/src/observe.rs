@@ -1,0 +1,131 @@
+//! What every request passes: its id, its line in the log, its count; too many at once are refused, a panic becomes an
+//! answer. Looks at no body.
+
+use crate::{
+    app::{App, Shared},
+    extract::no_query,
+    refusal::Refusal,
+};
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use punctual_protocol::Code;
+use std::{any::Any, sync::atomic::Ordering::Relaxed};
+use tokio::time::Instant;
+
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID_MAX_CHARS: usize = 128;
+/// The route label of requests that no route takes.
+const UNMATCHED: &str = "unmatched";
+
+/// Outermost: sees every answer as it leaves.
+pub(crate) async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = request_id(&app, &request);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = explain_method(next.run(request).await);
+    response.headers_mut().insert(REQUEST_ID, id.clone());
+    let (took, status) = (began.elapsed(), response.status().as_u16());
+    let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
+    app.http.answered(method_label(&method), route, status, took);
+    tracing::debug!(%method, path, route, status, took_us = took.as_micros(), request_id = ?id, "request");
+    response
+}
+
+/// The caller's own, or a new one: unique in this process, and after a restart.
+fn request_id(app: &App, request: &Request) -> HeaderValue {
+    let given = request.headers().get(REQUEST_ID).filter(|it| {
+        let text = it.to_str().unwrap_or_default();
+        (1..=REQUEST_ID_MAX_CHARS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    });
+    given.cloned().unwrap_or_else(|| {
+        let nth = app.requests.fetch_add(1, Relaxed);
+        HeaderValue::try_from(format!("{:x}-{nth:x}", app.started_at.0))
+            .unwrap_or_else(|_| HeaderValue::from_static("unknown"))
+    })
+}
+
+/// Bounded, whatever callers invent.
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "OTHER",
+    }
+}
+
+/// The router answers a wrong method with nothing but `Allow`; that header stays.
+fn explain_method(response: Response) -> Response {
+    if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+        return response;
+    }
+    let allow = response.headers().get(header::ALLOW).cloned();
+    let listed = allow.as_ref().and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned();
+    let mut refused =
+        Refusal::new(Code::RequestMethodNotAllowed, format!("it takes {listed}")).into_response();
+    refused.headers_mut().extend(allow.map(|it| (header::ALLOW, it)));
+    refused
+}
+
+pub(crate) async fn unknown_route(request: Request) -> Refusal {
+    Refusal::new(Code::RequestUnknownRoute, format!("{} is not part of the interface", request.uri().path()))
+}
+
+/// Refuses what comes beyond `in_flight_max`. A long poll waits, it does not work, and is not counted.
+pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    if route.ends_with("/lease") {
+        return next.run(request).await;
+    }
+    match app.slots.try_acquire() {
+        Ok(_slot) => next.run(request).await,
+        Err(_) => Refusal::new(Code::Overload, "too many requests are under way").into_response(),
+    }
+}
+
+/// Only the search has query parameters; what is misspelt elsewhere is not silently ignored either.
+pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let searches = route == "/v1/tasks" && matches!(*request.method(), Method::GET | Method::HEAD);
+    let checked = if searches { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+pub(crate) fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    tracing::error!(panic = text, "a request panicked");
+    Refusal::new(Code::Internal, "the work panicked").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::{Router, body::Body, routing::get};
+    use tower::ServiceExt as _;
+    use tower_http::catch_panic::CatchPanicLayer;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_with_a_problem() {
+        async fn broken() -> Response {
+            panic!("of this test")
+        }
+        let router: Router = Router::new().route("/", get(broken)).layer(CatchPanicLayer::custom(panicked));
+        let answer = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        assert!(String::from_utf8(body.to_vec()).unwrap().contains("\"code\":\"internal\""));
+    }
+}

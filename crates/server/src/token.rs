@@ -1,0 +1,56 @@
+//! The lease token: `<fence>-<lease_ms>`. Opaque to executors. The fence proves the lease; the length comes along so
+//! that a heartbeat extends by as much as the lease was asked for, without a read.
+
+use punctual_protocol::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
+use std::{fmt, str::FromStr};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) fence: i64,
+    pub(crate) lease_ms: i64,
+}
+
+#[derive(Debug)]
+pub(crate) struct NotAToken;
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.fence, self.lease_ms)
+    }
+}
+
+impl FromStr for Token {
+    type Err = NotAToken;
+    fn from_str(text: &str) -> Result<Self, NotAToken> {
+        let (fence, lease_ms) = text.split_once('-').ok_or(NotAToken)?;
+        let fence: i64 = fence.parse().map_err(|_| NotAToken)?;
+        let lease_ms: u64 = lease_ms.parse().map_err(|_| NotAToken)?;
+        if !(LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
+            return Err(NotAToken);
+        }
+        let token = Self { fence, lease_ms: i64::try_from(lease_ms).map_err(|_| NotAToken)? };
+        // One spelling only: no plus signs, no leading zeros.
+        if token.to_string() == text { Ok(token) } else { Err(NotAToken) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_survives_its_text_form() {
+        let token = Token { fence: 12, lease_ms: 30_000 };
+        assert_eq!(token.to_string(), "12-30000");
+        assert_eq!("12-30000".parse::<Token>().unwrap(), token);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in
+            ["", "12", "12-", "-30000", "a-30000", "12-99", "12-86400001", "+1-30000", "01-30000", "1-30000-"]
+        {
+            assert!(text.parse::<Token>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The document says all of the interface and nothing else; the pages are current.
+
+use crate::{
+    document::Document,
+    world::{World, ask, get},
+};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const METHODS: [&str; 5] = ["GET", "POST", "PATCH", "PUT", "DELETE"];
+
+/// Path by path, the methods that the document has.
+fn documented() -> Vec<(String, Vec<&'static str>)> {
+    let document = Document::new().0;
+    let paths = document["paths"].as_object().unwrap();
+    let methods =
+        |item: &Value| METHODS.into_iter().filter(|it| item.get(it.to_lowercase()).is_some()).collect();
+    paths.iter().map(|(path, item)| (path.clone(), methods(item))).collect()
+}
+
+#[tokio::test]
+async fn each_documented_path_takes_exactly_the_documented_methods() {
+    let world = World::new();
+    for (path, methods) in documented() {
+        let concrete = path.replace("{ref}", "t00000000000000000000000001").replace("{queue}", "q");
+        for method in METHODS {
+            let answer = world.send(ask(method, &concrete)).await;
+            assert_eq!(answer.status == 405, !methods.contains(&method), "{method} {path}: {}", answer.text);
+            assert_ne!(answer.body["code"], "request.unknown_route", "{method} {path}");
+            if answer.status == 405 {
+                let allow: BTreeSet<&str> = answer.header("allow").unwrap().split(',').collect();
+                let want: BTreeSet<&str> = methods.iter().copied().collect();
+                assert_eq!(
+                    allow.into_iter().filter(|it| *it != "HEAD").collect::<BTreeSet<_>>(),
+                    want,
+                    "{path}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn only_pages_for_people_are_registered_without_documentation() {
+    let source = include_str!("../../src/router.rs");
+    let bare: Vec<&str> = source.lines().filter(|it| it.trim_start().starts_with(".route(")).collect();
+    assert!(!bare.is_empty());
+    assert!(bare.iter().all(|it| it.contains("\"/docs")), "{bare:?}");
+    assert!(!source.contains(".nest") && !source.contains("route_service"));
+}
+
+#[test]
+fn every_call_of_the_public_interface_is_there() {
+    let documented = documented();
+    for (method, path) in [
+        ("POST", "/v1/tasks"),
+        ("POST", "/v1/tasks/batch"),
+        ("GET", "/v1/tasks/{ref}"),
+        ("GET", "/v1/tasks"),
+        ("PATCH", "/v1/tasks/{ref}"),
+        ("POST", "/v1/tasks/{ref}/cancel"),
+        ("POST", "/v1/tasks/{ref}/run-now"),
+        ("POST", "/v1/tasks/{ref}/redrive"),
+        ("GET", "/v1/tasks/{ref}/why"),
+        ("POST", "/v1/queues/{queue}/lease"),
+        ("POST", "/v1/outcomes"),
+        ("POST", "/v1/heartbeats"),
+        ("GET", "/livez"),
+        ("GET", "/readyz"),
+        ("GET", "/metrics"),
+        ("GET", "/openapi.json"),
+    ] {
+        let found = documented.iter().any(|(p, methods)| p == path && methods.contains(&method));
+        assert!(found, "{method} {path}");
+    }
+}
+
+#[test]
+fn the_document_is_whole() {
+    let document = Document::new().0;
+    let mut ids = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in
+            item.as_object().unwrap().iter().filter(|(it, _)| METHODS.contains(&it.to_uppercase().as_str()))
+        {
+            let what = format!("{method} {path}");
+            assert!(ids.insert(operation["operationId"].as_str().unwrap().to_owned()), "{what}");
+            assert!(operation["summary"].as_str().is_some_and(|it| !it.is_empty()), "{what}");
+            if let Some(body) = operation.get("requestBody") {
+                assert!(body["content"]["application/json"]["example"].is_object(), "{what} has no example");
+            }
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                assert!(response["description"].as_str().is_some_and(|it| !it.is_empty()), "{what} {status}");
+            }
+            for name in path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}')) {
+                let parameters = operation["parameters"].as_array().unwrap();
+                assert!(
+                    parameters.iter().any(|it| it["name"] == name && it["in"] == "path"),
+                    "{what}: {name}"
+                );
+            }
+        }
+    }
+    let mut refs = Vec::new();
+    collect_refs(&document, &mut refs);
+    assert!(refs.len() > 20);
+    for it in refs {
+        assert!(document.pointer(it.strip_prefix('#').unwrap()).is_some(), "{it} leads nowhere");
+    }
+}
+
+fn collect_refs(value: &Value, refs: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => {
+            refs.extend(object.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            object.values().for_each(|it| collect_refs(it, refs));
+        }
+        Value::Array(items) => items.iter().for_each(|it| collect_refs(it, refs)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_examples_of_requests_are_valid() {
+    let document = Document::new();
+    let body = |method: &str, path: &str| {
+        let operation = document.operation(method, path).unwrap();
+        operation["requestBody"]["content"]["application/json"]["example"].to_string().into_bytes()
+    };
+    punctual_protocol::InsertTask::from_json(&body("POST", "/v1/tasks")).unwrap();
+    let batch = punctual_protocol::InsertBatch::from_json(&body("POST", "/v1/tasks/batch")).unwrap();
+    assert!(batch.items().all(|it| it.is_ok()));
+    punctual_protocol::PatchTask::from_json(&body("PATCH", "/v1/tasks/x")).unwrap();
+    punctual_protocol::CancelRequest::from_json(&body("POST", "/v1/tasks/x/cancel")).unwrap();
+    punctual_protocol::LeaseRequest::from_json(&body("POST", "/v1/queues/q/lease")).unwrap();
+    punctual_protocol::HeartbeatRequest::from_json(&body("POST", "/v1/heartbeats")).unwrap();
+    let outcomes = punctual_protocol::OutcomeBatch::from_json(&body("POST", "/v1/outcomes")).unwrap();
+    for outcome in outcomes.items() {
+        outcome.unwrap().r#ref.parse::<punctual_domain::place::TaskRef>().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_document_and_the_pages_are_served_without_a_network() {
+    let world = World::new();
+    let served = world.send(get("/openapi.json")).await;
+    assert_eq!(served.header("content-type"), Some("application/json"));
+    assert_eq!(served.body, Document::new().0);
+    let index = world.send(get("/docs/")).await;
+    assert_eq!((index.status, index.header("content-type")), (200, Some("text/html")));
+    assert!(!index.text.contains("http://") && !index.text.contains("https://"), "{}", index.text);
+    assert!(world.send(get("/docs/swagger-initializer.js")).await.text.contains("/openapi.json"));
+    assert_eq!(world.send(get("/docs/swagger-ui-bundle.js")).await.status, 200);
+    assert_eq!(world.send(get("/docs")).await.header("location"), Some("/docs/"));
+    let list = world.send(get("/docs/errors")).await.text;
+    for it in punctual_protocol::CODES {
+        assert!(list.contains(it.name), "{}", it.name);
+        let page = world.send(get(format!("/docs/errors/{}", it.name))).await;
+        assert!(page.status == 200 && page.text.contains(it.title), "{}", it.name);
+    }
+}
+
+#[test]
+fn the_written_pages_are_current() {
+    for (name, want) in
+        [("errors.md", punctual_server::errors_page()), ("metrics.md", punctual_server::metrics::page())]
+    {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(&path, &want).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            written == want,
+            "docs/{name} is not current: UPDATE_EXPECT=1 cargo test -p punctual-server rewrites it"
+        );
+    }
+}

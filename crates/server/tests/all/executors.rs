@@ -1,0 +1,200 @@
+//! Lease, outcomes, heartbeats.
+
+use crate::world::{START_MS, World, ask, post};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_task_runs_from_insert_to_its_result() {
+    let world = World::new();
+    let task = world.insert(json!({"queue": "q", "kind": "k", "delay_ms": 50, "payload": {"a": 1}})).await;
+    world.advance(49).await;
+    assert_eq!(world.lease("q").await, [] as [Value; 0], "never early");
+    world.advance(1).await;
+    let leased = world.lease("q").await.remove(0);
+    for (field, want) in [
+        ("ref", task["ref"].clone()),
+        ("task_id", task["task_id"].clone()),
+        ("task_version", json!(0)),
+        ("queue", json!("q")),
+        ("kind", json!("k")),
+        ("attempt", json!(1)),
+        ("max_attempts", json!(5)),
+        ("payload", json!({"a": 1})),
+        ("execute_at_ms", json!(START_MS + 50)),
+        ("fired_at_ms", json!(START_MS + 50)),
+        ("lease_until_ms", json!(START_MS + 50 + 30_000)),
+    ] {
+        assert_eq!(leased[field], want, "{field}");
+    }
+    let outcome =
+        json!({"outcome": "succeeded", "status_code": 7, "status_msg": "sent", "result": {"id": 3}});
+    assert_eq!(
+        world.report(&leased, outcome.clone()).await,
+        json!({"ref": task["ref"], "status": "accepted"})
+    );
+    assert_eq!(world.report(&leased, outcome).await["status"], "stale");
+    let done = world.task(task["ref"].as_str().unwrap()).await;
+    assert_eq!(
+        (&done["state"], &done["phase"], &done["lateness_ms"]),
+        (&json!("succeeded"), &json!("success"), &json!(0))
+    );
+    assert_eq!(done["result"], json!({"status_code": 7, "status_msg": "sent", "result": {"id": 3}}));
+    let events: Vec<&str> =
+        done["history"].as_array().unwrap().iter().map(|it| it["event"].as_str().unwrap()).collect();
+    assert_eq!(events.first(), Some(&"insert"));
+    assert_eq!(events.last(), Some(&"succeed"));
+    assert!(events.contains(&"dispatch"), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_failed_attempt_comes_back_after_its_backoff_and_dies_after_the_last() {
+    let world = World::new();
+    let retry = json!({"strategy": "fixed", "delay_ms": 300});
+    let task = world.insert(json!({"queue": "q", "max_attempts": 2, "retry": retry})).await;
+    let task_ref = task["ref"].as_str().unwrap();
+    world.advance(0).await;
+    let first = world.lease("q").await.remove(0);
+    assert_eq!(
+        world.report(&first, json!({"outcome": "failed", "status_msg": "no"})).await["status"],
+        "accepted"
+    );
+    let waiting = world.task(task_ref).await;
+    assert_eq!((&waiting["state"], &waiting["phase"]), (&json!("retrying"), &json!("pending")));
+    assert_eq!((&waiting["execute_at_ms"], waiting.get("lateness_ms")), (&json!(START_MS + 300), None));
+    assert_eq!(waiting["last_error"], "no");
+    world.advance(299).await;
+    assert_eq!(world.lease("q").await, [] as [Value; 0]);
+    world.advance(1).await;
+    let second = world.lease("q").await.remove(0);
+    assert_eq!(second["attempt"], 2);
+    assert_eq!(
+        world.report(&first, json!({"outcome": "succeeded"})).await["status"],
+        "stale",
+        "the token is the first's"
+    );
+    assert_eq!(world.report(&second, json!({"outcome": "failed"})).await["status"], "accepted");
+    assert_eq!(world.task(task_ref).await["state"], "dead");
+}
+
+#[tokio::test]
+async fn a_snooze_does_not_count_and_a_rejection_is_final() {
+    let world = World::new();
+    let task_ref = world.insert(json!({"queue": "q"})).await["ref"].as_str().unwrap().to_owned();
+    world.advance(0).await;
+    let leased = world.lease("q").await.remove(0);
+    assert_eq!(
+        world.report(&leased, json!({"outcome": "snooze", "retry_after_ms": 100})).await["status"],
+        "accepted"
+    );
+    let task = world.task(&task_ref).await;
+    assert_eq!((&task["state"], &task["attempt"]), (&json!("scheduled"), &json!(0)));
+    world.advance(100).await;
+    let again = world.lease("q").await.remove(0);
+    assert_eq!(again["attempt"], 1);
+    assert_eq!(world.report(&again, json!({"outcome": "reject"})).await["status"], "accepted");
+    assert_eq!(world.task(&task_ref).await["phase"], "failed");
+}
+
+#[tokio::test]
+async fn one_bad_outcome_does_not_hold_back_the_others() {
+    let world = World::new();
+    for _ in 0..2 {
+        world.insert(json!({"queue": "q"})).await;
+    }
+    world.advance(0).await;
+    let leased = world.lease("q").await;
+    let good = |nth: usize| json!({"ref": leased[nth]["ref"], "token": leased[nth]["token"], "outcome": "succeeded"});
+    let with = |mut it: Value, field: &str, value: Value| {
+        it[field] = value;
+        it
+    };
+    let outcomes = json!({"outcomes": [
+        good(0),
+        with(good(1), "token", json!("what?")),
+        with(good(1), "outcome", json!("perhaps")),
+        with(good(1), "ref", json!("t0")),
+        with(good(1), "token", json!("999-30000")),
+        with(good(1), "retry_after_ms", json!(5)),
+        with(good(1), "result", json!("x".repeat(1 << 20))),
+        good(1),
+    ]});
+    let results = world.send(post("/v1/outcomes", &outcomes)).await.expect(200)["results"].clone();
+    let statuses: Vec<&str> =
+        results.as_array().unwrap().iter().map(|it| it["status"].as_str().unwrap()).collect();
+    assert_eq!(
+        statuses,
+        ["accepted", "invalid", "invalid", "stale", "stale", "invalid", "invalid", "accepted"]
+    );
+    for (nth, pointer) in [
+        (1, "/outcomes/1/token"),
+        (2, "/outcomes/2/outcome"),
+        (5, "/outcomes/5/retry_after_ms"),
+        (6, "/outcomes/6/result"),
+    ] {
+        assert_eq!(results[nth]["error"]["errors"][0]["pointer"], pointer, "{results}");
+    }
+    assert_eq!(results[1]["ref"], leased[1]["ref"]);
+}
+
+#[tokio::test]
+async fn a_heartbeat_extends_by_what_was_leased_and_tells_what_is_lost() {
+    let world = World::new();
+    world.insert(json!({"queue": "q", "retry": {"strategy": "immediate"}})).await;
+    world.advance(0).await;
+    let leased = world.lease("q").await.remove(0);
+    world.advance(20_000).await;
+    let news = world.beat(&leased).await;
+    assert_eq!((&news["lost"], &news["lease_until_ms"]), (&json!(false), &json!(START_MS + 50_000)));
+    let strange = json!({"executor": "x1", "capacity": 3, "leases": [
+        {"ref": "nonsense", "token": "1-30000"}, {"ref": leased["ref"], "token": "nonsense"},
+        {"ref": leased["ref"], "token": leased["token"], "progress": {"percent": 50}}
+    ]});
+    let news = world.send(post("/v1/heartbeats", &strange)).await.expect(200)["leases"].clone();
+    assert_eq!(
+        (&news[0]["lost"], &news[1]["lost"], &news[2]["lost"]),
+        (&json!(true), &json!(true), &json!(false))
+    );
+    world.advance(30_001).await;
+    assert_eq!(world.beat(&leased).await["lost"], true);
+    world.advance(1).await;
+    assert_eq!(world.lease("q").await[0]["attempt"], 2, "what a silent executor had is run again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_is_woken_by_the_firing_and_not_by_its_timeout() {
+    let world = World::new();
+    world.insert(json!({"queue": "q", "delay_ms": 500})).await;
+    world.advance(0).await;
+    let began = tokio::time::Instant::now();
+    let poll = world.send(post("/v1/queues/q/lease", &json!({"wait_ms": 60_000})));
+    let fire = async {
+        // The poll is looked at first, and waits by now.
+        world.advance(500).await;
+    };
+    let (answer, ()) = tokio::join!(poll, fire);
+    assert_eq!(answer.expect(200)["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(began.elapsed().as_millis(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_without_tasks_ends_at_its_time() {
+    let world = World::new();
+    let began = tokio::time::Instant::now();
+    let answer = world.send(post("/v1/queues/q/lease", &json!({"wait_ms": 3_000}))).await.expect(200);
+    assert_eq!((answer["tasks"].as_array().unwrap().len(), began.elapsed().as_secs()), (0, 3));
+}
+
+#[tokio::test]
+async fn a_lease_needs_no_body_and_takes_at_most_what_it_asks() {
+    let world = World::new();
+    for _ in 0..3 {
+        world.insert(json!({"queue": "q"})).await;
+    }
+    world.advance(0).await;
+    let one = world.send(ask("POST", "/v1/queues/q/lease")).await.expect(200);
+    assert_eq!(one["tasks"].as_array().unwrap().len(), 1);
+    let two = world.send(post("/v1/queues/q/lease", &json!({"max": 2}))).await.expect(200);
+    assert_eq!(two["tasks"].as_array().unwrap().len(), 2);
+    let elsewhere = post("/v1/queues/q/lease", &json!({})).header("punctual-namespace", "eu");
+    assert_eq!(world.send(elsewhere).await.expect(200)["tasks"], json!([]));
+}

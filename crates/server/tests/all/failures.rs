@@ -1,0 +1,57 @@
+//! Back ends that fail: the answer says whether the request may have taken effect, and when to come back.
+
+use crate::world::{HOUR_MS, World, ask, get, post};
+use punctual_server::ServerOptions;
+use punctual_testkit::faults::{Dials, StoreGroup};
+use serde_json::json;
+
+#[tokio::test]
+async fn what_did_not_happen_and_what_may_have_are_told_apart() {
+    let world = World::new();
+    let task_ref =
+        world.insert(json!({"queue": "q", "delay_ms": HOUR_MS})).await["ref"].as_str().unwrap().to_owned();
+    for (dials, code) in
+        [(Dials::REFUSES, "store.unavailable"), (Dials::ANSWERS_LOST, "store.outcome_unknown")]
+    {
+        world.store.faults.set(StoreGroup::Insert, dials);
+        let answer = world.send(post("/v1/tasks", &json!({"queue": "q"}))).await;
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        assert_eq!(answer.expect_problem(503, code)["retry_after_ms"], 1_000);
+        world.store.faults.heal();
+        world.store.faults.set(StoreGroup::Apply, dials);
+        let cancel = ask("POST", format!("/v1/tasks/{task_ref}/cancel"));
+        world.send(cancel).await.expect_problem(503, code);
+        world.store.faults.heal();
+    }
+    world.store.faults.set(StoreGroup::Read, Dials::REFUSES);
+    world.send(get(format!("/v1/tasks/{task_ref}"))).await.expect_problem(503, "store.unavailable");
+    world.store.faults.heal();
+    assert_eq!(
+        world.task(&task_ref).await["state"],
+        "cancelled",
+        "the one whose answer was lost took effect"
+    );
+}
+
+#[tokio::test]
+async fn a_server_without_a_store_is_not_ready_and_says_which_part() {
+    let world = World::new();
+    world.store.faults.set_all(Dials::REFUSES);
+    let problem = world.send(get("/readyz")).await.expect(503);
+    assert_eq!(problem["code"], "store.unavailable");
+    let parts = problem["parts"].as_array().unwrap();
+    assert!(parts.iter().any(|it| it["name"] == "store" && it["ok"] == false), "{problem}");
+    let metrics = world.send(get("/metrics")).await;
+    assert_eq!(metrics.status, 200, "metrics are served all the same");
+    assert!(metrics.text.contains("punctual_http_requests_total{"));
+}
+
+#[tokio::test]
+async fn too_many_requests_are_turned_away_but_health_is_answered() {
+    let world = World::with(ServerOptions { in_flight_max: 0, ..ServerOptions::default() });
+    let answer = world.send(get("/v1/tasks")).await;
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    answer.expect_problem(429, "overload");
+    world.send(get("/readyz")).await.expect(200);
+    world.send(post("/v1/queues/q/lease", &json!({}))).await.expect(200);
+}

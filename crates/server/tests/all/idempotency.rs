@@ -1,0 +1,136 @@
+//! The same POST under the same key has one effect and one answer.
+
+use crate::world::{Answer, Ask, HOUR_MS, World, ask, post};
+use punctual_testkit::faults::{Dials, StoreGroup};
+use serde_json::json;
+
+fn keyed(key: &str, request: Ask) -> Ask {
+    request.header("idempotency-key", key)
+}
+
+fn is_replayed(answer: &Answer) -> bool {
+    answer.header("idempotency-replayed") == Some("true")
+}
+
+async fn accepted(world: &World) -> i64 {
+    world.engine.store().books().await.unwrap().accepted
+}
+
+#[tokio::test]
+async fn a_repeated_insert_gets_the_first_answer() {
+    let world = World::new();
+    let request = || keyed("k1", post("/v1/tasks", &json!({"queue": "q", "delay_ms": 50})));
+    let first = world.send(request()).await;
+    assert!(!is_replayed(&first));
+    world.advance(1_000).await;
+    let second = world.send(request()).await;
+    assert!(is_replayed(&second));
+    assert_eq!(
+        (second.status, &second.text, second.header("content-type")),
+        (201, &first.text, Some("application/json"))
+    );
+    assert_eq!(accepted(&world).await, 1);
+    let elsewhere = request().header("punctual-namespace", "eu");
+    assert!(!is_replayed(&world.send(elsewhere).await), "keys are the namespace's own");
+}
+
+#[tokio::test]
+async fn a_key_for_another_request_is_refused() {
+    let world = World::new();
+    let body = json!({"queue": "q"});
+    world.send(keyed("k1", post("/v1/tasks", &body))).await.expect(201);
+    let other = world.send(keyed("k1", post("/v1/tasks", &json!({"queue": "r"})))).await;
+    other.expect_problem(422, "idempotency.key_reused");
+    let elsewhere = world.send(keyed("k1", post("/v1/tasks/batch", &json!({"tasks": [body]})))).await;
+    elsewhere.expect_problem(422, "idempotency.key_reused");
+}
+
+#[tokio::test]
+async fn a_definite_refusal_is_replayed_and_a_correctable_one_is_not() {
+    let world = World::new();
+    let task_ref = world.bring_to("ready", 7).await;
+    let cancel = || keyed("k1", ask("POST", format!("/v1/tasks/{task_ref}/cancel")));
+    world.send(cancel()).await.expect_problem(409, "task.already_fired");
+    let again = world.send(cancel()).await;
+    assert!(is_replayed(&again));
+    again.expect_problem(409, "task.already_fired");
+
+    world.send(keyed("k2", post("/v1/tasks", &json!({"queue": "a b"})))).await.expect(400);
+    world.send(keyed("k2", post("/v1/tasks", &json!({"queue": "ab"})))).await.expect(201);
+}
+
+#[tokio::test]
+async fn an_answer_that_was_never_kept_does_not_double_the_tasks() {
+    let world = World::new();
+    let single = || keyed("k1", post("/v1/tasks", &json!({"queue": "q", "payload": 1, "delay_ms": HOUR_MS})));
+    let tasks = json!([{"queue": "q"}, {"queue": "a b"}, {"queue": "q", "task_id": 9}, {"queue": "q"}]);
+    let batch = || keyed("k2", post("/v1/tasks/batch", &json!({"tasks": tasks})));
+    // Keeping the answer fails: for the next try it is as after a crash between the work and the keeping.
+    let first = world.without_replies_kept(single()).await.expect(201);
+    let all = world.without_replies_kept(batch()).await.expect(200);
+    assert_eq!(accepted(&world).await, 4);
+
+    world.clock.advance_ms(5_000);
+    let second = world.send(single()).await;
+    assert!(!is_replayed(&second));
+    let second = second.expect(200);
+    assert_eq!((&second["outcome"], &second["ref"]), (&json!("existing"), &first["ref"]));
+    assert_eq!(second["execute_at_ms"], first["execute_at_ms"], "the first plan stands");
+    let again = world.send(batch()).await.expect(200);
+    let statuses: Vec<u64> = (0..4).map(|nth| again["results"][nth]["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [200, 400, 201, 200]);
+    for nth in [0, 2, 3] {
+        assert_eq!(again["results"][nth]["task"]["ref"], all["results"][nth]["task"]["ref"]);
+    }
+    assert_eq!(accepted(&world).await, 4);
+}
+
+#[tokio::test]
+async fn a_task_of_another_wish_under_the_same_key_is_not_passed_off_as_this_one() {
+    let world = World::new();
+    let of = |queue: &str| keyed("k1", post("/v1/tasks", &json!({"queue": queue, "delay_ms": HOUR_MS})));
+    world.without_replies_kept(of("q")).await.expect(201);
+    world.send(of("r")).await.expect_problem(422, "idempotency.key_reused");
+    assert_eq!(accepted(&world).await, 1);
+}
+
+#[tokio::test]
+async fn a_failure_is_not_kept() {
+    let world = World::new();
+    let request = || keyed("k1", post("/v1/tasks", &json!({"queue": "q"})));
+    world.store.faults.set(StoreGroup::Insert, Dials::ANSWERS_LOST);
+    world.send(request()).await.expect_problem(503, "store.outcome_unknown");
+    world.store.faults.heal();
+    let second = world.send(request()).await.expect(200);
+    assert_eq!((&second["outcome"], accepted(&world).await), (&json!("existing"), 1));
+}
+
+#[tokio::test]
+async fn a_second_request_while_the_first_is_worked_on_is_told_to_wait() {
+    let world = World::new();
+    let poll = || keyed("k1", post("/v1/queues/q/lease", &json!({"wait_ms": 60_000})));
+    world.insert(json!({"queue": "q", "delay_ms": 500})).await;
+    let second = async {
+        let answer = world.send(poll()).await;
+        world.advance(500).await;
+        answer
+    };
+    let (first, second) = tokio::join!(world.send(poll()), second);
+    second.expect_problem(409, "idempotency.in_progress");
+    assert_eq!(first.expect(200)["tasks"].as_array().unwrap().len(), 1);
+    assert!(is_replayed(&world.send(poll()).await));
+}
+
+#[tokio::test]
+async fn an_answer_is_forgotten_after_a_day() {
+    let world = World::new();
+    let request =
+        || keyed("k1", post("/v1/tasks", &json!({"queue": "q", "task_id": 1, "delay_ms": 100 * HOUR_MS})));
+    world.send(request()).await.expect(201);
+    world.clock.advance_ms(24 * HOUR_MS - 1);
+    assert!(is_replayed(&world.send(request()).await));
+    world.clock.advance_ms(2);
+    let later = world.send(request()).await;
+    assert!(!is_replayed(&later));
+    assert_eq!(later.expect(201)["outcome"], "replaced");
+}

@@ -1,0 +1,16 @@
+//! The API as a client sees it, in process, over an engine in memory under a clock that the tests hold. Every answer of
+//! every test is compared with the OpenAPI document: status, code and shape.
+
+mod document;
+mod world;
+
+mod actions;
+mod documentation;
+mod errors;
+mod executors;
+mod failures;
+mod idempotency;
+mod insert;
+mod lookup;
+mod metrics;
+mod serving;

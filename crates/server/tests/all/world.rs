@@ -1,0 +1,243 @@
+//! One server over one engine in memory, and a clock that stands still until a test moves it.
+
+use crate::document::Document;
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, Request},
+};
+use punctual_bus::MemoryBus;
+use punctual_contract::Store as _;
+use punctual_domain::time::Millis;
+use punctual_engine::{Backends, Engine, Options};
+use punctual_hot::MemoryHot;
+use punctual_server::ServerOptions;
+use punctual_store::SqliteStore;
+use punctual_testkit::{clock::ManualClock, faults::FaultyStore};
+use serde_json::{Value, json};
+use std::sync::{Arc, LazyLock};
+use tower::ServiceExt as _;
+
+/// 2026-01-01T00:00:00Z.
+pub(crate) const START_MS: i64 = 1_767_225_600_000;
+pub(crate) const HOUR_MS: u64 = 3_600_000;
+
+static DOCUMENT: LazyLock<Document> = LazyLock::new(Document::new);
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) clock: ManualClock,
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<FaultyStore>,
+    pub(crate) router: Router,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+    /// Null when it is no JSON.
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|it| it.to_str().unwrap())
+    }
+
+    /// Panics with the whole answer when it has another status.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        self.body
+    }
+
+    /// Panics when it is not this problem.
+    #[track_caller]
+    pub(crate) fn expect_problem(self, status: u16, code: &str) -> Value {
+        assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{}", self.text);
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        assert_eq!(self.body["status"], status);
+        assert_eq!(self.body["type"], format!("/docs/errors/{code}"));
+        self.body
+    }
+}
+
+/// A request under construction.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+pub(crate) fn ask(method: &'static str, path: impl Into<String>) -> Ask {
+    Ask { method, path: path.into(), headers: Vec::new(), body: Vec::new() }
+}
+
+pub(crate) fn post(path: impl Into<String>, body: &Value) -> Ask {
+    ask("POST", path).json(body)
+}
+
+pub(crate) fn get(path: impl Into<String>) -> Ask {
+    ask("GET", path)
+}
+
+impl Ask {
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.raw("application/json", body.to_string())
+    }
+
+    pub(crate) fn raw(mut self, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self.header("content-type", content_type)
+    }
+}
+
+/// Sends a request, and holds the answer against the document.
+async fn send_to(router: Router, ask: Ask) -> Answer {
+    let (method, path) = (ask.method, ask.path.clone());
+    let mut request = Request::builder().method(method).uri(&path);
+    for (name, value) in ask.headers {
+        request = request.header(name, value);
+    }
+    let response = router.oneshot(request.body(Body::from(ask.body)).unwrap()).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+    let status = parts.status.as_u16();
+    if status != 405 {
+        DOCUMENT.check(method, &path, status, &body);
+    }
+    Answer { status, headers: parts.headers, text, body }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(ServerOptions::default())
+    }
+
+    pub(crate) fn with(options: ServerOptions) -> Self {
+        let clock = ManualClock::at(Millis(START_MS));
+        let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
+        let store = Arc::new(FaultyStore::new(Arc::new(sqlite.unwrap()), 7));
+        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let backends = Backends {
+            store: store.clone(),
+            hot: Arc::new(hot),
+            bus: Arc::new(MemoryBus::new()),
+            clock: Arc::new(clock.clone()),
+        };
+        let engine = Engine::new(backends, Options::default());
+        let router = punctual_server::router(engine.clone(), options);
+        Self { clock, engine, store, router }
+    }
+
+    pub(crate) async fn send(&self, ask: Ask) -> Answer {
+        send_to(self.router.clone(), ask).await
+    }
+
+    /// Carries out a request whose answer is lost: it is kept for no time at all.
+    pub(crate) async fn without_replies_kept(&self, ask: Ask) -> Answer {
+        let options = ServerOptions { keep_replies_ms: -1, ..ServerOptions::default() };
+        send_to(punctual_server::router(self.engine.clone(), options), ask).await
+    }
+
+    pub(crate) async fn insert(&self, body: Value) -> Value {
+        self.send(post("/v1/tasks", &body)).await.expect(201)
+    }
+
+    pub(crate) async fn task(&self, r#ref: &str) -> Value {
+        self.send(get(format!("/v1/tasks/{ref}"))).await.expect(200)
+    }
+
+    /// Moves time and does what is due by then.
+    pub(crate) async fn advance(&self, ms: u64) {
+        self.clock.advance_ms(ms);
+        self.engine.turn().await.unwrap();
+    }
+
+    pub(crate) async fn lease(&self, queue: &str) -> Vec<Value> {
+        let body = json!({"max": 100, "lease_ms": 30_000, "executor": "x1"});
+        let answer = self.send(post(format!("/v1/queues/{queue}/lease"), &body)).await.expect(200);
+        answer["tasks"].as_array().unwrap().clone()
+    }
+
+    pub(crate) async fn report(&self, leased: &Value, mut outcome: Value) -> Value {
+        outcome["ref"] = leased["ref"].clone();
+        outcome["token"] = leased["token"].clone();
+        let answer = self.send(post("/v1/outcomes", &json!({"outcomes": [outcome]}))).await.expect(200);
+        answer["results"][0].clone()
+    }
+
+    pub(crate) async fn beat(&self, leased: &Value) -> Value {
+        let lease = json!({"ref": leased["ref"], "token": leased["token"]});
+        let body = json!({"executor": "x1", "leases": [lease]});
+        self.send(post("/v1/heartbeats", &body)).await.expect(200)["leases"][0].clone()
+    }
+
+    /// Inserts task `id`, version 5, and brings it into a state. Its queue has the name of the state.
+    pub(crate) async fn bring_to(&self, state: &str, id: i64) -> String {
+        let delay_ms = if state == "scheduled" || state == "cancelled" { HOUR_MS } else { 10_000 };
+        let body = json!({"queue": state, "task_id": id, "task_version": 5, "delay_ms": delay_ms});
+        let task_ref = self.insert(body).await["ref"].as_str().unwrap().to_owned();
+        match state {
+            "scheduled" => {}
+            "cancelled" => {
+                self.send(ask("POST", format!("/v1/tasks/{task_ref}/cancel"))).await.expect(200);
+            }
+            "dispatching" => self.advance(9_500).await,
+            "ready" => {
+                self.advance(10_000).await;
+                self.advance(5_000).await;
+            }
+            _ => self.bring_through_lease(state).await,
+        }
+        assert_eq!(self.task(&task_ref).await["state"], state);
+        task_ref
+    }
+
+    async fn bring_through_lease(&self, state: &str) {
+        self.advance(10_000).await;
+        let leased = self.lease(state).await.remove(0);
+        match state {
+            "dispatched" => return,
+            "running" => {
+                self.beat(&leased).await;
+                return;
+            }
+            _ => {}
+        }
+        let outcome = match state {
+            "retrying" => json!({"outcome": "failed", "retry_after_ms": HOUR_MS}),
+            "dead" => json!({"outcome": "reject", "status_msg": "never"}),
+            _ => json!({"outcome": "succeeded"}),
+        };
+        assert_eq!(self.report(&leased, outcome).await["status"], "accepted");
+        if state == "stopped" {
+            self.advance(24 * HOUR_MS + 1).await;
+        }
+    }
+}
+
+/// Every state that a task can be brought to through the API.
+pub(crate) const STATES: [&str; 10] = [
+    "scheduled",
+    "dispatching",
+    "ready",
+    "dispatched",
+    "running",
+    "retrying",
+    "succeeded",
+    "dead",
+    "cancelled",
+    "stopped",
+];

@@ -1,0 +1,143 @@
+//! Holds the scripts against the indexes, against the domain's classes of states, and against its constants.
+
+use super::super::open;
+use crate::Options;
+use punctual_domain::{history::HISTORY_LEN_MAX, state::State};
+use std::{fs, path::Path};
+
+const SQL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sql/sqlite");
+const MIGRATION: &str = include_str!("../../../../../migrations/sqlite/0001_tasks.sql");
+
+/// Each script with what its plan must say; the rest of the plan may only search.
+const PLANS: &[(&str, &str)] = &[
+    ("insert/standing", "SEARCH task USING INDEX task_of_caller (namespace=? AND task_id=?)"),
+    ("query/scan", "SEARCH task USING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)"),
+    ("query/scan_instant", "SEARCH task USING INDEX task_waiting (partition=? AND wait_at=? AND rowid>?)"),
+    ("query/leases_ended", "SEARCH task USING INDEX task_in_flight (lease_until<?)"),
+    ("query/versions", "SEARCH task USING INDEX task_of_caller (namespace=? AND task_id=?)"),
+    (
+        "query/version",
+        "SEARCH task USING INDEX task_of_caller (namespace=? AND task_id=? AND task_version=?)",
+    ),
+    ("query/list", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("retire/over", "SEARCH task USING INDEX task_finished (keep_until<?)"),
+    ("retire/replies", "SEARCH reply USING COVERING INDEX reply_kept (keep_until<?)"),
+    ("reply/load", "SEARCH reply USING PRIMARY KEY (namespace=? AND key=?)"),
+    ("meta/read", "SEARCH meta USING PRIMARY KEY (key=?)"),
+    ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
+];
+
+/// Read every row on purpose: the audit counts, the books are as short as the list of queues.
+const SCANS: &[&str] = &["ledger/audit", "ledger/books", "meta/objects"];
+
+fn scripts() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for dir in fs::read_dir(SQL).unwrap() {
+        for file in fs::read_dir(dir.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.strip_prefix(SQL).unwrap().with_extension("");
+            found.push((name.to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
+
+fn plan(text: &str) -> Vec<String> {
+    let (conn, _) = open::memory(&Options::default()).unwrap();
+    let mut explain = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
+    let lines = explain.raw_query().mapped(|it| it.get(3)).collect::<rusqlite::Result<_>>();
+    lines.unwrap()
+}
+
+#[test]
+fn no_statement_reads_a_table_from_end_to_end_or_sorts() {
+    for (name, text) in scripts() {
+        let plan = plan(&text);
+        let whole =
+            |it: &String| it.starts_with("SCAN") && !it.contains("VIRTUAL TABLE") && !it.contains("CONSTANT");
+        let bad = plan.iter().any(|it| whole(it) || it.contains("TEMP B-TREE"));
+        let subquery = name == "retire/replies";
+        assert_eq!(bad && !subquery, SCANS.contains(&name.as_str()), "{name}: {plan:#?}");
+    }
+}
+
+#[test]
+fn every_statement_that_looks_for_something_uses_the_index_made_for_it() {
+    let scripts = scripts();
+    for (name, want) in PLANS {
+        let (_, text) = scripts.iter().find(|it| it.0 == *name).unwrap();
+        let plan = plan(text);
+        assert!(plan.iter().any(|it| it == want), "{name}: {plan:#?}");
+    }
+}
+
+#[test]
+fn every_move_finds_its_row_by_id() {
+    let moves: Vec<_> = scripts().into_iter().filter(|it| it.0.starts_with("move/")).collect();
+    assert!(moves.len() > 20);
+    for (name, text) in moves {
+        assert_eq!(plan(&text), ["SEARCH task USING INTEGER PRIMARY KEY (rowid=?)"], "{name}");
+    }
+}
+
+#[test]
+fn a_row_is_in_an_index_exactly_in_the_states_of_the_domains_class() {
+    type Class = fn(State) -> bool;
+    let classes = [
+        ("CONSTRAINT waits CHECK ((wait_at IS NOT NULL) = (", State::is_waiting as Class),
+        ("CONSTRAINT flies CHECK ((lease_until IS NOT NULL) = (", State::is_in_flight),
+        ("CONSTRAINT rests CHECK ((keep_until IS NOT NULL) = (", State::is_finished),
+    ];
+    for (constraint, class) in classes {
+        let mut codes: Vec<u8> = State::ALL.into_iter().filter(|it| class(*it)).map(State::code).collect();
+        codes.sort_unstable();
+        let chain: Vec<String> = codes.iter().map(|it| format!("state = {it}")).collect();
+        let want = format!("{constraint}{}))", chain.join(" OR "));
+        assert!(MIGRATION.contains(&want), "{want}");
+    }
+    for index in [
+        "(partition, wait_at) WHERE wait_at",
+        "(lease_until) WHERE lease_until",
+        "(keep_until) WHERE keep_until",
+    ] {
+        assert!(MIGRATION.contains(&format!("ON task {index} IS NOT NULL;")), "{index}");
+    }
+}
+
+#[test]
+fn every_move_writes_one_history_line_within_the_domains_bound() {
+    for (name, text) in scripts() {
+        if text.contains("-- moves: ") {
+            assert!(text.contains(&format!("octet_length(history) > {HISTORY_LEN_MAX}")), "{name}");
+            assert_eq!(text.matches("(?4 || state || ',' || ").count(), 1, "{name}");
+            assert!(text.contains("updated_at = ?3"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_script_says_what_it_is_for_and_names_its_parameters() {
+    for (name, text) in scripts() {
+        assert!(text.starts_with("-- "), "{name}");
+        let header: String = text.lines().take_while(|it| it.starts_with("--")).collect();
+        let body = text.lines().skip_while(|it| it.starts_with("--")).collect::<String>();
+        for nth in (1..30).filter(|nth| body.contains(&format!("?{nth}"))) {
+            let range = header.contains("?7 to ?10") && (7..=10).contains(&nth);
+            assert!(header.contains(&format!("?{nth}")) || range, "{name}: ?{nth}");
+        }
+    }
+}
+
+#[test]
+fn every_migration_file_is_known_in_order() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/sqlite");
+    let mut files: Vec<String> = fs::read_dir(dir)
+        .unwrap()
+        .map(|it| it.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    assert_eq!(files, open::migrations());
+    for (nth, name) in files.iter().enumerate() {
+        assert!(name.starts_with(&format!("{:04}_", nth + 1)), "{name}");
+    }
+}

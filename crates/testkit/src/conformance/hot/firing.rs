@@ -1,0 +1,165 @@
+//! What fires: one place at a time, definite withdrawal, the newest fence.
+
+use super::{entry, ids, in_partition};
+use punctual_contract::{
+    Hot,
+    hot::{Depth, HotEntry, Withdrawn},
+};
+use punctual_domain::{place::Partition, time::Millis};
+use std::{collections::HashSet, sync::Arc};
+use tokio::{sync::Barrier, task::JoinSet};
+
+const P0: Partition = Partition(0);
+
+/// Loads and takes one entry, with due time and firing at 5.
+async fn fired(hot: &dyn Hot, id: i64, fence: i64) -> HotEntry {
+    assert_eq!(hot.load(vec![entry(id, 5, fence)]).await.unwrap(), 1);
+    let mut taken = hot.take(P0, Millis(5), 1).await.unwrap();
+    assert_eq!(ids(&taken), [id]);
+    taken.remove(0)
+}
+
+async fn counts(hot: &dyn Hot) -> (usize, usize) {
+    let Depth { due, firing, .. } = hot.depth().await.unwrap();
+    (due, firing)
+}
+
+pub async fn what_is_taken_is_firing_and_not_due(hot: Arc<dyn Hot>) {
+    let it = fired(&*hot, 1, 1).await;
+    assert_eq!(counts(&*hot).await, (0, 1));
+    assert_eq!(hot.peek(P0, None, Millis::MAX, 9).await.unwrap(), []);
+    assert_eq!(hot.take(P0, Millis::MAX, 9).await.unwrap(), [], "it fires once");
+    assert_eq!(hot.firing(Millis::MAX, 9).await.unwrap(), [it]);
+}
+
+pub async fn the_same_or_an_older_fence_is_not_loaded_while_it_fires(hot: Arc<dyn Hot>) {
+    fired(&*hot, 1, 3).await;
+    for fence in [1, 2, 3] {
+        assert_eq!(hot.load(vec![entry(1, 9, fence)]).await.unwrap(), 0);
+    }
+    assert_eq!(counts(&*hot).await, (0, 1));
+}
+
+pub async fn a_newer_fence_replaces_what_fires(hot: Arc<dyn Hot>) {
+    fired(&*hot, 1, 3).await;
+    assert_eq!(hot.load(vec![entry(1, 9, 4)]).await.unwrap(), 1);
+    assert_eq!(counts(&*hot).await, (1, 0), "in one place at a time");
+    assert_eq!(hot.take(P0, Millis(9), 9).await.unwrap()[0].fence, 4);
+}
+
+pub async fn what_was_due_and_is_withdrawn_is_gone(hot: Arc<dyn Hot>) {
+    hot.load(vec![entry(1, 5, 3), entry(2, 5, 3), entry(3, 5, 3)]).await.unwrap();
+    assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Removed);
+    assert_eq!(hot.withdraw(P0, 2, 4).await.unwrap(), Withdrawn::Removed, "at most this fence");
+    assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Absent);
+    assert_eq!(ids(&hot.take(P0, Millis::MAX, 9).await.unwrap()), [3]);
+}
+
+pub async fn what_fires_cannot_be_withdrawn(hot: Arc<dyn Hot>) {
+    let it = fired(&*hot, 1, 3).await;
+    for _ in 0..2 {
+        assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired);
+    }
+    hot.offer(hot.firing(Millis::MAX, 9).await.unwrap()).await.unwrap();
+    assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired, "ready has fired");
+    assert_eq!(hot.admit(&it.queue, 9).await.unwrap(), [it]);
+    assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired, "until its hand-over is known");
+}
+
+pub async fn a_newer_fence_is_not_withdrawn(hot: Arc<dyn Hot>) {
+    hot.load(vec![entry(1, 5, 3)]).await.unwrap();
+    assert_eq!(hot.withdraw(P0, 1, 2).await.unwrap(), Withdrawn::Absent, "what was meant is not there");
+    assert_eq!(counts(&*hot).await, (1, 0));
+}
+
+pub async fn what_is_unknown_is_absent(hot: Arc<dyn Hot>) {
+    assert_eq!(hot.withdraw(P0, 1, i64::MAX).await.unwrap(), Withdrawn::Absent);
+    fired(&*hot, 2, 1).await;
+    hot.load(vec![entry(1, 5, 1)]).await.unwrap();
+    assert_eq!(hot.withdraw(Partition(1), 1, 1).await.unwrap(), Withdrawn::Absent, "another partition");
+    hot.settle(&[(P0, 2, 1), (P0, 77, 1)]).await.unwrap();
+    assert_eq!(hot.withdraw(P0, 2, 1).await.unwrap(), Withdrawn::Absent, "its hand-over is done");
+}
+
+pub async fn what_is_settled_leaves_both_places(hot: Arc<dyn Hot>) {
+    fired(&*hot, 1, 3).await;
+    fired(&*hot, 2, 3).await;
+    hot.load(vec![entry(3, 9, 3), entry(4, 9, 3)]).await.unwrap();
+    hot.settle(&[(P0, 1, 3), (P0, 3, 4)]).await.unwrap();
+    assert_eq!(counts(&*hot).await, (1, 1));
+    hot.settle(&[(P0, 1, 3), (P0, 2, 9), (Partition(1), 4, 9), (P0, 4, 3)]).await.unwrap();
+    assert_eq!(counts(&*hot).await, (0, 0));
+    assert_eq!(hot.load(vec![entry(1, 9, 3)]).await.unwrap(), 1, "nothing of it is remembered");
+}
+
+pub async fn a_newer_fence_is_not_settled(hot: Arc<dyn Hot>) {
+    fired(&*hot, 1, 3).await;
+    hot.load(vec![entry(2, 9, 3)]).await.unwrap();
+    hot.settle(&[(P0, 1, 2), (P0, 2, 2)]).await.unwrap();
+    assert_eq!(counts(&*hot).await, (1, 1));
+}
+
+pub async fn what_fired_long_ago_is_found_the_oldest_first(hot: Arc<dyn Hot>) {
+    for (id, now) in [(1, 30), (2, 10), (3, 20), (4, 40), (5, 10)] {
+        let partition = u16::try_from(id).unwrap() % super::PARTITIONS;
+        hot.load(vec![in_partition(partition, entry(id, 5, 1))]).await.unwrap();
+        assert_eq!(hot.take(Partition(partition), Millis(now), 9).await.unwrap().len(), 1);
+    }
+    let fired = async |before, limit| {
+        let found = hot.firing(Millis(before), limit).await.unwrap();
+        found.iter().map(|it| (it.fired_at.0, it.place.id)).collect::<Vec<_>>()
+    };
+    let by_age = fired(100, 9).await;
+    assert!(by_age.is_sorted_by_key(|(at, _)| *at) && by_age.len() == 5, "{by_age:?}");
+    assert_eq!(fired(30, 9).await, by_age[..3], "before is exclusive");
+    assert_eq!(fired(100, 2).await, by_age[..2]);
+    assert_eq!(fired(10, 9).await, []);
+    hot.settle(&[(Partition(2), 2, 1)]).await.unwrap();
+    assert_eq!(fired(20, 9).await, [(10, 5)], "what is settled is not found");
+}
+
+/// Many rounds; in each a withdrawal and a take of one entry start at the same instant.
+pub async fn a_withdrawal_and_a_take_never_both_get_it(hot: Arc<dyn Hot>) {
+    for id in 0..500 {
+        hot.load(vec![entry(id, 5, 1)]).await.unwrap();
+        let start = Arc::new(Barrier::new(2));
+        let mut race = JoinSet::new();
+        let (one, ready) = (Arc::clone(&hot), Arc::clone(&start));
+        race.spawn(async move {
+            ready.wait().await;
+            one.take(P0, Millis(5), 1).await.unwrap().len()
+        });
+        start.wait().await;
+        let said = hot.withdraw(P0, id, 1).await.unwrap();
+        let taken = race.join_all().await[0];
+        assert_eq!(
+            (taken == 1, taken == 0),
+            (said == Withdrawn::Fired, said == Withdrawn::Removed),
+            "{id}: {said:?}"
+        );
+        assert_eq!(counts(&*hot).await.0, 0);
+        hot.settle(&[(P0, id, 1)]).await.unwrap();
+    }
+}
+
+pub async fn of_many_who_take_each_entry_goes_to_one(hot: Arc<dyn Hot>) {
+    const ENTRIES: i64 = 2_000;
+    hot.load((0..ENTRIES).map(|id| entry(id, id, 1)).collect()).await.unwrap();
+    let mut takers = JoinSet::new();
+    for _ in 0..8 {
+        let hot = Arc::clone(&hot);
+        takers.spawn(async move {
+            let mut got = Vec::new();
+            loop {
+                let taken = hot.take(P0, Millis(ENTRIES), 7).await.unwrap();
+                if taken.is_empty() {
+                    return got;
+                }
+                got.extend(ids(&taken));
+            }
+        });
+    }
+    let got = takers.join_all().await.concat();
+    assert_eq!(i64::try_from(got.len()).unwrap(), ENTRIES, "none twice");
+    assert_eq!(got.into_iter().collect::<HashSet<_>>().len(), 2_000, "none lost");
+}

@@ -1,0 +1,54 @@
+//! What every hot set must do. In reading order: what is due, what fires, what is ready; and `model`, which plays
+//! random steps against a plain model of all three.
+
+pub mod due;
+pub mod firing;
+pub mod ready;
+
+pub mod model;
+
+use punctual_contract::hot::HotEntry;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::{Partition, TaskRef},
+    state::State,
+    task::Priority,
+    time::Millis,
+};
+use std::sync::Arc;
+
+/// The cases use partitions below this.
+pub const PARTITIONS: u16 = 8;
+
+/// In partition 0, of a task with the same id, in queue "mail".
+///
+/// # Panics
+/// Never.
+#[must_use]
+pub fn entry(id: i64, due_at: i64, fence: i64) -> HotEntry {
+    HotEntry {
+        place: TaskRef { partition: Partition(0), due_at: Millis(due_at), id },
+        due_at: Millis(due_at),
+        fence,
+        queue: Arc::new(queue("mail")),
+        priority: Priority::default(),
+        task_id: id,
+        task_version: 0,
+        deadline_at: Millis::MAX,
+        state: State::Scheduled,
+        fired_at: Millis::ZERO,
+    }
+}
+
+fn queue(name: &str) -> QueueKey {
+    QueueKey { namespace: Name::default_namespace(), queue: Name::new(name).unwrap() }
+}
+
+fn in_partition(partition: u16, entry: HotEntry) -> HotEntry {
+    let place = TaskRef { partition: Partition(partition), ..entry.place };
+    HotEntry { place, ..entry }
+}
+
+fn ids(entries: &[HotEntry]) -> Vec<i64> {
+    entries.iter().map(|it| it.place.id).collect()
+}

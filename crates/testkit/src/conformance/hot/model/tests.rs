@@ -1,0 +1,106 @@
+//! The model must notice: a sound hot set with one flaw each.
+
+use super::*;
+use async_trait::async_trait;
+use punctual_contract::{Error, hot::Depth};
+use punctual_hot::{MemoryHot, Options};
+use std::panic::catch_unwind;
+
+#[derive(Clone, Copy, Debug)]
+enum Flaw {
+    None,
+    FiresEarly,
+    WithdrawsAnyFence,
+    SettlesAnyFence,
+    LoadsAnyFence,
+    AdmitsTheLast,
+    FindsFiringTooSoon,
+}
+
+#[derive(Debug)]
+struct Flawed(MemoryHot, Flaw);
+
+#[async_trait]
+impl Hot for Flawed {
+    async fn load(&self, mut entries: Vec<HotEntry>) -> Result<usize, Error> {
+        if let Flaw::LoadsAnyFence = self.1 {
+            let gone: Vec<_> = entries.iter().map(|it| (it.place.partition, it.place.id, i64::MAX)).collect();
+            self.0.settle(&gone).await?;
+            entries.dedup_by_key(|it| it.place.id);
+        }
+        self.0.load(entries).await
+    }
+
+    async fn peek(
+        &self,
+        partition: Partition,
+        after: Option<(Millis, i64)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        self.0.peek(partition, after, until, limit).await
+    }
+
+    async fn take(&self, partition: Partition, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        let early = i64::from(matches!(self.1, Flaw::FiresEarly));
+        self.0.take(partition, now.plus(early), limit).await
+    }
+
+    async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
+        let fence = if let Flaw::WithdrawsAnyFence = self.1 { i64::MAX } else { fence };
+        self.0.withdraw(partition, id, fence).await
+    }
+
+    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
+        let any = matches!(self.1, Flaw::SettlesAnyFence);
+        let settled: Vec<_> =
+            settled.iter().map(|it| (it.0, it.1, if any { i64::MAX } else { it.2 })).collect();
+        self.0.settle(&settled).await
+    }
+
+    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+        self.0.offer(entries).await
+    }
+
+    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        let Flaw::AdmitsTheLast = self.1 else { return self.0.admit(queue, limit).await };
+        let mut all = self.0.admit(queue, usize::MAX).await?;
+        let given = all.split_off(all.len().saturating_sub(limit));
+        self.0.offer(all).await?;
+        Ok(given)
+    }
+
+    async fn firing(&self, before: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        let soon = i64::from(matches!(self.1, Flaw::FindsFiringTooSoon));
+        self.0.firing(before.plus(soon), limit).await
+    }
+
+    async fn depth(&self) -> Result<Depth, Error> {
+        self.0.depth().await
+    }
+}
+
+fn is_noticed(flaw: Flaw) -> bool {
+    let fresh = async || {
+        let inner = MemoryHot::new(Options { partitions: PARTITIONS });
+        let hot: Arc<dyn Hot> = Arc::new(Flawed(inner, flaw));
+        hot
+    };
+    catch_unwind(|| agrees_with(1_000, fresh)).is_err()
+}
+
+#[test]
+fn every_flaw_is_noticed_and_none_is_imagined() {
+    assert!(!is_noticed(Flaw::None));
+    let flaws = [
+        Flaw::FiresEarly,
+        Flaw::WithdrawsAnyFence,
+        Flaw::SettlesAnyFence,
+        Flaw::LoadsAnyFence,
+        Flaw::AdmitsTheLast,
+        Flaw::FindsFiringTooSoon,
+    ];
+    for flaw in flaws {
+        assert!(is_noticed(flaw), "{flaw:?}");
+    }
+}

@@ -1,0 +1,264 @@
+//! The suites: one case for each promise in the prose of the contract. A back end is right when it passes its
+//! suite. A case that is written must be listed here, in the one list that every back end is stamped from; a test
+//! holds that. Cases know nothing of any back end; panicking is how they report.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "test code in library clothing: it reports by panicking"
+)]
+
+pub mod bus;
+pub mod hot;
+pub mod store;
+
+/// Cases of a store: `async fn(Arc<dyn Store>)`, on an empty store each; `store::balanced` afterwards.
+#[macro_export]
+macro_rules! for_each_store_case {
+    ($stamp:ident) => {
+        $stamp! {
+            insert::a_new_task_stands_as_it_was_asked,
+            insert::a_task_is_due_no_earlier_than_it_was_accepted,
+            insert::its_partition_is_the_one_that_placement_says,
+            insert::what_stands_is_treated_as_the_rule_says_in_every_state,
+            insert::a_lower_version_is_refused_and_shown_the_highest,
+            insert::a_version_under_a_higher_one_is_refused_even_if_it_exists,
+            insert::a_replacement_is_a_new_wish_in_the_old_place,
+            insert::one_id_twice_in_a_batch_is_stored_once,
+            insert::versions_in_one_batch_see_each_other,
+            insert::results_stand_in_the_order_of_what_was_asked,
+            insert::an_empty_batch_is_nothing,
+            insert::tasks_without_an_id_get_one_that_is_free,
+            insert::the_same_id_in_another_namespace_is_another_task,
+            insert::a_thousand_at_once_of_one_id_create_it_once,
+            insert::ids_given_to_many_at_once_are_all_different,
+            insert::the_insert_is_the_first_line_of_the_history,
+            content::a_megabyte_of_any_bytes_comes_back_identical,
+            content::a_result_of_any_bytes_comes_back_identical,
+            content::an_empty_payload_is_not_no_payload,
+            content::text_of_any_script_comes_back_identical,
+            content::the_furthest_numbers_come_back_identical,
+            content::the_last_instant_can_be_waited_for,
+            content::every_retry_policy_comes_back_identical,
+            moves::every_legal_move_is_made_and_recorded,
+            moves::every_other_pair_is_lost_and_leaves_the_task_alone,
+            moves::a_fence_that_is_not_the_tasks_is_refused_for_every_move,
+            moves::without_a_fence_any_is_accepted,
+            moves::a_task_that_does_not_exist_is_lost,
+            moves::a_place_that_is_out_of_date_still_finds_its_task,
+            moves::results_of_steps_stand_in_their_order,
+            moves::one_task_twice_in_a_batch_moves_step_by_step,
+            moves::no_steps_are_nothing,
+            moves::of_many_who_claim_one_task_one_gets_it,
+            moves::an_abandoned_call_leaves_no_half,
+            moves::the_given_time_is_the_only_clock,
+            changes::firing_sets_when_and_keeps_the_plan,
+            changes::a_retry_sets_the_next_time_and_keeps_the_attempt,
+            changes::a_snooze_gives_the_attempt_back_and_sets_the_time,
+            changes::a_retry_or_a_snooze_does_not_move_the_deadline,
+            changes::a_release_gives_the_attempt_back_and_keeps_the_fence,
+            changes::a_success_keeps_its_result,
+            changes::the_dead_keep_their_last_error,
+            changes::a_finished_task_says_how_long_it_is_kept,
+            changes::a_reschedule_changes_what_is_given_and_only_that,
+            changes::a_reschedule_into_the_past_is_due_now,
+            changes::a_redriven_task_starts_its_attempts_again,
+            changes::histories_chain_from_the_insert_to_the_present,
+            changes::a_line_says_by_whom_why_and_with_what_error,
+            changes::a_long_history_loses_its_oldest_lines_only,
+            dispatch::a_dispatch_spends_an_attempt_and_makes_fence_and_lease,
+            dispatch::an_assignment_says_all_that_an_executor_needs,
+            dispatch::a_lease_ends_no_later_than_the_timeout_allows,
+            dispatch::an_old_fence_is_not_dispatched,
+            dispatch::one_task_twice_in_a_batch_is_handed_over_once,
+            dispatch::grants_are_answered_in_their_order,
+            dispatch::of_many_who_dispatch_one_task_one_gets_it,
+            dispatch::a_cancel_and_a_dispatch_never_both_win,
+            dispatch::each_attempt_has_a_higher_fence_than_the_last,
+            leases::a_beat_extends_the_lease,
+            leases::a_beat_never_extends_beyond_the_timeout,
+            leases::a_lease_that_has_ended_is_lost,
+            leases::a_beat_with_another_fence_is_lost,
+            leases::a_beat_for_a_finished_or_unknown_task_is_lost,
+            leases::the_first_beat_starts_the_task_and_later_ones_do_not,
+            leases::progress_is_kept_until_there_is_new,
+            leases::beats_are_answered_in_their_order,
+            leases::an_outcome_after_the_lease_is_accepted_while_the_fence_holds,
+            leases::an_outcome_of_an_earlier_attempt_is_refused,
+            leases::a_stop_request_reaches_the_executor_at_its_next_beat,
+            leases::only_a_task_in_flight_can_be_asked_to_stop,
+            leases::a_new_attempt_has_not_been_asked_to_stop,
+            leases::ended_leases_are_found_the_longest_ended_first,
+            leases::leases_that_were_given_back_are_not_found,
+            scan::only_what_waits_is_found,
+            scan::entries_come_in_order_of_due_time_and_id,
+            scan::pages_follow_each_other_without_gap_or_overlap,
+            scan::until_is_inclusive_and_after_is_exclusive,
+            scan::a_partition_shows_only_its_own,
+            scan::an_entry_says_what_its_task_says,
+            scan::a_new_time_moves_the_entry,
+            lookup::reading_answers_in_order_with_gaps_where_nothing_is,
+            lookup::versions_come_the_highest_first,
+            lookup::a_list_is_newest_first_and_bounded,
+            lookup::each_filter_holds_and_all_hold_together,
+            lookup::pages_of_a_list_find_everything_once,
+            retire::a_success_is_stopped_first_and_deleted_later,
+            retire::other_finished_tasks_are_deleted_when_their_time_is_over,
+            retire::what_is_kept_or_unfinished_is_left_alone,
+            retire::a_batch_is_bounded_and_the_rest_comes_next,
+            retire::what_was_deleted_can_be_asked_for_again,
+            books::an_empty_store_has_empty_books,
+            books::books_are_sorted_and_say_where_every_task_is,
+            books::a_replacement_that_changes_queue_moves_the_account,
+            books::every_accepted_task_stays_accounted_for_to_its_end,
+            books::books_balance_while_many_write,
+            replies::a_reply_is_kept_under_its_key_and_namespace,
+            replies::a_reply_expires,
+            replies::a_key_can_be_used_again_after_its_time,
+            replies::a_reply_comes_back_identical,
+        }
+    };
+}
+
+/// Cases of a store that survives its process: `async fn(&dyn Fn() -> Arc<dyn Store>)`; each call of the function
+/// opens the same medium again.
+#[macro_export]
+macro_rules! for_each_durable_case {
+    ($stamp:ident) => {
+        $stamp! {
+            durable::what_was_acknowledged_is_there_after_reopening,
+            durable::fences_and_given_ids_are_not_used_again,
+            durable::the_number_of_partitions_is_fixed_at_creation,
+        }
+    };
+}
+
+/// Cases of a hot set: `async fn(Arc<dyn Hot>)`, on an empty one each, with at least `hot::PARTITIONS` partitions.
+#[macro_export]
+macro_rules! for_each_hot_case {
+    ($stamp:ident) => {
+        $stamp! {
+            due::loading_puts_into_due_and_counts,
+            due::loading_twice_is_harmless,
+            due::an_entry_comes_back_as_it_went_in,
+            due::an_older_fence_never_replaces_a_newer_in_due,
+            due::a_newer_fence_replaces_an_older_in_due,
+            due::one_id_twice_in_a_load_stands_once,
+            due::peeking_reads_in_order_and_moves_nothing,
+            due::peeking_goes_on_after_a_position,
+            due::peeking_stops_at_until_and_at_the_limit,
+            due::a_partition_shows_only_its_own,
+            due::nothing_is_taken_before_its_time,
+            due::the_earliest_is_taken_first_up_to_the_limit,
+            due::empty_batches_are_nothing,
+            firing::what_is_taken_is_firing_and_not_due,
+            firing::the_same_or_an_older_fence_is_not_loaded_while_it_fires,
+            firing::a_newer_fence_replaces_what_fires,
+            firing::what_was_due_and_is_withdrawn_is_gone,
+            firing::what_fires_cannot_be_withdrawn,
+            firing::a_newer_fence_is_not_withdrawn,
+            firing::what_is_unknown_is_absent,
+            firing::what_is_settled_leaves_both_places,
+            firing::a_newer_fence_is_not_settled,
+            firing::what_fired_long_ago_is_found_the_oldest_first,
+            firing::a_withdrawal_and_a_take_never_both_get_it,
+            firing::of_many_who_take_each_entry_goes_to_one,
+            ready::admitted_by_priority_then_age,
+            ready::of_two_versions_the_newer_goes_first,
+            ready::each_queue_has_a_ready_set_of_its_own,
+            ready::what_was_settled_is_passed_over,
+            ready::what_a_newer_fence_replaced_is_passed_over,
+            ready::what_never_fired_is_not_admitted,
+            ready::what_is_offered_twice_is_admitted_once,
+            ready::what_was_admitted_still_fires_and_can_be_offered_again,
+            ready::admitting_is_bounded,
+            ready::depth_says_what_is_where,
+            ready::of_many_who_admit_each_entry_goes_to_one,
+        }
+    };
+}
+
+/// Cases of a bus: `async fn(Arc<dyn Bus>)`, on an empty one each.
+#[macro_export]
+macro_rules! for_each_bus_case {
+    ($stamp:ident) => {
+        $stamp! {
+            bus::a_message_arrives_as_it_was_sent,
+            bus::publishing_answers_once_a_message,
+            bus::a_receive_is_bounded_and_leaves_the_rest,
+            bus::a_receive_without_wait_answers_at_once,
+            bus::a_receive_gives_up_after_its_wait,
+            bus::a_waiting_receive_is_woken_by_a_message,
+            bus::every_waiting_receive_gets_its_share,
+            bus::a_message_is_with_one_consumer_at_a_time,
+            bus::queues_do_not_mix,
+            bus::ids_are_unique_in_a_queue,
+            bus::what_is_acknowledged_never_comes_again,
+            bus::an_unknown_acknowledgement_is_passed_over,
+            bus::what_is_not_acknowledged_is_reclaimed_and_counted,
+            bus::a_reclaim_takes_only_what_was_delivered_before,
+            bus::a_reclaim_wakes_who_waits,
+            bus::a_receive_that_is_dropped_loses_nothing,
+            bus::of_many_consumers_each_message_goes_to_one,
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A case that is written but not listed would silently never run.
+    #[test]
+    fn every_case_that_is_written_is_listed() {
+        let lists = include_str!("mod.rs");
+        let modules = [
+            ("insert", include_str!("store/insert.rs")),
+            ("content", include_str!("store/content.rs")),
+            ("moves", include_str!("store/moves.rs")),
+            ("changes", include_str!("store/changes.rs")),
+            ("dispatch", include_str!("store/dispatch.rs")),
+            ("leases", include_str!("store/leases.rs")),
+            ("scan", include_str!("store/scan.rs")),
+            ("lookup", include_str!("store/lookup.rs")),
+            ("retire", include_str!("store/retire.rs")),
+            ("books", include_str!("store/books.rs")),
+            ("replies", include_str!("store/replies.rs")),
+            ("durable", include_str!("store/durable.rs")),
+            ("due", include_str!("hot/due.rs")),
+            ("firing", include_str!("hot/firing.rs")),
+            ("ready", include_str!("hot/ready.rs")),
+            ("bus", include_str!("bus.rs")),
+        ];
+        let mut written = 0;
+        for (module, source) in modules {
+            for name in source.lines().filter_map(|it| it.strip_prefix("pub async fn ")) {
+                let name = name.split(['(', '<']).next().unwrap();
+                assert!(
+                    lists.contains(&format!("            {module}::{name},\n")),
+                    "unlisted: {module}::{name}"
+                );
+                written += 1;
+            }
+        }
+        let listed = lists
+            .lines()
+            .filter(|it| it.starts_with("            ") && it.ends_with(',') && it.contains("::"));
+        assert_eq!(listed.filter(|it| !it.contains(['(', '"'])).count(), written, "a name is listed twice");
+    }
+
+    #[test]
+    fn every_file_of_cases_is_looked_at() {
+        let source = include_str!("mod.rs");
+        for dir in ["store", "hot"] {
+            for file in
+                std::fs::read_dir(format!("{}/src/conformance/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+            {
+                let path = file.unwrap().path();
+                let has_cases = std::fs::read_to_string(&path).unwrap_or_default().contains("\npub async fn ");
+                let name = path.file_name().unwrap().to_str().unwrap();
+                assert!(
+                    !has_cases || name == "mod.rs" || source.contains(&format!("\"{dir}/{name}\"")),
+                    "{dir}/{name} is not looked at"
+                );
+            }
+        }
+    }
+}

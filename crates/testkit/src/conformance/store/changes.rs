@@ -1,0 +1,215 @@
+//! What each change does to a task beside its state.
+
+use super::{
+    sample::{KEEP, LATER, NEXT, NOW, apply, ask, dispatch, full, grant, insert, moved, read, result, step},
+    walk::walk_to,
+};
+use punctual_contract::{
+    Store,
+    store::{Applied, Change},
+};
+use punctual_domain::{
+    history::{ERROR_LEN_MAX, Entry, HISTORY_LEN_MAX, Note},
+    state::{Event, State},
+    task::{Content, NewTask, Priority, Task},
+};
+use std::sync::Arc;
+
+pub async fn firing_sets_when_and_keeps_the_plan(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Dispatching).await;
+    assert_eq!(task.fired_at, None);
+    let task = moved(&*store, &task, Change::Fire { fired_at: NOW.plus(3) }, LATER).await;
+    assert_eq!((task.fired_at, task.due_at, task.lateness_ms()), (Some(NOW.plus(3)), NOW, Some(3)));
+}
+
+pub async fn a_retry_sets_the_next_time_and_keeps_the_attempt(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Running).await;
+    let said = result(Content::json("\"oops\""));
+    let mut wanted = step(&task, Change::Retry { due_at: NEXT, result: Some(said.clone()) });
+    wanted.note.error = Some("connection refused".to_owned());
+    assert_eq!(apply(&*store, wanted, LATER).await, Applied::Moved);
+    let task = read(&*store, task.place).await;
+    assert_eq!((task.due_at, task.attempt, &task.lease), (NEXT, 1, &None));
+    assert_eq!((task.result, task.last_error.as_deref()), (Some(said), Some("connection refused")));
+    assert_eq!(task.ask.execute_at, NEXT, "the instant that is planned now");
+}
+
+pub async fn a_retry_or_a_snooze_does_not_move_the_deadline(store: Arc<dyn Store>) {
+    let changes = [Change::Retry { due_at: NEXT, result: None }, Change::Snooze { due_at: NEXT }];
+    for (id, change) in (1..).zip(changes) {
+        let wish = NewTask { deadline_ms: Some(500), execute_at: NOW, ..ask(id) };
+        let task = insert(&*store, wish).await.task;
+        let task = moved(&*store, &task, Change::Claim, NOW).await;
+        dispatch(&*store, grant(&task, NOW), NOW).await.unwrap();
+        let task = read(&*store, task.place).await;
+        let task = moved(&*store, &task, change, NOW).await;
+        let deadline_at = task.ask.deadline_ms.map(|it| task.ask.execute_at.plus(it));
+        assert_eq!((task.due_at, deadline_at), (NEXT, Some(NOW.plus(500))));
+    }
+}
+
+pub async fn a_snooze_gives_the_attempt_back_and_sets_the_time(store: Arc<dyn Store>) {
+    for state in [State::Dispatched, State::Running] {
+        let task = walk_to(&*store, i64::from(state.code()), state).await;
+        let task = moved(&*store, &task, Change::Snooze { due_at: NEXT }, LATER).await;
+        assert_eq!((task.state, task.due_at, task.attempt, &task.lease), (State::Scheduled, NEXT, 0, &None));
+    }
+}
+
+pub async fn a_release_gives_the_attempt_back_and_keeps_the_fence(store: Arc<dyn Store>) {
+    let before = walk_to(&*store, 1, State::Dispatched).await;
+    let task = moved(&*store, &before, Change::Release, LATER).await;
+    assert_eq!((task.state, task.attempt, task.fence, &task.lease), (State::Ready, 0, before.fence, &None));
+    assert_eq!(dispatch(&*store, grant(&task, NOW), LATER).await.unwrap().attempt, 1, "it goes to another");
+}
+
+pub async fn a_success_keeps_its_result(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Running).await;
+    let said = result(Content::json("{\"id\":1}"));
+    let change = Change::Succeed { result: said.clone(), keep_until: KEEP };
+    let task = moved(&*store, &task, change, LATER).await;
+    assert_eq!((&task.result, &task.lease, task.attempt), (&Some(said.clone()), &None, 1));
+    let task = moved(&*store, &task, Change::Retire { keep_until: KEEP.plus(9) }, LATER).await;
+    assert_eq!((task.result, task.keep_until), (Some(said), Some(KEEP.plus(9))));
+}
+
+pub async fn the_dead_keep_their_last_error(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Running).await;
+    let said = result(Content::binary(vec![0, 1]));
+    let mut wanted = step(&task, Change::Bury { result: Some(said.clone()), keep_until: KEEP });
+    wanted.note.error = Some("out of attempts".to_owned());
+    assert_eq!(apply(&*store, wanted, LATER).await, Applied::Moved);
+    let task = read(&*store, task.place).await;
+    assert_eq!((task.last_error.as_deref(), task.result), (Some("out of attempts"), Some(said)));
+    let task =
+        moved(&*store, &walk_to(&*store, 2, State::Ready).await, Change::Expire { keep_until: KEEP }, LATER)
+            .await;
+    assert_eq!((task.state, task.result), (State::Dead, None));
+}
+
+pub async fn a_finished_task_says_how_long_it_is_kept(store: Arc<dyn Store>) {
+    let until = KEEP.plus(77);
+    let ways = [
+        (State::Running, Change::Succeed { result: result(Content::default()), keep_until: until }),
+        (State::Running, Change::Bury { result: None, keep_until: until }),
+        (State::Scheduled, Change::Expire { keep_until: until }),
+        (State::Dispatching, Change::Cancel { keep_until: until }),
+        (State::Ready, Change::Withdraw { keep_until: until }),
+        (State::Dispatched, Change::Abort { keep_until: until }),
+        (State::Succeeded, Change::Retire { keep_until: until }),
+    ];
+    for (id, (state, change)) in (0..).zip(ways) {
+        let task = moved(&*store, &walk_to(&*store, id, state).await, change, LATER).await;
+        assert_eq!(task.keep_until, Some(until), "{state:?}");
+    }
+}
+
+pub async fn a_reschedule_changes_what_is_given_and_only_that(store: Arc<dyn Store>) {
+    let none = Change::Reschedule { execute_at: None, priority: None, payload: None };
+    let task = insert(&*store, NewTask { execute_at: NEXT, ..full(1) }).await.task;
+    let same = moved(&*store, &task, none.clone(), LATER).await;
+    assert_eq!((&same.ask, same.due_at), (&task.ask, NEXT), "nothing given, nothing changed");
+    let (time, level, body) = (NEXT.plus(5), Priority::LOWEST, Content::binary(vec![9]));
+    let all =
+        Change::Reschedule { execute_at: Some(time), priority: Some(level), payload: Some(body.clone()) };
+    let all = moved(&*store, &same, all, LATER).await;
+    let wanted = NewTask { execute_at: time, priority: level, payload: body, ..full(1) };
+    assert_eq!((&all.ask, all.due_at, all.attempt), (&wanted, time, 0));
+    let retrying = walk_to(&*store, 2, State::Retrying).await;
+    let planned = moved(&*store, &retrying, none, LATER).await;
+    assert_eq!((planned.state, planned.due_at, planned.attempt), (State::Scheduled, NEXT, 1));
+}
+
+pub async fn a_reschedule_into_the_past_is_due_now(store: Arc<dyn Store>) {
+    let task = insert(&*store, NewTask { execute_at: NEXT, ..ask(1) }).await.task;
+    let change = Change::Reschedule { execute_at: Some(NOW), priority: None, payload: None };
+    let task = moved(&*store, &task, change, LATER).await;
+    assert_eq!((task.ask.execute_at, task.due_at), (NOW, LATER));
+}
+
+pub async fn a_redriven_task_starts_its_attempts_again(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Running).await;
+    let dead = moved(&*store, &task, Change::Bury { result: None, keep_until: KEEP }, LATER).await;
+    assert_eq!(dead.attempt, 1);
+    let task = moved(&*store, &dead, Change::Redrive { execute_at: NEXT }, LATER).await;
+    assert_eq!((task.attempt, task.due_at, task.keep_until), (0, NEXT, None));
+    assert!(task.fence > dead.fence);
+    let task = moved(&*store, &task, Change::Claim, NEXT).await;
+    assert_eq!(dispatch(&*store, grant(&task, NEXT), NEXT).await.unwrap().attempt, 1);
+}
+
+/// Each line leaves where the one before it arrived, by a move that the table has.
+fn assert_chained(history: &[Entry]) {
+    for pair in history.windows(2) {
+        let (left, entered) = (&pair[0], &pair[1]);
+        assert_eq!(entered.from, Some(left.to), "{history:?}");
+        assert_eq!(entered.from.unwrap().after(entered.event.unwrap()), Ok(entered.to), "{history:?}");
+    }
+}
+
+pub async fn histories_chain_from_the_insert_to_the_present(store: Arc<dyn Store>) {
+    let task = a_long_life(&*store, 1).await;
+    let events: Vec<_> = task.history.iter().map(|it| it.event).collect();
+    let lived = [
+        Event::Claim,
+        Event::Dispatch,
+        Event::Start,
+        Event::Retry,
+        Event::Claim,
+        Event::Fire,
+        Event::Dispatch,
+        Event::Bury,
+        Event::Redrive,
+    ];
+    assert_eq!(events, [None].into_iter().chain(lived.map(Some)).collect::<Vec<_>>());
+    assert_chained(&task.history);
+    assert_eq!(task.history.last().unwrap().to, task.state);
+    let attempts: Vec<u32> = task.history.iter().map(|it| it.attempt).collect();
+    assert_eq!(attempts, [0, 0, 1, 1, 1, 1, 1, 2, 2, 0]);
+}
+
+async fn a_long_life(store: &dyn Store, id: i64) -> Task {
+    let task = walk_to(store, id, State::Running).await;
+    let task = moved(store, &task, Change::Retry { due_at: NEXT, result: None }, LATER).await;
+    let task = moved(store, &task, Change::Claim, NEXT).await;
+    let task = moved(store, &task, Change::Fire { fired_at: NEXT }, NEXT).await;
+    dispatch(store, grant(&task, NEXT), NEXT).await.unwrap();
+    let task = read(store, task.place).await;
+    let task = moved(store, &task, Change::Bury { result: None, keep_until: KEEP }, NEXT).await;
+    moved(store, &task, Change::Redrive { execute_at: NEXT }, NEXT).await
+}
+
+pub async fn a_line_says_by_whom_why_and_with_what_error(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Running).await;
+    let mut wanted = step(&task, Change::Retry { due_at: NEXT, result: None });
+    wanted.note = Note {
+        by: "executor-9".to_owned(),
+        due_at: Some(NEXT),
+        reason: Some("timed_out".to_owned()),
+        error: Some("line one\nline \"two\"".to_owned()),
+    };
+    assert_eq!(apply(&*store, wanted.clone(), LATER).await, Applied::Moved);
+    let last = read(&*store, task.place).await.history.last().unwrap().clone();
+    let said = Note { by: last.by, due_at: last.due_at, reason: last.reason, error: last.error };
+    assert_eq!((said, last.attempt, last.at), (wanted.note, 1, LATER));
+}
+
+pub async fn a_long_history_loses_its_oldest_lines_only(store: Arc<dyn Store>) {
+    let mut task = walk_to(&*store, 1, State::Scheduled).await;
+    let mut made = task.history.len();
+    for round in 0..40 {
+        task = moved(&*store, &task, Change::Claim, NOW.plus(round)).await;
+        let mut back = step(&task, Change::HandBack);
+        back.note.error = Some(format!("{round:_>3000}"));
+        assert_eq!(apply(&*store, back, NOW.plus(round)).await, Applied::Moved);
+        task = read(&*store, task.place).await;
+        made += 2;
+        assert_eq!(task.history.last().unwrap().at, NOW.plus(round), "the newest line is always there");
+        assert_chained(&task.history);
+        let errors = task.history.iter().filter_map(|it| it.error.as_ref());
+        assert!(errors.clone().all(|it| it.len() == ERROR_LEN_MAX), "errors are clipped");
+        assert!(errors.map(String::len).sum::<usize>() <= HISTORY_LEN_MAX + 2 * ERROR_LEN_MAX);
+    }
+    assert!(task.history.len() < made, "{made} lines of 2 KiB do not fit");
+    assert!(task.history.len() > 8, "half of them stay");
+}

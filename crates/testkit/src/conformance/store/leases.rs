@@ -1,0 +1,239 @@
+//! Who has a task, for how long, and what they may still do when that is over.
+
+use super::{
+    sample::{
+        EXECUTOR, KEEP, LATER, LEASE_END, NOW, apply, ask, beat, dispatch, extend, grant, insert, moved,
+        nowhere, read, result, step,
+    },
+    walk::{reachable, walk_to},
+};
+use punctual_contract::{
+    Store,
+    store::{Applied, Beat, Change, Extended},
+};
+use punctual_domain::{
+    state::{Event, State},
+    task::{Content, NewTask, Task},
+    time::Millis,
+};
+use std::sync::Arc;
+
+fn held(lease_until: Millis) -> Extended {
+    Extended::Held { lease_until, cancel_requested: false }
+}
+
+/// Handed over at `NOW`, until `LEASE_END` or its timeout.
+async fn dispatched(store: &dyn Store, ask: NewTask) -> Task {
+    let task = insert(store, ask).await.task;
+    let task = moved(store, &task, Change::Claim, NOW).await;
+    assert!(dispatch(store, grant(&task, NOW), NOW).await.is_some());
+    read(store, task.place).await
+}
+
+fn success() -> Change {
+    Change::Succeed { result: result(Content::default()), keep_until: KEEP }
+}
+
+pub async fn a_beat_extends_the_lease(store: Arc<dyn Store>) {
+    for state in [State::Dispatched, State::Running] {
+        let task = walk_to(&*store, i64::from(state.code()), state).await;
+        let until = LEASE_END.plus(60_000);
+        assert_eq!(extend(&*store, beat(&task, until), LATER).await, held(until));
+        let after = read(&*store, task.place).await;
+        let lease = after.lease.unwrap();
+        assert_eq!((lease.until, lease.since, lease.executor.as_str()), (until, NOW, EXECUTOR));
+        assert_eq!((after.fence, after.attempt), (task.fence, 1), "the token stays good");
+        let again = LEASE_END.plus(70_000);
+        assert_eq!(
+            extend(&*store, beat(&task, again), LEASE_END.plus(1)).await,
+            held(again),
+            "it was extended"
+        );
+    }
+}
+
+pub async fn a_beat_never_extends_beyond_the_timeout(store: Arc<dyn Store>) {
+    let task = dispatched(&*store, NewTask { timeout_ms: Some(90_000), ..ask(1) }).await;
+    let end = NOW.plus(90_000);
+    assert_eq!(extend(&*store, beat(&task, NOW.plus(80_000)), LATER).await, held(NOW.plus(80_000)));
+    assert_eq!(extend(&*store, beat(&task, NOW.plus(95_000)), NOW.plus(70_000)).await, held(end));
+    assert_eq!(extend(&*store, beat(&task, Millis::MAX), end.plus(-1)).await, held(end));
+    assert_eq!(extend(&*store, beat(&task, Millis::MAX), end).await, Extended::Lost, "the timeout is over");
+    let endless = dispatched(&*store, NewTask { timeout_ms: Some(i64::MAX), ..ask(2) }).await;
+    let far = LEASE_END.plus(1_000_000_000);
+    assert_eq!(extend(&*store, beat(&endless, far), LATER).await, held(far), "no overflow");
+}
+
+pub async fn a_lease_that_has_ended_is_lost(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Dispatched).await;
+    let until = LEASE_END.plus(1);
+    for now in [LEASE_END, LEASE_END.plus(1), Millis::MAX] {
+        assert_eq!(extend(&*store, beat(&task, until), now).await, Extended::Lost, "{now}");
+        assert_eq!(read(&*store, task.place).await, task, "an ended lease does not come back to life");
+    }
+    assert_eq!(extend(&*store, beat(&task, until), LEASE_END.plus(-1)).await, held(until));
+}
+
+pub async fn a_beat_with_another_fence_is_lost(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Running).await;
+    for fence in [task.fence - 1, task.fence + 1] {
+        let other = Beat { fence, progress: Some("1".to_owned()), ..beat(&task, LEASE_END.plus(9)) };
+        assert_eq!(extend(&*store, other, LATER).await, Extended::Lost);
+        assert_eq!(read(&*store, task.place).await, task);
+    }
+    let retried = moved(&*store, &task, Change::Retry { due_at: NOW, result: None }, LATER).await;
+    let claimed = moved(&*store, &retried, Change::Claim, LATER).await;
+    dispatch(&*store, grant(&claimed, LATER), LATER).await.unwrap();
+    assert_eq!(extend(&*store, beat(&task, LEASE_END), LATER).await, Extended::Lost, "with another attempt");
+}
+
+pub async fn a_beat_for_a_finished_or_unknown_task_is_lost(store: Arc<dyn Store>) {
+    for state in reachable().filter(|it| !it.is_in_flight()) {
+        let task = walk_to(&*store, i64::from(state.code()), state).await;
+        assert_eq!(extend(&*store, beat(&task, LEASE_END), NOW).await, Extended::Lost, "{state:?}");
+        assert_eq!(read(&*store, task.place).await, task, "{state:?}");
+        let unknown = Beat { place: nowhere(), ..beat(&task, LEASE_END) };
+        assert_eq!(extend(&*store, unknown, NOW).await, Extended::Lost);
+    }
+}
+
+pub async fn the_first_beat_starts_the_task_and_later_ones_do_not(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Dispatched).await;
+    for _ in 0..3 {
+        assert_eq!(extend(&*store, beat(&task, LEASE_END), LATER).await, held(LEASE_END));
+    }
+    let after = read(&*store, task.place).await;
+    assert_eq!((after.state, after.history.len()), (State::Running, task.history.len() + 1));
+    let line = after.history.last().unwrap();
+    assert_eq!(
+        (line.event, line.from, line.to),
+        (Some(Event::Start), Some(State::Dispatched), State::Running)
+    );
+    assert_eq!((line.at, line.by.as_str(), line.attempt), (LATER, EXECUTOR, 1));
+}
+
+pub async fn progress_is_kept_until_there_is_new(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Dispatched).await;
+    let table =
+        [(Some("{\"done\":1}"), Some("{\"done\":1}")), (None, Some("{\"done\":1}")), (Some("2"), Some("2"))];
+    for (said, kept) in table {
+        let sign = Beat { progress: said.map(str::to_owned), ..beat(&task, LEASE_END) };
+        assert_eq!(extend(&*store, sign, LATER).await, held(LEASE_END));
+        assert_eq!(read(&*store, task.place).await.progress.as_deref(), kept);
+    }
+}
+
+pub async fn beats_are_answered_in_their_order(store: Arc<dyn Store>) {
+    let mut beats = Vec::new();
+    let mut wanted = Vec::new();
+    for id in 0..100 {
+        let task = dispatched(&*store, ask(id)).await;
+        let stale = id % 3 == 0;
+        let until = LEASE_END.plus(id);
+        beats.push(Beat { fence: task.fence - i64::from(stale), ..beat(&task, until) });
+        wanted.push(if stale { Extended::Lost } else { held(until) });
+    }
+    let twice = (beats[50].clone(), wanted[50]);
+    beats.push(twice.0);
+    wanted.push(twice.1);
+    assert_eq!(store.extend(beats, LATER).await.unwrap(), wanted);
+}
+
+pub async fn an_outcome_after_the_lease_is_accepted_while_the_fence_holds(store: Arc<dyn Store>) {
+    for state in [State::Dispatched, State::Running] {
+        let task = walk_to(&*store, i64::from(state.code()), state).await;
+        let task = moved(&*store, &task, success(), LEASE_END.plus(1_000)).await;
+        assert_eq!(task.state, State::Succeeded);
+    }
+}
+
+pub async fn an_outcome_of_an_earlier_attempt_is_refused(store: Arc<dyn Store>) {
+    let first = walk_to(&*store, 1, State::Running).await;
+    let task = moved(&*store, &first, Change::Retry { due_at: LATER, result: None }, LATER).await;
+    let claimed = moved(&*store, &task, Change::Claim, LATER).await;
+    dispatch(&*store, grant(&claimed, LATER), LATER).await.unwrap();
+    let second = read(&*store, task.place).await;
+    let late = [
+        success(),
+        Change::Retry { due_at: NOW, result: None },
+        Change::Snooze { due_at: NOW },
+        Change::Bury { result: None, keep_until: KEEP },
+        Change::Abort { keep_until: KEEP },
+    ];
+    for change in late {
+        assert_eq!(apply(&*store, step(&first, change.clone()), LATER).await, Applied::Lost, "{change:?}");
+        assert_eq!(read(&*store, task.place).await, second, "{change:?}");
+    }
+    assert_eq!(apply(&*store, step(&second, success()), LATER).await, Applied::Moved);
+    assert_eq!(
+        apply(&*store, step(&second, success()), LATER).await,
+        Applied::Lost,
+        "one outcome an attempt"
+    );
+}
+
+pub async fn a_stop_request_reaches_the_executor_at_its_next_beat(store: Arc<dyn Store>) {
+    for state in [State::Dispatched, State::Running] {
+        let task = walk_to(&*store, i64::from(state.code()), state).await;
+        for _ in 0..2 {
+            assert_eq!(store.request_stop(task.place, LATER).await.unwrap(), Applied::Moved);
+        }
+        let marked = read(&*store, task.place).await;
+        assert!(marked.lease.as_ref().unwrap().cancel_requested);
+        assert_eq!(
+            (marked.state, marked.fence, &marked.history),
+            (state, task.fence, &task.history),
+            "no move"
+        );
+        let told = Extended::Held { lease_until: LEASE_END, cancel_requested: true };
+        assert_eq!(extend(&*store, beat(&task, LEASE_END), LATER).await, told);
+        assert_eq!(extend(&*store, beat(&task, LEASE_END), LATER).await, told, "again, until it stops");
+        let stopped = moved(&*store, &task, Change::Abort { keep_until: KEEP }, LATER).await;
+        assert_eq!(stopped.state, State::Cancelled);
+    }
+}
+
+pub async fn only_a_task_in_flight_can_be_asked_to_stop(store: Arc<dyn Store>) {
+    for state in reachable().filter(|it| !it.is_in_flight()) {
+        let task = walk_to(&*store, i64::from(state.code()), state).await;
+        assert_eq!(store.request_stop(task.place, LATER).await.unwrap(), Applied::Lost, "{state:?}");
+        assert_eq!(read(&*store, task.place).await, task, "{state:?}");
+    }
+}
+
+pub async fn a_new_attempt_has_not_been_asked_to_stop(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Dispatched).await;
+    assert_eq!(store.request_stop(task.place, NOW).await.unwrap(), Applied::Moved);
+    let task = moved(&*store, &task, Change::Retry { due_at: NOW, result: None }, NOW).await;
+    let task = moved(&*store, &task, Change::Claim, NOW).await;
+    dispatch(&*store, grant(&task, NOW), NOW).await.unwrap();
+    let task = read(&*store, task.place).await;
+    assert_eq!(extend(&*store, beat(&task, LEASE_END), NOW).await, held(LEASE_END));
+}
+
+pub async fn ended_leases_are_found_the_longest_ended_first(store: Arc<dyn Store>) {
+    let ends = [30, 10, 50, 20, 40];
+    for (id, seconds) in (0..).zip(ends) {
+        dispatched(&*store, NewTask { timeout_ms: Some(seconds * 1_000), ..ask(id) }).await;
+    }
+    let at = |seconds: i64| NOW.plus(seconds * 1_000);
+    let found = store.leases_ended(at(40), 10).await.unwrap();
+    let until: Vec<Millis> = found.iter().map(|it| it.lease.as_ref().unwrap().until).collect();
+    assert_eq!(until, [at(10), at(20), at(30), at(40)], "at or before now");
+    assert!(found.iter().all(|it| it.history.is_empty() && it.state == State::Dispatched));
+    let whole = read(&*store, found[0].place).await;
+    assert_eq!(Task { history: Vec::new(), ..whole }, found[0], "all but the history");
+    let first = store.leases_ended(at(40), 2).await.unwrap();
+    assert_eq!(first, found[..2]);
+    assert_eq!(store.leases_ended(at(10).plus(-1), 10).await.unwrap(), []);
+}
+
+pub async fn leases_that_were_given_back_are_not_found(store: Arc<dyn Store>) {
+    for state in reachable() {
+        walk_to(&*store, i64::from(state.code()), state).await;
+    }
+    let found = store.leases_ended(Millis::MAX, 100).await.unwrap();
+    let mut states: Vec<State> = found.iter().map(|it| it.state).collect();
+    states.sort_unstable();
+    assert_eq!(states, [State::Dispatched, State::Running]);
+}

@@ -1,0 +1,125 @@
+//! How callers find tasks.
+
+use super::{
+    sample::{CALLER, LATER, NEXT, NOW, ask, full, insert, insert_at, name, nowhere, queue, read, version},
+    walk::{reachable, walk_to},
+};
+use punctual_contract::{
+    Store,
+    store::{Page, Query},
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    state::State,
+    task::{NewTask, Task},
+};
+use std::sync::Arc;
+
+pub async fn reading_answers_in_order_with_gaps_where_nothing_is(store: Arc<dyn Store>) {
+    let one = insert(&*store, ask(1)).await.task;
+    let two = insert(&*store, ask(2)).await.task;
+    let found = store.read(&[two.place, nowhere(), one.place, two.place]).await.unwrap();
+    assert_eq!(found, [Some(two.clone()), None, Some(one), Some(two)]);
+}
+
+pub async fn versions_come_the_highest_first(store: Arc<dyn Store>) {
+    for number in [-5, 0, 3, 11] {
+        insert(&*store, version(7, number)).await;
+    }
+    insert(&*store, version(8, 99)).await;
+    let of = async |id, asked, limit| {
+        let found = store.versions(&Name::default_namespace(), id, asked, limit).await.unwrap();
+        found.iter().map(|it| it.ask.task_version).collect::<Vec<_>>()
+    };
+    assert_eq!(of(7, None, 9).await, [11, 3, 0, -5]);
+    assert_eq!(of(7, None, 2).await, [11, 3]);
+    assert_eq!(of(7, Some(3), 9).await, [3]);
+    assert_eq!(of(7, Some(4), 9).await, [0; 0]);
+    assert_eq!(of(9, None, 9).await, [0; 0]);
+    assert_eq!(store.versions(&name("other"), 7, None, 9).await.unwrap(), [], "another namespace");
+}
+
+/// All pages of a query.
+async fn list(store: &dyn Store, query: &Query) -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut query = query.clone();
+    for _ in 0..10_000 {
+        let Page { tasks: page, next_before_id } = store.list(&query).await.unwrap();
+        assert!(page.len() <= query.limit, "bounded");
+        tasks.extend(page);
+        let Some(next) = next_before_id else { return tasks };
+        assert!(query.before_id.is_none_or(|it| next < it), "each page goes on below the last");
+        query.before_id = Some(next);
+    }
+    panic!("a list that never ends");
+}
+
+fn ids(tasks: &[Task]) -> Vec<i64> {
+    tasks.iter().map(Task::task_id).collect()
+}
+
+pub async fn a_list_is_newest_first_and_bounded(store: Arc<dyn Store>) {
+    for id in 0..20 {
+        insert_at(&*store, ask(id), NOW.plus(id)).await;
+    }
+    let page = store.list(&Query { limit: 5, ..Query::default() }).await.unwrap();
+    assert!(page.tasks.len() <= 5 && page.next_before_id.is_some());
+    let all = list(&*store, &Query { limit: 5, ..Query::default() }).await;
+    assert_eq!(ids(&all), (0..20).rev().collect::<Vec<_>>());
+    assert!(all.iter().all(|it| it.history.is_empty()), "histories are not filled in");
+    let whole = read(&*store, all[3].place).await;
+    assert_eq!(Task { history: Vec::new(), ..whole }, all[3], "all but the history");
+}
+
+pub async fn each_filter_holds_and_all_hold_together(store: Arc<dyn Store>) {
+    let elsewhere = QueueKey { namespace: name("other"), queue: name("mail") };
+    let asks = [
+        ask(0),
+        NewTask { queue: elsewhere, ..ask(1) },
+        NewTask { queue: queue("sms"), ..ask(2) },
+        NewTask { kind: name("resize"), ..ask(3) },
+        NewTask { execute_at: NEXT, ..full(4) },
+        NewTask { execute_at: NEXT.plus(1), ..ask(5) },
+    ];
+    store.insert(asks.to_vec(), CALLER, NOW).await.unwrap();
+    walk_to(&*store, 6, State::Cancelled).await;
+    let any = || Query { limit: 3, ..Query::default() };
+    let label = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
+    let table = [
+        (any(), vec![6, 5, 4, 3, 2, 1, 0]),
+        (Query { namespace: Some(name("other")), ..any() }, vec![1]),
+        (Query { queue: Some(name("sms")), ..any() }, vec![2]),
+        (Query { queue: Some(name("mail")), ..any() }, vec![6, 5, 4, 3, 1, 0]),
+        (Query { state: Some(State::Cancelled), ..any() }, vec![6]),
+        (Query { kind: Some(name("resize")), ..any() }, vec![3]),
+        (Query { label: label("team", "blue"), ..any() }, vec![4]),
+        (Query { label: label("team", "blu"), ..any() }, vec![]),
+        (Query { label: label("blue", "team"), ..any() }, vec![]),
+        (Query { due_after: Some(NEXT), ..any() }, vec![5, 4]),
+        (Query { due_before: Some(NEXT), ..any() }, vec![6, 3, 2, 1, 0]),
+        (Query { due_after: Some(NEXT), due_before: Some(NEXT.plus(1)), ..any() }, vec![4]),
+        (Query { label: label("team", "blue"), due_before: Some(LATER), ..any() }, vec![]),
+        (Query { queue: Some(name("mail")), namespace: Some(name("other")), ..any() }, vec![1]),
+        (Query { queue: Some(name("nothing")), ..any() }, vec![]),
+    ];
+    for (query, wanted) in table {
+        assert_eq!(ids(&list(&*store, &query).await), wanted, "{query:?}");
+    }
+}
+
+/// Also what is rare among much that does not match.
+pub async fn pages_of_a_list_find_everything_once(store: Arc<dyn Store>) {
+    let kind = |id: i64| if id % 500 == 3 { name("rare") } else { name("send") };
+    let asks = (0..2_000).map(|id| NewTask { kind: kind(id), ..ask(id) }).collect();
+    store.insert(asks, CALLER, NOW).await.unwrap();
+    for limit in [1, 3, 100] {
+        let rare = list(&*store, &Query { kind: Some(name("rare")), limit, ..Query::default() }).await;
+        assert_eq!(ids(&rare), [1_503, 1_003, 503, 3], "pages of {limit}");
+    }
+    assert_eq!(list(&*store, &Query { limit: 300, ..Query::default() }).await.len(), 2_000);
+    for state in reachable().filter(|it| *it != State::Scheduled) {
+        walk_to(&*store, 5_000 + i64::from(state.code()), state).await;
+        let found = list(&*store, &Query { state: Some(state), limit: 10, ..Query::default() }).await;
+        assert_eq!(ids(&found), [5_000 + i64::from(state.code())]);
+    }
+}

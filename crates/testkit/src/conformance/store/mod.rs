@@ -1,0 +1,40 @@
+//! What every store must do. In reading order: how tasks come in, what they carry, how they move, who has them,
+//! how they are found, how they end, and that the account is right at all times.
+
+mod sample;
+mod walk;
+
+pub mod insert;
+
+pub mod content;
+
+pub mod changes;
+pub mod moves;
+
+pub mod dispatch;
+pub mod leases;
+
+pub mod lookup;
+pub mod scan;
+
+pub mod retire;
+
+pub mod books;
+pub mod replies;
+
+pub mod durable;
+
+use punctual_contract::Store;
+
+/// Held after every case: the running account equals what the rows say, and no task is in no state.
+///
+/// # Panics
+/// When it does not.
+pub async fn balanced(store: &dyn Store) {
+    let books = store.books().await.unwrap();
+    assert_eq!(books, store.audit().await.unwrap(), "books against rows");
+    assert_eq!(books.unaccounted(), 0, "{books:?}");
+    assert!(books.standing.iter().all(|it| it.tasks > 0), "no zeros: {books:?}");
+    let order = books.standing.iter().map(|it| (&it.queue, it.state));
+    assert!(order.is_sorted_by(|a, b| a < b), "sorted: {books:?}");
+}

@@ -1,0 +1,146 @@
+//! Back ends that fail on request, around real ones. Each call is decided by two dials: how likely it *happens*,
+//! and how likely the truth about it is *reported*. That makes the four things that a network does to a caller:
+//!
+//! | happens | reported | the caller sees |
+//! |---|---|---|
+//! | yes | yes | the answer |
+//! | yes | no | an error that says `Maybe` |
+//! | no | yes | an error that says `No` |
+//! | no | no | an error that says `Maybe` |
+//!
+//! Never changes an answer that it passes on.
+
+mod bus;
+mod hot;
+mod store;
+
+pub use bus::{BusGroup, FaultyBus};
+pub use hot::{FaultyHot, HotGroup};
+pub use store::{FaultyStore, StoreGroup};
+
+use parking_lot::Mutex;
+use punctual_contract::Error;
+use std::{collections::HashMap, fmt::Debug, hash::Hash};
+
+/// Probabilities, 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dials {
+    pub happens: f64,
+    pub reported: f64,
+}
+
+impl Dials {
+    pub const SOUND: Self = Self { happens: 1.0, reported: 1.0 };
+    /// Nothing gets through, and the caller knows it.
+    pub const REFUSES: Self = Self { happens: 0.0, reported: 1.0 };
+    /// Nothing gets through, and the caller cannot know.
+    pub const SILENT: Self = Self { happens: 0.0, reported: 0.0 };
+    /// Everything gets through, and no answer comes back.
+    pub const ANSWERS_LOST: Self = Self { happens: 1.0, reported: 0.0 };
+}
+
+impl Default for Dials {
+    fn default() -> Self {
+        Self::SOUND
+    }
+}
+
+/// What became of the calls so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: u64,
+    pub answer_lost: u64,
+    pub refused: u64,
+    pub vanished: u64,
+}
+
+impl Counts {
+    #[must_use]
+    pub const fn failed(&self) -> u64 {
+        self.answer_lost + self.refused + self.vanished
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fate {
+    happens: bool,
+    reported: bool,
+}
+
+/// The dials of one faulty back end, by group of methods; `G` names its groups. What is not set is sound.
+#[derive(Debug)]
+pub struct Faults<G> {
+    inner: Mutex<Inner<G>>,
+}
+
+#[derive(Debug)]
+struct Inner<G> {
+    rng: fastrand::Rng,
+    all: Dials,
+    groups: HashMap<G, Dials>,
+    counts: HashMap<G, Counts>,
+}
+
+impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
+    fn seeded(seed: u64) -> Self {
+        let rng = fastrand::Rng::with_seed(seed);
+        let inner = Inner { rng, all: Dials::SOUND, groups: HashMap::new(), counts: HashMap::new() };
+        Self { inner: Mutex::new(inner) }
+    }
+
+    /// Every group, from now on.
+    pub fn set_all(&self, dials: Dials) {
+        let mut inner = self.inner.lock();
+        inner.groups.clear();
+        inner.all = dials;
+    }
+
+    /// One group, from now on.
+    pub fn set(&self, group: G, dials: Dials) {
+        self.inner.lock().groups.insert(group, dials);
+    }
+
+    pub fn heal(&self) {
+        self.set_all(Dials::SOUND);
+    }
+
+    #[must_use]
+    pub fn counts(&self, group: G) -> Counts {
+        self.inner.lock().counts.get(&group).copied().unwrap_or_default()
+    }
+
+    fn fate(&self, group: G) -> Fate {
+        let mut inner = self.inner.lock();
+        let dials = inner.groups.get(&group).copied().unwrap_or(inner.all);
+        // Both are always rolled: turning one dial does not change what the seed makes of the other.
+        let fate =
+            Fate { happens: inner.rng.f64() < dials.happens, reported: inner.rng.f64() < dials.reported };
+        let counts = inner.counts.entry(group).or_default();
+        *match (fate.happens, fate.reported) {
+            (true, true) => &mut counts.passed,
+            (true, false) => &mut counts.answer_lost,
+            (false, true) => &mut counts.refused,
+            (false, false) => &mut counts.vanished,
+        } += 1;
+        fate
+    }
+
+    /// `call` is a future that has not begun: what is never polled never happens.
+    async fn run<T>(
+        &self,
+        group: G,
+        doing: &'static str,
+        call: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        let fate = self.fate(group);
+        let answer = if fate.happens { Some(call.await) } else { None };
+        match (answer, fate.reported) {
+            (Some(answer), true) => answer,
+            (None, true) => Err(Error::did_not_happen(doing, "refused by a fault")),
+            (_, false) => Err(Error::may_have_happened(doing, "the answer was lost by a fault")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

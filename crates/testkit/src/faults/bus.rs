@@ -1,0 +1,66 @@
+//! A bus with two dials. A publish rolls them for each message: one that fails does not stop the others.
+
+use super::{Fate, Faults};
+use async_trait::async_trait;
+use punctual_contract::{Bus, Error, bus::Delivery, store::Assignment};
+use punctual_domain::{name::QueueKey, time::Millis};
+use std::{sync::Arc, time::Duration};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BusGroup {
+    Publish,
+    Receive,
+    Acknowledge,
+    Reclaim,
+}
+
+#[derive(Debug)]
+pub struct FaultyBus {
+    inner: Arc<dyn Bus>,
+    pub faults: Faults<BusGroup>,
+}
+
+impl FaultyBus {
+    #[must_use]
+    pub fn new(inner: Arc<dyn Bus>, seed: u64) -> Self {
+        Self { inner, faults: Faults::seeded(seed) }
+    }
+}
+
+#[async_trait]
+impl Bus for FaultyBus {
+    async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>> {
+        let fated: Vec<(Fate, Assignment)> =
+            messages.into_iter().map(|it| (self.faults.fate(BusGroup::Publish), it)).collect();
+        let sent = fated.iter().filter(|(fate, _)| fate.happens).map(|(_, it)| it.clone()).collect();
+        let mut answers = self.inner.publish(sent).await.into_iter();
+        let doing = "publish a message";
+        let result = |fate: Fate| match (if fate.happens { answers.next() } else { None }, fate.reported) {
+            (Some(answer), true) => answer,
+            (None, true) => Err(Error::did_not_happen(doing, "refused by a fault")),
+            (_, false) => Err(Error::may_have_happened(doing, "the answer was lost by a fault")),
+        };
+        fated.into_iter().map(|(fate, _)| fate).map(result).collect()
+    }
+
+    async fn receive(
+        &self,
+        queue: &QueueKey,
+        limit: usize,
+        wait: Duration,
+        now: Millis,
+    ) -> Result<Vec<Delivery>, Error> {
+        let call = self.inner.receive(queue, limit, wait, now);
+        self.faults.run(BusGroup::Receive, "receive messages", call).await
+    }
+
+    async fn acknowledge(&self, queue: &QueueKey, ids: &[u64]) -> Result<(), Error> {
+        let call = self.inner.acknowledge(queue, ids);
+        self.faults.run(BusGroup::Acknowledge, "acknowledge messages", call).await
+    }
+
+    async fn reclaim(&self, queue: &QueueKey, before: Millis) -> Result<usize, Error> {
+        let call = self.inner.reclaim(queue, before);
+        self.faults.run(BusGroup::Reclaim, "reclaim messages", call).await
+    }
+}

@@ -1,0 +1,83 @@
+//! A hot set with two dials.
+
+use super::Faults;
+use async_trait::async_trait;
+use punctual_contract::{
+    Error, Hot,
+    hot::{Depth, HotEntry, Withdrawn},
+};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HotGroup {
+    Load,
+    Peek,
+    Take,
+    Withdraw,
+    Settle,
+    /// `offer`, `admit`.
+    Ready,
+    /// `firing`, `depth`.
+    Look,
+}
+
+#[derive(Debug)]
+pub struct FaultyHot {
+    inner: Arc<dyn Hot>,
+    pub faults: Faults<HotGroup>,
+}
+
+impl FaultyHot {
+    #[must_use]
+    pub fn new(inner: Arc<dyn Hot>, seed: u64) -> Self {
+        Self { inner, faults: Faults::seeded(seed) }
+    }
+}
+
+#[async_trait]
+impl Hot for FaultyHot {
+    async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.faults.run(HotGroup::Load, "load entries", self.inner.load(entries)).await
+    }
+
+    async fn peek(
+        &self,
+        partition: Partition,
+        after: Option<(Millis, i64)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        let call = self.inner.peek(partition, after, until, limit);
+        self.faults.run(HotGroup::Peek, "peek at what is due", call).await
+    }
+
+    async fn take(&self, partition: Partition, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        self.faults.run(HotGroup::Take, "take what is due", self.inner.take(partition, now, limit)).await
+    }
+
+    async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
+        let call = self.inner.withdraw(partition, id, fence);
+        self.faults.run(HotGroup::Withdraw, "withdraw an entry", call).await
+    }
+
+    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
+        self.faults.run(HotGroup::Settle, "settle entries", self.inner.settle(settled)).await
+    }
+
+    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+        self.faults.run(HotGroup::Ready, "offer entries", self.inner.offer(entries)).await
+    }
+
+    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        self.faults.run(HotGroup::Ready, "admit entries", self.inner.admit(queue, limit)).await
+    }
+
+    async fn firing(&self, before: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        self.faults.run(HotGroup::Look, "look at what is firing", self.inner.firing(before, limit)).await
+    }
+
+    async fn depth(&self) -> Result<Depth, Error> {
+        self.faults.run(HotGroup::Look, "measure the depth", self.inner.depth()).await
+    }
+}

@@ -1,0 +1,122 @@
+//! A store with two dials.
+
+use super::Faults;
+use async_trait::async_trait;
+use punctual_contract::{
+    Error, Store,
+    hot::HotEntry,
+    store::{
+        Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
+        Scan, Step,
+    },
+};
+use punctual_domain::{
+    name::Name,
+    place::TaskRef,
+    task::{NewTask, Task},
+    time::Millis,
+};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreGroup {
+    Insert,
+    /// `apply`, `request_stop`.
+    Apply,
+    Dispatch,
+    Extend,
+    /// `scan`, `leases_ended`: what the engine's loops read.
+    Scan,
+    /// What callers read.
+    Read,
+    Retire,
+    Replies,
+}
+
+#[derive(Debug)]
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    pub faults: Faults<StoreGroup>,
+}
+
+impl FaultyStore {
+    #[must_use]
+    pub fn new(inner: Arc<dyn Store>, seed: u64) -> Self {
+        Self { inner, faults: Faults::seeded(seed) }
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
+        self.faults.run(StoreGroup::Insert, "insert tasks", self.inner.insert(tasks, by, now)).await
+    }
+
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error> {
+        self.faults.run(StoreGroup::Apply, "move tasks", self.inner.apply(steps, now)).await
+    }
+
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, Error> {
+        self.faults.run(StoreGroup::Dispatch, "dispatch tasks", self.inner.dispatch(grants, now)).await
+    }
+
+    async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, Error> {
+        self.faults.run(StoreGroup::Extend, "extend leases", self.inner.extend(beats, now)).await
+    }
+
+    async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, Error> {
+        self.faults.run(StoreGroup::Apply, "request a stop", self.inner.request_stop(place, now)).await
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error> {
+        self.faults.run(StoreGroup::Scan, "scan a partition", self.inner.scan(scan)).await
+    }
+
+    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
+        self.faults.run(StoreGroup::Scan, "find ended leases", self.inner.leases_ended(now, limit)).await
+    }
+
+    async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error> {
+        self.faults.run(StoreGroup::Read, "read tasks", self.inner.read(places)).await
+    }
+
+    async fn versions(
+        &self,
+        namespace: &Name,
+        task_id: i64,
+        version: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        let call = self.inner.versions(namespace, task_id, version, limit);
+        self.faults.run(StoreGroup::Read, "read versions", call).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, Error> {
+        self.faults.run(StoreGroup::Read, "list tasks", self.inner.list(query)).await
+    }
+
+    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error> {
+        let call = self.inner.retire(now, stopped_until, limit);
+        self.faults.run(StoreGroup::Retire, "retire tasks", call).await
+    }
+
+    async fn books(&self) -> Result<Books, Error> {
+        self.faults.run(StoreGroup::Read, "read the books", self.inner.books()).await
+    }
+
+    async fn audit(&self) -> Result<Books, Error> {
+        self.faults.run(StoreGroup::Read, "audit the books", self.inner.audit()).await
+    }
+
+    async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error> {
+        self.faults.run(StoreGroup::Replies, "save a reply", self.inner.save_reply(key, reply)).await
+    }
+
+    async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error> {
+        self.faults.run(StoreGroup::Replies, "load a reply", self.inner.load_reply(key, now)).await
+    }
+
+    fn partitions(&self) -> u16 {
+        self.inner.partitions()
+    }
+}

@@ -1,0 +1,142 @@
+//! The promises, as checks: kept, never early, at least once and fenced, definite cancel, accounted for.
+
+use super::{ops::How, world::World};
+use punctual_contract::store::{Assignment, Query};
+use punctual_domain::{history::Entry, state::State, task::Task, time::Millis};
+
+/// Turns after which what is not finished is lost.
+const TURNS_TO_FINISH: usize = 2_000;
+
+impl World {
+    /// Never early, definite cancel, one success: at every hand-over.
+    pub(super) fn check_lease(&mut self, it: &Assignment) -> Result<(), String> {
+        let now = self.now();
+        let uncertain_inserts = self.uncertain_inserts;
+        if it.fired_at < it.due_at {
+            return Err(format!("promise 2: {it:?} fired before it was due"));
+        }
+        let Some(known) = self.known(it.place.id) else {
+            return if uncertain_inserts > 0 { Ok(()) } else { Err(format!("{it:?} was never inserted")) };
+        };
+        if let Some(due_at) = known.due_at
+            && it.fired_at < due_at
+            && !known.uncertain
+        {
+            return Err(format!("promise 2: {it:?} fired before {due_at}, at {now}"));
+        }
+        if known.cancelled && !known.uncertain {
+            return Err(format!("promise 5: {it:?} was handed out after its cancel was confirmed"));
+        }
+        if known.succeeded && !known.uncertain {
+            return Err(format!("promise 4: {it:?} was handed out after its success"));
+        }
+        known.owes_a_lease = false;
+        Ok(())
+    }
+
+    /// Kept and accounted for: after every step.
+    pub(super) async fn check(&self, nth: usize) -> Result<(), String> {
+        let books = self.truth.books().await.map_err(|it| it.to_string())?;
+        if books.unaccounted() != 0 {
+            return Err(format!("promise 6: {} unaccounted: {books:?}", books.unaccounted()));
+        }
+        if nth.is_multiple_of(8) {
+            let audit = self.truth.audit().await.map_err(|it| it.to_string())?;
+            if audit != books {
+                return Err(format!("promise 6: the books say {books:?}, the rows say {audit:?}"));
+            }
+            self.check_kept().await?;
+        }
+        Ok(())
+    }
+
+    async fn check_kept(&self) -> Result<(), String> {
+        let places: Vec<_> = self.tasks.iter().map(|it| it.place).collect();
+        let tasks = self.truth.read(&places).await.map_err(|it| it.to_string())?;
+        for (known, task) in self.tasks.iter().zip(tasks) {
+            let Some(task) = task else { continue };
+            if known.cancelled && !known.uncertain && !matches!(task.state, State::Cancelled) {
+                return Err(format!("promise 5: cancelled, and yet {task:?}"));
+            }
+            check_history(&task)?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything finish: what does not is lost.
+    pub(super) async fn finish(&mut self) -> Result<(), String> {
+        self.heal();
+        for _ in 0..TURNS_TO_FINISH {
+            self.turn().await;
+            self.lease(1_000, 10_000).await?;
+            while let Some(held) = self.held.pop() {
+                let answer = self.settle(&held, How::Succeed).await;
+                answer.map_err(|it| format!("the last outcomes failed: {it}"))?;
+            }
+            match self.engine.next_turn_at().await.map_err(|it| it.to_string())? {
+                // What is overdue waits for a sweep.
+                Some(next) if next <= self.now() => self.clock.set(self.now().plus(500)),
+                Some(next) => self.clock.set(next),
+                None => return self.check_all_finished().await,
+            }
+        }
+        Err(format!("promise 1: not finished after {TURNS_TO_FINISH} turns: {}", self.unfinished().await))
+    }
+
+    async fn unfinished(&self) -> String {
+        let page = self.truth.list(&Query { limit: 1_000, ..Query::default() }).await;
+        let tasks = page.map(|it| it.tasks).unwrap_or_default();
+        let open: Vec<_> = tasks.iter().filter(|it| !it.state.is_finished()).map(summary).collect();
+        open.join("; ")
+    }
+
+    async fn check_all_finished(&self) -> Result<(), String> {
+        let query = Query { limit: 10_000, ..Query::default() };
+        let page = self.truth.list(&query).await.map_err(|it| it.to_string())?;
+        if let Some(open) = page.tasks.iter().find(|it| !it.state.is_finished()) {
+            return Err(format!("promise 1: {} will never finish", summary(open)));
+        }
+        if let Some(owing) = self.tasks.iter().find(|it| it.owes_a_lease && !it.uncertain && !it.cancelled) {
+            return self.check_owed(owing.place).await;
+        }
+        self.check(0).await
+    }
+
+    /// "Already fired" was answered: it must have been handed out since, or be dead by its deadline.
+    async fn check_owed(&self, place: punctual_domain::place::TaskRef) -> Result<(), String> {
+        let task = self.truth.read(&[place]).await.map_err(|it| it.to_string())?.pop().flatten();
+        match task {
+            Some(task) if task.state != State::Dead => {
+                Err(format!("promise 5: told \"already fired\", and never handed out: {}", summary(&task)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn summary(task: &Task) -> String {
+    let Task { place, state, due_at, attempt, fence, .. } = task;
+    format!("{place:?} {state:?} due {} attempt {attempt} fence {fence}", due_at.since(super::world::START))
+}
+
+/// Complete: each entry begins where the one before ended, and the last one says what the task is.
+fn check_history(task: &Task) -> Result<(), String> {
+    let mut at: Option<&Entry> = None;
+    for entry in &task.history {
+        let legal = match (at, entry.event) {
+            (None, None) => true,
+            (Some(before), Some(event)) => {
+                entry.from == Some(before.to) && before.to.after(event) == Ok(entry.to)
+            }
+            _ => false,
+        };
+        if !legal {
+            return Err(format!("history breaks at {entry:?}: {:?}", task.history));
+        }
+        at = Some(entry);
+    }
+    match at {
+        Some(last) if last.to == task.state && last.at >= Millis::ZERO => Ok(()),
+        _ => Err(format!("history ends elsewhere than the task, {:?}: {:?}", task.state, task.history)),
+    }
+}

@@ -1,0 +1,135 @@
+//! What can happen to an engine: operations of callers, of executors, of time and of bad luck. A list of them is a
+//! test that can be kept, named and replayed.
+
+use fastrand::Rng;
+
+/// `pick` chooses among what there is, modulo how many there are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    Insert {
+        /// Negative: in the past.
+        delay_ms: i64,
+        /// A caller's id and version; None: the engine gives one.
+        id: Option<(i64, i64)>,
+        max_attempts: u32,
+        retry_ms: i64,
+        deadline_ms: Option<i64>,
+    },
+    Cancel {
+        pick: usize,
+        stop_if_fired: bool,
+    },
+    Reschedule {
+        pick: usize,
+        delay_ms: i64,
+    },
+    ChangePayload {
+        pick: usize,
+    },
+    RunNow {
+        pick: usize,
+    },
+    Redrive {
+        pick: usize,
+    },
+    /// The clock moves, and the engine takes no turn.
+    Advance {
+        ms: i64,
+    },
+    /// The wall clock is set back.
+    SetBack {
+        ms: i64,
+    },
+    Turn,
+    Lease {
+        max: usize,
+        lease_ms: i64,
+    },
+    Report {
+        pick: usize,
+        how: How,
+    },
+    /// An executor that was given up reports all the same.
+    ReportStale {
+        pick: usize,
+    },
+    Beat {
+        pick: usize,
+    },
+    /// An executor dies and forgets what it holds.
+    ExecutorDies {
+        pick: usize,
+    },
+    /// The engine dies; another starts on the same store, with an empty hot set.
+    Restart,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Succeed,
+    Fail,
+    Snooze,
+    Reject,
+}
+
+/// The operations of a seed.
+#[must_use]
+pub fn seeded(seed: u64, count: usize) -> Vec<Op> {
+    let mut rng = Rng::with_seed(seed);
+    (0..count).map(|_| one(&mut rng)).collect()
+}
+
+/// Half of the draws are about inserting, time and turns, so that there is always something to do.
+fn one(rng: &mut Rng) -> Op {
+    let pick = rng.usize(..1_000);
+    match rng.u8(..40) {
+        0..=9 => insert(rng),
+        10..=12 => Op::Cancel { pick, stop_if_fired: rng.u8(..4) == 0 },
+        13..=14 => Op::Reschedule { pick, delay_ms: delay_ms(rng) },
+        15 => Op::ChangePayload { pick },
+        16 => Op::RunNow { pick },
+        17 => Op::Redrive { pick },
+        18..=22 => Op::Advance { ms: delay_ms(rng).max(1) },
+        23 => Op::SetBack { ms: rng.i64(1..5_000) },
+        24..=29 => Op::Turn,
+        30..=33 => Op::Lease { max: rng.usize(1..5), lease_ms: rng.i64(100..20_000) },
+        34..=35 => Op::Report { pick, how: how(rng) },
+        36 => Op::ReportStale { pick },
+        37 => Op::Beat { pick },
+        38 => Op::ExecutorDies { pick },
+        _ => Op::Restart,
+    }
+}
+
+fn insert(rng: &mut Rng) -> Op {
+    let id = rng.bool().then(|| (rng.i64(0..4), rng.i64(0..3)));
+    let deadline_ms = (rng.u8(..8) == 0).then(|| rng.i64(0..3_000));
+    Op::Insert {
+        delay_ms: delay_ms(rng),
+        id,
+        max_attempts: rng.u32(1..4),
+        retry_ms: rng.i64(0..3_000),
+        deadline_ms,
+    }
+}
+
+fn how(rng: &mut Rng) -> How {
+    match rng.u8(..6) {
+        0..=2 => How::Succeed,
+        3 => How::Fail,
+        4 => How::Snooze,
+        _ => How::Reject,
+    }
+}
+
+/// Milliseconds, seconds, an hour or so, days: around every edge that the engine knows.
+fn delay_ms(rng: &mut Rng) -> i64 {
+    match rng.u8(..8) {
+        0 => -rng.i64(0..10_000),
+        1 => 0,
+        2..=3 => rng.i64(0..100),
+        4..=5 => rng.i64(0..3_000),
+        6 => rng.i64(3_590_000..3_620_000),
+        _ => rng.i64(0..10 * 86_400_000),
+    }
+}

@@ -1,0 +1,421 @@
+//! The simulated world: one engine on a real store, executors as lists of leases, and a record of what callers were
+//! told. It believes only what it was told; what it was not told (an error) it marks as uncertain.
+
+use super::ops::{How, Op};
+use crate::{
+    clock::ManualClock,
+    faults::{self, Dials},
+};
+use punctual_bus::MemoryBus;
+use punctual_contract::{
+    Clock, Hot as _, Store,
+    store::{Assignment, Beat, Change, Extended, Inserted},
+};
+use punctual_domain::{
+    insert::Decision,
+    name::{Name, QueueKey},
+    outcome::Report,
+    place::TaskRef,
+    retry::RetryPolicy,
+    state::State,
+    task::{Content, NewTask, Task, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{
+    Backends, Cancelled, Changed, Engine, Error, LeaseRequest, Options, OutcomeReport, Settled,
+};
+use punctual_hot::MemoryHot;
+use punctual_store::sqlite::SqliteStore;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+/// Whether store and hot set fail now and then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    None,
+    /// One call in ten fails; the seed of the dice.
+    Some(u64),
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub(super) clock: Arc<ManualClock>,
+    /// Without faults: what the checks read.
+    pub(super) truth: Arc<dyn Store>,
+    pub(super) engine: Engine,
+    hot: Arc<MemoryHot>,
+    faults: Faults,
+    restarts: u64,
+    pub(super) tasks: Vec<Known>,
+    by_id: HashMap<i64, usize>,
+    pub(super) held: Vec<Assignment>,
+    given_up: Vec<Assignment>,
+    /// Inserts whose answer was an error that says they may have happened.
+    pub(super) uncertain_inserts: usize,
+}
+
+/// What the world was told of a task.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) place: TaskRef,
+    /// Not before then; None: the engine chose the time.
+    pub(super) due_at: Option<Millis>,
+    /// "Cancelled" was answered: it must not be handed out again.
+    pub(super) cancelled: bool,
+    /// A success was accepted: it must not be handed out again.
+    pub(super) succeeded: bool,
+    /// "Already fired" was answered while it waited for an executor: it must be handed out.
+    pub(super) owes_a_lease: bool,
+    /// An answer was lost: what was told does not hold it any more.
+    pub(super) uncertain: bool,
+}
+
+impl Known {
+    fn new(place: TaskRef, due_at: Option<Millis>) -> Self {
+        let (cancelled, succeeded, owes_a_lease, uncertain) = Default::default();
+        Self { place, due_at, cancelled, succeeded, owes_a_lease, uncertain }
+    }
+}
+
+pub(super) const START: Millis = Millis(1_700_000_000_000);
+const RETRY_GUESS: Option<Millis> = None;
+
+fn queue() -> QueueKey {
+    QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
+}
+
+fn options() -> Options {
+    Options {
+        keep_succeeded_ms: 60_000,
+        keep_stopped_ms: 60_000,
+        keep_cancelled_ms: 120_000,
+        keep_dead_ms: 600_000,
+        ..Options::default()
+    }
+}
+
+impl World {
+    pub(super) fn new(faults: Faults) -> Self {
+        let clock = Arc::new(ManualClock::at(START));
+        let options = punctual_store::sqlite::Options { partitions: 3, ..Default::default() };
+        let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
+        let (engine, hot) = engine(&truth, &clock, faults, 0);
+        let (tasks, by_id, held, given_up) = Default::default();
+        Self { clock, truth, engine, hot, faults, restarts: 0, tasks, by_id, held, given_up, uncertain_inserts: 0 }
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    pub(super) async fn step(&mut self, op: &Op) -> Result<(), String> {
+        match op {
+            Op::Insert { .. } => self.insert(op).await,
+            Op::Cancel { pick, stop_if_fired } => self.cancel(*pick, *stop_if_fired).await,
+            Op::Reschedule { pick, delay_ms } => self.reschedule(*pick, Some(*delay_ms)).await,
+            Op::ChangePayload { pick } => self.reschedule(*pick, None).await,
+            Op::RunNow { pick } => self.reschedule(*pick, Some(0)).await,
+            Op::Redrive { pick } => self.redrive(*pick).await,
+            Op::Advance { ms } => {
+                self.clock.advance(milliseconds(*ms));
+                Ok(())
+            }
+            Op::SetBack { ms } => {
+                self.clock.go_back(milliseconds(*ms));
+                Ok(())
+            }
+            Op::Turn => {
+                self.turn().await;
+                Ok(())
+            }
+            Op::Lease { max, lease_ms } => self.lease(*max, *lease_ms).await,
+            Op::Report { pick, how } => self.report(*pick, *how).await,
+            Op::ReportStale { pick } => self.report_stale(*pick).await,
+            Op::Beat { pick } => self.beat(*pick).await,
+            Op::ExecutorDies { pick } => {
+                if !self.held.is_empty() {
+                    let it = self.held.swap_remove(pick % self.held.len());
+                    self.given_up.push(it);
+                }
+                Ok(())
+            }
+            Op::Restart => {
+                self.restart();
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.restarts += 1;
+        (self.engine, self.hot) = engine(&self.truth, &self.clock, self.faults, self.restarts);
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.faults = Faults::None;
+        self.restart();
+    }
+
+    /// A turn that fails half-way is what a service that fails is: the next one goes on.
+    pub(super) async fn turn(&self) {
+        let _ = self.engine.turn().await;
+    }
+
+    async fn insert(&mut self, op: &Op) -> Result<(), String> {
+        let Op::Insert { delay_ms, id, max_attempts, retry_ms, deadline_ms } = op else { return Ok(()) };
+        let now = self.now();
+        let mut task = NewTask::new(queue(), Name::new("k").expect("a plain name"), now.plus(*delay_ms));
+        (task.task_id, task.task_version) = id.map_or((None, 0), |(id, version)| (Some(id), version));
+        task.max_attempts = *max_attempts;
+        task.retry = RetryPolicy::Fixed { delay_ms: *retry_ms };
+        task.deadline_ms = *deadline_ms;
+        let due_at = task.execute_at.max(now);
+        match self.engine.insert(vec![task], "caller").await {
+            Ok(answers) => {
+                let it = answers.first().ok_or("no answer to an insert")?;
+                self.learn_insert(it, due_at)
+            }
+            Err(_) => {
+                self.uncertain_inserts += 1;
+                let same = |it: &&mut Known| it.place.partition.0 < u16::MAX && id.is_some();
+                self.tasks.iter_mut().filter(same).for_each(|it| it.uncertain = true);
+                Ok(())
+            }
+        }
+    }
+
+    fn learn_insert(&mut self, it: &Inserted, due_at: Millis) -> Result<(), String> {
+        let known = self.by_id.get(&it.task.place.id).copied();
+        match it.decision {
+            Decision::Create => {
+                if known.is_some() && self.uncertain_inserts == 0 {
+                    return Err(format!("{:?} was created twice", it.task.place));
+                }
+                self.know(Known::new(it.task.place, Some(due_at)));
+            }
+            Decision::Replace => {
+                self.given_up.extend(self.held.extract_if(.., |held| held.place.id == it.task.place.id));
+                self.know(Known::new(it.task.place, Some(due_at)));
+            }
+            Decision::ReturnExisting => {
+                let state = it.task.state;
+                if !(state.is_in_flight() || state == State::Succeeded) {
+                    return Err(format!("an existing task was answered in state {state:?}"));
+                }
+            }
+            Decision::Superseded => {}
+        }
+        Ok(())
+    }
+
+    fn know(&mut self, known: Known) {
+        if let Some(nth) = self.by_id.get(&known.place.id) {
+            if let Some(it) = self.tasks.get_mut(*nth) {
+                *it = known;
+            }
+        } else {
+            self.by_id.insert(known.place.id, self.tasks.len());
+            self.tasks.push(known);
+        }
+    }
+
+    pub(super) fn known(&mut self, id: i64) -> Option<&mut Known> {
+        let nth = self.by_id.get(&id)?;
+        self.tasks.get_mut(*nth)
+    }
+
+    fn pick(&self, pick: usize) -> Option<TaskRef> {
+        (!self.tasks.is_empty()).then(|| self.tasks.get(pick % self.tasks.len()).map(|it| it.place)).flatten()
+    }
+
+    /// It fired, and waits to be handed over. An entry that the store has refused since does not count.
+    async fn has_fired(&self, place: TaskRef) -> bool {
+        let task = self.truth.read(&[place]).await.ok().and_then(|it| it.into_iter().next().flatten());
+        let firing = self.hot.firing(Millis::MAX, 10_000).await.unwrap_or_default();
+        task.is_some_and(|task| firing.iter().any(|it| it.place.id == place.id && it.fence == task.fence))
+    }
+
+    async fn cancel(&mut self, pick: usize, stop_if_fired: bool) -> Result<(), String> {
+        let Some(place) = self.pick(pick) else { return Ok(()) };
+        let had_fired = self.has_fired(place).await;
+        let answer = self.engine.cancel(place, stop_if_fired, "caller").await;
+        let Some(known) = self.known(place.id) else { return Ok(()) };
+        match answer {
+            Ok(Cancelled::Cancelled(_)) => {
+                if known.succeeded && !known.uncertain {
+                    return Err("a task that had succeeded was cancelled".into());
+                }
+                if had_fired && !stop_if_fired && !known.cancelled && !known.uncertain {
+                    return Err("promise 5: a task that had fired was cancelled".into());
+                }
+                known.cancelled = true;
+                known.owes_a_lease = false;
+            }
+            Ok(Cancelled::AlreadyFired(task)) => known.owes_a_lease |= task.state.is_waiting(),
+            Ok(Cancelled::StopRequested(_)) | Err(Error::NotFound) => {}
+            Err(_) => known.uncertain = true,
+        }
+        Ok(())
+    }
+
+    async fn reschedule(&mut self, pick: usize, delay_ms: Option<i64>) -> Result<(), String> {
+        let Some(place) = self.pick(pick) else { return Ok(()) };
+        let now = self.now();
+        let execute_at = delay_ms.map(|it| now.plus(it));
+        let payload = delay_ms.is_none().then(|| Content::json("1"));
+        let had_fired = self.has_fired(place).await;
+        let change = Change::Reschedule { execute_at, priority: None, payload };
+        let answer = self.engine.reschedule(place, change, "caller", |_| true).await;
+        let Some(known) = self.known(place.id) else { return Ok(()) };
+        match answer {
+            Ok(Some(Changed::Changed(task))) => {
+                if (known.cancelled || known.succeeded || had_fired) && !known.uncertain {
+                    return Err(format!("a task that had fired or finished was rescheduled: {task:?}"));
+                }
+                if let Some(at) = execute_at {
+                    known.due_at = Some(at.max(now));
+                }
+                known.owes_a_lease = false;
+            }
+            Ok(Some(Changed::Refused(task))) => known.owes_a_lease |= task.state.is_waiting(),
+            Ok(None) | Err(Error::NotFound) => {}
+            Err(_) => (known.uncertain, known.due_at) = (true, RETRY_GUESS),
+        }
+        Ok(())
+    }
+
+    async fn redrive(&mut self, pick: usize) -> Result<(), String> {
+        let Some(place) = self.pick(pick) else { return Ok(()) };
+        let now = self.now();
+        let answer = self.engine.redrive(place, "caller").await;
+        let Some(known) = self.known(place.id) else { return Ok(()) };
+        match answer {
+            Ok(Changed::Changed(_)) => *known = Known::new(place, Some(now)),
+            Ok(Changed::Refused(task)) if task.state == State::Dead => {
+                return Err("a dead task was not redriven".into());
+            }
+            Ok(Changed::Refused(_)) | Err(Error::NotFound) => {}
+            Err(_) => (known.uncertain, known.due_at) = (true, RETRY_GUESS),
+        }
+        Ok(())
+    }
+
+    pub(super) async fn lease(&mut self, max: usize, lease_ms: i64) -> Result<(), String> {
+        let request =
+            LeaseRequest { queue: Arc::new(queue()), max, wait_ms: 0, lease_ms, executor: "executor".into() };
+        let Ok(leased) = self.engine.lease(request).await else { return Ok(()) };
+        if leased.len() > max {
+            return Err(format!("{} tasks were leased to one who asked for {max}", leased.len()));
+        }
+        for it in leased {
+            self.check_lease(&it)?;
+            self.given_up.extend(self.held.extract_if(.., |held| held.place.id == it.place.id));
+            self.held.push(it);
+        }
+        Ok(())
+    }
+
+    async fn report(&mut self, pick: usize, how: How) -> Result<(), String> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let held = self.held.swap_remove(pick % self.held.len());
+        let now = self.now();
+        let answer = self.settle(&held, how).await;
+        let faulty = self.faults != Faults::None;
+        let Some(known) = self.known(held.place.id) else { return Ok(()) };
+        match answer {
+            Ok(Settled::Accepted) => {
+                if known.succeeded && !known.uncertain {
+                    return Err("an outcome was accepted after a success".into());
+                }
+                known.succeeded = how == How::Succeed;
+                known.due_at = if how == How::Snooze { Some(now.plus(SNOOZE_MS)) } else { RETRY_GUESS };
+            }
+            Ok(Settled::Stale) => {}
+            Err(_) if faulty => known.uncertain = true,
+            Err(error) => return Err(format!("an outcome failed: {error}")),
+        }
+        self.given_up.push(held);
+        Ok(())
+    }
+
+    pub(super) async fn settle(&self, held: &Assignment, how: How) -> Result<Settled, Error> {
+        let report = match how {
+            How::Succeed => Report::Succeeded,
+            How::Fail => Report::Failed { after_ms: None },
+            How::Snooze => Report::Snooze { after_ms: SNOOZE_MS },
+            How::Reject => Report::Reject,
+        };
+        let result = TaskResult { status_msg: "said".into(), ..TaskResult::default() };
+        let report = OutcomeReport { place: held.place, fence: held.fence, report, result };
+        let answers = self.engine.settle(vec![report], "executor").await?;
+        Ok(answers.first().copied().unwrap_or(Settled::Stale))
+    }
+
+    /// Whoever was given up may be told "accepted" only while no other attempt and no end has come between.
+    async fn report_stale(&mut self, pick: usize) -> Result<(), String> {
+        if self.given_up.is_empty() {
+            return Ok(());
+        }
+        let stale = self.given_up.swap_remove(pick % self.given_up.len());
+        let before = self.truth.read(&[stale.place]).await.map_err(|it| it.to_string())?.pop().flatten();
+        let holds = |it: &Task| it.fence == stale.fence && it.state.is_in_flight();
+        let still_holds = before.as_ref().is_some_and(holds);
+        let answer = self.settle(&stale, How::Succeed).await;
+        match answer {
+            Ok(Settled::Accepted) if !still_holds => {
+                Err(format!("a stale outcome was accepted; it was {before:?}"))
+            }
+            Ok(Settled::Stale) if still_holds && self.faults == Faults::None => {
+                Err("the outcome of the attempt that holds the task was refused".into())
+            }
+            Ok(Settled::Accepted) => {
+                if let Some(known) = self.known(stale.place.id) {
+                    known.succeeded = true;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn beat(&mut self, pick: usize) -> Result<(), String> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let held = self.held.swap_remove(pick % self.held.len());
+        let beat = Beat {
+            place: held.place,
+            fence: held.fence,
+            lease_until: self.now().plus(5_000),
+            progress: None,
+            executor: "executor".into(),
+        };
+        match self.engine.extend(vec![beat]).await.map(|it| it.first().copied()) {
+            Ok(Some(Extended::Lost)) => self.given_up.push(held),
+            _ => self.held.push(held),
+        }
+        Ok(())
+    }
+}
+
+const SNOOZE_MS: i64 = 700;
+
+fn milliseconds(ms: i64) -> Duration {
+    Duration::from_millis(ms.unsigned_abs())
+}
+
+fn engine(truth: &Arc<dyn Store>, clock: &Arc<ManualClock>, faults: Faults, life: u64) -> (Engine, Arc<MemoryHot>) {
+    let store: Arc<dyn Store> = match faults {
+        Faults::None => Arc::clone(truth),
+        Faults::Some(seed) => {
+            let it = faults::FaultyStore::new(Arc::clone(truth), seed ^ life);
+            it.faults.set_all(Dials { happens: 0.95, reported: 0.95 });
+            Arc::new(it)
+        }
+    };
+    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 3 }));
+    let backends =
+        Backends { store, hot: hot.clone(), bus: Arc::new(MemoryBus::default()), clock: clock.clone() };
+    (Engine::new(backends, options()), hot)
+}

@@ -1,0 +1,107 @@
+//! Stamps every case of every suite for every back end there is.
+
+use punctual_bus::MemoryBus;
+use punctual_contract::{Bus, Hot, Store};
+use punctual_hot::{MemoryHot, Options as HotOptions};
+use punctual_store::{Options as StoreOptions, SqliteStore};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering::SeqCst},
+    },
+};
+
+fn memory_hot() -> Arc<dyn Hot> {
+    Arc::new(MemoryHot::new(HotOptions { partitions: punctual_testkit::conformance::hot::PARTITIONS }))
+}
+
+fn memory_bus() -> Arc<dyn Bus> {
+    Arc::new(MemoryBus::new())
+}
+
+fn sqlite_in_memory() -> Arc<dyn Store> {
+    Arc::new(SqliteStore::in_memory(&StoreOptions::default()).unwrap())
+}
+
+fn sqlite_on(dir: &Path, options: &StoreOptions) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(dir.join("punctual.db"), options).unwrap())
+}
+
+mod hot_in_memory {
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                punctual_testkit::conformance::hot::$module::$case(super::memory_hot()).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_hot_case!(stamp);
+
+    #[test]
+    fn agrees_with_the_model() {
+        punctual_testkit::conformance::hot::model::agrees_with(2_000, async || super::memory_hot());
+    }
+}
+
+mod bus_in_memory {
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                punctual_testkit::conformance::$module::$case(super::memory_bus()).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_bus_case!(stamp);
+}
+
+mod store_in_sqlite_in_memory {
+    use punctual_testkit::conformance::store;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let back_end = super::sqlite_in_memory();
+                store::$module::$case(std::sync::Arc::clone(&back_end)).await;
+                store::balanced(&*back_end).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_store_case!(stamp);
+}
+
+mod store_in_sqlite_on_file {
+    use punctual_testkit::conformance::store;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let dir = tempfile::tempdir().unwrap();
+                let back_end = super::sqlite_on(dir.path(), &super::StoreOptions::default());
+                store::$module::$case(std::sync::Arc::clone(&back_end)).await;
+                store::balanced(&*back_end).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_store_case!(stamp);
+
+    /// Each opening asks for another number of partitions: only the first counts.
+    macro_rules! stamp_durable {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let (dir, asked) = (tempfile::tempdir().unwrap(), super::AtomicU16::new(4));
+                let open = || {
+                    let partitions = asked.fetch_add(1, super::SeqCst);
+                    super::sqlite_on(dir.path(), &super::StoreOptions { partitions, ..super::StoreOptions::default() })
+                };
+                store::$module::$case(&open).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_durable_case!(stamp_durable);
+}

@@ -1,0 +1,155 @@
+//! Which crate may use which. Think hard before adding an arrow: the layers are the design.
+
+use super::tree::{File, all, root};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+/// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
+const MAY_USE: [(&str, &[&str], &[&str]); 12] = [
+    ("domain", &[], &[]),
+    ("wheel", &[], &[]),
+    ("contract", &["domain"], &[]),
+    ("protocol", &["domain"], &[]),
+    ("store", &["contract", "domain"], &[]),
+    ("hot", &["contract", "domain"], &[]),
+    ("bus", &["contract", "domain"], &[]),
+    ("engine", &["contract", "domain", "wheel"], &[]),
+    ("server", &["engine", "contract", "domain", "protocol"], &[]),
+    ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),
+    (
+        "testkit",
+        &["server", "sdk", "engine", "store", "hot", "bus", "contract", "domain", "wheel", "protocol"],
+        &[],
+    ),
+    (
+        "cli",
+        &[
+            "server", "sdk", "engine", "store", "hot", "bus", "contract", "domain", "wheel", "protocol",
+            "testkit",
+        ],
+        &[],
+    ),
+];
+
+/// The engine meets its back ends at the composition root and nowhere else.
+const NEVER_UNDER_ENGINE: [&str; 6] = ["rusqlite", "libsqlite3-sys", "sqlx", "sqlx-core", "redis", "axum"];
+
+/// Of a manifest: what stands in `[dependencies]`, target-specific ones included, and whether it is optional.
+fn dependencies(manifest: &str) -> BTreeMap<String, bool> {
+    let mut found = BTreeMap::new();
+    let mut section = "";
+    for line in manifest.lines().map(str::trim) {
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.trim_end_matches(']');
+            if let Some(name) = section.strip_prefix("dependencies.") {
+                found.insert(name.to_owned(), false);
+            }
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            let own_table = section.strip_prefix("dependencies.");
+            if section == "dependencies"
+                || (section.starts_with("target.") && section.ends_with(".dependencies"))
+            {
+                let name = key.trim().split('.').next().unwrap().trim_matches('"');
+                found.insert(name.to_owned(), value.contains("optional = true"));
+            } else if let Some(name) = own_table.filter(|_| key.trim() == "optional") {
+                found.insert(name.to_owned(), value.trim() == "true");
+            }
+        }
+    }
+    found
+}
+
+fn forbidden(krate: &str, manifest: &str) -> Vec<String> {
+    let Some((_, plain, optional)) = MAY_USE.iter().find(|(it, ..)| *it == krate) else {
+        return vec![format!("{krate} is not in MAY_USE")];
+    };
+    let may = |(name, is_optional): &(String, bool)| match name.strip_prefix("punctual-") {
+        Some(it) => plain.contains(&it) || (*is_optional && optional.contains(&it)),
+        None => true,
+    };
+    let all = dependencies(manifest).into_iter();
+    all.filter(|it| !may(it)).map(|(name, _)| format!("{krate} must not use {name}")).collect()
+}
+
+fn manifests() -> Vec<(String, File)> {
+    let is_crate = |it: &File| it.path.starts_with("crates/") && it.path.matches('/').count() == 2;
+    let named = |it: File| (it.path.split('/').nth(1).unwrap().to_owned(), it);
+    all().into_iter().filter(|it| is_crate(it) && it.path.ends_with("/Cargo.toml")).map(named).collect()
+}
+
+#[test]
+fn arrows_point_down() {
+    let manifests = manifests();
+    let found: Vec<String> = manifests.iter().flat_map(|(krate, it)| forbidden(krate, &it.text)).collect();
+    assert!(found.is_empty(), "{found:#?}");
+    let known: BTreeSet<&str> = manifests.iter().map(|(it, _)| it.as_str()).collect();
+    for (krate, ..) in MAY_USE {
+        assert!(known.contains(krate), "{krate} is listed and is not there");
+    }
+}
+
+#[test]
+fn an_arrow_that_points_up_is_found_in_every_way_to_write_it() {
+    let ways = [
+        "[dependencies]\npunctual-store.workspace = true",
+        "[dependencies]\npunctual-store = { path = \"../store\" }",
+        "[dependencies]\n\"punctual-store\" = \"1\"",
+        "[dependencies.punctual-store]\npath = \"../store\"",
+        "[dependencies.punctual-store]\npath = \"../store\"\noptional = true",
+        "[target.'cfg(unix)'.dependencies]\npunctual-store.workspace = true",
+        "[dependencies]\npunctual-store = { workspace = true, optional = true }",
+    ];
+    for way in ways {
+        assert_eq!(forbidden("engine", way), ["engine must not use punctual-store"], "{way}");
+    }
+    assert_eq!(forbidden("engine", "[dev-dependencies]\npunctual-store.workspace = true"), [""; 0]);
+    assert_eq!(forbidden("new", ""), ["new is not in MAY_USE"]);
+    assert_eq!(forbidden("sdk", ways[0]), ["sdk must not use punctual-store"], "only behind a feature");
+    assert_eq!(forbidden("sdk", ways[6]), [""; 0]);
+}
+
+/// `(name, its dependencies' names)`, versions merged: too much rather than too little.
+fn locked(lock: &str) -> BTreeMap<&str, Vec<&str>> {
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for package in lock.split("[[package]]").skip(1) {
+        let quoted = |it: &'static str| move |line: &&str| line.starts_with(it);
+        let name = package.lines().find(quoted("name = ")).unwrap().split('"').nth(1).unwrap();
+        let inside = package.split_once("dependencies = [").map_or("", |(_, it)| it);
+        let names = inside.lines().filter_map(|it| it.trim().strip_prefix('"'));
+        let names = names.map(|it| it.split([' ', '"']).next().unwrap());
+        found.entry(name).or_default().extend(names);
+    }
+    found
+}
+
+/// All that a crate rests on, over any number of steps. Of our own crates the manifests are followed, because the
+/// lock file also names what only their tests use.
+fn closure(krate: &str, manifests: &BTreeMap<String, String>, lock: &str) -> BTreeSet<String> {
+    let locked = locked(lock);
+    let (mut seen, mut open) = (BTreeSet::new(), vec![format!("punctual-{krate}")]);
+    while let Some(name) = open.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        match name.strip_prefix("punctual-").and_then(|it| manifests.get(it)) {
+            Some(manifest) => open.extend(dependencies(manifest).into_keys()),
+            None => open.extend(locked.get(name.as_str()).into_iter().flatten().map(|it| (*it).to_owned())),
+        }
+    }
+    seen
+}
+
+#[test]
+fn the_engine_rests_on_no_back_end() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let manifests: BTreeMap<String, String> =
+        manifests().into_iter().map(|(name, it)| (name, it.text)).collect();
+    let engine = closure("engine", &manifests, &lock);
+    assert!(engine.contains("punctual-domain") && engine.contains("serde_core"), "the walk goes all the way");
+    for it in NEVER_UNDER_ENGINE {
+        assert!(!engine.contains(it), "the engine rests on {it}");
+    }
+    assert!(closure("store", &manifests, &lock).contains("libsqlite3-sys"), "and would find one");
+}

@@ -1,0 +1,48 @@
+//! Seeded lives of an engine. A failing seed prints its operations; kept ones stand below as named lists.
+
+use punctual_testkit::simulation::{Faults, Op, run, seeded};
+
+/// More by `PUNCTUAL_SEEDS`, from another place by `PUNCTUAL_FIRST_SEED`.
+const SEEDS: u64 = 1_500;
+const STEPS: usize = 60;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(default)
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
+}
+
+fn run_seeds(faults: impl Fn(u64) -> Faults) {
+    let first = number("PUNCTUAL_FIRST_SEED", 0);
+    for seed in first..first + number("PUNCTUAL_SEEDS", SEEDS) {
+        let ops = seeded(seed, STEPS);
+        if let Err(broken) = block_on(run(&ops, faults(seed))) {
+            let ops = shrink(&ops, faults(seed));
+            panic!("seed {seed}: {broken}\nthe shortest list found that breaks a promise:\n{ops:#?}");
+        }
+    }
+}
+
+/// Leaves out what is not needed for a promise to break.
+fn shrink(ops: &[Op], faults: Faults) -> Vec<Op> {
+    let mut ops = ops.to_vec();
+    let mut nth = 0;
+    while nth < ops.len() {
+        let mut fewer = ops.clone();
+        fewer.remove(nth);
+        if block_on(run(&fewer, faults)).is_err() { ops = fewer } else { nth += 1 }
+    }
+    ops
+}
+
+#[test]
+fn thousands_of_lives_keep_every_promise() {
+    run_seeds(|_| Faults::None);
+}
+
+#[test]
+fn a_store_that_fails_and_lies_about_it_breaks_no_promise() {
+    run_seeds(Faults::Some);
+}
