@@ -43,7 +43,7 @@ codes! {
     TaskAlreadyFired "task.already_fired" 409 "The task has fired"
         "The change came after the task fired, or after it ended; cancelled xor fired is decided by one atomic step, so the task does run, or did. To withdraw a task that waits for an executor, or to ask a running one to stop, cancel with `stop_if_fired`."
     TaskNotDead "task.not_dead" 409 "The task is not dead"
-        "Only a dead task can be redriven. A task that waits can be run now or rescheduled; one that succeeded or was cancelled can be inserted again."
+        "Only a dead task can be redriven. A task that waits can be run now or rescheduled; one that was cancelled can be inserted again; one that succeeded, with a higher version."
     PreconditionFailed "precondition.failed" 412 "The task has changed since it was read"
         "`If-Match` names another state of the task than the present one. Read it again, decide again, send the new ETag."
     RequestMalformedJson "request.malformed_json" 400 "The body is not JSON"

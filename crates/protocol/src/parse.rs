@@ -8,10 +8,21 @@ use serde_path_to_error::{Path, Segment};
 use crate::codes::Code;
 use crate::fields::{FieldError, Invalid, escape};
 
-/// Reads `T`; malformed JSON, unknown fields and wrong types each have their code.
+/// Reads `T`, which is an object; malformed JSON, unknown fields and wrong types each have their code.
 pub fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Invalid> {
+    if json.trim_ascii_start().first() == Some(&b'[') {
+        return Err(an_array(json));
+    }
     serde_json::from_slice(json)
         .map_err(|first| locate::<T>(json).unwrap_or_else(|| invalid(&first, String::new())))
+}
+
+/// The reader would take an array for an object whose fields come without their names.
+fn an_array(json: &[u8]) -> Invalid {
+    match serde_json::from_slice::<serde::de::IgnoredAny>(json) {
+        Ok(_) => FieldError::new("", "invalid type: array, expected an object").into(),
+        Err(error) => invalid(&error, String::new()),
+    }
 }
 
 fn locate<T: DeserializeOwned>(json: &[u8]) -> Option<Invalid> {
@@ -112,6 +123,7 @@ mod tests {
     #[test]
     fn a_body_of_another_kind_is_refused_as_a_whole() {
         assert_eq!(refused("[1]").0, Code::RequestInvalid);
+        assert_eq!((refused(" [1]").1.as_str(), refused("[1").0), ("", Code::RequestMalformedJson));
         assert_eq!(refused("3").1, "");
     }
 }

@@ -38,7 +38,7 @@ pub struct Problem {
     /// Each field that is not valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// The task that stands in the way (`task.version_superseded`).
+    /// The task as it stands, where that is what stands in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Task>)]
     pub existing: Option<Box<Task>>,

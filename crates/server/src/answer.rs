@@ -51,8 +51,9 @@ pub(crate) fn inserted(it: task::Task, outcome: InsertOutcome) -> Task {
 }
 
 /// The task without its history.
-pub(crate) fn brief(it: task::Task) -> Task {
-    let (payload, payload_base64) = fields(Some(it.ask.payload.clone()).filter(|it| !it.bytes.is_empty()));
+pub(crate) fn brief(mut it: task::Task) -> Task {
+    let payload = std::mem::take(&mut it.ask.payload);
+    let (payload, payload_base64) = fields(Some(payload).filter(|it| !it.bytes.is_empty()));
     let at = |instant: Millis| At::from_ms(instant.0);
     Task {
         r#ref: it.place.to_string(),

@@ -64,8 +64,8 @@ pub(crate) async fn lease_tasks(
 #[utoipa::path(
     post, path = "/v1/outcomes", operation_id = "report_outcomes", tag = "executors",
     request_body(content = OutcomeBatch, example = json!({"outcomes": [
-        {"ref": "t0200000c0kahq800000000001", "token": "1-30000", "outcome": "succeeded", "result": {"sent": true}},
-        {"ref": "t0200000c0kahq800000000002", "token": "4-30000", "outcome": "failed", "status_msg": "mailbox full",
+        {"ref": "t002m0spxptn000000000000001", "token": "1-30000", "outcome": "succeeded", "result": {"sent": true}},
+        {"ref": "t00100spxptn000000000000002", "token": "4-30000", "outcome": "failed", "status_msg": "mailbox full",
             "retry_after_ms": 60000}
     ]})),
     responses((status = 200, description = "A receipt for each, in order.", body = OutcomesAnswer)),
@@ -137,7 +137,7 @@ fn outcome_report(app: &App, caller: &Caller, it: Outcome) -> Result<Option<Outc
     post, path = "/v1/heartbeats", operation_id = "send_heartbeats", tag = "executors",
     request_body(content = HeartbeatRequest, example = json!({
         "executor": "mailer-1", "capacity": 10,
-        "leases": [{"ref": "t0200000c0kahq800000000001", "token": "1-30000", "progress": {"percent": 40}}]
+        "leases": [{"ref": "t002m0spxptn000000000000001", "token": "1-30000", "progress": {"percent": 40}}]
     })),
     responses((status = 200, description = "News of each lease, in order.", body = HeartbeatAnswer)),
 )]

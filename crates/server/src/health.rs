@@ -39,6 +39,16 @@ pub(crate) struct Part {
     detail: String,
 }
 
+/// The problem of a server that cannot serve.
+#[derive(Debug, utoipa::ToSchema)]
+#[expect(dead_code, reason = "only its schema is used: `Problem` carries the parts as an extension")]
+pub(crate) struct NotReady {
+    #[schema(inline = false)]
+    #[serde(flatten)]
+    problem: Problem,
+    parts: Vec<Part>,
+}
+
 /// The process lives.
 #[utoipa::path(
     get, path = "/livez", operation_id = "livez", tag = "operation",
@@ -51,7 +61,10 @@ pub(crate) async fn livez() -> Response {
 /// The server can serve: its store and its hot set answer, and it is not stopping.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "operation",
-    responses((status = 200, description = "Every part is ready.", body = Readiness)),
+    responses(
+        (status = 200, description = "Every part is ready.", body = Readiness),
+        (status = 503, description = "A part is not", body = NotReady, content_type = "application/problem+json"),
+    ),
 )]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Result<Response, Refusal> {
     let parts = vec![engine(&app), store(&app).await, hot(&app).await];

@@ -57,7 +57,7 @@ pub(crate) async fn insert_task(
     }
     let inserted = app.engine.insert(vec![new], BY).await?.pop();
     let inserted = inserted.ok_or_else(|| Refusal::new(Code::Internal, "the store answered for no task"))?;
-    let (status, outcome) = verdict(&inserted).map_err(Refusal::from)?;
+    let (status, outcome) = verdict(&inserted)?;
     Ok(answer_one(status, inserted.task, outcome))
 }
 
@@ -113,12 +113,12 @@ fn under(refusal: Refusal, nth: usize) -> Refusal {
     problem.into()
 }
 
-fn verdict(it: &Inserted) -> Result<(u16, InsertOutcome), Problem> {
+fn verdict(it: &Inserted) -> Result<(u16, InsertOutcome), Refusal> {
     match it.decision {
         Decision::Create => Ok((201, InsertOutcome::Created)),
         Decision::Replace => Ok((201, InsertOutcome::Replaced)),
         Decision::ReturnExisting => Ok((200, InsertOutcome::Existing)),
-        Decision::Superseded => Err(superseded(&it.task)),
+        Decision::Superseded => Err(superseded(&it.task).into()),
     }
 }
 
@@ -130,7 +130,7 @@ fn superseded(standing: &Task) -> Problem {
 fn item(it: Inserted) -> BatchItem {
     match verdict(&it) {
         Ok((status, outcome)) => BatchItem::accepted(status, answer::inserted(it.task, outcome)),
-        Err(problem) => BatchItem::refused(problem),
+        Err(refusal) => BatchItem::refused(refusal.into_problem()),
     }
 }
 
@@ -163,7 +163,7 @@ async fn give_ids_of_key(
         task.task_id = Some(id);
         if tried_before != Some(false) {
             *known = app.engine.versions(&caller.namespace, id, None, 1).await?.pop();
-            tried_before.get_or_insert(known.is_some());
+            tried_before = tried_before.or_else(|| Some(known.is_some()));
         }
         if known.as_ref().is_some_and(|it| !is_same_wish(&it.ask, task)) {
             let detail = "the task that was inserted under this key is another one";

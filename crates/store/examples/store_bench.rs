@@ -21,13 +21,18 @@ use punctual_store::{Options, SqliteStore};
 use std::{
     env,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 const NOW: Millis = Millis(1_900_000_000_000);
 const BATCH: usize = 1_000;
 const CALLERS: usize = 64;
+/// Whether tasks become due in another order than they were inserted in: then each step touches rows far apart.
+static SHUFFLED: AtomicBool = AtomicBool::new(false);
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -39,6 +44,9 @@ fn main() {
         for (bytes, tasks) in [(200, tasks), (1_000, tasks / 4), (10_000, tasks / 10)] {
             lives(&dir, bytes, tasks).await;
         }
+        println!("due in another order than inserted");
+        SHUFFLED.store(true, Relaxed);
+        lives(&dir, 200, tasks).await;
         println!("in memory, 200 bytes: the same without a medium and without threads");
         life(&SqliteStore::in_memory(&Options::default()).unwrap(), 200, tasks / 2).await;
         singles(&dir, tasks / 4).await;
@@ -108,7 +116,8 @@ fn ask(bytes: usize, nth: usize) -> NewTask {
         namespace: Name::default_namespace(),
         queue: Name::new(if nth.is_multiple_of(2) { "mail" } else { "sms" }).unwrap(),
     };
-    let spread = i64::try_from((nth * 7_919) % 3_600_000).unwrap();
+    let spread =
+        i64::try_from(if SHUFFLED.load(Relaxed) { (nth * 1_000_003) % 3_600_000 } else { nth }).unwrap();
     let mut it = NewTask::new(queue, Name::new("greet").unwrap(), NOW.plus(spread));
     it.payload = Content::json("x".repeat(bytes));
     it
@@ -137,6 +146,8 @@ async fn life(store: &SqliteStore, bytes: usize, tasks: usize) {
         rows.extend(store.insert(it, "bench", NOW).await.unwrap().into_iter().map(|it| it.task));
     }
     whole.line(&format!("insert, {BATCH} a call, {bytes} bytes"), tasks);
+    // As an engine meets them.
+    rows.sort_by_key(|it| it.due_at);
     let scanned = Watch::start();
     scan_all(store, tasks).await;
     scanned.line("  scan for what is due, all partitions", tasks);

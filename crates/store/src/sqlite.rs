@@ -182,12 +182,6 @@ impl SqliteStore {
     }
 }
 
-impl Drop for SqliteStore {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
 fn check(options: &Options) -> Result<(), Error> {
     if options.partitions == 0 { Err(Error::Partitions { found: 0 }) } else { Ok(()) }
 }

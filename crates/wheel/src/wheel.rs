@@ -19,7 +19,7 @@ pub(crate) const SMOOTHING_TICKS: u64 = 16;
 /// Timers with a payload each, ordered by deadline, for a caller who says what time it is.
 ///
 /// Instants are UTC milliseconds, any `i64`. A wheel holds up to 2^32 - 1 timers; memory is that of the most it ever
-/// held (up to twice of it, if most timers are cancelled), about 19 bytes a timer and the payload.
+/// held (up to twice of it, if most timers are cancelled), about 17 to 19 bytes a timer and the payload.
 pub struct Wheel<T> {
     /// Everything up to this tick has fired or waits in `late`.
     pub(crate) elapsed: u64,

@@ -18,6 +18,7 @@ const OTHER: &str = "(other)";
 pub(super) struct Shown<'a>(BTreeSet<&'a QueueKey>);
 
 type Label<'a> = (&'a str, &'a str);
+type Count = fn(&QueueNumbers) -> u64;
 
 impl<'a> Shown<'a> {
     pub(super) fn of(queues: impl Iterator<Item = &'a QueueKey>) -> Self {
@@ -53,14 +54,14 @@ pub(super) fn ready<'a>(out: &mut Exposition, shown: &Shown<'a>, depth: &'a Dept
 }
 
 pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
-    let sums = |of: fn(&QueueNumbers) -> u64| {
+    let sums = |of: Count| {
         let mut sums: BTreeMap<Label<'a>, u64> = BTreeMap::new();
         for it in numbers {
             *sums.entry(shown.label(&it.queue)).or_default() += of(it);
         }
         sums
     };
-    let table: [(&Metric, fn(&QueueNumbers) -> u64); 7] = [
+    let table: [(&Metric, Count); 7] = [
         (&TASKS_INSERTED, |it| it.inserted),
         (&TASKS_FIRED, |it| it.fired),
         (&TASKS_EARLY, |it| it.early),

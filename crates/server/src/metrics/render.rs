@@ -21,6 +21,8 @@ use std::{collections::BTreeMap, time::Duration};
 /// A scrape must not hang on a store that does.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+type Count = fn(&ServiceNumbers) -> u64;
+
 /// Metrics in the Prometheus text format.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "get_metrics", tag = "operation",
@@ -74,7 +76,7 @@ fn engine(out: &mut Exposition, app: &App) {
 
 /// Services of one name (one for each push queue) are counted together.
 fn services(out: &mut Exposition, services: Vec<ServiceNumbers>) {
-    let table: [(&Metric, fn(&ServiceNumbers) -> u64); 4] = [
+    let table: [(&Metric, Count); 4] = [
         (&SERVICE_RUNS, |it| it.runs),
         (&SERVICE_FAILURES, |it| it.failures),
         (&SERVICE_PANICS, |it| it.panics),

@@ -1,6 +1,6 @@
 //! Holds answers against the OpenAPI document. Knows as much of JSON Schema as the document uses.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 #[derive(Debug)]
 pub(crate) struct Document(pub(crate) Value);
@@ -42,9 +42,10 @@ impl Document {
     /// The first place where a value is not as its schema says; None: it fits.
     fn mismatch(&self, schema: &Value, value: &Value, at: &str) -> Option<String> {
         if let Some(name) = schema["$ref"].as_str() {
-            let pointer = name.strip_prefix('#').unwrap();
-            let target = self.0.pointer(pointer).unwrap_or_else(|| panic!("{name} leads nowhere"));
-            return self.mismatch(target, value, at);
+            return self.mismatch(self.target(name), value, at);
+        }
+        if let Some(parts) = schema["allOf"].as_array() {
+            return self.mismatch(&self.merged(parts), value, at);
         }
         if let Some(options) = schema["oneOf"].as_array() {
             let fits = options.iter().any(|it| self.mismatch(it, value, at).is_none());
@@ -68,14 +69,29 @@ impl Document {
 
     fn object(&self, schema: &Value, value: &Value, at: &str) -> Option<String> {
         let object = value.as_object().unwrap();
-        let required = schema["required"].as_array().into_iter().flatten().map(|it| it.as_str().unwrap());
-        if let Some(missing) = required.into_iter().find(|it| !object.contains_key(*it)) {
+        let mut required = schema["required"].as_array().into_iter().flatten().map(|it| it.as_str().unwrap());
+        if let Some(missing) = required.find(|it| !object.contains_key(*it)) {
             return Some(format!("{at}: {missing} is missing"));
         }
         object.iter().find_map(|(key, it)| match &schema["properties"][key] {
             Value::Null => Some(format!("{at}/{key}: is not documented")),
             property => self.mismatch(property, it, &format!("{at}/{key}")),
         })
+    }
+
+    /// The parts of an `allOf` as one object.
+    fn merged(&self, parts: &[Value]) -> Value {
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for part in parts {
+            let part = part["$ref"].as_str().map_or(part, |it| self.target(it));
+            properties.extend(part["properties"].as_object().unwrap().clone());
+            required.extend(part["required"].as_array().into_iter().flatten().cloned());
+        }
+        json!({"type": "object", "properties": properties, "required": required})
+    }
+
+    fn target(&self, name: &str) -> &Value {
+        self.0.pointer(name.strip_prefix('#').unwrap()).unwrap_or_else(|| panic!("{name} leads nowhere"))
     }
 }
 
@@ -95,5 +111,5 @@ fn has_type(types: &Value, value: &Value) -> bool {
 
 fn fits(template: &str, path: &str) -> bool {
     let (a, b): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.starts_with('{') || *a == b)
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| *a == b || (a.starts_with('{') && !b.is_empty()))
 }

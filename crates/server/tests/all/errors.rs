@@ -57,6 +57,7 @@ async fn a_body_that_is_not_json_or_not_declared_as_it() {
         case(raw(""), 400, "request.malformed_json", ""),
         case(ask("POST", "/v1/tasks"), 400, "request.malformed_json", ""),
         case(raw("[1]"), 400, "request.invalid", ""),
+        case(raw("[\"q\"]"), 400, "request.invalid", ""),
         case(bare, 415, "request.unsupported_media_type", None),
         case(form("text/plain"), 415, "request.unsupported_media_type", None),
         case(form("application/x-www-form-urlencoded"), 415, "request.unsupported_media_type", None),
@@ -101,7 +102,7 @@ async fn a_field_that_is_missing_unknown_or_of_the_wrong_type() {
             "/stop",
         ),
         case(post(format!("/v1/tasks/{REF}/run-now"), &json!({"a": 1})), 400, "request.unknown_field", "/a"),
-        case(post(format!("/v1/tasks/{REF}/redrive"), &json!([])), 404, "task.not_found", None),
+        case(post(format!("/v1/tasks/{REF}/redrive"), &json!([])), 400, "request.invalid", ""),
     ])
     .await;
 }
@@ -144,7 +145,7 @@ async fn a_value_that_is_out_of_its_range() {
             "/retry/factor",
         ),
         case(retry(json!({"strategy": "list", "delays_ms": []})), 400, "request.invalid", "/retry/delays_ms"),
-        case(retry(json!({"strategy": "hope"})), 400, "request.invalid", "/retry"),
+        case(retry(json!({"strategy": "hope"})), 400, "request.invalid", "/retry/strategy"),
         case(
             insert(json!({"queue": "q", "delay_ms": 1, "execute_at_ms": 1})),
             400,

@@ -49,7 +49,7 @@ async fn a_task_runs_from_insert_to_its_result() {
 #[tokio::test]
 async fn a_failed_attempt_comes_back_after_its_backoff_and_dies_after_the_last() {
     let world = World::new();
-    let retry = json!({"strategy": "fixed", "delay_ms": 300});
+    let retry = json!({"strategy": "fixed", "delay_ms": 5_000});
     let task = world.insert(json!({"queue": "q", "max_attempts": 2, "retry": retry})).await;
     let task_ref = task["ref"].as_str().unwrap();
     world.advance(0).await;
@@ -60,9 +60,9 @@ async fn a_failed_attempt_comes_back_after_its_backoff_and_dies_after_the_last()
     );
     let waiting = world.task(task_ref).await;
     assert_eq!((&waiting["state"], &waiting["phase"]), (&json!("retrying"), &json!("pending")));
-    assert_eq!((&waiting["execute_at_ms"], waiting.get("lateness_ms")), (&json!(START_MS + 300), None));
+    assert_eq!((&waiting["execute_at_ms"], waiting.get("lateness_ms")), (&json!(START_MS + 5_000), None));
     assert_eq!(waiting["last_error"], "no");
-    world.advance(299).await;
+    world.advance(4_999).await;
     assert_eq!(world.lease("q").await, [] as [Value; 0]);
     world.advance(1).await;
     let second = world.lease("q").await.remove(0);
@@ -83,12 +83,12 @@ async fn a_snooze_does_not_count_and_a_rejection_is_final() {
     world.advance(0).await;
     let leased = world.lease("q").await.remove(0);
     assert_eq!(
-        world.report(&leased, json!({"outcome": "snooze", "retry_after_ms": 100})).await["status"],
+        world.report(&leased, json!({"outcome": "snooze", "retry_after_ms": 5_000})).await["status"],
         "accepted"
     );
     let task = world.task(&task_ref).await;
     assert_eq!((&task["state"], &task["attempt"]), (&json!("scheduled"), &json!(0)));
-    world.advance(100).await;
+    world.advance(5_000).await;
     let again = world.lease("q").await.remove(0);
     assert_eq!(again["attempt"], 1);
     assert_eq!(world.report(&again, json!({"outcome": "reject"})).await["status"], "accepted");

@@ -200,3 +200,43 @@ async fn a_trace_context_travels_to_the_executor() {
     world.advance(1).await;
     assert_eq!(world.lease("q").await[0]["traceparent"], trace);
 }
+
+#[tokio::test]
+async fn zz_measure() {
+    let world = World::new();
+    let batch = json!({"tasks": vec![json!({"queue": "q", "delay_ms": HOUR_MS, "payload": "x".repeat(200)}); 10_000]}).to_string();
+    for _ in 0..3 {
+        let t = std::time::Instant::now();
+        let a = punctual_protocol::InsertBatch::from_json(batch.as_bytes()).unwrap();
+        let n = a.items().filter(|it| it.is_ok()).count();
+        println!("parse {n} {:?}", t.elapsed());
+        let r = axum::http::Request::builder()
+            .method("POST")
+            .uri("/v1/tasks/batch")
+            .header("content-type", "application/json")
+            .body(axum::body::Body::from(batch.clone()))
+            .unwrap();
+        let t = std::time::Instant::now();
+        let response = tower::ServiceExt::oneshot(world.router.clone(), r).await.unwrap();
+        println!("batch {:?}", t.elapsed());
+        let len = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap().len();
+        println!("{len} bytes");
+        let t = std::time::Instant::now();
+        let new: Vec<_> = (0..10_000)
+            .map(|_| {
+                let mut t = punctual_domain::task::NewTask::new(
+                    punctual_domain::name::QueueKey {
+                        namespace: punctual_domain::name::Name::default_namespace(),
+                        queue: punctual_domain::name::Name::new("q").unwrap(),
+                    },
+                    punctual_domain::name::Name::new("q").unwrap(),
+                    world.engine.now().plus(3600000),
+                );
+                t.payload = punctual_domain::task::Content::json(format!("\"{}\"", "x".repeat(200)));
+                t
+            })
+            .collect();
+        world.engine.insert(new, "x").await.unwrap();
+        println!("engine alone {:?}", t.elapsed());
+    }
+}

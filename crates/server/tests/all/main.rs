@@ -1,6 +1,8 @@
 //! The API as a client sees it, in process, over an engine in memory under a clock that the tests hold. Every answer of
 //! every test is compared with the OpenAPI document: status, code and shape.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what panics in a test fails it")]
+
 mod document;
 mod world;
 

@@ -2,7 +2,7 @@
 //! Unbounded, because each entry has a caller that waits for it: the callers are the bound.
 
 use parking_lot::{Condvar, Mutex};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
@@ -51,6 +51,15 @@ impl<J> Lanes<J> {
     pub(crate) fn close(&self) {
         self.waiting.lock().closed = true;
         self.wake.notify_all();
+    }
+
+    /// The thread that served it is gone: what waits is dropped, so that its callers learn of it.
+    pub(crate) fn abandon(&self) {
+        self.close();
+        let mut waiting = self.waiting.lock();
+        let left = (mem::take(&mut waiting.urgent), mem::take(&mut waiting.bulk));
+        drop(waiting);
+        drop(left);
     }
 
     /// Waits for a job; None: closed, and nothing is left that this thread serves.
@@ -128,5 +137,15 @@ mod tests {
         assert_eq!(lanes.one(false), None);
         assert_eq!(lanes.one(true), Some(1));
         assert_eq!(lanes.batch(LIMITS, |_| 1), None);
+    }
+
+    #[test]
+    fn what_waits_in_an_abandoned_lane_is_dropped() {
+        let lanes = Lanes::new();
+        let job = std::sync::Arc::new(());
+        assert!(lanes.push(Lane::Bulk, std::sync::Arc::clone(&job)));
+        lanes.abandon();
+        assert_eq!(std::sync::Arc::strong_count(&job), 1);
+        assert!(!lanes.push(Lane::Bulk, job));
     }
 }

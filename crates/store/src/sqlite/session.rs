@@ -79,10 +79,7 @@ impl Session {
         work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T>,
     ) -> Result<T, Failed> {
         let Self { conn, ledger } = self;
-        match panic::catch_unwind(AssertUnwindSafe(|| work(conn, ledger))) {
-            Ok(result) => Ok(result?),
-            Err(payload) => Err(Failed::Panicked(Error::Panicked(message(payload.as_ref())))),
-        }
+        caught(|| work(conn, ledger))
     }
 
     /// One job, alone in its transaction.
@@ -128,6 +125,14 @@ impl Session {
     }
 }
 
+/// Work that panics fails, and takes nothing else down.
+pub(crate) fn caught<T>(work: impl FnOnce() -> rusqlite::Result<T>) -> Result<T, Failed> {
+    match panic::catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => Ok(result?),
+        Err(payload) => Err(Failed::Panicked(Error::Panicked(message(payload.as_ref())))),
+    }
+}
+
 /// A commit that found no room had not written its last page, and one that met a lock had written nothing. After
 /// an I/O error the last page may be on the medium: a crash before the next commit would bring it back.
 fn after_rollback(error: &rusqlite::Error) -> Happened {
@@ -152,4 +157,21 @@ fn run(conn: &Connection, control: &'static str) -> rusqlite::Result<()> {
 fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|it| (*it).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn only_a_commit_that_cannot_be_on_the_medium_is_said_not_to_have_happened() {
+        let after = |code| after_rollback(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        for code in [ffi::SQLITE_FULL, ffi::SQLITE_BUSY, ffi::SQLITE_CONSTRAINT] {
+            assert_eq!(after(code), Happened::No, "{code}");
+        }
+        for code in [ffi::SQLITE_IOERR, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_CORRUPT, ffi::SQLITE_NOMEM] {
+            assert_eq!(after(code), Happened::Maybe, "{code}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use super::{
     lanes::{Lane, Lanes, Limits},
     ledger::Ledger,
     open::{self, Opened},
-    session::{Failed, Session, Unfinished},
+    session::{self, Failed, Session, Unfinished},
     wal::{self, Watch},
 };
 use crate::Error;
@@ -90,8 +90,7 @@ impl Threads {
     ) -> Answer<T> {
         let (reply, answer) = oneshot::channel();
         let call = Call { doing, rows, work: Some(work), result: None, reply };
-        self.writes.push(lane, Box::new(call));
-        answer
+        if self.writes.push(lane, Box::new(call)) { answer } else { refused(doing) }
     }
 
     pub(crate) fn read<T: Send + 'static>(
@@ -103,11 +102,11 @@ impl Threads {
         let (reply, answer) = oneshot::channel();
         let read = move |conn: &mut Connection| {
             if !reply.is_closed() {
-                drop(reply.send(snapshot(conn, work).map_err(|it| CallError::did_not_happen(doing, it))));
+                let result = session::caught(|| snapshot(conn, work));
+                drop(reply.send(result.map_err(|it| CallError::did_not_happen(doing, it))));
             }
         };
-        self.reads.push(lane, Box::new(read));
-        answer
+        if self.reads.push(lane, Box::new(read)) { answer } else { refused(doing) }
     }
 
     pub(crate) fn activity(&self) -> Activity {
@@ -132,9 +131,30 @@ impl Threads {
     }
 }
 
-/// What an answer says when it will never come: the store was closed before it took the job.
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn refused<T>(doing: &'static str) -> Answer<T> {
+    let (reply, answer) = oneshot::channel();
+    drop(reply.send(Err(CallError::did_not_happen(doing, Error::Closed))));
+    answer
+}
+
+/// A job that was taken and never answered went down with its thread, before its commit or after it.
 pub(crate) async fn answer<T>(doing: &'static str, answer: Answer<T>) -> Result<T, CallError> {
-    answer.await.unwrap_or_else(|_| Err(CallError::did_not_happen(doing, Error::Closed)))
+    answer.await.unwrap_or_else(|_| Err(CallError::may_have_happened(doing, Error::Closed)))
+}
+
+/// However the writer ends, nobody waits for it in vain.
+struct AbandonOnDrop<'a>(&'a Lanes<Box<dyn Job>>);
+
+impl Drop for AbandonOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
 }
 
 fn read(mut conn: Connection, lanes: &Lanes<Read>, bulk_too: bool) {
@@ -217,6 +237,7 @@ struct Writer {
 
 impl Writer {
     fn run(mut self, lanes: &Lanes<Box<dyn Job>>) {
+        let _abandon = AbandonOnDrop(lanes);
         wal::count_pages(self.session.conn());
         while let Some(batch) = lanes.batch(BATCH, |it| it.rows()) {
             self.commit(batch);

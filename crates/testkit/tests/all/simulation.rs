@@ -3,7 +3,7 @@
 use punctual_testkit::simulation::{Faults, Op, run, seeded};
 
 /// More by `PUNCTUAL_SEEDS`, from another place by `PUNCTUAL_FIRST_SEED`.
-const SEEDS: u64 = 1_500;
+const SEEDS: u64 = 1_000;
 const STEPS: usize = 60;
 
 fn number(name: &str, default: u64) -> u64 {
