@@ -8,6 +8,7 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -86,6 +87,12 @@ pub(crate) fn checkpointer(path: &Path) -> Result<Connection, Error> {
     let tuning = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;";
     conn.execute_batch(tuning).map_err(|it| Error::opening(path, it))?;
     Ok(conn)
+}
+
+/// The database file itself, for syncing it beside SQLite.
+pub(crate) fn database(path: &Path) -> Result<Arc<File>, Error> {
+    let file = File::options().read(true).write(true).open(path);
+    file.map(Arc::new).map_err(|source| Error::Unwritable { path: path.to_owned(), source })
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {

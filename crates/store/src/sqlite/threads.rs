@@ -20,11 +20,15 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::{Builder, JoinHandle},
+    time::Duration,
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 /// Rows of one transaction: about ten milliseconds of work, so that whoever comes next does not wait longer.
 const BATCH: Limits = Limits { urgent: 1_000, bulk: 500 };
+
+/// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
+const SLOW: Duration = Duration::from_millis(100);
 
 type Read = Box<dyn FnOnce(&mut Connection) + Send>;
 type Answer<T> = oneshot::Receiver<Result<T, CallError>>;
@@ -37,6 +41,8 @@ pub(crate) struct Threads {
     /// In the order in which they end.
     running: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<File>>,
+    /// Closed after every connection: see `wal::run`.
+    database: Mutex<Option<Arc<File>>>,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +63,7 @@ impl Threads {
             counts: Arc::default(),
             running: Mutex::default(),
             lock: Mutex::new(Some(opened.lock)),
+            database: Mutex::default(),
         };
         for nth in 0..options.readers.max(1) {
             let conn = open::reader(&path, options.reader_cache_kib)?;
@@ -65,7 +72,8 @@ impl Threads {
             threads.spawn("punctual-read", move || read(conn, &reads, nth == 0))?;
         }
         let (conn, watch) = (open::checkpointer(&path)?, Arc::clone(&threads.watch));
-        threads.spawn("punctual-log", move || wal::run(&conn, &watch))?;
+        let file = Arc::clone(threads.database.lock().insert(open::database(&path)?));
+        threads.spawn("punctual-log", move || wal::run(&conn, &file, &watch))?;
         let (writes, watch) = (Arc::clone(&threads.writes), Arc::clone(&threads.watch));
         let counts = Arc::clone(&threads.counts);
         threads.spawn("punctual-write", move || {
@@ -127,6 +135,7 @@ impl Threads {
                 tracing::error!("a thread of the store had panicked");
             }
         }
+        self.database.lock().take();
         self.lock.lock().take();
     }
 }
@@ -250,7 +259,18 @@ impl Writer {
 
     fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
         let jobs = u64::try_from(batch.len()).unwrap_or_default();
+        let began = Instant::now();
         let unfinished = self.transaction(&mut batch).err();
+        let took = began.elapsed();
+        if took > SLOW {
+            let rows: usize = batch.iter().map(|it| it.rows()).sum();
+            tracing::warn!(
+                took_ms = took.as_millis(),
+                jobs,
+                rows,
+                "a slow commit: the disk, or a large batch"
+            );
+        }
         if let Some(Unfinished { happened, source }) = &unfinished {
             self.session.undo();
             let may_have_happened = *happened == Happened::Maybe;
@@ -277,12 +297,18 @@ impl Writer {
     fn keep_log_short(&mut self) {
         let pages = wal::pages();
         self.watch.grown(pages);
+        if self.watch.is_nearly_moved() {
+            if let Err(error) = wal::checkpoint(self.session.conn(), "PASSIVE") {
+                tracing::warn!(%error, "the rest of the log could not be moved; it goes on growing");
+            }
+            return;
+        }
         if pages < self.stop_at {
             return;
         }
         let emptied = wal::checkpoint(self.session.conn(), "TRUNCATE");
         self.stop_at = match emptied {
-            Ok(true) => wal::STOP_PAGES,
+            Ok(moved) if moved.all => wal::STOP_PAGES,
             _ => pages + wal::STOP_AGAIN_PAGES,
         };
         tracing::warn!(

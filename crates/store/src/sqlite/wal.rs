@@ -1,14 +1,26 @@
-//! Moves the write-ahead log into the database, beside the writer, so that a commit never pays for it. Only when
-//! the log has grown far beyond what the thread can catch up with does the writer stop for it.
+//! Moves the write-ahead log into the database, beside the writer, so that a commit never pays for it, and keeps the
+//! log short, so that it is written over in place: a log that grows costs a journal entry of the file system with
+//! every commit.
+//!
+//! 1. The thread moves what there is (`PASSIVE`) and syncs the database file itself: SQLite does not where the log
+//!    went on growing meanwhile.
+//! 2. The writer, when only a few pages are left, moves those; its next transaction then begins the log anew.
+//! 3. Only when the log has grown far beyond what the thread can catch up with does the writer stop for it.
+//!
+//! A crash anywhere between leaves a longer log, which the next opening reads.
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, hooks::Wal};
-use std::{cell::Cell, ffi::c_int, time::Duration};
+use std::{cell::Cell, ffi::c_int, fs::File, time::Duration};
 
 /// The thread looks at the log at least this often while there is something in it.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
-/// Growth that wakes the thread before that, in pages of 4 KiB: 16 MiB.
-const WAKE_PAGES: u64 = 4_096;
+/// Growth that wakes the thread before that, in pages of 4 KiB: 8 MiB.
+const WAKE_PAGES: u64 = 2_048;
+/// So many pages the writer moves by itself to begin the log anew: 1 MiB, a millisecond or two.
+const FEW_PAGES: u64 = 256;
+/// A shorter log is not worth beginning anew: 4 MiB.
+const SHORT_PAGES: u64 = 1_024;
 /// Length at which the writer itself empties the log, in pages: 256 MiB.
 pub(crate) const STOP_PAGES: u64 = 65_536;
 /// After a stop that a long read made vain, the log may grow by this much before the next one: 64 MiB.
@@ -45,6 +57,8 @@ struct Log {
     pages: u64,
     /// As it was at the last checkpoint.
     seen: u64,
+    /// In the database and synced; 0 while the thread is at work.
+    moved: u64,
     closed: bool,
 }
 
@@ -54,12 +68,22 @@ impl Watch {
         let mut log = self.log.lock();
         if pages < log.seen {
             // It began anew.
-            log.seen = 0;
+            (log.seen, log.moved) = (0, 0);
         }
         log.pages = pages;
         if pages - log.seen >= WAKE_PAGES {
             self.wake.notify_one();
         }
+    }
+
+    /// The log is long, the thread is idle, and it has left only a few pages: a good moment to begin anew.
+    pub(crate) fn is_nearly_moved(&self) -> bool {
+        let log = self.log.lock();
+        log.moved > 0 && log.pages >= SHORT_PAGES && log.pages.saturating_sub(log.moved) <= FEW_PAGES
+    }
+
+    fn has_moved(&self, pages: u64) {
+        self.log.lock().moved = pages;
     }
 
     pub(crate) fn close(&self) {
@@ -74,7 +98,7 @@ impl Watch {
             let timed_out = self.wake.wait_for(&mut log, CHECKPOINT_INTERVAL).timed_out();
             let growth = log.pages.saturating_sub(log.seen);
             if !log.closed && (growth >= WAKE_PAGES || (timed_out && growth > 0)) {
-                log.seen = log.pages;
+                (log.seen, log.moved) = (log.pages, 0);
                 return true;
             }
         }
@@ -82,19 +106,32 @@ impl Watch {
     }
 }
 
-/// The checkpoint thread.
-pub(crate) fn run(conn: &Connection, watch: &Watch) {
+/// The checkpoint thread. `database` is the file of `conn`, opened once more for syncing. Whoever closes it takes the
+/// locks of all connections of this process along (POSIX), so it must outlive them.
+pub(crate) fn run(conn: &Connection, database: &File, watch: &Watch) {
     while watch.due() {
-        if let Err(error) = checkpoint(conn, "PASSIVE") {
-            tracing::warn!(%error, "a checkpoint failed; the next one will do its work");
+        // Twice: what came during the first pass is little, and the second leaves less.
+        let moved = checkpoint(conn, "PASSIVE").and_then(|_| checkpoint(conn, "PASSIVE"));
+        match (moved, database.sync_data()) {
+            (Ok(moved), Ok(())) => watch.has_moved(moved.pages),
+            (Err(error), _) => tracing::warn!(%error, "a checkpoint failed; the next one will do its work"),
+            (_, Err(error)) => tracing::warn!(%error, "the database could not be synced; the log is kept"),
         }
     }
 }
 
-/// True: nothing of the log is left to move.
-pub(crate) fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<bool> {
+/// What a checkpoint left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// Pages of the log that are in the database.
+    pub(crate) pages: u64,
+    /// Nothing of the log is left to move.
+    pub(crate) all: bool,
+}
+
+pub(crate) fn checkpoint(conn: &Connection, mode: &str) -> rusqlite::Result<Moved> {
     conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
         let (busy, log, moved): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(busy == 0 && log == moved)
+        Ok(Moved { pages: u64::try_from(moved).unwrap_or_default(), all: busy == 0 && log == moved })
     })
 }
