@@ -44,7 +44,7 @@ use std::{fmt, path::Path};
 use threads::Threads;
 
 /// Rows of a large insert that one job takes, so that urgent work gets between them.
-const CHUNK_ROWS: usize = 500;
+const CHUNK_ROWS: usize = 100;
 /// Rows that one job of retention takes; deleting costs more than inserting.
 const RETIRE_CHUNK_ROWS: usize = 250;
 
@@ -209,13 +209,12 @@ fn joined<T>(parts: Vec<Result<Vec<T>, CallError>>) -> Result<Vec<T>, CallError>
 }
 
 /// The parts of a batch, each at most `CHUNK_ROWS` long, in order.
-fn chunks<T>(mut items: Vec<T>) -> Vec<Vec<T>> {
+fn chunks<T>(items: Vec<T>) -> Vec<Vec<T>> {
     let mut chunks = Vec::with_capacity(items.len() / CHUNK_ROWS + 1);
-    while items.len() > CHUNK_ROWS {
-        let rest = items.split_off(CHUNK_ROWS);
-        chunks.push(std::mem::replace(&mut items, rest));
+    let mut rest = items.into_iter();
+    while rest.len() > 0 {
+        chunks.push(rest.by_ref().take(CHUNK_ROWS).collect());
     }
-    chunks.push(items);
     chunks
 }
 

@@ -2,7 +2,7 @@
 //! it on the wheel. Moves nothing in the hot set: if this engine dies, the next one reads the same entries. What
 //! the store did not let it mark was cancelled, changed or handled already, and is dropped from the hot set.
 
-use crate::{core::Core, options::STEP_LIMIT};
+use crate::{core::Core, options::STEP_LIMIT, pipeline::fire};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -31,12 +31,39 @@ struct Claimed {
     held: HashMap<i64, Held>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Held {
     place: TaskRef,
     fence: i64,
-    /// None: the store is being asked.
-    key: Option<punctual_wheel::Key>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The store is being asked. Its instant may come before the answer: then it waits here, fired.
+    Asked {
+        fired: Option<HotEntry>,
+    },
+    OnWheel(punctual_wheel::Key),
+}
+
+/// What the firing of an entry meets.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// It was claimed: it may be offered.
+    Claimed,
+    /// Its claim is on the way, and will offer it.
+    Awaited,
+    Unclaimed,
+}
+
+impl Held {
+    fn fired(self) -> Option<HotEntry> {
+        match self.stage {
+            Stage::Asked { fired } => fired,
+            Stage::OnWheel(_) => None,
+        }
+    }
 }
 
 impl Claims {
@@ -66,39 +93,51 @@ impl Claims {
         if it.held.get(&entry.place.id).is_some_and(|held| held.fence >= entry.fence) {
             return false;
         }
-        it.held.insert(entry.place.id, Held { place: entry.place, fence: entry.fence, key: None });
+        let stage = Stage::Asked { fired: None };
+        it.held.insert(entry.place.id, Held { place: entry.place, fence: entry.fence, stage });
         true
     }
 
-    /// Takes an entry off, if it was claimed with this fence and is on the wheel.
-    pub(crate) fn release(&self, entry: &HotEntry) -> bool {
+    /// An entry has fired: takes it off, if it was claimed with this fence.
+    pub(crate) fn release(&self, entry: &HotEntry) -> Release {
         let mut it = self.at(entry.place.partition).lock();
-        let claimed =
-            it.held.get(&entry.place.id).is_some_and(|held| held.fence == entry.fence && held.key.is_some());
-        if claimed {
-            it.held.remove(&entry.place.id);
+        match it.held.get_mut(&entry.place.id) {
+            Some(Held { fence, stage: Stage::Asked { fired }, .. }) if *fence == entry.fence => {
+                *fired = Some(entry.clone());
+                Release::Awaited
+            }
+            Some(Held { fence, .. }) if *fence == entry.fence => {
+                it.held.remove(&entry.place.id);
+                Release::Claimed
+            }
+            _ => Release::Unclaimed,
         }
-        claimed
     }
 
     /// Forgets an entry whatever became of its claim, and answers its key on the wheel.
     pub(crate) fn forget(&self, partition: Partition, id: i64, fence: i64) -> Option<punctual_wheel::Key> {
-        let mut it = self.at(partition).lock();
-        if it.held.get(&id).is_some_and(|held| held.fence <= fence) {
-            return it.held.remove(&id).and_then(|held| held.key);
+        match self.remove(partition, id, fence)?.stage {
+            Stage::OnWheel(key) => Some(key),
+            Stage::Asked { .. } => None,
         }
-        None
     }
 
-    fn confirm(&self, entry: &HotEntry, key: punctual_wheel::Key) -> bool {
+    fn remove(&self, partition: Partition, id: i64, fence: i64) -> Option<Held> {
+        let mut it = self.at(partition).lock();
+        let known = it.held.get(&id).is_some_and(|held| held.fence <= fence);
+        if known { it.held.remove(&id) } else { None }
+    }
+
+    /// The store has confirmed the claim. `Ok`: it is on the wheel; `Err`: it is not to be there, because it has
+    /// fired meanwhile (then it is given here) or was withdrawn.
+    fn confirm(&self, entry: &HotEntry, key: punctual_wheel::Key) -> Result<(), Option<HotEntry>> {
         let mut it = self.at(entry.place.partition).lock();
-        match it.held.get_mut(&entry.place.id) {
-            Some(held) if held.fence == entry.fence => {
-                held.key = Some(key);
-                true
-            }
-            _ => false,
+        let held = it.held.get_mut(&entry.place.id).filter(|held| held.fence == entry.fence).ok_or(None)?;
+        if let Stage::Asked { fired: Some(_) } = held.stage {
+            return Err(it.held.remove(&entry.place.id).and_then(Held::fired));
         }
+        held.stage = Stage::OnWheel(key);
+        Ok(())
     }
 
     /// All that is held, with its fence; afterwards nothing is.
@@ -160,34 +199,53 @@ pub(crate) async fn claim(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> usize
         return 0;
     }
     match mark(core, &entries).await {
-        Ok(applied) => {
-            let (won, lost): (Vec<_>, Vec<_>) =
-                entries.into_iter().zip(applied).partition(|(_, it)| *it == Applied::Moved);
-            drop_lost(core, lost.into_iter().map(|(entry, _)| entry)).await;
-            put_on_wheel(core, won.into_iter().map(|(entry, _)| entry))
+        Ok((won, lost)) => {
+            drop_lost(core, lost.into_iter()).await;
+            put_on_wheel(core, &won).await
         }
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "claim failed; it will be repeated");
-            for it in &entries {
-                core.claims.forget(it.place.partition, it.place.id, it.fence);
-            }
+            let held = entries.iter().map(|it| core.claims.remove(it.place.partition, it.place.id, it.fence));
+            let fired: Vec<HotEntry> = held.flatten().filter_map(Held::fired).collect();
+            core.held_back.lock().extend(fired);
             0
         }
     }
 }
 
-/// Asks the store for the mark; used for entries that fired without having been claimed, too.
-pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<Vec<Applied>, Error> {
-    let steps = entries.iter().map(|it| claim_step(core, it)).collect();
-    core.store.apply(steps, core.now()).await
+/// Asks the store for the mark: who has it, and who is not to fire. What is found marked already, with the same
+/// fence, was marked by a claim whose answer was lost, or by a dead owner: it is taken over.
+pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<(Vec<HotEntry>, Vec<HotEntry>), Error> {
+    let (mut won, refused) = ask(core, entries.to_vec(), claim_of).await?;
+    if refused.is_empty() {
+        return Ok((won, refused));
+    }
+    let (taken_over, lost) = ask(core, refused, |_| Change::Reclaim).await?;
+    won.extend(taken_over);
+    Ok((won, lost))
 }
 
-fn claim_step(core: &Core, entry: &HotEntry) -> Step {
-    let change = match entry.state {
+async fn ask(
+    core: &Core,
+    entries: Vec<HotEntry>,
+    change: impl Fn(&HotEntry) -> Change,
+) -> Result<(Vec<HotEntry>, Vec<HotEntry>), Error> {
+    let step = |it: &HotEntry| Step {
+        place: it.place,
+        fence: Some(it.fence),
+        change: change(it),
+        note: core.note(),
+    };
+    let applied = core.store.apply(entries.iter().map(step).collect(), core.now()).await?;
+    let mut applied = applied.into_iter();
+    Ok(entries.into_iter().partition(|_| applied.next() == Some(Applied::Moved)))
+}
+
+fn claim_of(entry: &HotEntry) -> Change {
+    match entry.state {
         State::Dispatching | State::Ready | State::DispatchFailed => Change::Reclaim,
         _ => Change::Claim,
-    };
-    Step { place: entry.place, fence: Some(entry.fence), change, note: core.note() }
+    }
 }
 
 /// The store says that these are not to fire.
@@ -201,16 +259,21 @@ pub(crate) async fn drop_lost(core: &Core, entries: impl Iterator<Item = HotEntr
     }
 }
 
-fn put_on_wheel(core: &Core, entries: impl Iterator<Item = HotEntry>) -> usize {
-    let entries: Vec<HotEntry> = entries.collect();
+/// Answers how many are on the wheel. Those whose instant came before the store's answer are offered at once.
+async fn put_on_wheel(core: &Arc<Core>, entries: &[HotEntry]) -> usize {
     let keys = core.timer.insert(entries.iter().map(|it| (it.due_at, it.place.partition)));
-    let mut count = 0;
+    let (mut count, mut fired) = (0, Vec::new());
     for (entry, key) in entries.iter().zip(keys) {
-        if core.claims.confirm(entry, key) {
-            count += 1;
-        } else {
-            core.timer.cancel(key);
+        match core.claims.confirm(entry, key) {
+            Ok(()) => count += 1,
+            Err(waiting) => {
+                core.timer.cancel(key);
+                fired.extend(waiting);
+            }
         }
+    }
+    if let Err(error) = fire::offer(core, fired).await {
+        tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
     }
     count
 }

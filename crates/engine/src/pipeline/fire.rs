@@ -5,10 +5,10 @@
 use crate::{
     core::{Core, Unmarked},
     options::STEP_LIMIT,
-    pipeline::claim,
+    pipeline::claim::{self, Release},
 };
 use hashbrown::HashMap;
-use punctual_contract::{Error, hot::HotEntry, store::Applied};
+use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition};
 use std::sync::Arc;
 
@@ -22,8 +22,14 @@ pub(crate) async fn fire(core: &Arc<Core>, partition: Partition) -> Result<usize
         for it in &mut taken {
             it.fired_at = now;
         }
-        let (claimed, unclaimed): (Vec<_>, Vec<_>) =
-            taken.into_iter().partition(|it| core.claims.release(it));
+        let (mut claimed, mut unclaimed) = (Vec::with_capacity(taken.len()), Vec::new());
+        for it in taken {
+            match core.claims.release(&it) {
+                Release::Claimed => claimed.push(it),
+                Release::Awaited => {}
+                Release::Unclaimed => unclaimed.push(it),
+            }
+        }
         fired += offer(core, claimed).await?;
         fired += claim_late(core, unclaimed).await?;
         if !more {
@@ -36,18 +42,17 @@ async fn claim_late(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, E
     if entries.is_empty() {
         return Ok(0);
     }
-    let applied = match claim::mark(core, &entries).await {
-        Ok(applied) => applied,
+    match claim::mark(core, &entries).await {
+        Ok((won, lost)) => {
+            claim::drop_lost(core, lost.into_iter()).await;
+            offer(core, won).await
+        }
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "claim at the instant of firing failed; it will be repeated");
             core.held_back.lock().extend(entries);
-            return Ok(0);
+            Ok(0)
         }
-    };
-    let (won, lost): (Vec<_>, Vec<_>) =
-        entries.into_iter().zip(applied).partition(|(_, it)| *it == Applied::Moved);
-    claim::drop_lost(core, lost.into_iter().map(|(entry, _)| entry)).await;
-    offer(core, won.into_iter().map(|(entry, _)| entry).collect()).await
+    }
 }
 
 /// Puts fired tasks into the ready sets and wakes who waits for them.

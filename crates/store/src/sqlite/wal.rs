@@ -17,8 +17,12 @@ use std::{cell::Cell, ffi::c_int, fs::File, time::Duration};
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 /// Growth that wakes the thread before that, in pages of 4 KiB: 8 MiB.
 const WAKE_PAGES: u64 = 2_048;
-/// So many pages the writer moves by itself to begin the log anew: 1 MiB, a millisecond or two.
-const FEW_PAGES: u64 = 256;
+/// At most so many pages the writer moves by itself to begin the log anew: 8 MiB.
+const FEW_PAGES: u64 = 2_048;
+/// The thread goes on while more than this came during its last pass: 1 MiB, a millisecond or two of the writer's.
+const FEWER_PAGES: u64 = 256;
+/// But no longer than this: where writing is as fast as moving, it would never end.
+const PASSES: usize = 6;
 /// A shorter log is not worth beginning anew: 4 MiB.
 const SHORT_PAGES: u64 = 1_024;
 /// Length at which the writer itself empties the log, in pages: 256 MiB.
@@ -82,6 +86,10 @@ impl Watch {
         log.moved > 0 && log.pages >= SHORT_PAGES && log.pages.saturating_sub(log.moved) <= FEW_PAGES
     }
 
+    fn pages(&self) -> u64 {
+        self.log.lock().pages
+    }
+
     fn has_moved(&self, pages: u64) {
         self.log.lock().moved = pages;
     }
@@ -110,14 +118,24 @@ impl Watch {
 /// locks of all connections of this process along (POSIX), so it must outlive them.
 pub(crate) fn run(conn: &Connection, database: &File, watch: &Watch) {
     while watch.due() {
-        // Twice: what came during the first pass is little, and the second leaves less.
-        let moved = checkpoint(conn, "PASSIVE").and_then(|_| checkpoint(conn, "PASSIVE"));
-        match (moved, database.sync_data()) {
+        match (move_most(conn, watch), database.sync_data()) {
             (Ok(moved), Ok(())) => watch.has_moved(moved.pages),
             (Err(error), _) => tracing::warn!(%error, "a checkpoint failed; the next one will do its work"),
             (_, Err(error)) => tracing::warn!(%error, "the database could not be synced; the log is kept"),
         }
     }
+}
+
+/// Each pass leaves what came during it, which is less than what came during the one before.
+fn move_most(conn: &Connection, watch: &Watch) -> rusqlite::Result<Moved> {
+    let mut moved = checkpoint(conn, "PASSIVE")?;
+    for _ in 1..PASSES {
+        if watch.pages().saturating_sub(moved.pages) <= FEWER_PAGES {
+            break;
+        }
+        moved = checkpoint(conn, "PASSIVE")?;
+    }
+    Ok(moved)
 }
 
 /// What a checkpoint left.
