@@ -11,8 +11,7 @@ use punctual_domain::{name::Name, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::MemoryHot;
 use punctual_sdk::{
-    Call, Client, Control, Failure, Handlers, Reply, Task, Transport,
-    protocol::LeaseRequest,
+    Call, Client, Control, Failure, Handlers, Reply, Task, Transport, protocol::LeaseRequest,
 };
 use punctual_server::ServerOptions;
 use punctual_store::sqlite::SqliteStore;
@@ -50,7 +49,8 @@ impl TestEngine {
         let options = punctual_store::sqlite::Options { partitions: 2, ..Default::default() };
         let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
         let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
-        let backends = Backends { store, hot, bus: Arc::new(MemoryBus::default()), clock: Arc::new(clock.clone()) };
+        let backends =
+            Backends { store, hot, bus: Arc::new(MemoryBus::default()), clock: Arc::new(clock.clone()) };
         let engine = Engine::new(backends, Options::default());
         let router = punctual_server::router(engine.clone(), ServerOptions::default());
         let client = Client::builder()
@@ -114,7 +114,10 @@ impl TestEngine {
                 progressed += self.run_queue(queue, handlers).await;
             }
             ran += progressed;
-            assert!(ran < STEPS_MAX, "{ran} attempts at one instant: does a handler snooze for no time at all?");
+            assert!(
+                ran < STEPS_MAX,
+                "{ran} attempts at one instant: does a handler snooze for no time at all?"
+            );
             if progressed == 0 {
                 return ran;
             }
@@ -122,7 +125,8 @@ impl TestEngine {
     }
 
     async fn run_queue(&self, queue: &str, handlers: &Handlers) -> usize {
-        let request = LeaseRequest { max: 100, wait_ms: 0, executor: "test".into(), ..LeaseRequest::default() };
+        let request =
+            LeaseRequest { max: 100, wait_ms: 0, executor: "test".into(), ..LeaseRequest::default() };
         let leased = self.client.lease(queue, &request).await.expect("an engine in memory answers");
         let mut outcomes = Vec::with_capacity(leased.len());
         for it in leased {

@@ -252,7 +252,8 @@ mod tests {
                 std::fs::read_dir(format!("{}/src/conformance/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap()
             {
                 let path = file.unwrap().path();
-                let has_cases = std::fs::read_to_string(&path).unwrap_or_default().contains("\npub async fn ");
+                let has_cases =
+                    std::fs::read_to_string(&path).unwrap_or_default().contains("\npub async fn ");
                 let name = path.file_name().unwrap().to_str().unwrap();
                 assert!(
                     !has_cases || name == "mod.rs" || source.contains(&format!("\"{dir}/{name}\"")),

@@ -100,7 +100,19 @@ impl World {
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
         let (engine, hot) = engine(&truth, &clock, faults, 0);
         let (tasks, by_id, held, given_up) = Default::default();
-        Self { clock, truth, engine, hot, faults, restarts: 0, tasks, by_id, held, given_up, uncertain_inserts: 0 }
+        Self {
+            clock,
+            truth,
+            engine,
+            hot,
+            faults,
+            restarts: 0,
+            tasks,
+            by_id,
+            held,
+            given_up,
+            uncertain_inserts: 0,
+        }
     }
 
     pub(super) fn now(&self) -> Millis {
@@ -405,7 +417,12 @@ fn milliseconds(ms: i64) -> Duration {
     Duration::from_millis(ms.unsigned_abs())
 }
 
-fn engine(truth: &Arc<dyn Store>, clock: &Arc<ManualClock>, faults: Faults, life: u64) -> (Engine, Arc<MemoryHot>) {
+fn engine(
+    truth: &Arc<dyn Store>,
+    clock: &Arc<ManualClock>,
+    faults: Faults,
+    life: u64,
+) -> (Engine, Arc<MemoryHot>) {
     let store: Arc<dyn Store> = match faults {
         Faults::None => Arc::clone(truth),
         Faults::Some(seed) => {

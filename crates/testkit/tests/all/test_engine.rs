@@ -7,9 +7,12 @@ use std::{
     time::Duration,
 };
 
+/// Kind and milliseconds since the start, of each attempt.
+type Runs = Arc<Mutex<Vec<(String, i64)>>>;
+
 /// Notes at which of the engine's milliseconds each attempt was planned, and fails the first `failures` of them.
-fn recording(failures: u32) -> (Handlers, Arc<Mutex<Vec<(String, i64)>>>) {
-    let runs: Arc<Mutex<Vec<(String, i64)>>> = Arc::default();
+fn recording(failures: u32) -> (Handlers, Runs) {
+    let runs = Runs::default();
     let (seen, mut handlers) = (Arc::clone(&runs), Handlers::default());
     handlers.handle_any(move |task: Task| {
         let seen = Arc::clone(&seen);
@@ -46,7 +49,8 @@ async fn retries_come_when_their_policy_says_and_a_success_ends_them() {
     let mut engine = TestEngine::new();
     engine.work("mail", handlers);
     let retry = serde_json::from_str(r#"{"strategy":"fixed","delay_ms":300}"#).unwrap();
-    let inserted = engine.client().insert(&InsertTask { retry: Some(retry), ..task("k", 100) }).await.unwrap();
+    let inserted =
+        engine.client().insert(&InsertTask { retry: Some(retry), ..task("k", 100) }).await.unwrap();
     engine.advance(Duration::from_secs(5)).await;
     let at: Vec<i64> = runs.lock().unwrap().iter().map(|it| it.1).collect();
     assert_eq!(at, [100, 400, 700]);
@@ -77,7 +81,6 @@ async fn an_executor_that_falls_silent_loses_its_lease_and_the_task_is_tried_aga
         wait_ms: 0,
         lease_ms: 5_000,
         executor: "silent".into(),
-        ..Default::default()
     };
     let first = client.lease("mail", &request).await.unwrap().remove(0);
     assert!(client.lease("mail", &request).await.unwrap().is_empty(), "one at a time");
