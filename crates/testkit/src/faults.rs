@@ -20,7 +20,13 @@ pub use store::{FaultyStore, StoreGroup};
 
 use parking_lot::Mutex;
 use punctual_contract::Error;
-use std::{collections::HashMap, fmt::Debug, hash::Hash};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    hash::Hash,
+    sync::Arc,
+};
+use tokio::sync::Semaphore;
 
 /// Probabilities, 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,6 +67,27 @@ impl Counts {
     }
 }
 
+/// Where calls wait for a test: what has to happen in between can be made to.
+#[derive(Debug)]
+pub struct Gate {
+    reached: Semaphore,
+    open: Semaphore,
+}
+
+impl Gate {
+    /// Returns when a call has come to the gate; each call is seen once.
+    pub async fn reached(&self) {
+        if let Ok(call) = self.reached.acquire().await {
+            call.forget();
+        }
+    }
+
+    /// Lets through who waits, and all who come.
+    pub fn open(&self) {
+        self.open.close();
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fate {
     happens: bool,
@@ -78,13 +105,16 @@ struct Inner<G> {
     rng: fastrand::Rng,
     all: Dials,
     groups: HashMap<G, Dials>,
+    gates: HashMap<G, Arc<Gate>>,
+    panics: HashSet<G>,
     counts: HashMap<G, Counts>,
 }
 
 impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     fn seeded(seed: u64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
-        let inner = Inner { rng, all: Dials::SOUND, groups: HashMap::new(), counts: HashMap::new() };
+        let (groups, gates, panics, counts) = Default::default();
+        let inner = Inner { rng, all: Dials::SOUND, groups, gates, panics, counts };
         Self { inner: Mutex::new(inner) }
     }
 
@@ -102,6 +132,31 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
 
     pub fn heal(&self) {
         self.set_all(Dials::SOUND);
+    }
+
+    /// Calls of this group wait, before they happen, until the gate is opened.
+    pub fn hold(&self, group: G) -> Arc<Gate> {
+        let gate = Arc::new(Gate { reached: Semaphore::new(0), open: Semaphore::new(0) });
+        self.inner.lock().gates.insert(group, Arc::clone(&gate));
+        gate
+    }
+
+    /// The next call of this group panics.
+    pub fn panic_once(&self, group: G) {
+        self.inner.lock().panics.insert(group);
+    }
+
+    async fn pass_gate(&self, group: G) {
+        let (gate, panics) = {
+            let mut inner = self.inner.lock();
+            (inner.gates.get(&group).cloned(), inner.panics.remove(&group))
+        };
+        assert!(!panics, "a test asked for this panic");
+        if let Some(gate) = gate {
+            gate.reached.add_permits(1);
+            // Closed: it was opened.
+            drop(gate.open.acquire().await);
+        }
     }
 
     #[must_use]
@@ -132,6 +187,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         doing: &'static str,
         call: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Error> {
+        self.pass_gate(group).await;
         let fate = self.fate(group);
         let answer = if fate.happens { Some(call.await) } else { None };
         match (answer, fate.reported) {

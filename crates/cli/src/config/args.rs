@@ -16,7 +16,7 @@ pub(crate) struct SettingArgs {
     /// Directory of the embedded store [default: ./punctual-data] [env: PUNCTUAL_DATA]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Durable store [default: sqlite://<data>/punctual.db] [env: PUNCTUAL_STORE_URL]
+    /// Durable store [default: sqlite://DATA/punctual.db] [env: PUNCTUAL_STORE_URL]
     #[arg(long, value_name = "URL")]
     store_url: Option<String>,
     /// Near future [default: memory://] [env: PUNCTUAL_HOT_URL]

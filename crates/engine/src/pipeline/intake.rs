@@ -33,15 +33,22 @@ pub(crate) async fn admit_to_hot_set(core: &Arc<Core>, mut entries: Vec<HotEntry
     }
 }
 
-/// Loads entries, and then claims those that the claim loop has passed by. In this order: an entry that is looked
-/// up before it is loaded could be missed by both.
+/// Loads entries, and then sees that those are claimed that the claim loop has passed by. In this order: an entry that
+/// is looked up before it is loaded could be missed by both. Nobody waits for the claim: one whose instant comes
+/// before it is answered fires with the answer.
 pub(crate) async fn load_and_claim(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
     if entries.is_empty() {
         return Ok(0);
     }
     let loaded = core.hot.load(entries.clone()).await?;
     let passed_by = |it: &HotEntry| core.claims.covers(it.place.partition, it.due_at);
-    claim::claim(core, entries.into_iter().filter(passed_by).collect()).await;
+    let soon: Vec<HotEntry> = entries.into_iter().filter(passed_by).collect();
+    if !soon.is_empty() {
+        let claiming = Arc::clone(core);
+        core.detach(async move {
+            claim::claim(&claiming, soon).await;
+        });
+    }
     Ok(loaded)
 }
 

@@ -1,0 +1,190 @@
+//! A running engine, with its thread and its services, at the moments that matter. The services that repair are slowed
+//! to an hour, so that what these tests see is the pipeline itself.
+
+use punctual_bus::MemoryBus;
+use punctual_contract::{Bus, Clock, Store, store::Assignment};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    outcome::Report,
+    place::TaskRef,
+    state::{Event, State},
+    task::{NewTask, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_hot::MemoryHot;
+use punctual_store::SqliteStore;
+use punctual_testkit::faults::{BusGroup, Dials, FaultyBus, FaultyStore, StoreGroup};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+#[derive(Debug)]
+struct WallClock;
+
+impl Clock for WallClock {
+    #[expect(clippy::disallowed_methods, reason = "the composition root of these tests")]
+    fn now(&self) -> Millis {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        Millis(i64::try_from(since.as_millis()).unwrap())
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        Duration::from_millis(u64::try_from(at.since(self.now())).unwrap_or(0))
+    }
+}
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn queue() -> QueueKey {
+    QueueKey { namespace: Name::default_namespace(), queue: Name::new("q").unwrap() }
+}
+
+fn slow_repair() -> Options {
+    Options { sweep_interval_ms: HOUR_MS, ..Options::default() }
+}
+
+struct Rig {
+    store: Arc<FaultyStore>,
+    bus: Arc<FaultyBus>,
+    engine: Engine,
+}
+
+fn rig(options: Options) -> Rig {
+    let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+    rig_on(truth, options)
+}
+
+fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
+    let store = Arc::new(FaultyStore::new(truth, 1));
+    let bus = Arc::new(FaultyBus::new(Arc::new(MemoryBus::default()), 1));
+    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+    let backends = Backends { store: store.clone(), hot, bus: bus.clone(), clock: Arc::new(WallClock) };
+    Rig { store, bus, engine: Engine::new(backends, options) }
+}
+
+impl Rig {
+    async fn insert(&self, delay_ms: i64) -> TaskRef {
+        let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(delay_ms));
+        self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place
+    }
+
+    async fn lease(&self, lease_ms: i64) -> Vec<Assignment> {
+        self.engine.lease(request(lease_ms)).await.unwrap()
+    }
+
+    async fn state(&self, place: TaskRef) -> State {
+        self.engine.read(place).await.unwrap().state
+    }
+}
+
+/// Waits long enough for anything but the repair that these tests have switched off.
+fn request(lease_ms: i64) -> LeaseRequest {
+    let executor = "test".to_owned();
+    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: 20_000, lease_ms, executor }
+}
+
+fn succeeded(it: &Assignment) -> OutcomeReport {
+    OutcomeReport {
+        place: it.place,
+        fence: it.fence,
+        report: Report::Succeeded,
+        result: TaskResult::default(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_instant_comes_before_the_answer_to_its_claim_fires_with_the_answer() {
+    let rig = rig(slow_repair());
+    let running = rig.engine.start().unwrap();
+    let gate = rig.store.faults.hold(StoreGroup::Apply);
+    let held = rig.insert(30).await;
+    gate.reached().await;
+    // Another task of the same partition makes it fire while its claim is still out.
+    while rig.engine.depth().await.unwrap().firing == 0 {
+        rig.insert(0).await;
+        tokio::task::yield_now().await;
+    }
+    gate.open();
+    let mut leased = Vec::new();
+    while !leased.iter().any(|it: &Assignment| it.place == held) {
+        leased.extend(rig.lease(10_000).await);
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_nobody_heard_of_is_given_back_with_its_attempt() {
+    let rig = rig(slow_repair());
+    let running = rig.engine.start().unwrap();
+    let gate = rig.store.faults.hold(StoreGroup::Dispatch);
+    let place = rig.insert(0).await;
+    tokio::select! {
+        _ = rig.lease(10_000) => panic!("the gate is closed"),
+        () = gate.reached() => {}
+    }
+    gate.open();
+    let leased = rig.lease(10_000).await;
+    assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+    let history = rig.engine.read(place).await.unwrap().history;
+    assert!(history.iter().any(|it| it.event == Some(Event::Release)), "{history:?}");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_panics_runs_again_and_is_counted() {
+    let rig = rig(Options { lease_check_interval_ms: 20, ..slow_repair() });
+    let running = rig.engine.start().unwrap();
+    rig.insert(0).await;
+    let first = rig.lease(200).await.remove(0);
+    rig.store.faults.panic_once(StoreGroup::Scan);
+    let second = rig.lease(10_000).await.remove(0);
+    assert_eq!((first.attempt, second.attempt), (1, 2));
+    let stale = rig.engine.settle(vec![succeeded(&first), succeeded(&second)], "test").await.unwrap();
+    assert_eq!(stale, [Settled::Stale, Settled::Accepted]);
+    let panics: u64 = rig.engine.meters().services().iter().map(|it| it.panics).sum();
+    assert_eq!(panics, 1);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graceful_stop_hands_back_what_was_claimed_and_the_next_engine_fires_it() {
+    let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+    let first = rig_on(Arc::clone(&truth), slow_repair());
+    let running = first.engine.start().unwrap();
+    let place = first.insert(900).await;
+    while first.state(place).await != State::Dispatching {
+        tokio::task::yield_now().await;
+    }
+    running.stop().await;
+    assert_eq!(first.state(place).await, State::Scheduled);
+    assert!(first.lease(1).await.is_empty(), "an engine that is stopping answers at once, with nothing");
+
+    let second = rig_on(truth, slow_repair());
+    let running = second.engine.start().unwrap();
+    let leased = second.lease(10_000).await.remove(0);
+    assert_eq!((leased.place, leased.attempt), (place, 1));
+    assert!(leased.fired_at >= leased.due_at);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_queue_publishes_and_what_cannot_be_published_keeps_its_attempt() {
+    let rig = rig(Options { push_queues: vec![queue()], ..slow_repair() });
+    rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
+    let running = rig.engine.start().unwrap();
+    let place = rig.insert(0).await;
+    while rig.bus.faults.counts(BusGroup::Publish).refused == 0 {
+        tokio::task::yield_now().await;
+    }
+    rig.bus.faults.heal();
+    let wait = Duration::from_secs(20);
+    let delivered = rig.bus.receive(&queue(), 1, wait, rig.engine.now()).await.unwrap().remove(0);
+    assert_eq!((delivered.message.place, delivered.message.attempt), (place, 1));
+    let settled = rig.engine.settle(vec![succeeded(&delivered.message)], "subscriber").await.unwrap();
+    assert_eq!(settled, [Settled::Accepted]);
+    rig.bus.acknowledge(&queue(), &[delivered.id]).await.unwrap();
+    assert_eq!(rig.state(place).await, State::Succeeded);
+    running.stop().await;
+}
