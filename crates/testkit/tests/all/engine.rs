@@ -85,6 +85,12 @@ fn request(lease_ms: i64) -> LeaseRequest {
     LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: 20_000, lease_ms, executor }
 }
 
+async fn until(holds: impl Fn() -> bool) {
+    while !holds() {
+        tokio::task::yield_now().await;
+    }
+}
+
 fn succeeded(it: &Assignment) -> OutcomeReport {
     OutcomeReport {
         place: it.place,
@@ -98,12 +104,15 @@ fn succeeded(it: &Assignment) -> OutcomeReport {
 async fn a_task_whose_instant_comes_before_the_answer_to_its_claim_fires_with_the_answer() {
     let rig = rig(slow_repair());
     let running = rig.engine.start().unwrap();
+    // Enough for every partition to have something on the wheel, so that each fires while the claim is out.
+    for _ in 0..64 {
+        rig.insert(400).await;
+    }
+    until(|| rig.engine.claimed() == 64).await;
     let gate = rig.store.faults.hold(StoreGroup::Apply);
     let held = rig.insert(30).await;
     gate.reached().await;
-    // Another task of the same partition makes it fire while its claim is still out.
-    while rig.engine.depth().await.unwrap().firing == 0 {
-        rig.insert(0).await;
+    while rig.engine.depth().await.unwrap().firing < 65 {
         tokio::task::yield_now().await;
     }
     gate.open();
