@@ -40,6 +40,7 @@ pub(crate) struct Core {
     /// Fired, but the store or the ready sets could not be reached: tried again every second.
     pub(crate) held_back: Mutex<Vec<HotEntry>>,
     tasks: TaskTracker,
+    claiming: TaskTracker,
     arrivals: Mutex<HashMap<Arc<QueueKey>, Arc<Notify>>>,
     /// By partition: everything due at or before this is in the hot set, or on its way there.
     frontiers: Vec<AtomicI64>,
@@ -70,6 +71,7 @@ impl Core {
             unmarked: Mutex::default(),
             held_back: Mutex::default(),
             tasks: TaskTracker::new(),
+            claiming: TaskTracker::new(),
             arrivals: Mutex::default(),
             frontiers: (0..partitions).map(|_| AtomicI64::new(i64::MIN)).collect(),
             store,
@@ -102,8 +104,21 @@ impl Core {
         self.tasks.spawn(work);
     }
 
+    /// Starts a claim that nobody waits for but `claims_settled`.
+    pub(crate) fn detach_claim(&self, claim: impl Future<Output = ()> + Send + 'static) {
+        self.claiming.spawn(claim);
+    }
+
+    /// Waits for the claims that are out.
+    pub(crate) async fn claims_settled(&self) {
+        self.claiming.close();
+        self.claiming.wait().await;
+        self.claiming.reopen();
+    }
+
     /// Waits for all work that was started.
     pub(crate) async fn settle_down(&self) {
+        self.claims_settled().await;
         self.tasks.close();
         self.tasks.wait().await;
     }

@@ -139,11 +139,13 @@ impl Engine {
         let core = &self.core;
         let now = core.now();
         let preloaded = preload::run_once(core, now).await?;
+        core.claims_settled().await;
         let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
         core.timer.expired(now);
         let mut fired = fire::fire_all(core).await? + fire::fire_again(core).await?;
         let leases_ended = leases::run_once(core, now).await?;
         let swept = self.sweep.run_once(core, now).await?;
+        core.claims_settled().await;
         fired += fire::fire_all(core).await?;
         for queue in core.options.push_queues.iter().cloned().map(Arc::new) {
             while push::run_once(core, &queue, 0).await?.0 > 0 {}

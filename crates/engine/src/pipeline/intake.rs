@@ -45,7 +45,7 @@ pub(crate) async fn load_and_claim(core: &Arc<Core>, entries: Vec<HotEntry>) -> 
     let soon: Vec<HotEntry> = entries.into_iter().filter(passed_by).collect();
     if !soon.is_empty() {
         let claiming = Arc::clone(core);
-        core.detach(async move {
+        core.detach_claim(async move {
             claim::claim(&claiming, soon).await;
         });
     }
