@@ -86,8 +86,7 @@ impl<J> Lanes<J> {
         }
         let mut batch = Vec::new();
         take(&mut waiting.urgent, &mut batch, limits.urgent, &weight);
-        let bulk = if batch.is_empty() { limits.bulk } else { limits.bulk_beside_urgent };
-        take(&mut waiting.bulk, &mut batch, bulk, &weight);
+        take(&mut waiting.bulk, &mut batch, limits.bulk, &weight);
         Some(batch)
     }
 }
@@ -97,7 +96,6 @@ impl<J> Lanes<J> {
 pub(crate) struct Limits {
     pub(crate) urgent: usize,
     pub(crate) bulk: usize,
-    pub(crate) bulk_beside_urgent: usize,
 }
 
 fn take<J>(lane: &mut VecDeque<J>, batch: &mut Vec<J>, limit: usize, weight: &impl Fn(&J) -> usize) {
@@ -115,7 +113,7 @@ fn take<J>(lane: &mut VecDeque<J>, batch: &mut Vec<J>, limit: usize, weight: &im
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { urgent: 3, bulk: 2, bulk_beside_urgent: 1 };
+    const LIMITS: Limits = Limits { urgent: 3, bulk: 2 };
 
     #[test]
     fn urgent_jobs_go_first_and_the_first_bulk_job_is_never_left_behind() {
@@ -126,9 +124,8 @@ mod tests {
         for it in [10, 11, 12, 13] {
             assert!(lanes.push(Lane::Urgent, it));
         }
-        assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [10, 11, 12, 1]);
-        assert_eq!(lanes.batch(LIMITS, |_| 9).unwrap(), [13, 2], "what is too heavy goes alone");
-        assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [3], "and with nothing urgent, up to its own limit");
+        assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [10, 11, 12, 1, 2]);
+        assert_eq!(lanes.batch(LIMITS, |_| 9).unwrap(), [13, 3]);
     }
 
     #[test]
