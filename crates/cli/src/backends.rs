@@ -26,6 +26,7 @@ impl Embedded {
             hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
             bus: Arc::new(MemoryBus::new()),
             clock: Arc::new(SystemClock),
+            shared: None,
         };
         let engine = Engine::new(backends, options);
         let running = engine.start().context("the engine cannot start")?;

@@ -1,7 +1,7 @@
 //! The near future: a cache of what is due soon, that can be rebuilt from the store at any time. It decides one
 //! thing: whether a task was withdrawn before it fired, or fired before it was withdrawn.
 
-use crate::error::Error;
+use crate::{error::Error, ownership::Tenure};
 use async_trait::async_trait;
 use punctual_domain::{
     name::QueueKey,
@@ -34,8 +34,9 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<HotEntry>, Error>;
 
-    /// Pops what is due from `due` into `firing`, the earliest first. What it pops is what fires.
-    async fn take(&self, partition: Partition, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error>;
+    /// Pops what is due from `due` into `firing`, the earliest first. What it pops is what fires. Whoever comes with
+    /// an older term than has been seen here gets nothing.
+    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error>;
 
     /// Takes an entry with at most this fence out of `due`, if it has not fired.
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error>;
@@ -50,8 +51,13 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// the newer first. What was settled meanwhile is passed over.
     async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error>;
 
-    /// Entries fired before `before` that no hand-over has settled, the oldest first.
-    async fn firing(&self, before: Millis, limit: usize) -> Result<Vec<HotEntry>, Error>;
+    /// Entries of a partition that fired before `before` and that no hand-over has settled, the oldest first.
+    async fn firing(
+        &self,
+        partition: Partition,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error>;
 
     async fn depth(&self) -> Result<Depth, Error>;
 }
@@ -78,6 +84,12 @@ impl HotEntry {
     #[must_use]
     pub const fn key(&self) -> (Millis, i64) {
         (self.due_at, self.place.id)
+    }
+
+    /// Where its row is now: a store that is clustered by due time finds it there without a search.
+    #[must_use]
+    pub const fn row(&self) -> TaskRef {
+        TaskRef { due_at: self.due_at, ..self.place }
     }
 }
 

@@ -6,10 +6,12 @@ pub mod bus;
 pub mod clock;
 pub mod error;
 pub mod hot;
+pub mod ownership;
 pub mod store;
 
 pub use bus::Bus;
 pub use clock::Clock;
 pub use error::{Error, Happened};
 pub use hot::Hot;
+pub use ownership::{Ownership, Signals};
 pub use store::Store;

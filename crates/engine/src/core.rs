@@ -7,7 +7,7 @@ use crate::{
 };
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{Bus, Clock, Hot, Store, hot::HotEntry};
+use punctual_contract::{Bus, Clock, Hot, Store, hot::HotEntry, ownership::Tenure};
 use punctual_domain::{
     history::Note,
     name::QueueKey,
@@ -84,6 +84,12 @@ impl Core {
 
     pub(crate) fn now(&self) -> Millis {
         self.clock.now()
+    }
+
+    /// The right by which this engine takes what is due.
+    #[expect(clippy::unused_self, reason = "it will know its terms when engines share")]
+    pub(crate) const fn tenure(&self, partition: Partition) -> Tenure {
+        Tenure::sole(partition)
     }
 
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {

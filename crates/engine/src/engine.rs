@@ -13,7 +13,7 @@ use crate::{
     why::{self, Why},
 };
 use punctual_contract::{
-    Bus, Clock, Error as BackendError, Hot, Store,
+    Bus, Clock, Error as BackendError, Hot, Ownership, Signals, Store,
     hot::Depth,
     store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan, Step},
 };
@@ -32,6 +32,15 @@ pub struct Backends {
     pub hot: Arc<dyn Hot>,
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
+    /// None: no other engine works on this store.
+    pub shared: Option<Shared>,
+}
+
+/// What engines that share a store and a hot set agree by.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    pub ownership: Arc<dyn Ownership>,
+    pub signals: Arc<dyn Signals>,
 }
 
 /// Cheap to clone; all clones are the same engine.
@@ -63,7 +72,7 @@ pub struct Turn {
 impl Engine {
     #[must_use]
     pub fn new(backends: Backends, options: Options) -> Self {
-        let Backends { store, hot, bus, clock } = backends;
+        let Backends { store, hot, bus, clock, shared: _ } = backends;
         Self { core: Arc::new(Core::new(store, hot, bus, clock, options)), sweep: Arc::default() }
     }
 

@@ -37,7 +37,7 @@ mod maintenance {
 }
 
 pub use answer::{Cancelled, Changed, Error, Settled};
-pub use engine::{Backends, Engine, Running, Turn};
+pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, QueueNumbers, ServiceNumbers};
 pub use options::Options;
 pub use pipeline::hand_over::LeaseRequest;

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot,
     hot::{Depth, HotEntry, Withdrawn},
+    ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::sync::Arc;
@@ -110,8 +111,8 @@ impl Hot for MemoryHot {
         Ok(self.slice("peek at what is due", partition)?.lock().peek(after, until, limit))
     }
 
-    async fn take(&self, partition: Partition, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        Ok(self.slice("take what is due", partition)?.lock().take(now, limit))
+    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        Ok(self.slice("take what is due", tenure.partition)?.lock().take(tenure.term, now, limit))
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
@@ -157,15 +158,14 @@ impl Hot for MemoryHot {
         Ok(admitted)
     }
 
-    /// Reads up to `limit` of each partition: the oldest of all may all be in one.
-    async fn firing(&self, before: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        let mut found = Vec::new();
-        for slice in &self.slices {
-            found.extend(slice.lock().fired_before(before, limit).cloned());
-        }
-        found.sort_unstable_by_key(|it| (it.fired_at, it.place.id));
-        found.truncate(limit);
-        Ok(found)
+    async fn firing(
+        &self,
+        partition: Partition,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        let slice = self.slice("look at what is firing", partition)?.lock();
+        Ok(slice.fired_before(before, limit).cloned().collect())
     }
 
     async fn depth(&self) -> Result<Depth, Error> {
@@ -221,11 +221,11 @@ mod tests {
         let queue = Arc::clone(&sample(1, 1, 1).queue);
         assert_eq!(at_once(hot.load(vec![sample(1, 1, 1), sample(2, 9, 1)])).unwrap(), 2);
         assert_eq!(at_once(hot.peek(Partition(0), None, Millis(5), 9)).unwrap().len(), 1);
-        let taken = at_once(hot.take(Partition(0), Millis(5), 9)).unwrap();
+        let taken = at_once(hot.take(Tenure::sole(Partition(0)), Millis(5), 9)).unwrap();
         at_once(hot.offer(taken)).unwrap();
         assert_eq!(at_once(hot.depth()).unwrap().ready, [(Arc::clone(&queue), 1)]);
         assert_eq!(at_once(hot.admit(&queue, 9)).unwrap().len(), 1);
-        assert_eq!(at_once(hot.firing(Millis(6), 9)).unwrap().len(), 1);
+        assert_eq!(at_once(hot.firing(Partition(0), Millis(6), 9)).unwrap().len(), 1);
         assert_eq!(at_once(hot.withdraw(Partition(0), 2, 1)).unwrap(), Withdrawn::Removed);
         at_once(hot.settle(&[(Partition(0), 1, 1)])).unwrap();
         assert_eq!(

@@ -10,6 +10,8 @@ pub(crate) struct Slice {
     due: Line,
     /// In order of `fired_at`.
     firing: Line,
+    /// The newest term that has taken here.
+    term: i64,
 }
 
 /// What became of one entry of a load.
@@ -23,7 +25,7 @@ pub(crate) enum Loaded {
 
 impl Slice {
     pub(crate) fn new() -> Self {
-        Self { due: Line::by(|it| it.due_at), firing: Line::by(|it| it.fired_at) }
+        Self { due: Line::by(|it| it.due_at), firing: Line::by(|it| it.fired_at), term: i64::MIN }
     }
 
     pub(crate) fn load(&mut self, entry: HotEntry) -> Loaded {
@@ -41,8 +43,12 @@ impl Slice {
         self.due.range(after, until).take(limit).cloned().collect()
     }
 
-    pub(crate) fn take(&mut self, now: Millis, limit: usize) -> Vec<HotEntry> {
+    pub(crate) fn take(&mut self, term: i64, now: Millis, limit: usize) -> Vec<HotEntry> {
         let mut taken = Vec::new();
+        if term < self.term {
+            return taken;
+        }
+        self.term = term;
         while taken.len() < limit {
             let Some(entry) = self.due.pop_until(now) else { break };
             let entry = HotEntry { fired_at: now, ..entry };

@@ -49,8 +49,13 @@ impl TestEngine {
         let options = punctual_store::sqlite::Options { partitions: 2, ..Default::default() };
         let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
         let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
-        let backends =
-            Backends { store, hot, bus: Arc::new(MemoryBus::default()), clock: Arc::new(clock.clone()) };
+        let backends = Backends {
+            store,
+            hot,
+            bus: Arc::new(MemoryBus::default()),
+            clock: Arc::new(clock.clone()),
+            shared: None,
+        };
         let engine = Engine::new(backends, Options::default());
         let router = punctual_server::router(engine.clone(), ServerOptions::default());
         let client = Client::builder()

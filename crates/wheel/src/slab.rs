@@ -47,6 +47,15 @@ impl<T> Slab<T> {
 
     pub(crate) fn insert(&mut self, payload: T) -> Key {
         self.live += 1;
+        let nothing_released = self.ready.is_empty() && self.free.len() == 0;
+        if nothing_released { self.append(payload) } else { self.reuse(payload) }
+    }
+
+    fn append(&mut self, payload: T) -> Key {
+        Key { index: self.slots.push(Slot::Occupied { generation: 0, payload }), generation: 0 }
+    }
+
+    fn reuse(&mut self, payload: T) -> Key {
         if self.ready.is_empty() {
             self.refill();
         }
@@ -57,7 +66,7 @@ impl<T> Slab<T> {
             *slot = Slot::Occupied { generation, payload };
             return Key { index, generation };
         }
-        Key { index: self.slots.push(Slot::Occupied { generation: 0, payload }), generation: 0 }
+        self.append(payload)
     }
 
     /// Makes the last released slots ready, except those whose generations are used up: these are retired, for a key from

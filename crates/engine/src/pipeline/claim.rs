@@ -94,7 +94,7 @@ impl Claims {
             return false;
         }
         let stage = Stage::Asked { fired: None };
-        it.held.insert(entry.place.id, Held { place: entry.place, fence: entry.fence, stage });
+        it.held.insert(entry.place.id, Held { place: entry.row(), fence: entry.fence, stage });
         true
     }
 
@@ -231,7 +231,7 @@ async fn ask(
     change: impl Fn(&HotEntry) -> Change,
 ) -> Result<(Vec<HotEntry>, Vec<HotEntry>), Error> {
     let step = |it: &HotEntry| Step {
-        place: it.place,
+        place: it.row(),
         fence: Some(it.fence),
         change: change(it),
         note: core.note(),

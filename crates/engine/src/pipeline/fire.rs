@@ -17,7 +17,7 @@ pub(crate) async fn fire(core: &Arc<Core>, partition: Partition) -> Result<usize
     let mut fired = 0;
     loop {
         let now = core.now();
-        let mut taken = core.hot.take(partition, now, STEP_LIMIT).await?;
+        let mut taken = core.hot.take(core.tenure(partition), now, STEP_LIMIT).await?;
         let more = taken.len() == STEP_LIMIT;
         for it in &mut taken {
             it.fired_at = now;
@@ -80,7 +80,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
 fn remember_unmarked(core: &Core, entries: &[HotEntry]) {
     let mut unmarked = core.unmarked.lock();
     for it in entries {
-        unmarked.insert(it.place.id, Unmarked { place: it.place, fence: it.fence, fired_at: it.fired_at });
+        unmarked.insert(it.place.id, Unmarked { place: it.row(), fence: it.fence, fired_at: it.fired_at });
     }
 }
 

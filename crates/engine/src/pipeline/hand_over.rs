@@ -123,7 +123,7 @@ async fn dispatch(
 
 fn grant_of(entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
     Grant {
-        place: entry.place,
+        place: entry.row(),
         fence: entry.fence,
         fired_at: entry.fired_at,
         lease_until: now.plus(request.lease_ms),
@@ -161,7 +161,7 @@ async fn expire(core: &Core, entries: Vec<HotEntry>) {
             let mut note = core.note();
             note.reason = Some("deadline".to_owned());
             note.error = Some("not started by its deadline".to_owned());
-            Step { place: it.place, fence: Some(it.fence), change: Change::Expire { keep_until }, note }
+            Step { place: it.row(), fence: Some(it.fence), change: Change::Expire { keep_until }, note }
         })
         .collect();
     match core.store.apply(steps, core.now()).await {

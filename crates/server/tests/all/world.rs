@@ -135,6 +135,7 @@ impl World {
             hot: Arc::new(hot),
             bus: Arc::new(MemoryBus::new()),
             clock: Arc::new(clock.clone()),
+            shared: None,
         };
         let engine = Engine::new(backends, Options::default());
         let router = punctual_server::router(engine.clone(), options);

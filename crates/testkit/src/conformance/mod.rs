@@ -160,6 +160,7 @@ macro_rules! for_each_hot_case {
             firing::what_is_settled_leaves_both_places,
             firing::a_newer_fence_is_not_settled,
             firing::what_fired_long_ago_is_found_the_oldest_first,
+            firing::an_older_term_takes_nothing,
             firing::a_withdrawal_and_a_take_never_both_get_it,
             firing::of_many_who_take_each_entry_goes_to_one,
             ready::admitted_by_priority_then_age,

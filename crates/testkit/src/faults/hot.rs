@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
     hot::{Depth, HotEntry, Withdrawn},
+    ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::sync::Arc;
@@ -52,8 +53,8 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Peek, "peek at what is due", call).await
     }
 
-    async fn take(&self, partition: Partition, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        self.faults.run(HotGroup::Take, "take what is due", self.inner.take(partition, now, limit)).await
+    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        self.faults.run(HotGroup::Take, "take what is due", self.inner.take(tenure, now, limit)).await
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
@@ -73,8 +74,15 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Ready, "admit entries", self.inner.admit(queue, limit)).await
     }
 
-    async fn firing(&self, before: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        self.faults.run(HotGroup::Look, "look at what is firing", self.inner.firing(before, limit)).await
+    async fn firing(
+        &self,
+        partition: Partition,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        self.faults
+            .run(HotGroup::Look, "look at what is firing", self.inner.firing(partition, before, limit))
+            .await
     }
 
     async fn depth(&self) -> Result<Depth, Error> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::conformance::{bus::assignment, hot::entry};
 use punctual_bus::MemoryBus;
-use punctual_contract::{Bus as _, Happened, Hot as _};
+use punctual_contract::{Bus as _, Happened, Hot as _, ownership::Tenure};
 use punctual_domain::{place::Partition, time::Millis};
 use punctual_hot::{MemoryHot, Options};
 use std::{sync::Arc, time::Duration};
@@ -33,9 +33,9 @@ async fn dials_turn_while_running_and_only_for_their_group() {
     let hot = FaultyHot::new(Arc::new(MemoryHot::new(Options::default())), 1);
     hot.faults.set(HotGroup::Take, Dials::REFUSES);
     hot.load(vec![entry(1, 5, 1)]).await.unwrap();
-    assert!(hot.take(Partition(0), Millis(5), 1).await.is_err());
+    assert!(hot.take(Tenure::sole(Partition(0)), Millis(5), 1).await.is_err());
     hot.faults.heal();
-    assert_eq!(hot.take(Partition(0), Millis(5), 1).await.unwrap().len(), 1);
+    assert_eq!(hot.take(Tenure::sole(Partition(0)), Millis(5), 1).await.unwrap().len(), 1);
     hot.faults.set_all(Dials::SILENT);
     assert!(hot.depth().await.is_err());
     assert_eq!(hot.faults.counts(HotGroup::Take).failed(), 1);

@@ -242,7 +242,7 @@ impl World {
     /// It fired, and waits to be handed over. An entry that the store has refused since does not count.
     async fn has_fired(&self, place: TaskRef) -> bool {
         let task = self.truth.read(&[place]).await.ok().and_then(|it| it.into_iter().next().flatten());
-        let firing = self.hot.firing(Millis::MAX, 10_000).await.unwrap_or_default();
+        let firing = self.hot.firing(place.partition, Millis::MAX, 10_000).await.unwrap_or_default();
         task.is_some_and(|task| firing.iter().any(|it| it.place.id == place.id && it.fence == task.fence))
     }
 
@@ -432,7 +432,12 @@ fn engine(
         }
     };
     let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 3 }));
-    let backends =
-        Backends { store, hot: hot.clone(), bus: Arc::new(MemoryBus::default()), clock: clock.clone() };
+    let backends = Backends {
+        store,
+        hot: hot.clone(),
+        bus: Arc::new(MemoryBus::default()),
+        clock: clock.clone(),
+        shared: None,
+    };
     (Engine::new(backends, options()), hot)
 }

@@ -60,7 +60,8 @@ fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
     let store = Arc::new(FaultyStore::new(truth, 1));
     let bus = Arc::new(FaultyBus::new(Arc::new(MemoryBus::default()), 1));
     let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
-    let backends = Backends { store: store.clone(), hot, bus: bus.clone(), clock: Arc::new(WallClock) };
+    let backends =
+        Backends { store: store.clone(), hot, bus: bus.clone(), clock: Arc::new(WallClock), shared: None };
     Rig { store, bus, engine: Engine::new(backends, options) }
 }
 

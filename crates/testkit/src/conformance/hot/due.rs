@@ -4,6 +4,7 @@ use super::{entry, ids, in_partition};
 use punctual_contract::{
     Hot,
     hot::{Depth, HotEntry},
+    ownership::Tenure,
 };
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -32,7 +33,7 @@ pub async fn loading_twice_is_harmless(hot: Arc<dyn Hot>) {
     hot.load(batch.clone()).await.unwrap();
     assert_eq!(hot.load(batch.clone()).await.unwrap(), 0);
     assert_eq!(peek_all(&*hot).await, batch);
-    assert_eq!(hot.take(P0, Millis::MAX, 100).await.unwrap().len(), 50, "each fires once");
+    assert_eq!(hot.take(Tenure::sole(P0), Millis::MAX, 100).await.unwrap().len(), 50, "each fires once");
 }
 
 pub async fn an_entry_comes_back_as_it_went_in(hot: Arc<dyn Hot>) {
@@ -56,7 +57,7 @@ pub async fn an_entry_comes_back_as_it_went_in(hot: Arc<dyn Hot>) {
     hot.load(vec![odd.clone(), other.clone()]).await.unwrap();
     assert_eq!(peek_all(&*hot).await, [odd.clone(), other.clone()]);
     let fired = |it| HotEntry { fired_at: Millis::MAX, ..it };
-    let taken = hot.take(P0, Millis::MAX, 2).await.unwrap();
+    let taken = hot.take(Tenure::sole(P0), Millis::MAX, 2).await.unwrap();
     assert_eq!(taken, [fired(odd.clone()), fired(other)]);
     hot.offer(taken.clone()).await.unwrap();
     assert_eq!(hot.admit(&odd.queue, 9).await.unwrap(), taken);
@@ -74,7 +75,11 @@ pub async fn a_newer_fence_replaces_an_older_in_due(hot: Arc<dyn Hot>) {
     hot.load(vec![entry(1, 10, 1), entry(2, 20, 1)]).await.unwrap();
     assert_eq!(hot.load(vec![entry(1, 30, 2)]).await.unwrap(), 1);
     assert_eq!(peek_all(&*hot).await, [entry(2, 20, 1), entry(1, 30, 2)]);
-    assert_eq!(ids(&hot.take(P0, Millis(20), 9).await.unwrap()), [2], "the old time is forgotten");
+    assert_eq!(
+        ids(&hot.take(Tenure::sole(P0), Millis(20), 9).await.unwrap()),
+        [2],
+        "the old time is forgotten"
+    );
     assert_eq!(hot.depth().await.unwrap().due, 1);
 }
 
@@ -121,16 +126,16 @@ pub async fn a_partition_shows_only_its_own(hot: Arc<dyn Hot>) {
     let last = super::PARTITIONS - 1;
     hot.load(vec![in_partition(0, entry(1, 5, 1)), in_partition(last, entry(2, 5, 1))]).await.unwrap();
     assert_eq!(ids(&hot.peek(Partition(last), None, Millis(9), 9).await.unwrap()), [2]);
-    assert_eq!(ids(&hot.take(P0, Millis(9), 9).await.unwrap()), [1]);
-    assert_eq!(hot.take(P0, Millis(9), 9).await.unwrap(), []);
-    assert_eq!(ids(&hot.take(Partition(last), Millis(9), 9).await.unwrap()), [2]);
+    assert_eq!(ids(&hot.take(Tenure::sole(P0), Millis(9), 9).await.unwrap()), [1]);
+    assert_eq!(hot.take(Tenure::sole(P0), Millis(9), 9).await.unwrap(), []);
+    assert_eq!(ids(&hot.take(Tenure::sole(Partition(last)), Millis(9), 9).await.unwrap()), [2]);
 }
 
 pub async fn nothing_is_taken_before_its_time(hot: Arc<dyn Hot>) {
     hot.load((0..100).map(|id| entry(id, 1_000 + id, 1)).collect()).await.unwrap();
-    assert_eq!(hot.take(P0, Millis(999), 1_000).await.unwrap(), []);
+    assert_eq!(hot.take(Tenure::sole(P0), Millis(999), 1_000).await.unwrap(), []);
     for now in [1_000, 1_000, 1_003, 1_002, 1_050] {
-        let taken = hot.take(P0, Millis(now), 1_000).await.unwrap();
+        let taken = hot.take(Tenure::sole(P0), Millis(now), 1_000).await.unwrap();
         assert!(taken.iter().all(|it| it.due_at <= Millis(now)), "{now}: {taken:?}");
     }
     assert_eq!(
@@ -144,7 +149,7 @@ pub async fn the_earliest_is_taken_first_up_to_the_limit(hot: Arc<dyn Hot>) {
     hot.load((0..30).map(|id| entry(id, id * 7 % 10, 1)).collect()).await.unwrap();
     let mut wanted = peek_all(&*hot).await;
     for limit in [0, 1, 4, 100] {
-        let taken = hot.take(P0, Millis(100), limit).await.unwrap();
+        let taken = hot.take(Tenure::sole(P0), Millis(100), limit).await.unwrap();
         let rest = wanted.split_off(limit.min(wanted.len()));
         assert_eq!(ids(&taken), ids(&wanted), "limit {limit}");
         assert!(taken.iter().all(|it| it.fired_at == Millis(100)), "says when it was taken");
@@ -156,8 +161,8 @@ pub async fn empty_batches_are_nothing(hot: Arc<dyn Hot>) {
     assert_eq!(hot.load(vec![]).await.unwrap(), 0);
     hot.settle(&[]).await.unwrap();
     hot.offer(vec![]).await.unwrap();
-    assert_eq!(hot.take(P0, Millis::MAX, 9).await.unwrap(), []);
-    assert_eq!(hot.firing(Millis::MAX, 9).await.unwrap(), []);
+    assert_eq!(hot.take(Tenure::sole(P0), Millis::MAX, 9).await.unwrap(), []);
+    assert_eq!(hot.firing(P0, Millis::MAX, 9).await.unwrap(), []);
     assert_eq!(hot.admit(&super::queue("mail"), 9).await.unwrap(), []);
     assert_eq!(hot.depth().await.unwrap(), Depth::default());
 }

@@ -4,6 +4,7 @@ use super::{entry, ids, in_partition};
 use punctual_contract::{
     Hot,
     hot::{Depth, HotEntry, Withdrawn},
+    ownership::Tenure,
 };
 use punctual_domain::{place::Partition, time::Millis};
 use std::{collections::HashSet, sync::Arc};
@@ -14,7 +15,7 @@ const P0: Partition = Partition(0);
 /// Loads and takes one entry, with due time and firing at 5.
 async fn fired(hot: &dyn Hot, id: i64, fence: i64) -> HotEntry {
     assert_eq!(hot.load(vec![entry(id, 5, fence)]).await.unwrap(), 1);
-    let mut taken = hot.take(P0, Millis(5), 1).await.unwrap();
+    let mut taken = hot.take(Tenure::sole(P0), Millis(5), 1).await.unwrap();
     assert_eq!(ids(&taken), [id]);
     taken.remove(0)
 }
@@ -28,8 +29,8 @@ pub async fn what_is_taken_is_firing_and_not_due(hot: Arc<dyn Hot>) {
     let it = fired(&*hot, 1, 1).await;
     assert_eq!(counts(&*hot).await, (0, 1));
     assert_eq!(hot.peek(P0, None, Millis::MAX, 9).await.unwrap(), []);
-    assert_eq!(hot.take(P0, Millis::MAX, 9).await.unwrap(), [], "it fires once");
-    assert_eq!(hot.firing(Millis::MAX, 9).await.unwrap(), [it]);
+    assert_eq!(hot.take(Tenure::sole(P0), Millis::MAX, 9).await.unwrap(), [], "it fires once");
+    assert_eq!(hot.firing(P0, Millis::MAX, 9).await.unwrap(), [it]);
 }
 
 pub async fn the_same_or_an_older_fence_is_not_loaded_while_it_fires(hot: Arc<dyn Hot>) {
@@ -44,7 +45,7 @@ pub async fn a_newer_fence_replaces_what_fires(hot: Arc<dyn Hot>) {
     fired(&*hot, 1, 3).await;
     assert_eq!(hot.load(vec![entry(1, 9, 4)]).await.unwrap(), 1);
     assert_eq!(counts(&*hot).await, (1, 0), "in one place at a time");
-    assert_eq!(hot.take(P0, Millis(9), 9).await.unwrap()[0].fence, 4);
+    assert_eq!(hot.take(Tenure::sole(P0), Millis(9), 9).await.unwrap()[0].fence, 4);
 }
 
 pub async fn what_was_due_and_is_withdrawn_is_gone(hot: Arc<dyn Hot>) {
@@ -52,7 +53,7 @@ pub async fn what_was_due_and_is_withdrawn_is_gone(hot: Arc<dyn Hot>) {
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Removed);
     assert_eq!(hot.withdraw(P0, 2, 4).await.unwrap(), Withdrawn::Removed, "at most this fence");
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Absent);
-    assert_eq!(ids(&hot.take(P0, Millis::MAX, 9).await.unwrap()), [3]);
+    assert_eq!(ids(&hot.take(Tenure::sole(P0), Millis::MAX, 9).await.unwrap()), [3]);
 }
 
 pub async fn what_fires_cannot_be_withdrawn(hot: Arc<dyn Hot>) {
@@ -60,7 +61,7 @@ pub async fn what_fires_cannot_be_withdrawn(hot: Arc<dyn Hot>) {
     for _ in 0..2 {
         assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired);
     }
-    hot.offer(hot.firing(Millis::MAX, 9).await.unwrap()).await.unwrap();
+    hot.offer(hot.firing(P0, Millis::MAX, 9).await.unwrap()).await.unwrap();
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired, "ready has fired");
     assert_eq!(hot.admit(&it.queue, 9).await.unwrap(), [it]);
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired, "until its hand-over is known");
@@ -101,12 +102,13 @@ pub async fn a_newer_fence_is_not_settled(hot: Arc<dyn Hot>) {
 
 pub async fn what_fired_long_ago_is_found_the_oldest_first(hot: Arc<dyn Hot>) {
     for (id, now) in [(1, 30), (2, 10), (3, 20), (4, 40), (5, 10)] {
-        let partition = u16::try_from(id).unwrap() % super::PARTITIONS;
-        hot.load(vec![in_partition(partition, entry(id, 5, 1))]).await.unwrap();
-        assert_eq!(hot.take(Partition(partition), Millis(now), 9).await.unwrap().len(), 1);
+        hot.load(vec![entry(id, 5, 1)]).await.unwrap();
+        assert_eq!(hot.take(Tenure::sole(P0), Millis(now), 9).await.unwrap().len(), 1);
     }
+    hot.load(vec![in_partition(1, entry(9, 5, 1))]).await.unwrap();
+    assert_eq!(hot.take(Tenure::sole(Partition(1)), Millis(5), 9).await.unwrap().len(), 1);
     let fired = async |before, limit| {
-        let found = hot.firing(Millis(before), limit).await.unwrap();
+        let found = hot.firing(P0, Millis(before), limit).await.unwrap();
         found.iter().map(|it| (it.fired_at.0, it.place.id)).collect::<Vec<_>>()
     };
     let by_age = fired(100, 9).await;
@@ -114,8 +116,21 @@ pub async fn what_fired_long_ago_is_found_the_oldest_first(hot: Arc<dyn Hot>) {
     assert_eq!(fired(30, 9).await, by_age[..3], "before is exclusive");
     assert_eq!(fired(100, 2).await, by_age[..2]);
     assert_eq!(fired(10, 9).await, []);
-    hot.settle(&[(Partition(2), 2, 1)]).await.unwrap();
+    hot.settle(&[(P0, 2, 1)]).await.unwrap();
     assert_eq!(fired(20, 9).await, [(10, 5)], "what is settled is not found");
+}
+
+pub async fn an_older_term_takes_nothing(hot: Arc<dyn Hot>) {
+    hot.load(vec![entry(1, 5, 1), entry(2, 5, 1), in_partition(1, entry(3, 5, 1))]).await.unwrap();
+    let term = |partition, term| Tenure { partition, term };
+    assert_eq!(hot.take(term(P0, 7), Millis(5), 1).await.unwrap().len(), 1);
+    assert_eq!(hot.take(term(P0, 6), Millis(5), 9).await.unwrap(), [], "somebody came after it");
+    assert_eq!(
+        hot.take(term(Partition(1), 6), Millis(5), 9).await.unwrap().len(),
+        1,
+        "each partition has its own"
+    );
+    assert_eq!(hot.take(term(P0, 7), Millis(5), 9).await.unwrap().len(), 1, "the same term goes on");
 }
 
 /// Many rounds; in each a withdrawal and a take of one entry start at the same instant.
@@ -127,7 +142,7 @@ pub async fn a_withdrawal_and_a_take_never_both_get_it(hot: Arc<dyn Hot>) {
         let (one, ready) = (Arc::clone(&hot), Arc::clone(&start));
         race.spawn(async move {
             ready.wait().await;
-            one.take(P0, Millis(5), 1).await.unwrap().len()
+            one.take(Tenure::sole(P0), Millis(5), 1).await.unwrap().len()
         });
         start.wait().await;
         let said = hot.withdraw(P0, id, 1).await.unwrap();
@@ -151,7 +166,7 @@ pub async fn of_many_who_take_each_entry_goes_to_one(hot: Arc<dyn Hot>) {
         takers.spawn(async move {
             let mut got = Vec::new();
             loop {
-                let taken = hot.take(P0, Millis(ENTRIES), 7).await.unwrap();
+                let taken = hot.take(Tenure::sole(P0), Millis(ENTRIES), 7).await.unwrap();
                 if taken.is_empty() {
                     return got;
                 }

@@ -9,6 +9,7 @@ use proptest::{
 use punctual_contract::{
     Hot,
     hot::{HotEntry, Withdrawn},
+    ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, task::Priority, time::Millis};
 use std::{
@@ -44,6 +45,7 @@ enum Step {
         limit: usize,
     },
     Firing {
+        partition: Partition,
         before: Millis,
         limit: usize,
     },
@@ -90,7 +92,8 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => prop::collection::vec(any::<prop::sample::Index>().prop_map(|it| it.index(1 << 16)), 0..4)
             .prop_map(Step::Offer),
         2 => (0..2_i64, 0..4_usize).prop_map(|(id, limit)| Step::Admit { queue: queue_of(id), limit }),
-        1 => (time(), 0..5_usize).prop_map(|(before, limit)| Step::Firing { before, limit }),
+        1 => (partition(), time(), 0..5_usize)
+            .prop_map(|(partition, before, limit)| Step::Firing { partition, before, limit }),
     ]
 }
 
@@ -193,9 +196,9 @@ impl Model {
         Ok(())
     }
 
-    fn fired_before(&self, before: Millis) -> Vec<HotEntry> {
-        let mut found: Vec<HotEntry> =
-            self.firing.values().filter(|it| it.fired_at < before).cloned().collect();
+    fn fired_before(&self, partition: Partition, before: Millis) -> Vec<HotEntry> {
+        let wanted = |it: &&HotEntry| it.place.partition == partition && it.fired_at < before;
+        let mut found: Vec<HotEntry> = self.firing.values().filter(wanted).cloned().collect();
         found.sort_by_key(|it| (it.fired_at, it.place.id));
         found
     }
@@ -214,7 +217,7 @@ async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCa
             prop_assert_eq!(found, wanted.collect::<Vec<_>>());
         }
         Step::Take { partition, now, limit } => {
-            let taken = hot.take(partition, now, limit).await.unwrap();
+            let taken = hot.take(Tenure::sole(partition), now, limit).await.unwrap();
             prop_assert!(taken.iter().all(|it| it.due_at <= now), "early");
             prop_assert_eq!(taken, model.take(partition, now, limit));
         }
@@ -237,10 +240,10 @@ async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCa
             let given = hot.admit(&queue, limit).await.unwrap();
             model.admit(&queue, limit, &given)?;
         }
-        Step::Firing { before, limit } => {
-            let mut wanted = model.fired_before(before);
+        Step::Firing { partition, before, limit } => {
+            let mut wanted = model.fired_before(partition, before);
             wanted.truncate(limit);
-            prop_assert_eq!(hot.firing(before, limit).await.unwrap(), wanted);
+            prop_assert_eq!(hot.firing(partition, before, limit).await.unwrap(), wanted);
         }
     }
     check(hot, model).await

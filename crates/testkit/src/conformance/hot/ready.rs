@@ -4,6 +4,7 @@ use super::{entry, ids, queue};
 use punctual_contract::{
     Hot,
     hot::{Depth, HotEntry},
+    ownership::Tenure,
 };
 use punctual_domain::{place::Partition, task::Priority, time::Millis};
 use std::{collections::HashSet, sync::Arc};
@@ -27,7 +28,7 @@ fn in_queue(name: &str, entry: HotEntry) -> HotEntry {
 async fn offered(hot: &dyn Hot, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let count = entries.len();
     assert_eq!(hot.load(entries).await.unwrap(), count);
-    let taken = hot.take(P0, Millis::MAX, count).await.unwrap();
+    let taken = hot.take(Tenure::sole(P0), Millis::MAX, count).await.unwrap();
     assert_eq!(taken.len(), count);
     hot.offer(taken.clone()).await.unwrap();
     taken
@@ -90,7 +91,7 @@ pub async fn what_a_newer_fence_replaced_is_passed_over(hot: Arc<dyn Hot>) {
     let old = offered(&*hot, vec![entry(1, 1, 1), entry(2, 2, 1)]).await;
     hot.load(vec![entry(1, 50, 2)]).await.unwrap();
     assert_eq!(admit(&*hot, 9).await, [2], "its time has not come");
-    hot.take(P0, Millis(50), 9).await.unwrap();
+    hot.take(Tenure::sole(P0), Millis(50), 9).await.unwrap();
     hot.offer(vec![old[0].clone()]).await.unwrap();
     assert_eq!(admit(&*hot, 9).await, [0; 0], "an old fence is not in firing");
 }
@@ -113,7 +114,7 @@ pub async fn what_is_offered_twice_is_admitted_once(hot: Arc<dyn Hot>) {
 pub async fn what_was_admitted_still_fires_and_can_be_offered_again(hot: Arc<dyn Hot>) {
     let fired = offered(&*hot, vec![entry(1, 1, 1)]).await;
     assert_eq!(admit(&*hot, 9).await, [1]);
-    assert_eq!(hot.firing(Millis::MAX.plus(1), 9).await.unwrap(), [], "before is exclusive");
+    assert_eq!(hot.firing(P0, Millis::MAX.plus(1), 9).await.unwrap(), [], "before is exclusive");
     assert_eq!(hot.depth().await.unwrap().firing, 1, "until it is settled");
     assert_eq!(admit(&*hot, 9).await, [0; 0]);
     hot.offer(fired).await.unwrap();
@@ -133,7 +134,7 @@ pub async fn depth_says_what_is_where(hot: Arc<dyn Hot>) {
     let entries = vec![entry(1, 1, 1), entry(2, 1, 1), in_queue("sms", entry(3, 1, 1))];
     offered(&*hot, entries).await;
     hot.load(vec![entry(4, 1, 1), entry(5, 1, 1)]).await.unwrap();
-    hot.take(P0, Millis(1), 1).await.unwrap();
+    hot.take(Tenure::sole(P0), Millis(1), 1).await.unwrap();
     let mut depth = hot.depth().await.unwrap();
     depth.ready.sort();
     let ready = vec![(Arc::new(queue("mail")), 2), (Arc::new(queue("sms")), 1)];

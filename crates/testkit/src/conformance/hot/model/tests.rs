@@ -41,9 +41,9 @@ impl Hot for Flawed {
         self.0.peek(partition, after, until, limit).await
     }
 
-    async fn take(&self, partition: Partition, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
         let early = i64::from(matches!(self.1, Flaw::FiresEarly));
-        self.0.take(partition, now.plus(early), limit).await
+        self.0.take(tenure, now.plus(early), limit).await
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
@@ -70,9 +70,14 @@ impl Hot for Flawed {
         Ok(given)
     }
 
-    async fn firing(&self, before: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+    async fn firing(
+        &self,
+        partition: Partition,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
         let soon = i64::from(matches!(self.1, Flaw::FindsFiringTooSoon));
-        self.0.firing(before.plus(soon), limit).await
+        self.0.firing(partition, before.plus(soon), limit).await
     }
 
     async fn depth(&self) -> Result<Depth, Error> {

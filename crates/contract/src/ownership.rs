@@ -1,0 +1,81 @@
+//! Who works on which partition, when several engines share the work. It makes waking and wheels cheap; correctness
+//! never rests on it: claims are atomic, terms fence zombies, the store decides.
+
+use crate::error::Error;
+use async_trait::async_trait;
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::{fmt, time::Duration};
+
+/// Promises:
+/// - **One owner.** A partition has at most one owner whose lease has not ended.
+/// - **Terms ascend.** Each change of owner gives the partition a higher term; renewing keeps it.
+/// - **One clock.** Leases are compared on the keeper's clock; those of the engines do not matter.
+/// - **Said.** What was lost is an answer, never an error.
+#[async_trait]
+pub trait Ownership: Send + Sync + fmt::Debug + 'static {
+    /// A sign of life of `engine`, good for `ttl`. Answers the names of all live engines, sorted.
+    async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error>;
+
+    /// Takes those partitions that are free, whose lease has ended, or that `engine` owns already (then the term
+    /// stays), for `ttl`. One answer a partition, in order; None: another owns it.
+    async fn acquire(
+        &self,
+        engine: &str,
+        partitions: &[Partition],
+        ttl: Duration,
+    ) -> Result<Vec<Option<Tenure>>, Error>;
+
+    /// Makes leases last `ttl` from now. One answer a tenure, in order; false: it is lost.
+    async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error>;
+
+    /// Ends leases at once, so that others need not wait for their end. What is not held any more is passed over.
+    async fn release(&self, engine: &str, held: &[Tenure]) -> Result<(), Error>;
+
+    /// `engine` stops: it is not among the live any more.
+    async fn leave(&self, engine: &str) -> Result<(), Error>;
+
+    /// Every partition that ever had an owner, in order.
+    async fn owners(&self) -> Result<Vec<Owner>, Error>;
+}
+
+/// The right to work on a partition, as long as nobody has a higher term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tenure {
+    pub partition: Partition,
+    pub term: i64,
+}
+
+impl Tenure {
+    /// The tenure of an engine that shares with nobody.
+    #[must_use]
+    pub const fn sole(partition: Partition) -> Self {
+        Self { partition, term: 0 }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub tenure: Tenure,
+    pub engine: String,
+    /// How much longer its lease lasts; zero: it has ended.
+    pub left: Duration,
+}
+
+/// What one engine tells the others, so that they need not look so often. Promises nothing: whoever rests on it looks
+/// at an interval all the same. A signal may reach its sender too.
+#[async_trait]
+pub trait Signals: Send + Sync + fmt::Debug + 'static {
+    async fn announce(&self, signals: Vec<Signal>) -> Result<(), Error>;
+
+    /// Waits for the next signals from any engine. An error means that some may have been missed; the next call
+    /// listens again.
+    async fn next(&self) -> Result<Vec<Signal>, Error>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Something was loaded into the hot set that is due at this time.
+    Due { partition: Partition, due_at: Millis },
+    /// Something waits for an executor of this queue.
+    Ready { queue: QueueKey },
+}
