@@ -26,6 +26,10 @@ pub(crate) enum Command {
     Work(work::WorkArgs),
     Migrate(serve::MigrateArgs),
     Config(config::ConfigArgs),
+    /// Print a completion script for a shell, to be sourced by it
+    Completions {
+        shell: clap_complete::Shell,
+    },
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
-//! Opens what an engine stands on: the SQLite store, the hot set and the bus in memory, the machine's clock.
+//! Opens what an engine stands on: a file and memory, or MySQL and Redis; and the machine's clock. The only place where
+//! back ends are named.
 
-use crate::clock::SystemClock;
+use crate::{
+    clock::SystemClock,
+    config::{Place, SharedPlace},
+};
 use anyhow::{Context, Result};
 use punctual_bus::MemoryBus;
 use punctual_contract::Store;
@@ -11,34 +15,51 @@ use std::{path::Path, sync::Arc};
 
 /// An engine at work on its back ends.
 #[derive(Debug)]
-pub(crate) struct Embedded {
+pub(crate) struct Standing {
     pub(crate) engine: Engine,
     running: Running,
-    store: Arc<SqliteStore>,
+    store: Closing,
 }
 
-impl Embedded {
-    pub(crate) async fn start(sqlite_path: &Path, options: Options) -> Result<Self> {
-        let store = Arc::new(open(sqlite_path).await?);
-        let partitions = store.partitions();
-        let backends = Backends {
-            store: Arc::clone(&store) as Arc<dyn Store>,
-            hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
-            bus: Arc::new(MemoryBus::new()),
-            clock: Arc::new(SystemClock),
-            shared: None,
+/// What is left to close when the engine has stopped.
+#[derive(Debug)]
+enum Closing {
+    Sqlite(Arc<SqliteStore>),
+}
+
+impl Standing {
+    pub(crate) async fn start(place: &Place, options: Options) -> Result<Self> {
+        let (backends, store) = match place {
+            Place::Embedded { sqlite_path } => embedded(sqlite_path).await?,
+            Place::Shared(place) => shared(place).await?,
         };
         let engine = Engine::new(backends, options);
         let running = engine.start().context("the engine cannot start")?;
         Ok(Self { engine, running, store })
     }
 
-    /// What is under way is finished, what was claimed is handed back, and the file is given free.
+    /// What is under way is finished, what was claimed is handed back, and the store is given free.
     pub(crate) async fn stop(self) -> Result<()> {
         self.running.stop().await;
-        let store = self.store;
-        tokio::task::spawn_blocking(move || store.close()).await.context("the store could not be closed")
+        match self.store {
+            Closing::Sqlite(store) => tokio::task::spawn_blocking(move || store.close())
+                .await
+                .context("the store could not be closed"),
+        }
     }
+}
+
+async fn embedded(sqlite_path: &Path) -> Result<(Backends, Closing)> {
+    let store = Arc::new(open(sqlite_path).await?);
+    let partitions = store.partitions();
+    let backends = Backends {
+        store: Arc::clone(&store) as Arc<dyn Store>,
+        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+        bus: Arc::new(MemoryBus::new()),
+        clock: Arc::new(SystemClock),
+        shared: None,
+    };
+    Ok((backends, Closing::Sqlite(store)))
 }
 
 async fn open(path: &Path) -> Result<SqliteStore> {
@@ -51,17 +72,31 @@ async fn open(path: &Path) -> Result<SqliteStore> {
 }
 
 /// The names of the migrations that were applied.
-pub(crate) async fn migrate(path: &Path) -> Result<Vec<&'static str>> {
+pub(crate) async fn migrate(place: &Place) -> Result<Vec<String>> {
+    match place {
+        Place::Embedded { sqlite_path } => migrate_file(sqlite_path).await,
+        Place::Shared(place) => migrate_databases(place).await,
+    }
+}
+
+async fn migrate_file(path: &Path) -> Result<Vec<String>> {
     make_directory(path)?;
     let path = path.to_owned();
     let migrated = tokio::task::spawn_blocking(move || {
         SqliteStore::migrate(path, &punctual_store::Options::default()).map_err(anyhow::Error::new)
     });
-    migrated.await?
+    Ok(migrated.await??.into_iter().map(str::to_owned).collect())
 }
 
 fn make_directory(path: &Path) -> Result<()> {
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     std::fs::create_dir_all(directory)
         .with_context(|| format!("the data directory {} cannot be made", directory.display()))
+}
+
+async fn shared(place: &SharedPlace) -> Result<(Backends, Closing)> {
+    anyhow::bail!("{} databases: not yet", place.mysql_urls.len())
+}
+async fn migrate_databases(place: &SharedPlace) -> Result<Vec<String>> {
+    anyhow::bail!("{} databases: not yet", place.mysql_urls.len())
 }

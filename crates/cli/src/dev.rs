@@ -7,7 +7,7 @@ mod screen;
 mod tally;
 
 use crate::{
-    backends::Embedded,
+    backends::Standing,
     config::{Layers, Settings, keys},
     connect::TRIES_OF_ONE_CALL,
     duration, logs, output,
@@ -69,13 +69,13 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
     let signals = Signals::watch()?;
     let (listener, is_other_port) = bind(settings.listen).await?;
     let address = listener.local_addr()?;
-    let embedded = Embedded::start(&settings.sqlite_path, settings.engine.clone()).await?;
+    let standing = Standing::start(&settings.place, settings.engine.clone()).await?;
     announce(&args, address, is_other_port.then_some(settings.listen), &data)?;
     let server_stop = CancellationToken::new();
     let mut server = JoinSet::new();
     let api = punctual_server::serve(
         listener,
-        embedded.engine.clone(),
+        standing.engine.clone(),
         serve::options(&settings),
         server_stop.clone(),
     );
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
     let summary = Box::pin(show(&args, address, signals.stop())).await;
     server_stop.cancel();
     let served = server.join_next().await;
-    embedded.stop().await?;
+    standing.stop().await?;
     if let Some(served) = served {
         served?.context("the API ended")?;
     }

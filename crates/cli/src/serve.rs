@@ -1,8 +1,8 @@
 //! `punctual serve` and `punctual migrate`: the engine on its store, with the API in front.
 
 use crate::{
-    backends::{self, Embedded},
-    config::{SettingArgs, Settings},
+    backends::{self, Standing},
+    config::{Place, SettingArgs, Settings},
     logs,
     output::{self, Form},
     signals::Signals,
@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use punctual_server::{ServerOptions, serve};
-use std::{io, net::SocketAddr, path::Path, process::ExitCode};
+use std::{io, net::SocketAddr, process::ExitCode};
 use tokio::net::TcpListener;
 
 /// Run the engine and its API; without settings, on a file and in memory
@@ -40,11 +40,11 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let signals = Signals::watch()?;
     let listener = bind(settings.listen).await?;
     let address = listener.local_addr()?;
-    let embedded = Embedded::start(&settings.sqlite_path, settings.engine.clone()).await?;
-    announce(address, &settings.sqlite_path, Form::json_if(args.json))?;
-    tracing::info!(%address, store = %settings.sqlite_path.display(), "serving");
-    let served = serve(listener, embedded.engine.clone(), options(&settings), signals.stop()).await;
-    embedded.stop().await?;
+    let standing = Standing::start(&settings.place, settings.engine.clone()).await?;
+    announce(address, &settings.place, Form::json_if(args.json))?;
+    tracing::info!(%address, store = settings.place.shown(), "serving");
+    let served = serve(listener, standing.engine.clone(), options(&settings), signals.stop()).await;
+    standing.stop().await?;
     served.context("the API ended")?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
@@ -74,15 +74,18 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
     }
 }
 
-fn announce(address: SocketAddr, store: &Path, form: Form) -> Result<()> {
-    let store = std::path::absolute(store)?;
+fn announce(address: SocketAddr, place: &Place, form: Form) -> Result<()> {
+    let store = match place {
+        Place::Embedded { sqlite_path } => std::path::absolute(sqlite_path)?.display().to_string(),
+        Place::Shared(_) => place.shown(),
+    };
     if form == Form::Json {
         return Ok(output::json(&serde_json::json!({
             "api": format!("http://{address}/v1"), "docs": format!("http://{address}/docs"),
             "metrics": format!("http://{address}/metrics"), "data": store, "pid": std::process::id(),
         }))?);
     }
-    places(address, &store.display().to_string());
+    places(address, &store);
     try_this(address, "hello", 1_500);
     output::line("Stop with Ctrl-C.");
     Ok(())
@@ -111,8 +114,8 @@ pub(crate) fn try_this(address: SocketAddr, queue: &str, delay_ms: u32) {
 pub(crate) async fn migrate(args: MigrateArgs) -> Result<ExitCode> {
     let settings = Settings::from_layers(&args.settings.layers()?)?;
     logs::start(&settings);
-    let applied = backends::migrate(&settings.sqlite_path).await?;
-    let store = format!("sqlite://{}", settings.sqlite_path.display());
+    let applied = backends::migrate(&settings.place).await?;
+    let store = settings.place.shown();
     if args.json {
         output::json(&serde_json::json!({ "store": store, "applied": applied }))?;
     } else if applied.is_empty() {

@@ -12,7 +12,7 @@ use punctual_domain::{
     task::{Content, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// Promises, for every method:
 /// - **Durable.** `Ok` means committed, and synced to the medium.
@@ -220,6 +220,9 @@ pub struct Assignment {
     pub due_at: Millis,
     pub fired_at: Millis,
     pub lease_until: Millis,
+    /// Longest time the attempt may take, from its hand-over.
+    pub timeout_ms: Option<i64>,
+    pub labels: BTreeMap<String, String>,
     pub traceparent: Option<String>,
 }
 

@@ -29,6 +29,8 @@ mod heartbeat;
 mod lease;
 mod outcome;
 
+mod queues;
+
 pub use at::At;
 pub use base64_bytes::Base64;
 pub use change::{ActionAnswer, ActionOutcome, CancelRequest, PatchTask};
@@ -42,6 +44,7 @@ pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
 pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
 pub use parse::parse;
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
+pub use queues::QueueSummary;
 pub use retry::Retry;
 pub use schedule::When;
 pub use search::{Page, SearchTasks, TimeBound};

@@ -93,6 +93,9 @@ impl Outcome {
 pub struct OutcomeBatch {
     #[schema(value_type = Vec<Outcome>, max_items = 10000)]
     pub outcomes: Vec<Json>,
+    /// Who reports; stands in the histories. `executor` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<String>,
 }
 
 /// The part of an outcome that can be read even when the rest is not valid.
@@ -108,6 +111,11 @@ impl OutcomeBatch {
         if batch.outcomes.len() > BATCH_MAX {
             return Err(FieldError::new("/outcomes", format!("must have at most {BATCH_MAX} items")).into());
         }
+        let mut checks = Checks::default();
+        if let Some(executor) = &batch.executor {
+            checks.name("/executor", executor);
+        }
+        checks.done()?;
         Ok(batch)
     }
 

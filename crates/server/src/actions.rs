@@ -14,7 +14,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_domain::task::Task;
+use punctual_domain::{place::TaskRef, task::Task};
 use punctual_engine::{Cancelled, Changed};
 use punctual_protocol::{
     ActionAnswer, ActionOutcome, CancelRequest, Code, PatchTask, Problem, Task as WireTask, parse,
@@ -116,12 +116,9 @@ pub(crate) async fn run_task_now(
     Place(place): Place,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    nothing(&body)?;
-    task_of(&app, &caller, place).await?;
-    match app.engine.run_now(place, BY).await? {
-        Changed::Changed(task) => Ok(done(ActionOutcome::Scheduled, *task)),
-        Changed::Refused(task) => Err(already_fired(&task, "there is nothing to bring forward")),
-    }
+    bare(&app, &caller, place, &body).await?;
+    let refuse = |task: Task| already_fired(&task, "there is nothing to bring forward");
+    changed(app.engine.run_now(place, BY).await?, ActionOutcome::Scheduled, refuse)
 }
 
 /// Give a dead task new attempts, now.
@@ -136,19 +133,30 @@ pub(crate) async fn redrive_task(
     Place(place): Place,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    nothing(&body)?;
-    task_of(&app, &caller, place).await?;
-    match redrive(&app, place).await? {
-        Changed::Changed(task) => Ok(done(ActionOutcome::Redriven, *task)),
-        Changed::Refused(task) => {
-            let detail = format!("the task is {}", task.state.word());
-            Err(Problem::new(Code::TaskNotDead, detail).with_existing(answer::brief(*task)).into())
-        }
+    bare(&app, &caller, place, &body).await?;
+    changed(app.engine.redrive(place, BY).await?, ActionOutcome::Redriven, not_dead)
+}
+
+/// An action whose request says nothing more, on a task of the caller's namespace.
+async fn bare(app: &App, caller: &Caller, place: TaskRef, body: &[u8]) -> Result<(), Refusal> {
+    nothing(body)?;
+    task_of(app, caller, place).await.map(drop)
+}
+
+fn changed(
+    changed: Changed,
+    outcome: ActionOutcome,
+    refuse: impl FnOnce(Task) -> Refusal,
+) -> Result<Response, Refusal> {
+    match changed {
+        Changed::Changed(task) => Ok(done(outcome, *task)),
+        Changed::Refused(task) => Err(refuse(*task)),
     }
 }
 
-async fn redrive(app: &App, place: punctual_domain::place::TaskRef) -> Result<Changed, Refusal> {
-    Ok(app.engine.redrive(place, BY).await?)
+fn not_dead(task: Task) -> Refusal {
+    let detail = format!("the task is {}", task.state.word());
+    Problem::new(Code::TaskNotDead, detail).with_existing(answer::brief(task)).into()
 }
 
 /// The body of a call that takes none: empty, or an empty object.

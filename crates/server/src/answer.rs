@@ -153,6 +153,8 @@ pub(crate) fn leased(it: Assignment, lease_ms: i64) -> LeasedTask {
         execute_at_ms: it.due_at.0,
         fired_at_ms: it.fired_at.0,
         lease_until_ms: it.lease_until.0,
+        timeout_ms: it.timeout_ms,
+        labels: it.labels,
         traceparent: it.traceparent,
         ..LeasedTask::default()
     };

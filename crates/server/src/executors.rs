@@ -19,7 +19,7 @@ use punctual_protocol::{
 };
 use std::sync::Arc;
 
-/// Who reports, in histories: the executor's name is in the line of its lease.
+/// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
 const BY: &str = "executor";
 
 /// Lease ready tasks, waiting for the first one.
@@ -63,7 +63,7 @@ pub(crate) async fn lease_tasks(
 /// outcome already. `invalid`: it could not be understood; `error` says why, and the lease goes on.
 #[utoipa::path(
     post, path = "/v1/outcomes", operation_id = "report_outcomes", tag = "executors",
-    request_body(content = OutcomeBatch, example = json!({"outcomes": [
+    request_body(content = OutcomeBatch, example = json!({"executor": "mailer-1", "outcomes": [
         {"ref": "t002m0spxptn000000000000001", "token": "1-30000", "outcome": "succeeded", "result": {"sent": true}},
         {"ref": "t00100spxptn000000000000002", "token": "4-30000", "outcome": "failed", "status_msg": "mailbox full",
             "retry_after_ms": 60000}
@@ -84,7 +84,7 @@ pub(crate) async fn report_outcomes(
         });
     }
     let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
-    let settled = app.engine.settle(reports, BY).await?;
+    let settled = app.engine.settle(reports, batch.executor.as_deref().unwrap_or(BY)).await?;
     for (nth, settled) in places.into_iter().zip(settled) {
         if let (Settled::Accepted, Some(receipt)) = (settled, receipts.get_mut(nth)) {
             receipt.status = OutcomeStatus::Accepted;

@@ -16,6 +16,7 @@ pub(crate) struct Key {
 pub(crate) const LISTEN: &str = "listen";
 pub(crate) const DATA: &str = "data";
 pub(crate) const STORE_URL: &str = "store.url";
+pub(crate) const PARTITIONS: &str = "store.partitions";
 pub(crate) const HOT_URL: &str = "hot.url";
 pub(crate) const HORIZON_MS: &str = "engine.horizon_ms";
 pub(crate) const LOOKAHEAD_MS: &str = "engine.lookahead_ms";
@@ -46,13 +47,19 @@ pub(crate) static KEYS: &[Key] = &[
         name: STORE_URL,
         variable: "PUNCTUAL_STORE_URL",
         default: String::new,
-        about: "durable store, sqlite://path",
+        about: "durable store: sqlite://path, or mysql://user:password@host/database, several with commas",
+    },
+    Key {
+        name: PARTITIONS,
+        variable: "PUNCTUAL_STORE_PARTITIONS",
+        default: || "16".to_owned(),
+        about: "hash slots of a mysql store, fixed when it is made",
     },
     Key {
         name: HOT_URL,
         variable: "PUNCTUAL_HOT_URL",
         default: || "memory://".to_owned(),
-        about: "near future, memory://",
+        about: "near future: memory://, or redis://, redis+cluster://, redis+sentinel://",
     },
     Key {
         name: HORIZON_MS,

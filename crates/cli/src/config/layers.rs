@@ -131,13 +131,29 @@ impl Layers {
 
     pub(crate) fn invalid(&self, key: &'static str, reason: impl Into<String>) -> Error {
         let Given { text, from } = self.get(key);
-        Error::Invalid { key, value: text, from, reason: reason.into() }
+        Error::Invalid { key, value: shown(key, &text), from, reason: reason.into() }
     }
 
     pub(crate) fn refused(&self, key: &'static str, reason: impl Into<String>) -> Error {
         let Given { text, from } = self.get(key);
-        Error::Refused { key, value: text, from, reason: reason.into() }
+        Error::Refused { key, value: shown(key, &text), from, reason: reason.into() }
     }
+}
+
+/// A value as people and logs may see it: addresses without their passwords.
+pub(crate) fn shown(key: &str, text: &str) -> String {
+    if !key.ends_with(".url") {
+        return text.to_owned();
+    }
+    text.split(',').map(without_password).collect::<Vec<_>>().join(",")
+}
+
+/// A URL without what stands between the user's name and the host.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.trim().split_once("://") else { return url.to_owned() };
+    let Some((who, host)) = rest.rsplit_once('@') else { return url.to_owned() };
+    let user = who.split(':').next().unwrap_or_default();
+    format!("{scheme}://{user}@{host}")
 }
 
 /// Variables of clients and of this program that are no setting of a server.

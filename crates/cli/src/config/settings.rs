@@ -4,8 +4,9 @@ use super::{
     Error, Layers,
     keys::{
         BATCH_BODY_MAX_BYTES, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS, HOT_URL, LISTEN, LOG_FILTER,
-        LOG_FORMAT, LOOKAHEAD_MS, PAYLOAD_MAX_BYTES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
+        LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PAYLOAD_MAX_BYTES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
     },
+    layers::shown,
 };
 use punctual_engine::Options;
 use std::{
@@ -24,13 +25,40 @@ pub(crate) enum LogFormat {
 pub(crate) struct Settings {
     /// Loopback only, as long as there are no tokens.
     pub(crate) listen: SocketAddr,
-    /// The file of the store.
-    pub(crate) sqlite_path: PathBuf,
+    pub(crate) place: Place,
     pub(crate) engine: Options,
     pub(crate) batch_body_max_bytes: usize,
     pub(crate) payload_max_bytes: usize,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
+}
+
+/// Where the tasks are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A file, and memory: one engine.
+    Embedded { sqlite_path: PathBuf },
+    /// MySQL databases, and Redis: as many engines as one likes.
+    Shared(SharedPlace),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedPlace {
+    /// The first one is the catalog.
+    pub(crate) mysql_urls: Vec<String>,
+    pub(crate) redis_url: String,
+    /// Counts only when the store is made.
+    pub(crate) partitions: u16,
+}
+
+impl Place {
+    /// Without passwords, for people and logs.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Embedded { sqlite_path } => format!("sqlite://{}", sqlite_path.display()),
+            Self::Shared(it) => shown(STORE_URL, &it.mysql_urls.join(",")),
+        }
+    }
 }
 
 const MINUTE_MS: i64 = 60_000;
@@ -40,11 +68,10 @@ const GIB: usize = 1 << 30;
 
 impl Settings {
     pub(crate) fn from_layers(layers: &Layers) -> Result<Self, Error> {
-        only_memory(layers)?;
         let batch_body_max_bytes = layers.number(BATCH_BODY_MAX_BYTES, 1_024..=GIB)?;
         Ok(Self {
             listen: listen(layers)?,
-            sqlite_path: sqlite_path(layers)?,
+            place: place(layers)?,
             engine: engine(layers)?,
             batch_body_max_bytes,
             payload_max_bytes: layers.number(PAYLOAD_MAX_BYTES, 1..=batch_body_max_bytes)?,
@@ -68,6 +95,52 @@ fn listen(layers: &Layers) -> Result<SocketAddr, Error> {
     Ok(address)
 }
 
+/// Both halves of one kind: a hot set in memory is that of one engine, and a file is that of one process.
+fn place(layers: &Layers) -> Result<Place, Error> {
+    let (store, hot) = (layers.get(STORE_URL).text, layers.get(HOT_URL).text);
+    let in_redis = REDIS_SCHEMES.iter().any(|it| hot.starts_with(it) && hot.len() > it.len());
+    if !in_redis && hot != "memory://" {
+        return Err(
+            layers.invalid(HOT_URL, format!("must be memory:// or one of {}", REDIS_SCHEMES.join(", ")))
+        );
+    }
+    match (store.starts_with("mysql://"), in_redis) {
+        (false, false) => Ok(Place::Embedded { sqlite_path: sqlite_path(layers)? }),
+        (true, true) => Ok(Place::Shared(SharedPlace {
+            mysql_urls: mysql_urls(layers, &store)?,
+            redis_url: hot,
+            partitions: layers.number(PARTITIONS, 1..=1_024)?,
+        })),
+        (true, false) => Err(layers.refused(
+            HOT_URL,
+            "a mysql store is shared by several engines, and memory is that of one; set it to redis://host:port",
+        )),
+        (false, true) => Err(layers.refused(
+            STORE_URL,
+            "a hot set in redis is shared by several engines, and a file is that of one process; set it to \
+             mysql://user:password@host/database, or leave hot.url at memory://",
+        )),
+    }
+}
+
+const REDIS_SCHEMES: [&str; 4] = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];
+
+fn mysql_urls(layers: &Layers, text: &str) -> Result<Vec<String>, Error> {
+    let urls: Vec<String> = text.split(',').map(|it| it.trim().to_owned()).collect();
+    let names_a_database = |it: &String| {
+        let rest = it.strip_prefix("mysql://").and_then(|it| it.split_once('/'));
+        rest.is_some_and(|(host, database)| !host.is_empty() && !database.is_empty())
+    };
+    if let Some(odd) = urls.iter().find(|it| !names_a_database(it)) {
+        let reason = format!(
+            "each of them must be mysql://user:password@host:port/database, and {:?} is not",
+            shown(STORE_URL, odd)
+        );
+        return Err(layers.invalid(STORE_URL, reason));
+    }
+    Ok(urls)
+}
+
 /// `store.url`, or the file in `data`.
 fn sqlite_path(layers: &Layers) -> Result<PathBuf, Error> {
     let data = layers.get(DATA).text;
@@ -78,29 +151,15 @@ fn sqlite_path(layers: &Layers) -> Result<PathBuf, Error> {
     if url.is_empty() {
         return Ok(Path::new(&data).join("punctual.db"));
     }
-    if url.starts_with("mysql://") {
-        return Err(layers.refused(STORE_URL, "mysql is not in this build yet; use sqlite://path"));
-    }
     match url.strip_prefix("sqlite://") {
         Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
-        _ => Err(layers.invalid(STORE_URL, "must be sqlite:// and a path, such as sqlite://./punctual.db")),
+        _ => Err(layers.invalid(STORE_URL, "must be sqlite:// and a path, such as sqlite://./punctual.db, or mysql://user:password@host/database")),
     }
 }
 
 /// What `store.url` is when nobody set it.
 pub(super) fn store_url(layers: &Layers) -> Result<String, Error> {
     Ok(format!("sqlite://{}", sqlite_path(layers)?.display()))
-}
-
-fn only_memory(layers: &Layers) -> Result<(), Error> {
-    let url = layers.get(HOT_URL).text;
-    if url == "memory://" {
-        Ok(())
-    } else if url.starts_with("redis") {
-        Err(layers.refused(HOT_URL, "redis is not in this build yet; use memory://"))
-    } else {
-        Err(layers.invalid(HOT_URL, "must be memory://"))
-    }
 }
 
 fn engine(layers: &Layers) -> Result<Options, Error> {
@@ -157,14 +216,14 @@ mod tests {
     fn without_settings_it_runs_on_loopback_and_a_file_below_the_data_directory() {
         let settings = with(&[]).unwrap();
         assert_eq!(settings.listen, "127.0.0.1:7450".parse().unwrap());
-        assert_eq!(settings.sqlite_path, Path::new("./punctual-data/punctual.db"));
+        assert_eq!(settings.place.shown(), "sqlite://./punctual-data/punctual.db");
     }
 
     #[test]
     fn the_store_follows_the_data_directory_unless_it_is_set() {
-        assert_eq!(with(&[("data", "/x")]).unwrap().sqlite_path, Path::new("/x/punctual.db"));
+        assert_eq!(with(&[("data", "/x")]).unwrap().place.shown(), "sqlite:///x/punctual.db");
         let both = with(&[("data", "/x"), ("store.url", "sqlite:///y/z.db")]).unwrap();
-        assert_eq!(both.sqlite_path, Path::new("/y/z.db"));
+        assert_eq!(both.place.shown(), "sqlite:///y/z.db");
     }
 
     #[test]
@@ -180,13 +239,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_this_build_is_refused_and_says_so() {
-        for (key, url) in
-            [("store.url", "mysql://h/d"), ("hot.url", "redis://h"), ("hot.url", "redis+cluster://h")]
-        {
+    fn a_shared_store_and_a_shared_hot_set_go_together_or_the_message_says_what_to_set() {
+        for (key, url, way_out) in [
+            ("store.url", "mysql://h/d", "redis://host:port"),
+            ("hot.url", "redis://h", "mysql://user:password@host/database"),
+            ("hot.url", "redis+cluster://h", "memory://"),
+        ] {
             let (usage, said) = said(key, url);
-            assert!(!usage && said.contains(url) && said.contains("not in this build yet"), "{said}");
+            assert!(!usage && said.contains(way_out), "{said}");
         }
+    }
+
+    #[test]
+    fn several_databases_are_named_with_commas_and_shown_without_their_passwords() {
+        let urls = "mysql://u:geheim@a:3306/p0, mysql://u:gehe@im@b/p1";
+        let settings = with(&[("store.url", urls), ("hot.url", "redis://h:6379")]).unwrap();
+        assert_eq!(settings.place.shown(), "mysql://u@a:3306/p0,mysql://u@b/p1");
+        let Place::Shared(it) = settings.place else { panic!("two databases are shared") };
+        assert_eq!((it.mysql_urls.len(), it.partitions), (2, 16));
+        let odd = [("store.url", "mysql://a/p0,mysql://u:geheim@b"), ("hot.url", "redis://h")];
+        let said = with(&odd).unwrap_err().to_string();
+        assert!(said.contains("mysql://u@b\" is not"), "{said}");
     }
 
     #[test]

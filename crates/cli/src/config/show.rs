@@ -3,7 +3,7 @@
 use super::{
     Layers, SettingArgs, Settings,
     keys::{KEYS, STORE_URL},
-    layers::Source,
+    layers::{Source, shown as visible},
     settings::store_url,
 };
 use crate::output::{self, Form};
@@ -54,7 +54,7 @@ fn shown(layers: &Layers) -> Result<Vec<Shown>, super::Error> {
     for key in KEYS {
         let given = layers.get(key.name);
         let follows = key.name == STORE_URL && given.text.is_empty();
-        let value = if follows { store_url(layers)? } else { given.text };
+        let value = if follows { store_url(layers)? } else { visible(key.name, &given.text) };
         let from = match &given.from {
             Source::Default => None,
             Source::File(path) => Some(path.display().to_string()),

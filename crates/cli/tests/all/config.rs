@@ -66,8 +66,8 @@ fn a_mistake_is_usage_and_names_key_value_and_layer() {
 fn what_this_build_cannot_do_safely_is_refused() {
     for (args, said) in [
         (&["serve", "--listen", "0.0.0.0:7450"][..], "tokens"),
-        (&["serve", "--store-url", "mysql://host/db"], "not in this build yet"),
-        (&["serve", "--hot-url", "redis://host"], "not in this build yet"),
+        (&["serve", "--store-url", "mysql://host/db"], "redis://host:port"),
+        (&["serve", "--hot-url", "redis://host"], "mysql://user:password@host/database"),
     ] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
@@ -81,4 +81,24 @@ fn commands_that_do_not_exist_are_usage() {
         assert_eq!(run(args).status.code(), Some(2), "{args:?}");
     }
     assert!(stdout(&run(&["--version"])).starts_with("punctual "));
+}
+
+#[test]
+fn passwords_are_shown_nowhere() {
+    let secret = ["--store-url", "mysql://u:geheim@host/db", "--hot-url", "redis://:geheim@host:6379"];
+    for args in [&["config"][..], &["config", "--json"], &["serve", "--listen", "7450"]] {
+        let output = run(&[args, &secret].concat());
+        let said = stdout(&output) + &stderr(&output);
+        assert!(!said.contains("geheim"), "{args:?}: {said}");
+    }
+    let shown = run(&[&["config", "--json"][..], &secret].concat());
+    assert_eq!(setting(&shown, "store.url")["value"], "mysql://u@host/db");
+}
+
+#[test]
+fn a_completion_script_names_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&run(&["completions", shell]));
+        assert!(["dev", "serve", "task", "work", "migrate"].iter().all(|it| script.contains(it)), "{script}");
+    }
 }

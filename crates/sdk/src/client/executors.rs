@@ -16,6 +16,8 @@ use crate::error::Error;
 
 #[derive(Serialize)]
 struct Outcomes<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executor: Option<&'a str>,
     outcomes: &'a [&'a Outcome],
 }
 
@@ -33,11 +35,15 @@ impl Client {
 
     /// Reports outcomes; the receipts are in their order. Sending them again is safe: a lease takes one outcome.
     pub async fn report(&self, outcomes: &[Outcome]) -> Result<Vec<OutcomeReceipt>, Error> {
-        self.report_each(&outcomes.iter().collect::<Vec<_>>()).await
+        self.report_each(None, &outcomes.iter().collect::<Vec<_>>()).await
     }
 
-    pub(crate) async fn report_each(&self, outcomes: &[&Outcome]) -> Result<Vec<OutcomeReceipt>, Error> {
-        let body = body(&Outcomes { outcomes })?;
+    pub(crate) async fn report_each(
+        &self,
+        executor: Option<&str>,
+        outcomes: &[&Outcome],
+    ) -> Result<Vec<OutcomeReceipt>, Error> {
+        let body = body(&Outcomes { executor, outcomes })?;
         let answer: OutcomesAnswer = self.post("/v1/outcomes".into(), body, Repeat::Never).await?;
         if answer.results.len() == outcomes.len() {
             return Ok(answer.results);

@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use punctual_protocol::limits::BATCH_MAX;
 use punctual_protocol::{
-    ActionAnswer, BatchAnswer, BatchItem, CancelRequest, InsertTask, Int64, Page, PatchTask, SearchTasks,
-    Task, Why, headers,
+    ActionAnswer, BatchAnswer, BatchItem, CancelRequest, InsertTask, Int64, Page, PatchTask, QueueSummary,
+    SearchTasks, Task, Why, headers,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -109,6 +109,11 @@ impl Client {
     /// Why a task has not run.
     pub async fn why(&self, reference: &str) -> Result<Why, Error> {
         self.fetch(path(reference, "/why")).await
+    }
+
+    /// The queues of the namespace that have tasks, and how many stand in which state.
+    pub async fn queues(&self) -> Result<Page<QueueSummary>, Error> {
+        self.fetch("/v1/queues".into()).await
     }
 
     async fn act(&self, reference: &str, action: &str, body: Bytes) -> Result<ActionAnswer, Error> {

@@ -57,7 +57,7 @@ async fn deliver(shared: &Shared, batch: Vec<Report>) {
             continue;
         }
         let outcomes: Vec<&Outcome> = part.iter().map(|report| &report.outcome).collect();
-        match shared.client.report_each(&outcomes).await {
+        match shared.client.report_each(Some(&shared.options.executor), &outcomes).await {
             Ok(receipts) => {
                 backoff.reset();
                 parts.extend(settle(shared, part, &receipts));

@@ -34,6 +34,9 @@ async fn a_task_runs_from_insert_to_its_result() {
     );
     assert_eq!(world.report(&leased, outcome).await["status"], "stale");
     let done = world.task(task["ref"].as_str().unwrap()).await;
+    let by: Vec<&str> =
+        done["history"].as_array().unwrap().iter().map(|it| it["by"].as_str().unwrap()).collect();
+    assert_eq!(by[by.len() - 2..], ["x1", "x1"], "who took it and who reported");
     assert_eq!(
         (&done["state"], &done["phase"], &done["lateness_ms"]),
         (&json!("succeeded"), &json!("success"), &json!(0))

@@ -70,6 +70,8 @@ fn assigned(
         due_at: row::millis(row, 11)?,
         fired_at: grant.fired_at,
         lease_until: bounded(grant.lease_until, now, row.get(12)?),
+        timeout_ms: row.get(12)?,
+        labels: row::labels(row, 17)?,
         traceparent: row.get(13)?,
     };
     Ok((assignment, from))

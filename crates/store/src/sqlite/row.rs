@@ -97,7 +97,7 @@ fn ask(row: &Row<'_>) -> rusqlite::Result<NewTask> {
         retry: retry(row)?,
         timeout_ms: get(row, Column::TimeoutMs)?,
         deadline_ms: get(row, Column::DeadlineMs)?,
-        labels: labels(row)?,
+        labels: labels(row, Column::Labels as usize)?,
         traceparent: get(row, Column::Traceparent)?,
     })
 }
@@ -135,9 +135,9 @@ fn retry(row: &Row<'_>) -> rusqlite::Result<RetryPolicy> {
     serde_json::from_str(json).map_err(|it| odd(Column::Retry as usize, it))
 }
 
-fn labels(row: &Row<'_>) -> rusqlite::Result<BTreeMap<String, String>> {
-    let Some(json) = text(row, Column::Labels)? else { return Ok(BTreeMap::new()) };
-    serde_json::from_str(json).map_err(|it| odd(Column::Labels as usize, it))
+pub(crate) fn labels(row: &Row<'_>, at: usize) -> rusqlite::Result<BTreeMap<String, String>> {
+    let Some(json) = row.get_ref(at)?.as_str_or_null()? else { return Ok(BTreeMap::new()) };
+    serde_json::from_str(json).map_err(|it| odd(at, it))
 }
 
 pub(crate) fn millis(row: &Row<'_>, at: usize) -> rusqlite::Result<Millis> {

@@ -40,6 +40,8 @@ pub fn assignment(number: i64) -> Assignment {
         due_at,
         fired_at: due_at.plus(1),
         lease_until: due_at.plus(30_000),
+        timeout_ms: Some(60_000),
+        labels: [("customer".to_owned(), "ы".to_owned())].into(),
         traceparent: Some("ы \u{0} \u{1F980}".to_owned()),
     }
 }

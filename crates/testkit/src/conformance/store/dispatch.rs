@@ -40,6 +40,7 @@ pub async fn an_assignment_says_all_that_an_executor_needs(store: Arc<dyn Store>
     assert_eq!((it.task_id, it.task_version, it.attempt, it.max_attempts), (1, 3, 1, 7));
     assert_eq!((it.queue, it.kind, it.priority), (asked.queue, asked.kind, asked.priority));
     assert_eq!((it.payload, it.traceparent), (asked.payload, asked.traceparent));
+    assert_eq!((it.timeout_ms, it.labels), (asked.timeout_ms, asked.labels));
     assert_eq!((it.due_at, it.fired_at, it.lease_until), (NOW, NOW.plus(2), NOW.plus(30_000)));
 }
 
