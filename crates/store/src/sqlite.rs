@@ -43,8 +43,8 @@ use session::Session;
 use std::{fmt, path::Path};
 use threads::Threads;
 
-/// Rows of a large insert that one job takes, so that urgent work gets between them.
-const CHUNK_ROWS: usize = 100;
+/// Rows of a large insert that one job takes, so that urgent work gets between them: about a millisecond.
+const CHUNK_ROWS: usize = 25;
 /// Rows that one job of retention takes; deleting costs more than inserting.
 const RETIRE_CHUNK_ROWS: usize = 250;
 

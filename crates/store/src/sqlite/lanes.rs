@@ -75,6 +75,20 @@ impl<J> Lanes<J> {
         }
     }
 
+    /// What was taken out of the bulk lane and is not to be served now goes back to its front, in its order.
+    pub(crate) fn put_back(&self, jobs: Vec<J>) {
+        let mut waiting = self.waiting.lock();
+        for job in jobs.into_iter().rev() {
+            waiting.bulk.push_front(job);
+        }
+    }
+
+    /// Somebody waits for the instant, and of the rest there are at most this many.
+    pub(crate) fn is_pressed(&self, bulk_at_most: usize) -> bool {
+        let waiting = self.waiting.lock();
+        !waiting.urgent.is_empty() && waiting.bulk.len() <= bulk_at_most
+    }
+
     /// Waits for jobs and takes as many as fit: of each lane the first, and more until their weight is reached.
     pub(crate) fn batch(&self, limits: Limits, weight: impl Fn(&J) -> usize) -> Option<Vec<J>> {
         let mut waiting = self.waiting.lock();
@@ -126,6 +140,17 @@ mod tests {
         }
         assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [10, 11, 12, 1, 2]);
         assert_eq!(lanes.batch(LIMITS, |_| 9).unwrap(), [13, 3]);
+    }
+
+    #[test]
+    fn what_is_put_back_is_served_next_and_in_its_order() {
+        let lanes = Lanes::new();
+        assert!(lanes.push(Lane::Bulk, 3));
+        assert!(!lanes.is_pressed(9));
+        lanes.put_back(vec![1, 2]);
+        assert!(lanes.push(Lane::Urgent, 10));
+        assert!(lanes.is_pressed(3) && !lanes.is_pressed(2));
+        assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [10, 1, 2]);
     }
 
     #[test]

@@ -28,6 +28,11 @@ use tokio::{sync::oneshot, time::Instant};
 /// bulk rows beside urgent ones (100) were tried: inserts fell behind at 10,000 tasks/s, and lateness gained nothing.
 const BATCH: Limits = Limits { urgent: 1_000, bulk: 500 };
 
+/// A transaction with this many bulk rows ends when an urgent job comes, unless more than `BACKLOG` bulk jobs wait: then
+/// inserts would fall behind for ever.
+const YIELD_ROWS: usize = 25;
+const BACKLOG: usize = 20;
+
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(100);
 
@@ -98,7 +103,7 @@ impl Threads {
         work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
     ) -> Answer<T> {
         let (reply, answer) = oneshot::channel();
-        let call = Call { doing, rows, work: Some(work), result: None, reply };
+        let call = Call { doing, lane, rows, work: Some(work), result: None, reply };
         if self.writes.push(lane, Box::new(call)) { answer } else { refused(doing) }
     }
 
@@ -184,6 +189,7 @@ fn snapshot<T>(
 
 /// A unit of work in a lane, and whoever waits for it.
 pub(crate) trait Job: Send {
+    fn lane(&self) -> Lane;
     fn rows(&self) -> usize;
     fn run(&mut self, conn: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()>;
     fn failed(&mut self, why: Failed);
@@ -193,6 +199,7 @@ pub(crate) trait Job: Send {
 
 struct Call<T, F> {
     doing: &'static str,
+    lane: Lane,
     rows: usize,
     work: Option<F>,
     result: Option<Result<T, CallError>>,
@@ -203,6 +210,10 @@ impl<T: Send, F> Job for Call<T, F>
 where
     F: FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send,
 {
+    fn lane(&self) -> Lane {
+        self.lane
+    }
+
     fn rows(&self) -> usize {
         self.rows
     }
@@ -250,7 +261,8 @@ impl Writer {
         let _abandon = AbandonOnDrop(lanes);
         wal::count_pages(self.session.conn());
         while let Some(batch) = lanes.batch(BATCH, |it| it.rows()) {
-            self.commit(batch);
+            let left = self.commit(batch, lanes);
+            lanes.put_back(left);
             self.keep_log_short();
         }
         if let Err(error) = wal::checkpoint(self.session.conn(), "TRUNCATE") {
@@ -258,10 +270,15 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
-        let jobs = u64::try_from(batch.len()).unwrap_or_default();
+    /// Answers what it left for the next transaction.
+    fn commit(&mut self, mut batch: Vec<Box<dyn Job>>, lanes: &Lanes<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
         let began = Instant::now();
-        let unfinished = self.transaction(&mut batch).err();
+        let (done, unfinished) = match self.transaction(&mut batch, lanes) {
+            Ok(done) => (done, None),
+            Err(unfinished) => (batch.len(), Some(unfinished)),
+        };
+        let left = batch.split_off(done);
+        let jobs = u64::try_from(done).unwrap_or_default();
         let took = began.elapsed();
         if took > SLOW {
             let rows: usize = batch.iter().map(|it| it.rows()).sum();
@@ -283,16 +300,29 @@ impl Writer {
         for job in batch {
             job.answer(unfinished.as_ref());
         }
+        left
     }
 
-    fn transaction(&mut self, batch: &mut [Box<dyn Job>]) -> Result<(), Unfinished> {
+    /// Answers how many of the jobs, from the first, it has committed.
+    fn transaction(
+        &mut self,
+        batch: &mut [Box<dyn Job>],
+        lanes: &Lanes<Box<dyn Job>>,
+    ) -> Result<usize, Unfinished> {
         self.session.begin()?;
+        let (mut done, mut bulk_rows) = (0, 0);
         for job in batch {
+            if bulk_rows >= YIELD_ROWS && job.lane() == Lane::Bulk && lanes.is_pressed(BACKLOG) {
+                break;
+            }
             if let Err(why) = self.session.apart(|conn, ledger| job.run(conn, ledger))? {
                 job.failed(why);
             }
+            done += 1;
+            bulk_rows += if job.lane() == Lane::Bulk { job.rows() } else { 0 };
         }
-        self.session.finish()
+        self.session.finish()?;
+        Ok(done)
     }
 
     fn keep_log_short(&mut self) {
