@@ -52,6 +52,49 @@ impl Track {
     }
 }
 
+/// First executions that come later than this are what a fault has held up.
+const LATE_US: i64 = 250_000;
+
+/// What executors saw after something was done to the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aftermath {
+    since_us: i64,
+    first_us: Option<i64>,
+    /// When the last task came that was late.
+    last_late_us: Option<i64>,
+    last_us: i64,
+    /// Without any receipt.
+    pub(crate) longest_gap_us: i64,
+}
+
+impl Aftermath {
+    pub(crate) const fn new(since_us: i64) -> Self {
+        Self { since_us, first_us: None, last_late_us: None, last_us: since_us, longest_gap_us: 0 }
+    }
+
+    fn receipt(&mut self, at_us: i64, is_late: bool) {
+        if at_us < self.since_us {
+            return;
+        }
+        self.first_us.get_or_insert(at_us);
+        self.longest_gap_us = self.longest_gap_us.max(at_us - self.last_us);
+        self.last_us = self.last_us.max(at_us);
+        if is_late {
+            self.last_late_us = Some(at_us);
+        }
+    }
+
+    /// From the event to the next receipt.
+    pub(crate) fn first_after_us(&self) -> Option<i64> {
+        self.first_us.map(|it| it - self.since_us)
+    }
+
+    /// From the event to the last receipt that was late; None when none was.
+    pub(crate) fn late_until_us(&self) -> Option<i64> {
+        self.last_late_us.map(|it| it - self.since_us)
+    }
+}
+
 /// Everything that was counted; the field names are those of the JSON report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
@@ -115,14 +158,18 @@ pub(crate) struct Checker {
     pub(crate) first_insert_us: Option<i64>,
     pub(crate) last_insert_us: i64,
     pub(crate) last_accepted_us: i64,
-    /// Looked for since a restart of the server: the first receipt at or after the first of the pair.
-    first_receipt_since: Option<(i64, Option<i64>)>,
+    /// Since the first task was due.
+    whole: Aftermath,
+    /// One for each thing that was done to the server, in order; the latest is the one that goes on.
+    aftermaths: Vec<Aftermath>,
 }
 
 impl Checker {
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
         Self {
             tracks: vec![Track::default(); plan.len()],
+            whole: Aftermath::new(plan.first_due_ms * 1_000),
+            aftermaths: Vec::new(),
             plan,
             counts: Counts::default(),
             open: 0,
@@ -131,7 +178,6 @@ impl Checker {
             first_insert_us: None,
             last_insert_us: 0,
             last_accepted_us: 0,
-            first_receipt_since: None,
         }
     }
 
@@ -188,8 +234,9 @@ impl Checker {
             track.is_doubtful = false;
             self.open_doubtful -= 1;
         }
-        if let Some((since_us, first @ None)) = &mut self.first_receipt_since {
-            *first = (receipt.at_us >= *since_us).then_some(receipt.at_us);
+        let is_late = track.receipts == 1 && receipt.at_us - due_ms * 1_000 > LATE_US;
+        for it in std::iter::once(&mut self.whole).chain(self.aftermaths.last_mut()) {
+            it.receipt(receipt.at_us, is_late);
         }
     }
 
@@ -239,12 +286,18 @@ impl Checker {
         open.map(|(n, _)| n).take(max).collect()
     }
 
-    pub(crate) const fn watch_for_receipt(&mut self, since_us: i64) {
-        self.first_receipt_since = Some((since_us, None));
+    /// Something was done to the server.
+    pub(crate) fn watch_aftermath(&mut self, since_us: i64) {
+        self.aftermaths.push(Aftermath::new(since_us));
     }
 
-    pub(crate) fn watched_receipt_us(&self) -> Option<i64> {
-        self.first_receipt_since.and_then(|(_, first)| first)
+    pub(crate) fn aftermaths(&self) -> &[Aftermath] {
+        &self.aftermaths
+    }
+
+    /// The longest time without a receipt, from the first due time to the last receipt.
+    pub(crate) const fn longest_gap_us(&self) -> i64 {
+        self.whole.longest_gap_us
     }
 
     /// So far; what is only known at the end is zero.

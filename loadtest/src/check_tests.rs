@@ -165,10 +165,29 @@ fn a_lost_answer_leaves_doubt_until_the_server_is_asked_or_the_task_comes_again(
 #[test]
 fn the_first_receipt_after_a_restart_is_remembered() {
     let mut checker = one_left();
-    checker.watch_for_receipt(DUE_US + 1_000);
+    checker.watch_aftermath(DUE_US + 1_000);
     checker.received(Some(0), IN_TIME);
-    assert_eq!(checker.watched_receipt_us(), None);
+    assert_eq!(checker.aftermaths()[0].first_after_us(), None);
     checker.received(Some(0), Receipt { at_us: DUE_US + 1_500, attempt: 2, ..IN_TIME });
     checker.received(Some(0), Receipt { at_us: DUE_US + 1_600, attempt: 3, ..IN_TIME });
-    assert_eq!(checker.watched_receipt_us(), Some(DUE_US + 1_500));
+    assert_eq!(checker.aftermaths()[0].first_after_us(), Some(500));
+}
+
+#[test]
+fn gaps_and_late_tasks_are_told_of_the_whole_run_and_after_each_event() {
+    let frame = Frame { start_ms: 0, ahead_ms: DUE_MS, batch: 1, seed: 1 };
+    let mut checker = Checker::new(Arc::new(Plan::new(Load::Burst { tasks: 4 }, frame)));
+    let at = |after_due_us| Receipt { at_us: DUE_US + after_due_us, ..IN_TIME };
+    checker.received(Some(0), at(5_000));
+    checker.watch_aftermath(DUE_US + 10_000);
+    checker.received(Some(1), at(250_000));
+    checker.received(Some(2), at(300_000));
+    checker.watch_aftermath(DUE_US + 310_000);
+    checker.received(Some(3), at(320_000));
+    // Again, late as it is: what a fault held up is told by first executions.
+    checker.received(Some(0), at(900_000));
+    let [first, second] = checker.aftermaths() else { panic!("{checker:?}") };
+    assert_eq!((first.longest_gap_us, first.late_until_us()), (240_000, Some(290_000)));
+    assert_eq!((second.longest_gap_us, second.late_until_us()), (580_000, Some(10_000)));
+    assert_eq!(checker.longest_gap_us(), 580_000);
 }

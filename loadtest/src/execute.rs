@@ -35,7 +35,7 @@ pub(crate) async fn execute_all(job: Arc<Job>, manner: Manner) -> anyhow::Result
         // A full channel makes the executor stop polling: it does not hoard leases that it cannot report.
         let (done, outcomes) = mpsc::channel(manner.lease_max.saturating_mul(4).max(1));
         workers.spawn(poll(Arc::clone(&job), manner, number, done));
-        workers.spawn(report(Arc::clone(&job), manner, outcomes));
+        workers.spawn(report(Arc::clone(&job), manner, number, outcomes));
     }
     while let Some(ended) = workers.join_next().await {
         ended.context("an executor panicked")??;
@@ -52,11 +52,11 @@ struct Done {
 }
 
 async fn poll(job: Arc<Job>, manner: Manner, number: usize, done: mpsc::Sender<Done>) -> anyhow::Result<()> {
-    let mut connection = Connection::new(job.target.clone());
+    let mut connection = Connection::new(job.target.beginning_at(number));
     let path = format!("/v1/queues/{}/lease", job.shape.queue);
     let name = format!("loadtest-{number}");
     let request = wire::lease_request(manner.lease_max, manner.wait_ms, manner.lease_ms, &name);
-    let limit = Duration::from_millis(manner.wait_ms) + ANSWER_LIMIT;
+    let limit = Duration::from_millis(manner.wait_ms) + job.target.limit(ANSWER_LIMIT);
     let mut pause = Pause::default();
     loop {
         let answer = match connection.post(&path, &request, limit).await {
@@ -97,8 +97,13 @@ fn take(job: &Job, leased: &LeaseAnswer<'_>, at_us: i64) -> Vec<Done> {
     outcomes
 }
 
-async fn report(job: Arc<Job>, manner: Manner, mut outcomes: mpsc::Receiver<Done>) -> anyhow::Result<()> {
-    let mut connection = Connection::new(job.target.clone());
+async fn report(
+    job: Arc<Job>,
+    manner: Manner,
+    number: usize,
+    mut outcomes: mpsc::Receiver<Done>,
+) -> anyhow::Result<()> {
+    let mut connection = Connection::new(job.target.beginning_at(number));
     let (mut batch, mut body) = (Vec::new(), Vec::new());
     while outcomes.recv_many(&mut batch, REPORT_MAX).await > 0 {
         if batch.len() < REPORT_MAX && !manner.linger.is_zero() {
@@ -121,7 +126,7 @@ async fn deliver(job: &Job, connection: &mut Connection, body: &[u8], batch: &[D
     let mut is_repeat = false;
     let sent_us = now_us();
     loop {
-        match connection.post("/v1/outcomes", body, ANSWER_LIMIT).await {
+        match connection.post("/v1/outcomes", body, job.target.limit(ANSWER_LIMIT)).await {
             Ok(answer) if answer.is_success() => {
                 let at_us = now_us();
                 let answer = serde_json::from_slice(answer.body).context("answer to outcomes")?;

@@ -31,16 +31,59 @@ pub(crate) enum Error {
     Malformed(String),
 }
 
-/// The server and what every request to it carries.
+/// The engines of one installation, any of which takes any request, and what every request carries.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    address: Arc<str>,
-    headers: Arc<str>,
+    engines: Arc<[Engine]>,
+    /// Where a connection begins.
+    first: usize,
 }
 
+#[derive(Debug)]
+struct Engine {
+    address: String,
+    headers: String,
+}
+
+/// With others to go to, nobody waits longer for one that is silent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Target {
-    /// `url` is `http://host[:port]`, without a path.
-    pub(crate) fn new(url: &str, namespace: Option<&str>, token: Option<&str>) -> anyhow::Result<Self> {
+    /// `urls`: `http://host[:port]` without a path, several with commas.
+    pub(crate) fn new(urls: &str, namespace: Option<&str>, token: Option<&str>) -> anyhow::Result<Self> {
+        let mut headers = String::new();
+        for (name, value) in [("punctual-namespace: ", namespace), ("authorization: Bearer ", token)] {
+            if let Some(value) = value {
+                anyhow::ensure!(!value.contains(['\r', '\n']), "{name}line break in the value");
+                headers.push_str(&format!("{name}{value}\r\n"));
+            }
+        }
+        let engines: anyhow::Result<Vec<Engine>> =
+            urls.split(',').map(|it| Engine::new(it, &headers)).collect();
+        Ok(Self { engines: engines?.into(), first: 0 })
+    }
+
+    /// The same, begun with the n-th engine: so that connections are spread over all.
+    pub(crate) fn beginning_at(&self, n: usize) -> Self {
+        Self { engines: Arc::clone(&self.engines), first: n }
+    }
+
+    pub(crate) fn is_one(&self) -> bool {
+        self.engines.len() == 1
+    }
+
+    /// How long to wait for an answer, beyond what the server was asked to wait.
+    pub(crate) fn limit(&self, alone: Duration) -> Duration {
+        if self.is_one() { alone } else { alone.min(PATIENCE) }
+    }
+
+    fn engine(&self, n: usize) -> &Engine {
+        self.engines.iter().cycle().nth(n % self.engines.len()).expect("split gives at least one")
+    }
+}
+
+impl Engine {
+    fn new(url: &str, common: &str) -> anyhow::Result<Self> {
         let Some(rest) = url.strip_prefix("http://") else {
             anyhow::bail!("{url}: only http://host:port is supported")
         };
@@ -51,14 +94,7 @@ impl Target {
         );
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        let mut headers = format!("host: {authority}\r\n");
-        for (name, value) in [("punctual-namespace: ", namespace), ("authorization: Bearer ", token)] {
-            if let Some(value) = value {
-                anyhow::ensure!(!value.contains(['\r', '\n']), "{name}line break in the value");
-                headers.push_str(&format!("{name}{value}\r\n"));
-            }
-        }
-        Ok(Self { address: address.into(), headers: headers.into() })
+        Ok(Self { address, headers: format!("host: {authority}\r\n{common}") })
     }
 }
 
@@ -86,10 +122,12 @@ impl Answer<'_> {
     }
 }
 
-/// One connection, opened when it is needed, and again after it broke.
+/// One connection, opened when it is needed, and again after it broke: then to the next engine, if there are several.
 #[derive(Debug)]
 pub(crate) struct Connection {
     target: Target,
+    /// The engine it goes to.
+    at: usize,
     stream: Option<TcpStream>,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
@@ -99,7 +137,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) const fn new(target: Target) -> Self {
-        Self { target, stream: None, outgoing: Vec::new(), incoming: Vec::new(), joined: Vec::new() }
+        let at = target.first;
+        Self { target, at, stream: None, outgoing: Vec::new(), incoming: Vec::new(), joined: Vec::new() }
     }
 
     pub(crate) async fn get(&mut self, path: &str, limit: Duration) -> Result<Answer<'_>, Error> {
@@ -123,16 +162,13 @@ impl Connection {
         limit: Duration,
     ) -> Result<Answer<'_>, Error> {
         self.write_request(method, path, body);
-        // Taken out for the call: one that fails or is cancelled half-way does not come back.
-        let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => self.connect().await?,
+        let head = match self.exchange(limit).await {
+            Ok(head) => head,
+            Err(error) => {
+                self.at += 1;
+                return Err(error);
+            }
         };
-        let exchange = exchange(&mut stream, &self.outgoing, &mut self.incoming);
-        let head = timeout(limit, exchange).await.map_err(|_| Error::Silent(limit))??;
-        if head.keep_alive {
-            self.stream = Some(stream);
-        }
         let raw = self.incoming.get(head.body_from..).unwrap_or_default();
         let body = match head.length {
             Length::Known(_) => raw,
@@ -144,11 +180,28 @@ impl Connection {
         Ok(Answer { status: head.status, body })
     }
 
+    async fn exchange(&mut self, limit: Duration) -> Result<Head, Error> {
+        // Taken out for the call: one that fails or is cancelled half-way does not come back.
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => self.connect().await?,
+        };
+        let exchange = exchange(&mut stream, &self.outgoing, &mut self.incoming);
+        let head = timeout(limit, exchange).await.map_err(|_| Error::Silent(limit))??;
+        // One that starts or stops answers so; another may be ready.
+        let is_unready = head.status == 503 && !self.target.is_one();
+        self.at += usize::from(is_unready);
+        if head.keep_alive && !is_unready {
+            self.stream = Some(stream);
+        }
+        Ok(head)
+    }
+
     fn write_request(&mut self, method: &str, path: &str, body: &[u8]) {
         self.outgoing.clear();
         let head = format!(
             "{method} {path} HTTP/1.1\r\n{}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            self.target.headers,
+            self.target.engine(self.at).headers,
             body.len()
         );
         self.outgoing.extend_from_slice(head.as_bytes());
@@ -156,7 +209,7 @@ impl Connection {
     }
 
     async fn connect(&self) -> Result<TcpStream, Error> {
-        let address = &*self.target.address;
+        let address = &*self.target.engine(self.at).address;
         let not_sent = |source| Error::NotSent { address: address.to_owned(), source };
         let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(address));
         let stream = connecting.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
@@ -333,10 +386,49 @@ mod tests {
         assert!(matches!(connection.get("/x", LIMIT).await, Err(Error::Malformed(_))));
     }
 
+    /// Two targets that are one installation.
+    fn both(one: &Target, other: &Target) -> Target {
+        let url = |it: &Target| format!("http://{}", it.engine(0).address);
+        Target::new(&format!("{},{}", url(one), url(other)), None, None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn connections_are_spread_and_go_on_to_the_next_engine_when_one_fails() {
+        let (ok, unready) = ("HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 503 Not Ready\r\n\r\n");
+        let (failing, _one) = server(vec![vec![unready], vec!["HTTP/1.1 200 OK\r\n"]]).await;
+        let (sound, _other) = server(vec![vec![ok], vec![ok], vec![ok]]).await;
+        let target = both(&failing, &sound);
+        let mut connection = Connection::new(target.beginning_at(2));
+        assert_eq!(connection.get("/x", LIMIT).await.unwrap().status, 503);
+        assert_eq!(connection.get("/x", LIMIT).await.unwrap().status, 204, "the other one");
+        let mut connection = Connection::new(target.clone());
+        assert!(matches!(connection.get("/x", LIMIT).await, Err(Error::AnswerLost(_))));
+        assert_eq!(connection.get("/x", LIMIT).await.unwrap().status, 204, "the other one");
+        let mut connection = Connection::new(target.beginning_at(1));
+        assert_eq!(connection.get("/x", LIMIT).await.unwrap().status, 204, "spread from the start");
+    }
+
+    #[tokio::test]
+    async fn a_silent_engine_is_left_for_the_next() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = Target::new(&format!("http://{}", listener.local_addr().unwrap()), None, None).unwrap();
+        let (sound, _other) = server(vec![vec!["HTTP/1.1 204 No Content\r\n\r\n"]]).await;
+        let mut connection = Connection::new(both(&silent, &sound));
+        let short = Duration::from_millis(50);
+        assert!(matches!(connection.get("/x", short).await, Err(Error::Silent(_))));
+        assert_eq!(connection.get("/x", LIMIT).await.unwrap().status, 204);
+    }
+
+    #[test]
+    fn nobody_waits_long_for_one_of_several() {
+        let of = |urls: &str| Target::new(urls, None, None).unwrap().limit(Duration::from_secs(60));
+        assert_eq!((of("http://a"), of("http://a,http://b")), (Duration::from_secs(60), PATIENCE));
+    }
+
     #[test]
     fn only_plain_http_urls_are_taken() {
         assert!(Target::new("http://127.0.0.1:7450/", None, None).is_ok());
-        for url in ["https://a", "127.0.0.1:7450", "http://", "http://a/b"] {
+        for url in ["https://a", "127.0.0.1:7450", "http://", "http://a/b", "http://a,", "http://a,b"] {
             assert!(Target::new(url, None, None).is_err(), "{url}");
         }
     }

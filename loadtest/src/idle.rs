@@ -12,7 +12,7 @@ use crate::{
     progress::{Progress, note},
     report::IdleReport,
     run::{count, prepare, rates, shape},
-    server::Server,
+    server::{Server, Used},
     wire::{self, LeaseAnswer, LeasedTask, OutcomeStatus, OutcomesAnswer, Shape},
 };
 use anyhow::Context as _;
@@ -29,13 +29,15 @@ const TICK: Duration = Duration::from_millis(20);
 
 pub(crate) async fn idle(options: &IdleOptions) -> anyhow::Result<IdleReport> {
     let (server, target) = prepare(&options.server).await?;
-    let before = server.usage();
+    let before = server.used().engines;
     let job = insert_far(options, target.clone()).await?;
-    let (used, percent) = measure(options, &server).await;
+    let (used, [percent, mariadb, redis]) = measure(options, &server).await;
     let probes = probe(options, &target, &job.shape).await?;
     server.end().await?;
     let report = IdleReport {
         idle_cpu_percent: percent,
+        mariadb_cpu_percent: mariadb,
+        redis_cpu_percent: redis,
         rss_before_mib: before.map(|it| mib(it.rss_kib)),
         rss_mib: used.map(|it| mib(it.rss_kib)),
         rss_peak_mib: used.map(|it| mib(it.rss_peak_kib)),
@@ -71,20 +73,22 @@ async fn insert_far(options: &IdleOptions, target: Target) -> anyhow::Result<Arc
     }
 }
 
-/// What the server uses at the end of the measurement, and its CPU over it.
-async fn measure(options: &IdleOptions, server: &Server) -> (Option<Usage>, Option<f64>) {
+/// What the engines use at the end of the measurement, and the CPU over it: of the engines, MariaDB and Redis.
+async fn measure(options: &IdleOptions, server: &Server) -> (Option<Usage>, [Option<f64>; 3]) {
     let wait = |ms: i64| tokio::time::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-    if server.usage().is_none() {
+    if server.used().engines.is_none() {
         note("no --server-pid: CPU and memory of the server are left out");
-        return (None, None);
+        return (None, [None; 3]);
     }
     wait(options.settle).await;
-    let (from, from_us) = (server.usage(), now_us());
+    let (from, from_us) = (server.used(), now_us());
     wait(options.measure).await;
-    let (to, to_us) = (server.usage(), now_us());
-    let spent =
-        |from: Usage, to: Usage| to.since(from).cpu_us() as f64 / 1e6 / seconds(to_us - from_us) * 100.0;
-    (to, from.zip(to).map(|(from, to)| spent(from, to)))
+    let (to, to_us) = (server.used(), now_us());
+    let percent = |part: fn(&Used) -> Option<Usage>| {
+        let spent = part(&to)?.since(part(&from)?);
+        Some(spent.cpu_us() as f64 / 1e6 / seconds(to_us - from_us) * 100.0)
+    };
+    (to.engines, [percent(|it| it.engines), percent(|it| it.mariadb), percent(|it| it.redis)])
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -177,6 +181,8 @@ fn judge(job: &Job, probes: &[Probe]) -> IdleReport {
         insert_per_s: rates.insert_per_s,
         insert_s: rates.insert_s,
         idle_cpu_percent: None,
+        mariadb_cpu_percent: None,
+        redis_cpu_percent: None,
         rss_before_mib: None,
         rss_mib: None,
         rss_peak_mib: None,

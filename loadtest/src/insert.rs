@@ -31,8 +31,8 @@ pub(crate) enum Call {
 pub(crate) async fn insert_all(job: Arc<Job>, call: Call, connections: usize) -> anyhow::Result<()> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut workers = JoinSet::new();
-    for _ in 0..connections.max(1) {
-        let inserter = Inserter::new(Arc::clone(&job), call);
+    for number in 0..connections.max(1) {
+        let inserter = Inserter::new(Arc::clone(&job), call, number);
         workers.spawn(inserter.run(Arc::clone(&next)));
     }
     while let Some(ended) = workers.join_next().await {
@@ -51,8 +51,8 @@ struct Inserter {
 }
 
 impl Inserter {
-    fn new(job: Arc<Job>, call: Call) -> Self {
-        let connection = Connection::new(job.target.clone());
+    fn new(job: Arc<Job>, call: Call, number: usize) -> Self {
+        let connection = Connection::new(job.target.beginning_at(number));
         Self { job, call, connection, body: Vec::new(), open: Vec::new() }
     }
 
@@ -84,7 +84,7 @@ impl Inserter {
         let Self { job, connection, body, open, call } = self;
         body.clear();
         let path = write_body(job, *call, open, body);
-        let answer = match connection.post(path, body, ANSWER_LIMIT).await {
+        let answer = match connection.post(path, body, job.target.limit(ANSWER_LIMIT)).await {
             Ok(answer) => answer,
             Err(Error::NotSent { .. }) => return Ok(()),
             Err(Error::AnswerLost(_) | Error::Silent(_)) => {

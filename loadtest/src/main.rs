@@ -2,13 +2,17 @@
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
 //! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle` beside it.
+//! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault`.
 
 mod ask;
+mod backing;
 mod check;
 mod clock;
+mod engine;
 mod execute;
 #[cfg(test)]
 mod fake;
+mod fault;
 mod http;
 mod idle;
 mod insert;

@@ -30,14 +30,56 @@ pub(crate) enum Scenario {
     Burst,
 }
 
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Store {
+    Sqlite,
+    Mysql,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hot {
+    Memory,
+    Redis,
+}
+
+/// What is done to engines in mid-run; executors and inserts go on at those that are left.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Faults (each needs an engine of its own, and one stays)")]
+pub(crate) struct FaultOptions {
+    /// kill -9 one engine this long after the start
+    #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
+    pub(crate) kill_one_after: Option<i64>,
+    /// SIGSTOP one engine this long after the start
+    #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
+    pub(crate) pause_one_after: Option<i64>,
+    /// SIGCONT it this long after that
+    #[arg(long, default_value = "20s", value_parser = parse_ms)]
+    pub(crate) pause_for: i64,
+    /// SIGTERM one engine this long after the start; it must end with 0
+    #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
+    pub(crate) stop_one_after: Option<i64>,
+}
+
 #[derive(Args, Debug, Clone)]
 pub(crate) struct ServerOptions {
-    /// A server that is running, http://host:port; on this machine, or lateness means nothing
+    /// A server that is running, http://host:port, several engines with commas; on this machine, or lateness means nothing
     #[arg(long, required_unless_present = "spawn", conflicts_with = "spawn")]
     pub(crate) url: Option<String>,
     /// Start a server for the run, with a fresh data directory
     #[arg(long)]
     pub(crate) spawn: bool,
+    /// What it keeps tasks in; mysql is a private MariaDB, durable at every commit
+    #[arg(long, value_enum, default_value_t = Store::Sqlite, conflicts_with = "url")]
+    pub(crate) store: Store,
+    /// Databases of --store mysql, in one MariaDB [default: 1]
+    #[arg(long, conflicts_with = "url", value_parser = clap::value_parser!(u16).range(1..=64))]
+    databases: Option<u16>,
+    /// What it keeps the near future in; redis is a private one, with an append-only file
+    #[arg(long, value_enum, default_value_t = Hot::Memory, conflicts_with = "url")]
+    pub(crate) hot: Hot,
+    /// Processes of the server, on one MariaDB and one Redis [default: 1]
+    #[arg(long, conflicts_with = "url", value_parser = clap::value_parser!(u16).range(1..=64))]
+    engines: Option<u16>,
     /// Its binary [default: $PUNCTUAL_BIN, or `punctual` beside this program]
     #[arg(long, conflicts_with = "url")]
     pub(crate) server_bin: Option<PathBuf>,
@@ -117,6 +159,8 @@ pub(crate) struct RunOptions {
     /// kill -9 the server this long after the start, and start it again on its data
     #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
     pub(crate) kill_after: Option<i64>,
+    #[command(flatten)]
+    pub(crate) faults: FaultOptions,
     /// Decides the order of due times [default: random, and reported]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -151,7 +195,7 @@ pub(crate) struct IdleOptions {
 /// What was asked for makes no sense; exit 2.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
-pub(crate) struct Usage(&'static str);
+pub(crate) struct Usage(pub(crate) &'static str);
 
 const DURATION_MS: i64 = 30_000;
 const TASKS: usize = 100_000;
@@ -160,7 +204,38 @@ const AHEAD_INSERT_ONLY_MS: i64 = 600_000;
 /// Assumed at the least, so that all is inserted before the first is due.
 const INSERTS_PER_S: usize = 20_000;
 
+impl ServerOptions {
+    pub(crate) fn databases(&self) -> usize {
+        self.databases.map_or(1, usize::from)
+    }
+
+    pub(crate) fn engines(&self) -> usize {
+        self.engines.map_or(1, usize::from)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        match (self.store, self.hot) {
+            (Store::Sqlite, _) if self.databases.is_some() => Err(Usage("--databases is for --store mysql")),
+            (Store::Mysql, Hot::Redis) if self.data.is_some() => {
+                Err(Usage("--data is for --store sqlite: a spawned MariaDB keeps nothing after the run"))
+            }
+            (Store::Mysql, Hot::Redis) => Ok(()),
+            _ if self.engines() > 1 => Err(Usage("several --engines need --store mysql --hot redis")),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl RunOptions {
+    /// What an executor's polls and inserts are spread over is checked before anything is started.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        self.server.check()?;
+        if self.kill_after.is_some() && self.server.engines() > 1 {
+            return Err(Usage("--kill-after is for one engine; of several, --kill-one-after"));
+        }
+        crate::fault::Faults::new(&self.faults, self.server.engines(), 0).map(|_| ())
+    }
+
     pub(crate) fn load(&self) -> Result<crate::plan::Load, Usage> {
         use crate::plan::Load;
         if self.executors == 0 && !self.insert_only {
@@ -218,6 +293,16 @@ fn parse_ms(text: &str) -> Result<i64, String> {
     Ok(i64::from(count) * unit_ms)
 }
 
+/// For tests: the server that these words ask for.
+#[cfg(test)]
+pub(crate) fn server(words: &str) -> ServerOptions {
+    let words = std::iter::once("loadtest").chain(words.split_whitespace());
+    match Options::try_parse_from(words).unwrap().command {
+        Command::Run(options) => options.server,
+        Command::Idle(options) => options.server,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +353,30 @@ mod tests {
     }
 
     #[test]
+    fn engines_share_a_database_and_a_hot_set_or_there_is_one() {
+        let shared = "idle --spawn --store mysql --hot redis";
+        for good in ["--databases 4 --engines 3", "", "--engines 64"] {
+            assert_eq!(server(&format!("{shared} {good}")).check(), Ok(()), "{good}");
+        }
+        let it = server(&format!("{shared} --databases 4 --engines 3"));
+        assert_eq!((it.databases(), it.engines()), (4, 3));
+        for bad in [
+            "idle --spawn --engines 2",
+            "idle --spawn --hot redis --engines 2",
+            "idle --spawn --store mysql --engines 2",
+            "idle --spawn --databases 2",
+            "idle --spawn --store mysql --hot redis --data d",
+        ] {
+            assert!(server(bad).check().is_err(), "{bad}");
+        }
+        let of = |words: &str| run(&format!("--scenario burst {words}")).check();
+        assert!(of("--store mysql --hot redis --engines 2 --kill-after 1s").is_err());
+        assert!(of("--kill-one-after 1s").is_err());
+        assert_eq!(of("--store mysql --hot redis --engines 2 --kill-one-after 1s"), Ok(()));
+        assert_eq!(of("--kill-after 1s"), Ok(()));
+    }
+
+    #[test]
     fn a_server_is_named_or_started_and_only_a_started_one_is_killed() {
         for arguments in [
             "idle",
@@ -276,6 +385,11 @@ mod tests {
             "run --scenario burst --url http://127.0.0.1:1 --kill-after 1s",
             "run --scenario burst --url http://127.0.0.1:1 --data d",
             "idle --spawn --server-pid 1",
+            "idle --url http://127.0.0.1:1 --engines 2",
+            "idle --url http://127.0.0.1:1 --store mysql",
+            "idle --spawn --store mysql --databases 0",
+            "run --scenario burst --spawn --stop-one-after 1s --insert-only",
+            "run --scenario burst --url http://127.0.0.1:1,http://127.0.0.1:2 --pause-one-after 1s",
         ] {
             let words = std::iter::once("loadtest").chain(arguments.split(' '));
             assert!(Options::try_parse_from(words).is_err(), "{arguments}");

@@ -45,6 +45,16 @@ impl Usage {
         }
     }
 
+    /// Of two processes that run at the same time.
+    pub(crate) const fn beside(self, other: Self) -> Self {
+        Self {
+            user_us: self.user_us + other.user_us,
+            system_us: self.system_us + other.system_us,
+            rss_kib: self.rss_kib + other.rss_kib,
+            rss_peak_kib: self.rss_peak_kib + other.rss_peak_kib,
+        }
+    }
+
     /// Of two processes that ran one after the other.
     pub(crate) fn and_then(self, later: Self) -> Self {
         Self {
@@ -107,6 +117,7 @@ mod tests {
         let second = Usage { user_us: 7, system_us: 2, rss_kib: 20, rss_peak_kib: 20 };
         let both = Usage { user_us: 12, system_us: 3, rss_kib: 20, rss_peak_kib: 30 };
         assert_eq!(first.and_then(second), both);
+        assert_eq!(first.beside(second), Usage { rss_kib: 30, rss_peak_kib: 50, ..both });
         assert_eq!(both.since(first), Usage { user_us: 7, system_us: 2, ..both });
     }
 }

@@ -28,8 +28,15 @@ pub(crate) struct RunReport {
     pub(crate) insert_lag: Percentiles,
     /// Outcome call to answer.
     pub(crate) outcome: Percentiles,
+    /// Longest time without any receipt, from the first due time to the last receipt.
+    pub(crate) longest_gap_ms: f64,
     pub(crate) kill: Option<KillReport>,
+    /// In the order in which they began.
+    pub(crate) faults: Vec<FaultReport>,
+    /// All engines together.
     pub(crate) server: Option<ProcessReport>,
+    pub(crate) mariadb: Option<ProcessReport>,
+    pub(crate) redis: Option<ProcessReport>,
     pub(crate) loadtest: Option<ProcessReport>,
 }
 
@@ -52,6 +59,23 @@ pub(crate) struct KillReport {
     pub(crate) ready_after_ms: f64,
     /// Kill to the next task in an executor's hands; none came if null.
     pub(crate) first_task_after_ms: Option<f64>,
+}
+
+/// What was done to one of several engines, and what executors saw of it until the next such event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FaultReport {
+    /// kill, stop or pause
+    pub(crate) what: String,
+    pub(crate) engine: usize,
+    /// Since the start of the run.
+    pub(crate) after_s: f64,
+    /// Of a pause: to SIGCONT. Of a stop: from SIGTERM to its end. Null: not over when the run was.
+    pub(crate) lasted_ms: Option<f64>,
+    /// To the next task in an executor's hands.
+    pub(crate) first_task_after_ms: Option<f64>,
+    pub(crate) longest_gap_ms: f64,
+    /// To the last task that came more than 250 ms late; null when none did.
+    pub(crate) late_until_ms: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -83,6 +107,9 @@ pub(crate) struct IdleReport {
     pub(crate) insert_s: f64,
     /// Of one core, while nothing was due; null without a process to look at.
     pub(crate) idle_cpu_percent: Option<f64>,
+    /// The same of a MariaDB and a Redis that were started with the server.
+    pub(crate) mariadb_cpu_percent: Option<f64>,
+    pub(crate) redis_cpu_percent: Option<f64>,
     pub(crate) rss_before_mib: Option<f64>,
     pub(crate) rss_mib: Option<f64>,
     pub(crate) rss_peak_mib: Option<f64>,
@@ -90,6 +117,24 @@ pub(crate) struct IdleReport {
     pub(crate) probe_lateness_ms: Vec<f64>,
     /// Insert call to answer, of each.
     pub(crate) probe_insert_ms: Vec<f64>,
+}
+
+impl FaultReport {
+    fn write(&self, out: &mut String) {
+        let ms = |it: Option<f64>, none: &str| it.map_or_else(|| none.into(), |it| format!("{it:.0} ms"));
+        line(
+            out,
+            &format!("{} of engine {}", self.what, self.engine),
+            format_args!(
+                "at {:.1} s, lasted {}; next task after {}, longest gap {:.0} ms, tasks late for {}",
+                self.after_s,
+                ms(self.lasted_ms, "to the end"),
+                ms(self.first_task_after_ms, "the end"),
+                self.longest_gap_ms,
+                ms(self.late_until_ms, "0 ms")
+            ),
+        );
+    }
 }
 
 impl RunReport {
@@ -171,10 +216,17 @@ impl RunReport {
                 ),
             );
         }
+        line(out, "longest gap", format_args!("{:.0} ms without a task", self.longest_gap_ms));
+        self.faults.iter().for_each(|it| it.write(out));
     }
 
     fn write_processes(&self, out: &mut String) {
-        for (name, process) in [("server", self.server), ("load test", self.loadtest)] {
+        for (name, process) in [
+            ("server", self.server),
+            ("MariaDB", self.mariadb),
+            ("Redis", self.redis),
+            ("load test", self.loadtest),
+        ] {
             if let Some(it) = process {
                 line(
                     out,
@@ -198,6 +250,13 @@ impl IdleReport {
         {
             line(&mut out, "idle CPU", format_args!("{cpu:.2} % of a core"));
             line(&mut out, "memory", format_args!("{rss:.0} MiB ({before:.0} before, peak {peak:.0})"));
+        }
+        for (name, cpu) in
+            [("  of MariaDB", self.mariadb_cpu_percent), ("  of Redis", self.redis_cpu_percent)]
+        {
+            if let Some(cpu) = cpu {
+                line(&mut out, name, format_args!("{cpu:.2} % of a core"));
+            }
         }
         for (name, spans) in
             [("probe lateness, ms", &self.probe_lateness_ms), ("probe insert, ms", &self.probe_insert_ms)]

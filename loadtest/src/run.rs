@@ -10,8 +10,8 @@ use crate::{
     plan::{Frame, Plan},
     proc::Usage,
     report::{ProcessReport, Rates, RunReport},
-    server::{Server, Started, find_program},
-    watch::{End, Watcher},
+    server::{Server, Started, Used},
+    watch::{Disturbance, End, Watcher},
     wire::Shape,
 };
 use std::sync::Arc;
@@ -21,12 +21,12 @@ const LEAD_MS: i64 = 50;
 
 /// Starts the server, or looks at the one that runs.
 pub(crate) async fn prepare(options: &ServerOptions) -> anyhow::Result<(Server, Target)> {
+    options.check()?;
     let (server, url) = match &options.url {
         Some(url) => (Server::Running { pid: options.server_pid }, url.clone()),
         None => {
-            let program = find_program(options.server_bin.as_deref())?;
-            let started = Started::start(&program, options.data.as_deref()).await?;
-            let url = started.url();
+            let started = Started::start(options).await?;
+            let url = started.urls();
             (Server::Started(Box::new(started)), url)
         }
     };
@@ -44,29 +44,45 @@ pub(crate) fn shape(common: &CommonOptions, start_ms: i64) -> anyhow::Result<Sha
 
 pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     let load = options.load()?;
+    options.check()?;
     let (server, target) = prepare(&options.server).await?;
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let start_ms = now_ms() + LEAD_MS;
     let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch: options.batch(), seed };
     let job = Job::new(target, shape(&options.common, start_ms)?, Plan::new(load, frame));
-    let before = [server.usage(), Usage::of_self()];
+    let before = (server.used(), Usage::of_self());
     let mut watcher = Watcher::new(options, server, Arc::clone(&job), start_ms)?;
     let end = watcher.watch().await?;
-    let after = [watcher.server_usage(), Usage::of_self()];
-    let (server, kill) = watcher.stop().await?;
+    let after = (watcher.used(), Usage::of_self());
+    let (server, disturbance) = watcher.stop().await?;
     if !options.insert_only && end != End::Interrupted {
         ask_about_open(&job).await;
     }
     server.end().await?;
-    let [server, loadtest] = spent(before, after, count(job.plan.len()));
-    Ok(RunReport { seed, kill, server, loadtest, ..judge(&job, options, end) })
+    let mut report = judge(&job, options, end);
+    report.seed = seed;
+    report.spent(before, after);
+    report.disturbed(disturbance);
+    Ok(report)
 }
 
-fn spent(before: [Option<Usage>; 2], after: [Option<Usage>; 2], tasks: u64) -> [Option<ProcessReport>; 2] {
-    let [server, own] = before;
-    let [server_now, own_now] = after;
-    let report = |now: Option<Usage>, then: Option<Usage>| Some(ProcessReport::new(now?.since(then?), tasks));
-    [report(server_now, server), report(own_now, own)]
+impl RunReport {
+    fn spent(&mut self, before: (Used, Option<Usage>), after: (Used, Option<Usage>)) {
+        let tasks = self.tasks;
+        let spent =
+            |then: Option<Usage>, now: Option<Usage>| Some(ProcessReport::new(now?.since(then?), tasks));
+        let ((parts, own), (parts_now, own_now)) = (before, after);
+        self.server = spent(parts.engines, parts_now.engines);
+        self.mariadb = spent(parts.mariadb, parts_now.mariadb);
+        self.redis = spent(parts.redis, parts_now.redis);
+        self.loadtest = spent(own, own_now);
+    }
+
+    fn disturbed(&mut self, by: Disturbance) {
+        (self.kill, self.faults) = (by.kill, by.faults);
+        self.broken.extend(by.broken);
+        self.ok = self.broken.is_empty();
+    }
 }
 
 /// Everything but what processes spent.
@@ -103,8 +119,12 @@ fn judge(job: &Job, options: &RunOptions, end: End) -> RunReport {
         insert: measured.insert.percentiles(),
         insert_lag: measured.insert_lag.percentiles(),
         outcome: measured.outcome.percentiles(),
+        longest_gap_ms: checker.longest_gap_us() as f64 / 1e3,
         kill: None,
+        faults: Vec::new(),
         server: None,
+        mariadb: None,
+        redis: None,
         loadtest: None,
     }
 }

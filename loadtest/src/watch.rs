@@ -1,17 +1,17 @@
-//! Looks at a run every few milliseconds: kills the server when that is due, and says when the run is over. Must end in
+//! Looks at a run every few milliseconds: does to the server what is due, and says when the run is over. Must end in
 //! bounded time whatever the server does.
 
 use crate::{
     ask::ask_about_open,
     clock::now_us,
     execute::{Manner, execute_all},
+    fault::Faults,
     insert::{Call, insert_all},
     job::{Job, Lane},
     options::RunOptions,
-    proc::Usage,
     progress::Progress,
-    report::KillReport,
-    server::Server,
+    report::{FaultReport, KillReport},
+    server::{Server, Used},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -40,14 +40,23 @@ impl End {
     }
 }
 
+/// What was done to the server in mid-run, and how it took it.
+#[derive(Debug)]
+pub(crate) struct Disturbance {
+    pub(crate) kill: Option<KillReport>,
+    pub(crate) faults: Vec<FaultReport>,
+    pub(crate) broken: Vec<String>,
+}
+
 pub(crate) struct Watcher<'a> {
     options: &'a RunOptions,
     server: Server,
     job: Arc<Job>,
     start_us: i64,
     kill_at_us: Option<i64>,
-    /// When the server was killed, and how it came back.
-    kill: Option<(i64, KillReport)>,
+    /// When the server was killed, when it was gone, and how it came back.
+    kill: Option<(i64, i64, KillReport)>,
+    faults: Faults,
     stop: watch::Sender<bool>,
     /// Still at work: inserts first, executors last.
     lanes: Vec<Lane>,
@@ -71,6 +80,7 @@ impl<'a> Watcher<'a> {
         Ok(Self {
             options,
             server,
+            faults: Faults::new(&options.faults, options.server.engines(), start_ms * 1_000)?,
             start_us: start_ms * 1_000,
             kill_at_us: options.kill_after.map(|after_ms| (start_ms + after_ms) * 1_000),
             kill: None,
@@ -94,6 +104,9 @@ impl<'a> Watcher<'a> {
             progress.tick(&self.job.checker);
             self.poll_lanes()?;
             self.kill_when_due().await?;
+            if self.faults.turn(self.server.engines()).await? {
+                self.job.checker.lock().watch_aftermath(now_us());
+            }
             if let Some(end) = self.end() {
                 return Ok(end);
             }
@@ -103,8 +116,8 @@ impl<'a> Watcher<'a> {
 
     /// Executors never end by themselves but with an error; inserts do when all are answered.
     fn poll_lanes(&mut self) -> anyhow::Result<()> {
-        if let Server::Started(started) = &mut self.server {
-            started.check_alive()?;
+        for engine in self.server.engines() {
+            engine.check_alive()?;
         }
         let mut working = Vec::new();
         for mut lane in self.lanes.drain(..) {
@@ -121,22 +134,22 @@ impl<'a> Watcher<'a> {
     }
 
     async fn kill_when_due(&mut self) -> anyhow::Result<()> {
-        let Server::Started(started) = &mut self.server else { return Ok(()) };
+        let [engine] = self.server.engines() else { return Ok(()) };
         if self.kill_at_us.is_none_or(|at_us| now_us() < at_us) {
             return Ok(());
         }
         self.kill_at_us = None;
         let killed_us = now_us();
-        started.kill().await?;
+        engine.kill().await?;
         let dead_us = now_us();
-        self.job.checker.lock().watch_for_receipt(dead_us);
-        started.start_again().await?;
+        self.job.checker.lock().watch_aftermath(dead_us);
+        engine.start_again().await?;
         let report = KillReport {
             killed_after_s: milliseconds(killed_us - self.start_us) / 1e3,
             ready_after_ms: milliseconds(now_us() - killed_us),
             first_task_after_ms: None,
         };
-        self.kill = Some((killed_us, report));
+        self.kill = Some((killed_us, dead_us, report));
         Ok(())
     }
 
@@ -144,8 +157,8 @@ impl<'a> Watcher<'a> {
         let now_us = now_us();
         let is_executed = self.options.insert_only || self.job.checker.lock().open() == 0;
         let is_complete = self.is_inserted && is_executed;
-        // A kill that is still to come would be left out otherwise.
-        if !is_complete || self.kill_at_us.is_some() {
+        // What is still to be done to the server would be left out otherwise.
+        if !is_complete || self.kill_at_us.is_some() || !self.faults.are_over() {
             self.complete_since_us = None;
             return (now_us > self.deadline_us()).then_some(End::OutOfTime);
         }
@@ -176,22 +189,24 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    pub(crate) fn server_usage(&self) -> Option<Usage> {
-        self.server.usage()
+    pub(crate) fn used(&self) -> Used {
+        self.server.used()
     }
 
     /// Ends the executors; the server stays until the caller is done with it, and goes with what is returned.
-    pub(crate) async fn stop(self) -> anyhow::Result<(Server, Option<KillReport>)> {
+    pub(crate) async fn stop(self) -> anyhow::Result<(Server, Disturbance)> {
         self.stop.send_replace(true);
         for lane in self.lanes {
             lane.join().await?;
         }
-        let kill = self.kill.map(|(killed_us, kill)| {
-            let next_us = self.job.checker.lock().watched_receipt_us();
-            let first_task_after_ms = next_us.map(|it| milliseconds(it - killed_us));
+        let aftermaths = self.job.checker.lock().aftermaths().to_vec();
+        let kill = self.kill.map(|(killed_us, dead_us, kill)| {
+            let first_us = aftermaths.first().and_then(|it| it.first_after_us());
+            let first_task_after_ms = first_us.map(|it| milliseconds(it + dead_us - killed_us));
             KillReport { first_task_after_ms, ..kill }
         });
-        Ok((self.server, kill))
+        let (faults, broken) = (self.faults.reports(&aftermaths), self.faults.broken());
+        Ok((self.server, Disturbance { kill, faults, broken }))
     }
 }
 

@@ -24,7 +24,7 @@ fn server() -> PathBuf {
 /// The JSON report; the promises must have been kept.
 fn kept(arguments: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_loadtest"))
-        .args(arguments.split(' '))
+        .args(arguments.split_whitespace())
         .args(["--spawn", "--json", "--server-bin"])
         .arg(server())
         .output()
@@ -94,4 +94,42 @@ fn idle() {
     let report = kept("idle --tasks 2000 --in 7d --settle 200ms --measure 500ms --probes 3");
     assert_eq!(report["tasks"], 2_000);
     assert_eq!(report["probe_lateness_ms"].as_array().map(Vec::len), Some(3), "{report}");
+}
+
+/// Three engines on two databases and one hot set, all of it private to the test.
+const SHARED: &str = "--store mysql --databases 2 --hot redis --engines 3 --executors 3 --connections 3";
+
+#[test]
+fn several_engines_share_a_load() {
+    let report = kept(&format!("run --scenario sustained --rate 300 --duration 2s --ahead 1s {SHARED}"));
+    assert_once(&report, 600);
+    assert_eq!(report["faults"], Value::Array(vec![]));
+    if cfg!(target_os = "linux") {
+        for part in ["server", "mariadb", "redis"] {
+            assert!(report[part]["cpu_us_per_task"].as_f64() > Some(0.0), "{part}: {report}");
+        }
+    }
+}
+
+#[test]
+fn engines_that_are_killed_and_paused_in_mid_run_lose_nothing_and_complete_nothing_twice() {
+    let report = kept(&format!(
+        "run --scenario sustained --rate 200 --duration 8s --ahead 1s --lease 3s --wait 1s {SHARED} \
+         --kill-one-after 3s --pause-one-after 4s --pause-for 5s"
+    ));
+    assert_eq!(report["counts"]["inserted"], 1_600, "{report}");
+    let told: Vec<_> = report["faults"].as_array().expect("two").iter().map(|it| &it["what"]).collect();
+    assert_eq!(told, ["kill", "pause"]);
+    for fault in report["faults"].as_array().expect("two") {
+        assert!(fault["first_task_after_ms"].as_f64() > Some(0.0), "{report}");
+    }
+}
+
+#[test]
+fn an_engine_that_is_stopped_in_mid_run_ends_well_and_the_others_go_on() {
+    let report = kept(&format!(
+        "run --scenario sustained --rate 200 --duration 6s --ahead 1s --lease 3s --wait 1s {SHARED} --stop-one-after 3s"
+    ));
+    assert_eq!(report["counts"]["inserted"], 1_200, "{report}");
+    assert!(report["faults"][0]["lasted_ms"].as_f64() > Some(0.0), "{report}");
 }

@@ -1,6 +1,6 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
-use crate::{config, dev, queue, serve, task, work};
+use crate::{config, dev, queue, serve, shard, task, work};
 use clap::{Parser, Subcommand};
 
 /// Delayed tasks, on time to the millisecond.
@@ -24,6 +24,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Queue(queue::QueueCommand),
     Work(work::WorkArgs),
+    /// Plan and look at the databases of a store
+    #[command(subcommand)]
+    Shard(shard::ShardCommand),
     Migrate(serve::MigrateArgs),
     Config(config::ConfigArgs),
     /// Print a completion script for a shell, to be sourced by it

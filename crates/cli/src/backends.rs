@@ -6,11 +6,11 @@ use crate::{
     config::{Place, SharedPlace},
 };
 use anyhow::{Context, Result};
-use punctual_bus::MemoryBus;
+use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
 use punctual_contract::Store;
-use punctual_engine::{Backends, Engine, Options, Running};
-use punctual_hot::MemoryHot;
-use punctual_store::SqliteStore;
+use punctual_engine::{Backends, Engine, Options, Running, Shared};
+use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use std::{path::Path, sync::Arc};
 
 /// An engine at work on its back ends.
@@ -25,13 +25,17 @@ pub(crate) struct Standing {
 #[derive(Debug)]
 enum Closing {
     Sqlite(Arc<SqliteStore>),
+    Mysql(Arc<MysqlStore>),
 }
 
 impl Standing {
-    pub(crate) async fn start(place: &Place, options: Options) -> Result<Self> {
+    pub(crate) async fn start(place: &Place, mut options: Options) -> Result<Self> {
         let (backends, store) = match place {
             Place::Embedded { sqlite_path } => embedded(sqlite_path).await?,
-            Place::Shared(place) => shared(place).await?,
+            Place::Shared(place) => {
+                options.name = engine_name();
+                shared(place, &options.name).await?
+            }
         };
         let engine = Engine::new(backends, options);
         let running = engine.start().context("the engine cannot start")?;
@@ -45,6 +49,10 @@ impl Standing {
             Closing::Sqlite(store) => tokio::task::spawn_blocking(move || store.close())
                 .await
                 .context("the store could not be closed"),
+            Closing::Mysql(store) => {
+                store.close().await;
+                Ok(())
+            }
         }
     }
 }
@@ -94,9 +102,40 @@ fn make_directory(path: &Path) -> Result<()> {
         .with_context(|| format!("the data directory {} cannot be made", directory.display()))
 }
 
-async fn shared(place: &SharedPlace) -> Result<(Backends, Closing)> {
-    anyhow::bail!("{} databases: not yet", place.mysql_urls.len())
+async fn shared(place: &SharedPlace, engine: &str) -> Result<(Backends, Closing)> {
+    let store = Arc::new(MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?);
+    let redis_url = place.redis_url.as_str();
+    let partitions = store.partitions();
+    let options = RedisOptions { partitions, prefix: place.prefix.clone(), ..RedisOptions::default() };
+    let hot = RedisHot::connect(redis_url, options).await?;
+    let signals = hot.signals().await?;
+    let options = RedisBusOptions {
+        prefix: place.prefix.clone(),
+        consumer: engine.to_owned(),
+        ..RedisBusOptions::default()
+    };
+    let bus = RedisBus::connect(redis_url, options).await?;
+    let backends = Backends {
+        store: Arc::clone(&store) as Arc<dyn Store>,
+        hot: Arc::new(hot),
+        bus: Arc::new(bus),
+        clock: Arc::new(SystemClock),
+        shared: Some(Shared { ownership: Arc::new(store.ownership()), signals: Arc::new(signals) }),
+    };
+    Ok((backends, Closing::Mysql(store)))
 }
+
 async fn migrate_databases(place: &SharedPlace) -> Result<Vec<String>> {
-    anyhow::bail!("{} databases: not yet", place.mysql_urls.len())
+    Ok(MysqlStore::migrate(&place.mysql_urls, mysql_options(place)).await?)
+}
+
+fn mysql_options(place: &SharedPlace) -> MysqlOptions {
+    MysqlOptions { partitions: place.partitions, ..MysqlOptions::default() }
+}
+
+/// Unlike that of any other process, now or before: whoever believes to be another would work on its partitions.
+fn engine_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "engine" } else { host.trim() };
+    format!("{host}-{}-{:04x}", std::process::id(), fastrand::u16(..))
 }

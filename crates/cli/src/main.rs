@@ -16,6 +16,7 @@ mod signals;
 
 mod dev;
 mod queue;
+mod shard;
 mod task;
 mod work;
 
@@ -46,6 +47,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Task(command) => task::run(command).await,
         Command::Queue(command) => queue::run(command).await,
         Command::Work(args) => work::run(args).await,
+        Command::Shard(command) => shard::run(command).await,
         Command::Migrate(args) => serve::migrate(args).await,
         Command::Config(args) => config::run(&args),
         Command::Completions { shell } => {

@@ -1,13 +1,15 @@
 //! What all parts of one engine share. Holds no rule of a task: those are in `domain` and in the steps.
 
 use crate::{
+    engine::{Backends, Shared},
     meters::Meters,
     options::Options,
     pipeline::{claim::Claims, timer::Timer},
+    sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
 };
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{Bus, Clock, Hot, Store, hot::HotEntry, ownership::Tenure};
+use punctual_contract::{Bus, Clock, Hot, Store, hot::HotEntry};
 use punctual_domain::{
     history::Note,
     name::QueueKey,
@@ -18,8 +20,9 @@ use std::{
     future::Future,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
+    time::Duration,
 };
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -30,8 +33,11 @@ pub(crate) struct Core {
     pub(crate) hot: Arc<dyn Hot>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// None: no other engine works on this store.
+    pub(crate) shared: Option<Shared>,
     pub(crate) options: Options,
     pub(crate) timer: Arc<Timer>,
+    pub(crate) holdings: Holdings,
     pub(crate) claims: Claims,
     pub(crate) meters: Meters,
     pub(crate) stopping: CancellationToken,
@@ -39,11 +45,45 @@ pub(crate) struct Core {
     pub(crate) unmarked: Mutex<HashMap<i64, Unmarked>>,
     /// Fired, but the store or the ready sets could not be reached: tried again every second.
     pub(crate) held_back: Mutex<Vec<HotEntry>>,
+    /// What the other engines are to hear of, and what they asked for.
+    pub(crate) announcer: Announcer,
+    pub(crate) asked: Asked,
+    /// Asks for a look ahead of the period: at who owns what, at partitions just taken over.
+    pub(crate) look_at_ownership: Notify,
+    pub(crate) look_through: Notify,
+    /// The preloader had more than the hot set has room for.
+    pub(crate) is_crowded: AtomicBool,
     tasks: TaskTracker,
     claiming: TaskTracker,
-    arrivals: Mutex<HashMap<Arc<QueueKey>, Arc<Notify>>>,
-    /// By partition: everything due at or before this is in the hot set, or on its way there.
-    frontiers: Vec<AtomicI64>,
+    arrivals: Mutex<HashMap<Arc<QueueKey>, Arc<Arrival>>>,
+}
+
+/// Where those wait who ask for the tasks of one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Arrival {
+    something: Notify,
+    waiting: AtomicUsize,
+}
+
+impl Arrival {
+    pub(crate) fn something(&self) -> tokio::sync::futures::Notified<'_> {
+        self.something.notified()
+    }
+
+    /// Whoever asks counts as waiting until this is dropped.
+    pub(crate) fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, SeqCst);
+        Waiting(self)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiting<'a>(&'a Arrival);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, SeqCst);
+    }
 }
 
 /// A task that fired and has not been handed over.
@@ -55,29 +95,30 @@ pub(crate) struct Unmarked {
 }
 
 impl Core {
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        hot: Arc<dyn Hot>,
-        bus: Arc<dyn Bus>,
-        clock: Arc<dyn Clock>,
-        options: Options,
-    ) -> Self {
-        let partitions = usize::from(store.partitions());
+    pub(crate) fn new(backends: Backends, options: Options) -> Self {
+        let Backends { store, hot, bus, clock, shared } = backends;
+        let (partitions, sole) = (store.partitions(), shared.is_none());
         Self {
             timer: Arc::new(Timer::new(clock.now())),
-            claims: Claims::new(partitions),
+            holdings: Holdings::new(partitions, sole),
+            claims: Claims::new(usize::from(partitions), sole),
             meters: Meters::default(),
             stopping: CancellationToken::new(),
             unmarked: Mutex::default(),
             held_back: Mutex::default(),
+            announcer: Announcer::default(),
+            asked: Asked::default(),
+            look_at_ownership: Notify::new(),
+            look_through: Notify::new(),
+            is_crowded: AtomicBool::new(false),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),
             arrivals: Mutex::default(),
-            frontiers: (0..partitions).map(|_| AtomicI64::new(i64::MIN)).collect(),
             store,
             hot,
             bus,
             clock,
+            shared,
             options,
         }
     }
@@ -86,14 +127,18 @@ impl Core {
         self.clock.now()
     }
 
-    /// The right by which this engine takes what is due.
-    #[expect(clippy::unused_self, reason = "it will know its terms when engines share")]
-    pub(crate) const fn tenure(&self, partition: Partition) -> Tenure {
-        Tenure::sole(partition)
-    }
-
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> + use<> {
         (0..self.store.partitions()).map(Partition)
+    }
+
+    /// The partitions that this engine works on.
+    pub(crate) fn owned(&self) -> impl Iterator<Item = Partition> + use<> {
+        self.holdings.tenures().into_iter().map(|it| it.partition)
+    }
+
+    /// Whether it falls to this engine to do what one engine is to do for all.
+    pub(crate) fn leads(&self) -> bool {
+        self.holdings.tenure(Partition(0)).is_some()
     }
 
     /// Runs `work` to its end, whatever becomes of the caller: a client that hangs up drops the future that waits
@@ -129,20 +174,34 @@ impl Core {
         self.tasks.wait().await;
     }
 
-    pub(crate) fn arrival(&self, queue: &Arc<QueueKey>) -> Arc<Notify> {
+    pub(crate) fn arrival(&self, queue: &Arc<QueueKey>) -> Arc<Arrival> {
         Arc::clone(self.arrivals.lock().entry(Arc::clone(queue)).or_default())
     }
 
-    pub(crate) fn frontier(&self, partition: Partition) -> Millis {
-        self.frontiers
-            .get(usize::from(partition.0))
-            .map_or(Millis::ZERO, |it| Millis(it.load(Ordering::SeqCst)))
+    /// Something is in a queue's ready set: whoever waits here is woken, and where there are more tasks than that,
+    /// whoever waits at another engine.
+    pub(crate) fn arrived(&self, queue: &Arc<QueueKey>, count: usize) {
+        let arrival = self.arrival(queue);
+        arrival.something.notify_one();
+        if self.shared.is_some() && count > arrival.waiting.load(SeqCst) {
+            self.announcer.ready(queue);
+        }
     }
 
-    pub(crate) fn set_frontier(&self, partition: Partition, until: Millis) {
-        if let Some(it) = self.frontiers.get(usize::from(partition.0)) {
-            it.store(until.0, Ordering::SeqCst);
+    pub(crate) fn wake_one(&self, queue: &QueueKey) {
+        let arrival = self.arrivals.lock().get(queue).map(Arc::clone);
+        if let Some(it) = arrival.filter(|it| it.waiting.load(SeqCst) > 0) {
+            it.something.notify_one();
         }
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.arrivals.lock().values().for_each(|it| it.something.notify_waiters());
+    }
+
+    /// A waiting executor looks again after this, whether or not it was woken.
+    pub(crate) const fn look_again(&self) -> Duration {
+        Duration::from_millis(if self.shared.is_some() { 250 } else { 1_000 })
     }
 
     /// A note of the engine's own doing.

@@ -5,17 +5,23 @@ use crate::{
     answer::{Cancelled, Changed, Error, Settled},
     change,
     core::Core,
-    maintenance::{leases, mark_ready, retention, sweep::Sweep},
+    maintenance::{
+        leases, mark_ready,
+        offer_again::{self, OfferAgain},
+        retention,
+        sweep::Sweep,
+    },
     meters::Meters,
     options::Options,
     pipeline::{claim, fire, hand_over, intake, outcome, preload, push},
+    sharing::{adopt, announce, listen, own},
     supervisor::Supervisor,
     why::{self, Why},
 };
 use punctual_contract::{
     Bus, Clock, Error as BackendError, Hot, Ownership, Signals, Store,
     hot::Depth,
-    store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan, Step},
+    store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan},
 };
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -48,12 +54,13 @@ pub struct Shared {
 pub struct Engine {
     core: Arc<Core>,
     sweep: Arc<Sweep>,
+    offer_again: Arc<OfferAgain>,
 }
 
 /// An engine at work.
 #[derive(Debug)]
 pub struct Running {
-    core: Arc<Core>,
+    engine: Engine,
     supervisor: Supervisor,
     wheel_thread: std::thread::JoinHandle<()>,
 }
@@ -61,6 +68,8 @@ pub struct Running {
 /// What one turn did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Turn {
+    /// Partitions taken over.
+    pub gained: usize,
     pub preloaded: usize,
     pub claimed: usize,
     pub fired: usize,
@@ -72,8 +81,8 @@ pub struct Turn {
 impl Engine {
     #[must_use]
     pub fn new(backends: Backends, options: Options) -> Self {
-        let Backends { store, hot, bus, clock, shared: _ } = backends;
-        Self { core: Arc::new(Core::new(store, hot, bus, clock, options)), sweep: Arc::default() }
+        let core = Arc::new(Core::new(backends, options));
+        Self { core, sweep: Arc::default(), offer_again: Arc::default() }
     }
 
     /// Starts the wheel's thread and all services; needs a tokio runtime.
@@ -84,9 +93,27 @@ impl Engine {
         let (due, partitions) = unbounded_channel();
         let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due)?;
         let supervisor = Supervisor::default();
+        self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
         self.supervise_maintenance(&supervisor);
-        Ok(Running { core: Arc::clone(&self.core), supervisor, wheel_thread })
+        Ok(Running { engine: self.clone(), supervisor, wheel_thread })
+    }
+
+    fn supervise_sharing(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        let asked = |core: Arc<Core>| async move { core.look_through.notified().await };
+        supervisor.every_or_when(core, "adopt", Duration::from_secs(1), asked, |core| async move {
+            adopt::run_once(&core).await
+        });
+        if core.shared.is_none() {
+            return;
+        }
+        let asked = |core: Arc<Core>| async move { core.look_at_ownership.notified().await };
+        supervisor
+            .every_or_when(core, "own", own::PERIOD, asked, |core| async move { own::run_once(&core).await });
+        supervisor.always(core, "announce", announce::run);
+        supervisor.always(core, "listen", listen::run);
+        supervisor.always(core, "claim_asked", listen::claim_asked);
     }
 
     fn supervise_pipeline(&self, supervisor: &Supervisor, partitions: UnboundedReceiver<Partition>) {
@@ -122,6 +149,11 @@ impl Engine {
                 Ok(found)
             }
         });
+        let again = Arc::clone(&self.offer_again);
+        supervisor.every(core, "offer_again", offer_again::PERIOD, move |core| {
+            let again = Arc::clone(&again);
+            async move { again.run_once(&core, core.now()).await }
+        });
         let period = Duration::from_millis(core.options.lease_check_interval_ms);
         supervisor.every(
             core,
@@ -147,6 +179,9 @@ impl Engine {
     pub async fn turn(&self) -> Result<Turn, BackendError> {
         let core = &self.core;
         let now = core.now();
+        // Whether or not it can be known who owns what: what is held is gone on with.
+        let owned = own::run_once(core).await;
+        adopt::run_once(core).await?;
         let preloaded = preload::run_once(core, now).await?;
         core.claims_settled().await;
         let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
@@ -154,6 +189,7 @@ impl Engine {
         let mut fired = fire::fire_all(core).await? + fire::fire_again(core).await?;
         let leases_ended = leases::run_once(core, now).await?;
         let swept = self.sweep.run_once(core, now).await?;
+        self.offer_again.run_once(core, now).await?;
         core.claims_settled().await;
         fired += fire::fire_all(core).await?;
         for queue in core.options.push_queues.iter().cloned().map(Arc::new) {
@@ -161,7 +197,26 @@ impl Engine {
         }
         mark_ready::run_once(core, now).await?;
         let retired = retention::run_once(core, now).await?;
-        Ok(Turn { preloaded, claimed, fired, leases_ended, swept, retired })
+        announce::run_once(core).await?;
+        Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
+    }
+
+    /// Ends the work of an engine that is turned by hand, as [`Running::stop`] does: what was claimed is handed back,
+    /// and the other engines know that everything is free.
+    pub async fn leave(&self) {
+        self.core.stopping.cancel();
+        self.core.settle_down().await;
+        // Fired and not handed over: marked ready.
+        while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}
+        own::leave(&self.core).await;
+    }
+
+    /// Tells the other engines at once what they are to hear of; a running engine does so by itself.
+    ///
+    /// # Errors
+    /// When it cannot be announced; then they find it at their next look.
+    pub async fn announce(&self) -> Result<usize, BackendError> {
+        announce::run_once(&self.core).await
     }
 
     /// The next instant at which a turn has something to do; None: nothing is waiting and no lease is out.
@@ -336,6 +391,12 @@ impl Engine {
         self.core.claims.len()
     }
 
+    /// Partitions that this engine works on.
+    #[must_use]
+    pub fn owned(&self) -> usize {
+        self.core.holdings.len()
+    }
+
     /// The engine has been told to stop; long polls end.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
@@ -362,30 +423,15 @@ async fn fire_when_due(
 }
 
 impl Running {
-    /// Stops: no task fires any more, what is under way is finished, what was claimed is handed back.
+    /// Stops: no task fires any more, what is under way is finished, what was claimed is handed back, and the other
+    /// engines know that everything is free.
     pub async fn stop(self) {
-        self.core.stopping.cancel();
-        self.core.timer.stop();
+        self.engine.core.stopping.cancel();
+        self.engine.core.timer.stop();
         self.supervisor.stopped().await;
         if self.wheel_thread.join().is_err() {
             tracing::error!("the wheel's thread had panicked");
         }
-        self.core.settle_down().await;
-        hand_back(&self.core).await;
+        self.engine.leave().await;
     }
-}
-
-/// Claimed and not fired: scheduled again. Fired and not handed over: marked ready.
-async fn hand_back(core: &Arc<Core>) {
-    let steps: Vec<Step> = core
-        .claims
-        .drain()
-        .into_iter()
-        .map(|(place, fence)| Step { place, fence: Some(fence), change: Change::HandBack, note: core.note() })
-        .collect();
-    let count = steps.len();
-    if let Err(error) = core.store.apply(steps, core.now()).await {
-        tracing::warn!(%error, tasks = count, "claims could not be handed back; the next start takes them over");
-    }
-    while let Ok(1..) = mark_ready::run_once(core, Millis::MAX).await {}
 }

@@ -28,10 +28,25 @@ mod pipeline {
 mod change;
 mod why;
 
+mod sharing {
+    //! How engines share a store and a hot set: who should own what, what this one holds, how it comes and goes,
+    //! and what they tell each other.
+    pub(crate) mod rendezvous;
+
+    pub(crate) mod holdings;
+    pub(crate) mod own;
+
+    pub(crate) mod adopt;
+
+    pub(crate) mod announce;
+    pub(crate) mod listen;
+}
+
 mod maintenance {
     //! What repairs that which the pipeline left behind.
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
+    pub(crate) mod offer_again;
     pub(crate) mod retention;
     pub(crate) mod sweep;
 }

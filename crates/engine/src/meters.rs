@@ -21,6 +21,9 @@ pub struct Meters {
     preloaded: AtomicU64,
     swept: AtomicU64,
     leases_ended: AtomicU64,
+    terms_gained: AtomicU64,
+    terms_lost: AtomicU64,
+    offered_again: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -164,6 +167,15 @@ impl Meters {
     pub(crate) fn leases_ended(&self, count: usize) {
         add(&self.leases_ended, count);
     }
+    pub(crate) fn terms_gained(&self, count: usize) {
+        add(&self.terms_gained, count);
+    }
+    pub(crate) fn terms_lost(&self, count: usize) {
+        add(&self.terms_lost, count);
+    }
+    pub(crate) fn offered_again(&self, count: usize) {
+        add(&self.offered_again, count);
+    }
 
     /// Sorted by queue.
     #[must_use]
@@ -204,5 +216,21 @@ impl Meters {
     #[must_use]
     pub fn leases_ended_total(&self) -> u64 {
         self.leases_ended.load(Relaxed)
+    }
+    /// Partitions taken over: from the start, from an engine that died or stopped, or because the shares changed.
+    #[must_use]
+    pub fn terms_gained_total(&self) -> u64 {
+        self.terms_gained.load(Relaxed)
+    }
+    /// Partitions that another engine took while this one thought that they were its own, or whose lease ended
+    /// unrenewed: each is a pause of seconds, or an ownership back end that was away.
+    #[must_use]
+    pub fn terms_lost_total(&self) -> u64 {
+        self.terms_lost.load(Relaxed)
+    }
+    /// Tasks that had fired and were found unclaimed by any executor when their partition was taken over.
+    #[must_use]
+    pub fn offered_again_total(&self) -> u64 {
+        self.offered_again.load(Relaxed)
     }
 }

@@ -5,7 +5,9 @@ use punctual_domain::name::QueueKey;
 /// All times are milliseconds.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Name of this engine in histories and logs.
+    /// Name of this engine in histories and logs, and among the engines that share a store: there it must be unique,
+    /// and another one each time a process starts. Two engines of one name would each believe that they own what the
+    /// other does.
     pub name: String,
     /// How far ahead tasks are held in the hot set.
     pub horizon_ms: i64,

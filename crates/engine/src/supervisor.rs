@@ -22,13 +22,29 @@ impl Supervisor {
         F: Fn(Arc<Core>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<usize, Error>> + Send + 'static,
     {
+        self.every_or_when(core, name, period, |_| std::future::pending(), once);
+    }
+
+    /// Runs `once` every `period`, and ahead of it when `asked` is done, until the engine stops.
+    pub(crate) fn every_or_when<F, W, A>(
+        &self,
+        core: &Arc<Core>,
+        name: &'static str,
+        period: Duration,
+        asked: impl Fn(Arc<Core>) -> A + Send + Sync + 'static,
+        once: F,
+    ) where
+        F: Fn(Arc<Core>) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<usize, Error>> + Send + 'static,
+        A: Future<Output = ()> + Send,
+    {
         let (core, meters) = (Arc::clone(core), core.meters.service(name));
         let runs = self.services.clone();
         self.services.spawn(async move {
             let stopping = core.stopping.clone();
             let mut ticks = tokio::time::interval(period);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            while tick(&mut ticks, &stopping).await {
+            while tick(&mut ticks, asked(Arc::clone(&core)), &stopping).await {
                 let run = runs.spawn(once(Arc::clone(&core)));
                 record(&meters, run.await);
             }
@@ -61,10 +77,15 @@ impl Supervisor {
     }
 }
 
-async fn tick(ticks: &mut tokio::time::Interval, stopping: &CancellationToken) -> bool {
+async fn tick(
+    ticks: &mut tokio::time::Interval,
+    asked: impl Future<Output = ()>,
+    stopping: &CancellationToken,
+) -> bool {
     tokio::select! {
         biased;
         () = stopping.cancelled() => false,
+        () = asked => true,
         _ = ticks.tick() => true,
     }
 }

@@ -18,7 +18,8 @@ pub struct Why {
 
 pub(crate) fn why(core: &Core, task: &Task) -> Why {
     let now = core.now();
-    let engine = Some(core.options.name.clone());
+    let is_mine = core.holdings.tenure(task.place.partition).is_some();
+    let engine = is_mine.then(|| core.options.name.clone());
     let answer = |reason: String, blocking, owner, next_step: &str, expected_at| Why {
         reason,
         blocking,

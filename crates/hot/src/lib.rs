@@ -1,8 +1,9 @@
-//! The near future: in memory. Keeps no payload, decides no state, and never outlives its process: whatever is
-//! here can be rebuilt from the store.
+//! The near future: in memory, and in Redis. Keeps no payload, decides no state, and is never the only place where a
+//! task is: whatever is here can be rebuilt from the store.
 //!
 //! In reading order: `line` (entries in time order, found by id too), `slice` (one partition: due or firing, never
-//! both), `ready` (what one queue's executors wait for), `names` (each queue's name once), `memory` (the whole).
+//! both), `ready` (what one queue's executors wait for), `names` (each queue's name once), `memory` (the whole);
+//! `redis` (the same, shared by many engines).
 
 mod line;
 mod slice;
@@ -12,4 +13,9 @@ mod ready;
 
 mod memory;
 
-pub use memory::{MemoryHot, Options};
+mod redis;
+
+pub use self::{
+    memory::{MemoryHot, Options},
+    redis::{MemoryUse, RedisHot, RedisOptions, RedisProblem, RedisSignals},
+};

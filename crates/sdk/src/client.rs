@@ -55,6 +55,13 @@ impl Client {
         ClientBuilder::default()
     }
 
+    /// The namespace of its calls.
+    #[cfg(feature = "redis")]
+    pub(crate) fn namespace(&self) -> &str {
+        let mut said = self.inner.headers.iter().filter(|(name, _)| *name == headers::NAMESPACE);
+        said.next_back().map_or("default", |(_, it)| it)
+    }
+
     async fn fetch<T: DeserializeOwned>(&self, path: String) -> Result<T, Error> {
         self.call(self.new_call(Method::GET, path, Bytes::new()), Repeat::Safe).await
     }

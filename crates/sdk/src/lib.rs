@@ -31,6 +31,8 @@ mod error;
 mod transport;
 
 // Running tasks.
+#[cfg(feature = "redis")]
+pub mod bus;
 mod handlers;
 mod task;
 mod worker;

@@ -6,6 +6,8 @@ mod heartbeat;
 mod held;
 mod leasing;
 mod report;
+#[cfg(feature = "redis")]
+mod subscribing;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -55,6 +57,8 @@ pub struct Worker {
     handlers: Handlers,
     options: Options,
     shutdown: CancellationToken,
+    #[cfg(feature = "redis")]
+    source: Option<Arc<crate::bus::BusSource>>,
 }
 
 /// Settings, with their defaults in `Default`.
@@ -97,6 +101,9 @@ struct Shared {
     stop: CancellationToken,
     /// Handlers that still run are dropped and their tasks handed back.
     abandon: CancellationToken,
+    /// None: the server is asked.
+    #[cfg(feature = "redis")]
+    source: Option<Arc<crate::bus::BusSource>>,
 }
 
 impl Worker {
@@ -108,7 +115,17 @@ impl Worker {
             handlers: Handlers::default(),
             options: Options::default(),
             shutdown: CancellationToken::new(),
+            #[cfg(feature = "redis")]
+            source: None,
         }
+    }
+
+    /// Takes tasks from the bus instead of asking the server for them. Heartbeats and outcomes still go to the server.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn from_bus(mut self, source: crate::bus::BusSource) -> Self {
+        self.source = Some(Arc::new(source));
+        self
     }
 
     /// Takes tasks of this queue too. With several, an idle queue never keeps a busy one from the free slots but one.
@@ -205,7 +222,7 @@ impl Worker {
         let mut reporting = JoinSet::new();
         reporting.spawn(report::run(shared.clone(), inbox));
         for queue in queues {
-            leasing.spawn(leasing::run(shared.clone(), queue, reports.clone()));
+            leasing.spawn(fetch(shared.clone(), queue, reports.clone()));
         }
         leasing.join_all().await;
         wind_down(&shared, reports, reporting).await;
@@ -227,6 +244,10 @@ impl Worker {
         }
         let (wait_ms, lease_ms, executor) = (options.wait_ms, options.lease_ms, options.executor.clone());
         LeaseRequest { max: 1, wait_ms, lease_ms, executor }.check()?;
+        #[cfg(feature = "redis")]
+        if self.source.is_some() {
+            self.queues.iter().try_for_each(|queue| subscribing::key(&self.client, queue).map(|_| ()))?;
+        }
         Ok(())
     }
 
@@ -242,9 +263,20 @@ impl Worker {
             tally: Tally::default(),
             stop: self.shutdown,
             abandon: CancellationToken::new(),
+            #[cfg(feature = "redis")]
+            source: self.source,
         };
         (Arc::new(shared), self.queues)
     }
+}
+
+/// Brings tasks of one queue until the shutdown.
+async fn fetch(shared: Arc<Shared>, queue: String, reports: mpsc::UnboundedSender<Report>) {
+    #[cfg(feature = "redis")]
+    if let Some(source) = shared.source.clone() {
+        return subscribing::run(shared, source, queue, reports).await;
+    }
+    leasing::run(shared, queue, reports).await;
 }
 
 /// Lets handlers finish, hands back what does not, and reports all of it.

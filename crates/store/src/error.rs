@@ -31,6 +31,33 @@ pub enum Error {
     Thread(#[source] io::Error),
     #[error("the store is closed")]
     Closed,
+    #[error("{at}: {source}")]
+    Database { at: String, source: sqlx::Error },
+    #[error("{at}: the database has not answered for too long; the connection was given up")]
+    Silent { at: String },
+    #[error("no database is named; give at least one address like mysql://user:password@host:3306/punctual")]
+    NoDatabase,
+    #[error("{at}: the address names no database; end it with one, like /punctual")]
+    NoDatabaseName { at: String },
+    #[error("{at}: holds tables of another application ({table}, for one); create an empty database for this one")]
+    ForeignTables { at: String, table: String },
+    #[error("{at}: has migration {found}, which this program does not know; use the newer program")]
+    UnknownMigration { at: String, found: String },
+    #[error(
+        "{at}: its migration {name} is another one than this program's (checksum {found}, here {known}); use the \
+         program that made this database, or an empty database"
+    )]
+    AlteredMigration { at: String, name: String, found: String, known: String },
+    #[error("{at}: somebody else has been migrating it for {waited_s} s; wait until that is done")]
+    Migrating { at: String, waited_s: i32 },
+    #[error("{at}: is database {found} of a cluster, and stands in place {named} of the list; order the list by number")]
+    WrongPlace { at: String, found: i64, named: i64 },
+    #[error("{at}: belongs to another cluster than the first database of the list; name the databases of one cluster")]
+    OtherCluster { at: String },
+    #[error("{named} databases are named, and the cluster has {known}; name all of them, in their order")]
+    DatabaseCount { named: usize, known: usize },
+    #[error("{at}: its placement of partitions is not whole: {problem}; restore it from a backup")]
+    Placement { at: String, problem: String },
     #[error("the work of this call panicked: {0}")]
     Panicked(String),
 }

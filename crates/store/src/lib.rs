@@ -1,8 +1,14 @@
 //! The durable truth. Decides nothing by itself: which move is legal stands in `domain::state`, and every
 //! statement here is a file under `sql/` that a test holds against it.
 
+mod cold;
 mod error;
+pub mod mysql;
 pub mod sqlite;
 
+pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};
 pub use error::Error;
+pub use mysql::{
+    BucketOptions, BucketReport, Buckets, MysqlOptions, MysqlOwnership, MysqlStore, ShardCheck, ShardStats,
+};
 pub use sqlite::{Options, SqliteStore};

@@ -4,5 +4,7 @@
 pub mod clock;
 pub mod conformance;
 pub mod faults;
+pub mod servers;
+pub mod shared;
 pub mod simulation;
 pub mod test_engine;

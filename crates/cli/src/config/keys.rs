@@ -18,6 +18,8 @@ pub(crate) const DATA: &str = "data";
 pub(crate) const STORE_URL: &str = "store.url";
 pub(crate) const PARTITIONS: &str = "store.partitions";
 pub(crate) const HOT_URL: &str = "hot.url";
+pub(crate) const HOT_PREFIX: &str = "hot.prefix";
+pub(crate) const PUSH_QUEUES: &str = "queues.push";
 pub(crate) const HORIZON_MS: &str = "engine.horizon_ms";
 pub(crate) const LOOKAHEAD_MS: &str = "engine.lookahead_ms";
 pub(crate) const SUCCEEDED_MS: &str = "retention.succeeded_ms";
@@ -60,6 +62,18 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_HOT_URL",
         default: || "memory://".to_owned(),
         about: "near future: memory://, or redis://, redis+cluster://, redis+sentinel://",
+    },
+    Key {
+        name: HOT_PREFIX,
+        variable: "PUNCTUAL_HOT_PREFIX",
+        default: || "punctual".to_owned(),
+        about: "before every key in Redis: engines of one prefix share a hot set",
+    },
+    Key {
+        name: PUSH_QUEUES,
+        variable: "PUNCTUAL_QUEUES_PUSH",
+        default: String::new,
+        about: "queues whose tasks are published to the bus, with commas: queue or namespace/queue",
     },
     Key {
         name: HORIZON_MS,

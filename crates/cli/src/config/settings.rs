@@ -3,11 +3,13 @@
 use super::{
     Error, Layers,
     keys::{
-        BATCH_BODY_MAX_BYTES, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS, HOT_URL, LISTEN, LOG_FILTER,
-        LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PAYLOAD_MAX_BYTES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
+        BATCH_BODY_MAX_BYTES, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS, HOT_PREFIX, HOT_URL, LISTEN,
+        LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PAYLOAD_MAX_BYTES, PUSH_QUEUES, STOPPED_MS,
+        STORE_URL, SUCCEEDED_MS,
     },
     layers::shown,
 };
+use punctual_domain::name::{Name, QueueKey};
 use punctual_engine::Options;
 use std::{
     net::SocketAddr,
@@ -47,6 +49,8 @@ pub(crate) struct SharedPlace {
     /// The first one is the catalog.
     pub(crate) mysql_urls: Vec<String>,
     pub(crate) redis_url: String,
+    /// Before every key in Redis.
+    pub(crate) prefix: String,
     /// Counts only when the store is made.
     pub(crate) partitions: u16,
 }
@@ -109,6 +113,7 @@ fn place(layers: &Layers) -> Result<Place, Error> {
         (true, true) => Ok(Place::Shared(SharedPlace {
             mysql_urls: mysql_urls(layers, &store)?,
             redis_url: hot,
+            prefix: prefix(layers)?,
             partitions: layers.number(PARTITIONS, 1..=1_024)?,
         })),
         (true, false) => Err(layers.refused(
@@ -121,6 +126,14 @@ fn place(layers: &Layers) -> Result<Place, Error> {
              mysql://user:password@host/database, or leave hot.url at memory://",
         )),
     }
+}
+
+fn prefix(layers: &Layers) -> Result<String, Error> {
+    let text = layers.get(HOT_PREFIX).text;
+    if text.is_empty() || text.contains(['{', '}']) {
+        return Err(layers.invalid(HOT_PREFIX, "must not be empty or hold a brace"));
+    }
+    Ok(text)
 }
 
 const REDIS_SCHEMES: [&str; 4] = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];
@@ -172,8 +185,29 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         keep_stopped_ms: layers.number(STOPPED_MS, 0..=TEN_YEARS_MS)?,
         keep_cancelled_ms: layers.number(CANCELLED_MS, 0..=TEN_YEARS_MS)?,
         keep_dead_ms: layers.number(DEAD_MS, 0..=TEN_YEARS_MS)?,
+        push_queues: push_queues(layers)?,
         ..Options::default()
     })
+}
+
+/// `queue` or `namespace/queue`, several with commas.
+fn push_queues(layers: &Layers) -> Result<Vec<QueueKey>, Error> {
+    let text = layers.get(PUSH_QUEUES).text;
+    let names = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let key = |it: &str| {
+        let (namespace, queue) = match it.split_once('/') {
+            Some((namespace, queue)) => (Name::new(namespace).ok()?, queue),
+            None => (Name::default_namespace(), it),
+        };
+        Some(QueueKey { namespace, queue: Name::new(queue).ok()? })
+    };
+    let odd = |it: &str| {
+        layers.invalid(
+            PUSH_QUEUES,
+            format!("must be names of queues with commas between them, and {it:?} is none"),
+        )
+    };
+    names.map(|it| key(it).ok_or_else(|| odd(it))).collect()
 }
 
 fn log_filter(layers: &Layers) -> Result<String, Error> {

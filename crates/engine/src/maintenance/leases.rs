@@ -1,5 +1,5 @@
 //! Ends leases whose time is over: the attempt failed, and the task is retried or dead by its policy. Whoever held
-//! the lease is refused from then on.
+//! the lease is refused from then on. One engine does it for all: the others would find the same.
 
 use crate::{
     core::Core,
@@ -16,14 +16,15 @@ use std::sync::Arc;
 /// Leases ended.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let mut ended = 0;
-    loop {
+    while core.leads() {
         let tasks = core.store.leases_ended(now, STEP_LIMIT).await?;
         let more = tasks.len() == STEP_LIMIT;
         ended += end(core, tasks, now).await?;
         if !more {
-            return Ok(ended);
+            break;
         }
     }
+    Ok(ended)
 }
 
 async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, Error> {

@@ -2,10 +2,7 @@
 //! follows it leaves, or a hot set that lost its memory. Changes no row. Bounded: it goes on where it stopped, and
 //! starts over at the end.
 
-use crate::{
-    core::Core,
-    pipeline::{fire, intake},
-};
+use crate::{core::Core, pipeline::fire};
 use parking_lot::Mutex;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::time::Millis;
@@ -25,17 +22,20 @@ impl Sweep {
     pub(crate) async fn run_once(&self, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
         let until = now.plus(-core.options.overdue_after_ms);
         let mut found = 0;
-        for partition in core.partitions() {
+        for partition in core.owned() {
             let nth = usize::from(partition.0);
             let after = self.positions.lock().get(nth).copied().flatten();
             let page = core.store.scan(Scan { partition, until, after, limit: SWEEP_LIMIT }).await?;
             let next = (page.len() == SWEEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
             self.remember(nth, next);
-            found += intake::load_and_claim(core, page).await?;
+            if !page.is_empty() {
+                found += core.hot.load(page).await?;
+            }
         }
         if found > 0 {
             tracing::warn!(tasks = found, "overdue tasks were in no hot set and have been loaded");
             core.meters.swept(found);
+            // They are overdue: they are claimed as they fire.
             fire::fire_all(core).await?;
         }
         Ok(found)

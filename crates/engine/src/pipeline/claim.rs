@@ -3,7 +3,7 @@
 //! the store did not let it mark was cancelled, changed or handled already, and is dropped from the hot set.
 
 use crate::{core::Core, options::STEP_LIMIT, pipeline::fire};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error,
@@ -17,6 +17,10 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
+/// What is on the wheel and was not taken this long after its instant is not in the hot set any more. Should it be
+/// there after all, it fires all the same: what was not claimed is claimed late.
+const FORGET_AFTER_MS: i64 = 10_000;
+
 /// What this engine has claimed, by partition.
 #[derive(Debug)]
 pub(crate) struct Claims {
@@ -25,6 +29,8 @@ pub(crate) struct Claims {
 
 #[derive(Debug, Default)]
 struct Claimed {
+    /// This engine works on the partition; otherwise it claims nothing there and holds nothing.
+    is_open: bool,
     /// All that was due up to here when last looked at has been claimed; whoever loads something earlier
     /// claims it at once.
     until: Millis,
@@ -47,6 +53,16 @@ enum Stage {
     OnWheel(punctual_wheel::Key),
 }
 
+/// What was held of a partition that this engine works on no more.
+#[derive(Debug, Default)]
+pub(crate) struct Closed {
+    pub(crate) keys: Vec<punctual_wheel::Key>,
+    /// Claimed and not fired, with the fence.
+    pub(crate) claimed: Vec<(TaskRef, i64)>,
+    /// Fired while their claim was on its way.
+    pub(crate) fired: Vec<HotEntry>,
+}
+
 /// What the firing of an entry meets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Release {
@@ -67,8 +83,32 @@ impl Held {
 }
 
 impl Claims {
-    pub(crate) fn new(partitions: usize) -> Self {
-        Self { partitions: (0..partitions).map(|_| Mutex::default()).collect() }
+    pub(crate) fn new(partitions: usize, are_open: bool) -> Self {
+        let claimed = || Claimed { is_open: are_open, ..Claimed::default() };
+        Self { partitions: (0..partitions).map(|_| Mutex::new(claimed())).collect() }
+    }
+
+    /// Work on the partition begins: nothing has been looked at there.
+    pub(crate) fn open(&self, partition: Partition) {
+        let mut it = self.at(partition).lock();
+        (it.is_open, it.until) = (true, Millis::ZERO);
+    }
+
+    /// Work on the partition ends. A claim that is on its way finds, when it is answered, that it is not wanted.
+    pub(crate) fn close(&self, partition: Partition) -> Closed {
+        let mut it = self.at(partition).lock();
+        (it.is_open, it.until) = (false, Millis::ZERO);
+        let mut closed = Closed::default();
+        for (_, held) in it.held.drain() {
+            match held.stage {
+                Stage::OnWheel(key) => {
+                    closed.keys.push(key);
+                    closed.claimed.push((held.place, held.fence));
+                }
+                Stage::Asked { fired } => closed.fired.extend(fired),
+            }
+        }
+        closed
     }
 
     fn at(&self, partition: Partition) -> &Mutex<Claimed> {
@@ -76,21 +116,24 @@ impl Claims {
     }
 
     pub(crate) fn covers(&self, partition: Partition, due_at: Millis) -> bool {
-        due_at <= self.at(partition).lock().until
+        let it = self.at(partition).lock();
+        it.is_open && due_at <= it.until
     }
 
     /// Answers where the slice begins that has not been looked at.
     fn advance(&self, partition: Partition, until: Millis) -> Millis {
         let mut it = self.at(partition).lock();
         let from = it.until;
-        it.until = it.until.max(until);
+        if it.is_open {
+            it.until = it.until.max(until);
+        }
         from
     }
 
-    /// False: it is held already, with this fence or a newer one.
+    /// False: it is held already, with this fence or a newer one; or it is not for this engine to hold.
     fn reserve(&self, entry: &HotEntry) -> bool {
         let mut it = self.at(entry.place.partition).lock();
-        if it.held.get(&entry.place.id).is_some_and(|held| held.fence >= entry.fence) {
+        if !it.is_open || it.held.get(&entry.place.id).is_some_and(|held| held.fence >= entry.fence) {
             return false;
         }
         let stage = Stage::Asked { fired: None };
@@ -140,10 +183,12 @@ impl Claims {
         Ok(())
     }
 
-    /// All that is held, with its fence; afterwards nothing is.
-    pub(crate) fn drain(&self) -> Vec<(TaskRef, i64)> {
-        let taken = self.partitions.iter().flat_map(|it| std::mem::take(&mut it.lock().held));
-        taken.map(|(_, held)| (held.place, held.fence)).collect()
+    /// Forgets what was due before this and did not fire here: another engine has withdrawn it, or taken it. Answers
+    /// what had fired, and whose claim was never answered.
+    fn forget_old(&self, partition: Partition, before: Millis) -> Vec<HotEntry> {
+        let old = |held: &Held| held.place.due_at < before;
+        let mut it = self.at(partition).lock();
+        it.held.extract_if(|_, held| old(held)).filter_map(|(_, held)| held.fired()).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -155,20 +200,50 @@ impl Claims {
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let until = now.plus(core.options.lookahead_ms);
     let mut claimed = 0;
-    for partition in core.partitions() {
+    for partition in core.owned() {
         let from = core.claims.advance(partition, until);
         claimed += claim_slice(core, partition, Some((from, i64::MAX)), until).await?;
     }
     Ok(claimed)
 }
 
-/// Looks at the whole slice again, from its beginning: what a lost wake-up or a failed claim left behind.
+/// Claims what is due at or after `from` and within the look-ahead, although it may have been passed by.
+pub(crate) async fn claim_from(core: &Arc<Core>, partition: Partition, from: Millis) -> Result<usize, Error> {
+    let until = core.now().plus(core.options.lookahead_ms);
+    let reached = core.claims.advance(partition, until);
+    claim_slice(core, partition, Some((from.min(reached), i64::MIN)), until).await
+}
+
+/// Looks at the whole slice again, from its beginning: what a lost wake-up or a failed claim left behind. Forgets what
+/// is not there any more.
 pub(crate) async fn run_again(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let until = now.plus(core.options.lookahead_ms);
     let mut claimed = 0;
-    for partition in core.partitions() {
+    for partition in core.owned() {
+        let fired = core.claims.forget_old(partition, now.plus(-FORGET_AFTER_MS));
+        core.held_back.lock().extend(fired);
         claimed += claim_slice(core, partition, None, until).await?;
     }
+    Ok(claimed)
+}
+
+/// Of what is claimed in a partition, what has not fired.
+pub(crate) async fn not_fired(
+    core: &Core,
+    partition: Partition,
+    mut claimed: Vec<(TaskRef, i64)>,
+) -> Result<Vec<(TaskRef, i64)>, Error> {
+    let Some(until) = claimed.iter().map(|it| it.0.due_at).max() else { return Ok(claimed) };
+    let (mut due, mut after) = (HashSet::new(), None);
+    loop {
+        let page = core.hot.peek(partition, after, until, STEP_LIMIT).await?;
+        due.extend(page.iter().map(|it| (it.place.id, it.fence)));
+        after = page.last().map(HotEntry::key);
+        if page.len() < STEP_LIMIT {
+            break;
+        }
+    }
+    claimed.retain(|(place, fence)| due.contains(&(place.id, *fence)));
     Ok(claimed)
 }
 
@@ -276,4 +351,63 @@ async fn put_on_wheel(core: &Arc<Core>, entries: &[HotEntry]) -> usize {
         tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::{
+        name::{Name, QueueKey},
+        task::Priority,
+    };
+    use punctual_wheel::Wheel;
+
+    const P: Partition = Partition(0);
+
+    fn entry(id: i64, due_at: i64) -> HotEntry {
+        let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("q").unwrap() };
+        HotEntry {
+            place: TaskRef { partition: P, due_at: Millis(due_at), id },
+            due_at: Millis(due_at),
+            fence: 1,
+            queue: Arc::new(queue),
+            priority: Priority::default(),
+            task_id: id,
+            task_version: 0,
+            deadline_at: Millis::MAX,
+            state: State::Scheduled,
+            fired_at: Millis::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_closed_partition_holds_nothing_and_takes_nothing_and_answers_to_claims_are_not_wanted() {
+        let (claims, mut wheel) = (Claims::new(1, true), Wheel::new(0));
+        let (on_wheel, asked, fired) = (entry(1, 10), entry(2, 10), entry(3, 10));
+        let key = wheel.insert(10, P);
+        assert!([&on_wheel, &asked, &fired].into_iter().all(|it| claims.reserve(it)));
+        claims.confirm(&on_wheel, key).unwrap();
+        assert_eq!(claims.release(&fired), Release::Awaited);
+        claims.advance(P, Millis(20));
+        let closed = claims.close(P);
+        assert_eq!((closed.keys, closed.claimed), (vec![key], vec![(on_wheel.place, 1)]));
+        assert_eq!(closed.fired, [fired], "it has fired, whoever owns it now");
+        assert_eq!(claims.confirm(&asked, key), Err(None));
+        assert!(!claims.reserve(&on_wheel) && !claims.covers(P, Millis(1)));
+        claims.advance(P, Millis(30));
+        claims.open(P);
+        assert!(!claims.covers(P, Millis(1)), "nothing has been looked at since");
+        assert!(claims.reserve(&on_wheel));
+    }
+
+    #[test]
+    fn what_was_not_taken_in_its_time_is_forgotten_and_what_fired_is_not() {
+        let (claims, mut wheel) = (Claims::new(1, true), Wheel::new(0));
+        let (withdrawn, fired, later) = (entry(1, 10), entry(2, 10), entry(3, 11));
+        assert!([&withdrawn, &fired, &later].into_iter().all(|it| claims.reserve(it)));
+        claims.confirm(&withdrawn, wheel.insert(10, P)).unwrap();
+        claims.release(&fired);
+        assert_eq!(claims.forget_old(P, Millis(11)), [fired]);
+        assert_eq!(claims.len(), 1);
+    }
 }

@@ -12,30 +12,44 @@ use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition};
 use std::sync::Arc;
 
-/// Fires all that is due in a partition. Tasks fired.
+/// What one take popped.
+#[derive(Default)]
+struct Taken {
+    claimed: Vec<HotEntry>,
+    unclaimed: Vec<HotEntry>,
+    more: bool,
+}
+
+/// Fires all that is due in a partition, if it is this engine's. Tasks fired.
 pub(crate) async fn fire(core: &Arc<Core>, partition: Partition) -> Result<usize, Error> {
     let mut fired = 0;
     loop {
-        let now = core.now();
-        let mut taken = core.hot.take(core.tenure(partition), now, STEP_LIMIT).await?;
-        let more = taken.len() == STEP_LIMIT;
-        for it in &mut taken {
-            it.fired_at = now;
-        }
-        let (mut claimed, mut unclaimed) = (Vec::with_capacity(taken.len()), Vec::new());
-        for it in taken {
-            match core.claims.release(&it) {
-                Release::Claimed => claimed.push(it),
-                Release::Awaited => {}
-                Release::Unclaimed => unclaimed.push(it),
-            }
-        }
-        fired += offer(core, claimed).await?;
+        let Taken { claimed, unclaimed, more } = take(core, partition).await?;
+        let offered = offer(core, claimed).await;
+        // They have fired, whatever became of the others.
         fired += claim_late(core, unclaimed).await?;
+        fired += offered?;
         if !more {
             return Ok(fired);
         }
     }
+}
+
+async fn take(core: &Core, partition: Partition) -> Result<Taken, Error> {
+    let _nothing_is_given_up_meanwhile = core.holdings.taking(partition).await;
+    let Some(tenure) = core.holdings.tenure(partition) else { return Ok(Taken::default()) };
+    let now = core.now();
+    let popped = core.hot.take(tenure, now, STEP_LIMIT).await?;
+    let mut taken = Taken { more: popped.len() == STEP_LIMIT, ..Taken::default() };
+    for it in popped {
+        let it = HotEntry { fired_at: now, ..it };
+        match core.claims.release(&it) {
+            Release::Claimed => taken.claimed.push(it),
+            Release::Awaited => {}
+            Release::Unclaimed => taken.unclaimed.push(it),
+        }
+    }
+    Ok(taken)
 }
 
 async fn claim_late(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
@@ -65,29 +79,46 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     for it in &entries {
         by_queue.entry(Arc::clone(&it.queue)).or_default().push(it.fired_at.since(it.due_at));
     }
-    remember_unmarked(core, &entries);
+    core.remember_unmarked(&entries);
     if let Err(error) = core.hot.offer(entries.clone()).await {
         core.held_back.lock().extend(entries);
         return Err(error);
     }
     for (queue, lateness_ms) in by_queue {
         core.meters.queue(&queue).fired(&lateness_ms);
-        core.arrival(&queue).notify_one();
+        core.arrived(&queue, lateness_ms.len());
     }
     Ok(count)
 }
 
-fn remember_unmarked(core: &Core, entries: &[HotEntry]) {
-    let mut unmarked = core.unmarked.lock();
-    for it in entries {
-        unmarked.insert(it.place.id, Unmarked { place: it.row(), fence: it.fence, fired_at: it.fired_at });
+/// Offers what was fired before, here or by another engine, and is perhaps in nobody's hands.
+pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<(), Error> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+    for it in &entries {
+        *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
+    }
+    core.hot.offer(entries).await?;
+    queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
+    Ok(())
+}
+
+impl Core {
+    pub(crate) fn remember_unmarked(&self, fired: &[HotEntry]) {
+        let mut unmarked = self.unmarked.lock();
+        for it in fired {
+            unmarked
+                .insert(it.place.id, Unmarked { place: it.row(), fence: it.fence, fired_at: it.fired_at });
+        }
     }
 }
 
-/// Everything due in every partition: what a tick of the wheel that nobody saw would have fired.
+/// Everything due in every partition of this engine: what a tick of the wheel that nobody saw would have fired.
 pub(crate) async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     let mut fired = 0;
-    for partition in core.partitions() {
+    for partition in core.owned() {
         fired += fire(core, partition).await?;
     }
     Ok(fired)

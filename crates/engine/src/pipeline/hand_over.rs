@@ -1,8 +1,8 @@
 //! Steps 5 and 6 for executors that pull: a free executor asks, ready tasks are popped for it, the store makes the
 //! lease durable, and only then are they handed over. Order of steps, and what a crash between two of them leaves:
 //!
-//! 1. `admit` pops entries from the ready set. Crash: the store still has them `dispatching` or `ready`; the next
-//!    owner loads and fires them again.
+//! 1. `admit` pops entries from the ready set. Crash: the store still has them `dispatching` or `ready`, the hot set
+//!    still has them firing; the partition's owner offers them again.
 //! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
 //!    the task is tried again.
 //! 3. `settle` drops the entries from the hot set. Crash: the hot set is gone with the process; where it is not,
@@ -19,9 +19,6 @@ use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::oneshot, time::Instant};
 
-/// A waiting executor looks again after this, whether or not it was woken.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
     pub queue: Arc<QueueKey>,
@@ -36,13 +33,14 @@ pub struct LeaseRequest {
 pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec<Assignment>, Error> {
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
     let arrival = core.arrival(&request.queue);
+    let _waiting = arrival.wait();
     loop {
-        let notified = arrival.notified();
+        let notified = arrival.something();
         let leased = admit_and_grant(core, &request).await?;
         if !leased.is_empty() || request.wait_ms == 0 {
             return Ok(leased);
         }
-        let wake_at = deadline.min(Instant::now() + LOOK_AGAIN);
+        let wake_at = deadline.min(Instant::now() + core.look_again());
         tokio::select! {
             () = notified => {}
             () = tokio::time::sleep_until(wake_at) => {}
@@ -87,7 +85,8 @@ async fn grant(core: &Arc<Core>, request: &LeaseRequest) -> Result<Vec<Assignmen
         }
         if leased.len() >= request.max || popped == 0 || !full {
             if full {
-                core.arrival(&request.queue).notify_one();
+                // There may be more, which this one does not want.
+                core.arrived(&request.queue, 1);
             }
             return Ok(leased);
         }
@@ -172,7 +171,7 @@ async fn expire(core: &Core, entries: Vec<HotEntry>) {
             forget(core, &entries).await;
         }
         Err(error) => {
-            tracing::warn!(%error, "expired tasks could not be buried; they will be tried again");
+            tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");
             if let Err(error) = core.hot.offer(entries).await {
                 tracing::warn!(%error, "expired tasks could not be offered again; a restart finds them");
             }

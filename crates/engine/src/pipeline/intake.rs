@@ -3,13 +3,18 @@
 //! between the two left out.
 
 use crate::{core::Core, pipeline::claim};
+use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry, store::Inserted};
 use punctual_domain::{
     insert::Decision,
+    place::Partition,
     task::{NewTask, Task},
     time::Millis,
 };
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+/// How far the clocks of two engines may be apart without a task being loaded late.
+const CLOCKS_APART_MS: i64 = 10_000;
 
 pub(crate) async fn insert(core: &Arc<Core>, tasks: Vec<NewTask>, by: &str) -> Result<Vec<Inserted>, Error> {
     let inserted = core.store.insert(tasks, by, core.now()).await?;
@@ -27,10 +32,22 @@ pub(crate) async fn insert(core: &Arc<Core>, tasks: Vec<NewTask>, by: &str) -> R
 /// Loads those that are due within what the hot set covers; the preloader brings the others in their time.
 /// A failure here is not the caller's: the task is kept, and the sweep loads it.
 pub(crate) async fn admit_to_hot_set(core: &Arc<Core>, mut entries: Vec<HotEntry>) {
-    entries.retain(|it| it.due_at <= core.frontier(it.place.partition));
+    let now = core.now();
+    entries.retain(|it| it.due_at <= covered(core, it.place.partition, now));
     if let Err(error) = load_and_claim(core, entries).await {
         tracing::warn!(%error, "tasks could not be loaded after their commit; the sweep will load them");
     }
+}
+
+/// Until when tasks of a partition are in the hot set. Where another engine preloads, or may have begun to without this
+/// one knowing, it is the furthest that it may have come to: what lies behind its frontier must load itself.
+fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
+    let frontier = core.holdings.frontier(partition);
+    let is_mine = core.holdings.tenure(partition).is_some();
+    if core.shared.is_none() || (is_mine && core.is_crowded.load(Relaxed)) {
+        return frontier;
+    }
+    frontier.max(now.plus(core.options.horizon_ms + CLOCKS_APART_MS))
 }
 
 /// Loads entries, and then sees that those are claimed that the claim loop has passed by. In this order: an entry that
@@ -41,15 +58,49 @@ pub(crate) async fn load_and_claim(core: &Arc<Core>, entries: Vec<HotEntry>) -> 
         return Ok(0);
     }
     let loaded = core.hot.load(entries.clone()).await?;
+    announce_soon(core, &entries);
     let passed_by = |it: &HotEntry| core.claims.covers(it.place.partition, it.due_at);
+    let count = entries.len();
     let soon: Vec<HotEntry> = entries.into_iter().filter(passed_by).collect();
     if !soon.is_empty() {
         let claiming = Arc::clone(core);
         core.detach_claim(async move {
-            claim::claim(&claiming, soon).await;
+            claim_passed_by(&claiming, soon, loaded == count).await;
         });
     }
     Ok(loaded)
+}
+
+/// What was not put in has fired already, or is there with a newer fence: claiming it would be wrong, so that who is
+/// there has to be looked at.
+async fn claim_passed_by(core: &Arc<Core>, entries: Vec<HotEntry>, all_are_in: bool) {
+    if all_are_in {
+        claim::claim(core, entries).await;
+        return;
+    }
+    let mut slices: HashMap<Partition, Millis> = HashMap::new();
+    for it in &entries {
+        let from = slices.entry(it.place.partition).or_insert(it.due_at);
+        *from = it.due_at.min(*from);
+    }
+    for (partition, from) in slices {
+        if let Err(error) = claim::claim_from(core, partition, from).await {
+            tracing::warn!(%error, "claim failed; it will be repeated");
+        }
+    }
+}
+
+/// Tells the owners of what is due before their next look at the hot set.
+fn announce_soon(core: &Core, entries: &[HotEntry]) {
+    if core.shared.is_none() {
+        return;
+    }
+    let interval_ms = i64::try_from(core.options.claim_interval_ms).unwrap_or(i64::MAX);
+    let soon = core.now().plus(core.options.lookahead_ms.saturating_add(interval_ms));
+    let is_anothers = |it: &&HotEntry| core.holdings.tenure(it.place.partition).is_none();
+    for it in entries.iter().filter(|it| it.due_at <= soon).filter(is_anothers) {
+        core.announcer.due(it.place.partition, it.due_at);
+    }
 }
 
 pub(crate) fn entry_of(task: &Task) -> HotEntry {

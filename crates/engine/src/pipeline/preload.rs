@@ -4,9 +4,10 @@
 //! its cursor, loads itself.
 
 use crate::{core::Core, options::STEP_LIMIT, pipeline::intake};
+use hashbrown::HashSet;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
-use punctual_domain::{place::Partition, time::Millis};
-use std::sync::Arc;
+use punctual_domain::{place::Partition, state::State, time::Millis};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// Windows overlap by this much: commit order is not time order.
 const OVERLAP_MS: i64 = 10_000;
@@ -16,59 +17,78 @@ const NEAR_MS: i64 = 10_000;
 /// Entries loaded.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let mut room = core.options.hot_entries_max.saturating_sub(core.hot.depth().await?.due);
-    let mut loaded = 0;
+    let (mut loaded, mut is_crowded) = (0, false);
     for until in [now.plus(NEAR_MS.min(core.options.horizon_ms)), now.plus(core.options.horizon_ms)] {
-        for partition in core.partitions() {
+        for partition in core.owned() {
             let count = extend(core, partition, until, room).await?;
+            is_crowded |= count >= room;
             room = room.saturating_sub(count);
             loaded += count;
         }
     }
+    core.is_crowded.store(is_crowded, Relaxed);
     core.meters.preloaded(loaded);
     Ok(loaded)
 }
 
 /// Extends one partition's frontier to `until`, or as far as there is room.
 async fn extend(core: &Arc<Core>, partition: Partition, until: Millis, room: usize) -> Result<usize, Error> {
-    let reached = core.frontier(partition);
-    if until <= reached {
-        return Ok(0);
+    let Some(raised) = core.holdings.raise_frontier(partition, until) else { return Ok(0) };
+    let mut loaded = 0;
+    let window = load_window(core, partition, raised.from, until, |_, count| {
+        loaded += count;
+        loaded < room
+    });
+    let stopped_at = window.await;
+    match stopped_at {
+        Ok(None) => {}
+        Ok(Some(at)) => core.holdings.lower_frontier(partition, raised, at),
+        Err(_) => core.holdings.lower_frontier(partition, raised, raised.from),
     }
-    core.set_frontier(partition, until);
-    let outcome = load_window(core, partition, reached, until, room).await;
-    match outcome {
-        Ok((loaded, None)) => Ok(loaded),
-        Ok((loaded, Some(stopped_at))) => {
-            core.set_frontier(partition, stopped_at);
-            Ok(loaded)
-        }
-        Err(error) => {
-            core.set_frontier(partition, reached);
-            Err(error)
-        }
-    }
+    stopped_at.map(|_| loaded)
 }
 
-/// Answers how many were loaded and, where room ran out, the time up to which all were.
+/// Loads what is overdue or due very soon in a partition that was just taken over. Answers which of it is overdue and
+/// has not been claimed by anyone.
+pub(crate) async fn load_near(
+    core: &Arc<Core>,
+    partition: Partition,
+    now: Millis,
+) -> Result<HashSet<i64>, Error> {
+    let until = now.plus(NEAR_MS.min(core.options.horizon_ms));
+    let (mut unclaimed, mut loaded) = (HashSet::new(), 0);
+    let overdue = |it: &HotEntry| it.due_at <= now && matches!(it.state, State::Scheduled | State::Retrying);
+    load_window(core, partition, Millis::ZERO, until, |page, count| {
+        unclaimed.extend(page.iter().filter(|it| overdue(it)).map(|it| it.place.id));
+        loaded += count;
+        loaded < core.options.hot_entries_max
+    })
+    .await?;
+    core.meters.preloaded(loaded);
+    Ok(unclaimed)
+}
+
+/// Shows each page, and how many of it were not in the hot set yet, to `goes_on`. Where that says no, answers the time
+/// up to which all were loaded.
 async fn load_window(
     core: &Arc<Core>,
     partition: Partition,
     reached: Millis,
     until: Millis,
-    room: usize,
-) -> Result<(usize, Option<Millis>), Error> {
+    mut goes_on: impl FnMut(&[HotEntry], usize) -> bool,
+) -> Result<Option<Millis>, Error> {
     let mut after = (reached > Millis::ZERO).then(|| (reached.plus(-OVERLAP_MS), i64::MIN));
-    let mut loaded = 0;
     loop {
         let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
-        let Some(last) = page.last().map(HotEntry::key) else { return Ok((loaded, None)) };
+        let Some(last) = page.last().map(HotEntry::key) else { return Ok(None) };
         let whole = page.len() < STEP_LIMIT;
-        loaded += intake::load_and_claim(core, page).await?;
+        let loaded = intake::load_and_claim(core, page.clone()).await?;
+        let goes_on = goes_on(&page, loaded);
         if whole {
-            return Ok((loaded, None));
+            return Ok(None);
         }
-        if loaded >= room {
-            return Ok((loaded, Some(Millis(last.0.0 - 1))));
+        if !goes_on {
+            return Ok(Some(Millis(last.0.0 - 1)));
         }
         after = Some(last);
     }

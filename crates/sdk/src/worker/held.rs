@@ -65,6 +65,11 @@ impl Held {
         lock(&self.leases).values().filter(|lease| !lease.lost.is_cancelled()).cloned().collect()
     }
 
+    #[cfg(feature = "redis")]
+    pub(crate) fn has(&self, reference: &str, token: &str) -> bool {
+        lock(&self.leases).values().any(|it| it.reference == reference && it.token == token)
+    }
+
     pub(crate) fn len(&self) -> usize {
         lock(&self.leases).len()
     }

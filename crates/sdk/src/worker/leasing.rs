@@ -54,7 +54,7 @@ async fn poll(shared: &Arc<Shared>, queue: &str, reports: &mpsc::UnboundedSender
 
 /// All free slots for the only queue, or for one that just had work; one for a queue that may be idle, so that its
 /// long poll does not keep the others' tasks from running.
-async fn free_slots(shared: &Shared, busy: bool) -> OwnedSemaphorePermit {
+pub(super) async fn free_slots(shared: &Shared, busy: bool) -> OwnedSemaphorePermit {
     let mut slots = shared.slots.clone().acquire_owned().await.expect("the slots are never closed");
     if busy || shared.queues == 1 {
         let free = u32::try_from(shared.slots.available_permits()).unwrap_or(LEASE_MAX).min(LEASE_MAX - 1);
@@ -66,7 +66,7 @@ async fn free_slots(shared: &Shared, busy: bool) -> OwnedSemaphorePermit {
     slots
 }
 
-fn request(shared: &Shared, slots: &OwnedSemaphorePermit, busy: bool) -> LeaseRequest {
+pub(super) fn request(shared: &Shared, slots: &OwnedSemaphorePermit, busy: bool) -> LeaseRequest {
     let options = &shared.options;
     let wait_ms = match (shared.queues > 1, busy) {
         (true, true) => 0,
@@ -78,7 +78,7 @@ fn request(shared: &Shared, slots: &OwnedSemaphorePermit, busy: bool) -> LeaseRe
     LeaseRequest { max, wait_ms, lease_ms: options.lease_ms, executor: options.executor.clone() }
 }
 
-fn start(
+pub(super) fn start(
     shared: &Arc<Shared>,
     tasks: Vec<LeasedTask>,
     slots: &mut OwnedSemaphorePermit,

@@ -9,6 +9,8 @@
 
 pub mod bus;
 pub mod hot;
+pub mod ownership;
+pub mod signals;
 pub mod store;
 
 /// Cases of a store: `async fn(Arc<dyn Store>)`, on an empty store each; `store::balanced` afterwards.
@@ -204,6 +206,43 @@ macro_rules! for_each_bus_case {
     };
 }
 
+/// Cases of an ownership: `async fn(Arc<dyn Ownership>)`, on an empty one each.
+#[macro_export]
+macro_rules! for_each_ownership_case {
+    ($stamp:ident) => {
+        $stamp! {
+            ownership::what_is_free_is_acquired_and_answered_in_order,
+            ownership::what_another_owns_is_not_acquired,
+            ownership::who_owns_may_acquire_again_and_keeps_the_term,
+            ownership::renewing_makes_the_lease_last_and_keeps_the_term,
+            ownership::what_is_lost_is_answered_when_it_is_renewed,
+            ownership::a_lease_that_has_ended_goes_to_who_asks_with_a_higher_term,
+            ownership::what_is_released_is_free_at_once_and_gets_a_higher_term,
+            ownership::releasing_what_is_not_held_frees_nothing,
+            ownership::terms_ascend_with_each_change_of_owner,
+            ownership::who_beats_is_alive_and_the_living_come_sorted,
+            ownership::who_is_silent_is_dead_and_who_leaves_is_gone_at_once,
+            ownership::who_leaves_keeps_its_leases_until_they_are_released,
+            ownership::owners_are_listed_in_order_with_what_is_left,
+            ownership::of_many_who_acquire_each_partition_goes_to_one,
+            ownership::empty_lists_are_nothing,
+        }
+    };
+}
+
+/// Cases of signals: `async fn(Arc<dyn Signals>, Arc<dyn Signals>)`, the ends of two engines.
+#[macro_export]
+macro_rules! for_each_signals_case {
+    ($stamp:ident) => {
+        $stamp! {
+            signals::what_one_announces_another_hears_as_it_was_sent,
+            signals::announcing_nothing_is_nothing,
+            signals::who_stops_waiting_can_wait_again,
+            signals::many_signals_at_once_arrive,
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     /// A case that is written but not listed would silently never run.
@@ -227,6 +266,8 @@ mod tests {
             ("firing", include_str!("hot/firing.rs")),
             ("ready", include_str!("hot/ready.rs")),
             ("bus", include_str!("bus.rs")),
+            ("ownership", include_str!("ownership.rs")),
+            ("signals", include_str!("signals.rs")),
         ];
         let mut written = 0;
         for (module, source) in modules {

@@ -1,8 +1,16 @@
 //! The promises, as checks: kept, never early, at least once and fenced, definite cancel, accounted for.
 
 use super::{ops::How, world::World};
-use punctual_contract::store::{Assignment, Query};
-use punctual_domain::{history::Entry, state::State, task::Task, time::Millis};
+use punctual_contract::{
+    Hot as _,
+    store::{Assignment, Query},
+};
+use punctual_domain::{
+    history::Entry,
+    state::{Event, State},
+    task::Task,
+    time::Millis,
+};
 
 /// Turns after which what is not finished is lost.
 const TURNS_TO_FINISH: usize = 2_000;
@@ -31,6 +39,8 @@ impl World {
             return Err(format!("promise 4: {it:?} was handed out after its success"));
         }
         known.owes_a_lease = false;
+        // When its next attempt is due, if there is one, the engine says.
+        known.due_at = None;
         Ok(())
     }
 
@@ -65,7 +75,7 @@ impl World {
 
     /// Lets everything finish: what does not is lost.
     pub(super) async fn finish(&mut self) -> Result<(), String> {
-        self.heal();
+        self.heal().await?;
         for _ in 0..TURNS_TO_FINISH {
             self.turn().await;
             self.lease(1_000, 10_000).await?;
@@ -73,14 +83,35 @@ impl World {
                 let answer = self.settle(&held, How::Succeed).await;
                 answer.map_err(|it| format!("the last outcomes failed: {it}"))?;
             }
-            match self.engine.next_turn_at().await.map_err(|it| it.to_string())? {
+            let Some(engine) = self.engine() else { return Err("no engine is left".into()) };
+            match engine.next_turn_at().await.map_err(|it| it.to_string())? {
                 // What is overdue waits for a sweep.
                 Some(next) if next <= self.now() => self.clock.set(self.now().plus(500)),
                 Some(next) => self.clock.set(next),
-                None => return self.check_all_finished().await,
+                None => {
+                    self.check_all_finished().await?;
+                    return self.check_nothing_left().await;
+                }
             }
         }
         Err(format!("promise 1: not finished after {TURNS_TO_FINISH} turns: {}", self.unfinished().await))
+    }
+
+    /// Nothing is held for tasks that are finished.
+    async fn check_nothing_left(&mut self) -> Result<(), String> {
+        for _ in 0..4 {
+            self.clock.set(self.now().plus(5_000));
+            self.turn().await;
+            self.lease(1_000, 10_000).await?;
+        }
+        let depth = self.true_hot.depth().await.map_err(|it| it.to_string())?;
+        if depth.firing > 0 || !depth.ready.is_empty() {
+            return Err(format!("all is finished, and the hot set still has {depth:?}"));
+        }
+        match self.nodes.iter().map(|it| it.engine.claimed()).max() {
+            None | Some(0) => Ok(()),
+            Some(claimed) => Err(format!("all is finished, and {claimed} claims are held")),
+        }
     }
 
     async fn unfinished(&self) -> String {
@@ -106,6 +137,8 @@ impl World {
     async fn check_owed(&self, place: punctual_domain::place::TaskRef) -> Result<(), String> {
         let task = self.truth.read(&[place]).await.map_err(|it| it.to_string())?.pop().flatten();
         match task {
+            // It was, and the answer was lost: an executor that had it has ended it.
+            Some(task) if task.history.last().and_then(|it| it.event) == Some(Event::Abort) => Ok(()),
             Some(task) if task.state != State::Dead => {
                 Err(format!("promise 5: told \"already fired\", and never handed out: {}", summary(&task)))
             }
@@ -114,7 +147,7 @@ impl World {
     }
 }
 
-fn summary(task: &Task) -> String {
+pub(super) fn summary(task: &Task) -> String {
     let Task { place, state, due_at, attempt, fence, .. } = task;
     format!("{place:?} {state:?} due {} attempt {attempt} fence {fence}", due_at.since(super::world::START))
 }

@@ -60,8 +60,49 @@ pub enum Op {
     ExecutorDies {
         pick: usize,
     },
-    /// The engine dies; another starts on the same store, with an empty hot set.
+    /// All engines die, and the hot set with them; others start on the same store.
     Restart,
+    /// One more engine.
+    Start,
+    /// One engine stops in an orderly way.
+    Stop {
+        pick: usize,
+    },
+    /// One engine takes a turn, and the others do not.
+    TurnOne {
+        pick: usize,
+    },
+    /// One engine dies after so many more calls to its back ends, while it does this.
+    Kill {
+        pick: usize,
+        calls: usize,
+        work: Work,
+    },
+    /// One engine falls asleep after so many more calls to its back ends, while it does this, and believes when it goes
+    /// on that no time has passed.
+    Pause {
+        pick: usize,
+        calls: usize,
+        work: Work,
+    },
+    Continue {
+        pick: usize,
+    },
+    /// Who owns what cannot be asked, or can again.
+    OwnersAway {
+        away: bool,
+    },
+    /// Five seconds pass; then all that was due must be with an executor.
+    TakeOver,
+}
+
+/// What an engine does when it is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Turn,
+    Lease { max: usize },
+    Insert { delay_ms: i64 },
+    Cancel { pick: usize },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +118,36 @@ pub enum How {
 pub fn seeded(seed: u64, count: usize) -> Vec<Op> {
     let mut rng = Rng::with_seed(seed);
     (0..count).map(|_| one(&mut rng)).collect()
+}
+
+/// The same for several engines: one operation in four is about engines that come and go.
+#[must_use]
+pub fn seeded_for_many(seed: u64, count: usize) -> Vec<Op> {
+    let mut rng = Rng::with_seed(seed);
+    (0..count).map(|_| if rng.u8(..4) == 0 { of_engines(&mut rng) } else { one(&mut rng) }).collect()
+}
+
+fn of_engines(rng: &mut Rng) -> Op {
+    let (pick, calls) = (rng.usize(..1_000), rng.usize(..30));
+    match rng.u8(..24) {
+        0..=5 => Op::Start,
+        6..=8 => Op::Kill { pick, calls, work: work(rng) },
+        9..=12 => Op::Pause { pick, calls, work: work(rng) },
+        13..=16 => Op::Continue { pick },
+        17 => Op::Stop { pick },
+        18..=20 => Op::TurnOne { pick },
+        21 => Op::OwnersAway { away: rng.bool() },
+        _ => Op::TakeOver,
+    }
+}
+
+fn work(rng: &mut Rng) -> Work {
+    match rng.u8(..8) {
+        0..=3 => Work::Turn,
+        4..=5 => Work::Lease { max: rng.usize(1..5) },
+        6 => Work::Insert { delay_ms: rng.i64(0..3_000) },
+        _ => Work::Cancel { pick: rng.usize(..1_000) },
+    }
 }
 
 /// Half of the draws are about inserting, time and turns, so that there is always something to do.

@@ -1,14 +1,17 @@
-//! The simulated world: one engine on a real store, executors as lists of leases, and a record of what callers were
+//! The simulated world: engines on a real store, executors as lists of leases, and a record of what callers were
 //! told. It believes only what it was told; what it was not told (an error) it marks as uncertain.
 
-use super::ops::{How, Op};
+use super::{
+    engines::Node,
+    ops::{How, Op},
+};
 use crate::{
     clock::ManualClock,
-    faults::{self, Dials},
+    faults::{Dials, FaultyHot, FaultyStore},
+    shared::{MemoryOwnership, SignalHub},
 };
-use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Clock, Hot as _, Store,
+    Clock, Hot, Store,
     store::{Assignment, Beat, Change, Extended, Inserted},
 };
 use punctual_domain::{
@@ -21,9 +24,7 @@ use punctual_domain::{
     task::{Content, NewTask, Task, TaskResult},
     time::Millis,
 };
-use punctual_engine::{
-    Backends, Cancelled, Changed, Engine, Error, LeaseRequest, Options, OutcomeReport, Settled,
-};
+use punctual_engine::{Cancelled, Changed, Error, LeaseRequest, Options, OutcomeReport, Settled};
 use punctual_hot::MemoryHot;
 use punctual_store::sqlite::SqliteStore;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -36,19 +37,35 @@ pub enum Faults {
     Some(u64),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// One: it shares with nobody.
+    pub engines: usize,
+    pub faults: Faults,
+}
+
 #[derive(Debug)]
 pub struct World {
+    setup: Setup,
     pub(super) clock: Arc<ManualClock>,
+    /// The furthest that the clock has been.
+    pub(super) latest: Millis,
     /// Without faults: what the checks read.
     pub(super) truth: Arc<dyn Store>,
-    pub(super) engine: Engine,
-    hot: Arc<MemoryHot>,
+    pub(super) true_hot: Arc<MemoryHot>,
+    faulty_store: Arc<FaultyStore>,
+    faulty_hot: Arc<FaultyHot>,
+    pub(super) ownership: Arc<MemoryOwnership>,
+    pub(super) signals: SignalHub,
+    owners_are_away: bool,
+    pub(super) nodes: Vec<Node>,
+    pub(super) started: usize,
+    pub(super) calls: usize,
     faults: Faults,
-    restarts: u64,
     pub(super) tasks: Vec<Known>,
     by_id: HashMap<i64, usize>,
     pub(super) held: Vec<Assignment>,
-    given_up: Vec<Assignment>,
+    pub(super) given_up: Vec<Assignment>,
     /// Inserts whose answer was an error that says they may have happened.
     pub(super) uncertain_inserts: usize,
 }
@@ -70,21 +87,24 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn new(place: TaskRef, due_at: Option<Millis>) -> Self {
+    pub(super) fn new(place: TaskRef, due_at: Option<Millis>) -> Self {
         let (cancelled, succeeded, owes_a_lease, uncertain) = Default::default();
         Self { place, due_at, cancelled, succeeded, owes_a_lease, uncertain }
     }
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
+/// Few, so that tasks meet in one; more than engines, so that they are shared.
+const PARTITIONS: u16 = 5;
 const RETRY_GUESS: Option<Millis> = None;
 
-fn queue() -> QueueKey {
+pub(super) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
 }
 
-fn options() -> Options {
+pub(super) fn options(name: String) -> Options {
     Options {
+        name,
         keep_succeeded_ms: 60_000,
         keep_stopped_ms: 60_000,
         keep_cancelled_ms: 120_000,
@@ -94,25 +114,53 @@ fn options() -> Options {
 }
 
 impl World {
-    pub(super) fn new(faults: Faults) -> Self {
+    pub(super) fn new(setup: Setup) -> Self {
         let clock = Arc::new(ManualClock::at(START));
-        let options = punctual_store::sqlite::Options { partitions: 3, ..Default::default() };
+        let options = punctual_store::sqlite::Options { partitions: PARTITIONS, ..Default::default() };
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
-        let (engine, hot) = engine(&truth, &clock, faults, 0);
-        let (tasks, by_id, held, given_up) = Default::default();
-        Self {
+        let (faulty_store, true_hot, faulty_hot) = back_ends(&truth, setup.faults, 0);
+        let ownership = Arc::new(MemoryOwnership::new(clock.clone()));
+        let (nodes, tasks, by_id, held, given_up) = Default::default();
+        let mut world = Self {
+            setup,
             clock,
+            latest: START,
             truth,
-            engine,
-            hot,
-            faults,
-            restarts: 0,
+            true_hot,
+            faulty_store,
+            faulty_hot,
+            ownership,
+            signals: SignalHub::default(),
+            owners_are_away: false,
+            nodes,
+            started: 0,
+            calls: 0,
+            faults: setup.faults,
             tasks,
             by_id,
             held,
             given_up,
             uncertain_inserts: 0,
-        }
+        };
+        (0..setup.engines).for_each(|_| world.start_engine());
+        world
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.setup.engines > 1
+    }
+
+    /// Nothing fails, so that promises of time hold.
+    pub(super) fn is_sound(&self) -> bool {
+        self.faults == Faults::None && !self.owners_are_away
+    }
+
+    pub(super) fn store(&self) -> Arc<dyn Store> {
+        self.faulty_store.clone()
+    }
+
+    pub(super) fn hot(&self) -> Arc<dyn Hot> {
+        self.faulty_hot.clone()
     }
 
     pub(super) fn now(&self) -> Millis {
@@ -120,6 +168,7 @@ impl World {
     }
 
     pub(super) async fn step(&mut self, op: &Op) -> Result<(), String> {
+        self.latest = self.latest.max(self.now());
         match op {
             Op::Insert { .. } => self.insert(op).await,
             Op::Cancel { pick, stop_if_fired } => self.cancel(*pick, *stop_if_fired).await,
@@ -154,22 +203,65 @@ impl World {
                 self.restart();
                 Ok(())
             }
+            Op::OwnersAway { away } => {
+                self.owners_are_away = *away;
+                self.ownership.set_away(*away);
+                Ok(())
+            }
+            other => self.step_of_engines(other).await,
         }
     }
 
-    pub(super) fn restart(&mut self) {
-        self.restarts += 1;
-        (self.engine, self.hot) = engine(&self.truth, &self.clock, self.faults, self.restarts);
+    async fn step_of_engines(&mut self, op: &Op) -> Result<(), String> {
+        match *op {
+            Op::Start => self.start_engine(),
+            Op::Stop { pick } => self.stop(pick).await,
+            Op::TurnOne { pick } => {
+                self.calls = pick;
+                if let Some(engine) = self.engine() {
+                    let _ = engine.turn().await;
+                }
+            }
+            Op::Kill { pick, calls, work } => return self.kill(pick, calls, work).await,
+            Op::Pause { pick, calls, work } => return self.pause(pick, calls, work).await,
+            Op::Continue { pick } => return self.go_on(pick).await,
+            Op::TakeOver => return self.take_over().await,
+            _ => {}
+        }
+        Ok(())
     }
 
-    pub(super) fn heal(&mut self) {
+    /// Everything that is not the store begins anew.
+    fn restart(&mut self) {
+        self.nodes.drain(..).for_each(Node::die);
+        let seed = u64::try_from(self.started).unwrap_or(0);
+        (self.faulty_store, self.true_hot, self.faulty_hot) = back_ends(&self.truth, self.faults, seed);
+        (0..self.setup.engines).for_each(|_| self.start_engine());
+    }
+
+    /// Nothing fails any more, and whoever slept goes on.
+    pub(super) async fn heal(&mut self) -> Result<(), String> {
         self.faults = Faults::None;
-        self.restart();
+        self.faulty_store.faults.heal();
+        self.faulty_hot.faults.heal();
+        self.owners_are_away = false;
+        self.ownership.set_away(false);
+        self.all_go_on().await?;
+        if self.nodes.is_empty() {
+            self.start_engine();
+        }
+        Ok(())
     }
 
     /// A turn that fails half-way is what a service that fails is: the next one goes on.
     pub(super) async fn turn(&self) {
-        let _ = self.engine.turn().await;
+        for node in self.nodes.iter().filter(|it| it.is_awake()) {
+            let _ = node.engine.turn().await;
+        }
+    }
+
+    pub(super) async fn truth_of(&self, place: TaskRef) -> Option<Task> {
+        self.truth.read(&[place]).await.ok().and_then(|it| it.into_iter().next().flatten())
     }
 
     async fn insert(&mut self, op: &Op) -> Result<(), String> {
@@ -181,7 +273,8 @@ impl World {
         task.retry = RetryPolicy::Fixed { delay_ms: *retry_ms };
         task.deadline_ms = *deadline_ms;
         let due_at = task.execute_at.max(now);
-        match self.engine.insert(vec![task], "caller").await {
+        let Some(engine) = self.engine() else { return Ok(()) };
+        match engine.insert(vec![task], "caller").await {
             Ok(answers) => {
                 let it = answers.first().ok_or("no answer to an insert")?;
                 self.learn_insert(it, due_at)
@@ -219,7 +312,7 @@ impl World {
         Ok(())
     }
 
-    fn know(&mut self, known: Known) {
+    pub(super) fn know(&mut self, known: Known) {
         if let Some(nth) = self.by_id.get(&known.place.id) {
             if let Some(it) = self.tasks.get_mut(*nth) {
                 *it = known;
@@ -235,21 +328,22 @@ impl World {
         self.tasks.get_mut(*nth)
     }
 
-    fn pick(&self, pick: usize) -> Option<TaskRef> {
+    pub(super) fn pick(&self, pick: usize) -> Option<TaskRef> {
         (!self.tasks.is_empty()).then(|| self.tasks.get(pick % self.tasks.len()).map(|it| it.place)).flatten()
     }
 
     /// It fired, and waits to be handed over. An entry that the store has refused since does not count.
     async fn has_fired(&self, place: TaskRef) -> bool {
-        let task = self.truth.read(&[place]).await.ok().and_then(|it| it.into_iter().next().flatten());
-        let firing = self.hot.firing(place.partition, Millis::MAX, 10_000).await.unwrap_or_default();
+        let task = self.truth_of(place).await;
+        let firing = self.true_hot.firing(place.partition, Millis::MAX, 10_000).await.unwrap_or_default();
         task.is_some_and(|task| firing.iter().any(|it| it.place.id == place.id && it.fence == task.fence))
     }
 
     async fn cancel(&mut self, pick: usize, stop_if_fired: bool) -> Result<(), String> {
         let Some(place) = self.pick(pick) else { return Ok(()) };
         let had_fired = self.has_fired(place).await;
-        let answer = self.engine.cancel(place, stop_if_fired, "caller").await;
+        let Some(engine) = self.engine() else { return Ok(()) };
+        let answer = engine.cancel(place, stop_if_fired, "caller").await;
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {
             Ok(Cancelled::Cancelled(_)) => {
@@ -276,7 +370,8 @@ impl World {
         let payload = delay_ms.is_none().then(|| Content::json("1"));
         let had_fired = self.has_fired(place).await;
         let change = Change::Reschedule { execute_at, priority: None, payload };
-        let answer = self.engine.reschedule(place, change, "caller", |_| true).await;
+        let Some(engine) = self.engine() else { return Ok(()) };
+        let answer = engine.reschedule(place, change, "caller", |_| true).await;
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {
             Ok(Some(Changed::Changed(task))) => {
@@ -298,7 +393,8 @@ impl World {
     async fn redrive(&mut self, pick: usize) -> Result<(), String> {
         let Some(place) = self.pick(pick) else { return Ok(()) };
         let now = self.now();
-        let answer = self.engine.redrive(place, "caller").await;
+        let Some(engine) = self.engine() else { return Ok(()) };
+        let answer = engine.redrive(place, "caller").await;
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {
             Ok(Changed::Changed(_)) => *known = Known::new(place, Some(now)),
@@ -314,15 +410,19 @@ impl World {
     pub(super) async fn lease(&mut self, max: usize, lease_ms: i64) -> Result<(), String> {
         let request =
             LeaseRequest { queue: Arc::new(queue()), max, wait_ms: 0, lease_ms, executor: "executor".into() };
-        let Ok(leased) = self.engine.lease(request).await else { return Ok(()) };
+        let Some(engine) = self.engine() else { return Ok(()) };
+        let Ok(leased) = engine.lease(request).await else { return Ok(()) };
         if leased.len() > max {
             return Err(format!("{} tasks were leased to one who asked for {max}", leased.len()));
         }
-        for it in leased {
-            self.check_lease(&it)?;
-            self.given_up.extend(self.held.extract_if(.., |held| held.place.id == it.place.id));
-            self.held.push(it);
-        }
+        leased.into_iter().try_for_each(|it| self.got(it))
+    }
+
+    /// An executor was handed a task.
+    pub(super) fn got(&mut self, it: Assignment) -> Result<(), String> {
+        self.check_lease(&it)?;
+        self.given_up.extend(self.held.extract_if(.., |held| held.place.id == it.place.id));
+        self.held.push(it);
         Ok(())
     }
 
@@ -344,6 +444,7 @@ impl World {
                 known.due_at = if how == How::Snooze { Some(now.plus(SNOOZE_MS)) } else { RETRY_GUESS };
             }
             Ok(Settled::Stale) => {}
+            Err(Error::Stopping) => {}
             Err(_) if faulty => known.uncertain = true,
             Err(error) => return Err(format!("an outcome failed: {error}")),
         }
@@ -351,7 +452,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) async fn settle(&self, held: &Assignment, how: How) -> Result<Settled, Error> {
+    pub(super) async fn settle(&mut self, held: &Assignment, how: How) -> Result<Settled, Error> {
         let report = match how {
             How::Succeed => Report::Succeeded,
             How::Fail => Report::Failed { after_ms: None },
@@ -360,7 +461,8 @@ impl World {
         };
         let result = TaskResult { status_msg: "said".into(), ..TaskResult::default() };
         let report = OutcomeReport { place: held.place, fence: held.fence, report, result };
-        let answers = self.engine.settle(vec![report], "executor").await?;
+        let engine = self.engine().ok_or(Error::Stopping)?;
+        let answers = engine.settle(vec![report], "executor").await?;
         Ok(answers.first().copied().unwrap_or(Settled::Stale))
     }
 
@@ -403,7 +505,11 @@ impl World {
             progress: None,
             executor: "executor".into(),
         };
-        match self.engine.extend(vec![beat]).await.map(|it| it.first().copied()) {
+        let Some(engine) = self.engine() else {
+            self.held.push(held);
+            return Ok(());
+        };
+        match engine.extend(vec![beat]).await.map(|it| it.first().copied()) {
             Ok(Some(Extended::Lost)) => self.given_up.push(held),
             _ => self.held.push(held),
         }
@@ -417,27 +523,18 @@ fn milliseconds(ms: i64) -> Duration {
     Duration::from_millis(ms.unsigned_abs())
 }
 
-fn engine(
+fn back_ends(
     truth: &Arc<dyn Store>,
-    clock: &Arc<ManualClock>,
     faults: Faults,
     life: u64,
-) -> (Engine, Arc<MemoryHot>) {
-    let store: Arc<dyn Store> = match faults {
-        Faults::None => Arc::clone(truth),
-        Faults::Some(seed) => {
-            let it = faults::FaultyStore::new(Arc::clone(truth), seed ^ life);
-            it.faults.set_all(Dials { happens: 0.95, reported: 0.95 });
-            Arc::new(it)
-        }
-    };
-    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 3 }));
-    let backends = Backends {
-        store,
-        hot: hot.clone(),
-        bus: Arc::new(MemoryBus::default()),
-        clock: clock.clone(),
-        shared: None,
-    };
-    (Engine::new(backends, options()), hot)
+) -> (Arc<FaultyStore>, Arc<MemoryHot>, Arc<FaultyHot>) {
+    let seed = if let Faults::Some(seed) = faults { seed ^ life } else { life };
+    let store = Arc::new(FaultyStore::new(Arc::clone(truth), seed));
+    let true_hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: PARTITIONS }));
+    let hot = Arc::new(FaultyHot::new(true_hot.clone(), seed));
+    if faults != Faults::None {
+        store.faults.set_all(Dials { happens: 0.95, reported: 0.95 });
+        hot.faults.set_all(Dials { happens: 0.97, reported: 0.97 });
+    }
+    (store, true_hot, hot)
 }

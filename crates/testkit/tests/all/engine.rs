@@ -21,7 +21,7 @@ use std::{
 };
 
 #[derive(Debug)]
-struct WallClock;
+pub(crate) struct WallClock;
 
 impl Clock for WallClock {
     #[expect(clippy::disallowed_methods, reason = "the composition root of these tests")]
@@ -37,11 +37,11 @@ impl Clock for WallClock {
 
 const HOUR_MS: u64 = 3_600_000;
 
-fn queue() -> QueueKey {
+pub(crate) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("q").unwrap() }
 }
 
-fn slow_repair() -> Options {
+pub(crate) fn slow_repair() -> Options {
     Options { sweep_interval_ms: HOUR_MS, ..Options::default() }
 }
 
@@ -86,7 +86,7 @@ fn request(lease_ms: i64) -> LeaseRequest {
     LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: 20_000, lease_ms, executor }
 }
 
-async fn until(holds: impl Fn() -> bool) {
+pub(crate) async fn until(holds: impl Fn() -> bool) {
     while !holds() {
         tokio::task::yield_now().await;
     }

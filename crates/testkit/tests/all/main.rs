@@ -1,8 +1,19 @@
 //! All that holds the workspace together, in one binary: the suites on each back end, the simulation, the users' test clock, and the ratchets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod cold;
 mod conformance;
+mod crash_points;
 mod engine;
+mod mysql;
+mod mysql_plans;
+mod mysql_buckets;
+mod mysql_ownership;
 mod ratchets;
+mod redis_bus;
+mod redis_hot;
+mod redis_worker;
+mod servers;
+mod shared;
 mod simulation;
 mod test_engine;

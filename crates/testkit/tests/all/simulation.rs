@@ -1,6 +1,6 @@
-//! Seeded lives of an engine. A failing seed prints its operations; kept ones stand below as named lists.
+//! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
 
-use punctual_testkit::simulation::{Faults, Op, run, seeded};
+use punctual_testkit::simulation::{Faults, Op, Setup, run, seeded, seeded_for_many};
 
 /// More by `PUNCTUAL_SEEDS`, from another place by `PUNCTUAL_FIRST_SEED`.
 const SEEDS: u64 = 1_000;
@@ -14,35 +14,46 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
 }
 
-fn run_seeds(faults: impl Fn(u64) -> Faults) {
+fn run_seeds(engines: usize, faults: impl Fn(u64) -> Faults) {
     let first = number("PUNCTUAL_FIRST_SEED", 0);
     for seed in first..first + number("PUNCTUAL_SEEDS", SEEDS) {
-        let ops = seeded(seed, STEPS);
-        if let Err(broken) = block_on(run(&ops, faults(seed))) {
-            let ops = shrink(&ops, faults(seed));
+        let ops = if engines > 1 { seeded_for_many(seed, STEPS) } else { seeded(seed, STEPS) };
+        let setup = Setup { engines, faults: faults(seed) };
+        if let Err(broken) = block_on(run(&ops, setup)) {
+            let ops = shrink(&ops, setup);
             panic!("seed {seed}: {broken}\nthe shortest list found that breaks a promise:\n{ops:#?}");
         }
     }
 }
 
 /// Leaves out what is not needed for a promise to break.
-fn shrink(ops: &[Op], faults: Faults) -> Vec<Op> {
+fn shrink(ops: &[Op], setup: Setup) -> Vec<Op> {
     let mut ops = ops.to_vec();
     let mut nth = 0;
     while nth < ops.len() {
         let mut fewer = ops.clone();
         fewer.remove(nth);
-        if block_on(run(&fewer, faults)).is_err() { ops = fewer } else { nth += 1 }
+        if block_on(run(&fewer, setup)).is_err() { ops = fewer } else { nth += 1 }
     }
     ops
 }
 
 #[test]
 fn thousands_of_lives_keep_every_promise() {
-    run_seeds(|_| Faults::None);
+    run_seeds(1, |_| Faults::None);
 }
 
 #[test]
 fn a_store_that_fails_and_lies_about_it_breaks_no_promise() {
-    run_seeds(Faults::Some);
+    run_seeds(1, Faults::Some);
+}
+
+#[test]
+fn engines_that_come_and_die_and_sleep_at_any_step_break_no_promise() {
+    run_seeds(2, |_| Faults::None);
+}
+
+#[test]
+fn many_engines_on_back_ends_that_fail_and_lie_break_no_promise() {
+    run_seeds(3, Faults::Some);
 }

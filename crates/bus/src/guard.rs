@@ -1,0 +1,108 @@
+//! The executor's guard: of all who were handed one attempt of a task, one executes it within the window. Never
+//! deleted: an attempt that has ended must not run again either. It saves work, and decides nothing: behind it
+//! stands the fence in the store.
+
+use crate::{
+    error::Error,
+    redis::{Link, Patience, Topology, check_prefix},
+};
+use punctual_domain::place::TaskRef;
+use redis::Value;
+use std::{sync::Arc, time::Duration};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardOptions {
+    /// The first part of every key.
+    pub prefix: String,
+    /// Who takes: an executor's name, for the log of the one that comes second.
+    pub holder: String,
+    /// How long an attempt stays guarded after it was taken, in whole milliseconds.
+    pub window: Duration,
+    pub connect_timeout: Duration,
+    pub response_timeout: Duration,
+}
+
+impl Default for GuardOptions {
+    fn default() -> Self {
+        Self {
+            prefix: "punctual".to_owned(),
+            holder: format!("executor-{}", std::process::id()),
+            window: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(2),
+            response_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// One execution: of a task, with the fence of its attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Execution {
+    pub place: TaskRef,
+    pub fence: i64,
+    /// For the log.
+    pub attempt: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Execute it; nobody else does within the window.
+    Granted,
+    /// Somebody was first: do not execute it.
+    Held { by: String },
+}
+
+#[derive(Debug)]
+pub struct Guard {
+    link: Link,
+    options: GuardOptions,
+}
+
+impl Guard {
+    /// `redis://`, `redis+cluster://` or `redis+sentinel://`. Answers when Redis has.
+    ///
+    /// # Errors
+    /// The address or an option cannot be used, or Redis does not answer.
+    pub async fn connect(url: &str, options: GuardOptions) -> Result<Self, Error> {
+        check_prefix(&options.prefix)?;
+        if options.window < Duration::from_millis(1) {
+            let value = format!("{:?}", options.window);
+            return Err(Error::Setting { option: "window", value, wanted: "it must be at least 1 ms" });
+        }
+        let patience = Patience { connect: options.connect_timeout, response: options.response_timeout };
+        let link = Link::new(Arc::new(Topology::parse(url, patience.connect, patience.response)?), patience);
+        link.run(redis::pipe().cmd("PING")).await?;
+        Ok(Self { link, options })
+    }
+
+    /// # Errors
+    /// Redis refused or did not answer. After no answer it may be taken, by us: nobody else will be granted it.
+    pub async fn take(&self, it: Execution) -> Result<Taken, Error> {
+        let taken = match self.ask(it).await? {
+            Value::Nil => Taken::Granted,
+            Value::BulkString(by) => Taken::Held { by: String::from_utf8_lossy(&by).into_owned() },
+            _ => return Err(Error::Reply("to a guard, no name")),
+        };
+        match &taken {
+            Taken::Granted => tracing::debug!(task = %it.place, attempt = it.attempt, "the guard is taken"),
+            Taken::Held { by } => {
+                tracing::info!(task = %it.place, attempt = it.attempt, by, "the guard is held: not executed again");
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The value that stood there: nil when it was free.
+    async fn ask(&self, it: Execution) -> Result<Value, Error> {
+        let window_ms = u64::try_from(self.options.window.as_millis()).unwrap_or(u64::MAX);
+        let mut set = redis::cmd("SET");
+        set.arg(self.key(it)).arg(&self.options.holder).arg("NX").arg("GET").arg("PX").arg(window_ms);
+        let answers = self.link.run(redis::pipe().add_command(set)).await?;
+        let answer = answers.into_iter().next().ok_or(Error::Reply("to a guard, nothing"))?;
+        answer.extract_error().map_err(Error::from_redis)
+    }
+
+    /// By id, which never changes; the instant in a reference does.
+    fn key(&self, it: Execution) -> String {
+        format!("{}:{{g:{}}}:{}:guard", self.options.prefix, it.place.id, it.fence)
+    }
+}

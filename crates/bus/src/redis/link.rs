@@ -1,0 +1,255 @@
+//! Connections to Redis. A `Link` is one shared connection that is made when it is first needed, and made again after
+//! it broke; it never repeats a command by itself. A `Direct` is a connection of one blocking reader.
+
+use crate::{error::Error, redis::address::Topology};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisError,
+    RedisResult, ServerErrorKind, Value, aio::MultiplexedConnection, cluster_async::ClusterConnection,
+};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+/// After a failed connect, callers are told so at once for this long: they queue up behind each other otherwise.
+const REST_AFTER_REFUSAL: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) connect: Duration,
+    /// Longer than any command here takes in Redis: what ends by it may have happened all the same.
+    pub(crate) response: Duration,
+}
+
+pub(crate) struct Link {
+    topology: Arc<Topology>,
+    patience: Patience,
+    line: Mutex<Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    wire: Option<Wire>,
+    /// Which wire this is: one that broke is thrown away once, not by everyone who used it.
+    number: u64,
+    refused_at: Option<Instant>,
+}
+
+#[derive(Clone)]
+enum Wire {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Wire {
+    async fn run(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
+        match self {
+            Self::One(it) => commands.query_async(it).await,
+            Self::Cluster(it) => commands.query_async(it).await,
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    pub(crate) fn new(topology: Arc<Topology>, patience: Patience) -> Self {
+        Self { topology, patience, line: Mutex::default() }
+    }
+
+    /// Every key of it has the same hash tag. One answer a command; a refusal of one stands in its place and stops
+    /// no other.
+    pub(crate) async fn run(&self, commands: &mut Pipeline) -> Result<Vec<Value>, Error> {
+        commands.ignore_errors();
+        let (mut wire, number) = self.wire().await?;
+        match wire.run(commands).await {
+            Ok(answers) => {
+                if answers.iter().any(is_demoted) {
+                    self.discard(number).await;
+                }
+                Ok(answers)
+            }
+            Err(error) => {
+                if is_broken(&error) {
+                    self.discard(number).await;
+                }
+                Err(Error::from_redis(error))
+            }
+        }
+    }
+
+    /// True: keys of several tags may stand in one pipeline.
+    pub(crate) fn is_one_server(&self) -> bool {
+        !matches!(*self.topology, Topology::Cluster { .. })
+    }
+
+    async fn wire(&self) -> Result<(Wire, u64), Error> {
+        let mut line = self.line.lock().await;
+        if let Some(wire) = &line.wire {
+            return Ok((wire.clone(), line.number));
+        }
+        if line.refused_at.is_some_and(|at| at.elapsed() < REST_AFTER_REFUSAL) {
+            return Err(Error::ConnectTimeout);
+        }
+        match in_time(self.patience.connect, self.connect()).await {
+            Ok(wire) => {
+                *line = Line { wire: Some(wire.clone()), number: line.number + 1, refused_at: None };
+                Ok((wire, line.number))
+            }
+            Err(error) => {
+                line.refused_at = Some(Instant::now());
+                Err(error)
+            }
+        }
+    }
+
+    async fn discard(&self, number: u64) {
+        let mut line = self.line.lock().await;
+        if line.number == number {
+            line.wire = None;
+        }
+    }
+
+    async fn connect(&self) -> RedisResult<Wire> {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(self.patience.response));
+        match &*self.topology {
+            Topology::Cluster { client, .. } => Ok(Wire::Cluster(client.get_async_connection().await?)),
+            Topology::Single(client) => open(client, &config).await.map(Wire::One),
+            Topology::Sentinel(client) => {
+                let client = client.lock().await.async_get_client().await?;
+                open(&client, &config).await.map(Wire::One)
+            }
+        }
+    }
+}
+
+async fn open(client: &Client, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
+    client.get_multiplexed_async_connection_with_config(config).await
+}
+
+/// Asks for a connection; the time is over all its steps.
+async fn in_time<T>(connect: Duration, work: impl Future<Output = RedisResult<T>>) -> Result<T, Error> {
+    timeout(connect, work).await.map_err(|_| Error::ConnectTimeout)?.map_err(Error::Connect)
+}
+
+fn is_broken(error: &RedisError) -> bool {
+    error.is_io_error() || error.is_unrecoverable_error() || is_read_only(error)
+}
+
+fn is_read_only(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+}
+
+/// A master that has become a replica goes on answering, with refusals.
+fn is_demoted(answer: &Value) -> bool {
+    match answer {
+        Value::ServerError(error) => is_read_only(&error.clone().into()),
+        _ => false,
+    }
+}
+
+/// The connection of one reader, which may block on it. Drop it when a read failed.
+pub(crate) struct Direct {
+    connection: MultiplexedConnection,
+    client_id: i64,
+    info: ConnectionInfo,
+}
+
+impl fmt::Debug for Direct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Direct").field("client_id", &self.client_id).finish_non_exhaustive()
+    }
+}
+
+/// `host:port` of a Cluster's node.
+pub(crate) type Node = (String, u16);
+
+impl Direct {
+    /// `at`: the node that another one named; else where the address says.
+    pub(crate) async fn connect(link: &Link, at: Option<&Node>) -> Result<Self, Error> {
+        match &*link.topology {
+            Topology::Single(client) => Self::to(client.get_connection_info().clone(), link.patience).await,
+            Topology::Sentinel(client) => {
+                let asked = async { client.lock().await.async_get_client().await };
+                let client = in_time(link.patience.connect, asked).await?;
+                Self::to(client.get_connection_info().clone(), link.patience).await
+            }
+            Topology::Cluster { seeds, .. } => Self::to_node(seeds, at, link.patience).await,
+        }
+    }
+
+    async fn to_node(seeds: &[ConnectionInfo], at: Option<&Node>, patience: Patience) -> Result<Self, Error> {
+        let named = at
+            .zip(seeds.first())
+            .map(|((host, port), seed)| seed.clone().set_addr(ConnectionAddr::Tcp(host.clone(), *port)));
+        let mut failed = Error::ConnectTimeout;
+        for info in named.into_iter().chain(seeds.iter().cloned()) {
+            match Self::to(info, patience).await {
+                Ok(it) => return Ok(it),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    async fn to(info: ConnectionInfo, patience: Patience) -> Result<Self, Error> {
+        let opened = async {
+            let config = AsyncConnectionConfig::new().set_response_timeout(None);
+            let mut connection = open(&Client::open(info.clone())?, &config).await?;
+            let client_id = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
+            Ok((connection, client_id))
+        };
+        let (connection, client_id) = in_time(patience.connect, opened).await?;
+        Ok(Self { connection, client_id, info })
+    }
+
+    /// The node it is connected to, with another port or host as a redirection says; a host that is not said is the same.
+    pub(crate) fn redirected(&self, address: &str) -> Option<Node> {
+        let (host, port) = address.rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        match (host, self.info.addr()) {
+            ("", ConnectionAddr::Tcp(own, _)) => Some((own.clone(), port)),
+            _ => Some((host.trim_matches(['[', ']']).to_owned(), port)),
+        }
+    }
+
+    /// Sends a pipeline that blocks for at most `block`. When `given_up` comes first, Redis is asked to let go: what
+    /// it has handed over by then is still read.
+    pub(crate) async fn run(
+        &mut self,
+        commands: &mut Pipeline,
+        limit: Duration,
+        given_up: impl Future<Output = ()>,
+    ) -> Result<Vec<Value>, Error> {
+        commands.ignore_errors();
+        let (info, client_id) = (self.info.clone(), self.client_id);
+        let work = timeout(limit, commands.query_async(&mut self.connection));
+        tokio::pin!(work);
+        let done = tokio::select! {
+            biased;
+            done = &mut work => done,
+            () = given_up => {
+                unblock(info, client_id).await;
+                work.await
+            }
+        };
+        done.map_err(|_| Error::Timeout)?.map_err(Error::from_redis)
+    }
+}
+
+/// If it cannot be done the reader lets go by itself, at the end of its time.
+async fn unblock(info: ConnectionInfo, client_id: i64) {
+    let asked = async {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(1)));
+        let mut connection = open(&Client::open(info)?, &config).await?;
+        redis::cmd("CLIENT").arg("UNBLOCK").arg(client_id).query_async::<i64>(&mut connection).await
+    };
+    if let Err(error) = in_time(Duration::from_secs(1), asked).await {
+        tracing::debug!(error = %error, "a blocked read could not be ended early");
+    }
+}

@@ -1,0 +1,166 @@
+//! Receiving. Reading from Redis is done by tasks of their own, which end what they began: a receive that is dropped
+//! loses nothing. First what is there is read, on the shared connection; when there is nothing, tasks block for it.
+
+use super::{
+    Core, block,
+    lanes::{Caller, Found},
+    settle,
+    streams::{self, Entry, Stream},
+};
+use crate::error::Error;
+use punctual_contract::bus::Delivery;
+use punctual_domain::{name::QueueKey, time::Millis};
+use redis::Value;
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+use tokio::{task::JoinHandle, time::timeout};
+
+/// Up to this difference of the clocks, the instant at which Redis gave a message out is the instant of delivery.
+/// Beyond it the caller's is written instead, which costs Redis half as much again as reading.
+const CLOCKS_AGREE_MS: i64 = 1_000;
+
+#[expect(clippy::disallowed_methods, reason = "a read is ended also when its caller is gone; it is bounded")]
+pub(super) fn run_to_its_end<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    tokio::spawn(work)
+}
+
+pub(super) async fn receive(
+    core: &Arc<Core>,
+    queue: &QueueKey,
+    limit: usize,
+    wait: Duration,
+    now: Millis,
+) -> Result<Vec<Delivery>, Arc<Error>> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    // Dropped after the caller: what it leaves behind is given back.
+    let _leftover = settle::Leftover::of(core, queue);
+    let caller = core.lanes.enter(queue, if wait.is_zero() { 0 } else { limit }, now);
+    let there = caller.take(limit);
+    if !there.is_empty() {
+        return Ok(there);
+    }
+    let swept = run_to_its_end(sweep(Arc::clone(core), queue.clone(), limit, now)).await;
+    let there = caller.take(limit);
+    if !there.is_empty() {
+        return Ok(there);
+    }
+    swept.unwrap_or(Err(Error::BrokenOff))?;
+    if wait.is_zero() {
+        return Ok(there);
+    }
+    timeout(wait, first(core, queue, &caller, limit)).await.unwrap_or(Ok(Vec::new()))
+}
+
+/// Ends when there is something.
+async fn first(
+    core: &Arc<Core>,
+    queue: &QueueKey,
+    caller: &Caller<'_>,
+    limit: usize,
+) -> Result<Vec<Delivery>, Arc<Error>> {
+    let streams = u16::MAX >> (u16::BITS - u32::from(core.options.streams_per_queue));
+    loop {
+        let mut signal = pin!(caller.arrived.notified());
+        // Listen before looking: what arrives between the two is then heard.
+        signal.as_mut().enable();
+        match caller.look(limit, streams) {
+            Found::Messages(messages) => return Ok(messages),
+            Found::Failed(error) => return Err(error),
+            Found::Unread(unread) => {
+                for number in (0..core.options.streams_per_queue).filter(|it| unread & (1 << it) != 0) {
+                    run_to_its_end(block::run(Arc::clone(core), queue.clone(), number));
+                }
+            }
+        }
+        signal.await;
+    }
+}
+
+/// Reads what is there, stream after stream, up to `limit`. One that cannot be read keeps none of the others.
+async fn sweep(core: Arc<Core>, queue: QueueKey, limit: usize, now: Millis) -> Result<(), Error> {
+    let mut streams: Vec<Stream> = core.streams(&queue).collect();
+    let first = core.turn.fetch_add(1, Relaxed) % streams.len().max(1);
+    streams.rotate_left(first);
+    let (mut missing, mut result) = (limit, Ok(()));
+    for stream in streams {
+        match read(&core, &queue, &stream, missing, now).await {
+            Ok(deliveries) => {
+                missing = missing.saturating_sub(deliveries.len());
+                core.lanes.deliver(&queue, deliveries);
+            }
+            Err(error) => result = Err(error),
+        }
+        if missing == 0 {
+            break;
+        }
+    }
+    settle::give_back_later(&core, &queue);
+    result
+}
+
+async fn read(
+    core: &Core,
+    queue: &QueueKey,
+    stream: &Stream,
+    count: usize,
+    now: Millis,
+) -> Result<Vec<Delivery>, Error> {
+    let mut made = false;
+    loop {
+        let answers = core.work.run(&mut stream.read(&core.options.consumer, count, None)).await?;
+        match delivered(core, queue, stream, answers, now).await {
+            Err(error) if !made && is_missing(&error) => {
+                make_group(core, stream).await?;
+                made = true;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// The group is gone, with its stream or alone.
+pub(super) fn is_missing(error: &Error) -> bool {
+    matches!(error.code(), Some("NOGROUP" | "UNBLOCKED"))
+}
+
+pub(super) async fn make_group(core: &Core, stream: &Stream) -> Result<(), Error> {
+    let answers = core.work.run(redis::pipe().add_command(stream.create_group())).await?;
+    let [answer] = streams::exactly(answers)?;
+    match streams::accepted(answer) {
+        Err(error) if error.code() != Some("BUSYGROUP") => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// From the two answers of a read. `now`: the instant of delivery on the caller's clock.
+pub(super) async fn delivered(
+    core: &Core,
+    queue: &QueueKey,
+    stream: &Stream,
+    answers: Vec<Value>,
+    now: Millis,
+) -> Result<Vec<Delivery>, Error> {
+    let [entries, time] = streams::exactly(answers)?;
+    let (entries, time) = (streams::entries(entries)?, streams::time(time)?);
+    if !entries.is_empty() && now.since(time).abs() > CLOCKS_AGREE_MS {
+        stamp(core, stream, &entries, now).await;
+    }
+    Ok(stream.deliveries(queue, entries))
+}
+
+/// If it fails, Redis's own instant stands: the message is reclaimed somewhat sooner or later.
+async fn stamp(core: &Core, stream: &Stream, entries: &[Entry], now: Millis) {
+    let ids: Vec<_> = entries.iter().map(|it| it.id).collect();
+    let stamp = stream.stamp(&core.options.consumer, &ids, now);
+    if let Err(error) = core.work.run(redis::pipe().add_command(stamp)).await {
+        tracing::warn!(stream = stream.key, error = %error, "the instant of a delivery could not be written");
+    }
+}

@@ -1,0 +1,56 @@
+//! `punctual shard`: the databases that a store is spread over. `plan` is arithmetic, `list` and `check` read; nothing
+//! here moves a task.
+
+mod check;
+mod list;
+mod plan;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use punctual_store::{MysqlOptions, MysqlStore};
+use std::process::ExitCode;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ShardCommand {
+    Plan(plan::PlanArgs),
+    /// Show the databases of a store: partitions, sizes, the oldest task, owners
+    List(StoreArgs),
+    /// Hold the account of each database against its rows; exit code 1 when something is unaccounted for
+    Check(StoreArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StoreArgs {
+    /// Databases of the store, the catalog first
+    #[arg(
+        long,
+        value_name = "URL,URL",
+        env = "PUNCTUAL_STORE_URL",
+        hide_env_values = true,
+        value_delimiter = ',',
+        required = true,
+        value_parser = mysql_url
+    )]
+    store_url: Vec<String>,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn mysql_url(text: &str) -> Result<String, String> {
+    if text.starts_with("mysql://") { Ok(text.to_owned()) } else { Err("must be mysql://user@host/database".to_owned()) }
+}
+
+impl StoreArgs {
+    async fn open(&self) -> Result<MysqlStore> {
+        MysqlStore::open(&self.store_url, MysqlOptions::default()).await.context("the store cannot be opened")
+    }
+}
+
+pub(crate) async fn run(command: ShardCommand) -> Result<ExitCode> {
+    match command {
+        ShardCommand::Plan(args) => plan::run(&args),
+        ShardCommand::List(args) => list::run(&args).await,
+        ShardCommand::Check(args) => check::run(&args).await,
+    }
+}

@@ -1,0 +1,127 @@
+//! `punctual shard check`: whether every task of each database is accounted for. Says so by its exit code; repairs
+//! nothing.
+
+use super::StoreArgs;
+use crate::output::{self, Form, count};
+use anyhow::Result;
+use punctual_contract::store::Books;
+use punctual_store::ShardCheck;
+use serde::Serialize;
+use std::process::ExitCode;
+
+#[derive(Serialize)]
+struct Shown {
+    shard: usize,
+    accepted: i64,
+    deleted: i64,
+    standing: i64,
+    /// Accepted, and in no state.
+    unaccounted: i64,
+    /// Tasks of one state or queue that the account has elsewhere.
+    misplaced: u64,
+    registry_without_task: i64,
+    moved_without_task: i64,
+    is_sound: bool,
+}
+
+pub(super) async fn run(args: &StoreArgs) -> Result<ExitCode> {
+    let store = args.open().await?;
+    let checked = store.check().await;
+    store.close().await;
+    let shown: Vec<Shown> = checked?.iter().map(shown).collect();
+    let is_sound = shown.iter().all(|it| it.is_sound);
+    match Form::json_if(args.json) {
+        Form::Json => output::json(&serde_json::json!({ "shards": shown, "is_sound": is_sound }))?,
+        Form::Text => print(&shown),
+    }
+    Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn shown(check: &ShardCheck) -> Shown {
+    let books = Books { standing: check.counted.standing.clone(), ..check.books.clone() };
+    Shown {
+        shard: check.shard_no,
+        accepted: books.accepted,
+        deleted: books.deleted,
+        standing: books.standing.iter().map(|it| it.tasks).sum(),
+        unaccounted: books.unaccounted(),
+        misplaced: misplaced(&check.books, &check.counted),
+        registry_without_task: check.entries_alone,
+        moved_without_task: check.places_alone,
+        is_sound: check.is_sound(),
+    }
+}
+
+/// How far two accounts differ, over all queues and states.
+fn misplaced(books: &Books, counted: &Books) -> u64 {
+    let of = |all: &Books, one: &punctual_contract::store::Tally| {
+        let same = all.standing.iter().find(|it| it.queue == one.queue && it.state == one.state);
+        same.map_or(0, |it| it.tasks)
+    };
+    let here = books.standing.iter().map(|it| it.tasks.abs_diff(of(counted, it)));
+    let only_there = counted.standing.iter().filter(|it| of(books, it) == 0).map(|it| it.tasks.unsigned_abs());
+    here.chain(only_there).sum()
+}
+
+fn print(shards: &[Shown]) {
+    let rows = shards.iter().map(|it| {
+        [
+            it.shard.to_string(),
+            count(it.accepted.unsigned_abs()),
+            count(it.standing.unsigned_abs()),
+            count(it.deleted.unsigned_abs()),
+            it.unaccounted.to_string(),
+            it.misplaced.to_string(),
+            it.registry_without_task.to_string(),
+            it.moved_without_task.to_string(),
+            if it.is_sound { "sound" } else { "NOT SOUND" }.to_owned(),
+        ]
+    });
+    output::table(
+        [
+            "SHARD", "ACCEPTED", "STANDING", "DELETED", "UNACCOUNTED", "MISPLACED", "REGISTRY ALONE", "MOVED ALONE", "",
+        ],
+        rows,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_contract::store::Tally;
+    use punctual_domain::{
+        name::{Name, QueueKey},
+        state::State,
+    };
+
+    fn tally(state: State, tasks: i64) -> Tally {
+        let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("q").unwrap() };
+        Tally { queue, state, tasks }
+    }
+
+    fn check(in_books: Vec<Tally>, in_rows: Vec<Tally>) -> Shown {
+        let books = |standing| Books { accepted: 10, deleted: 2, standing };
+        shown(&ShardCheck {
+            shard_no: 0,
+            books: books(in_books),
+            counted: books(in_rows),
+            entries_alone: 0,
+            places_alone: 0,
+        })
+    }
+
+    #[test]
+    fn an_account_that_agrees_with_the_rows_is_sound() {
+        let all = vec![tally(State::Scheduled, 5), tally(State::Dead, 3)];
+        let shown = check(all.clone(), all);
+        assert!(shown.is_sound && shown.unaccounted == 0 && shown.misplaced == 0);
+    }
+
+    #[test]
+    fn a_missing_row_is_unaccounted_and_a_wrong_state_is_misplaced() {
+        let missing = check(vec![tally(State::Scheduled, 8)], vec![tally(State::Scheduled, 7)]);
+        assert_eq!((missing.is_sound, missing.unaccounted, missing.misplaced), (false, 1, 1));
+        let wrong = check(vec![tally(State::Scheduled, 8)], vec![tally(State::Scheduled, 7), tally(State::Dead, 1)]);
+        assert_eq!((wrong.is_sound, wrong.unaccounted, wrong.misplaced), (false, 0, 2));
+    }
+}

@@ -1,0 +1,51 @@
+//! Offers again what fired a while ago and was not handed over: the engine that had it in its hands may have died, or
+//! the answer of the hot set was lost. Offering what stands in its ready set already changes nothing. Writes nothing.
+
+use crate::{core::Core, pipeline::fire};
+use parking_lot::Mutex;
+use punctual_contract::Error;
+use punctual_domain::time::Millis;
+use std::{sync::Arc, time::Duration};
+
+/// Whoever has it in its hands has had this long.
+const AFTER_MS: i64 = 3_000;
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+/// Entries offered in one partition in one run.
+const LIMIT: usize = 500;
+/// Behind this many older ones an entry waits for executors anyway; then the walk starts over.
+const WALK_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct OfferAgain {
+    /// By partition, how many of the oldest have been offered in this walk.
+    walked: Mutex<Vec<usize>>,
+}
+
+impl OfferAgain {
+    /// Entries offered.
+    pub(crate) async fn run_once(&self, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+        let before = now.plus(-AFTER_MS);
+        let mut offered = 0;
+        for partition in core.owned() {
+            let nth = usize::from(partition.0);
+            let walked = self.walked.lock().get(nth).copied().unwrap_or(0);
+            let mut old = core.hot.firing(partition, before, walked + LIMIT).await?;
+            let more = old.len() == walked + LIMIT && old.len() < WALK_MAX;
+            self.remember(nth, if more { old.len() } else { 0 });
+            let rest = old.split_off(walked.min(old.len()));
+            offered += rest.len();
+            fire::offer_again(core, rest).await?;
+        }
+        Ok(offered)
+    }
+
+    fn remember(&self, nth: usize, walked: usize) {
+        let mut all = self.walked.lock();
+        if all.len() <= nth {
+            all.resize(nth + 1, 0);
+        }
+        if let Some(it) = all.get_mut(nth) {
+            *it = walked;
+        }
+    }
+}

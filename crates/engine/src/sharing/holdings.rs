@@ -1,0 +1,165 @@
+//! What this engine holds: by partition the term by which it works there, and how far the hot set has been filled.
+//! Believes what it was told last; that it is out of date costs lateness, never a task.
+
+use parking_lot::Mutex;
+use punctual_contract::ownership::Tenure;
+use punctual_domain::{place::Partition, time::Millis};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use tokio::sync::MutexGuard;
+
+#[derive(Debug)]
+pub(crate) struct Holdings {
+    partitions: Vec<Holding>,
+    held: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Holding {
+    /// Held from a take to the look at the claims: who gives a partition away finds there what has not fired, and
+    /// nothing that has.
+    taking: tokio::sync::Mutex<()>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    term: Option<i64>,
+    /// Taken over, and not looked through yet.
+    is_new: bool,
+    /// Everything due at or before this is in the hot set, or on its way there.
+    frontier: Millis,
+    /// How often the frontier was begun anew: what began before may not move it.
+    beginnings: u64,
+}
+
+const NOWHERE: Millis = Millis(i64::MIN);
+
+/// The frontier has been raised, from here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Raised {
+    pub(crate) from: Millis,
+    beginnings: u64,
+}
+
+impl Holdings {
+    /// `sole`: nobody shares, and everything is held from the beginning.
+    pub(crate) fn new(partitions: u16, sole: bool) -> Self {
+        let inner = || Inner { term: sole.then_some(0), is_new: sole, frontier: NOWHERE, beginnings: 0 };
+        let holding = |_| Holding { taking: tokio::sync::Mutex::default(), inner: Mutex::new(inner()) };
+        let held = if sole { usize::from(partitions) } else { 0 };
+        Self { partitions: (0..partitions).map(holding).collect(), held: AtomicUsize::new(held) }
+    }
+
+    fn at(&self, partition: Partition) -> &Holding {
+        self.partitions.get(usize::from(partition.0)).expect("places name partitions of this store")
+    }
+
+    fn all(&self) -> impl Iterator<Item = (Partition, &Holding)> {
+        (0..).map(Partition).zip(&self.partitions)
+    }
+
+    /// The right by which this engine takes what is due; None: it has none.
+    pub(crate) fn tenure(&self, partition: Partition) -> Option<Tenure> {
+        self.at(partition).inner.lock().term.map(|term| Tenure { partition, term })
+    }
+
+    pub(crate) fn tenures(&self) -> Vec<Tenure> {
+        self.all().filter_map(|(partition, _)| self.tenure(partition)).collect()
+    }
+
+    /// Those that are not held.
+    pub(crate) fn others(&self) -> Vec<Partition> {
+        let free = |it: &(Partition, &Holding)| it.1.inner.lock().term.is_none();
+        self.all().filter(free).map(|(partition, _)| partition).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.held.load(SeqCst)
+    }
+
+    pub(crate) async fn taking(&self, partition: Partition) -> MutexGuard<'_, ()> {
+        self.at(partition).taking.lock().await
+    }
+
+    /// What was known of the partition is forgotten: others have worked there.
+    pub(crate) fn gain(&self, Tenure { partition, term }: Tenure) {
+        let mut it = self.at(partition).inner.lock();
+        if it.term.replace(term).is_none() {
+            self.held.fetch_add(1, SeqCst);
+        }
+        (it.is_new, it.frontier, it.beginnings) = (true, NOWHERE, it.beginnings + 1);
+    }
+
+    pub(crate) fn lose(&self, partition: Partition) {
+        let mut it = self.at(partition).inner.lock();
+        if it.term.take().is_some() {
+            self.held.fetch_sub(1, SeqCst);
+        }
+        (it.is_new, it.frontier, it.beginnings) = (false, NOWHERE, it.beginnings + 1);
+    }
+
+    /// Taken over, and not looked through yet.
+    pub(crate) fn new_ones(&self) -> Vec<Tenure> {
+        let new = self.all().filter(|(_, it)| it.inner.lock().is_new);
+        new.filter_map(|(partition, _)| self.tenure(partition)).collect()
+    }
+
+    pub(crate) fn looked_through(&self, tenure: Tenure) {
+        let mut it = self.at(tenure.partition).inner.lock();
+        if it.term == Some(tenure.term) {
+            it.is_new = false;
+        }
+    }
+
+    pub(crate) fn frontier(&self, partition: Partition) -> Millis {
+        self.at(partition).inner.lock().frontier
+    }
+
+    /// None: it has been reached, or the partition is not held.
+    pub(crate) fn raise_frontier(&self, partition: Partition, until: Millis) -> Option<Raised> {
+        let mut it = self.at(partition).inner.lock();
+        if it.term.is_none() || until <= it.frontier {
+            return None;
+        }
+        let from = std::mem::replace(&mut it.frontier, until);
+        Some(Raised { from, beginnings: it.beginnings })
+    }
+
+    /// The window could not be filled beyond `to`.
+    pub(crate) fn lower_frontier(&self, partition: Partition, raised: Raised, to: Millis) {
+        let mut it = self.at(partition).inner.lock();
+        if it.beginnings == raised.beginnings {
+            it.frontier = to;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: Partition = Partition(1);
+
+    #[test]
+    fn a_partition_that_comes_back_is_looked_through_from_the_beginning() {
+        let it = Holdings::new(2, false);
+        assert!(it.raise_frontier(P, Millis(5)).is_none(), "it is not held");
+        it.gain(Tenure { partition: P, term: 1 });
+        let before = it.raise_frontier(P, Millis(5)).unwrap();
+        it.looked_through(Tenure { partition: P, term: 1 });
+        it.lose(P);
+        it.gain(Tenure { partition: P, term: 3 });
+        it.lower_frontier(P, before, Millis(4));
+        it.looked_through(Tenure { partition: P, term: 1 });
+        assert_eq!(it.frontier(P), NOWHERE, "a scan that began before does not count");
+        assert_eq!(it.new_ones(), [Tenure { partition: P, term: 3 }]);
+        assert_eq!((it.len(), it.others()), (1, vec![Partition(0)]));
+    }
+
+    #[test]
+    fn who_shares_with_nobody_holds_everything() {
+        let it = Holdings::new(2, true);
+        assert_eq!(it.tenures(), [Tenure::sole(Partition(0)), Tenure::sole(P)]);
+        assert_eq!((it.len(), it.others()), (2, vec![]));
+    }
+}

@@ -1,0 +1,108 @@
+//! Hears what other engines announce. Never does the work itself: it says to the wheel, to the claims and to who waits
+//! for a queue that there is something. What was missed is found at the next look, so a lost signal costs an interval.
+
+use crate::{
+    core::Core,
+    pipeline::{claim, fire},
+    sharing::announce::GIVEN_UP,
+};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::{Error, ownership::Signal};
+use punctual_domain::{place::Partition, time::Millis};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// After signals could not be heard.
+const DEAF: Duration = Duration::from_millis(500);
+
+/// Slices that are to be claimed ahead of the next look, by partition, with where they begin.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    slices: Mutex<HashMap<Partition, Millis>>,
+    something: Notify,
+}
+
+impl Asked {
+    fn add(&self, partition: Partition, from: Millis) {
+        {
+            let mut slices = self.slices.lock();
+            let earliest = slices.entry(partition).or_insert(from);
+            *earliest = from.min(*earliest);
+        }
+        self.something.notify_one();
+    }
+}
+
+/// Listens until the engine stops.
+pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
+    let Some(shared) = core.shared.clone() else { return Ok(0) };
+    let mut heard = 0;
+    loop {
+        let signals = tokio::select! {
+            biased;
+            () = core.stopping.cancelled() => return Ok(heard),
+            it = shared.signals.next() => it,
+        };
+        match signals {
+            Ok(signals) => {
+                heard += signals.len();
+                signals.into_iter().for_each(|it| heed(&core, it));
+            }
+            Err(error) => {
+                look_at_everything(&core).await;
+                // Whoever has nothing to hear looks at an interval, and need not hurry to be told so again.
+                tokio::select! {
+                    () = core.stopping.cancelled() => {}
+                    () = tokio::time::sleep(DEAF) => {}
+                }
+                return Err(error);
+            }
+        }
+    }
+}
+
+fn heed(core: &Core, signal: Signal) {
+    match signal {
+        Signal::Ready { queue } => core.wake_one(&queue),
+        Signal::Due { partition, due_at } if partition.0 < core.store.partitions() => {
+            if core.holdings.tenure(partition).is_some() {
+                // Due before its claim is through, it fires all the same: the wheel knows when, and `take` what.
+                core.timer.insert(std::iter::once((due_at, partition)));
+                core.asked.add(partition, due_at);
+            } else if due_at == GIVEN_UP {
+                core.look_at_ownership.notify_one();
+            }
+        }
+        Signal::Due { .. } => {}
+    }
+}
+
+/// Signals may have been missed.
+async fn look_at_everything(core: &Arc<Core>) {
+    core.wake_all();
+    core.look_at_ownership.notify_one();
+    let looked = async {
+        claim::run_again(core, core.now()).await?;
+        fire::fire_all(core).await
+    };
+    if let Err(error) = looked.await {
+        tracing::warn!(%error, "what may have been announced is found at the next look");
+    }
+}
+
+/// Claims the slices that were asked for, until the engine stops.
+pub(crate) async fn claim_asked(core: Arc<Core>) -> Result<usize, Error> {
+    let mut claimed = 0;
+    loop {
+        tokio::select! {
+            biased;
+            () = core.stopping.cancelled() => return Ok(claimed),
+            () = core.asked.something.notified() => {}
+        }
+        let slices = std::mem::take(&mut *core.asked.slices.lock());
+        for (partition, from) in slices {
+            claimed += claim::claim_from(&core, partition, from).await?;
+        }
+    }
+}

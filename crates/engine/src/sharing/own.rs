@@ -1,0 +1,150 @@
+//! Shares the partitions among the live engines: says that this one is alive, renews what it holds, gives up what
+//! should be another's, takes what should be its own and is free. Correctness never rests on it: while the ownership
+//! back end is away, everybody goes on with what they have, and the hot set and the store refuse who is out of date.
+
+use crate::{
+    core::Core,
+    engine::Shared,
+    options::STEP_LIMIT,
+    pipeline::claim,
+    sharing::{announce, rendezvous::preferred},
+};
+use futures_util::{StreamExt as _, stream};
+use punctual_contract::{
+    Error,
+    ownership::{Signal, Tenure},
+    store::{Change, Step},
+};
+use punctual_domain::place::{Partition, TaskRef};
+use std::{sync::Arc, time::Duration};
+
+/// An engine that has not been heard of for this long is dead, and what it held is free: with the period, and the time
+/// that taking over needs, this makes the three seconds within which its tasks fire again.
+pub(crate) const LEASE: Duration = Duration::from_secs(2);
+/// Four tries to renew in one lease.
+pub(crate) const PERIOD: Duration = Duration::from_millis(500);
+/// Partitions given up side by side.
+const AT_ONCE: usize = 8;
+
+/// Partitions gained.
+pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    let Some(shared) = &core.shared else { return Ok(0) };
+    let me = core.options.name.as_str();
+    let live = shared.ownership.beat(me, LEASE).await?;
+    renew(core, shared).await?;
+    let mine = |it: Partition| preferred(&live, it).is_none_or(|it| it == me);
+    let others: Vec<Tenure> = core.holdings.tenures().into_iter().filter(|it| !mine(it.partition)).collect();
+    give_up(core, shared, &others).await;
+    let wanted: Vec<Partition> = core.holdings.others().into_iter().filter(|it| mine(*it)).collect();
+    acquire(core, shared, &wanted).await
+}
+
+async fn renew(core: &Arc<Core>, shared: &Shared) -> Result<(), Error> {
+    let held = core.holdings.tenures();
+    if held.is_empty() {
+        return Ok(());
+    }
+    let renewed = shared.ownership.renew(&core.options.name, &held, LEASE).await?;
+    let lost: Vec<Tenure> = held.iter().zip(renewed).filter(|(_, it)| !it).map(|(it, _)| *it).collect();
+    if !lost.is_empty() {
+        tracing::warn!(
+            partitions = lost.len(),
+            "partitions were lost to other engines, or their lease ended"
+        );
+        core.meters.terms_lost(lost.len());
+    }
+    for it in lost {
+        // Whoever has it now takes over what was claimed: nothing is to be written.
+        drop_partition(core, it.partition).await;
+    }
+    Ok(())
+}
+
+async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<usize, Error> {
+    if wanted.is_empty() {
+        return Ok(0);
+    }
+    let tenures = shared.ownership.acquire(&core.options.name, wanted, LEASE).await?;
+    let gained: Vec<Tenure> = tenures.into_iter().flatten().collect();
+    for it in &gained {
+        core.holdings.gain(*it);
+        core.claims.open(it.partition);
+    }
+    if !gained.is_empty() {
+        core.meters.terms_gained(gained.len());
+        core.look_through.notify_one();
+    }
+    Ok(gained.len())
+}
+
+/// Stops working on a partition. Answers what was claimed there; most of it has not fired.
+async fn drop_partition(core: &Core, partition: Partition) -> Vec<(TaskRef, i64)> {
+    let _no_take_is_under_way = core.holdings.taking(partition).await;
+    core.holdings.lose(partition);
+    let closed = core.claims.close(partition);
+    for key in closed.keys {
+        core.timer.cancel(key);
+    }
+    core.held_back.lock().extend(closed.fired);
+    closed.claimed
+}
+
+/// Gives partitions up, each as soon as it is handed back: until somebody else has it, nobody fires there.
+async fn give_up(core: &Arc<Core>, shared: &Shared, held: &[Tenure]) {
+    stream::iter(held).for_each_concurrent(AT_ONCE, |it| give_up_one(core, shared, *it)).await;
+}
+
+/// Hands back what was claimed and has not fired, then ends the lease, then says so. Whatever of it fails, the lease
+/// ends by itself, and the next owner takes the claims over.
+async fn give_up_one(core: &Core, shared: &Shared, held: Tenure) {
+    hand_back(core, held.partition).await;
+    if let Err(error) = shared.ownership.release(&core.options.name, &[held]).await {
+        tracing::warn!(%error, "a partition was not released; its lease ends by itself");
+    }
+    let given_up = Signal::Due { partition: held.partition, due_at: announce::GIVEN_UP };
+    if let Err(error) = shared.signals.announce(vec![given_up]).await {
+        tracing::debug!(%error, "others find the partition at their next look");
+    }
+}
+
+/// Stops working on a partition. What was claimed there and has not fired waits again, as if nobody had claimed it.
+async fn hand_back(core: &Core, partition: Partition) {
+    let claimed = drop_partition(core, partition).await;
+    let count = claimed.len();
+    if let Err(error) = write_back(core, partition, claimed).await {
+        tracing::warn!(%error, tasks = count, "claims could not be handed back; the next owner takes them over");
+    }
+}
+
+async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i64)>) -> Result<(), Error> {
+    // A fired task that is made to wait again would be handed to nobody until the sweep finds it.
+    let not_fired = claim::not_fired(core, partition, claimed).await?;
+    for chunk in not_fired.chunks(STEP_LIMIT) {
+        let step = |it: &(TaskRef, i64)| Step {
+            place: it.0,
+            fence: Some(it.1),
+            change: Change::HandBack,
+            note: core.note(),
+        };
+        core.store.apply(chunk.iter().map(step).collect(), core.now()).await?;
+    }
+    Ok(())
+}
+
+/// The engine stops: everything is free at once, and the others know it.
+pub(crate) async fn leave(core: &Arc<Core>) {
+    let Some(shared) = &core.shared else {
+        for partition in core.owned() {
+            hand_back(core, partition).await;
+        }
+        return;
+    };
+    if let Err(error) = announce::run_once(core).await {
+        tracing::debug!(%error, "others find the last of it at their next look");
+    }
+    // First: whoever hears that a partition is free must not think that it should be this engine's.
+    if let Err(error) = shared.ownership.leave(&core.options.name).await {
+        tracing::warn!(%error, "the others find out by themselves that this engine is gone");
+    }
+    give_up(core, shared, &core.holdings.tenures()).await;
+}

@@ -1,0 +1,82 @@
+//! Who should own which partition: rendezvous hashing over the live engines. Every engine computes the same answer
+//! from the same names, without asking anyone; one that comes or goes moves only the partitions that it gets or had.
+//! Pure. Decides nothing: who owns a partition is what the ownership back end says.
+
+use punctual_domain::place::Partition;
+
+/// The engine with the highest score; None: nobody is alive.
+pub(crate) fn preferred(live: &[String], partition: Partition) -> Option<&str> {
+    live.iter().map(String::as_str).max_by_key(|it| (score(it, partition), *it))
+}
+
+/// FNV-1a over both, finished with the mixer of splitmix64. Engines of different releases must agree on it, or they
+/// take partitions from each other for as long as both run.
+fn score(engine: &str, partition: Partition) -> u64 {
+    let bytes = engine.bytes().chain([0]).chain(partition.0.to_le_bytes());
+    let fnv = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let a = (fnv ^ (fnv >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let b = (a ^ (a >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    b ^ (b >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTITIONS: u16 = 1_024;
+
+    fn engines(count: usize) -> Vec<String> {
+        (0..count).map(|it| format!("host-{it}-4711")).collect()
+    }
+
+    fn placed(live: &[String]) -> Vec<&str> {
+        (0..PARTITIONS).map(|it| preferred(live, Partition(it)).unwrap()).collect()
+    }
+
+    #[test]
+    fn partitions_are_shared_evenly() {
+        for count in 1..=8 {
+            let live = engines(count);
+            let placed = placed(&live);
+            let fair = usize::from(PARTITIONS) / count;
+            for engine in &live {
+                let got = placed.iter().filter(|it| *it == engine).count();
+                assert!(
+                    got * 4 > fair * 3 && got * 4 < fair * 5 + 4,
+                    "{engine} of {count} has {got}, fair is {fair}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn who_leaves_moves_only_what_it_had_and_who_comes_only_what_it_gets() {
+        let all = engines(5);
+        let before = placed(&all);
+        for gone in &all {
+            let rest: Vec<String> = all.iter().filter(|it| *it != gone).cloned().collect();
+            for (before, after) in before.iter().zip(placed(&rest)) {
+                assert!(*before == after || before == gone, "{before} had to give to {after}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_names_does_not_matter_and_nobody_owns_among_none() {
+        let (live, mut turned) = (engines(3), engines(3));
+        turned.reverse();
+        assert_eq!(placed(&live), placed(&turned));
+        assert_eq!(preferred(&[], Partition(0)), None);
+    }
+
+    #[test]
+    fn placement_is_pinned_because_engines_of_two_releases_must_agree() {
+        let live = engines(3);
+        let placed: String =
+            (0..16).map(|it| preferred(&live, Partition(it)).unwrap().chars().nth(5).unwrap()).collect();
+        assert_eq!(placed, PINNED);
+    }
+    const PINNED: &str = "2001220112221210";
+}

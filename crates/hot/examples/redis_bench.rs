@@ -1,0 +1,159 @@
+//! What the hot set in Redis costs: tasks per second of each step, in batches of 100 and of 1,000, the processor time
+//! that redis-server spends on one, and the memory that a loaded task takes. Writes under a prefix of its own and
+//! takes everything away again; needs a Redis on the same machine for the processor time.
+//!
+//! `cargo run --release -p punctual-hot --example redis_bench -- redis://127.0.0.1:6379 [tasks]`
+#![allow(clippy::print_stdout, reason = "its figures are its purpose")]
+
+use punctual_contract::{Hot, hot::HotEntry, ownership::Tenure};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::{Partition, TaskRef},
+    state::State,
+    task::Priority,
+    time::Millis,
+};
+use punctual_hot::{RedisHot, RedisOptions};
+use std::{collections::BTreeMap, env, error::Error, future::Future, sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+const PARTITIONS: u16 = 64;
+const DUE_AT: i64 = 1_800_000_000_000;
+/// Callers at the same time, as partitions are fired side by side.
+const SIDE_BY_SIDE: usize = 4;
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn entry(id: i64, queue: &Arc<QueueKey>) -> HotEntry {
+    let partition = Partition(u16::try_from(id % i64::from(PARTITIONS)).unwrap_or(0));
+    // Shuffled over an hour, as due times are.
+    let due_at = Millis(DUE_AT + (id * 7_919_333) % 3_600_000);
+    HotEntry {
+        place: TaskRef { partition, due_at, id: (1 << 40) + id },
+        due_at,
+        fence: 1,
+        queue: Arc::clone(queue),
+        priority: Priority::default(),
+        task_id: (1 << 52) + id,
+        task_version: 0,
+        deadline_at: Millis::MAX,
+        state: State::Scheduled,
+        fired_at: Millis::ZERO,
+    }
+}
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let mut args = env::args().skip(1);
+    let url = args.next().ok_or("the first argument is the address: redis://127.0.0.1:6379")?;
+    let tasks = args.next().map_or(Ok(200_000), |it| it.parse())?;
+    let prefix = format!("bench-{}", std::process::id());
+    let hot = Arc::new(RedisHot::connect(&url, RedisOptions { prefix, ..RedisOptions::default() }).await?);
+    let server = Server::of(&url);
+    println!(
+        "{:>8} {:>7} {:>12} {:>18} {:>10}",
+        "step", "batch", "tasks/s", "redis CPU us/task", "bytes/task"
+    );
+    for batch in [100, 1_000] {
+        run(&hot, &server, tasks, batch).await?;
+    }
+    Ok(())
+}
+
+async fn run(hot: &Arc<RedisHot>, server: &Server, tasks: usize, batch: usize) -> Outcome<()> {
+    let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("orders")? };
+    let queue = Arc::new(queue);
+    let bench = Bench { hot: Arc::clone(hot), server, tasks, batch };
+    let entries: Vec<HotEntry> = (0..i64::try_from(tasks)?).map(|id| entry(id, &queue)).collect();
+    let before = hot.memory().await?.used_bytes;
+    bench
+        .step("load", entries.chunks(batch).map(<[_]>::to_vec).collect(), async |hot, it| hot.load(it).await)
+        .await?;
+    let bytes = (hot.memory().await?.used_bytes - before) / u64::try_from(tasks)?;
+    println!("{:>8} {batch:>7} {:>12} {:>18} {bytes:>10}", "memory", "", "");
+
+    let rounds = tasks.div_ceil(batch * usize::from(PARTITIONS));
+    let partitions: Vec<Partition> = (0..PARTITIONS).flat_map(|it| vec![Partition(it); rounds]).collect();
+    let peek = async |hot: Arc<RedisHot>, it| hot.peek(it, None, Millis::MAX, batch).await;
+    bench.step("peek", partitions.clone(), peek).await?;
+    let take = async |hot: Arc<RedisHot>, it| hot.take(Tenure::sole(it), Millis::MAX, batch).await;
+    let taken = bench.step("take", partitions, take).await?;
+    let taken: Vec<HotEntry> = taken.into_iter().flatten().collect();
+    // As the engine does: what one call of `take` gave.
+    bench
+        .step("offer", taken.chunks(batch).map(<[_]>::to_vec).collect(), async |hot, it| hot.offer(it).await)
+        .await?;
+    let calls = vec![(); tasks.div_ceil(batch)];
+    let admit = async |hot: Arc<RedisHot>, ()| hot.admit(&queue, batch).await;
+    let admitted: Vec<HotEntry> = bench.step("admit", calls, admit).await?.into_iter().flatten().collect();
+    assert_eq!(admitted.len(), tasks, "each once");
+    let settled: Vec<_> = admitted.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
+    let settle = async |hot: Arc<RedisHot>, it: Vec<_>| hot.settle(&it).await;
+    bench.step("settle", settled.chunks(batch).map(<[_]>::to_vec).collect(), settle).await?;
+    let depth = hot.depth().await?;
+    assert_eq!((depth.due, depth.firing, depth.ready.len()), (0, 0, 0), "nothing stays");
+    Ok(())
+}
+
+struct Bench<'a> {
+    hot: Arc<RedisHot>,
+    server: &'a Server,
+    tasks: usize,
+    batch: usize,
+}
+
+impl Bench<'_> {
+    /// Answers in the order of what was asked.
+    async fn step<A, T, F>(
+        &self,
+        name: &str,
+        asked: Vec<A>,
+        act: impl Fn(Arc<RedisHot>, A) -> F,
+    ) -> Outcome<Vec<T>>
+    where
+        F: Future<Output = Result<T, punctual_contract::Error>>,
+    {
+        use futures_util::{StreamExt as _, TryStreamExt as _};
+        let (cpu, begun_at) = (self.server.cpu(), Instant::now());
+        let acts = futures_util::stream::iter(asked).map(|it| act(Arc::clone(&self.hot), it));
+        let answers: Vec<T> = acts.buffered(SIDE_BY_SIDE).try_collect().await?;
+        let (spent, took) = (self.server.cpu().saturating_sub(cpu), begun_at.elapsed());
+        let per_second = per(self.tasks, took);
+        let each = spent.as_secs_f64() * 1e6 / per(self.tasks, Duration::from_secs(1));
+        println!("{name:>8} {:>7} {per_second:>12.0} {each:>18.2}", self.batch);
+        Ok(answers)
+    }
+}
+
+fn per(tasks: usize, time: Duration) -> f64 {
+    f64::from(u32::try_from(tasks).unwrap_or(u32::MAX)) / time.as_secs_f64()
+}
+
+/// The processor time of a redis-server on this machine, by the port it was started with.
+struct Server(Option<u32>);
+
+impl Server {
+    fn of(url: &str) -> Self {
+        let port = url.rsplit_once(':').map_or("6379", |(_, it)| it.split('/').next().unwrap_or(it));
+        let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = pids.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
+        let is_it = |pid: &u32| {
+            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("redis-server") && line.contains(&format!(":{port}"))
+        };
+        Self(pids.into_iter().find(is_it))
+    }
+
+    /// Of all its threads, to 10 ms.
+    fn cpu(&self) -> Duration {
+        let stat = self.0.and_then(|it| std::fs::read_to_string(format!("/proc/{it}/stat")).ok());
+        let after_name = stat.as_deref().and_then(|it| it.rsplit_once(')')).map_or("", |(_, it)| it);
+        let fields: BTreeMap<usize, u64> = after_name
+            .split_whitespace()
+            .enumerate()
+            .filter_map(|(n, it)| Some((n, it.parse().ok()?)))
+            .collect();
+        let ticks = fields.get(&11).unwrap_or(&0) + fields.get(&12).unwrap_or(&0);
+        Duration::from_millis(10 * ticks)
+    }
+}

@@ -1,0 +1,243 @@
+//! The hot set in Redis, shared by many engines: one server, a Cluster, or a master under Sentinels. Each step is a
+//! script (`lua/`), atomic in one slot and harmless when it is repeated. Never waits inside Redis, and never keeps it
+//! busy for more than a few milliseconds: batches are cut into calls of at most `CALL_MAX` entries.
+//!
+//! In reading order: `address` and `direct` (connections), `link` (calls, whatever Redis is made of), `script`,
+//! `keys`, `codec` (names and bytes), `partition` (due and firing), `queue` (ready sets), `recent` (what need not be
+//! asked), `signals` (what engines tell each other).
+//!
+//! An entry enters a ready set only while it fires, and leaves `firing` first and the ready set after. These are two
+//! slots, so a crash between leaves a stale name in the ready set: `admit` looks whether it still fires.
+
+mod address;
+mod direct;
+mod link;
+mod problem;
+
+mod codec;
+mod keys;
+mod script;
+
+mod partition;
+mod queue;
+mod recent;
+
+mod server;
+mod signals;
+
+pub use self::{problem::RedisProblem, server::MemoryUse, signals::RedisSignals};
+
+use self::{
+    address::{Address, Limits},
+    keys::{Keys, PartitionKeys},
+    link::{Link, Place},
+    recent::Recent,
+    server::Info,
+};
+use async_trait::async_trait;
+use punctual_contract::{
+    Error, Hot,
+    hot::{Depth, HotEntry, Withdrawn},
+    ownership::Tenure,
+};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+/// Entries in one call of a script that reads or moves them: about 4 ms of Redis at most.
+const CALL_MAX: usize = 1_000;
+/// Entries in a batch that may go before what must be quick: about 1 ms of Redis.
+const QUICK_MAX: usize = 100;
+/// Connections for bulk, beside the one for what must be quick.
+const BULK_CONNECTIONS: usize = 2;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisOptions {
+    /// As many as the store has; 1 at least.
+    pub partitions: u16,
+    /// Before every key: engines with the same prefix share one hot set.
+    pub prefix: String,
+    /// What the preloader may fill; None: `maxmemory` of the servers, if they have one.
+    pub memory_budget_bytes: Option<u64>,
+    pub connect_timeout: Duration,
+    /// For one batch of calls. What takes longer may have happened.
+    pub response_timeout: Duration,
+}
+
+impl Default for RedisOptions {
+    fn default() -> Self {
+        Self {
+            partitions: 64,
+            prefix: "punctual".to_owned(),
+            memory_budget_bytes: None,
+            connect_timeout: Duration::from_secs(2),
+            response_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct RedisHot {
+    keys: Keys,
+    place: Arc<Place>,
+    /// For what somebody waits for: small, and nothing large in front of it.
+    quick: Arc<Link>,
+    bulk: Vec<Link>,
+    next_bulk: AtomicUsize,
+    recent: Recent,
+    memory_budget_bytes: Option<u64>,
+}
+
+impl RedisHot {
+    /// `url`: `redis://[user:password@]host:port[/db]`, `redis+cluster://[user:password@]host:port,...` or
+    /// `redis+sentinel://[user:password@]host:port,.../master[/db]`.
+    ///
+    /// # Errors
+    /// When the address cannot be read, nobody answers there, or a server is too old or set to evict keys.
+    pub async fn connect(url: &str, options: RedisOptions) -> Result<Self, Error> {
+        let it =
+            Self::open(url, options).await.map_err(|it| Error::did_not_happen("connect to Redis", it))?;
+        let infos = it.infos("look at the Redis servers").await?;
+        for info in infos {
+            info.check().map_err(|it| Error::did_not_happen("connect to Redis", it))?;
+        }
+        Ok(it)
+    }
+
+    async fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
+        let limits = Limits { connect: options.connect_timeout, response: options.response_timeout };
+        let keys = Keys::new(&options.prefix, options.partitions)?;
+        let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
+        let mut bulk = Vec::new();
+        for _ in 0..BULK_CONNECTIONS {
+            bulk.push(place.link().await?);
+        }
+        Ok(Self {
+            keys,
+            quick: Arc::new(place.link().await?),
+            place,
+            bulk,
+            next_bulk: AtomicUsize::new(0),
+            recent: Recent::default(),
+            memory_budget_bytes: options.memory_budget_bytes,
+        })
+    }
+
+    /// What engines of this prefix tell each other. Listens from now on; whoever calls it must also read it.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn signals(&self) -> Result<RedisSignals, Error> {
+        RedisSignals::new(Arc::clone(&self.place), Arc::clone(&self.quick), self.keys.signals()).await
+    }
+
+    /// How full the servers are: near its budget the preloader looks less far ahead.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub async fn memory(&self) -> Result<MemoryUse, Error> {
+        let infos = self.infos("look at Redis's memory").await?;
+        if let Some(policy) = infos.iter().find_map(Info::evicts) {
+            tracing::error!(policy, "maxmemory-policy lets Redis throw tasks away; set it to noeviction");
+        }
+        Ok(server::memory(&infos, self.memory_budget_bytes))
+    }
+
+    async fn infos(&self, doing: &'static str) -> Result<Vec<Info>, Error> {
+        let answers =
+            self.bulk().run_everywhere(redis::cmd("INFO")).await.map_err(|it| it.into_error(doing))?;
+        let infos = answers.into_iter().map(Info::of).collect::<Option<Vec<_>>>();
+        infos.ok_or_else(|| Error::did_not_happen(doing, RedisProblem::Answer("INFO as text")))
+    }
+
+    /// In turn: what one waits for does not stand behind the other.
+    fn bulk(&self) -> &Link {
+        let turn = self.next_bulk.fetch_add(1, Relaxed);
+        self.bulk.get(turn % self.bulk.len().max(1)).unwrap_or(&self.quick)
+    }
+
+    fn link_for(&self, entries: usize) -> &Link {
+        if entries > QUICK_MAX { self.bulk() } else { &self.quick }
+    }
+
+    fn keys_of(&self, doing: &'static str, partition: Partition) -> Result<&PartitionKeys, Error> {
+        self.keys.partitions().get(usize::from(partition.0)).ok_or_else(|| {
+            let problem = format!(
+                "partition {} does not exist: there are {}",
+                partition.0,
+                self.keys.partitions().len()
+            );
+            Error::did_not_happen(doing, problem)
+        })
+    }
+}
+
+#[async_trait]
+impl Hot for RedisHot {
+    async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.load_into_due(entries).await
+    }
+
+    async fn peek(
+        &self,
+        partition: Partition,
+        after: Option<(Millis, i64)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        self.peek_at_due(partition, after, until, limit).await
+    }
+
+    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        self.take_what_is_due(tenure, now, limit).await
+    }
+
+    async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
+        self.withdraw_from_due(partition, id, fence).await
+    }
+
+    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
+        let may_be_ready = self.leave_firing(settled).await?;
+        self.leave_ready(&may_be_ready).await
+    }
+
+    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+        let firing = self.still_firing("offer entries", entries).await?;
+        self.put_ready(firing).await
+    }
+
+    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        let mut admitted = Vec::new();
+        loop {
+            let wanted = (limit - admitted.len()).min(CALL_MAX);
+            if wanted == 0 {
+                return Ok(admitted);
+            }
+            let popped = self.pop_ready(queue, wanted).await?;
+            let is_last = popped.count < wanted;
+            admitted.extend(self.admitted(popped.entries).await?);
+            if is_last {
+                return Ok(admitted);
+            }
+        }
+    }
+
+    async fn firing(
+        &self,
+        partition: Partition,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        self.fired_before(partition, before, limit).await
+    }
+
+    async fn depth(&self) -> Result<Depth, Error> {
+        let (due, firing) = self.depth_of_partitions().await?;
+        Ok(Depth { due, firing, ready: self.depth_of_queues().await? })
+    }
+}

@@ -1,0 +1,225 @@
+//! Where Redis is: one server, a Cluster, or whatever the Sentinels call the master. Every connection made here has
+//! its time limits set and Nagle's algorithm off; the crate's own defaults (500 ms, on) are not for us.
+
+use super::problem::RedisProblem;
+use futures_util::{FutureExt as _, future::BoxFuture};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
+    aio::{MultiplexedConnection, PubSub},
+    cluster::{ClusterClient, ClusterClientBuilder},
+    io::tcp::TcpSettings,
+    sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
+};
+use std::{fmt, time::Duration};
+use tokio::{sync::Mutex, time::timeout};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) connect: Duration,
+    pub(crate) response: Duration,
+}
+
+/// A server that can be connected to as one.
+pub(crate) enum Master {
+    Fixed(Client),
+    /// Asked anew for each connection.
+    Sentinels(Mutex<SentinelClient>),
+}
+
+pub(crate) enum Address {
+    Master(Master),
+    /// The nodes as given, for what one node alone can do; and the whole.
+    Cluster(Vec<Master>, ClusterClient),
+}
+
+impl fmt::Debug for Master {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fixed(_) => "Fixed",
+            Self::Sentinels(_) => "Sentinels",
+        })
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Master(it) => it.fmt(f),
+            Self::Cluster(..) => f.write_str("Cluster"),
+        }
+    }
+}
+
+impl Master {
+    pub(crate) async fn connect(&self, limits: Limits) -> Result<MultiplexedConnection, RedisProblem> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(limits.connect))
+            .set_response_timeout(Some(limits.response));
+        let client = self.client(limits).await?;
+        within(limits, client.get_multiplexed_async_connection_with_config(&config).boxed()).await
+    }
+
+    /// A connection that only listens.
+    pub(crate) async fn listen(&self, limits: Limits) -> Result<PubSub, RedisProblem> {
+        let client = self.client(limits).await?;
+        within(limits, client.get_async_pubsub().boxed()).await
+    }
+
+    async fn client(&self, limits: Limits) -> Result<Client, RedisProblem> {
+        match self {
+            Self::Fixed(it) => Ok(it.clone()),
+            Self::Sentinels(it) => {
+                within(limits, async { it.lock().await.async_get_client().await }.boxed()).await
+            }
+        }
+    }
+}
+
+/// Boxed: the crate's futures are large and deep, and every call would carry them.
+async fn within<T>(
+    limits: Limits,
+    connecting: BoxFuture<'_, redis::RedisResult<T>>,
+) -> Result<T, RedisProblem> {
+    match timeout(limits.connect, connecting).await {
+        Ok(Ok(it)) => Ok(it),
+        Ok(Err(error)) => Err(RedisProblem::Unreachable(error.to_string())),
+        Err(_) => Err(RedisProblem::Unreachable(format!("no answer within {:?}", limits.connect))),
+    }
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str, limits: Limits) -> Result<Self, RedisProblem> {
+        match url.split_once("://") {
+            Some(("redis", rest)) => Ok(Self::Master(Master::Fixed(client(&format!("redis://{rest}"))?))),
+            Some(("redis+cluster", rest)) => cluster(rest, limits),
+            Some(("redis+sentinel", rest)) => sentinels(rest),
+            Some(("rediss", _)) => Err(RedisProblem::Address("this build has no TLS for Redis")),
+            _ => Err(RedisProblem::Address("this is no address of Redis")),
+        }
+    }
+}
+
+/// `text`: one server, `redis://[user:password@]host[:port][/db]`.
+fn info(text: &str) -> Result<ConnectionInfo, RedisProblem> {
+    let info = text.into_connection_info();
+    let info = info.map_err(|_| RedisProblem::Address("host, port, password or database cannot be read"))?;
+    Ok(info.set_tcp_settings(tcp()))
+}
+
+fn client(text: &str) -> Result<Client, RedisProblem> {
+    Client::open(info(text)?).map_err(|_| RedisProblem::Address("the client does not take this address"))
+}
+
+fn tcp() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+/// `[user:password@]`, with the sign; the hosts; what follows a slash.
+fn parts(rest: &str) -> (&str, Vec<&str>, &str) {
+    let (hosts, path) = rest.rsplit_once('/').unwrap_or((rest, ""));
+    let (login, hosts) = hosts.rfind('@').map_or(("", hosts), |at| hosts.split_at(at + 1));
+    (login, hosts.split(',').map(str::trim).filter(|it| !it.is_empty()).collect(), path)
+}
+
+fn cluster(rest: &str, limits: Limits) -> Result<Address, RedisProblem> {
+    let (login, hosts, path) = parts(rest);
+    if hosts.is_empty() || !(path.is_empty() || path == "0") {
+        return Err(RedisProblem::Address("a Cluster has at least one node, and only database 0"));
+    }
+    let texts: Vec<String> = hosts.iter().map(|it| format!("redis://{login}{it}")).collect();
+    let infos = texts.iter().map(|it| info(it)).collect::<Result<Vec<_>, _>>()?;
+    let one_by_one = texts.iter().map(|it| Ok(Master::Fixed(client(it)?))).collect::<Result<_, _>>()?;
+    let whole = ClusterClientBuilder::new(infos)
+        .connection_timeout(limits.connect)
+        .response_timeout(limits.response)
+        .overall_response_timeout(Some(2 * limits.response))
+        .tcp_settings(tcp())
+        .retries(5)
+        .build();
+    let whole =
+        whole.map_err(|_| RedisProblem::Address("the nodes of the Cluster cannot be used together"))?;
+    Ok(Address::Cluster(one_by_one, whole))
+}
+
+fn sentinels(rest: &str) -> Result<Address, RedisProblem> {
+    let (_, _, last) = parts(rest);
+    // host,host/master or host,host/master/db
+    let (rest, db) =
+        if last.parse::<i64>().is_ok() { rest.rsplit_once('/').unwrap_or((rest, "0")) } else { (rest, "0") };
+    let (login, hosts, name) = parts(rest);
+    if hosts.is_empty() || name.is_empty() {
+        return Err(RedisProblem::Address("the Sentinels or the master's name are missing"));
+    }
+    let login = info(&format!("redis://{login}localhost/{db}"))?;
+    let addresses = hosts.iter().map(|it| sentinel(it)).collect::<Result<Vec<_>, _>>()?;
+    let client = sentinel_client(addresses, name, login.redis_settings());
+    let client = client.map_err(|_| RedisProblem::Address("the Sentinels cannot be used together"))?;
+    Ok(Address::Master(Master::Sentinels(Mutex::new(client))))
+}
+
+/// Sentinels listen on 26379 unless told otherwise.
+fn sentinel(host: &str) -> Result<ConnectionAddr, RedisProblem> {
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let host = if has_port { host.to_owned() } else { format!("{host}:26379") };
+    Ok(info(&format!("redis://{host}"))?.addr().clone())
+}
+
+/// The login is for the master; Sentinels are asked without one.
+fn sentinel_client(
+    addresses: Vec<ConnectionAddr>,
+    name: &str,
+    login: &RedisConnectionInfo,
+) -> redis::RedisResult<SentinelClient> {
+    let mut builder = SentinelClientBuilder::new(addresses, name, SentinelServerType::Master)?
+        .set_client_to_redis_db(login.db())
+        .set_client_to_redis_tcp_settings(tcp())
+        .set_client_to_sentinel_tcp_settings(tcp());
+    if let Some(it) = login.username() {
+        builder = builder.set_client_to_redis_username(it);
+    }
+    if let Some(it) = login.password() {
+        builder = builder.set_client_to_redis_password(it);
+    }
+    builder.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { connect: Duration::from_secs(1), response: Duration::from_secs(1) };
+
+    #[test]
+    fn addresses_of_each_kind_are_understood() {
+        for good in [
+            "redis://localhost",
+            "redis://user:secret@10.0.0.1:6380/2",
+            "redis+cluster://a:1,b:2",
+            "redis+cluster://user:secret@a:1,b",
+            "redis+sentinel://a:1,b:2/mymaster",
+            "redis+sentinel://:secret@a,b/mymaster/3",
+        ] {
+            assert!(Address::parse(good, LIMITS).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_and_passwords_are_not_shown() {
+        for bad in [
+            "",
+            "localhost:6379",
+            "http://secret@a",
+            "rediss://:secret@a",
+            "redis://:secret@a:port",
+            "redis+cluster://",
+            "redis+cluster://:secret@a/3",
+            "redis+sentinel://:secret@a,b",
+            "redis+sentinel:///mymaster",
+        ] {
+            let said = Address::parse(bad, LIMITS).unwrap_err().to_string();
+            assert!(!said.contains("secret"), "{said}");
+        }
+        let shown = format!("{:?}", Address::parse("redis://:secret@a", LIMITS).unwrap());
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

@@ -1,0 +1,196 @@
+//! Entries as bytes: a format byte, what scripts compare in fixed places, and the rest as MessagePack. Small, because
+//! millions of them are kept: arrays, not maps, which the format byte allows. A format is never changed, only
+//! followed by another; what cannot be read is forgotten and loaded again.
+
+use punctual_contract::hot::HotEntry;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::{Partition, TaskRef},
+    state::State,
+    task::Priority,
+    time::Millis,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+const FORMAT: u8 = 1;
+
+/// A number as eight bytes that are ordered as the numbers are.
+pub(crate) const fn ordered(number: i64) -> [u8; 8] {
+    (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
+}
+
+fn number(bytes: &[u8]) -> Option<i64> {
+    Some((u64::from_be_bytes(bytes.try_into().ok()?) ^ (1 << 63)).cast_signed())
+}
+
+#[derive(Serialize, Deserialize)]
+struct Rest<'a> {
+    due_at: i64,
+    /// From `due_at` to the due time in the task's reference; nearly always 0.
+    moved_ms: i64,
+    namespace: &'a str,
+    queue: &'a str,
+    priority: u8,
+    task_id: i64,
+    task_version: i64,
+    /// None: `Millis::MAX`.
+    deadline_at: Option<i64>,
+    state: u8,
+}
+
+impl<'a> Rest<'a> {
+    fn of(entry: &'a HotEntry) -> Self {
+        Self {
+            due_at: entry.due_at.0,
+            moved_ms: entry.place.due_at.0.wrapping_sub(entry.due_at.0),
+            namespace: entry.queue.namespace.as_str(),
+            queue: entry.queue.queue.as_str(),
+            priority: entry.priority.level(),
+            task_id: entry.task_id,
+            task_version: entry.task_version,
+            deadline_at: (entry.deadline_at != Millis::MAX).then_some(entry.deadline_at.0),
+            state: entry.state.code(),
+        }
+    }
+}
+
+/// What a partition keeps under an entry's id.
+pub(crate) fn body_of(entry: &HotEntry) -> Vec<u8> {
+    let mut body = Vec::with_capacity(64);
+    body.push(FORMAT);
+    body.extend(ordered(entry.fence));
+    write(&mut body, &Rest::of(entry));
+    body
+}
+
+/// What a queue's ready set keeps under the entry's task.
+pub(crate) fn record_of(entry: &HotEntry) -> Vec<u8> {
+    let mut record = vec![0, 0, FORMAT];
+    record.extend(ordered(entry.place.id));
+    record.extend(ordered(entry.fence));
+    record.extend(ordered(entry.task_version));
+    write(&mut record, &(entry.place.partition.0, entry.fired_at.0, Rest::of(entry)));
+    let follows = u16::try_from(record.len() - 2).expect("two names of 128 bytes and a dozen numbers");
+    if let Some(it) = record.first_chunk_mut() {
+        *it = follows.to_be_bytes();
+    }
+    record
+}
+
+/// Priority first, then due time: exact, because the latest due time is below 2^48 and 6 * 2^48 below 2^53.
+pub(crate) fn ready_score(entry: &HotEntry) -> i64 {
+    (i64::from(entry.priority.level()) << 48) + entry.due_at.0.clamp(0, Millis::MAX.0)
+}
+
+fn write(bytes: &mut Vec<u8>, value: &impl Serialize) {
+    rmp_serde::encode::write(bytes, value).expect("numbers and names are written to memory");
+}
+
+/// Reads many; entries of one queue that stand side by side share its name.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    last: Option<Arc<QueueKey>>,
+}
+
+impl Reader {
+    pub(crate) fn body(
+        &mut self,
+        partition: Partition,
+        id: &[u8],
+        body: &[u8],
+        fired_at: Millis,
+    ) -> Option<HotEntry> {
+        let (head, rest) = body.split_at_checked(9)?;
+        let [FORMAT, fence @ ..] = head else { return None };
+        let rest = rmp_serde::from_slice(rest).ok()?;
+        self.entry(partition, number(id)?, number(fence)?, fired_at, &rest)
+    }
+
+    pub(crate) fn record(&mut self, record: &[u8]) -> Option<HotEntry> {
+        let (head, rest) = record.split_at_checked(27)?;
+        let [_, _, FORMAT, numbers @ ..] = head else { return None };
+        let (partition, fired_at, rest): (u16, i64, Rest<'_>) = rmp_serde::from_slice(rest).ok()?;
+        let (id, fence) = (number(numbers.get(..8)?)?, number(numbers.get(8..16)?)?);
+        self.entry(Partition(partition), id, fence, Millis(fired_at), &rest)
+    }
+
+    fn entry(
+        &mut self,
+        partition: Partition,
+        id: i64,
+        fence: i64,
+        fired_at: Millis,
+        rest: &Rest<'_>,
+    ) -> Option<HotEntry> {
+        Some(HotEntry {
+            place: TaskRef { partition, due_at: Millis(rest.due_at.wrapping_add(rest.moved_ms)), id },
+            due_at: Millis(rest.due_at),
+            fence,
+            queue: self.queue(rest.namespace, rest.queue)?,
+            priority: Priority::new(rest.priority).ok()?,
+            task_id: rest.task_id,
+            task_version: rest.task_version,
+            deadline_at: rest.deadline_at.map_or(Millis::MAX, Millis),
+            state: State::from_code(rest.state)?,
+            fired_at,
+        })
+    }
+
+    fn queue(&mut self, namespace: &str, queue: &str) -> Option<Arc<QueueKey>> {
+        let is_it = |it: &&Arc<QueueKey>| it.queue.as_str() == queue && it.namespace.as_str() == namespace;
+        if let Some(known) = self.last.as_ref().filter(is_it) {
+            return Some(Arc::clone(known));
+        }
+        let key = QueueKey { namespace: Name::new(namespace).ok()?, queue: Name::new(queue).ok()? };
+        Some(Arc::clone(self.last.insert(Arc::new(key))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::sample;
+
+    #[test]
+    fn bytes_are_ordered_as_their_numbers() {
+        let numbers = [i64::MIN, -256, -1, 0, 1, 255, 256, 1 << 53, (1 << 53) + 1, i64::MAX];
+        assert!(numbers.map(ordered).is_sorted());
+        assert_eq!(numbers.map(|it| number(&ordered(it)).unwrap()), numbers);
+    }
+
+    #[test]
+    fn an_ordinary_body_takes_at_most_64_bytes_with_its_header() {
+        let task = HotEntry {
+            place: TaskRef { due_at: Millis(1_800_000_000_000), ..sample(1 << 40, 0, 1).place },
+            task_id: 1 << 52,
+            ..sample(1 << 40, 1_800_000_000_000, 1_000)
+        };
+        // Redis: 3 bytes before the text, 1 after; its allocator gives 64.
+        assert!(body_of(&task).len() + 4 <= 64, "{}", body_of(&task).len());
+    }
+
+    #[test]
+    fn what_another_release_wrote_is_not_misread() {
+        let entry = sample(7, 1, 2);
+        let (mut body, mut record) = (body_of(&entry), record_of(&entry));
+        let mut reader = Reader::default();
+        assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO).unwrap(), entry);
+        assert_eq!(reader.record(&record).unwrap(), entry);
+        for length in 0..body.len() {
+            assert_eq!(reader.body(Partition(0), &ordered(7), &body[..length], Millis::ZERO), None);
+        }
+        (body[0], record[2]) = (FORMAT + 1, FORMAT + 1);
+        assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO), None);
+        assert_eq!(reader.record(&record), None);
+    }
+
+    #[test]
+    fn a_less_urgent_task_never_comes_before_a_more_urgent_one_and_scores_are_exact() {
+        let at = |level, due_at| {
+            ready_score(&HotEntry { priority: Priority::new(level).unwrap(), ..sample(1, due_at, 1) })
+        };
+        assert!(at(1, Millis::MAX.0) < at(2, 0) && at(4, i64::MAX) < at(5, i64::MIN));
+        assert!(at(5, Millis::MAX.0) < 1 << 53);
+    }
+}

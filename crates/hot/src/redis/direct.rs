@@ -1,0 +1,179 @@
+//! One multiplexed connection to one master, made again when it is lost. Connecting and sending are told apart:
+//! what could not connect did not happen; what was sent and not answered may have. The scripts are loaded on every
+//! connection before it is used, because behind it may be another server than last time.
+//!
+//! A connection is given up after any answer that did not come. Never sends a call twice unless the server has said
+//! that it did not begin it.
+
+use super::{
+    address::{Limits, Master},
+    problem::{Failure, RedisProblem, checked, is_no_master, is_no_script},
+    script::SCRIPTS,
+};
+use futures_util::FutureExt as _;
+use redis::{Cmd, Pipeline, RedisError, Value, aio::MultiplexedConnection};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+use tokio::time::Instant;
+
+/// Calls in one pipeline: each is bounded, and so is the whole.
+const CALLS_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Direct {
+    master: Arc<Master>,
+    limits: Limits,
+    open: parking_lot::Mutex<Option<Open>>,
+    /// Held while connecting, by one; with the last failure and when it came.
+    opening: tokio::sync::Mutex<Option<(Instant, RedisProblem)>>,
+    /// Made so far.
+    connections: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    /// Tells connections apart, so that only the one that failed is given up.
+    number: u64,
+    connection: MultiplexedConnection,
+}
+
+impl Direct {
+    pub(crate) async fn connect(master: Arc<Master>, limits: Limits) -> Result<Self, RedisProblem> {
+        let it = Self {
+            master,
+            limits,
+            open: parking_lot::Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+            connections: AtomicU64::new(0),
+        };
+        it.open().await?;
+        Ok(it)
+    }
+
+    /// One answer a call, in order.
+    pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
+        let mut answers = Vec::with_capacity(calls.len());
+        let mut calls = calls.into_iter().peekable();
+        while calls.peek().is_some() {
+            let mut pipeline = Pipeline::with_capacity(CALLS_MAX);
+            for it in calls.by_ref().take(CALLS_MAX) {
+                pipeline.add_command(it);
+            }
+            answers.extend(self.run_pipeline(&pipeline).await);
+        }
+        answers
+    }
+
+    async fn run_pipeline(&self, pipeline: &Pipeline) -> Vec<Result<Value, Failure>> {
+        let mut answers = self.send(pipeline).await;
+        let unstarted: Vec<usize> =
+            (0..).zip(&answers).filter(|(_, it)| is_unstarted(it)).map(|it| it.0).collect();
+        if unstarted.is_empty() {
+            return finished(answers);
+        }
+        // The connection was given up: the next one has the scripts, on whoever is the master then.
+        let mut again = Pipeline::with_capacity(unstarted.len());
+        for (n, it) in pipeline.cmd_iter().enumerate() {
+            if unstarted.contains(&n) {
+                again.add_command(it.clone());
+            }
+        }
+        for (n, answer) in unstarted.into_iter().zip(self.send(&again).await) {
+            if let Some(it) = answers.get_mut(n) {
+                *it = answer;
+            }
+        }
+        finished(answers)
+    }
+
+    async fn send(&self, pipeline: &Pipeline) -> Vec<Result<Value, Sent>> {
+        let count = pipeline.cmd_iter().count();
+        let open = match self.open().await {
+            Ok(it) => it,
+            Err(problem) => return vec![Err(Sent::Not(problem)); count],
+        };
+        let mut connection = open.connection.clone();
+        match connection.send_packed_commands(pipeline, 0, count).await {
+            Ok(values) if values.len() == count => {
+                let answers: Vec<_> =
+                    values.into_iter().map(|it| checked(it).map_err(Sent::Answered)).collect();
+                if answers.iter().any(is_unstarted) {
+                    self.give_up(&open);
+                }
+                answers
+            }
+            Ok(_) => vec![Err(Sent::Unanswered(answers_missing())); count],
+            Err(error) => {
+                self.give_up(&open);
+                vec![Err(Sent::Unanswered(error)); count]
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<Open, RedisProblem> {
+        let asked_at = Instant::now();
+        if let Some(it) = self.open.lock().clone() {
+            return Ok(it);
+        }
+        let mut opening = self.opening.lock().await;
+        if let Some(it) = self.open.lock().clone() {
+            return Ok(it);
+        }
+        match &*opening {
+            // Others waited with us: one attempt is enough for all.
+            Some((failed_at, problem)) if *failed_at > asked_at => Err(problem.clone()),
+            _ => match self.dial().boxed().await {
+                Ok(connection) => Ok(self.keep(connection)),
+                Err(problem) => {
+                    *opening = Some((Instant::now(), problem.clone()));
+                    Err(problem)
+                }
+            },
+        }
+    }
+
+    async fn dial(&self) -> Result<MultiplexedConnection, RedisProblem> {
+        let mut connection = self.master.connect(self.limits).await?;
+        let mut loading = redis::pipe();
+        for it in SCRIPTS.all() {
+            loading.add_command(it.load()).ignore();
+        }
+        loading.exec_async(&mut connection).await.map_err(RedisProblem::Command)?;
+        Ok(connection)
+    }
+
+    fn keep(&self, connection: MultiplexedConnection) -> Open {
+        let number = self.connections.fetch_add(1, Relaxed);
+        self.open.lock().insert(Open { number, connection }).clone()
+    }
+
+    fn give_up(&self, lost: &Open) {
+        self.open.lock().take_if(|it| it.number == lost.number);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Sent {
+    /// There was no connection.
+    Not(RedisProblem),
+    Unanswered(RedisError),
+    Answered(RedisError),
+}
+
+fn is_unstarted(answer: &Result<Value, Sent>) -> bool {
+    matches!(answer, Err(Sent::Answered(it)) if is_no_script(it) || is_no_master(it))
+}
+
+fn finished(answers: Vec<Result<Value, Sent>>) -> Vec<Result<Value, Failure>> {
+    let failure = |it| match it {
+        Sent::Not(problem) => Failure::before(problem),
+        Sent::Unanswered(error) | Sent::Answered(error) => Failure::of(error),
+    };
+    answers.into_iter().map(|it| it.map_err(failure)).collect()
+}
+
+fn answers_missing() -> RedisError {
+    RedisError::from(std::io::Error::other("fewer answers than calls"))
+}

@@ -1,0 +1,78 @@
+//! The names of all keys. All of a partition share one hash tag, all of a queue another, so that each group is in one
+//! slot of a Cluster; no script or pipeline may be given keys of two tags.
+//!
+//! Durable formats while Redis runs: an engine of the next release finds what this one left.
+
+use super::problem::RedisProblem;
+use punctual_domain::name::QueueKey;
+
+#[derive(Debug)]
+pub(crate) struct PartitionKeys {
+    pub(crate) due: String,
+    pub(crate) firing: String,
+    pub(crate) body: String,
+    pub(crate) term: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct ReadyKeys {
+    pub(crate) order: String,
+    pub(crate) tasks: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Keys {
+    prefix: String,
+    partitions: Vec<PartitionKeys>,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str, partitions: u16) -> Result<Self, RedisProblem> {
+        let plain = |it: u8| it.is_ascii_alphanumeric() || b"._:-".contains(&it);
+        if prefix.is_empty() || prefix.len() > 64 || !prefix.bytes().all(plain) {
+            return Err(RedisProblem::Prefix(prefix.chars().take(65).collect()));
+        }
+        let of = |number: u16| {
+            let key = |what| format!("{prefix}:{{p{number}}}:{what}");
+            PartitionKeys { due: key("due"), firing: key("firing"), body: key("body"), term: key("term") }
+        };
+        Ok(Self { prefix: prefix.to_owned(), partitions: (0..partitions.max(1)).map(of).collect() })
+    }
+
+    pub(crate) fn partitions(&self) -> &[PartitionKeys] {
+        &self.partitions
+    }
+
+    pub(crate) fn ready(&self, queue: &QueueKey) -> ReadyKeys {
+        let key = |what| format!("{}:{{q:{}}}:{what}", self.prefix, queue_word(queue));
+        ReadyKeys { order: key("order"), tasks: key("tasks") }
+    }
+
+    /// SET of the queues that may have something ready, as `queue_word`.
+    pub(crate) fn queues(&self) -> String {
+        format!("{}:queues", self.prefix)
+    }
+
+    /// Channel of the signals.
+    pub(crate) fn signals(&self) -> String {
+        format!("{}:signals", self.prefix)
+    }
+}
+
+/// A slash stands in no name.
+pub(crate) fn queue_word(queue: &QueueKey) -> String {
+    format!("{}/{}", queue.namespace, queue.queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_that_could_move_the_hash_tag_is_refused() {
+        for bad in ["", "a{b", "}", "a b", &"x".repeat(65)] {
+            assert!(Keys::new(bad, 1).is_err(), "{bad:?}");
+        }
+        assert_eq!(Keys::new("eu:1", 2).unwrap().partitions()[1].due, "eu:1:{p1}:due");
+    }
+}

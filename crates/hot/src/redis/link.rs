@@ -1,0 +1,123 @@
+//! Calls to Redis, whatever it is made of. A call names keys of one hash tag only; calls of different tags go in one
+//! pipeline to one server, and side by side to a Cluster.
+
+use super::{
+    address::{Address, Limits, Master},
+    direct::Direct,
+    problem::{Failure, RedisProblem, checked, is_no_script},
+    script::SCRIPTS,
+};
+use futures_util::{FutureExt as _, future::join_all};
+use redis::{
+    Cmd, RedisResult, Value,
+    cluster_async::ClusterConnection,
+    cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo},
+};
+use std::{fmt, sync::Arc};
+use tokio::time::timeout;
+
+pub(crate) enum Link {
+    Direct(Box<Direct>),
+    /// Finds its nodes again by itself, and may send a call again that was not answered: each can be repeated.
+    Cluster(ClusterConnection),
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direct(it) => it.fmt(f),
+            Self::Cluster(_) => f.write_str("Cluster"),
+        }
+    }
+}
+
+/// Where Redis is, and as many connections to it as are asked for.
+#[derive(Debug)]
+pub(crate) struct Place {
+    nodes: Vec<Arc<Master>>,
+    whole: Option<redis::cluster::ClusterClient>,
+    pub(crate) limits: Limits,
+}
+
+impl Place {
+    pub(crate) fn new(address: Address, limits: Limits) -> Self {
+        match address {
+            Address::Master(it) => Self { nodes: vec![Arc::new(it)], whole: None, limits },
+            Address::Cluster(nodes, whole) => {
+                Self { nodes: nodes.into_iter().map(Arc::new).collect(), whole: Some(whole), limits }
+            }
+        }
+    }
+
+    /// Any of these is good for what concerns no key.
+    pub(crate) fn nodes(&self) -> &[Arc<Master>] {
+        &self.nodes
+    }
+
+    pub(crate) async fn link(&self) -> Result<Link, RedisProblem> {
+        match (&self.whole, self.nodes.first()) {
+            (Some(whole), _) => {
+                let connecting = timeout(2 * self.limits.connect, whole.get_async_connection().boxed()).await;
+                let connection = connecting
+                    .map_err(|_| RedisProblem::Unreachable("the Cluster does not answer".to_owned()))?
+                    .map_err(|it| RedisProblem::Unreachable(it.to_string()))?;
+                load_scripts(&connection).await.map_err(RedisProblem::Command)?;
+                Ok(Link::Cluster(connection))
+            }
+            (None, Some(master)) => {
+                Ok(Link::Direct(Box::new(Direct::connect(Arc::clone(master), self.limits).await?)))
+            }
+            (None, None) => Err(RedisProblem::Address("no server is named")),
+        }
+    }
+}
+
+impl Link {
+    /// One answer a call, in order.
+    pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
+        match self {
+            Self::Direct(it) => it.run(calls).await,
+            Self::Cluster(it) => run_in_cluster(it, calls).boxed().await,
+        }
+    }
+
+    pub(crate) async fn run_one(&self, call: Cmd) -> Result<Value, Failure> {
+        self.run(vec![call]).await.pop().unwrap_or_else(|| Err(Failure::answer("one value")))
+    }
+
+    /// The same command to every master: an answer each.
+    pub(crate) async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
+        let Self::Cluster(connection) = self else { return Ok(vec![self.run_one(call).await?]) };
+        let everywhere = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+        let answer = connection.clone().route_command(call, everywhere).await;
+        match answer.and_then(checked).map_err(Failure::of)? {
+            Value::Map(by_node) => Ok(by_node.into_iter().map(|(_, it)| it).collect()),
+            Value::Array(all) => Ok(all),
+            one => Ok(vec![one]),
+        }
+    }
+}
+
+async fn run_in_cluster(connection: &ClusterConnection, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
+    let mut answers = join_all(calls.iter().map(|it| route(connection, it))).await;
+    let unknown = |it: &RedisResult<Value>| matches!(it, Err(it) if is_no_script(it));
+    if answers.iter().any(unknown) && load_scripts(connection).await.is_ok() {
+        let again = answers.iter_mut().zip(&calls).filter(|(it, _)| unknown(it));
+        join_all(again.map(async |(answer, call)| *answer = route(connection, call).await)).await;
+    }
+    answers.into_iter().map(|it| it.map_err(Failure::of)).collect()
+}
+
+async fn route(connection: &ClusterConnection, call: &Cmd) -> RedisResult<Value> {
+    use redis::aio::ConnectionLike as _;
+    connection.clone().req_packed_command(call).await.and_then(checked)
+}
+
+async fn load_scripts(connection: &ClusterConnection) -> RedisResult<()> {
+    for script in SCRIPTS.all() {
+        let masters = MultipleNodeRoutingInfo::AllMasters;
+        let everywhere = RoutingInfo::MultiNode((masters, Some(ResponsePolicy::AllSucceeded)));
+        connection.clone().route_command(script.load(), everywhere).await.and_then(checked)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Ready sets: what is asked of a queue's keys, and what its scripts answer. Decides no order: the scripts do.
+
+use super::{
+    CALL_MAX, RedisHot,
+    codec::{Reader, ordered, ready_score, record_of},
+    keys::queue_word,
+    partition::{bytes, count, list, one, size_of},
+    problem::all,
+    script::SCRIPTS,
+};
+use hashbrown::HashMap;
+use punctual_contract::{Error, hot::HotEntry};
+use punctual_domain::name::{Name, QueueKey};
+use std::sync::Arc;
+
+/// Entries in one call of a script that writes records: about 2 ms of Redis.
+const WRITE_MAX: usize = 500;
+
+/// `entries` may be fewer than `count`: what cannot be read is left out.
+#[derive(Debug)]
+pub(super) struct Popped {
+    pub(super) count: usize,
+    pub(super) entries: Vec<HotEntry>,
+}
+
+impl RedisHot {
+    /// They fire.
+    pub(super) async fn put_ready(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        // Before the attempt: if it may have happened, whoever settles them must look.
+        self.recent.are_ready(&entries);
+        let (mut calls, mut words) = (Vec::new(), Vec::new());
+        for (queue, entries) in by_queue(&entries) {
+            let keys = self.keys.ready(&queue);
+            for entries in entries.chunks(WRITE_MAX) {
+                let mut call = SCRIPTS.offer.call(&[&keys.order, &keys.tasks]);
+                for it in entries {
+                    call.arg(ready_score(it)).arg(&ordered(it.task_id)).arg(record_of(it));
+                }
+                calls.push(call);
+            }
+            words.push(queue_word(&queue));
+        }
+        // Last: whoever finds a queue empty and strikes it off looks once more.
+        let mut note = SCRIPTS.note.call(&[&self.keys.queues()]);
+        note.arg(words);
+        calls.push(note);
+        all("offer entries", self.link_for(entries.len()).run(calls).await).map(drop)
+    }
+
+    /// At most `wanted`, which is at most `CALL_MAX`.
+    pub(super) async fn pop_ready(&self, queue: &QueueKey, wanted: usize) -> Result<Popped, Error> {
+        const DOING: &str = "admit entries";
+        let keys = self.keys.ready(queue);
+        let mut call = SCRIPTS.admit.call(&[&keys.order, &keys.tasks]);
+        call.arg(wanted.min(CALL_MAX));
+        let records = list(DOING, one(DOING, self.quick.run_one(call).await)?)?;
+        let (count, mut reader, mut entries) = (records.len(), Reader::default(), Vec::new());
+        for it in records {
+            match reader.record(&bytes(DOING, it)?) {
+                Some(entry) => entries.push(entry),
+                None => tracing::error!("a ready entry cannot be read; it fires until it is offered again"),
+            }
+        }
+        Ok(Popped { count, entries })
+    }
+
+    /// Those that still fire.
+    pub(super) async fn admitted(&self, popped: Vec<HotEntry>) -> Result<Vec<HotEntry>, Error> {
+        if popped.is_empty() {
+            return Ok(popped);
+        }
+        let gone = self.not_firing("admit entries", &popped).await?;
+        let fires = |it: &HotEntry| !gone.contains(&(it.place.partition, it.place.id, it.fence));
+        let (admitted, stale): (Vec<_>, Vec<_>) = popped.into_iter().partition(fires);
+        self.recent.forget(&stale);
+        self.recent.fire(&admitted);
+        Ok(admitted)
+    }
+
+    /// They fire no more.
+    pub(super) async fn leave_ready(&self, entries: &[HotEntry]) -> Result<(), Error> {
+        let mut calls = Vec::new();
+        for (queue, entries) in by_queue(entries) {
+            let keys = self.keys.ready(&queue);
+            for entries in entries.chunks(WRITE_MAX) {
+                let mut call = SCRIPTS.leave.call(&[&keys.order, &keys.tasks]);
+                for it in entries {
+                    call.arg(&ordered(it.task_id)).arg(&ordered(it.place.id)).arg(&ordered(it.fence));
+                }
+                calls.push(call);
+            }
+        }
+        all("take entries out of ready sets", self.link_for(entries.len()).run(calls).await).map(drop)
+    }
+
+    /// Queues with something ready, in order. Strikes off those that have nothing.
+    pub(super) async fn depth_of_queues(&self) -> Result<Vec<(Arc<QueueKey>, usize)>, Error> {
+        const DOING: &str = "count what is ready";
+        let mut members = redis::cmd("SMEMBERS");
+        members.arg(self.keys.queues());
+        let mut queues = Vec::new();
+        for it in list(DOING, one(DOING, self.bulk().run_one(members).await)?)? {
+            queues.extend(queue_of(&bytes(DOING, it)?));
+        }
+        let mut ready = Vec::new();
+        let mut empty = Vec::new();
+        for (queue, size) in queues.iter().zip(self.sizes(DOING, &queues).await?) {
+            if size > 0 { ready.push((Arc::clone(queue), size)) } else { empty.push(Arc::clone(queue)) }
+        }
+        self.strike_off(DOING, &empty).await?;
+        ready.sort_unstable();
+        Ok(ready)
+    }
+
+    async fn sizes(&self, doing: &'static str, queues: &[Arc<QueueKey>]) -> Result<Vec<usize>, Error> {
+        let calls = queues.iter().map(|it| size_of(&self.keys.ready(it).order)).collect();
+        let sizes = all(doing, self.bulk().run(calls).await)?;
+        sizes.into_iter().map(|it| count(doing, it)).collect()
+    }
+
+    /// An offer may have come between: then the queue is written down again, by it or by this.
+    async fn strike_off(&self, doing: &'static str, empty: &[Arc<QueueKey>]) -> Result<(), Error> {
+        if empty.is_empty() {
+            return Ok(());
+        }
+        let words = |queues: &[Arc<QueueKey>]| queues.iter().map(|it| queue_word(it)).collect::<Vec<_>>();
+        let mut strike = redis::cmd("SREM");
+        strike.arg(self.keys.queues()).arg(words(empty));
+        one(doing, self.bulk().run_one(strike).await)?;
+        let filled = empty.iter().zip(self.sizes(doing, empty).await?).filter(|(_, size)| *size > 0);
+        let filled: Vec<_> = filled.map(|(queue, _)| Arc::clone(queue)).collect();
+        if !filled.is_empty() {
+            let mut note = SCRIPTS.note.call(&[&self.keys.queues()]);
+            note.arg(words(&filled));
+            one(doing, self.bulk().run_one(note).await)?;
+        }
+        Ok(())
+    }
+}
+
+fn by_queue(entries: &[HotEntry]) -> HashMap<Arc<QueueKey>, Vec<&HotEntry>> {
+    let mut queues: HashMap<Arc<QueueKey>, Vec<&HotEntry>> = HashMap::new();
+    for it in entries {
+        queues.entry(Arc::clone(&it.queue)).or_default().push(it);
+    }
+    queues
+}
+
+fn queue_of(word: &[u8]) -> Option<Arc<QueueKey>> {
+    let (namespace, queue) = str::from_utf8(word).ok()?.split_once('/')?;
+    Some(Arc::new(QueueKey { namespace: Name::new(namespace).ok()?, queue: Name::new(queue).ok()? }))
+}

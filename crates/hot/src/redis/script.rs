@@ -1,0 +1,74 @@
+//! The scripts: one file each under `lua/`, called by their hash, loaded before they are needed and again when a
+//! server does not know them. Holds no Lua itself.
+
+use redis::Cmd;
+use std::sync::LazyLock;
+
+#[derive(Debug)]
+pub(crate) struct Script {
+    text: &'static str,
+    /// SHA-1 of the text, as Redis names it.
+    hash: String,
+}
+
+impl Script {
+    fn new(text: &'static str) -> Self {
+        Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
+    }
+
+    /// A call of it; its arguments are appended.
+    pub(crate) fn call(&self, keys: &[&str]) -> Cmd {
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(&self.hash).arg(keys.len()).arg(keys);
+        call
+    }
+
+    pub(crate) fn load(&self) -> Cmd {
+        let mut call = redis::cmd("SCRIPT");
+        call.arg("LOAD").arg(self.text);
+        call
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident),* $(,)?) => {
+        #[derive(Debug)]
+        pub(crate) struct Scripts { $(pub(crate) $name: Script),* }
+
+        impl Scripts {
+            pub(crate) fn all(&self) -> impl Iterator<Item = &Script> {
+                [$(&self.$name),*].into_iter()
+            }
+        }
+
+        pub(crate) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
+            $($name: Script::new(include_str!(concat!("../../lua/", stringify!($name), ".lua")))),*
+        });
+    };
+}
+
+scripts!(load, peek, take, withdraw, settle, firing, fires, drop, offer, admit, leave, note);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn every_script_is_listed_and_says_what_it_takes_and_answers() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/lua");
+        let files: Vec<_> = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()).collect();
+        assert_eq!(files.len(), SCRIPTS.all().count());
+        for path in files {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(SCRIPTS.all().any(|it| it.text == text), "{path:?} is not listed");
+            assert!(
+                text.starts_with("#!lua"),
+                "{path:?}: Redis checks memory and slots only with a first line"
+            );
+            for part in ["-- KEYS ", "-- ARGV ", "-- Returns "] {
+                assert!(text.contains(part), "{path:?} does not say {part}");
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the servers say of themselves: release, eviction, memory. Decides only whether we may start.
+
+use super::problem::RedisProblem;
+use redis::Value;
+
+/// Of all masters together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    pub used_bytes: u64,
+    /// What was configured here, or else `maxmemory` of the servers; None: as much as there is.
+    pub budget_bytes: Option<u64>,
+}
+
+impl MemoryUse {
+    /// Used, of the budget; 0.0 without one. Above 1.0 loads are refused.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share does not need all digits")]
+    pub fn share(&self) -> f64 {
+        self.budget_bytes.map_or(0.0, |it| self.used_bytes as f64 / it.max(1) as f64)
+    }
+}
+
+/// The lines of `INFO`.
+#[derive(Debug)]
+pub(crate) struct Info(String);
+
+impl Info {
+    pub(crate) fn of(value: Value) -> Option<Self> {
+        match value {
+            Value::BulkString(bytes) => String::from_utf8(bytes).ok().map(Self),
+            Value::VerbatimString { text, .. } => Some(Self(text)),
+            _ => None,
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        let lines = self.0.lines().filter_map(|it| it.split_once(':'));
+        lines.into_iter().find(|(it, _)| *it == key).map(|(_, it)| it)
+    }
+
+    fn number(&self, key: &str) -> u64 {
+        self.get(key).and_then(|it| it.parse().ok()).unwrap_or(0)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), RedisProblem> {
+        let release = self.get("redis_version").unwrap_or("without a release number");
+        let major = release.split('.').next().and_then(|it| it.parse::<u32>().ok());
+        if major.is_none_or(|it| it < 7) {
+            return Err(RedisProblem::TooOld(release.to_owned()));
+        }
+        match self.evicts() {
+            Some(policy) => Err(RedisProblem::Evicts(policy.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// The policy, when it is one that throws tasks away.
+    pub(crate) fn evicts(&self) -> Option<&str> {
+        self.get("maxmemory_policy").filter(|it| *it != "noeviction")
+    }
+}
+
+pub(crate) fn memory(servers: &[Info], budget_bytes: Option<u64>) -> MemoryUse {
+    let sum = |key| servers.iter().map(|it| it.number(key)).sum();
+    let limited = servers.iter().all(|it| it.number("maxmemory") > 0);
+    let budget_bytes = budget_bytes.or_else(|| limited.then(|| sum("maxmemory")));
+    MemoryUse { used_bytes: sum("used_memory"), budget_bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(release: &str, policy: &str, max: u64) -> Info {
+        Info(format!(
+            "# Server\r\nredis_version:{release}\r\n\r\n# Memory\r\nused_memory:100\r\nmaxmemory:{max}\r\n\
+             maxmemory_policy:{policy}\r\n"
+        ))
+    }
+
+    #[test]
+    fn only_a_server_that_keeps_everything_is_accepted() {
+        assert!(info("7.0.15", "noeviction", 0).check().is_ok());
+        let said = info("7.0.15", "volatile-lru", 0).check().unwrap_err().to_string();
+        assert!(
+            said.contains("volatile-lru") && said.contains("CONFIG SET maxmemory-policy noeviction"),
+            "{said}"
+        );
+        assert!(info("6.2.1", "noeviction", 0).check().unwrap_err().to_string().contains("6.2.1"));
+        assert!(Info(String::new()).check().is_err());
+    }
+
+    #[test]
+    fn memory_is_summed_and_ours_comes_before_theirs() {
+        let two = [info("7.0.1", "noeviction", 400), info("7.0.1", "noeviction", 400)];
+        assert_eq!(memory(&two, None), MemoryUse { used_bytes: 200, budget_bytes: Some(800) });
+        assert_eq!(memory(&two, Some(100)).share(), 2.0);
+        let open = [info("7.0.1", "noeviction", 400), info("7.0.1", "noeviction", 0)];
+        assert_eq!(memory(&open, None).budget_bytes, None, "one of them may grow");
+    }
+}

@@ -1,0 +1,236 @@
+//! Tasks from the bus, one loop per queue, and only for slots that are free. A message is acknowledged when its task runs
+//! here: from then on the lease brings the task back, not the bus. A message that is doubtful (delivered before, or
+//! its lease nearly over) is executed only if the server says that its attempt still holds.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use punctual_bus::{Execution, Guard, Taken};
+use punctual_contract::bus::Delivery;
+use punctual_contract::store::Assignment;
+use punctual_domain::name::{Name, QueueKey};
+use punctual_domain::task::Content;
+use punctual_protocol::limits::BATCH_MAX;
+use punctual_protocol::{Body, HeartbeatRequest, Json, LeaseBeat, LeasedTask};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Duration, Instant, sleep};
+
+use super::Shared;
+use super::leasing::{free_slots, request, start};
+use super::report::Report;
+use crate::backoff::Backoff;
+use crate::bus::BusSource;
+use crate::client::Client;
+use crate::error::Error;
+
+struct Subscription {
+    shared: Arc<Shared>,
+    source: Arc<BusSource>,
+    queue: QueueKey,
+    reports: mpsc::UnboundedSender<Report>,
+}
+
+/// The queue in the client's namespace.
+pub(super) fn key(client: &Client, queue: &str) -> Result<QueueKey, Error> {
+    let name = |it: &str| Name::new(it).map_err(|error| Error::configuration(error.to_string()));
+    Ok(QueueKey { namespace: name(client.namespace())?, queue: name(queue)? })
+}
+
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    source: Arc<BusSource>,
+    queue: String,
+    reports: mpsc::UnboundedSender<Report>,
+) {
+    match key(&shared.client, &queue) {
+        Ok(queue) => Subscription { shared, source, queue, reports }.work().await,
+        Err(error) => tracing::error!(queue, error = %error, "nothing can be received"),
+    }
+}
+
+impl Subscription {
+    async fn work(&self) {
+        let stop = &self.shared.stop;
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+        let (mut busy, mut reclaimed_at) = (false, None);
+        while !stop.is_cancelled() {
+            self.reclaim(&mut reclaimed_at).await;
+            let Some(mut slots) = stop.run_until_cancelled(free_slots(&self.shared, busy)).await else {
+                return;
+            };
+            let request = request(&self.shared, &slots, busy);
+            let (limit, wait) = (slots.num_permits(), Duration::from_millis(request.wait_ms));
+            // A receive that is dropped has taken nothing.
+            let received = self.source.bus.receive(&self.queue, limit, wait, self.source.clock.now());
+            match stop.run_until_cancelled(received).await {
+                Some(Ok(deliveries)) => {
+                    backoff.reset();
+                    busy = !deliveries.is_empty();
+                    self.take_over(deliveries, &mut slots).await;
+                }
+                Some(Err(error)) => {
+                    drop(slots);
+                    let wait = backoff.next();
+                    tracing::warn!(queue = %self.queue.queue, error = %error, wait_ms = wait.as_millis(), "cannot receive, trying again");
+                    stop.run_until_cancelled(sleep(wait)).await;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Every so often: what a worker that died had received and not taken over comes again, to any.
+    async fn reclaim(&self, last: &mut Option<Instant>) {
+        let after = self.source.reclaim_after;
+        if last.is_some_and(|at| at.elapsed() < after / 3) {
+            return;
+        }
+        *last = Some(Instant::now());
+        let ms = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+        match self.source.bus.reclaim(&self.queue, self.source.clock.now().plus(-ms)).await {
+            Ok(0) => {}
+            Ok(messages) => {
+                tracing::info!(queue = %self.queue.queue, messages, "messages of silent workers come again");
+            }
+            Err(error) => {
+                tracing::warn!(queue = %self.queue.queue, error = %error, "cannot reclaim messages")
+            }
+        }
+    }
+
+    /// Starts what is to be executed, and acknowledges that and what must not be. The rest stays on the bus.
+    async fn take_over(&self, deliveries: Vec<Delivery>, slots: &mut OwnedSemaphorePermit) {
+        if deliveries.is_empty() {
+            return;
+        }
+        let mut done = Vec::with_capacity(deliveries.len());
+        let certain = self.without_stale(deliveries, &mut done).await;
+        let granted = self.without_held(certain, &mut done).await;
+        done.extend(granted.iter().map(|it| it.id));
+        let lease_ms = self.shared.options.lease_ms;
+        let tasks = granted.into_iter().map(|it| leased(it.message, lease_ms)).collect();
+        start(&self.shared, tasks, slots, &self.reports);
+        if let Err(error) = self.source.bus.acknowledge(&self.queue, &done).await {
+            tracing::warn!(messages = done.len(), error = %error, "messages were not acknowledged, and may come again");
+        }
+    }
+
+    /// Those whose attempt still holds. `done` gets those whose attempt is over.
+    async fn without_stale(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
+        let (mut certain, doubtful): (Vec<_>, Vec<_>) =
+            deliveries.into_iter().partition(|it| self.is_certain(it));
+        for part in doubtful.chunks(BATCH_MAX) {
+            let Some(held) = self.ask(part).await else { continue };
+            for (delivery, held) in part.iter().zip(held) {
+                if held && !self.is_here(&delivery.message) {
+                    certain.push(delivery.clone());
+                } else {
+                    let (task, attempt) = (delivery.message.place, delivery.message.attempt);
+                    tracing::info!(task = %task, attempt, times = delivery.times, "a delivery is stale: not executed");
+                    done.push(delivery.id);
+                }
+            }
+        }
+        certain
+    }
+
+    /// Fresh, and its lease lasts until the next heartbeat at the least.
+    fn is_certain(&self, it: &Delivery) -> bool {
+        let left_ms = it.message.lease_until.since(self.source.clock.now());
+        it.times == 1 && left_ms >= i64::try_from(self.shared.options.lease_ms / 2).unwrap_or(i64::MAX)
+    }
+
+    /// It runs in this worker already: its acknowledgement was lost.
+    fn is_here(&self, it: &Assignment) -> bool {
+        let token = token(it, self.shared.options.lease_ms);
+        self.shared.held.has(&it.place.to_string(), &token)
+    }
+
+    /// Whether the attempts still hold; those that do are extended. None: the server does not say.
+    async fn ask(&self, part: &[Delivery]) -> Option<Vec<bool>> {
+        let options = &self.shared.options;
+        let beat = |it: &Delivery| LeaseBeat {
+            r#ref: it.message.place.to_string(),
+            token: token(&it.message, options.lease_ms),
+            progress: None,
+        };
+        let request = HeartbeatRequest {
+            executor: options.executor.clone(),
+            capacity: Some(u32::try_from(options.concurrency).unwrap_or(u32::MAX)),
+            leases: part.iter().map(beat).collect(),
+        };
+        match self.shared.client.heartbeat(&request).await {
+            Ok(answer) if answer.leases.len() == part.len() => {
+                Some(answer.leases.iter().map(|it| !it.lost).collect())
+            }
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(messages = part.len(), error = %error, "doubtful messages are left for later");
+                None
+            }
+        }
+    }
+
+    /// Those that the guard grants. `done` gets those that somebody else executes or has executed.
+    async fn without_held(&self, deliveries: Vec<Delivery>, done: &mut Vec<u64>) -> Vec<Delivery> {
+        let Some(guard) = &self.source.guard else { return deliveries };
+        let answers = join_all(deliveries.iter().map(|it| take(guard, &it.message))).await;
+        let mut granted = Vec::with_capacity(deliveries.len());
+        for (delivery, answer) in deliveries.into_iter().zip(answers) {
+            match answer {
+                Some(Taken::Granted) => granted.push(delivery),
+                Some(Taken::Held { .. }) => done.push(delivery.id),
+                None => {}
+            }
+        }
+        granted
+    }
+}
+
+/// None: it cannot be known now. If it was taken all the same, the attempt ends with its lease.
+async fn take(guard: &Guard, it: &Assignment) -> Option<Taken> {
+    let execution = Execution { place: it.place, fence: it.fence, attempt: it.attempt };
+    match guard.take(execution).await {
+        Ok(taken) => Some(taken),
+        Err(error) => {
+            tracing::warn!(task = %it.place, attempt = it.attempt, error = %error, "the guard does not answer: left for later");
+            None
+        }
+    }
+}
+
+/// As the server writes it; opaque to handlers. The length is what a heartbeat extends the lease by.
+fn token(it: &Assignment, lease_ms: u64) -> String {
+    format!("{}-{lease_ms}", it.fence)
+}
+
+/// As the server would have handed it over.
+fn leased(it: Assignment, lease_ms: u64) -> LeasedTask {
+    let mut leased = LeasedTask {
+        r#ref: it.place.to_string(),
+        task_id: it.task_id,
+        task_version: it.task_version,
+        queue: it.queue.queue.as_str().to_owned(),
+        kind: it.kind.as_str().to_owned(),
+        priority: it.priority.level(),
+        attempt: it.attempt,
+        max_attempts: it.max_attempts,
+        token: token(&it, lease_ms),
+        execute_at_ms: it.due_at.0,
+        fired_at_ms: it.fired_at.0,
+        lease_until_ms: it.lease_until.0,
+        timeout_ms: it.timeout_ms,
+        labels: it.labels,
+        traceparent: it.traceparent,
+        ..LeasedTask::default()
+    };
+    leased.set_payload(Some(it.payload).filter(|it| !it.bytes.is_empty()).map(body));
+    leased
+}
+
+/// Text that is no JSON, though it is said to be, is given as bytes.
+fn body(it: Content) -> Body {
+    let json =
+        it.is_json.then(|| String::from_utf8(it.bytes.clone()).ok().and_then(|it| Json::from_text(it).ok()));
+    json.flatten().map_or(Body::Bytes(it.bytes), Body::Json)
+}

@@ -1,0 +1,19 @@
+-- As query/read.sql, for a bucket that is being dropped: nobody changes it any more, and it may be in no archive yet.
+-- A long payload that is gone already means that the task is settled, and archived.
+-- Whole tasks. 1 their references (JSON: [number in the list, partition, due_at (ms), id]).
+-- One statement, one snapshot: a task that moves in time meanwhile is seen before or after, never in between.
+-- Answers the number in the list after the columns of a task.
+SELECT STRAIGHT_JOIN
+    task.id, task.partition_no, task.namespace, task.task_id, task.task_version, queue, kind, priority, state, fence,
+    attempt, max_attempts, execute_at, task.due_at, fired_at, created_at, updated_at, keep_until, place_due_at,
+    timeout_ms, deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent,
+    progress, result_code, result_msg, result_is_json, result_body, last_error, payload_is_json,
+    COALESCE(task.payload, body.payload), history, wanted.nth
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    nth INT PATH '$[0]', partition_no INT PATH '$[1]', due_at BIGINT PATH '$[2]', id BIGINT PATH '$[3]'
+)) AS wanted
+LEFT JOIN moved ON moved.partition_no = wanted.partition_no AND moved.id = wanted.id
+JOIN task_gone AS task ON task.partition_no = wanted.partition_no AND task.due_at = COALESCE(moved.due_at, wanted.due_at)
+    AND task.id = wanted.id
+LEFT JOIN body ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
+WHERE task.payload IS NOT NULL OR body.payload IS NOT NULL

@@ -1,0 +1,3 @@
+-- The bucket must be empty.
+-- Braces: name.
+ALTER TABLE task DROP PARTITION {name}

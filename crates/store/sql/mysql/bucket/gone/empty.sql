@@ -1,0 +1,2 @@
+-- Everything in it is settled.
+TRUNCATE TABLE task_gone

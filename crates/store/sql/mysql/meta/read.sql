@@ -1,0 +1,2 @@
+-- A counter or a setting of this database. 1 name.
+SELECT value FROM meta WHERE name = ?

@@ -1,0 +1,4 @@
+-- What every connection is set to: each statement sees what is committed, nothing is cut off or guessed to fit, and
+-- a transaction that waits for a row gives up before its callers do.
+SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', innodb_lock_wait_timeout = 10

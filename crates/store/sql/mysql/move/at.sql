@@ -1,0 +1,9 @@
+-- Where tasks stand, locked until the end of the transaction, for the decisions, the account and the histories of the
+-- moves that follow. 1 the places (JSON: [number, partition, due_at (ms), id], in the order of the key).
+SELECT wanted.nth, task.due_at, namespace, queue, state, fence, attempt, execute_at, deadline_ms, priority,
+    payload IS NULL
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    nth INT PATH '$[0]', partition_no INT PATH '$[1]', due_at BIGINT PATH '$[2]', id BIGINT PATH '$[3]'
+)) AS wanted
+STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at AND task.id = wanted.id
+FOR UPDATE

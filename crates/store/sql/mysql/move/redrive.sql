@@ -1,0 +1,21 @@
+-- A dead task is given new attempts. What its last attempt reported stays readable.
+-- 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, the new due_at (ms), execute_at (ms)]), 2 now
+-- (ms).
+-- moves: redrive from (9) to 1
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
+    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', to_due_at BIGINT PATH '$[5]', execute_at BIGINT PATH '$[6]'
+)) AS wanted
+STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
+    AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (9)
+SET
+    task.history = CONCAT(IF(LENGTH(task.history) > 32768,
+        RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), wanted.line),
+    task.state = 1,
+    task.fence = task.fence + 1,
+    task.attempt = 0,
+    task.execute_at = wanted.execute_at,
+    task.due_at = wanted.to_due_at,
+    task.fired_at = NULL,
+    task.keep_until = NULL,
+    task.updated_at = ?

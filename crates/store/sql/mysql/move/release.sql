@@ -1,0 +1,17 @@
+-- The executor was gone before the hand-over reached it: the attempt is given back. The fence stays, so that the
+-- entry made from this row is good.
+-- 1 the rows (JSON: [partition, due_at (ms), id, fence, history line]), 2 now (ms).
+-- moves: release from (4) to 3
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
+    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]'
+)) AS wanted
+STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
+    AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (4)
+SET
+    task.history = CONCAT(IF(LENGTH(task.history) > 32768,
+        RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), wanted.line),
+    task.state = 3,
+    task.attempt = GREATEST(task.attempt - 1, 0),
+    task.lease_executor = NULL, task.lease_since = NULL, task.lease_until = NULL, task.cancel_requested = 0,
+    task.updated_at = ?

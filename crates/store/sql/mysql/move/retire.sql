@@ -1,0 +1,15 @@
+-- Retention of a success is over.
+-- 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, keep_until (ms)]), 2 now (ms).
+-- moves: retire from (8) to 11
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
+    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', keep_until BIGINT PATH '$[5]'
+)) AS wanted
+STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
+    AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (8)
+SET
+    task.history = CONCAT(IF(LENGTH(task.history) > 32768,
+        RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), wanted.line),
+    task.state = 11,
+    task.keep_until = wanted.keep_until,
+    task.updated_at = ?

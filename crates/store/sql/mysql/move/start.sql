@@ -1,0 +1,14 @@
+-- The executor's first sign of work.
+-- 1 the rows (JSON: [partition, due_at (ms), id, fence, history line]), 2 now (ms).
+-- moves: start from (4) to 5
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
+    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]'
+)) AS wanted
+STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
+    AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (4)
+SET
+    task.history = CONCAT(IF(LENGTH(task.history) > 32768,
+        RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), wanted.line),
+    task.state = 5,
+    task.updated_at = ?

@@ -1,0 +1,4 @@
+-- The engines that are alive, by name.
+SELECT name FROM engine
+WHERE alive_until > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000
+ORDER BY name

@@ -1,0 +1,3 @@
+-- Begins a transaction whose statements all see the same instant.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY

@@ -1,0 +1,2 @@
+-- How many partitions have a database.
+SELECT COUNT(*) FROM placement

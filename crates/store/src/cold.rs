@@ -1,0 +1,308 @@
+//! Archives of tasks that are over, outside the database: a directory or an object store. What was archived can be
+//! read by its reference or by its caller's id, whole, for as long as the archives are kept; docs/archive.md says how
+//! people read them without this program. Must never answer "no such task" for an archive that it cannot read, and
+//! never change or remove one.
+//!
+//! An archive is two objects: `….tasks.zst`, lines of JSON in compressed blocks, and `….index`, made of pages, of which
+//! a search reads a few. Which archives there are is read once, and again by `refresh`.
+
+mod block;
+mod error;
+mod format;
+mod lookup;
+mod objects;
+mod pages;
+mod part;
+mod record;
+mod write;
+
+use format::Wanted;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use hashbrown::HashMap;
+use lookup::{Archived, Reading};
+use object_store::path::Path;
+use objects::Objects;
+use pages::Pages;
+use parking_lot::RwLock;
+use punctual_domain::{
+    name::Name,
+    place::{Partition, TaskRef},
+    task::Task,
+    time::Millis,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+pub use error::Error;
+pub use write::{Source, Written};
+
+/// Archives that are asked at the same time: object stores answer late, and many at once.
+const AT_ONCE: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColdOptions {
+    /// Memory for pages of indexes.
+    pub cache_bytes: usize,
+    /// An archive ends after this many tasks, and another begins: writing one holds 32 bytes a task in memory.
+    pub tasks_per_archive: u64,
+}
+
+impl Default for ColdOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 64 * 1_048_576, tasks_per_archive: 1_000_000 }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ColdStorage {
+    objects: Objects,
+    pages: Pages,
+    options: ColdOptions,
+    known: RwLock<Arc<Known>>,
+    /// One listing at a time; whoever waited for it makes one of his own.
+    listing: tokio::sync::Mutex<()>,
+    next_number: AtomicU32,
+}
+
+/// The archives there are.
+#[derive(Debug, Default)]
+struct Known {
+    archives: Vec<Arc<Archived>>,
+    /// Those that this program cannot read: what they have is not known to be missing.
+    unreadable: Vec<Path>,
+}
+
+/// An archive, as an operator sees it. Ranges are inclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveInfo {
+    /// Name of its index.
+    pub index: String,
+    pub data: String,
+    pub writer: String,
+    pub shard: u16,
+    pub tasks: u64,
+    pub data_bytes: u64,
+    pub partitions: (u16, u16),
+    pub due_at: (Millis, Millis),
+    pub exported_at: Millis,
+}
+
+impl ColdStorage {
+    /// `file:///path`, or `s3://bucket/prefix` where that was built in. Archives that cannot be read are no error
+    /// here, but of every search that they could have answered.
+    ///
+    /// # Errors
+    /// When the place cannot be used or not be listed.
+    pub async fn open(url: &str, options: ColdOptions) -> Result<Self, Error> {
+        let storage = Self {
+            objects: Objects::open(url)?,
+            pages: Pages::new(options.cache_bytes),
+            options: ColdOptions { tasks_per_archive: options.tasks_per_archive.max(1), ..options },
+            known: RwLock::default(),
+            listing: tokio::sync::Mutex::default(),
+            next_number: AtomicU32::new(0),
+        };
+        storage.refresh().await?;
+        Ok(storage)
+    }
+
+    /// Looks which archives there are now. Everything that was published before the call is found after it.
+    ///
+    /// # Errors
+    /// When the storage cannot be listed.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let _alone = self.listing.lock().await;
+        let names = self.objects.list(write::INDEX).await?;
+        let old = Arc::clone(&*self.known.read());
+        let old: HashMap<&Path, &Arc<Archived>> = old.archives.iter().map(|it| (it.index(), it)).collect();
+        let opened = |name: Path| {
+            let known = old.get(&name).map(|it| Arc::clone(it));
+            self.opened(name, known)
+        };
+        let opening: Vec<_> = names.into_iter().map(opened).collect();
+        let mut found = Known::default();
+        let mut opened = stream::iter(opening).buffered(AT_ONCE);
+        while let Some(one) = opened.next().await {
+            match one? {
+                Opened::Readable(it) => found.archives.push(it),
+                Opened::Unreadable(name) => found.unreadable.push(name),
+                Opened::Gone => {}
+            }
+        }
+        drop(opened);
+        *self.known.write() = Arc::new(found);
+        Ok(())
+    }
+
+    async fn opened(&self, name: Path, known: Option<Arc<Archived>>) -> Result<Opened, Error> {
+        if let Some(known) = known {
+            return Ok(Opened::Readable(known));
+        }
+        let number = self.next_number.fetch_add(1, Relaxed);
+        match Archived::open(&self.objects, name.clone(), number).await {
+            Ok(Some(it)) => Ok(Opened::Readable(Arc::new(it))),
+            Ok(None) => Ok(Opened::Gone),
+            // Not this archive's fault, so none would be better off.
+            Err(error @ Error::Objects { .. }) => Err(error),
+            Err(error) => {
+                tracing::error!(%error, "an archive cannot be read; searches that find nothing elsewhere will fail");
+                Ok(Opened::Unreadable(name))
+            }
+        }
+    }
+
+    /// The archives that are known, in the order of their names.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub async fn list(&self) -> Result<Vec<ArchiveInfo>, Error> {
+        let known = Arc::clone(&*self.known.read());
+        self.all_readable(&known).await?;
+        Ok(known.archives.iter().map(|it| ArchiveInfo::of(it)).collect())
+    }
+
+    /// The task that was handed out under a reference.
+    ///
+    /// # Errors
+    /// When an archive that may have it cannot be read.
+    pub async fn read(&self, place: TaskRef) -> Result<Option<Task>, Error> {
+        let TaskRef { partition, due_at, id } = place;
+        let wanted = Wanted::Id { id, partition, place_due_at: due_at.0 };
+        let is_it = |it: &Task| it.place == place;
+        Ok(latest(self.search(&wanted).await?.into_iter().filter(is_it)).into_values().next())
+    }
+
+    /// All tasks of a caller's id, the highest version first, and the newest of one version before the others; at most
+    /// `limit`. `partition`: the one that the id belongs to, if that is known: others need not be looked at.
+    ///
+    /// # Errors
+    /// When an archive that may have one cannot be read.
+    pub async fn find(
+        &self,
+        partition: Option<Partition>,
+        namespace: &Name,
+        task_id: i64,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        let wanted = Wanted::TaskId { partition, namespace: namespace.clone(), task_id };
+        let mut found: Vec<Task> = latest(self.search(&wanted).await?.into_iter()).into_values().collect();
+        found.sort_unstable_by_key(|it| std::cmp::Reverse((it.ask.task_version, it.place.id)));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// Reads an archive from beginning to end and compares it with its checksums: how many tasks it has.
+    ///
+    /// # Errors
+    /// When it is not whole.
+    pub async fn verify(&self, index: &str) -> Result<u64, Error> {
+        let index = Path::from(index);
+        let number = self.next_number.fetch_add(1, Relaxed);
+        let missing = || Error::damaged(index.as_ref(), "there is no such archive");
+        let opened = Archived::open(&self.objects, index.clone(), number).await?.ok_or_else(missing)?;
+        let tasks = opened.count(self.reading()).await?;
+        if tasks == opened.header.tasks {
+            return Ok(tasks);
+        }
+        let problem = format!("it has {tasks} tasks, and should have {}", opened.header.tasks);
+        Err(Error::damaged(opened.data().as_ref(), problem))
+    }
+
+    /// Pages of indexes that were read from storage so far: what searches cost.
+    #[must_use]
+    pub fn pages_read(&self) -> u64 {
+        self.pages.read()
+    }
+
+    async fn check_whole(&self, index: &Path, tasks: u64) -> Result<(), Error> {
+        let found = self.verify(index.as_ref()).await?;
+        if found == tasks {
+            return Ok(());
+        }
+        Err(Error::damaged(index.as_ref(), format!("it has {found} tasks, and {tasks} were written")))
+    }
+
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn options(&self) -> ColdOptions {
+        self.options
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        Reading { objects: &self.objects, pages: &self.pages }
+    }
+
+    /// All copies, of all archives.
+    async fn search(&self, wanted: &Wanted) -> Result<Vec<Task>, Error> {
+        let mut known = Arc::clone(&*self.known.read());
+        let mut found = self.search_in(&known, wanted).await?;
+        if found.is_empty() && !known.unreadable.is_empty() {
+            self.refresh().await?;
+            known = Arc::clone(&*self.known.read());
+            found = self.search_in(&known, wanted).await?;
+            if found.is_empty() {
+                self.all_readable(&known).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn search_in(&self, known: &Known, wanted: &Wanted) -> Result<Vec<Task>, Error> {
+        let reading = self.reading();
+        let archives = known.archives.iter().filter(|it| wanted.may_be_in(&it.header));
+        let searches: Vec<_> = archives.map(|it| it.search(reading, wanted)).collect();
+        let found: Vec<Vec<Task>> = stream::iter(searches).buffer_unordered(AT_ONCE).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Says what is wrong with the first that was not.
+    async fn all_readable(&self, known: &Known) -> Result<(), Error> {
+        let Some(name) = known.unreadable.first() else { return Ok(()) };
+        Archived::open(&self.objects, name.clone(), 0).await?;
+        Err(Error::BrokenOff(format!("{name} could not be read a moment ago; ask again")))
+    }
+}
+
+enum Opened {
+    Readable(Arc<Archived>),
+    Unreadable(Path),
+    Gone,
+}
+
+/// By id. A task that was archived more than once (a crash, two writers, a life after the first archive) is the one
+/// with the highest fence, changed last.
+fn latest(copies: impl Iterator<Item = Task>) -> BTreeMap<i64, Task> {
+    let mut latest = BTreeMap::<i64, Task>::new();
+    for copy in copies {
+        let age = |it: &Task| (it.fence, it.updated_at);
+        if latest.get(&copy.place.id).is_none_or(|it| age(it) < age(&copy)) {
+            latest.insert(copy.place.id, copy);
+        }
+    }
+    latest
+}
+
+impl ArchiveInfo {
+    fn of(archived: &Archived) -> Self {
+        let it = &archived.header;
+        Self {
+            index: archived.index().to_string(),
+            data: archived.data().to_string(),
+            writer: it.writer.clone(),
+            shard: it.shard,
+            tasks: it.tasks,
+            data_bytes: it.data_bytes,
+            partitions: it.partitions,
+            due_at: (Millis(it.due_at.0), Millis(it.due_at.1)),
+            exported_at: Millis(it.exported_at),
+        }
+    }
+}

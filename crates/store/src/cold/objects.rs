@@ -1,0 +1,120 @@
+//! Where archives are kept: a directory, or a bucket of an object store. What is put here is durable when the call
+//! returns, and is never changed afterwards.
+
+use super::Error;
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, future};
+use object_store::{
+    ObjectStore, ObjectStoreExt as _, PutMode, PutPayload, WriteMultipart, local::LocalFileSystem, path::Path,
+};
+use std::{ops::Range, sync::Arc};
+
+/// What is uploaded at once; object stores want 5 MiB at least.
+const CHUNK_BYTES: usize = 8 * 1_048_576;
+/// Chunks on their way at the same time.
+const CHUNKS_MAX: usize = 2;
+
+#[derive(Clone, Debug)]
+pub(super) struct Objects {
+    store: Arc<dyn ObjectStore>,
+}
+
+impl Objects {
+    pub(super) fn open(url: &str) -> Result<Self, Error> {
+        let refused = |problem: String| Error::Address { url: url.to_owned(), problem };
+        let store = match url.split_once("://") {
+            Some(("file", path)) => directory(path).map_err(refused)?,
+            Some(("s3", place)) => s3(place).map_err(refused)?,
+            _ => return Err(refused("name a directory, like file:///var/lib/punctual/archive".to_owned())),
+        };
+        Ok(Self { store })
+    }
+
+    /// Objects whose names end so, in the order of their names.
+    pub(super) async fn list(&self, ending: &str) -> Result<Vec<Path>, Error> {
+        let listed = self.store.list(None).try_filter_map(|it| {
+            future::ready(Ok(it.location.as_ref().ends_with(ending).then_some(it.location)))
+        });
+        let failed = |source| Error::Objects { object: "its list".to_owned(), source };
+        let mut found: Vec<Path> = listed.boxed().try_collect().await.map_err(failed)?;
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// None: there is no such object.
+    pub(super) async fn read(&self, object: &Path, range: Range<u64>) -> Result<Option<Bytes>, Error> {
+        match self.store.get_range(object, range).await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(Error::objects(object)(error)),
+        }
+    }
+
+    pub(super) async fn size(&self, object: &Path) -> Result<u64, Error> {
+        self.store.head(object).await.map(|it| it.size).map_err(Error::objects(object))
+    }
+
+    pub(super) async fn upload(&self, object: Path) -> Result<Upload, Error> {
+        let upload = self.store.put_multipart(&object).await.map_err(Error::objects(&object))?;
+        Ok(Upload { parts: WriteMultipart::new_with_chunk_size(upload, CHUNK_BYTES), object })
+    }
+
+    /// At once, or not at all; never over another.
+    pub(super) async fn create(&self, object: &Path, bytes: Vec<u8>) -> Result<(), Error> {
+        let put = self.store.put_opts(object, PutPayload::from(bytes), PutMode::Create.into()).await;
+        put.map(drop).map_err(Error::objects(object))
+    }
+}
+
+fn directory(path: &str) -> Result<Arc<dyn ObjectStore>, String> {
+    if !path.starts_with('/') {
+        return Err("a directory is named from the root, like file:///var/lib/punctual/archive".to_owned());
+    }
+    std::fs::create_dir_all(path).map_err(|it| it.to_string())?;
+    let local = LocalFileSystem::new_with_prefix(path).map_err(|it| it.to_string())?;
+    // Databases drop what was put here: it must be on the medium, not only in the system's memory.
+    Ok(Arc::new(local.with_fsync(true)))
+}
+
+/// Keys and region come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`,
+/// `AWS_ENDPOINT` for other makes), as everywhere else.
+#[cfg(feature = "s3")]
+fn s3(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
+    use object_store::{aws::AmazonS3Builder, prefix::PrefixStore};
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(|it| it.to_string())?;
+    let prefix = Path::parse(prefix).map_err(|it| it.to_string())?;
+    Ok(Arc::new(PrefixStore::new(store, prefix)))
+}
+
+#[cfg(not(feature = "s3"))]
+fn s3(_place: &str) -> Result<Arc<dyn ObjectStore>, String> {
+    Err("this program was built without the feature `s3`".to_owned())
+}
+
+/// An object that is being written: it exists when `finish` returned, and not before.
+#[derive(Debug)]
+pub(super) struct Upload {
+    parts: WriteMultipart,
+    object: Path,
+}
+
+impl Upload {
+    /// Waits while too much is on its way.
+    pub(super) async fn write(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
+        self.parts.wait_for_capacity(CHUNKS_MAX).await.map_err(Error::objects(&self.object))?;
+        self.parts.put(bytes.into());
+        Ok(())
+    }
+
+    pub(super) async fn finish(self) -> Result<(), Error> {
+        self.parts.finish().await.map(drop).map_err(Error::objects(&self.object))
+    }
+
+    /// What cannot be taken back is left: nothing refers to it.
+    pub(super) async fn abort(self) {
+        if let Err(error) = self.parts.abort().await {
+            tracing::warn!(%error, object = %self.object, "an archive that was broken off could not be removed");
+        }
+    }
+}

@@ -1,0 +1,546 @@
+//! The store in one or several MySQL or MariaDB databases, for many engines at once. Partitions are spread over the
+//! databases; each has a few connections that write, and what comes to one of them at the same time is committed
+//! together. Reads run beside them. Must not rest on anything that an engine remembers: another may have changed it.
+
+mod archive;
+mod buckets;
+mod ended;
+mod floor;
+mod ids;
+mod insert;
+mod job;
+mod lease;
+mod ledger;
+mod line;
+mod migrate;
+mod moves;
+mod ownership;
+mod place;
+mod query;
+mod reply;
+mod retention;
+mod row;
+mod scan;
+mod search;
+mod session;
+mod shards;
+mod statements;
+mod statements_moves;
+mod stats;
+mod writer;
+
+use crate::{ColdStorage, Error};
+use archive::Archive;
+use async_trait::async_trait;
+pub use buckets::{BucketOptions, BucketReport, Buckets};
+use ids::Ids;
+use insert::{Ask, Context};
+use job::{Job, Retire, Work};
+use ledger::Ledger;
+use line::Line;
+pub use ownership::MysqlOwnership;
+pub use stats::{ShardCheck, ShardStats};
+use punctual_contract::{
+    Error as CallError, Happened, Store,
+    hot::HotEntry,
+    store::{
+        Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
+        Scan, Step,
+    },
+};
+use punctual_domain::{
+    name::Name,
+    place::{Partition, TaskRef},
+    task::{NewTask, Task},
+    time::Millis,
+};
+use session::Door;
+use shards::Cluster;
+use sqlx::MySqlPool;
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    task::JoinHandle,
+};
+use writer::Writer;
+
+/// Rows of a large insert that one job takes, so that urgent work gets between them.
+const CHUNK_ROWS: usize = 500;
+/// Rows that one job of retention takes.
+const RETIRE_CHUNK_ROWS: usize = 500;
+/// Writers with different numbers never touch the same row of the account. The numbers go round.
+const SLOTS: i64 = 64;
+/// Connections to the catalog besides those of its tasks: ids, ownership.
+const CATALOG_CONNECTIONS: u32 = 2;
+
+/// How a store is opened. The number of partitions counts only when the cluster is created.
+#[derive(Clone, Debug)]
+pub struct MysqlOptions {
+    /// 1 to 65,535.
+    pub partitions: u16,
+    /// Connections to each database that write, 1 to 8: more of them only wait for each other.
+    pub writers_per_database: u32,
+    /// Connections to each database that read, at least 2.
+    pub readers_per_database: u32,
+}
+
+impl Default for MysqlOptions {
+    fn default() -> Self {
+        Self { partitions: 16, writers_per_database: 2, readers_per_database: 4 }
+    }
+}
+
+/// See `Store` for what it promises. Dropping it finishes what was begun, in the background; `close` waits for that.
+pub struct MysqlStore {
+    inner: Arc<Inner>,
+    migrated: Vec<String>,
+    running: parking_lot::Mutex<Vec<JoinHandle<()>>>,
+    archive: Option<Archive>,
+}
+
+struct Inner {
+    cluster: Cluster,
+    shards: Vec<Shard>,
+    catalog: MySqlPool,
+    context: Arc<Context>,
+    /// Where the next call of retention begins, so that no database has to wait for the others.
+    retire_from: AtomicUsize,
+    floors: floor::Floors,
+}
+
+/// One database.
+struct Shard {
+    lines: Vec<Arc<Line<Job>>>,
+    readers: MySqlPool,
+    /// How many readers long searches may have at once: short reads never wait for all of them.
+    long: Arc<Semaphore>,
+}
+
+impl fmt::Debug for MysqlStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MysqlStore")
+            .field("partitions", &self.inner.cluster.partitions)
+            .field("databases", &self.inner.shards.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for MysqlStore {
+    fn drop(&mut self) {
+        self.inner.close_lines();
+    }
+}
+
+impl MysqlStore {
+    /// Opens the databases of a cluster, the catalog first; creates it if they are empty, and brings their schema up
+    /// to date. Needs a runtime, and lives in it.
+    ///
+    /// # Errors
+    /// When one cannot be reached, is no database of ours or of another cluster, or is newer than this program.
+    pub async fn open(urls: &[String], options: MysqlOptions) -> Result<Self, Error> {
+        let (doors, mut cluster) = found(urls, &options).await?;
+        let first = doors.first().ok_or(Error::NoDatabase)?;
+        let catalog = first.pool(CATALOG_CONNECTIONS);
+        let writers = options.writers_per_database.clamp(1, 8);
+        let last_slot = ids::counted(&catalog, "slots", i64::from(writers)).await;
+        let last_slot = last_slot.map_err(|it| first.failed(it))?;
+        let ids = Ids::new(catalog.clone());
+        let context = Arc::new(Context { partitions: cluster.partitions, ids });
+        let mut running = Vec::new();
+        let shards = doors.iter().map(|door| Shard::start(door, &options, last_slot, &context, &mut running));
+        let shards: Vec<Shard> = shards.collect();
+        let migrated = std::mem::take(&mut cluster.migrated);
+        let retire_from = AtomicUsize::new(0);
+        let inner = Arc::new(Inner { cluster, shards, catalog, context, retire_from, floors: floor::Floors::default() });
+        Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })
+    }
+
+    /// Brings the schema of all databases up to date and answers the names of the migrations that were applied, once
+    /// for each database.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub async fn migrate(urls: &[String], options: MysqlOptions) -> Result<Vec<String>, Error> {
+        Ok(found(urls, &options).await?.1.migrated)
+    }
+
+    /// What opening it applied: empty, if the schema was current.
+    #[must_use]
+    pub fn migrated(&self) -> &[String] {
+        &self.migrated
+    }
+
+    /// Connections to the first database, for what all engines share.
+    #[must_use]
+    pub fn catalog(&self) -> MySqlPool {
+        self.inner.catalog.clone()
+    }
+
+    /// The housekeeping of the buckets of all databases.
+    #[must_use]
+    pub fn buckets(&self, options: BucketOptions) -> Buckets {
+        let buckets = Buckets::new(self.inner.shards.iter().map(|it| it.readers.clone()).collect(), options);
+        match &self.archive {
+            Some(archive) => buckets.archiving_to(Arc::clone(&archive.cold)),
+            None => buckets,
+        }
+    }
+
+    /// Tasks are archived before they are dropped with their buckets, and archived tasks can be read. All engines of a
+    /// cluster must have the same cold storage.
+    #[must_use]
+    pub fn with_archive(mut self, cold: Arc<ColdStorage>) -> Self {
+        self.archive = Some(Archive::new(cold));
+        self
+    }
+
+    /// The ownership that engines on these databases share.
+    #[must_use]
+    pub fn ownership(&self) -> MysqlOwnership {
+        MysqlOwnership::new(self.catalog())
+    }
+
+    /// Finishes what was begun and closes all connections. Later calls are refused with `Closed`.
+    pub async fn close(&self) {
+        self.inner.close_lines();
+        let running = std::mem::take(&mut *self.running.lock());
+        for writer in running {
+            if writer.await.is_err() {
+                tracing::error!("a writer of the store had panicked");
+            }
+        }
+        for shard in &self.inner.shards {
+            shard.readers.close().await;
+        }
+        self.inner.catalog.close().await;
+    }
+
+    /// Items that go to the writers of their partitions, and answers that come back in the order of the items.
+    async fn spread<T, A>(
+        &self,
+        doing: &'static str,
+        items: Vec<T>,
+        partition: impl Fn(&T) -> Partition,
+        work: impl Fn(Vec<T>, oneshot::Sender<Result<Vec<A>, CallError>>) -> Work,
+    ) -> Result<Vec<A>, CallError> {
+        let count = items.len();
+        let mut waiting = Vec::new();
+        for (line, numbers, part) in self.inner.apart(items, partition) {
+            let (caller, answer) = oneshot::channel();
+            push(line, Job { doing, work: work(part, caller) });
+            waiting.push((numbers, answer));
+        }
+        gathered(doing, count, waiting).await
+    }
+
+    async fn one<A>(
+        &self,
+        doing: &'static str,
+        line: Option<&Line<Job>>,
+        work: impl FnOnce(oneshot::Sender<Result<A, CallError>>) -> Work,
+    ) -> Result<A, CallError> {
+        let (caller, answer) = oneshot::channel();
+        let work = work(caller);
+        match line {
+            Some(line) => push(line, Job { doing, work }),
+            None => Job { doing, work }.refused(),
+        }
+        answered(doing, answer).await
+    }
+
+    /// Work in a task of its own: a caller that hangs up drops the answer, not a connection in the middle of its work.
+    async fn reading<A, F>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(Arc<Inner>) -> F,
+    ) -> Result<A, CallError>
+    where
+        A: Send + 'static,
+        F: Future<Output = sqlx::Result<A>> + Send + 'static,
+    {
+        match spawn(work(Arc::clone(&self.inner))).await {
+            Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
+            Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
+        }
+    }
+}
+
+async fn found(urls: &[String], options: &MysqlOptions) -> Result<(Vec<Door>, Cluster), Error> {
+    if options.partitions == 0 {
+        return Err(Error::Partitions { found: 0 });
+    }
+    let doors: Vec<Door> = urls.iter().map(|it| Door::new(it)).collect::<Result<_, _>>()?;
+    let cluster = shards::found(&doors, options.partitions).await?;
+    Ok((doors, cluster))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "units of work that end by themselves, and writers that `close` awaits"
+)]
+fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    tokio::spawn(work)
+}
+
+fn push(line: &Line<Job>, job: Job) {
+    if let Err(job) = line.push(job.lane(), job) {
+        job.refused();
+    }
+}
+
+/// A job that was taken and never answered went down with its writer, before its commit or after it.
+async fn answered<A>(
+    doing: &'static str,
+    answer: oneshot::Receiver<Result<A, CallError>>,
+) -> Result<A, CallError> {
+    answer.await.unwrap_or_else(|_| Err(CallError::may_have_happened(doing, Error::Closed)))
+}
+
+type Waiting<A> = Vec<(Vec<usize>, oneshot::Receiver<Result<Vec<A>, CallError>>)>;
+
+/// The answers in the order of what was asked. Parts are committed one by one: the whole did not happen only if no
+/// part did.
+async fn gathered<A>(doing: &'static str, count: usize, waiting: Waiting<A>) -> Result<Vec<A>, CallError> {
+    let mut answers: Vec<(usize, A)> = Vec::with_capacity(count);
+    let (mut some_happened, mut failed) = (false, None);
+    for (numbers, answer) in waiting {
+        match answered(doing, answer).await {
+            Ok(part) => {
+                some_happened = true;
+                answers.extend(numbers.into_iter().zip(part));
+            }
+            Err(error) => {
+                some_happened |= error.happened == Happened::Maybe;
+                failed = Some(error);
+            }
+        }
+    }
+    match failed {
+        Some(error) if some_happened => Err(CallError { happened: Happened::Maybe, ..error }),
+        Some(error) => Err(error),
+        None => {
+            answers.sort_unstable_by_key(|it| it.0);
+            Ok(answers.into_iter().map(|it| it.1).collect())
+        }
+    }
+}
+
+impl Shard {
+    fn start(
+        door: &Door,
+        options: &MysqlOptions,
+        last_slot: i64,
+        context: &Arc<Context>,
+        running: &mut Vec<JoinHandle<()>>,
+    ) -> Self {
+        let mut lines = Vec::new();
+        for nth in 0..options.writers_per_database.clamp(1, 8) {
+            let slot = i32::try_from((last_slot - i64::from(nth)).rem_euclid(SLOTS)).unwrap_or_default();
+            let line = Arc::new(Line::new());
+            let writer = Writer {
+                door: door.clone(),
+                line: Arc::clone(&line),
+                context: Arc::clone(context),
+                ledger: Ledger::new(slot),
+                conn: None,
+            };
+            running.push(spawn(writer.run()));
+            lines.push(line);
+        }
+        let readers = options.readers_per_database.max(2);
+        let long = Arc::new(Semaphore::new(usize::try_from(readers / 2).unwrap_or(1)));
+        Self { lines, readers: door.pool(readers), long }
+    }
+}
+
+impl Inner {
+    fn close_lines(&self) {
+        self.shards.iter().flat_map(|it| &it.lines).for_each(|it| it.close());
+    }
+
+    fn shard(&self, partition: Partition) -> Option<&Shard> {
+        self.shards.get(self.cluster.shard_of(partition))
+    }
+
+    /// A task is always with the same writer of this engine: its jobs do not wait for locks of one another.
+    fn line(&self, partition: Partition) -> Option<&Arc<Line<Job>>> {
+        let lines = &self.shard(partition)?.lines;
+        // Not by the partition alone: where there are as many databases as writers, some would get nothing.
+        let nth = usize::from(partition.0) / self.shards.len().max(1);
+        lines.get(nth % lines.len().max(1))
+    }
+
+    /// Items by the line they wait in, with their numbers.
+    fn apart<T>(
+        &self,
+        items: Vec<T>,
+        partition: impl Fn(&T) -> Partition,
+    ) -> Vec<(&Line<Job>, Vec<usize>, Vec<T>)> {
+        let mut parts: Vec<(&Line<Job>, Vec<usize>, Vec<T>)> = Vec::new();
+        for (nth, item) in items.into_iter().enumerate() {
+            let Some(line) = self.line(partition(&item)) else { continue };
+            let line = &**line;
+            match parts.iter_mut().find(|it| std::ptr::eq(it.0, line)) {
+                Some((_, numbers, part)) => {
+                    numbers.push(nth);
+                    part.push(item);
+                }
+                None => parts.push((line, vec![nth], vec![item])),
+            }
+        }
+        parts
+    }
+}
+
+/// Inserts, in a task of its own, because ids may have to be asked for first.
+async fn insert(
+    inner: Arc<Inner>,
+    tasks: Vec<NewTask>,
+    by: Arc<str>,
+    now: Millis,
+) -> Result<Vec<Inserted>, CallError> {
+    const DOING: &str = "insert tasks";
+    let count = tasks.len();
+    let ids = inner.context.ids.take(count).await.map_err(|it| CallError::did_not_happen(DOING, it))?;
+    let partitions = inner.cluster.partitions;
+    let asks = ids.into_iter().zip(tasks);
+    let asks = asks.map(|(id, task)| Ask::new(id, task, Arc::clone(&by), now, partitions)).collect();
+    let mut waiting = Vec::new();
+    for (line, mut numbers, mut part) in inner.apart(asks, |it: &Ask| it.partition) {
+        while !part.is_empty() {
+            let later = part.split_off(part.len().min(CHUNK_ROWS));
+            let later_numbers = numbers.split_off(part.len());
+            let (caller, answer) = oneshot::channel();
+            push(line, Job { doing: DOING, work: Work::Insert(part, caller) });
+            waiting.push((numbers, answer));
+            (part, numbers) = (later, later_numbers);
+        }
+    }
+    gathered(DOING, count, waiting).await
+}
+
+#[async_trait]
+impl Store for MysqlStore {
+    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, CallError> {
+        self.inner.floors.hear(now);
+        let work = insert(Arc::clone(&self.inner), tasks, by.into(), now);
+        let panicked = |it: tokio::task::JoinError| {
+            CallError::may_have_happened("insert tasks", Error::Panicked(it.to_string()))
+        };
+        spawn(work).await.map_err(panicked)?
+    }
+
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
+        self.inner.floors.hear(now);
+        let work = |part, caller| Work::Apply(part, now, caller);
+        self.spread("move tasks", steps, |it| it.place.partition, work).await
+    }
+
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, CallError> {
+        self.inner.floors.hear(now);
+        let work = |part, caller| Work::Dispatch(part, now, caller);
+        self.spread("dispatch tasks", grants, |it| it.place.partition, work).await
+    }
+
+    async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
+        self.inner.floors.hear(now);
+        let work = |part, caller| Work::Extend(part, now, caller);
+        self.spread("extend leases", beats, |it| it.place.partition, work).await
+    }
+
+    async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
+        let line = self.inner.line(place.partition).map(|it| &**it);
+        self.one("ask a task to stop", line, |caller| Work::Stop(place, now, caller)).await
+    }
+
+    async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, CallError> {
+        self.reading("scan a partition", |inner| search::scan(inner, scan)).await
+    }
+
+    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {
+        self.reading("look for ended leases", |inner| search::leases_ended(inner, now, limit)).await
+    }
+
+    async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, CallError> {
+        let asked = places.to_vec();
+        let found = self.reading("read tasks", |inner| search::read(inner, asked)).await?;
+        match &self.archive {
+            Some(archive) if found.contains(&None) => archive.read(self, places, found).await,
+            _ => Ok(found),
+        }
+    }
+
+    async fn versions(
+        &self,
+        namespace: &Name,
+        task_id: i64,
+        version: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Task>, CallError> {
+        let name = namespace.clone();
+        let work = |inner| search::versions(inner, name, task_id, version, limit);
+        let found = self.reading("read versions", work).await?;
+        match &self.archive {
+            Some(archive) => archive.versions(self, (namespace, task_id), version, (limit, found)).await,
+            None => Ok(found),
+        }
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, CallError> {
+        let query = query.clone();
+        self.reading("search tasks", |inner| search::list(inner, query)).await
+    }
+
+    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, CallError> {
+        let mut retired = Retired::default();
+        let from = self.inner.retire_from.fetch_add(1, Relaxed);
+        for nth in 0..self.inner.shards.len() {
+            let shard = self.inner.shards.get((from + nth) % self.inner.shards.len());
+            let line = shard.and_then(|it| it.lines.first()).map(|it| &**it);
+            loop {
+                let left = limit - retired.stopped - retired.deleted;
+                let asked = Retire { now, stopped_until, limit: left.min(RETIRE_CHUNK_ROWS) };
+                if left == 0 {
+                    return Ok(retired);
+                }
+                let part = self.one("end retention", line, |caller| Work::Retire(asked, caller)).await?;
+                retired.stopped += part.stopped;
+                retired.deleted += part.deleted;
+                if part.stopped + part.deleted < asked.limit {
+                    break;
+                }
+            }
+        }
+        Ok(retired)
+    }
+
+    async fn books(&self) -> Result<Books, CallError> {
+        self.reading("read the books", |inner| search::account(inner, search::Account::Running)).await
+    }
+
+    async fn audit(&self) -> Result<Books, CallError> {
+        self.reading("audit the books", |inner| search::account(inner, search::Account::Counted)).await
+    }
+
+    async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {
+        let line = self.inner.line(search::partition_of_reply(key, self.inner.cluster.partitions));
+        let kept = Box::new((key.clone(), reply.clone()));
+        self.one("keep a reply", line.map(|it| &**it), |caller| Work::Keep(kept, caller)).await
+    }
+
+    async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, CallError> {
+        let key = key.clone();
+        self.reading("look up a reply", |inner| search::load_reply(inner, key, now)).await
+    }
+
+    fn partitions(&self) -> u16 {
+        self.inner.cluster.partitions
+    }
+}

@@ -1,0 +1,197 @@
+//! Reads that go on where the database ends: in a bucket that is being dropped, then in cold storage. Everything is
+//! always in one of the three, in this order: a bucket's rows are archived, and the archives counted in `meta`, before
+//! the first of them is settled. Must never write, and never answer "no such task" for what it could not look at.
+
+use super::{
+    Inner, MysqlStore,
+    query::wanted,
+    row, search,
+    statements::sql,
+};
+use crate::cold::{ColdStorage, Error};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::Error as CallError;
+use punctual_domain::{
+    name::Name,
+    place::{Partition, TaskRef, partition_of},
+    task::Task,
+};
+use sqlx::MySqlConnection;
+use std::{cmp::Reverse, sync::Arc};
+
+/// References that are looked for at the same time.
+const AT_ONCE: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Archive {
+    pub(super) cold: Arc<ColdStorage>,
+    /// By database, how often archives had been published when they were last listed.
+    seen: Mutex<HashMap<usize, i64>>,
+}
+
+/// What the databases say besides `task`.
+#[derive(Debug, Default)]
+struct Gone {
+    tasks: Vec<Task>,
+    /// Database, and how often it published archives.
+    published: Vec<(usize, i64)>,
+}
+
+impl Archive {
+    pub(super) fn new(cold: Arc<ColdStorage>) -> Self {
+        Self { cold, seen: Mutex::default() }
+    }
+
+    /// Fills in what was not found.
+    pub(super) async fn read(
+        &self,
+        store: &MysqlStore,
+        places: &[TaskRef],
+        mut found: Vec<Option<Task>>,
+    ) -> Result<Vec<Option<Task>>, CallError> {
+        const DOING: &str = "read archived tasks";
+        let asked = missing(places, &found);
+        let gone = store.reading(DOING, |inner| gone(inner, asked)).await?;
+        let has_news = self.learn(DOING, &gone.published).await?;
+        fill(places, &mut found, gone.tasks);
+        let archived = self.cold_tasks(DOING, missing(places, &found)).await?;
+        fill(places, &mut found, archived);
+        let left = missing(places, &found);
+        if has_news && !left.is_empty() {
+            // A bucket was dropped meanwhile: what had to stay was put back.
+            let back = store.reading(DOING, |inner| search::read(inner, left)).await?;
+            fill(places, &mut found, back.into_iter().flatten().collect());
+        }
+        Ok(found)
+    }
+
+    async fn cold_tasks(&self, doing: &'static str, places: Vec<TaskRef>) -> Result<Vec<Task>, CallError> {
+        let reads: Vec<_> = places.into_iter().map(|it| self.cold.read(it)).collect();
+        let tasks = stream::iter(reads).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await;
+        Ok(tasks.map_err(|it| failed(doing, it))?.into_iter().flatten().collect())
+    }
+
+    /// Adds archived versions to those that were found. Of one version, the task that is not archived counts.
+    pub(super) async fn versions(
+        &self,
+        store: &MysqlStore,
+        (namespace, task_id): (&Name, i64),
+        version: Option<i64>,
+        (limit, mut found): (usize, Vec<Task>),
+    ) -> Result<Vec<Task>, CallError> {
+        const DOING: &str = "read archived versions";
+        if found.len() >= limit || (version.is_some() && !found.is_empty()) {
+            return Ok(found);
+        }
+        let partition = partition_of(namespace, task_id, store.inner.cluster.partitions);
+        let (asked, name) = (limit, namespace.clone());
+        let work = |inner| gone_versions(inner, (partition, name, task_id), version, asked);
+        let gone = store.reading(DOING, work).await?;
+        self.learn(DOING, &gone.published).await?;
+        found.extend(gone.tasks);
+        let cold = self.cold.find(Some(partition), namespace, task_id, usize::MAX).await;
+        found.extend(cold.map_err(|it| failed(DOING, it))?);
+        found.retain(|it| version.is_none_or(|wanted| it.ask.task_version == wanted));
+        // Stable: what stands first is nearer to the present.
+        found.sort_by_key(|it| Reverse(it.ask.task_version));
+        found.dedup_by_key(|it| it.ask.task_version);
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// Lists the archives again if there are new ones.
+    async fn learn(&self, doing: &'static str, published: &[(usize, i64)]) -> Result<bool, CallError> {
+        let is_news = |(shard, count): &(usize, i64)| self.seen.lock().get(shard).is_none_or(|it| it < count);
+        if !published.iter().any(is_news) {
+            return Ok(false);
+        }
+        self.cold.refresh().await.map_err(|it| failed(doing, it))?;
+        let mut seen = self.seen.lock();
+        for (shard, count) in published {
+            let known = seen.entry(*shard).or_insert(*count);
+            *known = (*known).max(*count);
+        }
+        Ok(true)
+    }
+}
+
+fn failed(doing: &'static str, error: Error) -> CallError {
+    CallError::did_not_happen(doing, error)
+}
+
+fn missing(places: &[TaskRef], found: &[Option<Task>]) -> Vec<TaskRef> {
+    places.iter().zip(found).filter(|it| it.1.is_none()).map(|it| *it.0).collect()
+}
+
+fn fill(places: &[TaskRef], found: &mut [Option<Task>], tasks: Vec<Task>) {
+    let tasks: HashMap<(Partition, i64), Task> =
+        tasks.into_iter().map(|it| ((it.place.partition, it.place.id), it)).collect();
+    for (place, slot) in places.iter().zip(found) {
+        if slot.is_none() {
+            *slot = tasks.get(&(place.partition, place.id)).cloned();
+        }
+    }
+}
+
+/// Rows of buckets that are being dropped, read before the count of archives: whatever is in neither then, is nowhere.
+async fn gone(inner: Arc<Inner>, places: Vec<TaskRef>) -> sqlx::Result<Gone> {
+    let mut gone = Gone::default();
+    for (number, shard) in inner.shards.iter().enumerate() {
+        let here = |it: &TaskRef| inner.cluster.shard_of(it.partition) == number;
+        let places: Vec<TaskRef> = places.iter().copied().filter(here).collect();
+        if places.is_empty() {
+            continue;
+        }
+        let mut conn = shard.readers.acquire().await?;
+        for part in places.chunks(1_000) {
+            let rows = sqlx::query(sql!("archive/read.sql")).bind(wanted(part)).fetch_all(&mut *conn).await?;
+            for it in &rows {
+                gone.tasks.push(row::whole_task(it)?);
+            }
+        }
+        gone.published.push((number, published(&mut conn).await?));
+    }
+    Ok(gone)
+}
+
+async fn gone_versions(
+    inner: Arc<Inner>,
+    (partition, namespace, task_id): (Partition, Name, i64),
+    version: Option<i64>,
+    limit: usize,
+) -> sqlx::Result<Gone> {
+    let number = inner.cluster.shard_of(partition);
+    let shard = inner.shards.get(number).ok_or(sqlx::Error::PoolClosed)?;
+    let mut conn = shard.readers.acquire().await?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let (text, last) = match version {
+        Some(it) => (sql!("archive/version.sql"), it),
+        None => (sql!("archive/versions.sql"), limit),
+    };
+    let key = sqlx::query(text).bind(row::partition_no(partition)).bind(namespace.as_str()).bind(task_id);
+    let rows = key.bind(last).fetch_all(&mut *conn).await?;
+    let tasks = rows.iter().map(row::whole_task).collect::<sqlx::Result<_>>()?;
+    Ok(Gone { tasks, published: vec![(number, published(&mut conn).await?)] })
+}
+
+async fn published(conn: &mut MySqlConnection) -> sqlx::Result<i64> {
+    let count: Option<i64> = sqlx::query_scalar(sql!("archive/seen.sql")).fetch_optional(conn).await?;
+    Ok(count.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::row::TASK_COLUMNS;
+
+    #[test]
+    fn whole_tasks_are_read_in_the_order_in_which_they_are_decoded() {
+        let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
+        for text in [sql!("archive/read.sql"), sql!("archive/version.sql"), sql!("archive/versions.sql")] {
+            assert!(words(text).contains(&words(TASK_COLUMNS)), "{text}");
+            assert!(text.contains("JOIN task_gone AS task ON"), "{text}");
+        }
+    }
+}

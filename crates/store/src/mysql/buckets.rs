@@ -1,0 +1,316 @@
+//! Keeps the time axis of `task` cut into buckets: makes them ahead of time, and drops whole the ones in which all is
+//! over. Must never drop a task that is unfinished or whose retention lasts.
+//!
+//! One database at a time, under a lock that belongs to the connection which changes the table. The steps of a drop,
+//! and what a crash after each leaves:
+//!
+//! | step | a crash after it leaves | what the next run does |
+//! |---|---|---|
+//! | 1 look: every task is finished and its time is over | nothing | looks again |
+//! | 2 `gone_to` back to the start, while `task_gone` is empty | nothing | goes on with 3 |
+//! | 3 swap: the bucket's rows stand in `task_gone`, at once | an empty bucket; registry, moved, body and the account know the tasks still | settles, later drops the empty bucket |
+//! | 4 drop the empty bucket | as 3, without the bucket | settles |
+//! | 4a with cold storage: archive all that is finished, archive by archive (`export`) | archives up to a mark, perhaps one beyond it | goes on at the mark; a task that is archived twice is found once |
+//! | 4b count the archives as published, and mark them as whole | readers list them once too often | marks |
+//! | 5 settle a batch: account, registry, moved, body and `gone_to`, in one transaction | the batches after it | goes on there |
+//! | 6 empty `task_gone` | nothing | – |
+//!
+//! From 3 on nobody changes the tasks any more (with cold storage they can be read all the time), so nothing can bring one back to life while it is forgotten; what was in
+//! time to become needed between 1 and 3 is put back by 5. `unsettled` is what a count of the rows must add meanwhile.
+
+mod calendar;
+mod export;
+mod gone;
+mod look;
+mod session;
+
+use super::ownership::{apart, is_lock};
+use crate::cold::{self, ColdStorage};
+use calendar::Bucket;
+use gone::Settling;
+use look::Looks;
+use parking_lot::Mutex;
+use punctual_contract::{Error, Happened};
+use punctual_domain::time::Millis;
+use session::Session;
+use sqlx::MySqlPool;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+pub(crate) use gone::unsettled;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketOptions {
+    /// Of buckets that are yet to be made, hours; those that exist stay as they are. At least 1.
+    pub width_hours: u32,
+    /// How far ahead of the present there are buckets. What is due later waits together, and is copied when its bucket
+    /// is made: longer than most delays.
+    pub ahead_hours: u32,
+    /// How old the latest task of a bucket must be. Retention of single tasks is kept besides. At least 1.
+    pub keep_hours: u32,
+    /// Tasks that are settled in one transaction.
+    pub batch_rows: u32,
+    /// Transactions of one run, in each database.
+    pub batches_per_run: u32,
+}
+
+impl Default for BucketOptions {
+    fn default() -> Self {
+        Self {
+            width_hours: 24,
+            ahead_hours: 8 * 24,
+            keep_hours: 7 * 24,
+            batch_rows: 1_000,
+            batches_per_run: 2_000,
+        }
+    }
+}
+
+/// What a run did, over all databases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketReport {
+    pub made: usize,
+    pub dropped: usize,
+    /// Tasks that were written to cold storage.
+    pub archived: u64,
+    /// Databases whose tasks could not be archived, and so were not forgotten: the reason is in the log.
+    pub not_archived: usize,
+    /// Tasks whose registry entries, bodies and account are settled.
+    pub forgotten: u64,
+    /// Old buckets that stay, because a task in them is needed.
+    pub kept: usize,
+    /// Rows of dropped buckets, or pieces of old ones, were left for the next run.
+    pub is_unfinished: bool,
+    /// Databases left alone, because another works on their buckets, or statements were under way for too long.
+    pub busy: usize,
+    /// Rows beyond the last bucket, counted no further than a million.
+    pub far_rows: u64,
+    /// The longest that a change of the table took.
+    pub longest_change: Duration,
+}
+
+/// The housekeeping of buckets. One engine is enough; two at once do each other no harm.
+#[derive(Debug)]
+pub struct Buckets {
+    shards: Vec<MySqlPool>,
+    options: BucketOptions,
+    /// How far the old buckets of each database have been looked through: what was over stays over.
+    looked: Vec<Arc<Mutex<Looks>>>,
+    archive: Option<Arc<ColdStorage>>,
+}
+
+impl Buckets {
+    /// `shards`: every database of the store.
+    #[must_use]
+    pub(crate) fn new(shards: Vec<MySqlPool>, options: BucketOptions) -> Self {
+        let looked = shards.iter().map(|_| Arc::default()).collect();
+        Self { shards, options, looked, archive: None }
+    }
+
+    /// From now on nothing is forgotten that is not archived before.
+    #[must_use]
+    pub fn archiving_to(self, cold: Arc<ColdStorage>) -> Self {
+        Self { archive: Some(cold), ..self }
+    }
+
+    /// Every database is tried, also after one that failed.
+    pub async fn run_once(&self, now: Millis) -> Result<BucketReport, Error> {
+        let (mut whole, mut failed) = (BucketReport::default(), None);
+        for (shard_no, (pool, looked)) in self.shards.iter().zip(&self.looked).enumerate() {
+            let (pool, looked, options) = (pool.clone(), Arc::clone(looked), self.options);
+            let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
+            let archive = self.archive.clone().map(|it| (it, shard));
+            let run = async move { one(&pool, options, &looked, archive, now).await };
+            match apart("keep buckets", Happened::Maybe, run).await {
+                Ok(report) => whole.add(&report),
+                Err(error) => {
+                    tracing::warn!(%error, shard_no, "the buckets of a database could not be kept; again at the next run");
+                    failed = Some(error);
+                }
+            }
+        }
+        failed.map_or(Ok(whole), Err)
+    }
+}
+
+impl BucketReport {
+    fn add(&mut self, other: &Self) {
+        self.made += other.made;
+        self.dropped += other.dropped;
+        self.archived += other.archived;
+        self.not_archived += other.not_archived;
+        self.forgotten += other.forgotten;
+        self.kept += other.kept;
+        self.is_unfinished |= other.is_unfinished;
+        self.busy += other.busy;
+        self.far_rows += other.far_rows;
+        self.longest_change = self.longest_change.max(other.longest_change);
+    }
+}
+
+/// A run in one database.
+async fn one(
+    pool: &MySqlPool,
+    options: BucketOptions,
+    looked: &Mutex<Looks>,
+    archive: Option<(Arc<ColdStorage>, u16)>,
+    now: Millis,
+) -> sqlx::Result<BucketReport> {
+    let mut report = BucketReport::default();
+    let Some(session) = Session::alone(pool).await? else {
+        return Ok(BucketReport { busy: 1, ..report });
+    };
+    let budget = options.batches_per_run;
+    let mut work = Work { session, options, archive, now, report: &mut report, budget };
+    let mut looks = std::mem::take(&mut *looked.lock());
+    let ran = work.run(&mut looks).await;
+    *looked.lock() = looks;
+    work.session.close().await;
+    match ran {
+        Err(error) if is_lock(&error) => report.busy = 1,
+        other => other?,
+    }
+    Ok(report)
+}
+
+struct Work<'a> {
+    session: Session,
+    options: BucketOptions,
+    /// And the number of this database.
+    archive: Option<(Arc<ColdStorage>, u16)>,
+    now: Millis,
+    report: &'a mut BucketReport,
+    /// Batches that this run may still do.
+    budget: u32,
+}
+
+/// Rows beyond the last bucket that are looked at for the latest of them.
+const FAR_LOOKED_AT: u32 = 1_000_000;
+/// From here on their copying is worth a word to the operator: a second or more.
+const FAR_MANY: u64 = 100_000;
+
+impl Work<'_> {
+    async fn run(&mut self, looks: &mut Looks) -> sqlx::Result<()> {
+        self.make_ahead().await?;
+        if !self.settle().await? {
+            return Ok(());
+        }
+        let buckets = self.session.buckets().await?;
+        looks.keep_only(&buckets);
+        let latest_end = self.now.0.saturating_sub(hours(self.options.keep_hours.max(1)));
+        for bucket in buckets.iter().filter(|it| it.ends_at.is_some_and(|end| end <= latest_end)) {
+            if !self.drop_if_over(bucket, looks).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn make_ahead(&mut self) -> sqlx::Result<()> {
+        let buckets = self.session.buckets().await?;
+        let last_end = buckets.iter().rev().find_map(|it| it.ends_at);
+        let far = self.session.far(last_end.unwrap_or(i64::MIN), FAR_LOOKED_AT).await?;
+        self.report.far_rows = far.rows;
+        let width_ms = hours(self.options.width_hours.max(1));
+        let until = self.now.plus(hours(self.options.ahead_hours)).0;
+        let new = calendar::ahead(last_end, self.now.0, until, far.latest, width_ms);
+        if new.is_empty() {
+            return Ok(());
+        }
+        if far.rows >= FAR_MANY {
+            tracing::warn!(far_rows = far.rows, "many tasks are due beyond the last bucket and are copied; raise how far ahead buckets are made");
+        }
+        self.changed(Change::Make(&new)).await?;
+        self.report.made += new.len();
+        Ok(())
+    }
+
+    /// False: the budget is spent.
+    async fn drop_if_over(&mut self, bucket: &Bucket, looks: &mut Looks) -> sqlx::Result<bool> {
+        match look::look(&mut self.session, bucket, looks, self.now, &mut self.budget).await? {
+            look::Found::Needed => self.report.kept += 1,
+            look::Found::Unknown => {
+                self.report.is_unfinished = true;
+                return Ok(false);
+            }
+            look::Found::Empty => self.drop(bucket).await?,
+            look::Found::AllOver => {
+                self.session.prepare_swap().await?;
+                self.changed(Change::Swap(&bucket.name)).await?;
+                self.drop(bucket).await?;
+                return self.settle().await;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Nobody puts tasks into a bucket of long ago; should one be there all the same, it stays, and so does the bucket.
+    async fn drop(&mut self, bucket: &Bucket) -> sqlx::Result<()> {
+        if !self.session.has_rows(bucket).await? {
+            self.changed(Change::Drop(&bucket.name)).await?;
+            self.report.dropped += 1;
+        }
+        Ok(())
+    }
+
+    /// False: the budget is spent, or nothing can be archived now.
+    async fn settle(&mut self) -> sqlx::Result<bool> {
+        if !self.session.has_gone_rows().await? {
+            return Ok(true);
+        }
+        if !self.archive().await? {
+            self.report.is_unfinished = true;
+            return Ok(false);
+        }
+        let mut settling = Settling::go_on(&mut self.session, self.options.batch_rows, self.now).await?;
+        while settling.is_left(&mut self.session).await? {
+            if self.budget == 0 {
+                self.report.is_unfinished = true;
+                return Ok(false);
+            }
+            self.budget -= 1;
+            self.report.forgotten += settling.batch(&mut self.session).await?;
+        }
+        self.changed(Change::Empty).await?;
+        Ok(true)
+    }
+
+    /// True: all that will be forgotten is archived.
+    async fn archive(&mut self) -> sqlx::Result<bool> {
+        let Some((cold, shard)) = &self.archive else { return Ok(true) };
+        let conn = &mut self.session.conn;
+        let settled = gone::done_to(conn).await?;
+        match export::export(conn, (cold, *shard), settled, self.now, &mut self.budget).await {
+            Ok(exported) => {
+                self.report.archived += exported.tasks;
+                Ok(exported.is_whole)
+            }
+            Err(cold::Error::Source(error)) => Err(export::database(error)),
+            Err(error) => {
+                tracing::error!(%error, shard, "tasks could not be archived, and are kept; again at the next run");
+                self.report.not_archived += 1;
+                Ok(false)
+            }
+        }
+    }
+
+    async fn changed(&mut self, change: Change<'_>) -> sqlx::Result<()> {
+        let began = Instant::now();
+        self.session.change(change).await?;
+        self.report.longest_change = self.report.longest_change.max(began.elapsed());
+        Ok(())
+    }
+}
+
+/// A change of the table's definition: all of them wait for statements under way, and all others wait for them.
+#[derive(Clone, Copy, Debug)]
+enum Change<'a> {
+    Make(&'a [(String, i64)]),
+    Swap(&'a str),
+    Drop(&'a str),
+    Empty,
+}
+
+fn hours(hours: u32) -> i64 {
+    i64::from(hours) * 3_600_000
+}

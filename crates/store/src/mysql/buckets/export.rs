@@ -1,0 +1,153 @@
+//! Archives the rows of a bucket that was swapped out, before any of them is settled: an archive has them, durably and
+//! read back, or they stay. Nobody changes them meanwhile, and readers find them in `task_gone`.
+//!
+//! All that is finished is archived, whatever its time: a later run, with a later `now`, forgets more of it. What is put
+//! back is archived again with its next bucket, and its later life counts. How far the archives are stands in `gone_to`,
+//! so a crash costs no more than the archive that was being written, and a copy of the last one at most.
+
+use super::session::Place;
+use crate::{
+    cold::{ColdStorage, Error, Source},
+    mysql::row,
+};
+use punctual_domain::{task::Task, time::Millis};
+use sqlx::MySqlConnection;
+
+macro_rules! sql {
+    ($file:literal) => {
+        include_str!(concat!("../../../sql/mysql/bucket/export/", $file))
+    };
+}
+
+/// Rows of one statement, and payloads of one statement, beyond which the next asks for fewer.
+const ROWS_MAX: u32 = 1_000;
+const ROWS_MIN: u32 = 10;
+const PAYLOAD_BYTES: usize = 4 * 1_048_576;
+
+/// What a run archived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Exported {
+    pub(super) tasks: u64,
+    /// Everything that may be forgotten is in archives.
+    pub(super) is_whole: bool,
+}
+
+/// Spends one of the budget for each statement. `settled`: up to where nothing is left to archive.
+pub(super) async fn export(
+    conn: &mut MySqlConnection,
+    (cold, shard): (&ColdStorage, u16),
+    settled: Place,
+    now: Millis,
+    budget: &mut u32,
+) -> Result<Exported, Error> {
+    let at = archived_to(conn).await.map_err(source)?.max(settled);
+    if at == Place::END {
+        return Ok(Exported { tasks: 0, is_whole: true });
+    }
+    let mut gone = Gone { conn, at, budget, rows: ROWS_MAX / 10, is_whole: false };
+    let written = cold.write_bucket(shard, now, &mut gone).await?;
+    let is_whole = gone.is_whole;
+    if is_whole {
+        end(conn).await.map_err(source)?;
+    }
+    Ok(Exported { tasks: written.tasks, is_whole })
+}
+
+fn source(error: sqlx::Error) -> Error {
+    Error::Source(error.into())
+}
+
+/// What a source that is a database failed with.
+pub(super) fn database(error: Box<dyn std::error::Error + Send + Sync>) -> sqlx::Error {
+    match error.downcast() {
+        Ok(error) => *error,
+        Err(other) => sqlx::Error::Decode(other),
+    }
+}
+
+async fn archived_to(conn: &mut MySqlConnection) -> sqlx::Result<Place> {
+    let mark = sqlx::query(sql!("read.sql")).fetch_optional(conn).await?;
+    mark.as_ref().map_or(Ok(Place::START), Place::from_row)
+}
+
+/// From the beginning, for the next bucket. Only while `task_gone` is empty.
+pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {
+    mark(conn, Place::START).await
+}
+
+async fn mark(conn: &mut MySqlConnection, at: Place) -> sqlx::Result<()> {
+    at.bind(sqlx::query(sql!("write.sql"))).execute(conn).await?;
+    Ok(())
+}
+
+/// Readers learn of new archives before anything is settled.
+async fn end(conn: &mut MySqlConnection) -> sqlx::Result<()> {
+    sqlx::query(sql!("published.sql")).execute(&mut *conn).await?;
+    mark(conn, Place::END).await
+}
+
+/// The finished rows of `task_gone`, in the order of its key.
+struct Gone<'a> {
+    conn: &'a mut MySqlConnection,
+    at: Place,
+    budget: &'a mut u32,
+    rows: u32,
+    is_whole: bool,
+}
+
+impl Source for Gone<'_> {
+    async fn next(&mut self) -> Result<Vec<Task>, Box<dyn std::error::Error + Send + Sync>> {
+        if *self.budget == 0 {
+            return Ok(Vec::new());
+        }
+        *self.budget -= 1;
+        let rows = self.at.bind_after(sqlx::query(sql!("rows.sql"))).bind(self.rows);
+        let rows = rows.fetch_all(&mut *self.conn).await?;
+        let tasks: Vec<Task> = rows.iter().map(row::whole_task).collect::<Result<_, _>>()?;
+        match tasks.last() {
+            Some(last) => self.at = Place::of(last),
+            None => self.is_whole = true,
+        }
+        self.rows = rows_next(self.rows, tasks.iter().map(|it| it.ask.payload.bytes.len()).sum());
+        Ok(tasks)
+    }
+
+    async fn is_archived(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(mark(self.conn, self.at).await?)
+    }
+}
+
+/// Long payloads: few rows, so that they fit into memory.
+fn rows_next(rows: u32, payload_bytes: usize) -> u32 {
+    let next = if payload_bytes > PAYLOAD_BYTES { rows / 2 } else { rows * 2 };
+    next.clamp(ROWS_MIN, ROWS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mysql::row::TASK_COLUMNS;
+    use punctual_domain::state::State;
+
+    #[test]
+    fn everything_that_is_ever_forgotten_is_archived() {
+        let over = [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).join(", ");
+        assert!(sql!("rows.sql").contains(&format!("task.state IN ({over})\n")));
+        assert!(!sql!("rows.sql").contains("keep_until <="), "whatever its time");
+        assert!(include_str!("../../../sql/mysql/bucket/gone/registry.sql").contains(&format!("state IN ({over})")));
+    }
+
+    #[test]
+    fn whole_tasks_are_read_in_the_order_in_which_they_are_decoded() {
+        let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(sql!("rows.sql")).contains(&words(TASK_COLUMNS)));
+    }
+
+    #[test]
+    fn long_payloads_make_short_statements() {
+        assert_eq!(rows_next(100, 0), 200);
+        assert_eq!(rows_next(1_000, 0), 1_000);
+        assert_eq!(rows_next(1_000, PAYLOAD_BYTES + 1), 500);
+        assert_eq!(rows_next(10, PAYLOAD_BYTES + 1), 10);
+    }
+}

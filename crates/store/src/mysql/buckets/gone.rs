@@ -1,0 +1,144 @@
+//! Settles what a dropped bucket leaves: account, registry, moved places, long payloads. In batches, each one
+//! transaction with the mark of how far it is. Must never touch `task_gone` itself before all of it is settled.
+
+use super::session::{Place, Session};
+use crate::mysql::{ledger::Ledger, ownership::is_lock};
+use punctual_contract::store::Tally;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    state::State,
+    time::Millis,
+};
+use sqlx::{Connection, MySqlConnection, Row, mysql::MySqlRow};
+
+macro_rules! sql {
+    ($file:literal) => {
+        include_str!(concat!("../../../sql/mysql/bucket/gone/", $file))
+    };
+}
+
+/// Of the account and of the counters: one that no writer has. Only one connection at a time settles.
+const SLOT: i32 = -1;
+/// Whoever loses a deadlock did nothing.
+const TRIES: u32 = 5;
+
+/// On its way through `task_gone`.
+#[derive(Debug)]
+pub(super) struct Settling {
+    done_to: Place,
+    batch_rows: u32,
+    now: Millis,
+}
+
+impl Settling {
+    pub(super) async fn go_on(session: &mut Session, batch_rows: u32, now: Millis) -> sqlx::Result<Self> {
+        let done_to = done_to(&mut session.conn).await?;
+        Ok(Self { done_to, batch_rows: batch_rows.max(1), now })
+    }
+
+    pub(super) async fn is_left(&self, session: &mut Session) -> sqlx::Result<bool> {
+        let left = self.done_to.bind_after(sqlx::query(sql!("left.sql")));
+        Ok(left.fetch_optional(&mut session.conn).await?.is_some())
+    }
+
+    /// How many tasks were forgotten.
+    pub(super) async fn batch(&mut self, session: &mut Session) -> sqlx::Result<u64> {
+        let step = self.done_to.bind_after(sqlx::query(sql!("step.sql"))).bind(self.batch_rows - 1);
+        let upto = step.fetch_optional(&mut session.conn).await?;
+        let upto = upto.as_ref().map_or(Ok(Place::END), Place::from_row)?;
+        let mut tries = 1;
+        let forgotten = loop {
+            match self.transaction(&mut session.conn, upto).await {
+                Err(error) if tries < TRIES && is_lock(&error) => tries += 1,
+                other => break other?,
+            }
+        };
+        self.done_to = upto;
+        Ok(forgotten)
+    }
+
+    async fn transaction(&self, conn: &mut MySqlConnection, upto: Place) -> sqlx::Result<u64> {
+        let batch = |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
+        let mut tx = conn.begin().await?;
+        // As an insert: registry first.
+        for file in [sql!("registry.sql"), sql!("moved.sql"), sql!("body.sql"), sql!("back.sql")] {
+            batch(file).execute(&mut *tx).await?;
+        }
+        let (mut ledger, mut forgotten) = (Ledger::new(SLOT), 0);
+        for row in batch(sql!("over.sql")).fetch_all(&mut *tx).await? {
+            forgotten += leave(&mut ledger, &tally(&row)?);
+        }
+        ledger.deleted(forgotten);
+        ledger.write(&mut tx).await?;
+        upto.bind(sqlx::query(sql!("write.sql"))).execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(forgotten.unsigned_abs())
+    }
+}
+
+fn leave(ledger: &mut Ledger, tally: &Tally) -> i64 {
+    for _ in 0..tally.tasks {
+        ledger.moved(tally.queue.namespace.as_str(), tally.queue.queue.as_str(), Some(tally.state), None);
+    }
+    tally.tasks
+}
+
+fn tally(row: &MySqlRow) -> sqlx::Result<Tally> {
+    let name = |at| Name::new(row.try_get::<&str, _>(at)?).map_err(|it| sqlx::Error::Decode(it.into()));
+    let code = row.try_get::<i8, _>(2)?;
+    let state = u8::try_from(code).ok().and_then(State::from_code);
+    Ok(Tally {
+        queue: QueueKey { namespace: name(0)?, queue: name(1)? },
+        state: state.ok_or_else(|| sqlx::Error::Decode(format!("state {code}").into()))?,
+        tasks: row.try_get(3)?,
+    })
+}
+
+pub(super) async fn done_to(conn: &mut MySqlConnection) -> sqlx::Result<Place> {
+    Place::from_row(&sqlx::query(sql!("read.sql")).fetch_one(conn).await?)
+}
+
+/// What the account still counts of a bucket that is being dropped: to be added to a count of `task`, on the same
+/// snapshot.
+pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<Tally>> {
+    let done_to = done_to(conn).await?;
+    let rows = done_to.bind_after(sqlx::query(sql!("unsettled.sql"))).fetch_all(conn).await?;
+    rows.iter().map(tally).collect()
+}
+
+pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {
+    Place::START.bind(sqlx::query(sql!("write.sql"))).execute(conn).await?;
+    Ok(())
+}
+
+pub(super) async fn has_rows(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
+    Ok(sqlx::query(sql!("any.sql")).fetch_optional(conn).await?.is_some())
+}
+
+pub(super) async fn empty(conn: &mut MySqlConnection) -> sqlx::Result<()> {
+    sqlx::raw_sql(sql!("empty.sql")).execute(conn).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_domain::state::State;
+
+    #[test]
+    fn what_may_be_forgotten_is_finished_and_no_success() {
+        let over: Vec<String> = [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).into();
+        let over = format!("({})", over.join(", "));
+        for file in [
+            sql!("registry.sql"),
+            sql!("moved.sql"),
+            sql!("body.sql"),
+            sql!("back.sql"),
+            sql!("over.sql"),
+            include_str!("../../../sql/mysql/bucket/needed.sql"),
+        ] {
+            let lists: Vec<&str> = file.split("state ").filter(|it| it.starts_with("IN (") || it.starts_with("NOT IN (")).collect();
+            assert_eq!(lists.len(), 1, "{file}");
+            assert!(lists.iter().all(|it| it.split_once("IN ").unwrap().1.starts_with(&over)), "{file}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The connection that changes a database's buckets, and the statements it needs. It is taken out of the pool and
+//! closed afterwards: its lock must not come back to anybody.
+
+use super::{
+    Change,
+    calendar::{self, Bucket},
+    export, gone,
+};
+use punctual_domain::{task::Task, time::Millis};
+use sqlx::{
+    AssertSqlSafe, Connection, MySql, MySqlConnection, MySqlPool, Row,
+    mysql::{MySqlArguments, MySqlRow},
+    query::Query,
+};
+
+macro_rules! sql {
+    ($file:literal) => {
+        include_str!(concat!("../../../sql/mysql/bucket/", $file))
+    };
+}
+
+type Statement = Query<'static, MySql, MySqlArguments>;
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) conn: MySqlConnection,
+}
+
+/// What stands beyond the last bucket.
+#[derive(Debug)]
+pub(super) struct Far {
+    pub(super) rows: u64,
+    pub(super) latest: Option<i64>,
+}
+
+impl Session {
+    /// None: another has the lock.
+    pub(super) async fn alone(pool: &MySqlPool) -> sqlx::Result<Option<Self>> {
+        let mut session = Self { conn: pool.acquire().await?.detach() };
+        for file in [sql!("session.sql"), sql!("isolation.sql")] {
+            sqlx::raw_sql(file).execute(&mut session.conn).await?;
+        }
+        let locked: Option<i64> = sqlx::query_scalar(sql!("alone.sql")).fetch_one(&mut session.conn).await?;
+        if locked == Some(1) {
+            return Ok(Some(session));
+        }
+        session.close().await;
+        Ok(None)
+    }
+
+    pub(super) async fn close(self) {
+        if let Err(error) = self.conn.close().await {
+            tracing::debug!(%error, "a connection was gone before it was closed");
+        }
+    }
+
+    pub(super) async fn buckets(&mut self) -> sqlx::Result<Vec<Bucket>> {
+        let rows = sqlx::query(sql!("list.sql")).fetch_all(&mut self.conn).await?;
+        let listed: sqlx::Result<Vec<_>> =
+            rows.iter().map(|it| Ok((it.try_get(0)?, it.try_get(1)?))).collect();
+        Ok(calendar::in_order(listed?))
+    }
+
+    pub(super) async fn far(&mut self, after: i64, most: u32) -> sqlx::Result<Far> {
+        let far = sqlx::query(sql!("far.sql")).bind(after).bind(most).fetch_one(&mut self.conn).await?;
+        let rows: i64 = far.try_get(0)?;
+        Ok(Far { rows: rows.unsigned_abs(), latest: far.try_get(1)? })
+    }
+
+    pub(super) async fn has_rows(&mut self, bucket: &Bucket) -> sqlx::Result<bool> {
+        let any = within(bucket, sqlx::query(sql!("any.sql")));
+        Ok(any.fetch_optional(&mut self.conn).await?.is_some())
+    }
+
+    /// The last row of the next piece; None: the piece is the rest.
+    pub(super) async fn piece(
+        &mut self,
+        bucket: &Bucket,
+        after: Place,
+        rows: u32,
+    ) -> sqlx::Result<Option<Place>> {
+        let step = after.bind_after(within(bucket, sqlx::query(sql!("step.sql")))).bind(rows - 1);
+        step.fetch_optional(&mut self.conn).await?.as_ref().map(Place::from_row).transpose()
+    }
+
+    pub(super) async fn is_needed(
+        &mut self,
+        bucket: &Bucket,
+        after: Place,
+        upto: Place,
+        now: Millis,
+    ) -> sqlx::Result<bool> {
+        let needed = after.bind_after(within(bucket, sqlx::query(sql!("needed.sql"))));
+        let first = upto.bind_upto(needed).bind(now.0).fetch_optional(&mut self.conn).await?;
+        Ok(first.is_some())
+    }
+
+    pub(super) async fn has_gone_rows(&mut self) -> sqlx::Result<bool> {
+        gone::has_rows(&mut self.conn).await
+    }
+
+    /// Only while `task_gone` is empty.
+    pub(super) async fn prepare_swap(&mut self) -> sqlx::Result<()> {
+        export::start_again(&mut self.conn).await?;
+        gone::start_again(&mut self.conn).await
+    }
+
+    pub(super) async fn change(&mut self, change: Change<'_>) -> sqlx::Result<()> {
+        let text = match change {
+            Change::Make(buckets) => split(buckets),
+            Change::Swap(name) => sql!("swap.sql").replace("{name}", name),
+            Change::Drop(name) => sql!("drop.sql").replace("{name}", name),
+            Change::Empty => return gone::empty(&mut self.conn).await,
+        };
+        sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut self.conn).await?;
+        Ok(())
+    }
+}
+
+/// The line of one bucket, for each.
+fn split(buckets: &[(String, i64)]) -> String {
+    let line = |line: &str| {
+        if !line.contains("{name}") {
+            return format!("{line}\n");
+        }
+        let one = |(name, ends_at): &(String, i64)| {
+            format!("{}\n", line.replace("{name}", name).replace("{ends_at}", &ends_at.to_string()))
+        };
+        buckets.iter().map(one).collect()
+    };
+    sql!("split.sql").lines().map(line).collect()
+}
+
+fn within(bucket: &Bucket, statement: Statement) -> Statement {
+    statement.bind(bucket.begins_at).bind(bucket.ends_at.unwrap_or(i64::MAX))
+}
+
+/// A position in the order of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    partition_no: i32,
+    due_at: i64,
+    id: i64,
+}
+
+impl Place {
+    /// Before every row.
+    pub(super) const START: Self = Self { partition_no: -1, due_at: 0, id: 0 };
+    /// After every row.
+    pub(super) const END: Self = Self { partition_no: i32::MAX, due_at: i64::MAX, id: i64::MAX };
+
+    pub(super) fn from_row(row: &MySqlRow) -> sqlx::Result<Self> {
+        Ok(Self { partition_no: row.try_get(0)?, due_at: row.try_get(1)?, id: row.try_get(2)? })
+    }
+
+    pub(super) fn of(task: &Task) -> Self {
+        Self { partition_no: i32::from(task.place.partition.0), due_at: task.due_at.0, id: task.place.id }
+    }
+
+    pub(super) fn bind(self, statement: Statement) -> Statement {
+        statement.bind(self.partition_no).bind(self.due_at).bind(self.id)
+    }
+
+    /// Six values, of three ranges of the key: what comes after it.
+    pub(super) fn bind_after(self, statement: Statement) -> Statement {
+        let one = statement.bind(self.partition_no);
+        self.bind(one.bind(self.partition_no).bind(self.due_at))
+    }
+
+    /// The same six: what comes before it, and itself.
+    pub(super) fn bind_upto(self, statement: Statement) -> Statement {
+        self.bind_after(statement)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_names_every_bucket_and_ends_with_the_one_without_end() {
+        let text = split(&[("p1".to_owned(), 10), ("p2".to_owned(), 20)]);
+        let statement: Vec<&str> = text.lines().filter(|it| !it.starts_with("--")).map(str::trim).collect();
+        assert_eq!(
+            statement.join(" "),
+            "ALTER TABLE task REORGANIZE PARTITION pmax INTO ( PARTITION p1 VALUES LESS THAN (10), \
+             PARTITION p2 VALUES LESS THAN (20), PARTITION pmax VALUES LESS THAN MAXVALUE )"
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! Leases by their end. Each hand-over writes the ends of its leases as one row, a batch; who looks for ended leases
+//! reads the batches whose time has come and asks the tasks themselves. So `task` needs no index for leases, and a
+//! beat costs nothing here. A batch is only a hint: an entry too many costs a look, and no entry may ever be missing
+//! for a task in flight. Must not change a task.
+
+use super::{
+    query::{self, Hold, wanted},
+    row,
+    statements::bind,
+    statements_moves as sql,
+};
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    task::Task,
+    time::Millis,
+};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
+use std::collections::HashMap;
+
+/// Leases of one batch end within this of each other, in milliseconds: it is looked at when the first ends, and what
+/// ends later is written again.
+const SPREAD_MS: i64 = 1_000;
+const ENTRIES_MAX: usize = 1_000;
+/// Batches of one page, and entries that one call may look at.
+const PAGE: i64 = 100;
+const LOOKS_MAX: usize = 20_000;
+
+/// A lease, as a batch has it: its end, where the task stands, and the fence that was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    until: Millis,
+    place: TaskRef,
+    fence: i64,
+}
+
+/// Ends of leases that are to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Ends(Vec<Entry>);
+
+impl Ends {
+    pub(crate) fn add(&mut self, place: TaskRef, fence: i64, until: Millis) {
+        self.0.push(Entry { until, place, fence });
+    }
+
+    /// In the order of their ends, cut into batches.
+    fn batches(&mut self) -> Vec<&[Entry]> {
+        self.0.sort_unstable();
+        let mut batches = Vec::new();
+        let mut rest = self.0.as_slice();
+        while let Some(first) = rest.first() {
+            let near = rest.partition_point(|it| it.until.since(first.until) <= SPREAD_MS);
+            let (batch, others) = rest.split_at(near.min(ENTRIES_MAX));
+            batches.push(batch);
+            rest = others;
+        }
+        batches
+    }
+}
+
+/// In the transaction that gives the leases.
+pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Result<()> {
+    for (part, text) in sql::BATCH_ADD.parts(&ends.batches()) {
+        let mut values = MySqlArguments::default();
+        for batch in part {
+            let first = batch.first().map_or(0, |it| it.until.0);
+            bind!(values, first, encoded(batch));
+        }
+        sqlx::query_with(text, values).execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
+/// Bytes of an entry: partition (2), due_at (8), id (8), fence (8), all big-endian.
+const ENTRY_LEN: usize = 26;
+
+fn encoded(batch: &[Entry]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(batch.len() * ENTRY_LEN);
+    for it in batch {
+        bytes.extend(it.place.partition.0.to_be_bytes());
+        for number in [it.place.due_at.0, it.place.id, it.fence] {
+            bytes.extend(number.to_be_bytes());
+        }
+    }
+    bytes
+}
+
+/// The ends are not stored: the task's row says them.
+fn decoded(bytes: &[u8]) -> impl Iterator<Item = (TaskRef, i64)> {
+    bytes.chunks_exact(ENTRY_LEN).filter_map(|it| {
+        let (partition, rest) = it.split_first_chunk::<2>()?;
+        let (due_at, rest) = rest.split_first_chunk::<8>()?;
+        let (id, rest) = rest.split_first_chunk::<8>()?;
+        let (fence, _) = rest.split_first_chunk::<8>()?;
+        let place = TaskRef {
+            partition: Partition(u16::from_be_bytes(*partition)),
+            due_at: Millis(i64::from_be_bytes(*due_at)),
+            id: i64::from_be_bytes(*id),
+        };
+        Some((place, i64::from_be_bytes(*fence)))
+    })
+}
+
+/// Tasks in flight whose lease ended, the longest ended first, without histories. Tidies the batches on its way, in
+/// statements of their own that may each be lost: what is still in flight is written anew before it is forgotten.
+pub(crate) async fn leases_ended(
+    conn: &mut MySqlConnection,
+    now: Millis,
+    limit: usize,
+) -> sqlx::Result<Vec<Task>> {
+    let mut search = Search { now, ended: HashMap::new(), looked: 0 };
+    let mut after = (i64::MIN, i64::MIN);
+    while limit > 0 && search.looked < LOOKS_MAX {
+        let page = page(conn, now, after).await?;
+        let Some(last) = page.last() else { break };
+        after = (last.until.0, last.id);
+        let is_last = i64::try_from(page.len()).is_ok_and(|it| it < PAGE);
+        for some in portions(&page) {
+            // What comes now ended no sooner than the first of these batches.
+            let until = some.first().map_or(Millis::MAX, |it| it.until);
+            if search.ended.values().filter(|it| it.0 <= until).count() >= limit {
+                return search.tasks(conn, limit).await;
+            }
+            search.look(conn, some).await?;
+        }
+        if is_last {
+            break;
+        }
+    }
+    search.tasks(conn, limit).await
+}
+
+/// One row of `lease_batch`.
+#[derive(Debug)]
+struct Batch {
+    id: i64,
+    /// The earliest end in it, as it was when it was written.
+    until: Millis,
+    entries: Vec<(TaskRef, i64)>,
+}
+
+async fn page(conn: &mut MySqlConnection, now: Millis, after: (i64, i64)) -> sqlx::Result<Vec<Batch>> {
+    let (until, id) = after;
+    let page = sqlx::query(sql::BATCHES).bind(until).bind(now.0).bind(until).bind(id).bind(PAGE);
+    let rows = page.fetch_all(conn).await?;
+    let batch = |it: &sqlx::mysql::MySqlRow| {
+        let entries = decoded(it.try_get(2)?).collect();
+        Ok(Batch { id: it.try_get(0)?, until: row::millis(it, 1)?, entries })
+    };
+    rows.iter().map(batch).collect()
+}
+
+/// Batches that are looked at with one statement.
+fn portions(page: &[Batch]) -> Vec<&[Batch]> {
+    let mut portions = Vec::new();
+    let mut rest = page;
+    while !rest.is_empty() {
+        let mut entries = 0;
+        let fits = |it: &&Batch| {
+            entries += it.entries.len();
+            entries <= ENTRIES_MAX
+        };
+        let (portion, others) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+        portions.push(portion);
+        rest = others;
+    }
+    portions
+}
+
+struct Search {
+    now: Millis,
+    /// By id: a task may stand in two batches.
+    ended: HashMap<i64, (Millis, TaskRef)>,
+    looked: usize,
+}
+
+impl Search {
+    async fn look(&mut self, conn: &mut MySqlConnection, batches: &[Batch]) -> sqlx::Result<()> {
+        let places: Vec<TaskRef> = batches.iter().flat_map(|it| &it.entries).map(|it| it.0).collect();
+        self.looked += places.len();
+        let mut found: Vec<Option<(i64, Millis)>> = vec![None; places.len()];
+        for it in sqlx::query(sql::BATCH_LOOK).bind(wanted(&places)).fetch_all(&mut *conn).await? {
+            let (nth, fence, until) = (row::small::<usize>(&it, 0)?, it.try_get(1)?, row::millis(&it, 2)?);
+            if let Some(slot) = found.get_mut(nth) {
+                *slot = Some((fence, until));
+            }
+        }
+        let (mut again, mut gone) = (Ends::default(), Vec::new());
+        let mut found = found.into_iter();
+        for batch in batches {
+            let held = found.by_ref().take(batch.entries.len());
+            let held: Vec<Entry> =
+                batch.entries.iter().zip(held).filter_map(|(entry, it)| still_held(*entry, it)).collect();
+            let is_ended = |it: &&Entry| it.until <= self.now;
+            self.ended.extend(held.iter().filter(is_ended).map(|it| (it.place.id, (it.until, it.place))));
+            if held.iter().filter(is_ended).count() < batch.entries.len() {
+                again.0.extend(held);
+                gone.push(batch.id);
+            }
+        }
+        tidy(conn, again, &gone).await
+    }
+
+    async fn tasks(self, conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<Vec<Task>> {
+        let mut ended: Vec<(Millis, TaskRef)> = self.ended.into_values().collect();
+        ended.sort_unstable();
+        ended.truncate(limit);
+        let places: Vec<TaskRef> = ended.iter().map(|it| it.1).collect();
+        let tasks = query::read(conn, &places, Hold::Nothing).await?;
+        // The row may have changed since it was looked at.
+        let has_ended = |it: &Task| it.lease.as_ref().is_some_and(|it| it.until <= self.now);
+        let tasks = tasks.into_iter().flatten().filter(has_ended);
+        Ok(tasks.map(|it| Task { history: Vec::new(), ..it }).collect())
+    }
+}
+
+/// The entry with the end that its task's row says. None: that lease is over and done with.
+fn still_held((place, fence): (TaskRef, i64), row: Option<(i64, Millis)>) -> Option<Entry> {
+    row.filter(|it| it.0 == fence).map(|it| Entry { until: it.1, place, fence })
+}
+
+async fn tidy(conn: &mut MySqlConnection, again: Ends, gone: &[i64]) -> sqlx::Result<()> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    keep(conn, again).await?;
+    let gone = serde_json::to_string(gone).expect("numbers always have a JSON form");
+    sqlx::query(sql::BATCH_GONE).bind(gone).execute(conn).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(until: i64, id: i64) -> Entry {
+        let place = TaskRef { partition: Partition(u16::MAX), due_at: Millis::MAX, id };
+        Entry { until: Millis(until), place, fence: i64::MAX - id }
+    }
+
+    #[test]
+    fn entries_read_back_as_they_were_written() {
+        let batch = [entry(1, i64::MIN), entry(2, 7)];
+        let wanted: Vec<_> = batch.iter().map(|it| (it.place, it.fence)).collect();
+        let bytes = encoded(&batch);
+        assert_eq!(bytes.len(), 2 * ENTRY_LEN);
+        assert_eq!(decoded(&bytes).collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
+    fn a_batch_has_ends_that_are_near_each_other_the_earliest_first() {
+        let mut ends = Ends(vec![entry(5_000, 1), entry(1_000, 2), entry(2_000, 3), entry(2_001, 4)]);
+        let batches = ends.batches();
+        let ids: Vec<Vec<i64>> = batches.iter().map(|it| it.iter().map(|it| it.place.id).collect()).collect();
+        assert_eq!(ids, [vec![2, 3], vec![4], vec![1]]);
+        let mut many = Ends((0..2_500).map(|id| entry(1, id)).collect());
+        assert_eq!(many.batches().iter().map(|it| it.len()).collect::<Vec<_>>(), [1_000, 1_000, 500]);
+    }
+
+    #[test]
+    fn every_batch_is_in_one_portion_and_portions_are_bounded_unless_a_batch_is_not() {
+        let batch = |id: i64, len: usize| {
+            let it = entry(1, id);
+            Batch { id, until: it.until, entries: vec![(it.place, it.fence); len] }
+        };
+        let page = [batch(1, 600), batch(2, 400), batch(3, 1), batch(4, 2_000), batch(5, 0)];
+        let ids: Vec<Vec<i64>> =
+            portions(&page).iter().map(|it| it.iter().map(|it| it.id).collect()).collect();
+        assert_eq!(ids, [vec![1, 2], vec![3], vec![4], vec![5]]);
+    }
+}

@@ -1,0 +1,196 @@
+//! How far back a partition's unfinished tasks begin. Who looks for what is overdue would else read all the finished
+//! tasks of days, every second: no index says that they are finished. A floor is only remembered, never stored, and
+//! rests on what no engine can undo: a finished task waits again only at a later time, and no row appears far behind
+//! the present. What was passed unfinished stays remembered one by one. Must never pass a row that may still appear.
+
+use super::{query::wanted, row, statements_moves as sql};
+use parking_lot::Mutex;
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::atomic::{AtomicI64, Ordering::Relaxed},
+};
+
+/// How long after its time a new row may appear: longer than a transaction may take, and than clocks differ.
+const LATE_MS: i64 = 40_000;
+/// Unfinished tasks that are remembered in one partition; a floor stays where there are more.
+const LEFT_MAX: usize = 1_000;
+/// Rows of one statement, and of one walk: the first one after a start has days before it.
+const CHUNK_ROWS: i64 = 2_000;
+const CHUNKS_MAX: usize = 200;
+/// A floor is moved with every so manieth look.
+const LOOKS: u32 = 10;
+
+pub(crate) type Key = (Millis, i64);
+
+/// The floors of all partitions.
+#[derive(Debug, Default)]
+pub(crate) struct Floors {
+    floors: Mutex<HashMap<Partition, Floor>>,
+    /// What the engine's clock showed last, in milliseconds; 0: it has not said.
+    present: AtomicI64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Floor {
+    /// Everything up to here is finished, or is `left`. None: nothing is known.
+    pub(crate) passed: Option<Key>,
+    /// Unfinished when they were passed.
+    pub(crate) left: BTreeSet<Key>,
+    looks: u32,
+}
+
+impl Floors {
+    /// The engine has said what time it is. Clocks may go back.
+    pub(crate) fn hear(&self, now: Millis) {
+        self.present.store(now.0, Relaxed);
+    }
+
+    /// The floor for a look from the beginning, moved first when it is time for that.
+    pub(crate) async fn moved(
+        &self,
+        conn: &mut MySqlConnection,
+        partition: Partition,
+    ) -> sqlx::Result<Floor> {
+        let mut floor = self.of(partition);
+        if floor.looks.is_multiple_of(LOOKS) {
+            floor.walk(conn, partition, Millis(self.present.load(Relaxed))).await?;
+        }
+        floor.looks = floor.looks.wrapping_add(1);
+        self.floors.lock().insert(partition, floor.clone());
+        Ok(floor)
+    }
+
+    pub(crate) fn of(&self, partition: Partition) -> Floor {
+        self.floors.lock().get(&partition).cloned().unwrap_or_default()
+    }
+
+    /// Forgets tasks that are finished or have another time now.
+    pub(crate) fn forget(&self, partition: Partition, over: &BTreeSet<Key>) {
+        if let Some(floor) = self.floors.lock().get_mut(&partition) {
+            floor.left.retain(|it| !over.contains(it));
+        }
+    }
+}
+
+/// A row that a walk meets.
+#[derive(Clone, Copy, Debug)]
+struct Met {
+    key: Key,
+    is_finished: bool,
+}
+
+impl Floor {
+    async fn walk(
+        &mut self,
+        conn: &mut MySqlConnection,
+        partition: Partition,
+        present: Millis,
+    ) -> sqlx::Result<()> {
+        let number = row::partition_no(partition);
+        for _ in 0..CHUNKS_MAX {
+            let (due_at, id) = self.passed.unwrap_or((Millis(-1), i64::MAX));
+            let walk = sqlx::query(sql::SCAN_WALK).bind(number).bind(due_at.0);
+            let walk = walk.bind(number).bind(due_at.0).bind(id).bind(CHUNK_ROWS);
+            let met: sqlx::Result<Vec<Met>> = walk.fetch_all(&mut *conn).await?.iter().map(met).collect();
+            if self.pass(&met?, present) < usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows in order. Answers how many it passed.
+    fn pass(&mut self, met: &[Met], present: Millis) -> usize {
+        let mut passed = 0;
+        for it in met {
+            let is_old = present.since(it.key.0) > LATE_MS;
+            if !is_old || (!it.is_finished && self.left.len() >= LEFT_MAX) {
+                break;
+            }
+            if !it.is_finished {
+                self.left.insert(it.key);
+            }
+            self.passed = Some(it.key);
+            passed += 1;
+        }
+        passed
+    }
+
+    /// Those of the tasks that were left behind that come after a key: rows with the columns of scan/scan.sql, in order,
+    /// and the keys that are over.
+    pub(crate) async fn behind(
+        &self,
+        conn: &mut MySqlConnection,
+        partition: Partition,
+        after: Option<Key>,
+    ) -> sqlx::Result<(Vec<MySqlRow>, BTreeSet<Key>)> {
+        let mut over: BTreeSet<Key> =
+            self.left.iter().copied().filter(|it| after.is_none_or(|after| *it > after)).collect();
+        if over.is_empty() {
+            return Ok((Vec::new(), over));
+        }
+        let place = |it: &Key| TaskRef { partition, due_at: it.0, id: it.1 };
+        let places: Vec<TaskRef> = over.iter().map(place).collect();
+        let mut rows = Vec::new();
+        for it in sqlx::query(sql::SCAN_LEFT).bind(wanted(&places)).fetch_all(conn).await? {
+            let key = (row::millis(&it, 2)?, it.try_get(0)?);
+            over.remove(&key);
+            rows.push((key, it));
+        }
+        rows.sort_unstable_by_key(|it| it.0);
+        Ok((rows.into_iter().map(|it| it.1).collect(), over))
+    }
+}
+
+/// Columns of scan/walk.sql.
+fn met(row: &MySqlRow) -> sqlx::Result<Met> {
+    let key = (row::millis(row, 0)?, row.try_get(1)?);
+    Ok(Met { key, is_finished: row.try_get(2)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_000_000;
+
+    fn met(due_at: i64, id: i64, is_finished: bool) -> Met {
+        Met { key: (Millis(due_at), id), is_finished }
+    }
+
+    #[test]
+    fn finished_rows_are_passed_up_to_the_time_at_which_new_ones_may_appear() {
+        let mut floor = Floor::default();
+        let rows = [met(1, 1, true), met(1, 2, true), met(NOW - LATE_MS - 1, 3, true), met(NOW - LATE_MS, 4, true)];
+        assert_eq!(floor.pass(&rows, Millis(NOW)), 3);
+        assert_eq!(floor.passed, Some((Millis(NOW - LATE_MS - 1), 3)));
+        assert_eq!(floor.pass(&[], Millis::MAX), 0);
+        assert_eq!(floor.passed, Some((Millis(NOW - LATE_MS - 1), 3)));
+    }
+
+    #[test]
+    fn unfinished_rows_are_remembered_and_too_many_hold_the_floor() {
+        let mut floor = Floor::default();
+        let many = i64::try_from(LEFT_MAX).unwrap();
+        let rows: Vec<Met> = (0..many + 5).map(|id| met(id, id, false)).collect();
+        assert_eq!(floor.pass(&rows, Millis(NOW)), LEFT_MAX);
+        assert_eq!((floor.left.len(), floor.passed), (LEFT_MAX, Some((Millis(many - 1), many - 1))));
+        assert_eq!(floor.pass(&rows[LEFT_MAX..], Millis(NOW)), 0);
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_the_rest() {
+        let floors = Floors::default();
+        let mut floor = Floor::default();
+        floor.pass(&[met(1, 1, false), met(2, 2, false)], Millis(NOW));
+        floors.floors.lock().insert(Partition(3), floor);
+        floors.forget(Partition(3), &[(Millis(1), 1)].into());
+        assert_eq!(floors.of(Partition(3)).left, [(Millis(2), 2)].into());
+        assert_eq!(floors.of(Partition(4)).left, BTreeSet::new());
+    }
+}

@@ -1,0 +1,133 @@
+//! Rows of new tasks: the registry first, because its unique key is what decides between two engines.
+
+use super::{Ask, Row};
+use crate::mysql::{
+    ledger::Ledger,
+    row,
+    statements::{self as sql, bind},
+};
+use punctual_contract::store::Inserted;
+use punctual_domain::{
+    history::{self, Entry, Note},
+    insert::Decision,
+    place::TaskRef,
+    state::State,
+    task::Task,
+    time::Millis,
+};
+use sqlx::{MySqlConnection, mysql::MySqlArguments};
+
+/// The rows stand in the order of their keys.
+pub(super) async fn create(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    rows: &[Row<'_>],
+) -> sqlx::Result<()> {
+    for (part, text) in sql::INSERT_REGISTRY.parts(rows) {
+        let mut values = MySqlArguments::default();
+        for it in part {
+            bind_key(&mut values, it)?;
+        }
+        sqlx::query_with(text, values).execute(&mut *conn).await?;
+    }
+    let mut rows = rows.to_vec();
+    rows.sort_unstable_by_key(Row::place);
+    let mut line = Line::default();
+    for (part, text) in sql::INSERT_TASK.parts(&rows) {
+        let mut values = MySqlArguments::default();
+        for it in part {
+            bind_task(&mut values, it, line.of(it.ask))?;
+        }
+        sqlx::query_with(text, values).execute(&mut *conn).await?;
+    }
+    for it in &rows {
+        if row::inline(&it.ask.task.payload).is_none() {
+            keep_body(conn, it.place(), &it.ask.task.payload.bytes).await?;
+        }
+        let queue = &it.ask.task.queue;
+        ledger.moved(queue.namespace.as_str(), queue.queue.as_str(), None, Some(State::Scheduled));
+    }
+    ledger.accepted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+pub(super) async fn keep_body(conn: &mut MySqlConnection, place: TaskRef, bytes: &[u8]) -> sqlx::Result<()> {
+    let partition = row::partition_no(place.partition);
+    sqlx::query(sql::INSERT_BODY).bind(partition).bind(place.id).bind(bytes).execute(conn).await?;
+    Ok(())
+}
+
+fn bind_key(values: &mut MySqlArguments, it: &Row<'_>) -> sqlx::Result<()> {
+    let (partition, namespace, task_id, version) = it.key();
+    bind!(values, row::partition_no(partition), namespace, task_id, version, it.id, it.ask.due_at().0);
+    Ok(())
+}
+
+fn bind_task(values: &mut MySqlArguments, it: &Row<'_>, line: &str) -> sqlx::Result<()> {
+    let (place, Ask { task, now, .. }) = (it.place(), it.ask);
+    bind!(values, row::partition_no(place.partition), place.due_at.0, place.id);
+    bind!(values, task.queue.namespace.as_str(), it.task_id, task.task_version, task.queue.queue.as_str());
+    bind!(values, task.kind.as_str(), task.priority.level(), i64::from(task.max_attempts));
+    bind!(values, task.execute_at.0, place.due_at.0, now.0, now.0, task.timeout_ms, task.deadline_ms);
+    bind!(values, row::retry_text(&task.retry), row::labels_text(&task.labels), task.traceparent.as_deref());
+    bind!(values, task.payload.is_json, row::inline(&task.payload), line);
+    Ok(())
+}
+
+/// The first history line: the tasks of a batch often share it.
+#[derive(Default)]
+struct Line<'a> {
+    of: Option<(Millis, Millis, &'a str)>,
+    text: String,
+}
+
+impl<'a> Line<'a> {
+    fn of(&mut self, ask: &'a Ask) -> &str {
+        let of = (ask.now, ask.due_at(), &*ask.by);
+        if self.of != Some(of) {
+            self.of = Some(of);
+            self.text = first_line(ask);
+        }
+        &self.text
+    }
+}
+
+fn first_line(ask: &Ask) -> String {
+    let note = Note { by: (*ask.by).to_owned(), due_at: Some(ask.due_at()), ..Note::default() };
+    let line = history::line(ask.now, None, &note);
+    format!("{}{},0{}", line.head, State::Scheduled.code(), line.tail)
+}
+
+/// The new row as a read would answer it, without the read.
+pub(super) fn told(ask: Ask, id: i64, task_id: i64) -> Inserted {
+    let (now, due_at) = (ask.now, ask.due_at());
+    let entry = Entry {
+        at: now,
+        event: None,
+        from: None,
+        to: State::Scheduled,
+        attempt: 0,
+        by: (*ask.by).to_owned(),
+        due_at: Some(due_at),
+        reason: None,
+        error: None,
+    };
+    let task = Task {
+        place: TaskRef { partition: ask.partition, due_at, id },
+        ask: punctual_domain::task::NewTask { task_id: Some(task_id), ..ask.task },
+        state: State::Scheduled,
+        fence: 1,
+        attempt: 0,
+        due_at,
+        fired_at: None,
+        created_at: now,
+        updated_at: now,
+        keep_until: None,
+        lease: None,
+        progress: None,
+        result: None,
+        last_error: None,
+        history: vec![entry],
+    };
+    Inserted { decision: Decision::Create, task }
+}

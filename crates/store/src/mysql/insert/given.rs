@@ -1,0 +1,93 @@
+//! Ids that the engine gives to tasks without one. A caller may have taken one of them long ago, in any version: it
+//! is passed over. The next that fits lies in the same partition, because the task is on its way to its writer.
+
+use super::{Context, Row, given_task_id};
+use crate::mysql::{
+    row,
+    statements::{self as sql, bind},
+};
+use punctual_domain::place::{Partition, partition_of};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
+use std::collections::{BTreeMap, HashSet};
+
+/// Ids that lie further apart are looked up apart: between them may be many that others have inserted.
+const GAP_MAX: i64 = 1_000;
+
+type Taken = HashSet<(Partition, i64)>;
+
+pub(super) async fn pass_over_taken(
+    conn: &mut MySqlConnection,
+    context: &Context,
+    rows: &mut [Row<'_>],
+) -> sqlx::Result<()> {
+    let of_callers: HashSet<(&str, i64)> = rows
+        .iter()
+        .filter(|it| it.ask.task.task_id.is_some())
+        .map(|it| (it.ask.namespace(), it.task_id))
+        .collect();
+    let mut unchecked: Vec<&mut Row<'_>> =
+        rows.iter_mut().filter(|it| it.ask.task.task_id.is_none()).collect();
+    while !unchecked.is_empty() {
+        let taken = taken(conn, &unchecked).await?;
+        unchecked.retain(|it| {
+            taken.contains(&(it.ask.partition, it.task_id))
+                || of_callers.contains(&(it.ask.namespace(), it.task_id))
+        });
+        for it in &mut unchecked {
+            (it.id, it.task_id) = next(context, it).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Another id, in the same partition: one of as many as there are partitions, on average.
+async fn next(context: &Context, row: &Row<'_>) -> sqlx::Result<(i64, i64)> {
+    let namespace = &row.ask.task.queue.namespace;
+    loop {
+        for id in context.ids.take(1).await? {
+            let task_id = given_task_id(id);
+            if partition_of(namespace, task_id, context.partitions) == row.ask.partition {
+                return Ok((id, task_id));
+            }
+        }
+    }
+}
+
+async fn taken(conn: &mut MySqlConnection, rows: &[&mut Row<'_>]) -> sqlx::Result<Taken> {
+    let mut found = Taken::new();
+    let mut namespaces: BTreeMap<&str, Vec<(i64, Partition)>> = BTreeMap::new();
+    for it in rows {
+        namespaces.entry(it.ask.namespace()).or_default().push((it.task_id, it.ask.partition));
+    }
+    for (namespace, mut ids) in namespaces {
+        ids.sort_unstable();
+        for near in ids.chunk_by(|a, b| b.0 - a.0 <= GAP_MAX) {
+            let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
+            found.extend(taken_among(conn, namespace, near, (first.0, last.0)).await?);
+        }
+    }
+    Ok(found)
+}
+
+async fn taken_among(
+    conn: &mut MySqlConnection,
+    namespace: &str,
+    near: &[(i64, Partition)],
+    (from, to): (i64, i64),
+) -> sqlx::Result<Taken> {
+    let mut partitions: Vec<Partition> = near.iter().map(|it| it.1).collect();
+    partitions.sort_unstable();
+    partitions.dedup();
+    let mut found = Taken::new();
+    for (part, text) in sql::TAKEN.parts(&partitions) {
+        let mut values = MySqlArguments::default();
+        for it in part {
+            bind!(values, row::partition_no(*it));
+        }
+        bind!(values, namespace, from, to);
+        for it in sqlx::query_with(text, values).fetch_all(&mut *conn).await? {
+            found.insert((row::partition(&it, 0)?, it.try_get(1)?));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,212 @@
+//! The units of work of a writer: what was asked, who waits for the answer, and how those that came together are run
+//! in one transaction. Jobs of one kind are run as one, so that many small calls cost few statements.
+
+use super::{
+    insert::{self, Ask, Context, Fate},
+    lease,
+    ledger::Ledger,
+    line::Lane,
+    moves, reply, retention,
+    writer::Unfinished,
+};
+use crate::Error;
+use punctual_contract::{
+    Error as CallError,
+    store::{Applied, Assignment, Beat, Extended, Grant, Inserted, Reply, ReplyKey, Retired, Step},
+};
+use punctual_domain::{place::TaskRef, time::Millis};
+use sqlx::MySqlConnection;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use tokio::sync::oneshot;
+
+/// Who waits for the answer; gone, if nobody.
+type Caller<T> = oneshot::Sender<Result<T, CallError>>;
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) doing: &'static str,
+    pub(crate) work: Work,
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    Insert(Vec<Ask>, Caller<Vec<Inserted>>),
+    Apply(Vec<Step>, Millis, Caller<Vec<Applied>>),
+    Dispatch(Vec<Grant>, Millis, Caller<Vec<Option<Assignment>>>),
+    Extend(Vec<Beat>, Millis, Caller<Vec<Extended>>),
+    Stop(TaskRef, Millis, Caller<Applied>),
+    Retire(Retire, Caller<Retired>),
+    Keep(Box<(ReplyKey, Reply)>, Caller<()>),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retire {
+    pub(crate) now: Millis,
+    pub(crate) stopped_until: Millis,
+    pub(crate) limit: usize,
+}
+
+/// What came of a job, in its transaction.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Inserted(Vec<Fate>),
+    Applied(Vec<Applied>),
+    Dispatched(Vec<Option<Assignment>>),
+    Extended(Vec<Extended>),
+    Stopped(Applied),
+    Retired(Retired),
+    Kept,
+}
+
+impl Job {
+    pub(crate) fn rows(&self) -> usize {
+        match &self.work {
+            Work::Insert(asks, _) => asks.len(),
+            Work::Apply(steps, ..) => steps.len(),
+            Work::Dispatch(grants, ..) => grants.len(),
+            Work::Extend(beats, ..) => beats.len(),
+            Work::Retire(it, _) => it.limit,
+            Work::Stop(..) | Work::Keep(..) => 1,
+        }
+    }
+
+    pub(crate) const fn lane(&self) -> Lane {
+        match &self.work {
+            Work::Insert(..) | Work::Retire(..) => Lane::Bulk,
+            _ => Lane::Urgent,
+        }
+    }
+
+    /// After the commit. A caller that has gone does not want it.
+    pub(crate) fn done(self, done: Done) {
+        match (self.work, done) {
+            (Work::Insert(asks, caller), Done::Inserted(fates)) => {
+                let told = fates.into_iter().zip(asks).map(|(fate, ask)| fate.told(ask));
+                drop(caller.send(Ok(told.collect())));
+            }
+            (Work::Apply(.., caller), Done::Applied(it)) => drop(caller.send(Ok(it))),
+            (Work::Dispatch(.., caller), Done::Dispatched(it)) => drop(caller.send(Ok(it))),
+            (Work::Extend(.., caller), Done::Extended(it)) => drop(caller.send(Ok(it))),
+            (Work::Stop(.., caller), Done::Stopped(it)) => drop(caller.send(Ok(it))),
+            (Work::Retire(_, caller), Done::Retired(it)) => drop(caller.send(Ok(it))),
+            (Work::Keep(_, caller), Done::Kept) => drop(caller.send(Ok(()))),
+            // Its caller is told that the answer was lost, because the sender is dropped.
+            (work, done) => tracing::error!(?work, ?done, "an answer of another kind"),
+        }
+    }
+
+    pub(crate) fn failed(self, why: &Unfinished) {
+        let source: Box<dyn std::error::Error + Send + Sync> = Arc::clone(&why.source).into();
+        let error = CallError { doing: self.doing, happened: why.happened, source };
+        self.told(error);
+    }
+
+    /// The store was closed before it was taken.
+    pub(crate) fn refused(self) {
+        let error = CallError::did_not_happen(self.doing, Error::Closed);
+        self.told(error);
+    }
+
+    fn told(self, error: CallError) {
+        match self.work {
+            Work::Insert(_, caller) => drop(caller.send(Err(error))),
+            Work::Apply(.., caller) => drop(caller.send(Err(error))),
+            Work::Dispatch(.., caller) => drop(caller.send(Err(error))),
+            Work::Extend(.., caller) => drop(caller.send(Err(error))),
+            Work::Stop(.., caller) => drop(caller.send(Err(error))),
+            Work::Retire(_, caller) => drop(caller.send(Err(error))),
+            Work::Keep(_, caller) => drop(caller.send(Err(error))),
+        }
+    }
+
+    /// Jobs with the same are run as one. In order: those for whose end an instant waits come first.
+    fn kind(&self, nth: usize) -> (u8, i64, usize) {
+        match &self.work {
+            Work::Apply(_, now, _) => (0, now.0, 0),
+            Work::Dispatch(_, now, _) => (1, now.0, 0),
+            Work::Extend(_, now, _) => (2, now.0, 0),
+            Work::Stop(..) => (3, 0, nth),
+            Work::Keep(..) => (4, 0, nth),
+            // Each ask carries its own time.
+            Work::Insert(..) => (5, 0, 0),
+            Work::Retire(..) => (6, 0, nth),
+        }
+    }
+}
+
+/// Runs jobs inside a transaction, answers in their order.
+pub(crate) async fn run(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    context: &Context,
+    jobs: &[Job],
+) -> sqlx::Result<Vec<Done>> {
+    let mut kinds: BTreeMap<_, Vec<(usize, &Work)>> = BTreeMap::new();
+    for (nth, it) in jobs.iter().enumerate() {
+        kinds.entry(it.kind(nth)).or_default().push((nth, &it.work));
+    }
+    let mut all: Vec<(usize, Done)> = Vec::with_capacity(jobs.len());
+    for alike in kinds.into_values() {
+        let works: Vec<&Work> = alike.iter().map(|it| it.1).collect();
+        let done = together(conn, ledger, context, &works).await?;
+        all.extend(alike.iter().map(|it| it.0).zip(done));
+    }
+    all.sort_unstable_by_key(|it| it.0);
+    Ok(all.into_iter().map(|it| it.1).collect())
+}
+
+/// Runs jobs of one kind as one.
+async fn together(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    context: &Context,
+    works: &[&Work],
+) -> sqlx::Result<Vec<Done>> {
+    let Some(first) = works.first() else { return Ok(Vec::new()) };
+    Ok(match first {
+        Work::Insert(..) => {
+            let asks = each(works, |it| if let Work::Insert(asks, _) = it { asks } else { &[] });
+            let all: Vec<&Ask> = asks.iter().copied().flatten().collect();
+            apart(&asks, insert::insert(conn, ledger, context, &all).await?, Done::Inserted)
+        }
+        Work::Apply(_, now, _) => {
+            let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
+            apart(&steps, moves::apply(conn, ledger, &all(&steps), *now).await?, Done::Applied)
+        }
+        Work::Dispatch(_, now, _) => {
+            let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
+            apart(&grants, lease::dispatch(conn, ledger, &all(&grants), *now).await?, Done::Dispatched)
+        }
+        Work::Extend(_, now, _) => {
+            let beats = each(works, |it| if let Work::Extend(beats, ..) = it { beats } else { &[] });
+            apart(&beats, lease::extend(conn, ledger, &all(&beats), *now).await?, Done::Extended)
+        }
+        Work::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
+        Work::Retire(it, _) => {
+            let retired = retention::retire(conn, ledger, it.now, it.stopped_until, it.limit).await?;
+            vec![Done::Retired(retired)]
+        }
+        Work::Keep(kept, _) => {
+            reply::save(conn, &kept.0, &kept.1).await?;
+            vec![Done::Kept]
+        }
+    })
+}
+
+fn each<'w, T>(works: &[&'w Work], items: impl Fn(&'w Work) -> &'w [T]) -> Vec<&'w [T]> {
+    works.iter().map(|it| items(it)).collect()
+}
+
+/// The items of all jobs; of a single job without a copy.
+fn all<'w, T: Clone>(items: &[&'w [T]]) -> Cow<'w, [T]> {
+    match items {
+        [one] => Cow::Borrowed(one),
+        many => Cow::Owned(many.concat()),
+    }
+}
+
+/// The answers to all items, given back to the jobs that asked.
+fn apart<T, A>(asked: &[&[T]], answers: Vec<A>, done: impl Fn(Vec<A>) -> Done) -> Vec<Done> {
+    let mut answers = answers.into_iter();
+    asked.iter().map(|it| done(answers.by_ref().take(it.len()).collect())).collect()
+}

@@ -1,0 +1,178 @@
+//! Leases: handing tasks over, signs of life, requests to stop. A lease never outlives the task's `timeout_ms`.
+
+use super::{
+    ended::{self, Ends},
+    ledger::Ledger,
+    moves::{From, Moves},
+    place::{self, Rows, Spotted},
+    row, statements_moves as sql,
+};
+use punctual_contract::store::{Applied, Assignment, Beat, Extended, Grant};
+use punctual_domain::{
+    history::Note,
+    place::TaskRef,
+    state::{Event, State},
+    task::Content,
+    time::Millis,
+};
+use sqlx::{MySqlConnection, Row as _};
+
+pub(crate) async fn dispatch(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    grants: &[Grant],
+    now: Millis,
+) -> sqlx::Result<Vec<Option<Assignment>>> {
+    let mut assigned: Vec<Option<Assignment>> = grants.iter().map(|_| None).collect();
+    let mut ends = Ends::default();
+    for round in place::rounds(grants.iter().map(|it| it.place.id)) {
+        let places: Vec<TaskRef> = round.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
+        let found = place::find(conn, sql::GRANT, &places).await?;
+        let mut given: Vec<(usize, From, Assignment)> = Vec::with_capacity(places.len());
+        for (nth, it) in round.iter().zip(found.rows) {
+            let (Some(grant), Some(it)) = (grants.get(*nth), it) else { continue };
+            given.extend(granted(&it, ledger, grant, now)?.map(|(from, it)| (*nth, from, it)));
+        }
+        given.sort_unstable_by_key(|it| it.1.place);
+        let mut moves = Moves::new(now);
+        let mut note = Note::default();
+        for (nth, from, assignment) in given {
+            let Some(executor) = grants.get(nth).map(|it| &it.executor) else { continue };
+            note.by.clone_from(executor);
+            let row = moves.row(Event::Dispatch, from, i64::from(assignment.attempt), &note);
+            row.at(assignment.fired_at).text(executor).at(assignment.lease_until);
+            moves.send_if_long(conn, Event::Dispatch).await?;
+            ends.add(from.place, assignment.fence, assignment.lease_until);
+            if let Some(place) = assigned.get_mut(nth) {
+                *place = Some(assignment);
+            }
+        }
+        moves.finish(conn).await?;
+    }
+    ended::keep(conn, ends).await?;
+    Ok(assigned)
+}
+
+/// The row of a grant as it will be after the move, and as it is: columns of lease/grant.sql. None: lost.
+fn granted(
+    it: &Spotted,
+    ledger: &mut Ledger,
+    grant: &Grant,
+    now: Millis,
+) -> sqlx::Result<Option<(From, Assignment)>> {
+    let Spotted { place, row } = it;
+    let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
+    if fence != grant.fence || state.after(Event::Dispatch).is_err() {
+        return Ok(None);
+    }
+    let queue = row::queue_key(row, 2, 3)?;
+    let target = Some(Event::Dispatch.target());
+    ledger.moved(queue.namespace.as_str(), queue.queue.as_str(), Some(state), target);
+    let timeout_ms: Option<i64> = row.try_get(14)?;
+    let assignment = Assignment {
+        place: TaskRef { due_at: row::millis(row, 16)?, ..*place },
+        queue,
+        task_id: row.try_get(7)?,
+        task_version: row.try_get(8)?,
+        fence: fence + 1,
+        attempt: row::small::<u32>(row, 6)? + 1,
+        max_attempts: row::small(row, 9)?,
+        kind: row::name(row, 10)?,
+        priority: row::priority(row, 11)?,
+        payload: Content { is_json: row.try_get(12)?, bytes: row.try_get(13)? },
+        due_at: place.due_at,
+        fired_at: grant.fired_at,
+        lease_until: bounded(grant.lease_until, now, timeout_ms),
+        timeout_ms,
+        labels: row::labels(row, 17)?,
+        traceparent: row.try_get(15)?,
+    };
+    Ok(Some((From { place: *place, fence, state }, assignment)))
+}
+
+/// The asked end of a lease, but no later than the attempt may last.
+fn bounded(asked: Millis, since: Millis, timeout_ms: Option<i64>) -> Millis {
+    timeout_ms.map_or(asked, |it| asked.min(since.plus(it)))
+}
+
+pub(crate) async fn extend(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    beats: &[Beat],
+    now: Millis,
+) -> sqlx::Result<Vec<Extended>> {
+    let mut extended = vec![Extended::Lost; beats.len()];
+    let mut ends = Ends::default();
+    for round in place::rounds(beats.iter().map(|it| it.place.id)) {
+        let places: Vec<TaskRef> = round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
+        let found = place::find(conn, sql::HELD, &places).await?;
+        let mut signs = Signs { now, rows: Rows::default(), moves: Moves::new(now) };
+        for (nth, it) in round.iter().zip(found.rows) {
+            let (Some(beat), Some(it), Some(answer)) = (beats.get(*nth), it, extended.get_mut(*nth)) else {
+                continue;
+            };
+            *answer = signs.sign(ledger, &mut ends, beat, &it)?;
+        }
+        signs.finish(conn).await?;
+    }
+    ended::keep(conn, ends).await?;
+    Ok(extended)
+}
+
+/// The signs of life of one round.
+struct Signs {
+    now: Millis,
+    rows: Rows,
+    moves: Moves,
+}
+
+impl Signs {
+    /// Columns of lease/held.sql.
+    fn sign(
+        &mut self,
+        ledger: &mut Ledger,
+        ends: &mut Ends,
+        beat: &Beat,
+        it: &Spotted,
+    ) -> sqlx::Result<Extended> {
+        let Spotted { place, row } = it;
+        let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
+        let until = row.try_get::<Option<i64>, _>(8)?.map(Millis).filter(|it| *it > self.now);
+        let Some(until) = until.filter(|_| state.is_in_flight() && fence == beat.fence) else {
+            return Ok(Extended::Lost);
+        };
+        let lease_until = bounded(beat.lease_until, row::millis(row, 7)?, row.try_get(9)?);
+        self.rows.row(*place).int(fence).at(lease_until).maybe_text(beat.progress.as_deref());
+        if lease_until < until {
+            // The batch that has it would be looked at too late.
+            ends.add(*place, fence, lease_until);
+        }
+        if state == State::Dispatched {
+            let note = Note { by: beat.executor.clone(), ..Note::default() };
+            self.moves.row(Event::Start, From { place: *place, fence, state }, row.try_get(6)?, &note);
+            let (namespace, queue): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
+            ledger.moved(namespace, queue, Some(state), Some(Event::Start.target()));
+        }
+        Ok(Extended::Held { lease_until, cancel_requested: row.try_get(10)? })
+    }
+
+    async fn finish(self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
+        if self.rows.len > 0 {
+            sqlx::query(sql::EXTEND).bind(self.rows.json()).bind(self.now.0).execute(&mut *conn).await?;
+        }
+        self.moves.finish(conn).await
+    }
+}
+
+pub(crate) async fn request_stop(
+    conn: &mut MySqlConnection,
+    place: TaskRef,
+    now: Millis,
+) -> sqlx::Result<Applied> {
+    let found = place::find(conn, sql::HELD, &[place]).await?;
+    let Some(it) = found.rows.into_iter().flatten().next() else { return Ok(Applied::Lost) };
+    let partition = row::partition_no(it.place.partition);
+    let stop = sqlx::query(sql::STOP).bind(now.0).bind(partition).bind(it.place.due_at.0).bind(it.place.id);
+    let marked = stop.execute(conn).await?.rows_affected();
+    Ok(if marked == 0 { Applied::Lost } else { Applied::Moved })
+}

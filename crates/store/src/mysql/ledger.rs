@@ -1,0 +1,172 @@
+//! The running account inside one transaction: jobs enter what they move, the end of the transaction writes the
+//! sums, in one fixed order. Must never be written in another transaction than the rows it counts.
+
+use super::statements::{self as sql, bind};
+use punctual_domain::state::State;
+use sqlx::{MySqlConnection, mysql::MySqlArguments};
+use std::collections::HashMap;
+
+/// One more than the highest code of a state.
+const CODES: usize = 13;
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Of the writing connection: no other one has its rows of the account, as long as the numbers last.
+    slot: i32,
+    /// Positions in `queues`.
+    known: HashMap<Box<str>, HashMap<Box<str>, usize>>,
+    queues: Vec<Account>,
+    /// The queue that was entered last: the rows of a batch mostly share it.
+    last: usize,
+    touched: Vec<usize>,
+    accepted: i64,
+    deleted: i64,
+}
+
+/// What the transaction has moved in one queue, by the codes of states.
+#[derive(Debug)]
+struct Account {
+    namespace: Box<str>,
+    queue: Box<str>,
+    tasks: [i64; CODES],
+    is_touched: bool,
+}
+
+impl Ledger {
+    pub(crate) fn new(slot: i32) -> Self {
+        Self {
+            slot,
+            known: HashMap::new(),
+            queues: Vec::new(),
+            last: 0,
+            touched: Vec::new(),
+            accepted: 0,
+            deleted: 0,
+        }
+    }
+
+    /// A task of a queue leaves a state and enters another. None: it comes into being, or ceases to be, in this queue.
+    pub(crate) fn moved(&mut self, namespace: &str, queue: &str, from: Option<State>, to: Option<State>) {
+        if from == to {
+            return;
+        }
+        let at = self.queue(namespace, queue);
+        let Some(account) = self.queues.get_mut(at) else { return };
+        for (state, by) in [(from, -1), (to, 1)] {
+            if let Some(tasks) = state.and_then(|it| account.tasks.get_mut(usize::from(it.code()))) {
+                *tasks += by;
+            }
+        }
+        if !account.is_touched {
+            account.is_touched = true;
+            self.touched.push(at);
+        }
+    }
+
+    /// Rows that were created.
+    pub(crate) fn accepted(&mut self, tasks: i64) {
+        self.accepted += tasks;
+    }
+
+    pub(crate) fn deleted(&mut self, tasks: i64) {
+        self.deleted += tasks;
+    }
+
+    fn queue(&mut self, namespace: &str, queue: &str) -> usize {
+        let last = self.queues.get(self.last);
+        if last.is_none_or(|it| *it.queue != *queue || *it.namespace != *namespace) {
+            let known = self.known.get(namespace).and_then(|it| it.get(queue)).copied();
+            self.last = known.unwrap_or_else(|| self.meet(namespace, queue));
+        }
+        self.last
+    }
+
+    fn meet(&mut self, namespace: &str, queue: &str) -> usize {
+        let at = self.queues.len();
+        self.queues.push(Account {
+            namespace: namespace.into(),
+            queue: queue.into(),
+            tasks: [0; CODES],
+            is_touched: false,
+        });
+        self.known.entry(namespace.into()).or_default().insert(queue.into(), at);
+        at
+    }
+
+    /// Writes the sums; to be followed by the commit.
+    pub(crate) async fn write(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
+        // By name, so that two writers that share a slot lock its rows in the same order.
+        let queues = &self.queues;
+        let names = |at: &usize| queues.get(*at).map(|it| (&it.namespace, &it.queue));
+        self.touched.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
+        let accounts = self.touched.iter().filter_map(|at| queues.get(*at));
+        let entries: Vec<_> = accounts
+            .flat_map(|it| it.tasks.iter().zip(0_i32..).map(move |(tasks, code)| (it, code, *tasks)))
+            .filter(|it| it.2 != 0)
+            .collect();
+        for (part, text) in sql::BOOKS_ADD.parts(&entries) {
+            let mut values = MySqlArguments::default();
+            for (account, code, tasks) in part {
+                let row = (self.slot, &*account.namespace, &*account.queue, *code, *tasks);
+                bind!(values, row.0, row.1, row.2, row.3, row.4);
+            }
+            sqlx::query_with(text, values).execute(&mut *conn).await?;
+        }
+        self.count(conn).await
+    }
+
+    async fn count(&self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
+        let counts: Vec<_> = [("accepted", self.accepted), ("deleted", self.deleted)]
+            .into_iter()
+            .filter(|it| it.1 != 0)
+            .collect();
+        for (part, text) in sql::COUNT.parts(&counts) {
+            let mut values = MySqlArguments::default();
+            for (name, by) in part {
+                bind!(values, self.slot, *name, *by);
+            }
+            sqlx::query_with(text, values).execute(&mut *conn).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what was entered: after the commit, and before a transaction is run again.
+    pub(crate) fn clear(&mut self) {
+        for at in self.touched.drain(..) {
+            if let Some(account) = self.queues.get_mut(at) {
+                account.tasks = [0; CODES];
+                account.is_touched = false;
+            }
+        }
+        (self.accepted, self.deleted) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(ledger: &Ledger) -> Vec<(&str, Vec<(usize, i64)>)> {
+        let codes = |it: &Account| it.tasks.iter().copied().enumerate().filter(|it| it.1 != 0).collect();
+        ledger.queues.iter().map(|it| (&*it.queue, codes(it))).collect()
+    }
+
+    #[test]
+    fn every_state_has_a_place_in_the_account() {
+        assert!(State::ALL.iter().all(|it| usize::from(it.code()) < CODES));
+    }
+
+    #[test]
+    fn what_goes_and_comes_back_leaves_nothing() {
+        let mut ledger = Ledger::new(0);
+        ledger.moved("n", "a", None, Some(State::Scheduled));
+        ledger.moved("n", "b", Some(State::Scheduled), Some(State::Ready));
+        ledger.moved("n", "b", Some(State::Ready), Some(State::Ready));
+        ledger.moved("n", "a", Some(State::Scheduled), None);
+        assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![(1, -1), (3, 1)])]);
+        ledger.clear();
+        assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![])]);
+        ledger.moved("n", "b", None, Some(State::Dead));
+        assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![(9, 1)])], "counts again after a clear");
+    }
+}

@@ -1,0 +1,147 @@
+//! Brings the schema of one database up to date. Linear: what is recorded must be the beginning of what this program
+//! knows, unaltered. Each file can be run again, because MySQL commits each of its statements by itself.
+
+use super::{
+    session::Door,
+    statements::{self as sql, sql},
+};
+use crate::Error;
+use sqlx::{Connection as _, MySqlConnection, Row as _};
+
+/// How long another engine may take to migrate, s.
+const LOCK_WAIT_S: i32 = 60;
+
+/// In order. A file that was released never changes.
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_tasks", include_str!("../../../../migrations/mysql/0001_tasks.sql")),
+    ("0002_ownership", include_str!("../../../../migrations/mysql/0002_ownership.sql")),
+];
+
+/// One row of the record.
+struct Recorded {
+    name: String,
+    checksum: String,
+}
+
+/// A connection that holds the lock of its database until it is closed.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    pub(crate) conn: MySqlConnection,
+}
+
+impl Locked {
+    pub(crate) async fn wait(door: &Door) -> Result<Self, Error> {
+        let failed = |it| door.failed(it);
+        let mut conn = door.connect().await.map_err(failed)?;
+        let lock = sqlx::query(sql::LOCK).bind(LOCK_WAIT_S).fetch_one(&mut conn).await.map_err(failed)?;
+        match lock.try_get::<Option<i64>, _>(0).map_err(failed)? {
+            Some(1) => Ok(Self { conn }),
+            _ => Err(Error::Migrating { at: door.to_string(), waited_s: LOCK_WAIT_S }),
+        }
+    }
+
+    /// Frees the lock: it ends with the connection.
+    pub(crate) async fn free(self) {
+        drop(self.conn.close().await);
+    }
+}
+
+/// Applies what is missing, and answers its names.
+pub(crate) async fn migrate(conn: &mut MySqlConnection, door: &Door) -> Result<Vec<String>, Error> {
+    let failed = |it| door.failed(it);
+    if !is_ours(conn).await.map_err(failed)? {
+        if let Some(table) = a_table(conn).await.map_err(failed)? {
+            return Err(Error::ForeignTables { at: door.to_string(), table });
+        }
+        sqlx::raw_sql(sql!("meta/record.sql")).execute(&mut *conn).await.map_err(failed)?;
+    }
+    let recorded = recorded(conn).await.map_err(failed)?;
+    let mut checksums = Vec::with_capacity(MIGRATIONS.len());
+    for (_, text) in MIGRATIONS {
+        checksums.push(checksum(conn, text).await.map_err(failed)?);
+    }
+    check(door, &recorded, &checksums)?;
+    let mut applied = Vec::new();
+    let missing = MIGRATIONS.iter().zip(checksums).zip(1_i32..).skip(recorded.len());
+    for (((name, text), checksum), position) in missing {
+        sqlx::raw_sql(*text).execute(&mut *conn).await.map_err(failed)?;
+        let record = sqlx::query(sql::APPLIED).bind(position).bind(*name).bind(checksum);
+        record.execute(&mut *conn).await.map_err(failed)?;
+        tracing::info!(at = %door, migration = name, "a migration was applied");
+        applied.push((*name).to_owned());
+    }
+    Ok(applied)
+}
+
+fn check(door: &Door, recorded: &[Recorded], checksums: &[String]) -> Result<(), Error> {
+    let at = || door.to_string();
+    for (nth, it) in recorded.iter().enumerate() {
+        let (Some((name, _)), Some(known)) = (MIGRATIONS.get(nth), checksums.get(nth)) else {
+            return Err(Error::UnknownMigration { at: at(), found: it.name.clone() });
+        };
+        if it.name != *name {
+            return Err(Error::UnknownMigration { at: at(), found: it.name.clone() });
+        }
+        if it.checksum != *known {
+            let (name, found) = (it.name.clone(), it.checksum.clone());
+            return Err(Error::AlteredMigration { at: at(), name, found, known: known.clone() });
+        }
+    }
+    Ok(())
+}
+
+async fn is_ours(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
+    Ok(sqlx::query(sql!("meta/is_ours.sql")).fetch_one(conn).await?.try_get::<i64, _>(0)? > 0)
+}
+
+async fn a_table(conn: &mut MySqlConnection) -> sqlx::Result<Option<String>> {
+    let table = sqlx::query(sql!("meta/tables.sql")).fetch_optional(conn).await?;
+    table.map(|it| it.try_get(0)).transpose()
+}
+
+async fn recorded(conn: &mut MySqlConnection) -> sqlx::Result<Vec<Recorded>> {
+    let rows = sqlx::query(sql!("meta/migrations.sql")).fetch_all(conn).await?;
+    let recorded =
+        |it: &sqlx::mysql::MySqlRow| Ok(Recorded { name: it.try_get(1)?, checksum: it.try_get(2)? });
+    rows.iter().map(recorded).collect()
+}
+
+async fn checksum(conn: &mut MySqlConnection, text: &str) -> sqlx::Result<String> {
+    sqlx::query(sql!("meta/checksum.sql")).bind(text).fetch_one(conn).await?.try_get(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, path::Path};
+
+    fn recorded(names: &[&str]) -> Vec<Recorded> {
+        names.iter().map(|it| Recorded { name: (*it).to_owned(), checksum: format!("of {it}") }).collect()
+    }
+
+    #[test]
+    fn every_migration_file_is_known_in_order() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/mysql");
+        let files = fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());
+        let mut files: Vec<String> =
+            files.map(|it| it.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+        files.sort();
+        assert_eq!(files, MIGRATIONS.iter().map(|it| it.0).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_record_must_be_the_beginning_of_what_is_known() {
+        let door = Door::new("mysql://u:p@h/d").unwrap();
+        let all: Vec<&str> = MIGRATIONS.iter().map(|it| it.0).collect();
+        let sums: Vec<String> = all.iter().map(|it| format!("of {it}")).collect();
+        for known in 0..=all.len() {
+            check(&door, &recorded(&all[..known]), &sums).unwrap();
+        }
+        let newer = recorded(&[all.as_slice(), &["9999_later"]].concat());
+        assert!(check(&door, &newer, &sums).unwrap_err().to_string().contains("9999_later"));
+        let other = recorded(&["0001_other"]);
+        assert!(matches!(check(&door, &other, &sums), Err(Error::UnknownMigration { .. })));
+        let altered = vec![Recorded { name: all[0].to_owned(), checksum: "another".to_owned() }];
+        assert!(matches!(check(&door, &altered, &sums), Err(Error::AlteredMigration { .. })));
+    }
+}

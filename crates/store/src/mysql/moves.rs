@@ -1,0 +1,290 @@
+//! The moves: one guarded statement for each event, over any number of rows. The rows are locked first; whether one
+//! moves is decided by `domain::state` from what the lock holds, and the statement's own guard must agree with it.
+
+use super::{
+    ledger::Ledger,
+    place::{self, Rows, Spotted},
+    row, statements as bodies, statements_moves as sql,
+};
+use punctual_contract::store::{Applied, Change, Step};
+use punctual_domain::{
+    history::{self, Note, SplitLine},
+    place::TaskRef,
+    state::{Event, State},
+    task::{Content, Priority, TaskResult},
+    time::Millis,
+};
+use sqlx::{MySqlConnection, Row as _};
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// A statement goes off when its parameter is this long, in bytes: results can be long, and a packet is bounded.
+const JSON_LEN_MAX: usize = 4 << 20;
+
+pub(crate) async fn apply(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    steps: &[Step],
+    now: Millis,
+) -> sqlx::Result<Vec<Applied>> {
+    let mut applied = vec![Applied::Lost; steps.len()];
+    for round in place::rounds(steps.iter().map(|it| it.place.id)) {
+        let steps: Vec<&Step> = round.iter().filter_map(|nth| steps.get(*nth)).collect();
+        let moved = one_round(conn, ledger, &steps, now).await?;
+        for nth in round.iter().zip(moved).filter(|it| it.1).map(|it| *it.0) {
+            if let Some(it) = applied.get_mut(nth) {
+                *it = Applied::Moved;
+            }
+        }
+    }
+    Ok(applied)
+}
+
+/// Steps of different tasks. True: moved.
+async fn one_round(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    steps: &[&Step],
+    now: Millis,
+) -> sqlx::Result<Vec<bool>> {
+    let places: Vec<TaskRef> = steps.iter().map(|it| it.place).collect();
+    let found = place::find(conn, sql::AT, &places).await?;
+    let mut moved = vec![false; steps.len()];
+    let mut moves = Moves::new(now);
+    // In the order of the key, so that the updates walk the pages in their order.
+    let mut order: Vec<(usize, Spot)> = Vec::with_capacity(steps.len());
+    for (nth, it) in found.rows.iter().enumerate() {
+        order.extend(it.as_ref().map(spot).transpose()?.map(|it| (nth, it)));
+    }
+    order.sort_unstable_by_key(|it| it.1.place);
+    for (nth, spot) in order {
+        let (Some(step), Some(moved)) = (steps.get(nth), moved.get_mut(nth)) else { continue };
+        if spot.may(step.change.event(), step.fence) {
+            moves.step(conn, ledger, &spot, step).await?;
+            *moved = true;
+        }
+    }
+    moves.finish(conn).await?;
+    Ok(moved)
+}
+
+/// Where a task stands before it moves: columns of move/at.sql.
+struct Spot {
+    place: TaskRef,
+    namespace: Box<str>,
+    queue: Box<str>,
+    state: State,
+    fence: i64,
+    attempt: i64,
+    execute_at: Millis,
+    deadline_ms: Option<i64>,
+    priority: i64,
+    /// Its payload is in `body`.
+    long: bool,
+}
+
+fn spot(it: &Spotted) -> sqlx::Result<Spot> {
+    let Spotted { place, row } = it;
+    Ok(Spot {
+        place: *place,
+        namespace: row.try_get::<&str, _>(2)?.into(),
+        queue: row.try_get::<&str, _>(3)?.into(),
+        state: row::state(row, 4)?,
+        fence: row.try_get(5)?,
+        attempt: row.try_get(6)?,
+        execute_at: row::millis(row, 7)?,
+        deadline_ms: row.try_get(8)?,
+        priority: row.try_get(9)?,
+        long: row.try_get(10)?,
+    })
+}
+
+impl Spot {
+    fn may(&self, event: Event, fence: Option<i64>) -> bool {
+        fence.is_none_or(|it| it == self.fence) && self.state.after(event).is_ok()
+    }
+
+    /// When it is due after the change, where that is another time.
+    fn next_due_at(&self, change: &Change, now: Millis) -> Option<Millis> {
+        match change {
+            Change::Unblock => Some(self.execute_at.max(now)),
+            Change::Reschedule { execute_at, .. } => {
+                Some(execute_at.map_or(self.place.due_at, |it| it.max(now)))
+            }
+            Change::Redrive { execute_at } => Some((*execute_at).max(now)),
+            Change::Retry { due_at, .. } | Change::Snooze { due_at } => Some(*due_at),
+            _ => None,
+        }
+    }
+
+    /// The deadline is an instant: counted from a new `execute_at`, it is another number.
+    fn deadline_from(&self, execute_at: Millis) -> Option<i64> {
+        self.deadline_ms.map(|it| it.saturating_sub(execute_at.since(self.execute_at)))
+    }
+}
+
+/// The rows of one job, by the statement that moves them.
+pub(crate) struct Moves {
+    now: Millis,
+    rows: BTreeMap<Event, Rows>,
+    /// Rows whose place in the key changes.
+    places: Vec<TaskRef>,
+    /// The last history line: the steps of a batch mostly share it.
+    line: Option<(Event, Note, SplitLine)>,
+}
+
+impl Moves {
+    pub(crate) fn new(now: Millis) -> Self {
+        Self { now, rows: BTreeMap::new(), places: Vec::new(), line: None }
+    }
+
+    async fn step(
+        &mut self,
+        conn: &mut MySqlConnection,
+        ledger: &mut Ledger,
+        spot: &Spot,
+        step: &Step,
+    ) -> sqlx::Result<()> {
+        let event = step.change.event();
+        let due_at = spot.next_due_at(&step.change, self.now);
+        let note = noted(step, due_at);
+        let from = From { place: spot.place, fence: spot.fence, state: spot.state };
+        let rows = self.row(event, from, attempt_after(event, spot.attempt), &note);
+        values(rows, &step.change, spot, due_at.unwrap_or_default(), note.error.as_deref());
+        if let Some(due_at) = due_at.filter(|it| *it != spot.place.due_at) {
+            self.places.push(TaskRef { due_at, ..spot.place });
+        }
+        if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
+            keep_body(conn, spot, payload).await?;
+        }
+        ledger.moved(&spot.namespace, &spot.queue, Some(spot.state), Some(event.target()));
+        self.send_if_long(conn, event).await
+    }
+
+    /// A row with the values that all moves share: place, fence, history line.
+    pub(crate) fn row(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> &mut Rows {
+        let line = match &mut self.line {
+            Some((of, like, line)) if *of == event && *like == *note => line,
+            line => {
+                let new = history::line(self.now, Some(event), note);
+                &mut line.insert((event, note.clone(), new)).2
+            }
+        };
+        let line = format!("{}{},{attempt}{}", line.head, from.state.code(), line.tail);
+        self.rows.entry(event).or_default().row(from.place).int(from.fence).text(&line)
+    }
+
+    pub(crate) async fn send_if_long(
+        &mut self,
+        conn: &mut MySqlConnection,
+        event: Event,
+    ) -> sqlx::Result<()> {
+        let is_long = |it: &Rows| it.size() > JSON_LEN_MAX || it.len >= place::ROWS_MAX;
+        if self.rows.get(&event).is_some_and(is_long)
+            && let Some(rows) = self.rows.remove(&event)
+        {
+            send(conn, event, rows, self.now).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs what is left. Each event in its turn, and always in the same order.
+    pub(crate) async fn finish(mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
+        for (event, rows) in self.rows {
+            send(conn, event, rows, self.now).await?;
+        }
+        if self.places.is_empty() { Ok(()) } else { place::keep(conn, &mut self.places).await }
+    }
+}
+
+/// What a row was when it was locked.
+#[derive(Clone, Copy)]
+pub(crate) struct From {
+    pub(crate) place: TaskRef,
+    pub(crate) fence: i64,
+    pub(crate) state: State,
+}
+
+async fn send(conn: &mut MySqlConnection, event: Event, rows: Rows, now: Millis) -> sqlx::Result<()> {
+    let Some(text) = sql::of_event(event) else {
+        return Err(sqlx::Error::Protocol(format!("{event:?} is not made here")));
+    };
+    let wanted = rows.len;
+    let update = sqlx::query(text).bind(rows.json()).bind(now.0);
+    let update = if event == Event::Dispatch { update.bind(now.0) } else { update };
+    let moved = update.execute(conn).await?.rows_affected();
+    if usize::try_from(moved) == Ok(wanted) {
+        return Ok(());
+    }
+    // The rows are locked, so only a statement that disagrees with the table of transitions can do this.
+    Err(sqlx::Error::Protocol(format!("{event:?} moved {moved} of {wanted} rows that may move")))
+}
+
+/// As the move leaves it.
+fn attempt_after(event: Event, attempt: i64) -> i64 {
+    match event {
+        Event::Release | Event::Snooze => (attempt - 1).max(0),
+        Event::Redrive | Event::Replace => 0,
+        Event::Dispatch => attempt + 1,
+        _ => attempt,
+    }
+}
+
+/// The note of a step, with the due time where it is the store that knows it.
+fn noted(step: &Step, due_at: Option<Millis>) -> Cow<'_, Note> {
+    match &step.change {
+        Change::Unblock | Change::Reschedule { .. } | Change::Redrive { .. } => {
+            Cow::Owned(Note { due_at, ..step.note.clone() })
+        }
+        _ => Cow::Borrowed(&step.note),
+    }
+}
+
+/// The values of a row after those that all moves share, as the header of the event's script names them.
+fn values(to: &mut Rows, change: &Change, spot: &Spot, due_at: Millis, error: Option<&str>) {
+    let error = error.map(|it| history::clip(it, history::ERROR_LEN_MAX));
+    match change {
+        Change::Claim | Change::Reclaim | Change::HandBack | Change::Release | Change::Start => to,
+        Change::Unblock => to.at(due_at),
+        Change::Fire { fired_at: at }
+        | Change::Cancel { keep_until: at }
+        | Change::Withdraw { keep_until: at }
+        | Change::Retire { keep_until: at } => to.at(*at),
+        Change::FailDispatch => to.maybe_text(error),
+        Change::Expire { keep_until } | Change::Abort { keep_until } => to.at(*keep_until).maybe_text(error),
+        Change::Succeed { result, keep_until } => values_of_result(to.at(*keep_until), Some(result)),
+        Change::Bury { result, keep_until } => {
+            values_of_result(to.at(*keep_until), result.as_ref()).maybe_text(error)
+        }
+        Change::Retry { result, .. } => {
+            let to = to.at(due_at).maybe_int(spot.deadline_from(due_at));
+            values_of_result(to, result.as_ref()).maybe_text(error)
+        }
+        Change::Snooze { .. } => to.at(due_at).maybe_int(spot.deadline_from(due_at)),
+        Change::Redrive { execute_at } => to.at(due_at).at(*execute_at),
+        Change::Reschedule { execute_at, priority, payload } => {
+            let level = priority.map_or(spot.priority, |it: Priority| i64::from(it.level()));
+            to.at(due_at).at(execute_at.unwrap_or(spot.execute_at)).int(level);
+            let payload = payload.as_ref();
+            to.maybe_int(payload.map(|it| i64::from(it.is_json))).maybe_bytes(payload.and_then(row::inline))
+        }
+    };
+}
+
+fn values_of_result<'r>(to: &'r mut Rows, result: Option<&TaskResult>) -> &'r mut Rows {
+    let content = result.and_then(|it| it.content.as_ref());
+    to.maybe_int(result.map(|it| it.status_code))
+        .maybe_text(result.map(|it| it.status_msg.as_str()))
+        .maybe_int(content.map(|it| i64::from(it.is_json)))
+        .maybe_bytes(content.map(|it| it.bytes.as_slice()))
+}
+
+async fn keep_body(conn: &mut MySqlConnection, spot: &Spot, payload: &Content) -> sqlx::Result<()> {
+    let (partition, id) = (row::partition_no(spot.place.partition), spot.place.id);
+    if row::inline(payload).is_none() {
+        let body = sqlx::query(bodies::INSERT_BODY).bind(partition).bind(id).bind(&payload.bytes);
+        body.execute(conn).await?;
+    } else if spot.long {
+        sqlx::query(bodies::BODY_GONE).bind(partition).bind(id).execute(conn).await?;
+    }
+    Ok(())
+}

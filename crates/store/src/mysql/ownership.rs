@@ -1,0 +1,207 @@
+//! Who works on which partition, on tables `engine` and `owner` of the catalog. Leases are rows that are compared on
+//! the database's clock, in the statement itself: the clock of an engine never comes in. No locks of a session, no
+//! open transactions: every statement is a decision of its own. Must not decide anything about a task.
+
+mod statement;
+
+pub(crate) use statement::{apart, is_lock};
+
+use async_trait::async_trait;
+use punctual_contract::{
+    Error, Happened, Ownership,
+    ownership::{Owner, Tenure},
+};
+use punctual_domain::place::Partition;
+use sqlx::{MySqlPool, Row, mysql::MySqlRow};
+use statement::{LONGEST, Statement};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+macro_rules! sql {
+    ($file:literal) => {
+        include_str!(concat!("../../sql/mysql/ownership/", $file))
+    };
+}
+
+/// Ownership of the partitions of one cluster. Whoever holds a tenure counts its end from before the call that gave
+/// it: then it never believes in a lease for longer than the database does.
+#[derive(Clone, Debug)]
+pub struct MysqlOwnership {
+    catalog: MySqlPool,
+}
+
+impl MysqlOwnership {
+    /// On the first database of the store, with its schema; its sessions are in READ COMMITTED.
+    #[must_use]
+    pub const fn new(catalog: MySqlPool) -> Self {
+        Self { catalog }
+    }
+}
+
+#[async_trait]
+impl Ownership for MysqlOwnership {
+    async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error> {
+        let (catalog, engine) = (self.catalog.clone(), engine.to_owned());
+        apart("beat", Happened::Maybe, async move {
+            let beat = Statement::new(sql!("beat.sql")).text(&engine).int(ms(ttl)).int(ms(ttl));
+            beat.execute(&catalog).await?;
+            let live = Statement::new(sql!("live.sql")).fetch(&catalog).await?;
+            live.iter().map(|it| it.try_get(0)).collect()
+        })
+        .await
+    }
+
+    async fn acquire(
+        &self,
+        engine: &str,
+        partitions: &[Partition],
+        ttl: Duration,
+    ) -> Result<Vec<Option<Tenure>>, Error> {
+        let (catalog, engine) = (self.catalog.clone(), engine.to_owned());
+        let wanted = partitions.to_vec();
+        apart("acquire partitions", Happened::Maybe, async move {
+            let mut held = HashMap::new();
+            for some in wanted.chunks(LONGEST) {
+                let numbers: Vec<i64> = some.iter().map(|it| i64::from(it.0)).collect();
+                held.extend(take(&catalog, &engine, &numbers, ttl).await?);
+            }
+            let tenure = |partition: &Partition| {
+                held.get(&i64::from(partition.0)).map(|term| Tenure { partition: *partition, term: *term })
+            };
+            Ok(wanted.iter().map(tenure).collect())
+        })
+        .await
+    }
+
+    async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error> {
+        let (catalog, engine, held) = (self.catalog.clone(), engine.to_owned(), held.to_vec());
+        apart("renew leases", Happened::Maybe, async move {
+            let mut kept = Vec::with_capacity(held.len());
+            for some in held.chunks(LONGEST) {
+                kept.extend(keep(&catalog, &engine, some, ttl).await?);
+            }
+            Ok(kept)
+        })
+        .await
+    }
+
+    async fn release(&self, engine: &str, held: &[Tenure]) -> Result<(), Error> {
+        let (catalog, engine, held) = (self.catalog.clone(), engine.to_owned(), held.to_vec());
+        apart("release partitions", Happened::Maybe, async move {
+            for some in held.chunks(LONGEST) {
+                let release = Statement::new(sql!("release.sql")).text(&engine);
+                release.list(&numbers(some)).list(&tokens(some)).execute(&catalog).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn leave(&self, engine: &str) -> Result<(), Error> {
+        let (catalog, engine) = (self.catalog.clone(), engine.to_owned());
+        apart("leave", Happened::Maybe, async move {
+            Statement::new(sql!("leave.sql")).text(&engine).execute(&catalog).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn owners(&self) -> Result<Vec<Owner>, Error> {
+        let catalog = self.catalog.clone();
+        apart("read owners", Happened::No, async move {
+            let rows = Statement::new(sql!("owners.sql")).fetch(&catalog).await?;
+            rows.iter().map(owner).collect()
+        })
+        .await
+    }
+}
+
+/// The terms of those that `engine` holds afterwards, by partition.
+async fn take(
+    catalog: &MySqlPool,
+    engine: &str,
+    wanted: &[i64],
+    ttl: Duration,
+) -> Result<HashMap<i64, i64>, sqlx::Error> {
+    let mut seen = acquire(catalog, engine, wanted, ttl).await?;
+    let there: HashSet<i64> = seen.iter().map(|it| it.partition).collect();
+    let mut new: Vec<i64> = wanted.iter().copied().filter(|it| !there.contains(it)).collect();
+    if !new.is_empty() {
+        // In order: two engines that start at once wait for each other in one direction only.
+        new.sort_unstable();
+        Statement::new(sql!("first.sql")).list(&new).execute(catalog).await?;
+        seen.extend(acquire(catalog, engine, &new, ttl).await?);
+    }
+    Ok(seen.into_iter().filter(|it| it.is_mine).map(|it| (it.partition, it.term)).collect())
+}
+
+struct Seen {
+    partition: i64,
+    term: i64,
+    is_mine: bool,
+}
+
+/// Takes what can be taken, then looks: what another engine takes in between has had its lease ended, and is its.
+async fn acquire(
+    catalog: &MySqlPool,
+    engine: &str,
+    wanted: &[i64],
+    ttl: Duration,
+) -> Result<Vec<Seen>, sqlx::Error> {
+    let acquire = Statement::new(sql!("acquire.sql")).text(engine).text(engine).int(ms(ttl)).text(engine);
+    acquire.list(wanted).execute(catalog).await?;
+    let rows = Statement::new(sql!("seen.sql")).text(engine).list(wanted).fetch(catalog).await?;
+    let seen = |it: &MySqlRow| {
+        let partition = i64::from(it.try_get::<i32, _>(0)?);
+        Ok(Seen { partition, term: it.try_get(1)?, is_mine: it.try_get::<i64, _>(2)? == 1 })
+    };
+    rows.iter().map(seen).collect()
+}
+
+/// One statement when nothing is lost, which is nearly always.
+async fn keep(
+    catalog: &MySqlPool,
+    engine: &str,
+    held: &[Tenure],
+    ttl: Duration,
+) -> Result<Vec<bool>, sqlx::Error> {
+    let renew = Statement::new(sql!("renew.sql")).int(ms(ttl)).text(engine);
+    let renewed = renew.list(&numbers(held)).list(&tokens(held)).execute(catalog).await?;
+    if usize::try_from(renewed) == Ok(held.len()) {
+        return Ok(vec![true; held.len()]);
+    }
+    let seen = Statement::new(sql!("seen.sql")).text(engine).list(&numbers(held)).fetch(catalog).await?;
+    let mut mine = HashSet::new();
+    for row in &seen {
+        if row.try_get::<i64, _>(2)? == 1 {
+            mine.insert((i64::from(row.try_get::<i32, _>(0)?), row.try_get::<i64, _>(1)?));
+        }
+    }
+    Ok(held.iter().map(|it| mine.contains(&(i64::from(it.partition.0), it.term))).collect())
+}
+
+fn numbers(held: &[Tenure]) -> Vec<i64> {
+    held.iter().map(|it| i64::from(it.partition.0)).collect()
+}
+
+/// One number a tenure. A term grows by one a change of owner, and does not come near 2^47.
+fn tokens(held: &[Tenure]) -> Vec<i64> {
+    held.iter().map(|it| it.term.saturating_mul(65_536).saturating_add(i64::from(it.partition.0))).collect()
+}
+
+fn owner(row: &MySqlRow) -> Result<Owner, sqlx::Error> {
+    let number = row.try_get::<i32, _>(0)?;
+    let partition = u16::try_from(number).map_err(|it| sqlx::Error::Decode(it.into()))?;
+    let left = u64::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0);
+    Ok(Owner {
+        tenure: Tenure { partition: Partition(partition), term: row.try_get(1)? },
+        engine: row.try_get(2)?,
+        left: Duration::from_millis(left),
+    })
+}
+
+fn ms(ttl: Duration) -> i64 {
+    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 2)
+}

@@ -1,0 +1,139 @@
+//! One statement of few values and lists, tried again when it lost a deadlock. Of a file, `/*, x*/` is written as
+//! often as the list is longer than one; as it stands, the file runs by hand for one. Must not open a transaction.
+
+use punctual_contract::{Error, Happened};
+use sqlx::{
+    AssertSqlSafe, MySql, MySqlPool,
+    mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow},
+    query::Query,
+};
+use std::future::Future;
+
+/// Lengths of lists. Few, so that few texts are prepared; a list is filled up by repeating its last.
+const LENGTHS: [usize; 4] = [1, 10, 100, LONGEST];
+pub(super) const LONGEST: usize = 500;
+/// Whoever loses a deadlock did nothing.
+const TRIES: u32 = 5;
+const DEADLOCK: u16 = 1213;
+const LOCK_TIMEOUT: u16 = 1205;
+
+#[derive(Debug)]
+pub(super) struct Statement {
+    file: &'static str,
+    length: usize,
+    values: Vec<Value>,
+}
+
+#[derive(Debug)]
+enum Value {
+    Text(String),
+    Int(i64),
+}
+
+impl Statement {
+    pub(super) const fn new(file: &'static str) -> Self {
+        Self { file, length: 1, values: Vec::new() }
+    }
+
+    pub(super) fn text(mut self, value: &str) -> Self {
+        self.values.push(Value::Text(value.to_owned()));
+        self
+    }
+
+    pub(super) fn int(mut self, value: i64) -> Self {
+        self.values.push(Value::Int(value));
+        self
+    }
+
+    /// Neither empty nor longer than the longest length. All lists of a statement are equally long.
+    pub(super) fn list(mut self, values: &[i64]) -> Self {
+        self.length = LENGTHS.into_iter().find(|it| *it >= values.len()).unwrap_or(values.len());
+        let last = values.last().into_iter().cycle();
+        self.values.extend(values.iter().chain(last).take(self.length).map(|it| Value::Int(*it)));
+        self
+    }
+
+    /// How many rows it found, changed or not.
+    pub(super) async fn execute(&self, pool: &MySqlPool) -> Result<u64, sqlx::Error> {
+        let mut tries = 1;
+        loop {
+            match self.query().execute(pool).await {
+                Ok(done) => return Ok(done.rows_affected()),
+                Err(error) if tries < TRIES && is_lock(&error) => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) async fn fetch(&self, pool: &MySqlPool) -> Result<Vec<MySqlRow>, sqlx::Error> {
+        self.query().fetch_all(pool).await
+    }
+
+    fn query(&self) -> Query<'_, MySql, MySqlArguments> {
+        let query = sqlx::query(AssertSqlSafe(spread(self.file, self.length)));
+        self.values.iter().fold(query, |query, value| match value {
+            Value::Text(it) => query.bind(it.as_str()),
+            Value::Int(it) => query.bind(*it),
+        })
+    }
+}
+
+fn spread(file: &str, length: usize) -> String {
+    let mut text = String::with_capacity(file.len() + 16 * length);
+    let mut rest = file;
+    while let Some((before, repeated, after)) =
+        rest.split_once("/*").and_then(|(a, it)| it.split_once("*/").map(|(b, c)| (a, b, c)))
+    {
+        text.push_str(before);
+        text.push_str(&repeated.repeat(length.saturating_sub(1)));
+        rest = after;
+    }
+    text + rest
+}
+
+pub(crate) fn is_lock(error: &sqlx::Error) -> bool {
+    matches!(number(error), Some(DEADLOCK | LOCK_TIMEOUT))
+}
+
+/// What the server calls an error.
+pub(crate) fn number(error: &sqlx::Error) -> Option<u16> {
+    Some(error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?.number())
+}
+
+/// Runs work in a task of its own, to its end, whatever becomes of the caller: a statement that is cut off in the
+/// middle would leave its connection in an unknown state. `happened`: of work that failed, part of which may be done.
+pub(crate) async fn apart<T: Send + 'static>(
+    doing: &'static str,
+    happened: Happened,
+    work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'static,
+) -> Result<T, Error> {
+    #[expect(clippy::disallowed_methods, reason = "a unit of work must outlive a caller that is dropped")]
+    match tokio::spawn(work).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(Error { doing, happened, source: error.into() }),
+        Err(panicked) => Err(Error { doing, happened, source: panicked.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_written_as_long_as_it_is() {
+        assert_eq!(spread("a IN (?/*, ?*/) AND b IN (?/*, ?*/)", 3), "a IN (?, ?, ?) AND b IN (?, ?, ?)");
+        assert_eq!(spread("VALUES (?, 0)/*, (?, 0)*/", 1), "VALUES (?, 0)");
+    }
+
+    #[test]
+    fn a_list_is_filled_up_to_a_fixed_length_by_its_last() {
+        for (given, length) in [(1, 1), (2, 10), (10, 10), (11, 100), (499, 500)] {
+            let values: Vec<i64> = (0..given).collect();
+            let statement = Statement::new("").list(&values);
+            let bound: Vec<i64> =
+                statement.values.iter().map(|it| if let Value::Int(it) = it { *it } else { -1 }).collect();
+            assert_eq!((bound.len(), statement.length), (length, length));
+            assert!(bound.iter().skip(values.len()).all(|it| Some(it) == values.last()));
+        }
+    }
+}

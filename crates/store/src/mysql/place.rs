@@ -1,0 +1,212 @@
+//! Finding rows where they are now. A place is tried by its hint first, then by `moved`; rows are named to a
+//! statement as one JSON parameter, so that any number of them is one text and an exact look-up each, however many
+//! others are due at the same instant. Must not change a task.
+
+use super::{query::wanted, row, statements_moves as sql};
+use punctual_domain::{place::TaskRef, time::Millis};
+use sqlx::{MySqlConnection, mysql::MySqlRow};
+use std::fmt::Write as _;
+
+/// Rows of one statement: its parameter stays under a MiB unless results are long.
+pub(crate) const ROWS_MAX: usize = 1_000;
+/// How often a row is followed that moves while it is looked for. More often than twice is not seen: between two
+/// tries another transaction must have moved it and committed.
+const TRIES: usize = 4;
+
+/// What a statement found at the places: first its column 0, the number of the place, and column 1, `due_at`.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// In the order of the places.
+    pub(crate) rows: Vec<Option<Spotted>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Spotted {
+    /// Where the row is.
+    pub(crate) place: TaskRef,
+    pub(crate) row: MySqlRow,
+}
+
+/// Runs a statement over places, each of a different task, and again where rows have moved.
+pub(crate) async fn find(
+    conn: &mut MySqlConnection,
+    text: &'static str,
+    places: &[TaskRef],
+) -> sqlx::Result<Found> {
+    let mut found = Found { rows: places.iter().map(|_| None).collect() };
+    // In the order of the key, so that transactions lock in the same order.
+    let mut left: Vec<(TaskRef, usize)> = places.iter().copied().zip(0..).collect();
+    for _ in 0..TRIES {
+        left.sort_unstable();
+        for part in left.chunks(ROWS_MAX) {
+            look(conn, text, part, &mut found).await?;
+        }
+        left.retain(|it| found.is_missing(it.1));
+        if left.is_empty() {
+            break;
+        }
+        left = elsewhere(conn, &left).await?;
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn is_missing(&self, nth: usize) -> bool {
+        self.rows.get(nth).is_some_and(Option::is_none)
+    }
+}
+
+async fn look(
+    conn: &mut MySqlConnection,
+    text: &'static str,
+    part: &[(TaskRef, usize)],
+    found: &mut Found,
+) -> sqlx::Result<()> {
+    let places: Vec<TaskRef> = part.iter().map(|it| it.0).collect();
+    for row in sqlx::query(text).bind(wanted(&places)).fetch_all(conn).await? {
+        let (at, due_at) = (row::small::<usize>(&row, 0)?, row::millis(&row, 1)?);
+        let Some((place, nth)) = part.get(at) else { continue };
+        if let Some(slot) = found.rows.get_mut(*nth) {
+            *slot = Some(Spotted { place: TaskRef { due_at, ..*place }, row });
+        }
+    }
+    Ok(())
+}
+
+/// The places of those that are said to be elsewhere than where they were looked for.
+async fn elsewhere(
+    conn: &mut MySqlConnection,
+    left: &[(TaskRef, usize)],
+) -> sqlx::Result<Vec<(TaskRef, usize)>> {
+    let mut places = Vec::new();
+    for part in left.chunks(ROWS_MAX) {
+        let tried: Vec<TaskRef> = part.iter().map(|it| it.0).collect();
+        for row in sqlx::query(sql::MOVED).bind(wanted(&tried)).fetch_all(&mut *conn).await? {
+            let (at, due_at) = (row::small::<usize>(&row, 0)?, row::millis(&row, 1)?);
+            let other = part.get(at).filter(|it| it.0.due_at != due_at);
+            places.extend(other.map(|(place, nth)| (TaskRef { due_at, ..*place }, *nth)));
+        }
+    }
+    Ok(places)
+}
+
+/// Says where tasks are now, in the transaction that moves them there.
+pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> sqlx::Result<()> {
+    places.sort_unstable_by_key(|it| (it.partition, it.id));
+    for part in places.chunks(ROWS_MAX) {
+        sqlx::query(sql::KEEP_PLACE).bind(wanted(part)).execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
+/// Numbers of items in rounds: no task twice in one round, and each task's items in their order.
+pub(crate) fn rounds(ids: impl ExactSizeIterator<Item = i64>) -> Vec<Vec<usize>> {
+    let mut rounds: Vec<Vec<usize>> = Vec::with_capacity(1);
+    let mut seen = hashbrown::HashMap::with_capacity(ids.len());
+    for (nth, id) in ids.enumerate() {
+        let round: &mut usize = seen.entry(id).and_modify(|it| *it += 1).or_default();
+        match rounds.get_mut(*round) {
+            Some(round) => round.push(nth),
+            None => rounds.push(vec![nth]),
+        }
+    }
+    rounds
+}
+
+/// Rows of values for one statement: `[[partition, due_at, id, ...], ...]`.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    json: String,
+    pub(crate) len: usize,
+}
+
+impl Rows {
+    /// A new row, at a place. Further values follow in their order.
+    pub(crate) fn row(&mut self, place: TaskRef) -> &mut Self {
+        self.json.push_str(if self.len == 0 { "[[" } else { "],[" });
+        self.len += 1;
+        let _ = write!(self.json, "{},{},{}", place.partition.0, place.due_at.0, place.id);
+        self
+    }
+
+    pub(crate) fn int(&mut self, value: i64) -> &mut Self {
+        let _ = write!(self.json, ",{value}");
+        self
+    }
+
+    pub(crate) fn at(&mut self, value: Millis) -> &mut Self {
+        self.int(value.0)
+    }
+
+    pub(crate) fn maybe_int(&mut self, value: Option<i64>) -> &mut Self {
+        match value {
+            Some(it) => self.int(it),
+            None => self.null(),
+        }
+    }
+
+    pub(crate) fn text(&mut self, value: &str) -> &mut Self {
+        self.json.push(',');
+        self.json.push_str(&serde_json::to_string(value).expect("a text always has a JSON form"));
+        self
+    }
+
+    pub(crate) fn maybe_text(&mut self, value: Option<&str>) -> &mut Self {
+        match value {
+            Some(it) => self.text(it),
+            None => self.null(),
+        }
+    }
+
+    /// In base 64: JSON has no bytes.
+    pub(crate) fn maybe_bytes(&mut self, value: Option<&[u8]>) -> &mut Self {
+        use base64::{Engine as _, prelude::BASE64_STANDARD};
+        let Some(bytes) = value else { return self.null() };
+        self.json.push_str(",\"");
+        BASE64_STANDARD.encode_string(bytes, &mut self.json);
+        self.json.push('"');
+        self
+    }
+
+    pub(crate) fn null(&mut self) -> &mut Self {
+        self.json.push_str(",null");
+        self
+    }
+
+    /// How long the parameter is, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.json.len()
+    }
+
+    pub(crate) fn json(mut self) -> String {
+        self.json.push_str(if self.len == 0 { "[]" } else { "]]" });
+        self.json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::place::Partition;
+
+    #[test]
+    fn a_task_stands_in_each_round_at_most_once_and_its_items_keep_their_order() {
+        assert_eq!(rounds([7, 8, 7, 9, 7, 8].into_iter()), [vec![0, 1, 3], vec![2, 5], vec![4]]);
+        assert_eq!(rounds([].into_iter()), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn rows_are_json_whatever_is_in_them() {
+        let place = TaskRef { partition: Partition(3), due_at: Millis(5), id: -1 };
+        let mut rows = Rows::default();
+        rows.row(place).int(i64::MIN).text("\"\0\n\u{1F980}").maybe_bytes(Some(&[0, 255]));
+        rows.row(place).null().maybe_text(None).maybe_bytes(Some(&[]));
+        let json: serde_json::Value = serde_json::from_str(&rows.json()).unwrap();
+        let wanted = serde_json::json!([
+            [3, 5, -1, i64::MIN, "\"\0\n\u{1F980}", "AP8="],
+            [3, 5, -1, null, null, ""]
+        ]);
+        assert_eq!(json, wanted);
+        assert_eq!(Rows::default().json(), "[]");
+    }
+}

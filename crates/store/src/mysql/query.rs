@@ -1,0 +1,190 @@
+//! The reads of one database. Each statement runs on one snapshot, bounded by its limit; none changes anything.
+
+use super::{row, statements as sql};
+use punctual_contract::store::{Books, Query, Tally};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::{Partition, TaskRef},
+    state::State,
+    task::Task,
+};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// Places of one statement: its JSON stays under 64 KiB.
+const READ_ROWS_MAX: usize = 1_000;
+
+/// What a read of places may do to the rows it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Nothing,
+    /// Locked until the end of the transaction.
+    Locked,
+}
+
+/// Whole tasks, in the order of the places.
+pub(crate) async fn read(
+    conn: &mut MySqlConnection,
+    places: &[TaskRef],
+    hold: Hold,
+) -> sqlx::Result<Vec<Option<Task>>> {
+    let text = if hold == Hold::Locked { sql::READ_LOCKED } else { sql::READ };
+    let mut found = Vec::with_capacity(places.len());
+    for part in places.chunks(READ_ROWS_MAX) {
+        let from = found.len();
+        found.resize_with(from + part.len(), || None);
+        for it in sqlx::query(text).bind(wanted(part)).fetch_all(&mut *conn).await? {
+            let nth: usize = row::small(&it, row::TASK_COLUMNS_LEN)?;
+            if let Some(place) = found.get_mut(from + nth) {
+                *place = Some(row::whole_task(&it)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Places as one parameter: `[[number, partition, due_at, id], ...]`.
+pub(crate) fn wanted(places: &[TaskRef]) -> String {
+    let mut json = String::with_capacity(places.len() * 40 + 2);
+    for (nth, it) in places.iter().enumerate() {
+        let comma = if nth == 0 { '[' } else { ',' };
+        let _ = write!(json, "{comma}[{nth},{},{},{}]", it.partition.0, it.due_at.0, it.id);
+    }
+    json.push_str(if places.is_empty() { "[]" } else { "]" });
+    json
+}
+
+pub(crate) async fn versions(
+    conn: &mut MySqlConnection,
+    (partition, namespace, task_id): (Partition, &Name, i64),
+    version: Option<i64>,
+    limit: usize,
+) -> sqlx::Result<Vec<Task>> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let (text, last) = match version {
+        Some(it) => (sql::VERSION, it),
+        None => (sql::VERSIONS, rows(limit)),
+    };
+    let query = sqlx::query(text)
+        .bind(row::partition_no(partition))
+        .bind(namespace.as_str())
+        .bind(task_id)
+        .bind(last);
+    tasks(&query.fetch_all(conn).await?)
+}
+
+/// The newest task below an id.
+pub(crate) async fn newest_below(conn: &mut MySqlConnection, id: i64) -> sqlx::Result<Option<i64>> {
+    sqlx::query(sql::BELOW).bind(id).fetch_one(conn).await?.try_get(0)
+}
+
+/// Tasks with ids in a range, newest first. A label that stands inside another one's value is among them.
+pub(crate) async fn list(
+    conn: &mut MySqlConnection,
+    query: &Query,
+    ids: std::ops::RangeInclusive<i64>,
+) -> sqlx::Result<Vec<Task>> {
+    let (namespace, queue) = (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref());
+    let (queue, kind) = (queue.map(Name::as_str), query.kind.as_ref().map(Name::as_str));
+    let state = query.state.map(|it| i32::from(it.code()));
+    let (after, before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
+    let label = query.label.as_ref().map(label_text);
+    let search = sqlx::query(sql::LIST)
+        .bind(ids.end().saturating_add(1))
+        .bind(ids.start())
+        .bind(namespace)
+        .bind(namespace)
+        .bind(queue)
+        .bind(queue)
+        .bind(state)
+        .bind(state)
+        .bind(kind)
+        .bind(kind)
+        .bind(after)
+        .bind(after)
+        .bind(before)
+        .bind(before)
+        .bind(label.as_deref())
+        .bind(label.as_deref())
+        .bind(rows(query.limit.max(1)));
+    tasks(&search.fetch_all(conn).await?)
+}
+
+/// A label as it stands in the column.
+fn label_text(label: &(String, String)) -> String {
+    let one = BTreeMap::from([(&label.0, &label.1)]);
+    let json = serde_json::to_string(&one).expect("a map of strings always has a JSON form");
+    json.strip_prefix('{').and_then(|it| it.strip_suffix('}')).unwrap_or_default().to_owned()
+}
+
+fn tasks(rows: &[MySqlRow]) -> sqlx::Result<Vec<Task>> {
+    rows.iter().map(row::whole_task).collect()
+}
+
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// The account of several databases, added up.
+#[derive(Debug, Default)]
+pub(crate) struct Sum {
+    accepted: i64,
+    deleted: i64,
+    standing: BTreeMap<(QueueKey, State), i64>,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, rows: &[MySqlRow]) -> sqlx::Result<()> {
+        for it in rows {
+            let tasks: i64 = it.try_get(1)?;
+            match it.try_get::<Option<&str>, _>(0)? {
+                Some("accepted") => self.accepted += tasks,
+                Some("deleted") => self.deleted += tasks,
+                Some(other) => return Err(row::odd(0, format!("{other} is not a counter"))),
+                None => {
+                    let key = (row::queue_key(it, 2, 3)?, row::state(it, 4)?);
+                    *self.standing.entry(key).or_default() += tasks;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_tallies(&mut self, tallies: Vec<Tally>) {
+        for it in tallies {
+            *self.standing.entry((it.queue, it.state)).or_default() += it.tasks;
+        }
+    }
+
+    pub(crate) fn books(self) -> Books {
+        let standing = self.standing.into_iter().filter(|it| it.1 != 0);
+        let tally = |((queue, state), tasks)| Tally { queue, state, tasks };
+        Books { accepted: self.accepted, deleted: self.deleted, standing: standing.map(tally).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::time::Millis;
+
+    #[test]
+    fn places_are_one_parameter() {
+        let place = |id| TaskRef { partition: Partition(3), due_at: Millis(9), id };
+        assert_eq!(wanted(&[]), "[]");
+        assert_eq!(wanted(&[place(1), place(-2)]), "[[0,3,9,1],[1,3,9,-2]]");
+    }
+
+    #[test]
+    fn a_label_stands_in_the_column_as_it_is_looked_for() {
+        let labels: BTreeMap<_, _> =
+            [("a", "1"), ("k\"}", "{v\\"), ("{", "}")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let column = row::labels_text(&labels).unwrap();
+        for (key, value) in labels {
+            let text = label_text(&(key, value));
+            assert!(column.contains(&text), "{text} in {column}");
+        }
+    }
+}

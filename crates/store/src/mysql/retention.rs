@@ -1,0 +1,247 @@
+//! Ends retention in bounded batches, on a walk through the key of `task`: no index says whose time is over. Deletes
+//! nothing that still had to happen: only finished tasks have a time to be forgotten, and a success becomes stopped
+//! first. What is left over in whole buckets is dropped with them, elsewhere.
+
+use super::{
+    ledger::Ledger,
+    moves::{From, Moves},
+    place::{self, Rows, Spotted},
+    row,
+    statements::bind,
+    statements_moves as sql,
+};
+use punctual_contract::store::Retired;
+use punctual_domain::{
+    history::Note,
+    place::{Partition, TaskRef},
+    state::{Event, State},
+    time::Millis,
+};
+use sqlx::{
+    MySqlConnection, Row as _,
+    mysql::{MySqlArguments, MySqlRow},
+};
+
+/// Who it was, in the history of what it stopped.
+const BY: &str = "watcher";
+/// Rows that one call looks at: so many for each that it may retire, and at least so many, so that a small store is
+/// always looked at from end to end.
+const LOOKS_PER_ROW: usize = 4;
+const LOOKS_MIN: usize = 2_000;
+/// Rows of one statement of the walk.
+const CHUNK_ROWS: usize = 1_000;
+
+pub(crate) async fn retire(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    now: Millis,
+    stopped_until: Millis,
+    limit: usize,
+) -> sqlx::Result<Retired> {
+    if limit == 0 {
+        return Ok(Retired::default());
+    }
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    sqlx::query(sql::REPLIES_OVER).bind(now.0).bind(most).execute(&mut *conn).await?;
+    let began = cursor(conn).await?;
+    let walk = Walk::new(now, limit, began).walk(conn).await?;
+    if walk.cursor != began {
+        keep_cursor(conn, walk.cursor).await?;
+    }
+    end(conn, ledger, now, stopped_until, &walk.over).await
+}
+
+/// Retires what is still over when it is locked.
+async fn end(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    now: Millis,
+    stopped_until: Millis,
+    over: &[TaskRef],
+) -> sqlx::Result<Retired> {
+    let mut retired = Retired::default();
+    let mut moves = Moves::new(now);
+    let mut rows = Rows::default();
+    let note = Note { by: BY.to_owned(), ..Note::default() };
+    for it in place::find(conn, sql::OVER, over).await?.rows.into_iter().flatten() {
+        let Over { namespace, queue, from, attempt } = match over_at(&it, now)? {
+            Some(over) => over,
+            None => continue,
+        };
+        if from.state.after(Event::Retire).is_ok() {
+            moves.row(Event::Retire, from, attempt, &note).at(stopped_until);
+            moves.send_if_long(conn, Event::Retire).await?;
+            ledger.moved(namespace, queue, Some(from.state), Some(Event::Retire.target()));
+            retired.stopped += 1;
+        } else {
+            rows.row(from.place);
+            ledger.moved(namespace, queue, Some(from.state), None);
+            retired.deleted += 1;
+        }
+    }
+    moves.finish(conn).await?;
+    delete(conn, rows).await?;
+    ledger.deleted(i64::try_from(retired.deleted).unwrap_or(i64::MAX));
+    Ok(retired)
+}
+
+struct Over<'r> {
+    namespace: &'r str,
+    queue: &'r str,
+    from: From,
+    attempt: i64,
+}
+
+/// Columns of retire/over.sql. None: it was brought back to life, or is kept for longer now.
+fn over_at(it: &Spotted, now: Millis) -> sqlx::Result<Option<Over<'_>>> {
+    let Spotted { place, row } = it;
+    let state: State = row::state(row, 4)?;
+    let keep_until: Option<i64> = row.try_get(7)?;
+    if !state.is_finished() || keep_until.is_none_or(|it| it > now.0) {
+        return Ok(None);
+    }
+    let from = From { place: *place, fence: row.try_get(5)?, state };
+    Ok(Some(Over { namespace: row.try_get(2)?, queue: row.try_get(3)?, from, attempt: row.try_get(6)? }))
+}
+
+async fn delete(conn: &mut MySqlConnection, rows: Rows) -> sqlx::Result<()> {
+    if rows.len > 0 {
+        sqlx::query(sql::DELETE).bind(rows.json()).execute(conn).await?;
+    }
+    Ok(())
+}
+
+/// A walk goes on where the last one stopped, and from the beginning when it comes to the end.
+struct Walk {
+    now: Millis,
+    limit: usize,
+    looks: usize,
+    began: Option<TaskRef>,
+    /// The last row that was passed for good; None: the beginning.
+    cursor: Option<TaskRef>,
+    over: Vec<TaskRef>,
+}
+
+/// What stops a walk before its rows are spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    Through,
+    /// Over the place where the walk began.
+    Round,
+    /// To more than may be retired: what follows is left for the next walk.
+    Short,
+}
+
+impl Walk {
+    fn new(now: Millis, limit: usize, began: Option<TaskRef>) -> Self {
+        let looks = limit.saturating_mul(LOOKS_PER_ROW).max(LOOKS_MIN);
+        Self { now, limit, looks, began, cursor: began, over: Vec::new() }
+    }
+
+    async fn walk(mut self, conn: &mut MySqlConnection) -> sqlx::Result<Self> {
+        let mut again = false;
+        while self.looks > 0 {
+            let rows = self.looks.min(CHUNK_ROWS);
+            let looked = chunk(conn, self.now, self.cursor, rows).await?;
+            self.looks -= looked.len();
+            let came = self.pass(&looked, again);
+            if came == Came::Short {
+                break;
+            }
+            let at_end = looked.len() < rows;
+            self.cursor = looked.last().filter(|_| !at_end).map(|it| it.place);
+            if came == Came::Round || (at_end && (again || self.began.is_none())) {
+                break;
+            }
+            again |= at_end;
+        }
+        Ok(self)
+    }
+
+    fn pass(&mut self, looked: &[Looked], again: bool) -> Came {
+        for it in looked {
+            if again && self.began.is_some_and(|began| it.place > began) {
+                return Came::Round;
+            }
+            if it.is_over && self.over.len() == self.limit {
+                return Came::Short;
+            }
+            self.over.extend(it.is_over.then_some(it.place));
+        }
+        Came::Through
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    place: TaskRef,
+    is_over: bool,
+}
+
+/// Rows after a place, in the order of the key.
+async fn chunk(
+    conn: &mut MySqlConnection,
+    now: Millis,
+    after: Option<TaskRef>,
+    limit: usize,
+) -> sqlx::Result<Vec<Looked>> {
+    let mut looked = Vec::new();
+    let partition = after.map_or(-1, |it| row::partition_no(it.partition));
+    if let Some(it) = after {
+        let walk = sqlx::query(sql::WALK).bind(now.0).bind(partition).bind(it.due_at.0);
+        let walk = walk.bind(partition).bind(it.due_at.0).bind(it.id).bind(rows(limit));
+        add(&mut looked, &walk.fetch_all(&mut *conn).await?)?;
+    }
+    let left = limit - looked.len().min(limit);
+    if left > 0 {
+        let walk = sqlx::query(sql::WALK_ON).bind(now.0).bind(partition).bind(rows(left));
+        add(&mut looked, &walk.fetch_all(conn).await?)?;
+    }
+    Ok(looked)
+}
+
+fn add(looked: &mut Vec<Looked>, rows: &[MySqlRow]) -> sqlx::Result<()> {
+    for it in rows {
+        let place = TaskRef {
+            partition: row::partition(it, 0)?,
+            due_at: row::millis(it, 1)?,
+            id: it.try_get(2)?,
+        };
+        looked.push(Looked { place, is_over: it.try_get::<Option<i64>, _>(3)? == Some(1) });
+    }
+    Ok(())
+}
+
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Names of the cursor's parts in `meta`: it is kept in the database, so that a restart does not begin again.
+const CURSOR: [&str; 3] = ["walk_partition", "walk_due_at", "walk_id"];
+
+async fn cursor(conn: &mut MySqlConnection) -> sqlx::Result<Option<TaskRef>> {
+    let mut parts = [None; 3];
+    for it in sqlx::query(sql::CURSOR).fetch_all(conn).await? {
+        let name: &str = it.try_get(0)?;
+        if let Some((_, part)) = CURSOR.iter().zip(&mut parts).find(|(known, _)| **known == name) {
+            *part = Some(it.try_get::<i64, _>(1)?);
+        }
+    }
+    let [Some(partition), Some(due_at), Some(id)] = parts else { return Ok(None) };
+    let partition = u16::try_from(partition).ok().map(Partition);
+    Ok(partition.map(|partition| TaskRef { partition, due_at: Millis(due_at), id }))
+}
+
+/// No cursor is a partition that there is not.
+async fn keep_cursor(conn: &mut MySqlConnection, cursor: Option<TaskRef>) -> sqlx::Result<()> {
+    let parts = cursor.map_or([-1; 3], |it| [i64::from(it.partition.0), it.due_at.0, it.id]);
+    let rows: Vec<_> = CURSOR.iter().zip(parts).collect();
+    for (part, text) in sql::CURSOR_KEEP.parts(&rows) {
+        let mut values = MySqlArguments::default();
+        for (name, value) in part {
+            bind!(values, **name, *value);
+        }
+        sqlx::query_with(text, values).execute(&mut *conn).await?;
+    }
+    Ok(())
+}

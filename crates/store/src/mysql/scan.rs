@@ -1,0 +1,113 @@
+//! What waits in a partition, in order: ranges of the clustered key, without locks, each bounded by its limit. Changes
+//! nothing.
+
+use super::{
+    floor::{Floors, Key},
+    row, statements_moves as sql,
+};
+use punctual_contract::{hot::HotEntry, store::Scan};
+use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
+use std::sync::Arc;
+
+pub(crate) async fn scan(
+    conn: &mut MySqlConnection,
+    floors: &Floors,
+    scan: &Scan,
+) -> sqlx::Result<Vec<HotEntry>> {
+    let mut queues = Queues::default();
+    let mut found = Vec::new();
+    let floor = match scan.after {
+        None => floors.moved(conn, scan.partition).await?,
+        Some(_) => floors.of(scan.partition),
+    };
+    let (behind, over) = floor.behind(conn, scan.partition, scan.after).await?;
+    floors.forget(scan.partition, &over);
+    add(&mut found, &behind, scan, &mut queues)?;
+    found.retain(|it| it.state.is_waiting() && it.due_at <= scan.until);
+    found.truncate(scan.limit);
+    // Nothing is below the floor but what was just looked at.
+    let after = scan.after.max(floor.passed);
+    ahead(conn, scan, after, &mut found, &mut queues).await?;
+    Ok(found)
+}
+
+/// What comes after a key, until enough is found.
+async fn ahead(
+    conn: &mut MySqlConnection,
+    scan: &Scan,
+    after: Option<Key>,
+    found: &mut Vec<HotEntry>,
+    queues: &mut Queues,
+) -> sqlx::Result<()> {
+    let partition = row::partition_no(scan.partition);
+    let left = scan.limit - found.len();
+    if let Some((due_at, id)) = after.filter(|it| left > 0 && it.0 <= scan.until) {
+        let rest = sqlx::query(sql::SCAN_INSTANT).bind(partition).bind(due_at.0).bind(id);
+        add(found, &rest.bind(rows(left)).fetch_all(&mut *conn).await?, scan, queues)?;
+    }
+    let left = scan.limit - found.len();
+    let after = after.map_or(Millis(-1), |it| it.0);
+    if left > 0 && after < scan.until {
+        let page = sqlx::query(sql::SCAN).bind(partition).bind(after.0).bind(scan.until.0);
+        add(found, &page.bind(rows(left)).fetch_all(conn).await?, scan, queues)?;
+    }
+    Ok(())
+}
+
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn add(
+    found: &mut Vec<HotEntry>,
+    rows: &[MySqlRow],
+    scan: &Scan,
+    queues: &mut Queues,
+) -> sqlx::Result<()> {
+    for it in rows {
+        found.push(hot_entry(it, scan, queues)?);
+    }
+    Ok(())
+}
+
+/// Columns of scan/scan.sql.
+fn hot_entry(row: &MySqlRow, scan: &Scan, queues: &mut Queues) -> sqlx::Result<HotEntry> {
+    let execute_at = row::millis(row, 9)?;
+    let deadline_ms: Option<i64> = row.try_get(10)?;
+    let fired_at: Option<i64> = row.try_get(12)?;
+    Ok(HotEntry {
+        place: TaskRef { partition: scan.partition, due_at: row::millis(row, 1)?, id: row.try_get(0)? },
+        due_at: row::millis(row, 2)?,
+        fence: row.try_get(3)?,
+        queue: queues.shared(row, 4, 5)?,
+        priority: row::priority(row, 6)?,
+        task_id: row.try_get(7)?,
+        task_version: row.try_get(8)?,
+        deadline_at: deadline_ms.map_or(Millis::MAX, |it| execute_at.plus(it)),
+        state: row::state(row, 11)?,
+        fired_at: fired_at.map_or(Millis::ZERO, Millis),
+    })
+}
+
+/// The queues of a scan, so that its entries share them. A scan meets few; with more than it remembers, some are
+/// made twice, which only costs memory.
+#[derive(Default)]
+struct Queues(Vec<Arc<QueueKey>>);
+
+impl Queues {
+    const REMEMBERED: usize = 16;
+
+    fn shared(&mut self, row: &MySqlRow, namespace: usize, queue: usize) -> sqlx::Result<Arc<QueueKey>> {
+        let (wanted_namespace, wanted_queue): (&str, &str) = (row.try_get(namespace)?, row.try_get(queue)?);
+        let same = |it: &&Arc<QueueKey>| {
+            it.queue.as_str() == wanted_queue && it.namespace.as_str() == wanted_namespace
+        };
+        if let Some(known) = self.0.iter().rev().take(Self::REMEMBERED).find(same) {
+            return Ok(Arc::clone(known));
+        }
+        let new = Arc::new(row::queue_key(row, namespace, queue)?);
+        self.0.push(Arc::clone(&new));
+        Ok(new)
+    }
+}

@@ -1,0 +1,58 @@
+//! The statements of moves, leases, scans and retention, by name. Their texts lie in `sql/mysql`, as the others.
+
+use super::statements::{Many, sql};
+use punctual_domain::state::Event;
+
+pub(crate) const AT: &str = sql!("move/at.sql");
+pub(crate) const MOVED: &str = sql!("place/moved.sql");
+pub(crate) const KEEP_PLACE: &str = sql!("place/keep.sql");
+
+pub(crate) const GRANT: &str = sql!("lease/grant.sql");
+pub(crate) const HELD: &str = sql!("lease/held.sql");
+pub(crate) const EXTEND: &str = sql!("lease/extend.sql");
+pub(crate) const STOP: &str = sql!("lease/stop.sql");
+
+pub(crate) static BATCH_ADD: Many = Many::new(sql!("ended/add.sql"));
+pub(crate) const BATCHES: &str = sql!("ended/batches.sql");
+pub(crate) const BATCH_LOOK: &str = sql!("ended/look.sql");
+pub(crate) const BATCH_GONE: &str = sql!("ended/gone.sql");
+
+pub(crate) const SCAN: &str = sql!("scan/scan.sql");
+pub(crate) const SCAN_INSTANT: &str = sql!("scan/instant.sql");
+pub(crate) const SCAN_LEFT: &str = sql!("scan/left.sql");
+pub(crate) const SCAN_WALK: &str = sql!("scan/walk.sql");
+
+pub(crate) const CURSOR: &str = sql!("retire/cursor.sql");
+pub(crate) static CURSOR_KEEP: Many = Many::new(sql!("retire/cursor_keep.sql"));
+pub(crate) const WALK: &str = sql!("retire/walk.sql");
+pub(crate) const WALK_ON: &str = sql!("retire/walk_on.sql");
+pub(crate) const OVER: &str = sql!("retire/over.sql");
+pub(crate) const DELETE: &str = sql!("retire/delete.sql");
+pub(crate) const REPLIES_OVER: &str = sql!("retire/replies.sql");
+
+/// The guarded statement of an event. None: only an insert makes it.
+pub(crate) const fn of_event(event: Event) -> Option<&'static str> {
+    Some(match event {
+        Event::Replace => return None,
+        Event::Unblock => sql!("move/unblock.sql"),
+        Event::Claim => sql!("move/claim.sql"),
+        Event::Reclaim => sql!("move/reclaim.sql"),
+        Event::HandBack => sql!("move/hand_back.sql"),
+        Event::Fire => sql!("move/fire.sql"),
+        Event::Dispatch => sql!("move/dispatch.sql"),
+        Event::FailDispatch => sql!("move/fail_dispatch.sql"),
+        Event::Release => sql!("move/release.sql"),
+        Event::Start => sql!("move/start.sql"),
+        Event::Succeed => sql!("move/succeed.sql"),
+        Event::Retry => sql!("move/retry.sql"),
+        Event::Snooze => sql!("move/snooze.sql"),
+        Event::Bury => sql!("move/bury.sql"),
+        Event::Expire => sql!("move/expire.sql"),
+        Event::Cancel => sql!("move/cancel.sql"),
+        Event::Withdraw => sql!("move/withdraw.sql"),
+        Event::Abort => sql!("move/abort.sql"),
+        Event::Reschedule => sql!("move/reschedule.sql"),
+        Event::Redrive => sql!("move/redrive.sql"),
+        Event::Retire => sql!("move/retire.sql"),
+    })
+}

@@ -1,0 +1,135 @@
+//! What an operator wants to know of each database: how large it is, and whether everything in it is accounted for.
+//! Changes nothing.
+
+use super::{
+    Inner, MysqlStore, Shard, buckets,
+    query::Sum,
+    statements::{self as sql, sql},
+};
+use punctual_contract::{Error as CallError, store::Books};
+use punctual_domain::{place::Partition, time::Millis};
+use sqlx::{Connection as _, MySqlConnection, Row as _};
+use std::sync::Arc;
+
+/// One database, as its server estimates it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardStats {
+    pub shard_no: usize,
+    pub database: String,
+    pub partitions: Vec<Partition>,
+    /// An estimate: the server's own.
+    pub rows: i64,
+    pub task_bytes: i64,
+    /// Of all tables.
+    pub bytes: i64,
+    pub buckets: i64,
+    /// When the earliest task is due, in whatever state it is.
+    pub oldest_due_at: Option<Millis>,
+}
+
+/// The account of one database against its rows, of one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardCheck {
+    pub shard_no: usize,
+    pub books: Books,
+    /// Counted from the rows.
+    pub counted: Books,
+    /// Entries of the registry that lead to no task.
+    pub entries_alone: i64,
+    /// Moved places of tasks that are not there.
+    pub places_alone: i64,
+}
+
+impl ShardCheck {
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let accounted = self.books == self.counted && self.books.unaccounted() == 0;
+        accounted && self.entries_alone == 0 && self.places_alone == 0
+    }
+}
+
+impl MysqlStore {
+    /// Costs a few statements for each partition.
+    ///
+    /// # Errors
+    /// When a database cannot be read.
+    pub async fn stats(&self) -> Result<Vec<ShardStats>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let mut all = Vec::new();
+            for (shard_no, shard) in inner.shards.iter().enumerate() {
+                all.push(stats(shard_no, shard, partitions(&inner, shard_no)).await?);
+            }
+            Ok(all)
+        };
+        self.reading("read the sizes of databases", work).await
+    }
+
+    /// Reads every row.
+    ///
+    /// # Errors
+    /// When a database cannot be read.
+    pub async fn check(&self) -> Result<Vec<ShardCheck>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let mut all = Vec::new();
+            for (shard_no, shard) in inner.shards.iter().enumerate() {
+                all.push(check(shard_no, shard, &partitions(&inner, shard_no)).await?);
+            }
+            Ok(all)
+        };
+        self.reading("check databases", work).await
+    }
+}
+
+fn partitions(inner: &Inner, shard_no: usize) -> Vec<Partition> {
+    let all = (0..inner.cluster.partitions).map(Partition);
+    all.filter(|it| inner.cluster.shard_of(*it) == shard_no).collect()
+}
+
+async fn stats(shard_no: usize, shard: &Shard, partitions: Vec<Partition>) -> sqlx::Result<ShardStats> {
+    let mut conn = shard.readers.acquire().await?;
+    let sizes = sqlx::query(sql!("stats/tables.sql")).fetch_one(&mut *conn).await?;
+    let mut oldest_due_at = None;
+    for partition in &partitions {
+        let oldest = sqlx::query_scalar(sql!("stats/oldest.sql")).bind(i32::from(partition.0));
+        let oldest: Option<i64> = oldest.fetch_optional(&mut *conn).await?;
+        oldest_due_at = oldest_due_at.into_iter().chain(oldest.map(Millis)).min();
+    }
+    Ok(ShardStats {
+        shard_no,
+        database: sizes.try_get(0)?,
+        partitions,
+        rows: sizes.try_get(1)?,
+        task_bytes: sizes.try_get(2)?,
+        bytes: sizes.try_get(3)?,
+        buckets: sizes.try_get(4)?,
+        oldest_due_at,
+    })
+}
+
+async fn check(shard_no: usize, shard: &Shard, partitions: &[Partition]) -> sqlx::Result<ShardCheck> {
+    // Its own: it ends with its snapshot.
+    let mut conn = shard.readers.acquire().await?.detach();
+    let (books, counted) = accounts(&mut conn).await?;
+    let (mut entries_alone, mut places_alone) = (0, 0);
+    for partition in partitions {
+        entries_alone += count(&mut conn, sql!("stats/entries_alone.sql"), *partition).await?;
+        places_alone += count(&mut conn, sql!("stats/places_alone.sql"), *partition).await?;
+    }
+    conn.close().await?;
+    Ok(ShardCheck { shard_no, books, counted, entries_alone, places_alone })
+}
+
+/// On one snapshot, so that what is moved meanwhile is in both or in neither.
+async fn accounts(conn: &mut MySqlConnection) -> sqlx::Result<(Books, Books)> {
+    let (mut books, mut counted) = (Sum::default(), Sum::default());
+    sqlx::raw_sql(sql!("query/snapshot.sql")).execute(&mut *conn).await?;
+    books.add(&sqlx::query(sql::BOOKS).fetch_all(&mut *conn).await?)?;
+    counted.add(&sqlx::query(sql::AUDIT).fetch_all(&mut *conn).await?)?;
+    counted.add_tallies(buckets::unsettled(conn).await?);
+    sqlx::raw_sql("ROLLBACK").execute(conn).await?;
+    Ok((books.books(), counted.books()))
+}
+
+async fn count(conn: &mut MySqlConnection, text: &'static str, of: Partition) -> sqlx::Result<i64> {
+    sqlx::query_scalar(text).bind(i32::from(of.0)).fetch_one(conn).await
+}

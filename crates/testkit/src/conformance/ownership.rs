@@ -1,0 +1,168 @@
+//! What everything that says who owns which partition must do. Leases run on the keeper's clock, which no case can
+//! move: those that wait for an end take short leases and ask until they have ended.
+
+use punctual_contract::{
+    Ownership,
+    ownership::{Owner, Tenure},
+};
+use punctual_domain::place::Partition;
+use std::{collections::HashSet, sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::Instant};
+
+/// Longer than any case takes.
+const LONG: Duration = Duration::from_secs(60);
+/// Over before a case gives up waiting for it.
+const SHORT: Duration = Duration::from_millis(150);
+
+const P: [Partition; 3] = [Partition(0), Partition(1), Partition(63)];
+
+async fn acquire_one(it: &dyn Ownership, engine: &str, ttl: Duration) -> Option<Tenure> {
+    it.acquire(engine, &P[..1], ttl).await.unwrap()[0]
+}
+
+/// Asks until something is answered.
+async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LONG / 2;
+    loop {
+        if let Some(it) = ask().await {
+            return it;
+        }
+        assert!(Instant::now() < deadline, "it never came");
+        tokio::task::yield_now().await;
+    }
+}
+
+pub async fn what_is_free_is_acquired_and_answered_in_order(it: Arc<dyn Ownership>) {
+    let asked = [P[2], P[0], P[1]];
+    let tenures = it.acquire("a", &asked, LONG).await.unwrap();
+    assert_eq!(tenures.iter().map(|it| it.unwrap().partition).collect::<Vec<_>>(), asked);
+}
+
+pub async fn what_another_owns_is_not_acquired(it: Arc<dyn Ownership>) {
+    it.acquire("a", &P[1..2], LONG).await.unwrap();
+    let tenures = it.acquire("b", &P, LONG).await.unwrap();
+    assert_eq!(tenures.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+}
+
+pub async fn who_owns_may_acquire_again_and_keeps_the_term(it: Arc<dyn Ownership>) {
+    let tenure = acquire_one(&*it, "a", LONG).await;
+    assert!(tenure.is_some());
+    assert_eq!(acquire_one(&*it, "a", LONG).await, tenure);
+    assert_eq!(it.renew("a", &[tenure.unwrap()], LONG).await.unwrap(), [true]);
+}
+
+pub async fn renewing_makes_the_lease_last_and_keeps_the_term(it: Arc<dyn Ownership>) {
+    let tenure = acquire_one(&*it, "a", SHORT).await.unwrap();
+    assert_eq!(it.renew("a", &[tenure], LONG).await.unwrap(), [true]);
+    let over = Instant::now() + SHORT;
+    while Instant::now() <= over {
+        assert_eq!(acquire_one(&*it, "b", LONG).await, None, "it was renewed");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(it.renew("a", &[tenure], LONG).await.unwrap(), [true]);
+}
+
+pub async fn what_is_lost_is_answered_when_it_is_renewed(it: Arc<dyn Ownership>) {
+    let mine = acquire_one(&*it, "a", LONG).await.unwrap();
+    let anothers = it.acquire("b", &P[1..2], LONG).await.unwrap()[0].unwrap();
+    let older = Tenure { term: mine.term - 1, ..mine };
+    let unknown = Tenure { partition: P[2], term: 1 };
+    let renewed = it.renew("a", &[anothers, older, mine, unknown], LONG).await.unwrap();
+    assert_eq!(renewed, [false, false, true, false]);
+}
+
+pub async fn a_lease_that_has_ended_goes_to_who_asks_with_a_higher_term(it: Arc<dyn Ownership>) {
+    let first = acquire_one(&*it, "a", SHORT).await.unwrap();
+    let next = eventually(async || acquire_one(&*it, "b", LONG).await).await;
+    assert!(next.term > first.term, "{first:?} {next:?}");
+    assert_eq!(it.renew("a", &[first], LONG).await.unwrap(), [false], "the old owner is out");
+    assert_eq!(acquire_one(&*it, "a", LONG).await, None);
+}
+
+pub async fn what_is_released_is_free_at_once_and_gets_a_higher_term(it: Arc<dyn Ownership>) {
+    let first = acquire_one(&*it, "a", LONG).await.unwrap();
+    it.release("a", &[first]).await.unwrap();
+    assert_eq!(it.renew("a", &[first], LONG).await.unwrap(), [false], "it is given up");
+    let next = acquire_one(&*it, "b", LONG).await.unwrap();
+    assert!(next.term > first.term, "{first:?} {next:?}");
+}
+
+pub async fn releasing_what_is_not_held_frees_nothing(it: Arc<dyn Ownership>) {
+    let first = acquire_one(&*it, "a", LONG).await.unwrap();
+    it.release("a", &[first]).await.unwrap();
+    let next = acquire_one(&*it, "b", LONG).await.unwrap();
+    it.release("a", &[first, next, Tenure { partition: P[2], term: 1 }]).await.unwrap();
+    assert_eq!(it.renew("b", &[next], LONG).await.unwrap(), [true]);
+}
+
+pub async fn terms_ascend_with_each_change_of_owner(it: Arc<dyn Ownership>) {
+    let mut last = i64::MIN;
+    for nth in 0..20 {
+        let engine = ["a", "b", "c"][nth % 3];
+        let tenure = acquire_one(&*it, engine, LONG).await.unwrap();
+        assert!(tenure.term > last, "{tenure:?} after {last}");
+        last = tenure.term;
+        it.release(engine, &[tenure]).await.unwrap();
+    }
+}
+
+pub async fn who_beats_is_alive_and_the_living_come_sorted(it: Arc<dyn Ownership>) {
+    assert_eq!(it.beat("b", LONG).await.unwrap(), ["b"]);
+    assert_eq!(it.beat("c", LONG).await.unwrap(), ["b", "c"]);
+    assert_eq!(it.beat("a", LONG).await.unwrap(), ["a", "b", "c"]);
+    assert_eq!(it.beat("b", LONG).await.unwrap(), ["a", "b", "c"], "each once");
+}
+
+pub async fn who_is_silent_is_dead_and_who_leaves_is_gone_at_once(it: Arc<dyn Ownership>) {
+    it.beat("silent", SHORT).await.unwrap();
+    it.beat("left", LONG).await.unwrap();
+    it.leave("left").await.unwrap();
+    it.leave("unknown").await.unwrap();
+    assert!(!it.beat("a", LONG).await.unwrap().contains(&"left".to_owned()));
+    eventually(async || (it.beat("a", LONG).await.unwrap() == ["a"]).then_some(())).await;
+}
+
+pub async fn who_leaves_keeps_its_leases_until_they_are_released(it: Arc<dyn Ownership>) {
+    it.beat("a", LONG).await.unwrap();
+    let tenure = acquire_one(&*it, "a", LONG).await.unwrap();
+    it.leave("a").await.unwrap();
+    assert_eq!(acquire_one(&*it, "b", LONG).await, None);
+    it.release("a", &[tenure]).await.unwrap();
+    assert!(acquire_one(&*it, "b", LONG).await.is_some());
+}
+
+pub async fn owners_are_listed_in_order_with_what_is_left(it: Arc<dyn Ownership>) {
+    assert_eq!(it.owners().await.unwrap(), []);
+    let late = it.acquire("b", &P[2..], LONG).await.unwrap()[0].unwrap();
+    let tenures = it.acquire("a", &P[..2], SHORT).await.unwrap();
+    eventually(async || {
+        let owners = it.owners().await.unwrap();
+        owners[..2].iter().all(|it| it.left.is_zero()).then_some(())
+    })
+    .await;
+    let owners = it.owners().await.unwrap();
+    let listed: Vec<_> = owners.iter().map(|it| (it.tenure, it.engine.as_str())).collect();
+    assert_eq!(listed, [(tenures[0].unwrap(), "a"), (tenures[1].unwrap(), "a"), (late, "b")]);
+    let Owner { left, .. } = owners[2];
+    assert!(left > LONG / 2 && left <= LONG, "{left:?}");
+}
+
+pub async fn of_many_who_acquire_each_partition_goes_to_one(it: Arc<dyn Ownership>) {
+    let all: Vec<Partition> = (0..64).map(Partition).collect();
+    let mut askers = JoinSet::new();
+    for nth in 0..8 {
+        let (it, mut asked) = (Arc::clone(&it), all.clone());
+        asked.rotate_left(nth * 8);
+        askers.spawn(async move { it.acquire(&format!("e{nth}"), &asked, LONG).await.unwrap() });
+    }
+    let won: Vec<Tenure> = askers.join_all().await.into_iter().flatten().flatten().collect();
+    let partitions: HashSet<Partition> = won.iter().map(|it| it.partition).collect();
+    assert_eq!((won.len(), partitions.len()), (64, 64));
+}
+
+pub async fn empty_lists_are_nothing(it: Arc<dyn Ownership>) {
+    assert_eq!(it.acquire("a", &[], LONG).await.unwrap(), []);
+    assert!(it.renew("a", &[], LONG).await.unwrap().is_empty());
+    it.release("a", &[]).await.unwrap();
+    assert_eq!(it.owners().await.unwrap(), []);
+}

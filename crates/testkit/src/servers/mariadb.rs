@@ -1,0 +1,161 @@
+//! A private MariaDB with small buffers, tuned for many short tests; isolation level, time zone and the rest as an
+//! operator would find them, so that what our sessions set is tested. Must not hold SQL of the product.
+
+use super::{
+    beside,
+    process::{Process, program},
+    watchdog::{Watchdog, shown},
+};
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+const PACKAGE: &str = "mariadb-server";
+const SETTINGS: [&str; 13] = [
+    "--socket=mariadb.sock",
+    "--pid-file=mariadb.pid",
+    "--bind-address=127.0.0.1",
+    "--skip-name-resolve",
+    "--skip-log-bin",
+    "--character-set-server=utf8mb4",
+    // Survives kill -9 of the server, which tests do; only not a power cut.
+    "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-buffer-pool-size=128M",
+    "--innodb-log-file-size=48M",
+    // Seconds: a test that blocks itself says so soon.
+    "--innodb-lock-wait-timeout=5",
+    "--max-connections=500",
+    "--performance-schema=off",
+    "--skip-ssl",
+];
+
+#[derive(Debug)]
+pub struct MariaDb {
+    process: Arc<Process>,
+}
+
+impl MariaDb {
+    /// One of the test's own, to kill and pause. Gone when it is dropped.
+    pub async fn own() -> Self {
+        beside(Self::start).await
+    }
+
+    /// One of the caller's own, with more settings, which win: `--innodb-buffer-pool-size=2G`.
+    pub async fn with(settings: &[&str]) -> Self {
+        let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
+        beside(move || Self::start_with(&settings)).await
+    }
+
+    pub(super) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(more: &[String]) -> Self {
+        let (server, watchdog) = (program("mariadbd", PACKAGE), Arc::new(Watchdog::start()));
+        let mut base =
+            vec!["--no-defaults".to_owned(), format!("--datadir={}", shown(&data(watchdog.dir())))];
+        base.extend(watchdog.is_root().then(|| "--user=root".to_owned()));
+        install(&watchdog, &base);
+        base.extend(SETTINGS.map(str::to_owned));
+        base.extend_from_slice(more);
+        let command = move |port: u16| {
+            let mut words = vec![server.clone()];
+            words.extend(base.iter().cloned());
+            words.push(format!("--port={port}"));
+            words
+        };
+        let process = Process::start(&watchdog, "mariadb", command, answers);
+        client(watchdog.dir(), "mysql", include_str!("user.sql")).expect("a fresh server takes a user");
+        Self { process }
+    }
+
+    /// A new, empty database: `mysql://t:t@127.0.0.1:PORT/NAME`. Its user may do everything.
+    pub async fn fresh_database(&self) -> String {
+        let name = format!("t_{:016x}", fastrand::u64(..));
+        self.sql("mysql", &format!("CREATE DATABASE {name}")).await;
+        self.url(&name)
+    }
+
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        format!("mysql://t:t@127.0.0.1:{}/{database}", self.port())
+    }
+
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.process.port()
+    }
+
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Where its data and its log are; goes away with it.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.process.watchdog.dir()
+    }
+
+    /// Runs statements as root; answers the rows, columns separated by tabs, without a header. Panics at an error.
+    pub async fn sql(&self, database: &str, text: &str) -> String {
+        let (dir, database, text) = (self.dir().to_owned(), database.to_owned(), text.to_owned());
+        let answer = beside(move || client(&dir, &database, &text)).await;
+        answer.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Connections stay open and nothing answers, until `resume`.
+    pub fn pause(&self) {
+        self.process.pause();
+    }
+
+    pub fn resume(&self) {
+        self.process.resume();
+    }
+
+    /// kill -9; it is gone when this returns.
+    pub fn kill(&self) {
+        self.process.kill();
+    }
+
+    /// After `kill`: same port, same data, recovered and answering when this returns.
+    pub async fn start_again(&self) {
+        let process = Arc::clone(&self.process);
+        beside(move || process.start_again()).await;
+    }
+}
+
+fn data(dir: &Path) -> std::path::PathBuf {
+    dir.join("data")
+}
+
+fn install(watchdog: &Watchdog, base: &[String]) {
+    let mut words = vec![program("mariadb-install-db", PACKAGE)];
+    words.extend(base.iter().cloned());
+    words.extend(["--auth-root-authentication-method=normal", "--skip-test-db"].map(str::to_owned));
+    watchdog.run(&words);
+}
+
+/// By the socket, which only the server of this directory can have opened.
+fn answers(process: &Process) -> bool {
+    client(process.watchdog.dir(), "mysql", "").is_ok()
+}
+
+/// By the command line client, so that this crate needs no driver, and by a relative socket: a path may be too long for one.
+fn client(dir: &Path, database: &str, text: &str) -> Result<String, String> {
+    let mut client = Command::new(program("mariadb", PACKAGE));
+    client.args(["--no-defaults", "--socket=mariadb.sock", "--user=root", "--batch", "--skip-column-names"]);
+    client.args(["--database", database]).current_dir(data(dir));
+    client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = client.spawn().map_err(|it| it.to_string())?;
+    let sent = child.stdin.take().expect("it was piped").write_all(text.as_bytes());
+    let out = child.wait_with_output().map_err(|it| it.to_string())?;
+    let written = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    match sent {
+        Ok(()) if out.status.success() => Ok(written(&out.stdout)),
+        _ => Err(written(&out.stderr)),
+    }
+}

@@ -1,0 +1,149 @@
+//! One server program under the watchdog: started until it answers, paused, killed, started again as it was. What it
+//! serves and how one sees that it answers is said by its caller.
+
+use super::{
+    port::free_port,
+    watchdog::{Watchdog, read},
+};
+use parking_lot::Mutex;
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+/// Another process may take a port between our look and the server's bind.
+const PORTS_TRIED: usize = 5;
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// A minute: a busy machine recovers a killed InnoDB slowly.
+const POLLS_MAX: usize = 6_000;
+
+pub(super) struct Process {
+    pub(super) watchdog: Arc<Watchdog>,
+    /// Unique in the watchdog's directory.
+    pub(super) name: String,
+    /// The command line for a port.
+    pub(super) command: Box<dyn Fn(u16) -> Vec<String> + Send + Sync>,
+    /// Whether the server at this port, which must be the one of this pid and no stranger, answers.
+    pub(super) answers: fn(&Process) -> bool,
+    pub(super) port: AtomicU16,
+    pub(super) pid: AtomicU32,
+    /// Held while it is being started or ended, so that two callers do not do both.
+    pub(super) turn: Mutex<()>,
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (port {}, pid {})", self.name, self.port(), self.pid())
+    }
+}
+
+impl Process {
+    pub(super) fn start(
+        watchdog: &Arc<Watchdog>,
+        name: &str,
+        command: impl Fn(u16) -> Vec<String> + Send + Sync + 'static,
+        answers: fn(&Self) -> bool,
+    ) -> Arc<Self> {
+        let it = Self {
+            watchdog: Arc::clone(watchdog),
+            name: name.to_owned(),
+            command: Box::new(command),
+            answers,
+            port: AtomicU16::default(),
+            pid: AtomicU32::default(),
+            turn: Mutex::default(),
+        };
+        let begun = (0..PORTS_TRIED).any(|_| {
+            it.port.store(free_port(), SeqCst);
+            it.begin()
+        });
+        assert!(begun, "{it:?} does not start: {}", it.log());
+        Arc::new(it)
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port.load(SeqCst)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid.load(SeqCst)
+    }
+
+    /// kill -9.
+    pub(super) fn kill(&self) {
+        let _turn = self.turn.lock();
+        self.watchdog.end(self.pid());
+    }
+
+    /// After `kill`: on the same port and data; it answers when this returns.
+    pub(super) fn start_again(&self) {
+        let _turn = self.turn.lock();
+        assert!(self.begin(), "{self:?} does not start again: {}", self.log());
+    }
+
+    pub(super) fn pause(&self) {
+        self.watchdog.signal("STOP", self.pid());
+    }
+
+    pub(super) fn resume(&self) {
+        self.watchdog.signal("CONT", self.pid());
+    }
+
+    /// Whether it came to answer. False when it ended instead.
+    fn begin(&self) -> bool {
+        let pid = self.watchdog.begin(&(self.command)(self.port()), &self.log_path());
+        self.pid.store(pid, SeqCst);
+        let answered = until(|| (self.answers)(self) || has_ended(pid)) && !has_ended(pid);
+        if !answered {
+            self.watchdog.end(pid);
+        }
+        answered
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.watchdog.dir().join(format!("{}.log", self.name))
+    }
+
+    pub(super) fn log(&self) -> String {
+        read(&self.log_path())
+    }
+}
+
+/// Ended and not yet waited for; where there is no such file, only the time limit tells.
+fn has_ended(pid: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    state.is_ok_and(|it| it.contains(") Z "))
+}
+
+/// Asks again and again until it is so; false after a minute.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process gives no signal when it is ready; no test waits here for its own code"
+)]
+pub(super) fn until(mut so: impl FnMut() -> bool) -> bool {
+    (0..POLLS_MAX).any(|_| {
+        let now = so();
+        if !now {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        now
+    })
+}
+
+/// Panics, naming the package, when a program is missing: a test without its server must fail, not pass.
+pub(super) fn program(name: &str, package: &str) -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    // Debian's servers stand where ordinary users do not look.
+    let places = path.split(':').chain(["/usr/sbin", "/usr/local/sbin", "/sbin"]);
+    let found = places.map(|it| PathBuf::from(it).join(name)).find(|it| it.is_file());
+    let found = found.unwrap_or_else(|| {
+        panic!(
+            "{name} is missing: apt-get install {package} (scripts/test does it; its service need not run)"
+        )
+    });
+    super::watchdog::shown(&found)
+}

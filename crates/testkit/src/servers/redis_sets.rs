@@ -1,0 +1,139 @@
+//! Several Redis that are one: a Cluster of three masters, and a master with its replica under three sentinels. Each
+//! set stands under one watchdog. Must not decide where a key goes.
+
+use super::{
+    beside,
+    process::until,
+    redis::{Redis, cli},
+    watchdog::{Watchdog, shown},
+};
+use std::sync::Arc;
+
+/// Three masters with a third of the slots each, no replicas.
+#[derive(Debug)]
+pub struct RedisCluster {
+    nodes: Vec<Redis>,
+}
+
+impl RedisCluster {
+    /// One of the test's own.
+    pub async fn own() -> Self {
+        beside(Self::start).await
+    }
+
+    pub(super) fn start() -> Self {
+        let watchdog = Arc::new(Watchdog::start());
+        let node = |n: u8| {
+            let name = format!("node-{n}");
+            let more =
+                ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file"];
+            let mut more = more.map(str::to_owned).to_vec();
+            more.push(format!("{name}.conf"));
+            Redis::under(&watchdog, &name, &more)
+        };
+        let nodes: Vec<Redis> = (1..=3).map(node).collect();
+        let mut create = vec!["--cluster".to_owned(), "create".to_owned()];
+        create.extend(nodes.iter().map(address));
+        create.push("--cluster-yes".to_owned());
+        words_to(&nodes, &create).expect("three empty nodes form a cluster");
+        let is_ok = |it: &Redis| said(it, &["CLUSTER", "INFO"]).contains("cluster_state:ok");
+        assert!(until(|| nodes.iter().all(is_ok)), "the cluster does not come to be ok");
+        Self { nodes }
+    }
+
+    /// `redis+cluster://` and all three nodes.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis+cluster://{}", addresses(&self.nodes))
+    }
+
+    #[must_use]
+    pub fn nodes(&self) -> &[Redis] {
+        &self.nodes
+    }
+}
+
+/// The master is called `mymaster`; silent for a second, it is replaced.
+#[derive(Debug)]
+pub struct Sentinels {
+    sentinels: Vec<Redis>,
+    master: Redis,
+    replica: Redis,
+}
+
+impl Sentinels {
+    /// One set of the test's own.
+    pub async fn own() -> Self {
+        beside(Self::start).await
+    }
+
+    pub(super) fn start() -> Self {
+        let watchdog = Arc::new(Watchdog::start());
+        let master = Redis::under(&watchdog, "master", &[]);
+        let of = ["--replicaof", "127.0.0.1", &master.port().to_string()].map(str::to_owned);
+        let replica = Redis::under(&watchdog, "replica", &of);
+        let sentinels: Vec<Redis> = (1..=3).map(|n| sentinel(&watchdog, n, master.port())).collect();
+        let it = Self { sentinels, master, replica };
+        assert!(until(|| it.sentinels.iter().all(knows_the_others)), "the sentinels do not find each other");
+        it
+    }
+
+    /// `redis+sentinel://`, all three sentinels and the master's name.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis+sentinel://{}/mymaster", addresses(&self.sentinels))
+    }
+
+    #[must_use]
+    pub fn sentinels(&self) -> &[Redis] {
+        &self.sentinels
+    }
+
+    /// The one that began as master.
+    #[must_use]
+    pub fn master(&self) -> &Redis {
+        &self.master
+    }
+
+    /// The one that takes over when the master is silent.
+    #[must_use]
+    pub fn replica(&self) -> &Redis {
+        &self.replica
+    }
+}
+
+/// A sentinel rewrites its file: what it learns survives a restart.
+fn sentinel(watchdog: &Arc<Watchdog>, n: u8, master: u16) -> Redis {
+    let (name, path) = (format!("sentinel-{n}"), watchdog.dir().join(format!("sentinel-{n}.conf")));
+    let text = format!(
+        "sentinel monitor mymaster 127.0.0.1 {master} 2\nsentinel down-after-milliseconds mymaster 1000\n\
+         sentinel failover-timeout mymaster 5000\n"
+    );
+    std::fs::write(&path, text).expect("the watchdog's directory is ours");
+    Redis::sentinel_under(watchdog, &name, shown(&path))
+}
+
+fn knows_the_others(sentinel: &Redis) -> bool {
+    let said = said(sentinel, &["SENTINEL", "MASTER", "mymaster"]);
+    let lines: Vec<&str> = said.lines().collect();
+    let has = |key: &str, value: &str| lines.windows(2).any(|it| it == [key, value]);
+    has("num-other-sentinels", "2") && has("num-slaves", "1")
+}
+
+fn addresses(nodes: &[Redis]) -> String {
+    nodes.iter().map(address).collect::<Vec<_>>().join(",")
+}
+
+fn address(node: &Redis) -> String {
+    format!("127.0.0.1:{}", node.port())
+}
+
+fn said(node: &Redis, words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+    cli(node.port(), &words).unwrap_or_default()
+}
+
+fn words_to(nodes: &[Redis], words: &[String]) -> Result<String, String> {
+    let first = nodes.first().ok_or("no node")?;
+    cli(first.port(), words)
+}

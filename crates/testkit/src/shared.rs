@@ -1,0 +1,8 @@
+//! What several engines in one process agree by: owners and signals in memory, as strict as the contract allows. For
+//! tests only: they end with the process, and so do engines that share a memory.
+
+mod ownership;
+mod signals;
+
+pub use ownership::MemoryOwnership;
+pub use signals::{MemorySignals, SignalHub};

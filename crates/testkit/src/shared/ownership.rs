@@ -1,0 +1,143 @@
+//! Owners of partitions, in memory. Stricter than it need be: a lease that has ended is not renewed, and who takes it
+//! again gets a new term.
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Clock, Error, Ownership,
+    ownership::{Owner, Tenure},
+};
+use punctual_domain::{place::Partition, time::Millis};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+/// Compares leases on the clock that it is given: the keeper's.
+#[derive(Debug)]
+pub struct MemoryOwnership {
+    clock: Arc<dyn Clock>,
+    is_away: AtomicBool,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    /// Until when each engine counts as alive.
+    alive: BTreeMap<String, Millis>,
+    leases: BTreeMap<Partition, Lease>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Lease {
+    term: i64,
+    engine: String,
+    until: Millis,
+}
+
+impl Lease {
+    fn is_held_by(&self, engine: &str, term: i64, now: Millis) -> bool {
+        self.engine == engine && self.term == term && self.until > now
+    }
+}
+
+fn until(now: Millis, ttl: Duration) -> Millis {
+    now.plus(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
+}
+
+impl MemoryOwnership {
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, is_away: AtomicBool::new(false), books: Mutex::default() }
+    }
+
+    /// While it is away, every call fails and changes nothing.
+    pub fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, SeqCst);
+    }
+
+    fn call<T>(&self, doing: &'static str, work: impl FnOnce(&mut Books, Millis) -> T) -> Result<T, Error> {
+        if self.is_away.load(SeqCst) {
+            return Err(Error::did_not_happen(doing, "a test has sent the owners' book away"));
+        }
+        Ok(work(&mut self.books.lock(), self.clock.now()))
+    }
+}
+
+#[async_trait]
+impl Ownership for MemoryOwnership {
+    async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error> {
+        self.call("beat", |books, now| {
+            books.alive.insert(engine.to_owned(), until(now, ttl));
+            books.alive.retain(|_, until| *until > now);
+            books.alive.keys().cloned().collect()
+        })
+    }
+
+    async fn acquire(
+        &self,
+        engine: &str,
+        partitions: &[Partition],
+        ttl: Duration,
+    ) -> Result<Vec<Option<Tenure>>, Error> {
+        self.call("acquire partitions", |books, now| {
+            let one = |partition: &Partition| {
+                let lease = books.leases.entry(*partition).or_default();
+                if lease.until <= now {
+                    *lease = Lease { term: lease.term + 1, engine: engine.to_owned(), until: now };
+                }
+                let mine = lease.engine == engine;
+                if mine {
+                    lease.until = until(now, ttl);
+                }
+                mine.then_some(Tenure { partition: *partition, term: lease.term })
+            };
+            partitions.iter().map(one).collect()
+        })
+    }
+
+    async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error> {
+        self.call("renew leases", |books, now| {
+            let one = |it: &Tenure| match books.leases.get_mut(&it.partition) {
+                Some(lease) if lease.is_held_by(engine, it.term, now) => {
+                    lease.until = until(now, ttl);
+                    true
+                }
+                _ => false,
+            };
+            held.iter().map(one).collect()
+        })
+    }
+
+    async fn release(&self, engine: &str, held: &[Tenure]) -> Result<(), Error> {
+        self.call("release partitions", |books, now| {
+            for it in held {
+                let lease = books.leases.get_mut(&it.partition);
+                if let Some(lease) = lease.filter(|lease| lease.is_held_by(engine, it.term, now)) {
+                    lease.until = now;
+                }
+            }
+        })
+    }
+
+    async fn leave(&self, engine: &str) -> Result<(), Error> {
+        self.call("leave", |books, _| {
+            books.alive.remove(engine);
+        })
+    }
+
+    async fn owners(&self) -> Result<Vec<Owner>, Error> {
+        self.call("list owners", |books, now| {
+            let owner = |(partition, it): (&Partition, &Lease)| Owner {
+                tenure: Tenure { partition: *partition, term: it.term },
+                engine: it.engine.clone(),
+                left: Duration::from_millis(u64::try_from(it.until.since(now)).unwrap_or(0)),
+            };
+            books.leases.iter().map(owner).collect()
+        })
+    }
+}

@@ -1,0 +1,260 @@
+//! The engines of a world: how they come, die at any of their steps, fall asleep at any of them and go on later, and
+//! what must have happened a while after one has gone.
+
+use super::{
+    mortal::{End, Life, Mortal},
+    ops::Work,
+    world::{Known, World, options, queue},
+};
+use punctual_contract::{
+    Hot, Ownership, Store,
+    store::{Assignment, Inserted, Query},
+};
+use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
+use punctual_engine::{Backends, Cancelled, Engine, Error, LeaseRequest, Shared};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+
+/// Engines at a time.
+const ENGINES_MAX: usize = 3;
+/// How long the others have to take over from one that died: half of it is a lease.
+const TAKE_OVER_STEPS: usize = 10;
+const TAKE_OVER_STEP: Duration = Duration::from_millis(500);
+/// More than there ever is.
+const ALL: usize = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) engine: Engine,
+    life: Arc<Life>,
+    /// What it was doing when it fell asleep.
+    asleep: Option<Asleep>,
+}
+
+struct Asleep {
+    work: Pin<Box<dyn Future<Output = Answer> + Send>>,
+}
+
+impl fmt::Debug for Asleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Asleep")
+    }
+}
+
+/// What a caller is told by an engine that went on after a while, or died.
+enum Answer {
+    Turned,
+    Leased(Result<Vec<Assignment>, Error>),
+    Inserted(Result<Vec<Inserted>, Error>),
+    Cancelled(TaskRef, Result<Cancelled, Error>),
+}
+
+impl Node {
+    pub(super) fn die(self) {
+        self.life.die();
+    }
+
+    pub(super) fn is_awake(&self) -> bool {
+        self.asleep.is_none()
+    }
+}
+
+impl World {
+    pub(super) fn start_engine(&mut self) {
+        if self.nodes.len() >= ENGINES_MAX {
+            return;
+        }
+        self.started += 1;
+        let life = Life::new();
+        let store: Arc<dyn Store> = Arc::new(Mortal { inner: self.store(), life: Arc::clone(&life) });
+        let hot: Arc<dyn Hot> = Arc::new(Mortal { inner: self.hot(), life: Arc::clone(&life) });
+        let inner: Arc<dyn Ownership> = self.ownership.clone();
+        let ownership = Arc::new(Mortal { inner, life: Arc::clone(&life) });
+        let shared = self.is_shared().then(|| Shared { ownership, signals: self.signals.join() });
+        let bus = Arc::new(punctual_bus::MemoryBus::default());
+        let backends = Backends { store, hot, bus, clock: self.clock.clone(), shared };
+        let engine = Engine::new(backends, options(format!("e{}", self.started)));
+        self.nodes.push(Node { engine, life, asleep: None });
+    }
+
+    /// Another one at each call, so that no engine is the only one that callers talk to.
+    pub(super) fn engine(&mut self) -> Option<Engine> {
+        self.calls += 1;
+        let awake: Vec<&Node> = self.nodes.iter().filter(|it| it.is_awake()).collect();
+        let nth = self.calls.checked_rem(awake.len())?;
+        awake.get(nth).map(|it| it.engine.clone())
+    }
+
+    fn remove(&mut self, pick: usize) -> Option<Node> {
+        (!self.nodes.is_empty()).then(|| self.nodes.swap_remove(pick % self.nodes.len()))
+    }
+
+    /// One engine dies at one of the calls of some work; the answer is never sent.
+    pub(super) async fn kill(&mut self, pick: usize, calls: usize, work: Work) -> Result<(), String> {
+        let Some(node) = self.remove(pick) else { return Ok(()) };
+        if node.is_awake() {
+            node.life.end_after(calls, End::Death);
+            let answer = self.work(&node.engine, work).await;
+            if node.life.is_dead() {
+                self.never_told(&answer);
+            } else {
+                self.told_late(answer).await?;
+            }
+        }
+        node.life.die();
+        Ok(())
+    }
+
+    /// It stops as it should, and gives up what it has.
+    pub(super) async fn stop(&mut self, pick: usize) {
+        if self.nodes.get(pick % self.nodes.len().max(1)).is_some_and(Node::is_awake)
+            && let Some(node) = self.remove(pick)
+        {
+            node.engine.leave().await;
+            node.life.die();
+        }
+    }
+
+    /// One engine falls asleep at one of the calls of some work.
+    pub(super) async fn pause(&mut self, pick: usize, calls: usize, work: Work) -> Result<(), String> {
+        let nth = pick % self.nodes.len().max(1);
+        if !self.nodes.get(nth).is_some_and(Node::is_awake) {
+            return Ok(());
+        }
+        let node = self.nodes.swap_remove(nth);
+        node.life.end_after(calls, End::Sleep);
+        let mut work = self.work(&node.engine, work);
+        let answer = tokio::select! {
+            biased;
+            answer = &mut work => Some(answer),
+            () = node.life.fell_asleep() => None,
+        };
+        let Some(answer) = answer else {
+            self.nodes.push(Node { asleep: Some(Asleep { work }), ..node });
+            return Ok(());
+        };
+        node.life.wake();
+        self.nodes.push(node);
+        self.told_late(answer).await
+    }
+
+    /// An engine that fell asleep goes on where it was.
+    pub(super) async fn go_on(&mut self, pick: usize) -> Result<(), String> {
+        let asleep: Vec<&mut Node> = self.nodes.iter_mut().filter(|it| !it.is_awake()).collect();
+        let Some(nth) = pick.checked_rem(asleep.len()) else { return Ok(()) };
+        let Some(node) = asleep.into_iter().nth(nth) else { return Ok(()) };
+        node.life.wake();
+        let Some(Asleep { work }) = node.asleep.take() else { return Ok(()) };
+        let answer = work.await;
+        self.told_late(answer).await
+    }
+
+    pub(super) async fn all_go_on(&mut self) -> Result<(), String> {
+        while self.nodes.iter().any(|it| !it.is_awake()) {
+            self.go_on(0).await?;
+        }
+        Ok(())
+    }
+
+    /// What is begun may have happened whether or not its answer ever comes.
+    fn work(&mut self, engine: &Engine, work: Work) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
+        let engine = engine.clone();
+        match work {
+            Work::Turn => Box::pin(async move {
+                let _ = engine.turn().await;
+                Answer::Turned
+            }),
+            Work::Lease { max } => Box::pin(async move { Answer::Leased(engine.lease(request(max)).await) }),
+            Work::Insert { delay_ms } => {
+                self.uncertain_inserts += 1;
+                let kind = Name::new("k").expect("a plain name");
+                let task = NewTask::new(queue(), kind, self.now().plus(delay_ms));
+                Box::pin(async move { Answer::Inserted(engine.insert(vec![task], "caller").await) })
+            }
+            Work::Cancel { pick } => {
+                let Some(place) = self.pick(pick) else { return Box::pin(async { Answer::Turned }) };
+                if let Some(known) = self.known(place.id) {
+                    known.uncertain = true;
+                }
+                Box::pin(async move { Answer::Cancelled(place, engine.cancel(place, false, "caller").await) })
+            }
+        }
+    }
+
+    fn never_told(&mut self, answer: &Answer) {
+        if let Answer::Leased(Ok(leased)) = answer {
+            self.given_up.extend(leased.iter().cloned());
+        }
+    }
+
+    /// Other engines may have gone on with the task since.
+    async fn told_late(&mut self, answer: Answer) -> Result<(), String> {
+        match answer {
+            Answer::Leased(Ok(leased)) => self.leased_late(leased).await,
+            Answer::Inserted(Ok(inserted)) => self.inserted_late(&inserted).await,
+            Answer::Cancelled(place, Ok(Cancelled::Cancelled(then))) => {
+                let task = self.truth_of(place).await;
+                match task {
+                    Some(now) if now.fence == then.fence && now.state != State::Cancelled => {
+                        Err(format!("promise 5: cancelled, and yet {now:?}"))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn leased_late(&mut self, leased: Vec<Assignment>) -> Result<(), String> {
+        for it in leased {
+            let task = self.truth_of(it.place).await;
+            if task.is_some_and(|task| task.fence == it.fence && task.state.is_in_flight()) {
+                self.check_lease(&it)?;
+                self.held.push(it);
+            } else {
+                self.given_up.push(it);
+            }
+        }
+        Ok(())
+    }
+
+    async fn inserted_late(&mut self, inserted: &[Inserted]) -> Result<(), String> {
+        for it in inserted {
+            if it.decision != Decision::Create {
+                return Err(format!("a task without an id was not created: {it:?}"));
+            }
+            let untouched = self.truth_of(it.task.place).await.is_some_and(|now| now.fence == it.task.fence);
+            let due_at = untouched.then_some(it.task.due_at);
+            self.know(Known { uncertain: !untouched, ..Known::new(it.task.place, due_at) });
+        }
+        Ok(())
+    }
+
+    /// Whatever has happened to engines: some seconds later all that was due has been handed to who asks for it.
+    pub(super) async fn take_over(&mut self) -> Result<(), String> {
+        let Some(engine) = self.engine() else { return Ok(()) };
+        if !self.is_sound() {
+            return Ok(());
+        }
+        // A clock that was set back makes everything late that was done before.
+        self.clock.set(self.now().max(self.latest));
+        let since = self.now();
+        for _ in 0..TAKE_OVER_STEPS {
+            self.clock.advance(TAKE_OVER_STEP);
+            self.turn().await;
+        }
+        let leased = engine.lease(request(ALL)).await.map_err(|it| it.to_string())?;
+        for it in leased {
+            self.got(it)?;
+        }
+        let query = Query { limit: ALL, ..Query::default() };
+        let tasks = self.truth.list(&query).await.map_err(|it| it.to_string())?.tasks;
+        match tasks.iter().find(|it| it.state.is_waiting() && it.due_at < since) {
+            Some(late) => Err(format!("promise 7: five seconds later {} waits", super::check::summary(late))),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn request(max: usize) -> LeaseRequest {
+    LeaseRequest { queue: Arc::new(queue()), max, wait_ms: 0, lease_ms: 10_000, executor: "executor".into() }
+}

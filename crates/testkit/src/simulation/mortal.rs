@@ -1,0 +1,238 @@
+//! Back ends as one engine sees them, up to the call at which its process dies or stops for a while: what comes after
+//! that call never happens, or happens when the process goes on. So an engine can be cut between any two of its steps.
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error, Hot, Ownership, Store,
+    hot::{Depth, HotEntry, Withdrawn},
+    ownership::{Owner, Tenure},
+    store::{
+        Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
+        Scan, Step,
+    },
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::{Partition, TaskRef},
+    task::{NewTask, Task},
+    time::Millis,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Notify;
+
+/// What comes when the calls are used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Death,
+    Sleep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Awake,
+    Until { left: usize, end: End },
+    Asleep,
+    Dead,
+}
+
+/// The life of one engine's process.
+#[derive(Debug)]
+pub(super) struct Life {
+    phase: Mutex<Phase>,
+    fell_asleep: Notify,
+    changed: Notify,
+}
+
+impl Life {
+    pub(super) fn new() -> Arc<Self> {
+        let phase = Mutex::new(Phase::Awake);
+        Arc::new(Self { phase, fell_asleep: Notify::new(), changed: Notify::new() })
+    }
+
+    pub(super) fn end_after(&self, left: usize, end: End) {
+        *self.phase.lock() = Phase::Until { left, end };
+    }
+
+    pub(super) fn die(&self) {
+        self.go_to(Phase::Dead);
+    }
+
+    pub(super) fn wake(&self) {
+        self.go_to(Phase::Awake);
+    }
+
+    fn go_to(&self, phase: Phase) {
+        *self.phase.lock() = phase;
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        *self.phase.lock() == Phase::Dead
+    }
+
+    /// Returns when a call has found that it must wait.
+    pub(super) async fn fell_asleep(&self) {
+        self.fell_asleep.notified().await;
+    }
+
+    fn next(&self) -> Phase {
+        let mut phase = self.phase.lock();
+        *phase = match *phase {
+            Phase::Until { left: 0, end: End::Death } => Phase::Dead,
+            Phase::Until { left: 0, end: End::Sleep } => Phase::Asleep,
+            Phase::Until { left, end } => Phase::Until { left: left - 1, end },
+            other => other,
+        };
+        *phase
+    }
+
+    /// `call` is a future that has not begun: what is never polled never happens.
+    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>> + Send) -> Result<T, Error> {
+        loop {
+            let changed = self.changed.notified();
+            match self.next() {
+                Phase::Awake | Phase::Until { .. } => return call.await,
+                Phase::Dead => return Err(Error::did_not_happen("do anything", "the engine is dead")),
+                Phase::Asleep => {
+                    self.fell_asleep.notify_one();
+                    changed.await;
+                }
+            }
+        }
+    }
+}
+
+/// A back end, as far as this life goes.
+#[derive(Debug)]
+pub(super) struct Mortal<B: ?Sized> {
+    pub(super) inner: Arc<B>,
+    pub(super) life: Arc<Life>,
+}
+
+#[async_trait]
+impl Store for Mortal<dyn Store> {
+    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
+        self.life.call(self.inner.insert(tasks, by, now)).await
+    }
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error> {
+        self.life.call(self.inner.apply(steps, now)).await
+    }
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, Error> {
+        self.life.call(self.inner.dispatch(grants, now)).await
+    }
+    async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, Error> {
+        self.life.call(self.inner.extend(beats, now)).await
+    }
+    async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, Error> {
+        self.life.call(self.inner.request_stop(place, now)).await
+    }
+    async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error> {
+        self.life.call(self.inner.scan(scan)).await
+    }
+    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
+        self.life.call(self.inner.leases_ended(now, limit)).await
+    }
+    async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error> {
+        self.life.call(self.inner.read(places)).await
+    }
+    async fn versions(
+        &self,
+        namespace: &Name,
+        task_id: i64,
+        version: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        self.life.call(self.inner.versions(namespace, task_id, version, limit)).await
+    }
+    async fn list(&self, query: &Query) -> Result<Page, Error> {
+        self.life.call(self.inner.list(query)).await
+    }
+    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error> {
+        self.life.call(self.inner.retire(now, stopped_until, limit)).await
+    }
+    async fn books(&self) -> Result<Books, Error> {
+        self.life.call(self.inner.books()).await
+    }
+    async fn audit(&self) -> Result<Books, Error> {
+        self.life.call(self.inner.audit()).await
+    }
+    async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error> {
+        self.life.call(self.inner.save_reply(key, reply)).await
+    }
+    async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error> {
+        self.life.call(self.inner.load_reply(key, now)).await
+    }
+    fn partitions(&self) -> u16 {
+        self.inner.partitions()
+    }
+}
+
+#[async_trait]
+impl Hot for Mortal<dyn Hot> {
+    async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.life.call(self.inner.load(entries)).await
+    }
+    async fn peek(
+        &self,
+        partition: Partition,
+        after: Option<(Millis, i64)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        self.life.call(self.inner.peek(partition, after, until, limit)).await
+    }
+    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        self.life.call(self.inner.take(tenure, now, limit)).await
+    }
+    async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
+        self.life.call(self.inner.withdraw(partition, id, fence)).await
+    }
+    async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
+        self.life.call(self.inner.settle(settled)).await
+    }
+    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+        self.life.call(self.inner.offer(entries)).await
+    }
+    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        self.life.call(self.inner.admit(queue, limit)).await
+    }
+    async fn firing(
+        &self,
+        partition: Partition,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<HotEntry>, Error> {
+        self.life.call(self.inner.firing(partition, before, limit)).await
+    }
+    async fn depth(&self) -> Result<Depth, Error> {
+        self.life.call(self.inner.depth()).await
+    }
+}
+
+#[async_trait]
+impl Ownership for Mortal<dyn Ownership> {
+    async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error> {
+        self.life.call(self.inner.beat(engine, ttl)).await
+    }
+    async fn acquire(
+        &self,
+        engine: &str,
+        partitions: &[Partition],
+        ttl: Duration,
+    ) -> Result<Vec<Option<Tenure>>, Error> {
+        self.life.call(self.inner.acquire(engine, partitions, ttl)).await
+    }
+    async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error> {
+        self.life.call(self.inner.renew(engine, held, ttl)).await
+    }
+    async fn release(&self, engine: &str, held: &[Tenure]) -> Result<(), Error> {
+        self.life.call(self.inner.release(engine, held)).await
+    }
+    async fn leave(&self, engine: &str) -> Result<(), Error> {
+        self.life.call(self.inner.leave(engine)).await
+    }
+    async fn owners(&self) -> Result<Vec<Owner>, Error> {
+        self.life.call(self.inner.owners()).await
+    }
+}

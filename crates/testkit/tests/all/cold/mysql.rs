@@ -1,0 +1,206 @@
+//! Buckets that are archived and dropped: at every step, and after a crash at any of them, each task can be read by its
+//! reference and by its id, as it was.
+
+use super::{Failed, address, damage::files, namespace};
+use punctual_contract::{
+    Store,
+    store::{Applied, Change, Step},
+};
+use punctual_domain::{
+    history::Note,
+    name::{Name, QueueKey},
+    place::TaskRef,
+    state::State,
+    task::{Content, NewTask, Task},
+    time::Millis,
+};
+use punctual_store::{BucketOptions, BucketReport, ColdOptions, ColdStorage, MysqlOptions, MysqlStore};
+use punctual_testkit::servers::{self, MariaDb};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const DAY: i64 = 86_400_000;
+/// When the tasks were: 2026-11-14T02:30:00Z
+const THEN: Millis = Millis(1_794_623_400_000);
+const NOW: Millis = Millis(THEN.0 + 10 * DAY);
+const OPTIONS: BucketOptions =
+    BucketOptions { width_hours: 24, ahead_hours: 48, keep_hours: 72, batch_rows: 40, batches_per_run: 1_000 };
+/// One statement of work a run: a crash after each.
+const STEPWISE: BucketOptions = BucketOptions { batches_per_run: 1, ..OPTIONS };
+const TASKS: i64 = 300;
+
+struct World {
+    server: &'static MariaDb,
+    url: String,
+    dir: TempDir,
+    store: MysqlStore,
+    /// As they were before they were archived.
+    tasks: Vec<Task>,
+}
+
+impl World {
+    /// Tasks that are over: some with long payloads, some moved in time.
+    async fn with_tasks() -> Self {
+        let server = servers::mariadb().await;
+        let url = server.fresh_database().await;
+        let dir = tempfile::tempdir().unwrap();
+        let store = opened(&url, &dir).await;
+        store.buckets(OPTIONS).run_once(THEN).await.unwrap();
+        let asks = (0..TASKS).map(ask).collect();
+        let inserted = store.insert(asks, "caller", THEN).await.unwrap();
+        let places: Vec<TaskRef> = inserted.iter().map(|it| it.task.place).collect();
+        let later = Change::Reschedule { execute_at: Some(Millis(THEN.0 + 7_200_000)), priority: None, payload: None };
+        move_all(&store, places.iter().step_by(3), &later).await;
+        move_all(&store, places.iter(), &Change::Cancel { keep_until: Millis(THEN.0 + DAY) }).await;
+        let tasks = store.read(&places).await.unwrap().into_iter().map(Option::unwrap).collect();
+        Self { server, url, dir, store, tasks }
+    }
+
+    async fn run(&self, options: BucketOptions, now: Millis) -> BucketReport {
+        self.store.buckets(options).run_once(now).await.unwrap()
+    }
+
+    async fn sql(&self, text: &str) -> String {
+        self.server.sql(self.url.rsplit('/').next().unwrap(), text).await.trim().to_owned()
+    }
+
+    /// By reference and by id, with this engine and with one that has just started.
+    async fn has_everything(&self, when: &str) {
+        let places: Vec<TaskRef> = self.tasks.iter().map(|it| it.place).collect();
+        for store in [&self.store, &opened(&self.url, &self.dir).await] {
+            let found = store.read(&places).await.unwrap();
+            let missing = found.iter().filter(|it| it.is_none()).count();
+            assert_eq!(missing, 0, "{when}");
+            let found: Vec<Task> = found.into_iter().flatten().collect();
+            assert_eq!(found, self.tasks, "{when}");
+            for it in self.tasks.iter().step_by(29) {
+                for version in [None, Some(0)] {
+                    let found = store.versions(&namespace(), it.task_id(), version, 5).await.unwrap();
+                    assert_eq!(found, std::slice::from_ref(it), "{when}");
+                }
+            }
+        }
+    }
+}
+
+async fn opened(url: &str, dir: &TempDir) -> MysqlStore {
+    let options = ColdOptions { tasks_per_archive: 120, ..ColdOptions::default() };
+    let cold = ColdStorage::open(&address(dir.path()), options).await.unwrap();
+    MysqlStore::open(&[url.to_owned()], MysqlOptions::default()).await.unwrap().with_archive(Arc::new(cold))
+}
+
+fn ask(nth: i64) -> NewTask {
+    let queue = QueueKey { namespace: namespace(), queue: Name::new("mail").unwrap() };
+    let payload = if nth % 2 == 0 { "short".to_owned() } else { "long".repeat(1_000) };
+    NewTask {
+        task_id: Some(5_000 + nth),
+        payload: Content::binary(payload.into_bytes()),
+        ..NewTask::new(queue, Name::new("send").unwrap(), Millis(THEN.0 + nth * 1_000))
+    }
+}
+
+async fn move_all(store: &MysqlStore, places: impl Iterator<Item = &TaskRef>, change: &Change) {
+    let note = Note { by: "caller".to_owned(), ..Note::default() };
+    let step = |place: &TaskRef| Step { place: *place, fence: None, change: change.clone(), note: note.clone() };
+    let applied = store.apply(places.map(step).collect(), THEN).await.unwrap();
+    assert!(applied.iter().all(|it| *it == Applied::Moved));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_bucket_is_archived_and_dropped_and_its_tasks_can_be_read() {
+    let world = World::with_tasks().await;
+    world.has_everything("before").await;
+    let report = world.run(OPTIONS, NOW).await;
+    assert_eq!((report.archived, report.forgotten, report.not_archived), (300, 300, 0), "{report:?}");
+    assert_eq!(world.sql("SELECT COUNT(*) FROM task").await, "0");
+    assert_eq!(world.sql("SELECT COUNT(*) FROM registry").await, "0");
+    world.has_everything("after").await;
+    assert_eq!(files(world.dir.path(), ".index").len(), 3, "of 120 tasks and a bit");
+    let nowhere = TaskRef { id: 77_777_777, ..world.tasks[0].place };
+    assert_eq!(world.store.read(&[nowhere]).await.unwrap(), [None]);
+    assert_eq!(world.store.versions(&namespace(), 4_999, None, 5).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_step_a_crash_follows_nothing_is_missing_and_the_next_run_goes_on() {
+    let world = World::with_tasks().await;
+    let (mut archived, mut forgotten, mut runs) = (0, 0, 0);
+    loop {
+        let report = world.run(STEPWISE, NOW).await;
+        archived += report.archived;
+        forgotten += report.forgotten;
+        assert!(forgotten == 0 || archived == 300, "nothing is forgotten before all is archived");
+        runs += 1;
+        assert!(runs < 100, "{report:?}");
+        world.has_everything(&format!("after run {runs}: {report:?}")).await;
+        if !report.is_unfinished && forgotten == 300 {
+            break;
+        }
+    }
+    assert!(runs > 10, "{runs} steps were seen");
+    assert_eq!(archived, 300);
+    let (books, audit) = (world.store.books().await.unwrap(), world.store.audit().await.unwrap());
+    assert_eq!((books.unaccounted(), books.deleted), (0, 300));
+    assert_eq!(books, audit);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_crash_between_an_archive_and_its_mark_writes_it_again_and_no_task_is_found_twice() {
+    let world = World::with_tasks().await;
+    while world.run(STEPWISE, NOW).await.forgotten == 0 {}
+    world.sql("UPDATE gone_to SET partition_no = -1, due_at = 0, id = 0").await;
+    let again = world.run(OPTIONS, NOW).await;
+    assert_eq!(again.not_archived, 0);
+    assert!(again.archived > 200, "{again:?}");
+    world.has_everything("after a repetition").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn while_cold_storage_is_away_nothing_is_forgotten_and_everything_can_be_read() -> Result<(), Failed> {
+    let world = World::with_tasks().await;
+    // A file where a directory must be.
+    std::fs::write(world.dir.path().join("shard-0000"), "")?;
+    for _ in 0..2 {
+        let report = world.run(OPTIONS, NOW).await;
+        assert_eq!((report.not_archived, report.archived, report.forgotten), (1, 0, 0), "{report:?}");
+        assert!(report.is_unfinished);
+        assert_eq!(world.sql("SELECT COUNT(*) FROM task_gone").await, "300");
+        world.has_everything("without cold storage").await;
+    }
+    std::fs::remove_file(world.dir.path().join("shard-0000"))?;
+    let report = world.run(OPTIONS, NOW).await;
+    assert_eq!((report.not_archived, report.archived, report.forgotten), (0, 300, 300), "{report:?}");
+    world.has_everything("after it came back").await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_second_bucket_is_archived_from_its_beginning_and_archived_versions_stand_beside_new_ones() {
+    let world = World::with_tasks().await;
+    world.run(OPTIONS, NOW).await;
+    let asks: Vec<NewTask> = (0..50)
+        .map(|nth| NewTask { task_version: 1, execute_at: Millis(NOW.0 + nth), ..ask(nth) })
+        .collect();
+    let inserted = world.store.insert(asks, "caller", NOW).await.unwrap();
+    let both = world.store.versions(&namespace(), 5_007, None, 5).await.unwrap();
+    assert_eq!(both, [inserted[7].task.clone(), world.tasks[7].clone()]);
+    assert_eq!(world.store.versions(&namespace(), 5_007, None, 1).await.unwrap(), both[..1]);
+    assert_eq!(world.store.versions(&namespace(), 5_007, Some(0), 5).await.unwrap(), both[1..]);
+    let places: Vec<TaskRef> = inserted.iter().map(|it| it.task.place).collect();
+    move_all(&world.store, places.iter(), &Change::Cancel { keep_until: NOW }).await;
+    let report = world.run(OPTIONS, Millis(NOW.0 + 10 * DAY)).await;
+    assert_eq!((report.archived, report.forgotten), (50, 50), "{report:?}");
+    let found = world.store.versions(&namespace(), 5_007, None, 5).await.unwrap();
+    let states: Vec<(i64, State)> = found.iter().map(|it| (it.ask.task_version, it.state)).collect();
+    assert_eq!(states, [(1, State::Cancelled), (0, State::Cancelled)]);
+    assert!(world.store.read(&places).await.unwrap().iter().all(Option::is_some));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_engine_learns_of_archives_that_another_wrote() {
+    let world = World::with_tasks().await;
+    let other = opened(&world.url, &world.dir).await;
+    world.run(OPTIONS, NOW).await;
+    let it = &world.tasks[5];
+    assert_eq!(other.read(&[it.place]).await.unwrap(), [Some(it.clone())]);
+}

@@ -1,0 +1,325 @@
+//! An engine dies at each step of a task's path, and another one goes on: the table of `docs/consistency.md`, a case a
+//! row, on the embedded back ends and on real MySQL and Redis. The dying engine has a runtime of its own, which is
+//! thrown away at the gate: nothing of it runs on, nothing says goodbye.
+
+use async_trait::async_trait;
+use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
+use punctual_contract::{Bus, Clock, Hot, Store, store::Assignment};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    outcome::Report,
+    place::TaskRef,
+    state::State,
+    task::{NewTask, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
+use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
+use punctual_testkit::{
+    faults::{BusGroup, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
+    servers,
+};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tokio::{runtime::Runtime, task::JoinSet};
+
+#[derive(Debug)]
+struct WallClock;
+
+impl Clock for WallClock {
+    #[expect(clippy::disallowed_methods, reason = "the composition root of these tests")]
+    fn now(&self) -> Millis {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        Millis(i64::try_from(since.as_millis()).unwrap())
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        Duration::from_millis(u64::try_from(at.since(self.now())).unwrap_or(0))
+    }
+}
+
+/// What outlives an engine.
+#[async_trait]
+trait Ground: Send + Sync + 'static {
+    /// Opened anew for each engine, in its runtime.
+    async fn stand(&self) -> Stand;
+}
+
+struct Stand {
+    store: Arc<dyn Store>,
+    hot: Arc<dyn Hot>,
+    bus: Arc<dyn Bus>,
+    shared: Option<Shared>,
+}
+
+/// The hot set and the bus go down with their process.
+struct Embedded(Arc<SqliteStore>);
+
+impl Embedded {
+    async fn new() -> Arc<dyn Ground> {
+        Arc::new(Self(Arc::new(SqliteStore::in_memory(&Default::default()).unwrap())))
+    }
+}
+
+#[async_trait]
+impl Ground for Embedded {
+    async fn stand(&self) -> Stand {
+        let partitions = self.0.partitions();
+        Stand {
+            store: self.0.clone(),
+            hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+            bus: Arc::new(MemoryBus::default()),
+            shared: None,
+        }
+    }
+}
+
+struct OnServers {
+    mysql_url: String,
+    redis_url: String,
+    prefix: String,
+}
+
+impl OnServers {
+    async fn new() -> Arc<dyn Ground> {
+        let redis = servers::redis().await;
+        let mysql_url = servers::mariadb().await.fresh_database().await;
+        Arc::new(Self { mysql_url, redis_url: redis.url(), prefix: redis.fresh_prefix() })
+    }
+}
+
+#[async_trait]
+impl Ground for OnServers {
+    async fn stand(&self) -> Stand {
+        let options = MysqlOptions { partitions: 4, ..MysqlOptions::default() };
+        let store = Arc::new(MysqlStore::open(std::slice::from_ref(&self.mysql_url), options).await.unwrap());
+        let prefix = self.prefix.clone();
+        let options = RedisOptions { partitions: 4, prefix: prefix.clone(), ..RedisOptions::default() };
+        let hot = RedisHot::connect(&self.redis_url, options).await.unwrap();
+        let signals = Arc::new(hot.signals().await.unwrap());
+        let consumer = format!("{:08x}", fastrand::u32(..));
+        let options = RedisBusOptions { prefix, consumer, ..RedisBusOptions::default() };
+        let bus = RedisBus::connect(&self.redis_url, options).await.unwrap();
+        let shared = Some(Shared { ownership: Arc::new(store.ownership()), signals });
+        Stand { store, hot: Arc::new(hot), bus: Arc::new(bus), shared }
+    }
+}
+
+struct Rig {
+    store: Arc<FaultyStore>,
+    hot: Arc<FaultyHot>,
+    bus: Arc<FaultyBus>,
+    engine: Engine,
+}
+
+async fn rig(ground: &dyn Ground, push: bool) -> Rig {
+    let Stand { store, hot, bus, shared } = ground.stand().await;
+    let store = Arc::new(FaultyStore::new(store, 1));
+    let hot = Arc::new(FaultyHot::new(hot, 1));
+    let bus = Arc::new(FaultyBus::new(bus, 1));
+    let backends = Backends {
+        store: store.clone(),
+        hot: hot.clone(),
+        bus: bus.clone(),
+        clock: Arc::new(WallClock),
+        shared,
+    };
+    let push_queues = if push { vec![queue()] } else { Vec::new() };
+    let name = format!("engine-{:08x}", fastrand::u32(..));
+    let options = Options { name, push_queues, push_lease_ms: LEASE_MS, ..Options::default() };
+    Rig { store, hot, bus, engine: Engine::new(backends, options) }
+}
+
+const LEASE_MS: i64 = 1_500;
+
+fn queue() -> QueueKey {
+    QueueKey { namespace: Name::default_namespace(), queue: Name::new("q").unwrap() }
+}
+
+fn request(wait_ms: u64) -> LeaseRequest {
+    let executor = "test".to_owned();
+    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms: LEASE_MS, executor }
+}
+
+fn succeeded(it: &Assignment) -> OutcomeReport {
+    OutcomeReport {
+        place: it.place,
+        fence: it.fence,
+        report: Report::Succeeded,
+        result: TaskResult::default(),
+    }
+}
+
+impl Rig {
+    async fn insert(&self, delay_ms: i64) -> TaskRef {
+        let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(delay_ms));
+        self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place
+    }
+
+    /// Until every partition is somebody's work: a task is inserted and comes.
+    async fn warm_up(&self) {
+        for _ in 0..8 {
+            let place = self.insert(0).await;
+            let it = loop {
+                if let Some(it) = self.engine.lease(request(20_000)).await.unwrap().pop() {
+                    break it;
+                }
+            };
+            assert_eq!(it.place, place);
+            assert_eq!(self.engine.settle(vec![succeeded(&it)], "test").await.unwrap(), [Settled::Accepted]);
+        }
+    }
+}
+
+/// Where the first engine dies: before this call happens, and so after all that came before it.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Store(StoreGroup),
+    Hot(HotGroup),
+    Publish,
+    /// The executor has the task, and the outcome is on its way.
+    Outcome,
+}
+
+impl At {
+    /// Elsewhere an executor that waits would itself come to the gate.
+    const fn needs_an_executor(self) -> bool {
+        matches!(self, Self::Store(StoreGroup::Dispatch) | Self::Hot(HotGroup::Settle) | Self::Outcome)
+    }
+}
+
+fn gate(rig: &Rig, at: At) -> Arc<Gate> {
+    match at {
+        At::Store(group) => rig.store.faults.hold(group),
+        At::Hot(group) => rig.hot.faults.hold(group),
+        At::Publish => rig.bus.faults.hold(BusGroup::Publish),
+        At::Outcome => rig.store.faults.hold(StoreGroup::Apply),
+    }
+}
+
+/// A task is inserted, the engine dies at the gate, and another one sees the task through.
+fn dies(ground: &Arc<dyn Ground>, at: At) {
+    let survivor = Runtime::new().unwrap();
+    survivor.block_on(die(Arc::clone(ground), at));
+    survivor.block_on(live_on(&**ground, at));
+}
+
+/// Answers when the engine is gone. Its last insert is committed, whether it was answered or not.
+async fn die(ground: Arc<dyn Ground>, at: At) {
+    let (told, heard) = tokio::sync::oneshot::channel();
+    let doomed = Runtime::new().unwrap();
+    doomed.spawn(async move {
+        let push = matches!(at, At::Publish);
+        let rig = rig(&*ground, push).await;
+        let _running = rig.engine.start().unwrap();
+        if !push {
+            rig.warm_up().await;
+        }
+        let mut gate = match at {
+            At::Outcome => None,
+            _ => Some(gate(&rig, at)),
+        };
+        let accepted = rig.store.books().await.unwrap().accepted + 1;
+        let mut callers = JoinSet::new();
+        let (engine, now) = (rig.engine.clone(), rig.engine.now());
+        callers.spawn(async move {
+            let task = NewTask::new(queue(), Name::new("k").unwrap(), now.plus(300));
+            drop(engine.insert(vec![task], "test").await);
+        });
+        if at.needs_an_executor() {
+            let engine = rig.engine.clone();
+            let (handed, in_hand) = tokio::sync::oneshot::channel();
+            callers.spawn(async move { drop(handed.send(engine.lease(request(20_000)).await.unwrap())) });
+            if matches!(at, At::Outcome) {
+                let leased = in_hand.await.unwrap();
+                gate = Some(self::gate(&rig, at));
+                let engine = rig.engine.clone();
+                callers.spawn(async move { drop(engine.settle(vec![succeeded(&leased[0])], "test").await) });
+            }
+        }
+        gate.unwrap().reached().await;
+        // The gate may have been reached by a service that knew nothing of the task.
+        while rig.store.books().await.unwrap().accepted < accepted {
+            tokio::task::yield_now().await;
+        }
+        drop(told.send(()));
+        std::future::pending::<()>().await;
+    });
+    heard.await.unwrap();
+    doomed.shutdown_background();
+}
+
+async fn live_on(ground: &dyn Ground, at: At) {
+    let rig = rig(ground, matches!(at, At::Publish)).await;
+    let running = rig.engine.start().unwrap();
+    let it = match at {
+        At::Publish => delivered(&rig).await,
+        _ => leased(&rig).await,
+    };
+    assert!(it.fired_at >= it.due_at, "early: {it:?}");
+    let report = succeeded(&it);
+    let settled = rig.engine.settle(vec![report.clone(), report], "test").await.unwrap();
+    assert_eq!(settled, [Settled::Accepted, Settled::Stale]);
+    assert_eq!(rig.engine.read(it.place).await.unwrap().state, State::Succeeded);
+    assert_eq!(rig.engine.lease(request(100)).await.unwrap(), [], "it does not come twice");
+    let books = rig.store.books().await.unwrap();
+    assert_eq!((books.unaccounted(), &books), (0, &rig.store.audit().await.unwrap()));
+    running.stop().await;
+}
+
+async fn leased(rig: &Rig) -> Assignment {
+    loop {
+        if let Some(it) = rig.engine.lease(request(20_000)).await.unwrap().pop() {
+            return it;
+        }
+    }
+}
+
+/// From the bus; what the dead engine had published and an executor has not taken comes too, and is refused as stale.
+async fn delivered(rig: &Rig) -> Assignment {
+    loop {
+        let wait = Duration::from_secs(20);
+        for it in rig.bus.receive(&queue(), 10, wait, rig.engine.now()).await.unwrap() {
+            rig.bus.acknowledge(&queue(), &[it.id]).await.unwrap();
+            let task = rig.engine.read(it.message.place).await.unwrap();
+            if task.fence == it.message.fence {
+                return it.message;
+            }
+        }
+    }
+}
+
+macro_rules! on_each_ground {
+    ($($case:ident: $at:expr;)*) => {
+        mod embedded {
+            use super::*;
+            $(#[test]
+            fn $case() {
+                let ground = Runtime::new().unwrap().block_on(Embedded::new());
+                dies(&ground, $at);
+            })*
+        }
+        mod on_servers {
+            use super::*;
+            $(#[test]
+            fn $case() {
+                let ground = Runtime::new().unwrap().block_on(OnServers::new());
+                dies(&ground, $at);
+            })*
+        }
+    };
+}
+
+on_each_ground! {
+    after_the_insert_before_the_load: At::Hot(HotGroup::Load);
+    after_the_load_before_the_claim: At::Store(StoreGroup::Apply);
+    after_the_claim_before_the_take: At::Hot(HotGroup::Take);
+    after_the_take_before_the_offer: At::Hot(HotGroup::Ready);
+    after_the_admission_before_the_lease: At::Store(StoreGroup::Dispatch);
+    after_the_lease_before_it_is_settled_in_the_hot_set: At::Hot(HotGroup::Settle);
+    after_the_lease_before_the_publish: At::Publish;
+    after_the_work_before_the_outcome: At::Outcome;
+}

@@ -1,0 +1,117 @@
+//! The store on MySQL: every case of the suite on one database and on three, and what it promises beyond: how it
+//! migrates, whom it refuses, that nothing is cancelled half-way, that two engines share it.
+
+mod migrating;
+mod sharing;
+
+use punctual_contract::Store;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    task::{Content, NewTask},
+    time::Millis,
+};
+use punctual_store::{MysqlOptions, MysqlStore};
+use punctual_testkit::servers;
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering::SeqCst},
+    },
+};
+
+const NOW: Millis = Millis(1_900_000_000_000);
+
+async fn fresh(databases: usize) -> Vec<String> {
+    let server = servers::mariadb().await;
+    let mut urls = Vec::new();
+    for _ in 0..databases {
+        urls.push(server.fresh_database().await);
+    }
+    urls
+}
+
+/// The name in an address.
+fn name(url: &str) -> &str {
+    url.rsplit('/').next().unwrap()
+}
+
+async fn sql(url: &str, text: &str) -> String {
+    servers::mariadb().await.sql(name(url), text).await.trim().to_owned()
+}
+
+async fn open(urls: &[String]) -> MysqlStore {
+    MysqlStore::open(urls, MysqlOptions::default()).await.unwrap()
+}
+
+fn ask(task_id: i64) -> NewTask {
+    let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
+    let ask = NewTask::new(queue, Name::new("send").unwrap(), NOW);
+    NewTask { task_id: Some(task_id), payload: Content::json("{}"), ..ask }
+}
+
+/// Waits for what needs a runtime, inside of one.
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work))
+}
+
+mod store_in_one_database {
+    use punctual_testkit::conformance::store;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let back_end: super::Arc<dyn super::Store> = super::Arc::new(super::open(&super::fresh(1).await).await);
+                store::$module::$case(super::Arc::clone(&back_end)).await;
+                store::balanced(&*back_end).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_store_case!(stamp);
+
+    /// Each opening asks for another number of partitions: only the first counts.
+    macro_rules! stamp_durable {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let (urls, asked) = (super::fresh(1).await, super::AtomicU16::new(4));
+                let open = || -> super::Arc<dyn super::Store> {
+                    let partitions = asked.fetch_add(1, super::SeqCst);
+                    let options = super::MysqlOptions { partitions, ..super::MysqlOptions::default() };
+                    super::Arc::new(super::wait(super::MysqlStore::open(&urls, options)).unwrap())
+                };
+                store::$module::$case(&open).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_durable_case!(stamp_durable);
+}
+
+mod store_in_three_databases {
+    use punctual_testkit::conformance::store;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let back_end: super::Arc<dyn super::Store> = super::Arc::new(super::open(&super::fresh(3).await).await);
+                store::$module::$case(super::Arc::clone(&back_end)).await;
+                store::balanced(&*back_end).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_store_case!(stamp);
+
+    macro_rules! stamp_durable {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let urls = super::fresh(3).await;
+                let open = || -> super::Arc<dyn super::Store> { super::Arc::new(super::wait(super::open(&urls))) };
+                store::$module::$case(&open).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_durable_case!(stamp_durable);
+}

@@ -1,0 +1,331 @@
+//! Buckets on MySQL, kept by the engine and by the database's own events: made ahead, dropped whole, whatever happens
+//! between two steps; and always accounted for.
+
+use punctual_contract::Store;
+use punctual_domain::time::Millis;
+use punctual_store::{BucketOptions, BucketReport, MysqlOptions, MysqlStore};
+use punctual_testkit::servers::{self, MariaDb};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+const DAY: i64 = 86_400_000;
+/// 2026-11-21T02:30:00Z
+const NOW: Millis = Millis(1_795_228_200_000);
+const TODAY: i64 = NOW.0 - NOW.0 % DAY;
+const OPTIONS: BucketOptions =
+    BucketOptions { width_hours: 24, ahead_hours: 48, keep_hours: 72, batch_rows: 100, batches_per_run: 1_000 };
+
+const EVENTS: &str = include_str!("../../../../scripts/mysql-events.sql");
+const SWAP: &str = include_str!("../../../store/sql/mysql/bucket/swap.sql");
+
+struct Shard {
+    server: &'static MariaDb,
+    database: String,
+    store: MysqlStore,
+}
+
+impl Shard {
+    async fn fresh() -> Self {
+        let server = servers::mariadb().await;
+        let url = server.fresh_database().await;
+        let database = url.rsplit('/').next().unwrap().to_owned();
+        let store = MysqlStore::open(&[url], MysqlOptions::default()).await.unwrap();
+        Self { server, database, store }
+    }
+
+    /// With buckets from `days` days ago on, one a day.
+    async fn with_buckets_since(days: i64) -> Self {
+        let shard = Self::fresh().await;
+        shard.run(OPTIONS, Millis(NOW.0 - days * DAY)).await;
+        for back in (0..days).rev() {
+            shard.run(BucketOptions { keep_hours: 24 * 365, ..OPTIONS }, Millis(NOW.0 - back * DAY)).await;
+        }
+        shard
+    }
+
+    async fn sql(&self, text: &str) -> String {
+        self.server.sql(&self.database, text).await.trim().to_owned()
+    }
+
+    async fn run(&self, options: BucketOptions, now: Millis) -> BucketReport {
+        self.store.buckets(options).run_once(now).await.unwrap()
+    }
+
+    /// Tasks spread over a day and 16 partitions, half of them with long payloads, a third of them moved.
+    async fn put(&self, first: i64, count: i64, day_from: i64, state: i64, keep_until: &str) {
+        let last = first + count - 1;
+        self.sql(&format!(
+            "INSERT INTO task (partition_no, due_at, id, namespace, task_id, task_version, queue, kind, priority, state,
+                fence, attempt, max_attempts, execute_at, created_at, updated_at, keep_until, place_due_at,
+                cancel_requested, payload_is_json, payload, history)
+             SELECT seq % 16, {day_from} + (seq * 7919) % {DAY}, seq, 'default', 1000 + seq, 0, CONCAT('q', seq % 3), 'k',
+                3, {state}, 1, 1, 4, {day_from}, 0, 0, {keep_until}, {day_from}, 0, 0, IF(seq % 2, 'x', NULL), ''
+             FROM seq_{first}_to_{last};
+             INSERT INTO registry SELECT partition_no, namespace, task_id, task_version, id, due_at FROM task
+                WHERE id BETWEEN {first} AND {last};
+             INSERT INTO body SELECT partition_no, id, 'long' FROM task
+                WHERE id BETWEEN {first} AND {last} AND payload IS NULL;
+             INSERT INTO moved SELECT partition_no, id, due_at FROM task
+                WHERE id BETWEEN {first} AND {last} AND id % 3 = 0;
+             DELETE FROM books;
+             INSERT INTO books SELECT 0, namespace, queue, state, COUNT(*) FROM task GROUP BY 2, 3, 4;
+             REPLACE INTO counters SELECT 0, 'accepted', COUNT(*) FROM task"
+        ))
+        .await;
+    }
+
+    async fn buckets(&self) -> Vec<String> {
+        let listed = "SELECT PARTITION_NAME FROM information_schema.PARTITIONS
+            WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'task' ORDER BY PARTITION_ORDINAL_POSITION";
+        self.sql(listed).await.lines().map(str::to_owned).collect()
+    }
+
+    /// Rows of task, registry, body, moved, task_gone.
+    async fn rows(&self) -> [i64; 5] {
+        let counts = "SELECT (SELECT COUNT(*) FROM task), (SELECT COUNT(*) FROM registry), (SELECT COUNT(*) FROM body),
+            (SELECT COUNT(*) FROM moved), (SELECT COUNT(*) FROM task_gone)";
+        let counts = self.sql(counts).await;
+        let counts: Vec<i64> = counts.split_whitespace().map(|it| it.parse().unwrap()).collect();
+        counts.try_into().unwrap()
+    }
+
+    async fn is_accounted_for(&self) {
+        let (books, audit) = (self.store.books().await.unwrap(), self.store.audit().await.unwrap());
+        assert_eq!(books, audit);
+        assert_eq!(books.unaccounted(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn buckets_reach_ahead_and_a_second_run_changes_nothing() {
+    let shard = Shard::fresh().await;
+    let first = shard.run(OPTIONS, NOW).await;
+    assert_eq!(first.made, 3);
+    let expected = ["p2026112100", "p2026112200", "p2026112300", "pmax"];
+    assert_eq!(shard.buckets().await, expected);
+    assert_eq!(shard.run(OPTIONS, NOW).await.made, 0);
+    shard.run(BucketOptions { width_hours: 12, ..OPTIONS }, Millis(NOW.0 + DAY)).await;
+    assert_eq!(shard.buckets().await[3..], ["p2026112400", "pmax"], "a changed width is for new ones");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_waits_beyond_the_last_bucket_gets_buckets_and_stays_whole() {
+    let shard = Shard::fresh().await;
+    shard.put(1, 500, TODAY + 5 * DAY, 1, "NULL").await;
+    let report = shard.run(OPTIONS, NOW).await;
+    assert_eq!((report.made, report.far_rows), (6, 500));
+    assert_eq!(shard.sql("SELECT COUNT(*) FROM task PARTITION (p2026112600)").await, "500");
+    assert_eq!(shard.sql("SELECT COUNT(*) FROM task PARTITION (pmax)").await, "0");
+    shard.is_accounted_for().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_old_bucket_is_dropped_with_all_that_belongs_to_its_tasks() {
+    let shard = Shard::with_buckets_since(6).await;
+    for (nth, state) in [9, 10, 11].into_iter().enumerate() {
+        let first = 1 + 1_000 * i64::try_from(nth).unwrap();
+        shard.put(first, 1_000, TODAY - 6 * DAY, state, "1").await;
+    }
+    shard.put(10_001, 60, TODAY - DAY, 11, "1").await;
+    let report = shard.run(OPTIONS, NOW).await;
+    assert_eq!((report.dropped, report.forgotten, report.kept), (3, 3_000, 0), "{report:?}");
+    assert_eq!(shard.rows().await, [60, 60, 30, 20, 0], "younger ones stay");
+    assert_eq!(shard.buckets().await[0], "p2026111800");
+    shard.is_accounted_for().await;
+    assert_eq!(shard.store.books().await.unwrap().deleted, 3_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_task_that_is_unfinished_or_kept_keeps_its_bucket() {
+    for (state, keep_until, over) in [
+        (1, "NULL", "state = 11, keep_until = 1".to_owned()),
+        (7, "NULL", "state = 9, keep_until = 1".to_owned()),
+        (12, "NULL", "state = 10, keep_until = 1".to_owned()),
+        (8, "1", "state = 11".to_owned()),
+        (9, "9000000000000", format!("keep_until = {}", NOW.0)),
+    ] {
+        let shard = Shard::with_buckets_since(6).await;
+        shard.put(1, 300, TODAY - 6 * DAY, 11, "1").await;
+        shard.put(301, 1, TODAY - 6 * DAY, state, keep_until).await;
+        let buckets = shard.store.buckets(OPTIONS);
+        for _ in 0..2 {
+            let report = buckets.run_once(NOW).await.unwrap();
+            assert_eq!((report.kept, report.forgotten), (1, 0), "state {state}: {report:?}");
+            assert_eq!(shard.rows().await[0], 301);
+        }
+        shard.sql(&format!("UPDATE task SET {over} WHERE id = 301")).await;
+        assert_eq!(buckets.run_once(NOW).await.unwrap().forgotten, 301, "state {state}");
+        assert_eq!(shard.rows().await, [0; 5]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_a_crash_between_any_two_steps_the_next_run_completes_it() {
+    let swap = SWAP.lines().last().unwrap().replace("{name}", "p2026111500");
+    for (crash, forgotten) in [
+        ("UPDATE gone_to SET partition_no = 7, due_at = 5, id = 5".to_owned(), 400),
+        (swap.clone(), 400),
+        (format!("{swap}; ALTER TABLE task DROP PARTITION p2026111500"), 400),
+        (format!("{swap}; UPDATE gone_to SET partition_no = 2147483647"), 0),
+        (format!("{swap}; TRUNCATE TABLE task_gone; UPDATE gone_to SET partition_no = 2147483647"), 0),
+    ] {
+        let shard = Shard::with_buckets_since(6).await;
+        shard.put(1, 400, TODAY - 6 * DAY, 11, "1").await;
+        shard.sql(&crash).await;
+        if forgotten > 0 {
+            shard.is_accounted_for().await;
+        }
+        let report = shard.run(OPTIONS, NOW).await;
+        assert_eq!(report.forgotten, forgotten, "{crash}: {report:?}");
+        assert_eq!((shard.rows().await[0], shard.rows().await[4]), (0, 0), "{crash}");
+        assert_eq!(shard.buckets().await[0], "p2026111800", "{crash}");
+        if forgotten > 0 {
+            assert_eq!(shard.rows().await, [0; 5], "{crash}");
+            shard.is_accounted_for().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_run_that_is_cut_off_between_batches_goes_on_where_it_was() {
+    let shard = Shard::with_buckets_since(6).await;
+    shard.put(1, 1_000, TODAY - 6 * DAY, 11, "1").await;
+    let little = BucketOptions { batches_per_run: 3, ..OPTIONS };
+    let (mut forgotten, mut runs) = (0, 0);
+    loop {
+        let report = shard.run(little, NOW).await;
+        shard.is_accounted_for().await;
+        (forgotten, runs) = (forgotten + report.forgotten, runs + 1);
+        if !report.is_unfinished {
+            break;
+        }
+        assert!(report.forgotten <= 300 && runs < 10, "{report:?}");
+    }
+    assert_eq!((forgotten, shard.rows().await), (1_000, [0; 5]));
+    assert!(runs >= 4, "{runs}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_needed_after_all_is_put_back_and_an_id_that_was_given_again_keeps_its_entry() {
+    let shard = Shard::with_buckets_since(6).await;
+    shard.put(1, 300, TODAY - 6 * DAY, 11, "1").await;
+    // Became stopped between the look and the swap; and, while the bucket was swapped out, its id came again.
+    shard.sql("UPDATE task SET keep_until = 9000000000000 WHERE id = 7").await;
+    shard.sql(&SWAP.lines().last().unwrap().replace("{name}", "p2026111500")).await;
+    shard.sql("UPDATE registry SET id = 5000 WHERE task_id = 1008").await;
+    let report = shard.run(OPTIONS, NOW).await;
+    assert_eq!(report.forgotten, 299);
+    assert_eq!(shard.sql("SELECT id FROM task").await, "7");
+    assert_eq!(shard.sql("SELECT id FROM registry ORDER BY id").await, "7\n5000");
+    shard.is_accounted_for().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_engines_at_once_do_no_harm() {
+    let shard = Shard::with_buckets_since(9).await;
+    for day in 4..9 {
+        shard.put(1 + day * 1_000, 700, TODAY - day * DAY, 11, "1").await;
+    }
+    shard.put(50_001, 100, TODAY - 9 * DAY, 1, "NULL").await;
+    let mut engines = JoinSet::new();
+    for _ in 0..3 {
+        let buckets = shard.store.buckets(OPTIONS);
+        engines.spawn(async move {
+            let mut busy = 0;
+            for turn in 0..12 {
+                busy += buckets.run_once(Millis(NOW.0 + turn * DAY / 4)).await.unwrap().busy;
+            }
+            busy
+        });
+    }
+    let busy: usize = engines.join_all().await.into_iter().sum();
+    assert!(busy > 0, "they met");
+    shard.run(OPTIONS, Millis(NOW.0 + 3 * DAY)).await;
+    assert_eq!(shard.rows().await[0], 100, "the unfinished ones, and nothing else");
+    assert_eq!(shard.rows().await[4], 0);
+    shard.is_accounted_for().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_change_that_would_wait_for_long_gives_way_and_comes_again() {
+    let shard = Shard::fresh().await;
+    let (server, database) = (shard.server, shard.database.clone());
+    let mut holder = JoinSet::new();
+    // Ends by being killed, which its client says by panicking.
+    let held = "START TRANSACTION; SELECT COUNT(*) FROM task; SELECT SLEEP(100)";
+    holder.spawn(async move { server.sql(&database, held).await });
+    let sleeping = "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT SLEEP%'";
+    let id = loop {
+        let id = shard.sql(sleeping).await;
+        if !id.is_empty() {
+            break id;
+        }
+        tokio::task::yield_now().await;
+    };
+    let report = shard.run(OPTIONS, NOW).await;
+    assert_eq!((report.busy, report.made), (1, 0));
+    shard.sql(&format!("KILL {id}")).await;
+    assert!(holder.join_next().await.unwrap().is_err());
+    assert_eq!(shard.run(OPTIONS, NOW).await.made, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_large_bucket_leaves_the_table_in_no_time() {
+    let shard = Shard::with_buckets_since(6).await;
+    shard.put(1, 50_000, TODAY - 6 * DAY, 11, "1").await;
+    let report = shard.run(BucketOptions { batches_per_run: 5, ..OPTIONS }, NOW).await;
+    assert_eq!((report.dropped, report.is_unfinished), (1, true));
+    assert!(report.longest_change < Duration::from_secs(1), "{report:?}");
+    assert_eq!(shard.rows().await[0], 0, "though its tasks are not settled yet");
+    shard.is_accounted_for().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_events_of_the_database_do_the_same() {
+    let shard = Shard::with_buckets_since(6).await;
+    shard.sql(EVENTS).await;
+    shard.sql(EVENTS).await;
+    shard.put(1, 2_500, TODAY - 6 * DAY, 11, "1").await;
+    shard.put(5_001, 300, TODAY - 5 * DAY, 9, "1").await;
+    shard.put(6_001, 30, TODAY - 5 * DAY, 1, "NULL").await;
+    let (now, next_day) = (NOW.0, NOW.0 + DAY);
+    shard.sql(&format!("CALL punctual_buckets({now}, 24, 48, 72)")).await;
+    assert_eq!(shard.rows().await, [330, 330, 165, 110, 0], "a bucket with a waiting task stays");
+    shard.is_accounted_for().await;
+    let before = shard.buckets().await;
+    assert_eq!(shard.run(OPTIONS, NOW).await, BucketReport { kept: 1, ..BucketReport::default() }, "nothing is left to do");
+    shard.sql(&format!("CALL punctual_buckets({next_day}, 24, 48, 72)")).await;
+    let made: Vec<String> = shard.buckets().await.into_iter().filter(|it| !before.contains(it)).collect();
+    assert_eq!(made, ["p2026112400"]);
+    assert_eq!(shard.run(OPTIONS, Millis(next_day)).await.made, 0, "as the engine would have made it");
+    let events = "SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()";
+    assert_eq!(shard.sql(events).await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_event_that_finds_the_engine_at_work_leaves_it_alone() {
+    let shard = Shard::fresh().await;
+    shard.sql(EVENTS).await;
+    let (server, database) = (shard.server, shard.database.clone());
+    let both = format!(
+        "DO GET_LOCK(CONCAT('punctual ', SHA1(DATABASE())), 0); CALL punctual_buckets({}, 24, 48, 72); SELECT SLEEP(100)",
+        NOW.0
+    );
+    let mut holder = JoinSet::new();
+    holder.spawn(async move { server.sql(&database, &both).await });
+    let sleeping = "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT SLEEP%'";
+    let id = loop {
+        let id = shard.sql(sleeping).await;
+        if !id.is_empty() {
+            break id;
+        }
+        tokio::task::yield_now().await;
+    };
+    // The one who sleeps took the lock twice and gave it free once.
+    assert_eq!(shard.run(OPTIONS, NOW).await.busy, 1);
+    shard.sql(&format!("CALL punctual_buckets({}, 24, 480, 72)", NOW.0)).await;
+    assert_eq!(shard.buckets().await.len(), 4, "made by the first alone");
+    shard.sql(&format!("KILL {id}")).await;
+    assert!(holder.join_next().await.unwrap().is_err());
+    assert_eq!(shard.run(OPTIONS, NOW).await.busy, 0);
+}

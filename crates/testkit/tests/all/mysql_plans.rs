@@ -1,0 +1,261 @@
+//! Holds the scripts of the MySQL store's moves, leases, scans and retention against the domain's table, against their
+//! SQLite twins, and against what the server really reads: exact look-ups in the clustered key, or ranges that a limit
+//! bounds, also where a hundred thousand tasks are due at one instant.
+
+use punctual_domain::{
+    history::HISTORY_LEN_MAX,
+    state::{Event, TRANSITIONS},
+};
+use punctual_store::{MysqlOptions, MysqlStore};
+use punctual_testkit::servers;
+use std::{fs, path::PathBuf};
+
+const NOW: i64 = 1_900_000_000_000;
+/// Where many tasks are due at once.
+const INSTANT: i64 = NOW + 50_000;
+const CROWD: usize = 100_000;
+
+fn script(dialect: &str, name: &str) -> String {
+    let store = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../store/sql");
+    let file = store.join(dialect).join(name).with_extension("sql");
+    fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn mysql(name: &str) -> String {
+    script("mysql", name)
+}
+
+/// The one replacement is made by an insert.
+fn of_event(event: Event) -> String {
+    let folder = if event == Event::Replace { "insert" } else { "move" };
+    mysql(&format!("{folder}/{}", event.word()))
+}
+
+fn header(event: Event) -> String {
+    let row = TRANSITIONS.iter().find(|it| it.event == event).unwrap();
+    let mut from: Vec<u8> = row.from.iter().map(|it| it.code()).collect();
+    from.sort_unstable();
+    let from: Vec<String> = from.iter().map(u8::to_string).collect();
+    format!("-- moves: {} from ({}) to {}", event.word(), from.join(", "), row.to.code())
+}
+
+#[test]
+fn every_move_says_what_the_table_says_and_so_does_its_twin() {
+    for row in TRANSITIONS {
+        let (text, twin) = (of_event(row.event), script("sqlite", &format!("move/{}", row.event.word())));
+        let header = header(row.event);
+        for (dialect, text) in [("mysql", &text), ("sqlite", &twin)] {
+            let said: Vec<&str> = text.lines().filter(|it| it.starts_with("-- moves: ")).collect();
+            assert_eq!(said, [header.as_str()], "{dialect} {:?}", row.event);
+        }
+    }
+}
+
+#[test]
+fn every_guard_and_target_is_the_one_of_its_header() {
+    for row in TRANSITIONS {
+        let text = of_event(row.event);
+        let states = header(row.event);
+        let from = states.split_once("from ").unwrap().1.split_once(" to").unwrap().0;
+        assert_eq!(text.matches(&format!("state IN {from}")).count(), 1, "{:?}", row.event);
+        assert_eq!(text.matches("state IN").count(), 1, "{:?}", row.event);
+        assert_eq!(text.matches(&format!("state = {}", row.to.code())).count(), 1, "{:?}", row.event);
+    }
+}
+
+#[test]
+fn every_move_writes_one_history_line_within_the_domains_bound() {
+    for row in TRANSITIONS {
+        let text = of_event(row.event);
+        assert_eq!(text.matches("history = CONCAT(").count(), 1, "{:?}", row.event);
+        assert_eq!(text.matches(&format!("> {HISTORY_LEN_MAX}")).count(), 1, "{:?}", row.event);
+        assert!(text.contains("updated_at = ?"), "{:?}", row.event);
+    }
+}
+
+#[test]
+fn there_is_no_move_that_the_table_does_not_have() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../store/sql/mysql/move");
+    let mut found: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|it| it.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|it| it != "at")
+        .collect();
+    found.sort();
+    let mut wanted: Vec<&str> =
+        TRANSITIONS.iter().map(|it| it.event.word()).filter(|it| *it != "replace").collect();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted);
+}
+
+/// A database with a crowd at one instant of partition 3, and 10,000 tasks in the minutes around it in 16 partitions.
+struct Filled {
+    database: String,
+}
+
+const COLUMNS: &str = "partition_no, due_at, id, namespace, task_id, task_version, queue, kind, priority, state, fence, \
+     attempt, max_attempts, execute_at, created_at, updated_at, place_due_at, cancel_requested, payload_is_json, \
+     payload, history";
+
+impl Filled {
+    async fn new() -> Self {
+        let server = servers::mariadb().await;
+        let url = server.fresh_database().await;
+        let store = MysqlStore::open(std::slice::from_ref(&url), MysqlOptions::default()).await.unwrap();
+        store.close().await;
+        let it = Self { database: url.rsplit('/').next().unwrap().to_owned() };
+        let row = |partition: &str, due_at: &str, id: &str| {
+            format!(
+                "{partition}, {due_at}, {id}, 'default', {id}, 0, 'mail', 'send', 3, 1, 1, 0, 5, {due_at}, {NOW}, \
+                 {NOW}, {due_at}, 0, 1, '{{}}', '' "
+            )
+        };
+        let spread = row("seq % 16", &format!("{NOW} + seq * 10"), "seq");
+        it.sql(&format!("INSERT INTO task ({COLUMNS}) SELECT {spread} FROM seq_1_to_10000")).await;
+        let crowd = row("3", &INSTANT.to_string(), "1000000 + seq");
+        it.sql(&format!("INSERT INTO task ({COLUMNS}) SELECT {crowd} FROM seq_1_to_{CROWD}")).await;
+        it.sql("INSERT INTO lease_batch (lease_until, entries) SELECT seq, '' FROM seq_1_to_10000").await;
+        it.sql("INSERT INTO moved (partition_no, id, due_at) SELECT seq % 16, seq, seq FROM seq_1_to_10000").await;
+        it.sql(
+            "INSERT INTO registry (partition_no, namespace, task_id, task_version, id, due_at) \
+             SELECT partition_no, namespace, task_id, 0, id, due_at FROM task",
+        )
+        .await;
+        it.sql("ANALYZE TABLE task, lease_batch, moved, registry").await;
+        it
+    }
+
+    async fn sql(&self, text: &str) -> String {
+        servers::mariadb().await.sql(&self.database, text).await
+    }
+
+    /// The lines of the plan: table, type, key, and the rest.
+    async fn plan(&self, text: &str) -> Vec<[String; 4]> {
+        let plan = self.sql(&format!("EXPLAIN {text}")).await;
+        let line = |it: &str| {
+            let columns: Vec<&str> = it.split('\t').collect();
+            [columns[2], columns[3], columns[5], columns[9]].map(str::to_owned)
+        };
+        plan.lines().map(line).collect()
+    }
+
+    /// Rows that the server reads and changes for a statement, which is undone.
+    async fn rows_touched(&self, text: &str) -> u64 {
+        let script = format!(
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN; FLUSH STATUS; {text}; \
+             SELECT 'touched', SUM(variable_value) FROM information_schema.session_status \
+             WHERE variable_name LIKE 'Handler_read%' OR variable_name LIKE 'Handler_%e'; ROLLBACK"
+        );
+        let answer = self.sql(&script).await;
+        let touched = answer.lines().find_map(|it| it.strip_prefix("touched\t")).unwrap();
+        touched.parse().unwrap()
+    }
+}
+
+/// A script with its parameters filled in.
+fn with(name: &str, values: &[String]) -> String {
+    let text = mysql(name);
+    let body: Vec<&str> = text.lines().skip_while(|it| it.starts_with("--")).collect();
+    let body = body.join("\n");
+    assert_eq!(body.matches('?').count(), values.len(), "{name}");
+    let mut values = values.iter();
+    body.split('?')
+        .enumerate()
+        .map(|(nth, part)| if nth == 0 { part.to_owned() } else { values.next().unwrap().clone() + part })
+        .collect()
+}
+
+fn json(rows: &[String]) -> String {
+    format!("'[{}]'", rows.join(","))
+}
+
+fn places(of: impl Iterator<Item = (i64, i64, i64)>) -> Vec<String> {
+    of.enumerate().map(|(nth, (partition, due_at, id))| format!("[{nth},{partition},{due_at},{id}]")).collect()
+}
+
+/// Five hundred tasks in a few seconds, over all partitions.
+fn spread() -> impl Iterator<Item = (i64, i64, i64)> {
+    (4_000..4_500).map(|id| (id % 16, NOW + id * 10, id))
+}
+
+/// Five hundred of the crowd.
+fn crowd() -> impl Iterator<Item = (i64, i64, i64)> {
+    (0..500).map(|nth| (3, INSTANT, 1_000_001 + nth * 199))
+}
+
+/// Rows of an update, with as many further values as any of them takes.
+fn rows(of: impl Iterator<Item = (i64, i64, i64)>) -> String {
+    let row = |(partition, due_at, id): (i64, i64, i64)| format!("[{partition},{due_at},{id},1,\"x\",1,1,1,1,1,1,1]");
+    json(&of.map(row).collect::<Vec<_>>())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_over_places_look_each_up_in_the_key_however_crowded_its_instant_is() {
+    let database = Filled::new().await;
+    let updates = TRANSITIONS.iter().map(|it| it.event).filter(|it| *it != Event::Replace);
+    let mut statements: Vec<(String, Vec<String>)> = Vec::new();
+    for event in updates {
+        let name = format!("move/{}", event.word());
+        let nows = mysql(&name).matches("= ?").count();
+        for rows in [rows(spread()), rows(crowd())] {
+            let values = std::iter::once(rows).chain(vec![NOW.to_string(); nows]).collect();
+            statements.push((name.clone(), values));
+        }
+    }
+    for name in ["move/at", "lease/grant", "lease/held", "retire/over", "ended/look"] {
+        for places in [places(spread()), places(crowd())] {
+            statements.push((name.to_owned(), vec![json(&places)]));
+        }
+    }
+    for rows in [rows(spread()), rows(crowd())] {
+        statements.push(("retire/delete".to_owned(), vec![rows.clone()]));
+        statements.push(("lease/extend".to_owned(), vec![rows, NOW.to_string()]));
+    }
+    for (name, values) in statements {
+        let text = with(&name, &values);
+        let plan = database.plan(&text).await;
+        let task = plan.iter().find(|it| it[0] == "task").unwrap();
+        assert_eq!(&task[1..3], ["eq_ref", "PRIMARY"], "{name}: {plan:?}");
+        for it in plan.iter().filter(|it| !["task", "wanted"].contains(&it[0].as_str())) {
+            assert_eq!(&it[1..3], ["eq_ref", "PRIMARY"], "{name}: {plan:?}");
+        }
+        // Each row is read, and perhaps found again by its id, changed, or deleted with three others; the parameter's
+        // rows are read too.
+        let touched = database.rows_touched(&text).await;
+        assert!((500..=500 * 8 + 50).contains(&touched), "{name}: {touched} rows for 500");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scans_and_walks_read_what_they_answer_and_no_more() {
+    let database = Filled::new().await;
+    let values = |numbers: &[i64]| numbers.iter().map(i64::to_string).collect::<Vec<_>>();
+    let late = NOW + 1_000_000;
+    let statements = [
+        ("scan/scan", values(&[5, NOW, late, 100]), "range", 100),
+        ("scan/scan", values(&[3, INSTANT - 1, INSTANT, 100]), "range", 100),
+        ("scan/instant", values(&[3, INSTANT, 1_050_000, 100]), "range", 100),
+        ("retire/walk", values(&[NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
+        ("retire/walk_on", values(&[NOW, -1, 1_000]), "range", 1_000),
+        ("retire/walk_on", values(&[NOW, 2, 1_000]), "range", 1_000),
+    ];
+    for (name, values, kind, rows) in statements {
+        let text = with(name, &values);
+        let plan = database.plan(&text).await;
+        let [line] = plan.as_slice() else { panic!("{name}: {plan:?}") };
+        assert_eq!(&line[..3], ["task", kind, "PRIMARY"], "{name}: {plan:?}");
+        assert!(!line[3].contains("filesort") && !line[3].contains("temporary"), "{name}: {plan:?}");
+        let touched = database.rows_touched(&text).await;
+        assert!((rows..=rows + 100).contains(&touched), "{name}: {touched} rows for {rows}");
+    }
+    let text = with("ended/batches", &values(&[5_000, 9_000, 5_000, 5_000, 100]));
+    let plan = database.plan(&text).await;
+    assert_eq!(&plan[0][..3], ["lease_batch", "range", "lease_batch_until"], "{plan:?}");
+    assert!(!plan[0][3].contains("filesort"), "{plan:?}");
+    let text = with("ended/gone", &["'[1,2,3]'".to_owned()]);
+    assert!(database.rows_touched(&text).await < 20);
+    for name in ["place/moved", "place/keep"] {
+        let text = with(name, &[json(&places(spread()))]);
+        assert!(database.rows_touched(&text).await <= 500 * 4 + 50, "{name}");
+    }
+}

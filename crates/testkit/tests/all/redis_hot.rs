@@ -1,0 +1,401 @@
+//! The hot set in Redis: the whole suite on one server and on a Cluster; what happens when servers go, stop answering,
+//! forget scripts, fill up or change places; and signals between engines.
+
+use punctual_contract::{
+    Happened, Hot, Signals,
+    hot::{HotEntry, Withdrawn},
+    ownership::{Signal, Tenure},
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+use punctual_hot::{RedisHot, RedisOptions, RedisProblem};
+use punctual_testkit::{
+    conformance::hot::{PARTITIONS, entry},
+    servers::{self, Redis, RedisCluster, Sentinels},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+const P0: Partition = Partition(0);
+/// For what must come, on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
+
+fn options(prefix: String) -> RedisOptions {
+    RedisOptions { partitions: PARTITIONS, prefix, ..RedisOptions::default() }
+}
+
+async fn connect(url: &str, prefix: &str) -> RedisHot {
+    RedisHot::connect(url, options(prefix.to_owned())).await.unwrap()
+}
+
+async fn on_one_server() -> Arc<dyn Hot> {
+    let server = servers::redis().await;
+    Arc::new(connect(&server.url(), &server.fresh_prefix()).await)
+}
+
+async fn on_a_cluster() -> Arc<dyn Hot> {
+    let cluster = servers::redis_cluster().await;
+    Arc::new(connect(&cluster.url(), &cluster.nodes()[0].fresh_prefix()).await)
+}
+
+mod one_server {
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                punctual_testkit::conformance::hot::$module::$case(super::on_one_server().await).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_hot_case!(stamp);
+
+    #[test]
+    fn agrees_with_the_model() {
+        punctual_testkit::conformance::hot::model::agrees_with(200, super::on_one_server);
+    }
+}
+
+mod cluster {
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                punctual_testkit::conformance::hot::$module::$case(super::on_a_cluster().await).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_hot_case!(stamp);
+
+    #[test]
+    fn agrees_with_the_model() {
+        punctual_testkit::conformance::hot::model::agrees_with(40, super::on_a_cluster);
+    }
+}
+
+fn in_partition(partition: u16, entry: HotEntry) -> HotEntry {
+    HotEntry { place: TaskRef { partition: Partition(partition), ..entry.place }, ..entry }
+}
+
+fn ids(entries: &[HotEntry]) -> Vec<i64> {
+    entries.iter().map(|it| it.place.id).collect()
+}
+
+/// Loads, takes and offers through one, admits and settles through the other.
+async fn goes_its_way(one: &dyn Hot, other: &dyn Hot, id: i64) {
+    assert_eq!(one.load(vec![entry(id, 5, 1)]).await.unwrap(), 1);
+    let taken = one.take(Tenure::sole(P0), Millis(5), 1).await.unwrap();
+    assert_eq!(ids(&taken), [id]);
+    one.offer(taken.clone()).await.unwrap();
+    assert_eq!(other.admit(&taken[0].queue, 9).await.unwrap(), taken);
+    other.settle(&[(P0, id, 1)]).await.unwrap();
+    assert_eq!(one.firing(P0, Millis::MAX, 9).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_engines_share_one_hot_set_and_none_with_another_prefix() {
+    let server = servers::redis().await;
+    let (prefix, other_prefix) = (server.fresh_prefix(), server.fresh_prefix());
+    let (one, other) = (connect(&server.url(), &prefix).await, connect(&server.url(), &prefix).await);
+    goes_its_way(&one, &other, 1).await;
+    one.load(vec![entry(2, 5, 1)]).await.unwrap();
+    let stranger = connect(&server.url(), &other_prefix).await;
+    assert_eq!(stranger.take(Tenure::sole(P0), Millis::MAX, 9).await.unwrap(), []);
+    assert_eq!(other.withdraw(P0, 2, 1).await.unwrap(), Withdrawn::Removed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_engine_settled_is_not_admitted_and_leaves_nothing_behind() {
+    let server = servers::redis().await;
+    let prefix = server.fresh_prefix();
+    let (one, other) = (connect(&server.url(), &prefix).await, connect(&server.url(), &prefix).await);
+    one.load((0..20).map(|id| in_partition(u16::try_from(id % 8).unwrap(), entry(id, 5, 1))).collect())
+        .await
+        .unwrap();
+    let mut taken = Vec::new();
+    for partition in 0..PARTITIONS {
+        taken.extend(one.take(Tenure::sole(Partition(partition)), Millis(5), 9).await.unwrap());
+    }
+    one.offer(taken.clone()).await.unwrap();
+    let settled: Vec<_> = taken.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
+    other.settle(&settled).await.unwrap();
+    assert_eq!(one.admit(&taken[0].queue, 99).await.unwrap(), []);
+    // An entry that one admits and gives back, while the other settles it.
+    one.offer(taken).await.unwrap();
+    assert_eq!(one.admit(&entry(0, 5, 1).queue, 99).await.unwrap(), []);
+    let keys = server.command(&["--scan", "--pattern", &format!("{prefix}*")]).await;
+    let mut kept: Vec<&str> = keys.lines().filter(|it| !it.ends_with(":term")).collect();
+    kept.retain(|it| !it.ends_with(":queues"));
+    assert_eq!(kept, [""; 0], "no key stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_batches_are_cut_and_come_back_whole() {
+    for hot in [on_one_server().await, on_a_cluster().await] {
+        let entries: Vec<_> =
+            (0..20_000).map(|id| in_partition(u16::try_from(id % 3).unwrap(), entry(id, 7, 1))).collect();
+        assert_eq!(hot.load(entries).await.unwrap(), 20_000);
+        let peeked = hot.peek(P0, None, Millis::MAX, usize::MAX).await.unwrap();
+        assert!(peeked.is_sorted_by_key(HotEntry::key) && peeked.len() == 6_667);
+        let mut taken = Vec::new();
+        for partition in 0..3 {
+            taken.extend(hot.take(Tenure::sole(Partition(partition)), Millis(7), usize::MAX).await.unwrap());
+        }
+        assert_eq!(taken.len(), 20_000);
+        assert_eq!(hot.firing(P0, Millis(8), usize::MAX).await.unwrap().len(), 6_667);
+        hot.offer(taken.clone()).await.unwrap();
+        let admitted = hot.admit(&taken[0].queue, 20_001).await.unwrap();
+        assert_eq!(ids(&admitted), (0..20_000).collect::<Vec<_>>());
+        let settled: Vec<_> = admitted.iter().map(|it| (it.place.partition, it.place.id, 1)).collect();
+        hot.settle(&settled).await.unwrap();
+        let depth = hot.depth().await.unwrap();
+        assert_eq!((depth.due, depth.firing, depth.ready.len()), (0, 0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_versions_of_one_task_come_out_newest_first_at_any_limit() {
+    for limit in [1, 2, 3, 7, 50] {
+        let hot = on_one_server().await;
+        let of = |id: i64| HotEntry { task_id: id % 3, task_version: (id * 7) % 50, ..entry(id, id, 1) };
+        hot.load((0..50).map(of).collect()).await.unwrap();
+        let taken = hot.take(Tenure::sole(P0), Millis(99), 99).await.unwrap();
+        for some in taken.chunks(7) {
+            hot.offer(some.to_vec()).await.unwrap();
+        }
+        let (mut admitted, queue) = (Vec::new(), Arc::clone(&taken[0].queue));
+        loop {
+            let more = hot.admit(&queue, limit).await.unwrap();
+            admitted.extend(more.iter().map(|it| (it.task_id, it.task_version)));
+            if more.len() < limit {
+                break;
+            }
+        }
+        assert_eq!(admitted.len(), 50);
+        for task in 0..3 {
+            let versions: Vec<i64> = admitted.iter().filter(|it| it.0 == task).map(|it| it.1).collect();
+            let mut newest_first = versions.clone();
+            newest_first.sort_unstable_by(|a, b| b.cmp(a));
+            assert_eq!(versions, newest_first, "limit {limit}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_may_evict_is_refused_with_the_way_to_set_it() {
+    let server = Redis::own().await;
+    server.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
+    let refused = RedisHot::connect(&server.url(), options("p".to_owned())).await.unwrap_err();
+    assert_eq!(refused.happened, Happened::No);
+    let said = refused.to_string();
+    assert!(
+        said.contains("allkeys-lru") && said.contains("CONFIG SET maxmemory-policy noeviction"),
+        "{said}"
+    );
+    server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await;
+    connect(&server.url(), "p").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_node_of_a_cluster_that_may_evict_is_enough_to_refuse() {
+    let cluster = RedisCluster::own().await;
+    cluster.nodes()[2].command(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]).await;
+    let refused = RedisHot::connect(&cluster.url(), options("p".to_owned())).await.unwrap_err();
+    assert!(refused.to_string().contains("volatile-ttl"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_refuses_loads_and_lets_everything_else_go_on() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    hot.load(vec![entry(1, 5, 1), entry(2, 5, 1), entry(3, 5, 1)]).await.unwrap();
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let refused = hot.load(vec![entry(4, 5, 1)]).await.unwrap_err();
+    assert_eq!(refused.happened, Happened::No, "{refused}");
+    assert!(matches!(refused.source.downcast_ref(), Some(RedisProblem::OutOfMemory(_))), "{refused}");
+    assert!(hot.memory().await.unwrap().share() > 1.0);
+
+    assert_eq!(hot.withdraw(P0, 3, 1).await.unwrap(), Withdrawn::Removed);
+    let taken = hot.take(Tenure { partition: P0, term: 9 }, Millis(5), 9).await.unwrap();
+    assert_eq!(ids(&taken), [1, 2]);
+    hot.offer(taken.clone()).await.unwrap();
+    assert_eq!(hot.admit(&taken[0].queue, 9).await.unwrap(), taken);
+    hot.settle(&[(P0, 1, 1), (P0, 2, 1)]).await.unwrap();
+    assert_eq!(hot.depth().await.unwrap().firing, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_says_what_is_used_and_the_budget() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    let before = hot.memory().await.unwrap();
+    assert_eq!(before.budget_bytes, None);
+    hot.load((0..10_000).map(|id| entry(id, id, 1)).collect()).await.unwrap();
+    assert!(hot.memory().await.unwrap().used_bytes > before.used_bytes + 10_000 * 100);
+    let own = RedisOptions { memory_budget_bytes: Some(1 << 30), ..options("p".to_owned()) };
+    let hot = RedisHot::connect(&server.url(), own).await.unwrap();
+    assert_eq!(hot.memory().await.unwrap().budget_bytes, Some(1 << 30));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_forgot_the_scripts_is_given_them_again() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    for id in 0..3 {
+        server.command(&["SCRIPT", "FLUSH"]).await;
+        goes_its_way(&hot, &hot, id).await;
+    }
+    let cluster = RedisCluster::own().await;
+    let hot = connect(&cluster.url(), "p").await;
+    for node in cluster.nodes() {
+        node.command(&["SCRIPT", "FLUSH"]).await;
+    }
+    let everywhere = (0..PARTITIONS).map(|it| in_partition(it, entry(i64::from(it), 5, 1)));
+    assert_eq!(hot.load(everywhere.collect()).await.unwrap(), usize::from(PARTITIONS));
+}
+
+/// Until it answers again.
+async fn again<T, F: Future<Output = Result<T, punctual_contract::Error>>>(act: impl Fn() -> F) -> T {
+    timeout(LONG, async {
+        loop {
+            match act().await {
+                Ok(it) => return it,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await
+    .expect("it comes back")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone_is_an_error_that_says_whether_it_happened_and_its_return_is_noticed() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    hot.load(vec![entry(1, 5, 1)]).await.unwrap();
+    server.kill();
+    // The first may find out on a connection that was open when it was sent.
+    drop(hot.load(vec![entry(2, 5, 1)]).await);
+    drop(hot.load(vec![entry(2, 5, 1)]).await);
+    let error = hot.load(vec![entry(2, 5, 1)]).await.unwrap_err();
+    assert_eq!(error.happened, Happened::No, "nobody is there: {error}");
+    server.start_again().await;
+    assert_eq!(again(async || hot.load(vec![entry(2, 5, 1)]).await).await, 1);
+    again(async || hot.settle(&[(P0, 2, 1)]).await).await;
+    goes_its_way(&hot, &hot, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_server_is_given_up_in_time_and_what_was_sent_may_have_happened() {
+    let server = Redis::own().await;
+    let brief = RedisOptions { response_timeout: Duration::from_millis(300), ..options("p".to_owned()) };
+    let hot = RedisHot::connect(&server.url(), brief).await.unwrap();
+    server.pause();
+    let error = timeout(LONG, hot.load(vec![entry(1, 5, 1)])).await.unwrap().unwrap_err();
+    assert_eq!(error.happened, Happened::Maybe, "a timeout never means: not done: {error}");
+    server.resume();
+    again(async || hot.load(vec![entry(1, 5, 1)]).await).await;
+    let depth = hot.depth().await.unwrap();
+    assert_eq!(depth.due, 1, "whether or not it had happened, to repeat it was harmless");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_failover_the_new_master_is_found_and_knows_the_scripts() {
+    let set = Sentinels::own().await;
+    let hot = connect(&set.url(), "p").await;
+    goes_its_way(&hot, &hot, 1).await;
+    let signals = hot.signals().await.unwrap();
+    set.replica().command(&["SCRIPT", "FLUSH"]).await;
+    set.master().kill();
+    assert!(timeout(LONG, signals.next()).await.unwrap().is_err(), "some may have been missed");
+    again(async || hot.load(vec![entry(2, 9, 1)]).await).await;
+    let role = set.replica().command(&["ROLE"]).await;
+    assert!(role.starts_with("master"), "{role}");
+    again(async || hot.settle(&[(P0, 2, 1)]).await).await;
+    goes_its_way(&hot, &hot, 3).await;
+    again(async || signals.announce(vec![due(7)]).await).await;
+    assert_eq!(timeout(LONG, signals.next()).await.unwrap().unwrap(), [due(7)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_release_wrote_is_forgotten_and_can_be_loaded_again() {
+    let server = servers::redis().await;
+    let prefix = server.fresh_prefix();
+    let hot = connect(&server.url(), &prefix).await;
+    hot.load(vec![entry(1, 5, 1), entry(2, 6, 1)]).await.unwrap();
+    let first = "return redis.call('ZRANGE', KEYS[1], 0, 0)[1]";
+    let write =
+        format!("redis.call('HSET', KEYS[2], (function() {first} end)(), 'written by another release')");
+    let keys = ["due", "body"].map(|it| format!("{prefix}:{{p0}}:{it}"));
+    server.command(&["EVAL", &write, "2", &keys[0], &keys[1]]).await;
+    assert_eq!(ids(&hot.take(Tenure::sole(P0), Millis(9), 9).await.unwrap()), [2]);
+    assert_eq!(hot.depth().await.unwrap().firing, 1);
+    assert_eq!(hot.load(vec![entry(1, 5, 1)]).await.unwrap(), 1);
+}
+
+fn due(at: i64) -> Signal {
+    Signal::Due { partition: P0, due_at: Millis(at) }
+}
+
+fn ready() -> Signal {
+    let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
+    Signal::Ready { queue }
+}
+
+async fn heard(signals: &dyn Signals, count: usize) -> Vec<Signal> {
+    let mut heard = Vec::new();
+    while heard.len() < count {
+        heard.extend(timeout(LONG, signals.next()).await.expect("in time").unwrap());
+    }
+    heard
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_reach_every_engine_in_order_and_no_other_prefix() {
+    let (server, cluster) = (servers::redis().await, servers::redis_cluster().await);
+    for url in [server.url(), cluster.url()] {
+        let prefix = server.fresh_prefix();
+        let (one, other) = (connect(&url, &prefix).await, connect(&url, &prefix).await);
+        let stranger = connect(&url, &server.fresh_prefix()).await;
+        let listeners = [one.signals().await.unwrap(), other.signals().await.unwrap()];
+        let stranger = stranger.signals().await.unwrap();
+        let mut said: Vec<Signal> = (0..2_500).map(due).collect();
+        said.push(ready());
+        listeners[0].announce(said.clone()).await.unwrap();
+        listeners[1].announce(vec![]).await.unwrap();
+        for it in &listeners {
+            assert_eq!(heard(it, said.len()).await, said);
+        }
+        stranger.announce(vec![ready()]).await.unwrap();
+        assert_eq!(heard(&stranger, 1).await, [ready()]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_lost_connection_listening_answers_one_error_and_hears_again() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    let signals = hot.signals().await.unwrap();
+    for round in 0..3 {
+        server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        assert!(timeout(LONG, signals.next()).await.unwrap().is_err(), "round {round}");
+        signals.announce(vec![due(round)]).await.unwrap();
+        assert_eq!(heard(&signals, 1).await, [due(round)], "what is said after the error is heard");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stops_waiting_for_signals_loses_none() {
+    let hot = {
+        let server = servers::redis().await;
+        connect(&server.url(), &server.fresh_prefix()).await
+    };
+    let signals = hot.signals().await.unwrap();
+    for at in 0..50 {
+        assert!(timeout(Duration::from_millis(1), signals.next()).await.is_err());
+        signals.announce(vec![due(at)]).await.unwrap();
+        assert_eq!(heard(&signals, 1).await, [due(at)]);
+    }
+}

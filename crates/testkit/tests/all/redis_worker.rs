@@ -1,0 +1,318 @@
+//! A worker that takes its tasks from Redis Streams: a whole engine with its API, a private Redis between them. What is
+//! delivered twice, late or to the dead must be executed by one, and only while its attempt holds.
+
+use super::engine::{WallClock, queue};
+use axum::{Router, body::Body, http::Request};
+use futures_util::future::BoxFuture;
+use punctual_bus::{Guard, GuardOptions, RedisBus, RedisBusOptions};
+use punctual_contract::{Bus, Clock, Store, bus::Delivery, store::Assignment};
+use punctual_domain::{
+    name::Name,
+    outcome::Report,
+    place::TaskRef,
+    state::State,
+    task::{Content, NewTask, TaskResult},
+};
+use punctual_engine::{Backends, Engine, Options, OutcomeReport, Running};
+use punctual_hot::MemoryHot;
+use punctual_sdk::{
+    Call, CancellationToken, Client, Failure, Reply, Task, Transport, Worked, Worker, bus::BusSource,
+};
+use punctual_server::ServerOptions;
+use punctual_store::SqliteStore;
+use punctual_testkit::servers::{self, Redis};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::{task::JoinSet, time::timeout};
+use tower::ServiceExt;
+
+const LONG: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Carries calls straight into the server's router.
+#[derive(Debug)]
+struct InProcess {
+    router: Router,
+}
+
+impl Transport for InProcess {
+    fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>> {
+        let router = self.router.clone();
+        Box::pin(async move {
+            let mut request = Request::builder().method(call.method).uri(call.path);
+            for (name, value) in call.headers {
+                request = request.header(name, value);
+            }
+            let request =
+                request.header("content-type", "application/json").body(Body::from(call.body)).unwrap();
+            let answer = router.oneshot(request).await.unwrap();
+            let status = answer.status().as_u16();
+            let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            Ok(Reply { status, body, retry_after: None })
+        })
+    }
+}
+
+/// An engine that publishes queue `q` to Redis.
+struct Rig {
+    redis: &'static Redis,
+    prefix: String,
+    engine: Engine,
+    running: Running,
+    client: Client,
+}
+
+impl Rig {
+    async fn start(push_lease_ms: i64) -> Self {
+        let redis = servers::redis().await;
+        let prefix = redis.fresh_prefix();
+        let bus = Arc::new(bus(redis, &prefix, "engine").await);
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+        let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+        let backends = Backends { store, hot, bus, clock: Arc::new(WallClock), shared: None };
+        let options = Options { push_queues: vec![queue()], push_lease_ms, ..Options::default() };
+        let engine = Engine::new(backends, options);
+        let router = punctual_server::router(engine.clone(), ServerOptions::default());
+        let client = Client::builder().transport(Arc::new(InProcess { router })).build().unwrap();
+        let running = engine.start().unwrap();
+        Self { redis, prefix, engine, running, client }
+    }
+
+    async fn insert(&self, count: usize) -> Vec<TaskRef> {
+        let new = |number: usize| {
+            let payload = Content::json(number.to_string());
+            NewTask { payload, ..NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(20)) }
+        };
+        let inserted = self.engine.insert((0..count).map(new).collect(), "test").await.unwrap();
+        inserted.into_iter().map(|it| it.task.place).collect()
+    }
+
+    async fn bus(&self, consumer: &str) -> RedisBus {
+        bus(self.redis, &self.prefix, consumer).await
+    }
+
+    async fn source(&self, name: &str) -> BusSource {
+        BusSource::new(Arc::new(self.bus(name).await)).reclaim_after(Duration::from_millis(300))
+    }
+
+    async fn guard(&self, name: &str) -> Guard {
+        let options =
+            GuardOptions { prefix: self.prefix.clone(), holder: name.to_owned(), ..GuardOptions::default() };
+        Guard::connect(&self.redis.url(), options).await.unwrap()
+    }
+
+    fn worker(&self, name: &str, source: BusSource) -> Worker {
+        Worker::new(self.client.clone())
+            .queue("q")
+            .executor(name)
+            .wait(Duration::from_millis(200))
+            .from_bus(source)
+    }
+
+    /// The one message that comes next, taken by hand.
+    async fn receive(&self, bus: &RedisBus) -> Delivery {
+        let mut got = bus.receive(&queue(), 1, LONG, WallClock.now()).await.unwrap();
+        got.remove(0)
+    }
+
+    async fn until_in_state(&self, place: TaskRef, state: State) {
+        until("the task gets there", async || self.engine.read(place).await.unwrap().state == state).await;
+    }
+
+    /// Nothing is on the bus, neither unread nor with a worker.
+    async fn until_empty(&self) {
+        let key = format!("{}:{{q:default/q:0}}:stream", self.prefix);
+        until("the bus is empty", async || self.redis.command(&["XLEN", &key]).await == "0").await;
+    }
+}
+
+async fn bus(redis: &Redis, prefix: &str, consumer: &str) -> RedisBus {
+    let (prefix, consumer) = (prefix.to_owned(), consumer.to_owned());
+    let options = RedisBusOptions { prefix, consumer, ..RedisBusOptions::default() };
+    RedisBus::connect(&redis.url(), options).await.unwrap()
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let asked = async {
+        while !is_so().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(timeout(PATIENCE, asked).await.is_ok(), "{what}");
+}
+
+/// Workers that run beside the test.
+struct Working {
+    shutdown: Vec<CancellationToken>,
+    work: JoinSet<Worked>,
+}
+
+impl Working {
+    fn start(workers: impl IntoIterator<Item = Worker>) -> Self {
+        let (mut shutdown, mut work) = (Vec::new(), JoinSet::new());
+        for worker in workers {
+            shutdown.push(worker.shutdown());
+            work.spawn(async move { worker.run().await.unwrap() });
+        }
+        Self { shutdown, work }
+    }
+
+    /// Tasks that succeeded, and were told so.
+    async fn end(self) -> u64 {
+        self.shutdown.iter().for_each(CancellationToken::cancel);
+        let worked = timeout(PATIENCE, self.work.join_all()).await.expect("a prompt end");
+        worked.iter().map(|it| it.succeeded).sum()
+    }
+}
+
+/// Counts its executions.
+fn counting(worker: Worker, ran: &Arc<AtomicUsize>) -> Worker {
+    let ran = Arc::clone(ran);
+    worker.handle_any(move |_| {
+        ran.fetch_add(1, SeqCst);
+        async { Ok(()) }
+    })
+}
+
+async fn publish(bus: &RedisBus, message: &Assignment) {
+    bus.publish(vec![message.clone()]).await.remove(0).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_go_over_the_bus_to_workers_and_succeed() {
+    let rig = Rig::start(30_000).await;
+    let mut workers = Vec::new();
+    for name in ["w-1", "w-2"] {
+        let source = rig.source(name).await.guard(rig.guard(name).await);
+        workers.push(
+            rig.worker(name, source)
+                .handle("k", |task: Task| async move { Ok(task.payload::<usize>()? * 2) }),
+        );
+    }
+    let working = Working::start(workers);
+    let places = rig.insert(300).await;
+    for (number, place) in places.into_iter().enumerate() {
+        rig.until_in_state(place, State::Succeeded).await;
+        let task = rig.engine.read(place).await.unwrap();
+        assert_eq!(task.attempt, 1, "{:?}", task.history);
+        assert_eq!(task.result.unwrap().content.unwrap(), Content::json((number * 2).to_string()));
+    }
+    assert_eq!(working.end().await, 300);
+    rig.until_empty().await;
+    rig.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_attempt_that_is_delivered_twice_is_executed_once() {
+    let rig = Rig::start(30_000).await;
+    let by_hand = rig.bus("hand").await;
+    let ran = Arc::new(AtomicUsize::new(0));
+    let places = rig.insert(20).await;
+    for _ in 0..20 {
+        let it = rig.receive(&by_hand).await;
+        publish(&by_hand, &it.message).await;
+        publish(&by_hand, &it.message).await;
+        by_hand.acknowledge(&queue(), &[it.id]).await.unwrap();
+    }
+    let mut workers = Vec::new();
+    for name in ["w-1", "w-2"] {
+        let source = rig.source(name).await.guard(rig.guard(name).await);
+        workers.push(counting(rig.worker(name, source), &ran));
+    }
+    let working = Working::start(workers);
+    for place in places {
+        rig.until_in_state(place, State::Succeeded).await;
+    }
+    rig.until_empty().await;
+    assert_eq!(working.end().await, 20);
+    assert_eq!(ran.load(SeqCst), 20);
+    rig.running.stop().await;
+}
+
+/// Its outcome is known, and then the message comes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stale_message_is_not_executed_and_leaves_the_bus() {
+    let rig = Rig::start(30_000).await;
+    let dead = rig.bus("dead").await;
+    let place = rig.insert(1).await[0];
+    let message = rig.receive(&dead).await.message;
+    let (fence, result) = (message.fence, TaskResult::default());
+    let outcome = OutcomeReport { place, fence, report: Report::Succeeded, result };
+    rig.engine.settle(vec![outcome], "dead").await.unwrap();
+    drop(dead);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let source = rig.source("w-1").await;
+    let working = Working::start([counting(rig.worker("w-1", source), &ran)]);
+    rig.until_empty().await;
+    working.end().await;
+    assert_eq!(ran.load(SeqCst), 0);
+    rig.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_a_dead_worker_had_received_runs_in_another_within_its_lease() {
+    let rig = Rig::start(30_000).await;
+    let dead = rig.bus("dead").await;
+    let place = rig.insert(1).await[0];
+    rig.receive(&dead).await;
+    drop(dead);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let source = rig.source("w-1").await.guard(rig.guard("w-1").await);
+    let working = Working::start([counting(rig.worker("w-1", source), &ran)]);
+    rig.until_in_state(place, State::Succeeded).await;
+    assert_eq!(rig.engine.read(place).await.unwrap().attempt, 1, "not by another attempt");
+    assert_eq!((working.end().await, ran.load(SeqCst)), (1, 1));
+    rig.running.stop().await;
+}
+
+/// The message comes with 2 s of lease left; the worker's leases last 30 s. Only a heartbeat can have extended it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lease_that_is_nearly_over_is_extended_before_the_task_runs() {
+    let rig = Rig::start(2_000).await;
+    let engine = rig.engine.clone();
+    let source = rig.source("w-1").await;
+    let worker = rig.worker("w-1", source).handle_any(move |task: Task| {
+        let engine = engine.clone();
+        async move {
+            let kept = engine.read(task.reference().parse().unwrap()).await.unwrap();
+            Ok(kept.lease.unwrap().until.since(engine.now()))
+        }
+    });
+    let working = Working::start([worker]);
+    let place = rig.insert(1).await[0];
+    rig.until_in_state(place, State::Succeeded).await;
+    let result = rig.engine.read(place).await.unwrap().result.unwrap().content.unwrap();
+    let left_ms: i64 = String::from_utf8(result.bytes).unwrap().parse().unwrap();
+    assert!((10_000..=30_000).contains(&left_ms), "{left_ms}");
+    assert_eq!(working.end().await, 1);
+    rig.running.stop().await;
+}
+
+/// Redis goes away under a worker that waits; afterwards it works again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_worker_outlives_its_bus() {
+    let rig = Rig::start(30_000).await;
+    let own = Redis::own().await;
+    let elsewhere = Arc::new(bus(&own, "own", "w-1").await);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let source = BusSource::new(Arc::clone(&elsewhere) as Arc<dyn Bus>);
+    let working = Working::start([counting(rig.worker("w-1", source), &ran)]);
+    let by_hand = rig.bus("hand").await;
+    for round in 1..=2 {
+        let place = rig.insert(1).await[0];
+        let it = rig.receive(&by_hand).await;
+        until("it is sent", async || elsewhere.publish(vec![it.message.clone()]).await.remove(0).is_ok())
+            .await;
+        rig.until_in_state(place, State::Succeeded).await;
+        assert_eq!(ran.load(SeqCst), round);
+        own.kill();
+        own.start_again().await;
+    }
+    working.end().await;
+    rig.running.stop().await;
+}

@@ -1,0 +1,133 @@
+//! The servers that other tests stand on: they answer, they can be killed and started again, and nothing of them is
+//! left when the process that started them is killed.
+
+use punctual_testkit::servers::{self, MariaDb, Redis, RedisCluster, Sentinels};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+/// Set for the process that another test kills.
+const HELD: &str = "PUNCTUAL_TEST_HOLDS_ITS_SERVERS";
+
+fn listens(port: u16) -> bool {
+    TcpStream::connect(("127.0.0.1", port)).is_ok()
+}
+
+/// Of `mysql://t:t@127.0.0.1:PORT/NAME`.
+fn name(url: &str) -> &str {
+    url.rsplit('/').next().unwrap()
+}
+
+#[tokio::test]
+async fn servers_start_and_answer() {
+    let (mariadb, redis) = (servers::mariadb().await, servers::redis().await);
+    let url = mariadb.fresh_database().await;
+    let rows = "create table a (b int); insert into a values (1), (2); select * from a";
+    assert_eq!(mariadb.sql(name(&url), rows).await, "1\n2");
+    assert_ne!(url, mariadb.fresh_database().await);
+    assert_eq!(url, format!("mysql://t:t@127.0.0.1:{}/{}", mariadb.port(), name(&url)));
+    assert_eq!(redis.command(&["SET", &redis.fresh_prefix(), "1"]).await, "OK");
+    assert_eq!(redis.command(&["CONFIG", "GET", "maxmemory-policy"]).await, "maxmemory-policy\nnoeviction");
+    if std::env::var_os(HELD).is_some() {
+        println!("\nheld\t{}\t{}", mariadb.port(), mariadb.dir().display());
+        println!("\nheld\t{}\t{}", redis.port(), redis.dir().display());
+        drop(std::io::stdin().read(&mut [0]));
+    }
+}
+
+#[tokio::test]
+async fn the_shared_ones_are_the_same_in_every_runtime() {
+    let ask =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let there = std::thread::spawn(move || ask().block_on(servers::redis()).port()).join().unwrap();
+    assert_eq!(servers::redis().await.port(), there);
+}
+
+/// This binary once more, which starts its servers and then waits to be killed.
+fn holder() -> Child {
+    let mut it = Command::new(std::env::current_exe().unwrap());
+    it.args(["--exact", "servers::servers_start_and_answer", "--nocapture"]).env(HELD, "1");
+    it.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn nothing_is_left_when_the_process_that_started_them_is_killed() {
+    let mut holder = holder();
+    let lines = BufReader::new(holder.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let held = lines.filter_map(|it| it.strip_prefix("held\t").map(str::to_owned)).take(2);
+    let held: Vec<(u16, String)> = held
+        .map(|it| it.split_once('\t').map(|(port, dir)| (port.parse().unwrap(), dir.to_owned())).unwrap())
+        .collect();
+    assert_eq!(held.len(), 2);
+    assert!(held.iter().all(|(port, dir)| listens(*port) && Path::new(dir).is_dir()));
+    holder.kill().unwrap();
+    // The watchdogs write their errors there too: it ends when the last of them has gone.
+    let mut errors = String::new();
+    holder.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    for (port, dir) in held {
+        assert!(!listens(port) && !Path::new(&dir).exists(), "{port} {dir} {errors}");
+    }
+    holder.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_mariadb_has_its_committed_rows_when_it_is_started_again() {
+    let own = MariaDb::own().await;
+    let (url, port) = (own.fresh_database().await, own.port());
+    own.sql(name(&url), "create table a (b int); insert into a values (1)").await;
+    own.kill();
+    assert!(!listens(port));
+    own.start_again().await;
+    assert_eq!(own.port(), port);
+    assert_eq!(own.sql(name(&url), "select b from a").await, "1");
+    let dir = own.dir().to_owned();
+    drop(own);
+    assert!(!dir.exists() && !listens(port));
+}
+
+#[tokio::test]
+async fn a_killed_redis_is_empty_when_it_is_started_again_and_a_paused_one_goes_on() {
+    let own = Redis::own().await;
+    let port = own.port();
+    own.command(&["SET", "a", "1"]).await;
+    own.pause();
+    let mut asking = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    asking.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    asking.write_all(b"GET a\r\n").unwrap();
+    assert!(asking.read(&mut [0; 7]).is_err(), "a paused server takes a question and does not answer");
+    own.resume();
+    asking.set_read_timeout(None).unwrap();
+    let mut answer = [0; 7];
+    asking.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"$1\r\n1\r\n");
+    own.kill();
+    assert!(!listens(port));
+    own.start_again().await;
+    assert_eq!((own.port(), own.command(&["GET", "a"]).await.as_str()), (port, ""));
+}
+
+#[tokio::test]
+async fn a_cluster_takes_keys_of_every_node() {
+    let cluster = RedisCluster::own().await;
+    for node in cluster.nodes() {
+        assert!(node.command(&["CLUSTER", "INFO"]).await.contains("cluster_slots_assigned:16384"));
+    }
+    let ports: Vec<String> = cluster.nodes().iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
+    assert_eq!(cluster.url(), format!("redis+cluster://{}", ports.join(",")));
+    assert_eq!(cluster.nodes()[0].command(&["-c", "SET", "b", "1"]).await, "OK");
+}
+
+#[tokio::test]
+async fn sentinels_put_the_replica_in_the_place_of_a_killed_master() {
+    let set = Sentinels::own().await;
+    let first = &set.sentinels()[0];
+    let master = async || first.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"]).await;
+    assert_eq!(master().await, format!("127.0.0.1\n{}", set.master().port()));
+    set.master().kill();
+    let switched = async { while master().await != format!("127.0.0.1\n{}", set.replica().port()) {} };
+    tokio::time::timeout(Duration::from_secs(60), switched).await.expect("a new master");
+}

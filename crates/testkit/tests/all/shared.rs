@@ -1,0 +1,284 @@
+//! Several running engines on one store and one hot set, with their threads and services, at the moments that matter.
+//! And the suites of what they agree by, for the ends in memory.
+
+use crate::engine::{WallClock, queue, slow_repair, until};
+use punctual_contract::{Store, store::Assignment};
+use punctual_domain::{
+    name::Name,
+    outcome::Report,
+    place::TaskRef,
+    state::{Event, State},
+    task::{NewTask, TaskResult},
+};
+use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
+use punctual_hot::MemoryHot;
+use punctual_store::SqliteStore;
+use punctual_testkit::{
+    faults::{FaultyStore, StoreGroup},
+    shared::{MemoryOwnership, SignalHub},
+};
+use std::{collections::HashSet, sync::Arc, time::Duration};
+use tokio::{runtime::Runtime, time::Instant};
+
+mod ownership_in_memory {
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let clock = std::sync::Arc::new(super::WallClock);
+                let it = std::sync::Arc::new(super::MemoryOwnership::new(clock));
+                punctual_testkit::conformance::$module::$case(it).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_ownership_case!(stamp);
+}
+
+mod signals_in_memory {
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let hub = super::SignalHub::default();
+                punctual_testkit::conformance::$module::$case(hub.join(), hub.join()).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_signals_case!(stamp);
+}
+
+/// What the engines share.
+struct Cluster {
+    truth: Arc<dyn Store>,
+    hot: Arc<MemoryHot>,
+    ownership: Arc<MemoryOwnership>,
+    signals: SignalHub,
+}
+
+struct Node {
+    store: Arc<FaultyStore>,
+    engine: Engine,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+        let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: truth.partitions() }));
+        let ownership = Arc::new(MemoryOwnership::new(Arc::new(WallClock)));
+        Self { truth, hot, ownership, signals: SignalHub::default() }
+    }
+
+    fn node(&self, name: &str, options: Options) -> Node {
+        let store = Arc::new(FaultyStore::new(Arc::clone(&self.truth), 1));
+        let shared = Shared { ownership: self.ownership.clone(), signals: self.signals.join() };
+        let backends = Backends {
+            store: store.clone(),
+            hot: self.hot.clone(),
+            bus: Arc::new(punctual_bus::MemoryBus::default()),
+            clock: Arc::new(WallClock),
+            shared: Some(shared),
+        };
+        let engine = Engine::new(backends, Options { name: name.to_owned(), ..options });
+        Node { store, engine }
+    }
+
+    fn partitions(&self) -> usize {
+        usize::from(self.truth.partitions())
+    }
+}
+
+impl Node {
+    async fn insert(&self, count: usize, delay_ms: i64) -> Vec<TaskRef> {
+        let execute_at = self.engine.now().plus(delay_ms);
+        let task = |_| NewTask::new(queue(), Name::new("k").unwrap(), execute_at);
+        let inserted = self.engine.insert((0..count).map(task).collect(), "test").await.unwrap();
+        inserted.into_iter().map(|it| it.task.place).collect()
+    }
+
+    async fn lease(&self, wait_ms: u64) -> Vec<Assignment> {
+        let executor = "test".to_owned();
+        let queue = Arc::new(queue());
+        let request = LeaseRequest { queue, max: 100, wait_ms, lease_ms: 60_000, executor };
+        self.engine.lease(request).await.unwrap()
+    }
+
+    /// Leases until this many different tasks have come.
+    async fn lease_all(&self, count: usize) -> Vec<Assignment> {
+        let (mut all, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(60));
+        while all.len() < count {
+            assert!(Instant::now() < deadline, "{} of {count} came", all.len());
+            all.extend(self.lease(1_000).await);
+        }
+        let ids: HashSet<i64> = all.iter().map(|it| it.place.id).collect();
+        assert_eq!((ids.len(), all.len()), (count, count), "each task once");
+        assert!(all.iter().all(|it| it.fired_at >= it.due_at), "never early");
+        all
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn engines_share_the_partitions_and_one_that_stops_leaves_all_to_the_other() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.node("a", Options::default()), cluster.node("b", Options::default()));
+    let running_a = a.engine.start().unwrap();
+    until(|| a.engine.owned() == cluster.partitions()).await;
+    let far = a.insert(50, 700).await;
+    until(|| a.engine.claimed() > 0).await;
+    let running_b = b.engine.start().unwrap();
+    until(|| a.engine.owned() + b.engine.owned() == cluster.partitions() && b.engine.owned() > 0).await;
+    assert!(a.engine.owned() > 0);
+    assert_eq!(b.lease_all(50).await.len(), far.len());
+
+    let soon = a.insert(50, 900).await;
+    until(|| a.engine.claimed() > 0).await;
+    running_a.stop().await;
+    assert_eq!((a.engine.owned(), a.engine.claimed()), (0, 0));
+    until(|| b.engine.owned() == cluster.partitions()).await;
+    b.lease_all(soon.len()).await;
+    let histories = cluster.truth.read(&soon).await.unwrap().into_iter().flatten().map(|it| it.history);
+    let handed_back = histories.flatten().filter(|it| it.event == Some(Event::HandBack)).count();
+    assert!(handed_back > 0, "what was claimed and had not fired was handed back");
+    running_b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_at_one_engine_reaches_the_wheel_of_the_owner_without_any_repair() {
+    let cluster = Cluster::new();
+    // The owner looks by itself only once an hour: whatever it does, it was told.
+    let never = Options { claim_interval_ms: 3_600_000, preload_interval_ms: 3_600_000, ..slow_repair() };
+    let owner = cluster.node("owner", never);
+    let running = owner.engine.start().unwrap();
+    until(|| owner.engine.owned() == cluster.partitions()).await;
+    // Owns nothing, for it is never started but to speak.
+    let other = cluster.node("other", slow_repair());
+    let announcing = other.engine.clone();
+    other.insert(100, 0).await;
+    other.insert(100, 300).await;
+    announcing.announce().await.unwrap();
+    let leased = owner.lease_all(200).await;
+    assert_eq!(leased.len(), 200);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_at_one_engine_gets_what_fires_at_another() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.node("a", slow_repair()), cluster.node("b", slow_repair()));
+    let running_a = a.engine.start().unwrap();
+    until(|| a.engine.owned() == cluster.partitions()).await;
+    let (leased, _) = tokio::join!(b.lease(20_000), a.insert(1, 50));
+    assert_eq!(leased.len(), 1);
+    running_a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_that_are_lost_cost_lateness_and_no_task() {
+    let cluster = Cluster::new();
+    cluster.signals.set_mute(true);
+    let (a, b) = (cluster.node("a", Options::default()), cluster.node("b", Options::default()));
+    let (running_a, running_b) = (a.engine.start().unwrap(), b.engine.start().unwrap());
+    until(|| a.engine.owned() + b.engine.owned() == cluster.partitions() && b.engine.owned() > 0).await;
+    a.insert(100, 0).await;
+    b.insert(100, 400).await;
+    b.lease_all(200).await;
+    running_a.stop().await;
+    running_b.stop().await;
+}
+
+/// Its services, its lease polls and whatever else it does: gone from one instant to the next.
+fn kill(runtime: Runtime) {
+    runtime.shutdown_background();
+}
+
+#[test]
+fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_within_five_seconds() {
+    let (dying, living) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let cluster = Cluster::new();
+    let a = cluster.node("a", Options::default());
+    let b = cluster.node("b", Options::default());
+    let places = dying.block_on(async {
+        let _running = a.engine.start().unwrap();
+        until(|| a.engine.owned() == cluster.partitions()).await;
+        let mut places = a.insert(20, 0).await;
+        while a.engine.depth().await.unwrap().firing < 20 {
+            tokio::task::yield_now().await;
+        }
+        // Popped from the ready set, and never handed over.
+        let gate = a.store.faults.hold(StoreGroup::Dispatch);
+        let polling = a.engine.clone();
+        let request = LeaseRequest {
+            queue: Arc::new(queue()),
+            max: 5,
+            wait_ms: 0,
+            lease_ms: 1_000,
+            executor: "test".to_owned(),
+        };
+        tokio::select! {
+            _ = polling.lease(request) => panic!("the gate is closed"),
+            () = gate.reached() => {}
+        }
+        places.extend(a.insert(50, 800).await);
+        until(|| a.engine.claimed() > 0).await;
+        places
+    });
+    let running_b = living.block_on(async { b.engine.start().unwrap() });
+    kill(dying);
+    let killed_at = b.engine.now();
+    living.block_on(async {
+        let leased = b.lease_all(places.len()).await;
+        let late_ms = b.engine.now().since(killed_at);
+        assert!(late_ms <= 5_000, "the last came {late_ms} ms after the death");
+        assert!(leased.iter().all(|it| it.attempt == 1), "no attempt was spent on the dead");
+        running_b.stop().await;
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_nobody_can_say_who_owns_what_everybody_goes_on() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a", Options::default());
+    let running = a.engine.start().unwrap();
+    until(|| a.engine.owned() == cluster.partitions()).await;
+    cluster.ownership.set_away(true);
+    let failures = || a.engine.meters().services().iter().map(|it| it.failures).sum::<u64>();
+    // Longer than a lease.
+    until(|| failures() >= 5).await;
+    a.insert(50, 100).await;
+    a.lease_all(50).await;
+    cluster.ownership.set_away(false);
+    let first = u64::try_from(cluster.partitions()).unwrap();
+    until(|| a.engine.meters().terms_gained_total() > first).await;
+    a.insert(50, 100).await;
+    a.lease_all(50).await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.node("a", slow_repair()), cluster.node("b", slow_repair()));
+    let running = a.engine.start().unwrap();
+    until(|| a.engine.owned() == cluster.partitions()).await;
+    let places = a.insert(40, 600).await;
+    until(|| a.engine.claimed() == 40).await;
+    for place in &places[..20] {
+        let answer = b.engine.cancel(*place, false, "test").await.unwrap();
+        assert!(matches!(answer, Cancelled::Cancelled(_)), "{answer:?}");
+    }
+    let leased = b.lease_all(20).await;
+    let expected: HashSet<i64> = places[20..].iter().map(|it| it.id).collect();
+    assert_eq!(leased.iter().map(|it| it.place.id).collect::<HashSet<_>>(), expected);
+    let report = |it: &Assignment| OutcomeReport {
+        place: it.place,
+        fence: it.fence,
+        report: Report::Succeeded,
+        result: TaskResult::default(),
+    };
+    let settled = b.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
+    assert!(settled.iter().all(|it| *it == Settled::Accepted));
+    running.stop().await;
+    let states = cluster.truth.read(&places).await.unwrap().into_iter().flatten().map(|it| it.state);
+    let (cancelled, done): (Vec<_>, Vec<_>) = states.partition(|it| *it == State::Cancelled);
+    assert_eq!((cancelled.len(), done.len()), (20, 20));
+    assert!(done.iter().all(|it| *it == State::Succeeded), "{done:?}");
+}

@@ -1,0 +1,88 @@
+//! Private MariaDB and Redis for spawned engines, with the settings that the promises ask of a real installation. They
+//! end with this process, however it ends. Must never be a server that somebody else uses.
+
+use crate::{
+    options::{Hot, ServerOptions, Store},
+    proc::Usage,
+};
+use punctual_testkit::servers::{MariaDb, Redis};
+
+/// A commit is on the disk before it is answered.
+const DURABLE_MARIADB: [&str; 3] = [
+    "--innodb-flush-log-at-trx-commit=1",
+    "--innodb-buffer-pool-size=2G",
+    // Room for a burst without a checkpoint in the middle of it.
+    "--innodb-log-file-size=1G",
+];
+const DURABLE_REDIS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "everysec"];
+
+#[derive(Debug, Default)]
+pub(crate) struct Backing {
+    mariadb: Option<MariaDb>,
+    redis: Option<Redis>,
+    /// What every engine is told in its environment.
+    pub(crate) environment: Vec<(&'static str, String)>,
+}
+
+impl Backing {
+    pub(crate) async fn start(options: &ServerOptions) -> Self {
+        let mut it = Self::default();
+        if options.store == Store::Mysql {
+            let mariadb = MariaDb::with(&DURABLE_MARIADB).await;
+            let mut urls = Vec::new();
+            for _ in 0..options.databases() {
+                urls.push(mariadb.fresh_database().await);
+            }
+            it.environment.push(("PUNCTUAL_STORE_URL", urls.join(",")));
+            it.mariadb = Some(mariadb);
+        }
+        if options.hot == Hot::Redis {
+            let redis = Redis::with(&DURABLE_REDIS).await;
+            it.environment.push(("PUNCTUAL_HOT_URL", redis.url()));
+            it.redis = Some(redis);
+        }
+        it
+    }
+
+    pub(crate) fn mariadb_usage(&self) -> Option<Usage> {
+        Usage::of(self.mariadb.as_ref()?.pid())
+    }
+
+    pub(crate) fn redis_usage(&self) -> Option<Usage> {
+        Usage::of(self.redis.as_ref()?.pid())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &str) -> ServerOptions {
+        crate::options::server(&format!("idle --spawn {words}"))
+    }
+
+    #[tokio::test]
+    async fn the_servers_are_durable_and_named_to_the_engines() {
+        let backing = Backing::start(&options("--store mysql --databases 2 --hot redis")).await;
+        let [(store, urls), (hot, url)] = &*backing.environment else { panic!("{backing:?}") };
+        assert_eq!((*store, *hot), ("PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL"));
+        let (mariadb, redis) = (backing.mariadb.as_ref().unwrap(), backing.redis.as_ref().unwrap());
+        let urls: Vec<&str> = urls.split(',').collect();
+        assert!(urls.len() == 2 && urls[0] != urls[1] && *url == redis.url(), "{urls:?} {url}");
+        let asked = "select @@innodb_flush_log_at_trx_commit, @@innodb_buffer_pool_size >> 30";
+        let database = urls[1].rsplit('/').next().unwrap();
+        assert_eq!(mariadb.sql(database, asked).await, "1\t2");
+        assert_eq!(redis.command(&["CONFIG", "GET", "appendonly"]).await, "appendonly\nyes");
+        assert_eq!(redis.command(&["CONFIG", "GET", "appendfsync"]).await, "appendfsync\neverysec");
+        if cfg!(target_os = "linux") {
+            assert!(backing.mariadb_usage().is_some_and(|it| it.rss_kib > 0));
+            assert!(backing.redis_usage().is_some_and(|it| it.rss_kib > 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_embedded_default_needs_no_server() {
+        let backing = Backing::start(&options("--store sqlite")).await;
+        assert!(backing.environment.is_empty() && backing.mariadb.is_none() && backing.redis.is_none());
+    }
+}

@@ -1,0 +1,231 @@
+//! One engine that was started here: a process on a free port, that can be killed, paused, stopped as an operator does,
+//! and started again on the same data. Must never leave a process behind.
+
+use crate::{
+    clock::now_us,
+    http::{Connection, Target},
+    proc::Usage,
+};
+use anyhow::Context as _;
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+use tokio::process::{Child, Command};
+
+/// From start to `GET /readyz` answering 200; a recovery of millions of tasks is in it.
+const READY_LIMIT_US: i64 = 120_000_000;
+const READY_POLL: Duration = Duration::from_millis(5);
+const LOG_TAIL_BYTES: usize = 4_000;
+/// Of the caller's shell; what an engine works on is said by the run alone.
+const FORGOTTEN: [&str; 4] = ["PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL", "PUNCTUAL_DATA", "PUNCTUAL_CONFIG"];
+
+/// The command line of an engine, the same at every start.
+#[derive(Debug)]
+struct Launch {
+    program: PathBuf,
+    data: PathBuf,
+    port: u16,
+    environment: Vec<(&'static str, String)>,
+    log: PathBuf,
+}
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    launch: Launch,
+    child: Child,
+    /// Sum over the processes that have ended.
+    before: Usage,
+    /// It was told to end: then its end is no failure.
+    is_ending: bool,
+    /// Holds log and, unless another place was named, data; removed at the end.
+    _directory: tempfile::TempDir,
+}
+
+impl Engine {
+    /// `data`: None for a directory that goes away with the run.
+    pub(crate) async fn start(
+        program: &Path,
+        data: Option<&Path>,
+        environment: &[(&'static str, String)],
+    ) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir().context("a directory for the server")?;
+        let data = data.map_or_else(|| directory.path().join("data"), Path::to_path_buf);
+        let log = directory.path().join("server.log");
+        let (program, port, environment) = (program.to_path_buf(), free_port()?, environment.to_vec());
+        let launch = Launch { program, data, port, environment, log };
+        let child = launch.child()?;
+        let before = Usage::default();
+        let mut engine = Self { launch, child, before, is_ending: false, _directory: directory };
+        engine.wait_until_ready().await?;
+        Ok(engine)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.launch.port)
+    }
+
+    /// SIGKILL: it has no chance to finish anything. It is gone when this returns.
+    pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
+        if self.ended()?.is_some() {
+            return Ok(());
+        }
+        self.end_of_process();
+        self.child.kill().await.context("killing the server")
+    }
+
+    pub(crate) async fn start_again(&mut self) -> anyhow::Result<()> {
+        self.child = self.launch.child()?;
+        self.is_ending = false;
+        self.wait_until_ready().await
+    }
+
+    /// SIGTERM; its end is seen by `ended`.
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
+        self.signal("TERM").await?;
+        self.end_of_process();
+        Ok(())
+    }
+
+    /// SIGSTOP: connections stay open, nothing is answered.
+    pub(crate) async fn pause(&self) -> anyhow::Result<()> {
+        self.signal("STOP").await
+    }
+
+    /// SIGCONT: it goes on as if no time had passed.
+    pub(crate) async fn resume(&self) -> anyhow::Result<()> {
+        self.signal("CONT").await
+    }
+
+    async fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let pid = self.child.id().context("the server has ended already")?;
+        let script = format!("kill -s {name} {pid}");
+        let status = Command::new("sh").args(["-c", &script]).status().await.context("starting sh")?;
+        anyhow::ensure!(status.success(), "{script}: {status}");
+        Ok(())
+    }
+
+    /// None while it runs.
+    pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        self.child.try_wait().context("looking after the server")
+    }
+
+    /// An error with the end of its log when it has ended by itself.
+    pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
+        match self.ended()? {
+            Some(status) if !self.is_ending => {
+                anyhow::bail!("the server ended with {status}; its last words:\n{}", self.log_tail())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What it spent up to here counts; what it spends while it ends is not seen.
+    fn end_of_process(&mut self) {
+        self.before = self.usage().unwrap_or(self.before);
+        self.is_ending = true;
+    }
+
+    /// CPU time in all, ended processes included.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        if self.is_ending {
+            return Some(self.before);
+        }
+        Some(self.before.and_then(Usage::of(self.child.id()?)?))
+    }
+
+    async fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let mut connection = Connection::new(Target::new(&self.url(), None, None)?);
+        let until_us = now_us() + READY_LIMIT_US;
+        loop {
+            self.check_alive()?;
+            let answer = connection.get("/readyz", Duration::from_secs(1)).await;
+            if answer.is_ok_and(|it| it.is_success()) {
+                return Ok(());
+            }
+            anyhow::ensure!(
+                now_us() < until_us,
+                "the server did not get ready; its log:\n{}",
+                self.log_tail()
+            );
+            tokio::time::sleep(READY_POLL).await;
+        }
+    }
+
+    pub(crate) fn log_tail(&self) -> String {
+        let log = std::fs::read(&self.launch.log).unwrap_or_default();
+        let tail = log.get(log.len().saturating_sub(LOG_TAIL_BYTES)..).unwrap_or_default();
+        String::from_utf8_lossy(tail).into_owned()
+    }
+}
+
+impl Launch {
+    fn child(&self) -> anyhow::Result<Child> {
+        let log = File::options().create(true).append(true).open(&self.log).context("the server's log")?;
+        let mut command = Command::new(&self.program);
+        for name in FORGOTTEN {
+            command.env_remove(name);
+        }
+        command
+            .args(["serve", "--listen", &format!("127.0.0.1:{}", self.port), "--data"])
+            .arg(&self.data)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {}", self.program.display()))
+    }
+}
+
+/// Another process may take it before the server does; the server then says so and the run ends.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Any process in an engine's place: a script that says a word when it is there, and then waits.
+    pub(crate) async fn of_script(script: &str) -> Self {
+        use tokio::io::AsyncReadExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("server.log");
+        let launch = Launch { program: "sh".into(), data: "".into(), port: 0, environment: Vec::new(), log };
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        assert!(child.stdout.as_mut().unwrap().read_u8().await.is_ok(), "{script}");
+        Self { launch, child, before: Usage::default(), is_ending: false, _directory: directory }
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_ends_at_once_is_told_with_its_last_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("punctual");
+        let script = "#!/bin/sh\necho \"cannot $1 on $3, $PUNCTUAL_HOT_URL\" >&2\nexit 3\n";
+        std::fs::write(&program, script).unwrap();
+        make_executable(&program);
+        let environment = [("PUNCTUAL_HOT_URL", "redis://x".to_owned())];
+        let error = Engine::start(&program, None, &environment).await.unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("cannot serve on 127.0.0.1:"), "{error}");
+        assert!(error.contains("redis://x"), "{error}");
+    }
+
+    fn make_executable(path: &Path) {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
