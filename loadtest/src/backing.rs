@@ -44,6 +44,17 @@ impl Backing {
         it
     }
 
+    /// An error with its log when one has died: what the engines did without it is no finding.
+    pub(crate) fn check_alive(&self) -> anyhow::Result<()> {
+        if let Some(it) = self.mariadb.as_ref().filter(|it| !it.is_running()) {
+            anyhow::bail!("MariaDB has died:\n{}", it.log());
+        }
+        if let Some(it) = self.redis.as_ref().filter(|it| !it.is_running()) {
+            anyhow::bail!("Redis has died:\n{}", it.log());
+        }
+        Ok(())
+    }
+
     pub(crate) fn mariadb_usage(&self) -> Option<Usage> {
         Usage::of(self.mariadb.as_ref()?.pid())
     }
@@ -84,5 +95,19 @@ mod tests {
     async fn the_embedded_default_needs_no_server() {
         let backing = Backing::start(&options("--store sqlite")).await;
         assert!(backing.environment.is_empty() && backing.mariadb.is_none() && backing.redis.is_none());
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn a_redis_that_dies_in_mid_run_is_told_with_its_log() {
+        let backing = Backing::start(&options("--hot redis")).await;
+        backing.check_alive().unwrap();
+        let redis = backing.redis.as_ref().unwrap();
+        redis.command(&["SHUTDOWN", "NOSAVE"]).await;
+        while redis.is_running() {
+            tokio::task::yield_now().await;
+        }
+        let error = backing.check_alive().unwrap_err().to_string();
+        assert!(error.starts_with("Redis has died") && error.contains("User requested shutdown"), "{error}");
     }
 }

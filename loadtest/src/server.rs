@@ -36,6 +36,13 @@ impl Server {
         }
     }
 
+    /// An error when something has ended by itself.
+    pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
+        let Self::Started(started) = self else { return Ok(()) };
+        started.backing.check_alive()?;
+        started.engines.iter_mut().try_for_each(Engine::check_alive)
+    }
+
     /// Engines that were started here are gone, and waited for, before what they stand on goes.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         for engine in self.engines() {

@@ -116,9 +116,7 @@ impl<'a> Watcher<'a> {
 
     /// Executors never end by themselves but with an error; inserts do when all are answered.
     fn poll_lanes(&mut self) -> anyhow::Result<()> {
-        for engine in self.server.engines() {
-            engine.check_alive()?;
-        }
+        self.server.check_alive()?;
         let mut working = Vec::new();
         for mut lane in self.lanes.drain(..) {
             match lane.poll() {

@@ -38,7 +38,11 @@ pub(crate) struct StoreArgs {
 }
 
 fn mysql_url(text: &str) -> Result<String, String> {
-    if text.starts_with("mysql://") { Ok(text.to_owned()) } else { Err("must be mysql://user@host/database".to_owned()) }
+    if text.starts_with("mysql://") {
+        Ok(text.to_owned())
+    } else {
+        Err("must be mysql://user@host/database".to_owned())
+    }
 }
 
 impl StoreArgs {

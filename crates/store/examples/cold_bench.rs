@@ -18,8 +18,12 @@ const BATCH: i64 = 1_000;
 fn task(id: i64) -> Task {
     let due_at = Millis(1_790_000_000_000 + id * 7);
     let queue = QueueKey { namespace: Name::default_namespace(), queue: name("orders") };
-    let noise = fastrand_like(id);
-    let payload = format!(r#"{{"order":{id},"customer":"{noise:016x}","items":[{}],"note":"{:0100x}"}}"#, noise % 1_000, u128::from(noise) * 77);
+    let noise = noise_of(id);
+    let payload = format!(
+        r#"{{"order":{id},"customer":"{noise:016x}","items":[{}],"note":"{:0100x}"}}"#,
+        noise % 1_000,
+        u128::from(noise) * 77
+    );
     let entry = |at, event, to, by: &str| Entry {
         at: Millis(due_at.0 + at),
         event,
@@ -61,7 +65,7 @@ fn task(id: i64) -> Task {
 }
 
 /// Looks random, and is the same for the same number.
-fn fastrand_like(id: i64) -> u64 {
+fn noise_of(id: i64) -> u64 {
     let it = id.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (it ^ (it >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 12
 }
@@ -103,7 +107,7 @@ fn per(total: u128, count: i64) -> f64 {
 }
 
 #[tokio::main]
-async fn main() -> anyhow_like::Result {
+async fn main() -> Done {
     let mut args = std::env::args().skip(1).map(|it| it.parse::<i64>());
     let archives = args.next().transpose()?.unwrap_or(100);
     let tasks = args.next().transpose()?.unwrap_or(100_000);
@@ -113,12 +117,10 @@ async fn main() -> anyhow_like::Result {
     read(&url, archives, tasks).await
 }
 
-mod anyhow_like {
-    //! Any error ends a benchmark.
-    pub(super) type Result = std::result::Result<(), Box<dyn std::error::Error>>;
-}
+/// Any error ends a benchmark.
+type Done = Result<(), Box<dyn std::error::Error>>;
 
-async fn write(url: &str, archives: i64, tasks: i64) -> anyhow_like::Result {
+async fn write(url: &str, archives: i64, tasks: i64) -> Done {
     let cold = ColdStorage::open(url, ColdOptions::default()).await?;
     let (began, mut all) = (now(), Written::default());
     for nth in 0..archives {
@@ -132,17 +134,22 @@ async fn write(url: &str, archives: i64, tasks: i64) -> anyhow_like::Result {
     let made = now();
     std::hint::black_box((0..count.min(100_000)).map(task).collect::<Vec<_>>());
     let made_us = per(made.elapsed().as_micros(), count.min(100_000));
-    say(&format!("write, sync, read back: {us:.2} us a task, {made_us:.2} of them to make it up; {:.0}/s", 1e6 / us));
+    say(&format!(
+        "write, sync, read back: {us:.2} us a task, {made_us:.2} of them to make it up; {:.0}/s",
+        1e6 / us
+    ));
     say(&format!("{:.1} bytes a task with its index", per(all.bytes.into(), count)));
     Ok(())
 }
 
-async fn read(url: &str, archives: i64, tasks: i64) -> anyhow_like::Result {
+async fn read(url: &str, archives: i64, tasks: i64) -> Done {
     let began = now();
     let cold = ColdStorage::open(url, ColdOptions::default()).await?;
     say(&format!("open {archives} archives: {:.1} ms", per(began.elapsed().as_micros(), 1_000)));
     let namespace = Name::default_namespace();
-    for (what, known) in [("unknown id, cold", false), ("unknown id, warm", false), ("known id", true), ("reference", true)] {
+    for (what, known) in
+        [("unknown id, cold", false), ("unknown id, warm", false), ("known id", true), ("reference", true)]
+    {
         let (pages, began, count) = (cold.pages_read(), now(), 500);
         for nth in 0..count {
             let it = task((nth * 7_919 * tasks / 1_000) % (archives * tasks));
@@ -155,7 +162,10 @@ async fn read(url: &str, archives: i64, tasks: i64) -> anyhow_like::Result {
         }
         let read = i64::try_from(cold.pages_read() - pages)?;
         let us = per(began.elapsed().as_micros(), count);
-        say(&format!("{what}: {us:.0} us, {:.2} pages of 16 KiB read", per(read.unsigned_abs().into(), count)));
+        say(&format!(
+            "{what}: {us:.0} us, {:.2} pages of 16 KiB read",
+            per(read.unsigned_abs().into(), count)
+        ));
     }
     Ok(())
 }

@@ -34,7 +34,10 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{
+            AtomicU32, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
 };
 
@@ -65,8 +68,9 @@ pub struct ColdStorage {
     pages: Pages,
     options: ColdOptions,
     known: RwLock<Arc<Known>>,
-    /// One listing at a time; whoever waited for it makes one of his own.
-    listing: tokio::sync::Mutex<()>,
+    /// Listings that were begun. One at a time; inside, the number of the last that succeeded.
+    listings: AtomicU64,
+    listing: tokio::sync::Mutex<u64>,
     next_number: AtomicU32,
 }
 
@@ -105,6 +109,7 @@ impl ColdStorage {
             pages: Pages::new(options.cache_bytes),
             options: ColdOptions { tasks_per_archive: options.tasks_per_archive.max(1), ..options },
             known: RwLock::default(),
+            listings: AtomicU64::new(0),
             listing: tokio::sync::Mutex::default(),
             next_number: AtomicU32::new(0),
         };
@@ -117,7 +122,13 @@ impl ColdStorage {
     /// # Errors
     /// When the storage cannot be listed.
     pub async fn refresh(&self) -> Result<(), Error> {
-        let _alone = self.listing.lock().await;
+        let begun = self.listings.load(SeqCst);
+        let mut last = self.listing.lock().await;
+        if *last > begun {
+            // One that others began after this call.
+            return Ok(());
+        }
+        let number = self.listings.fetch_add(1, SeqCst) + 1;
         let names = self.objects.list(write::INDEX).await?;
         let old = Arc::clone(&*self.known.read());
         let old: HashMap<&Path, &Arc<Archived>> = old.archives.iter().map(|it| (it.index(), it)).collect();
@@ -137,6 +148,7 @@ impl ColdStorage {
         }
         drop(opened);
         *self.known.write() = Arc::new(found);
+        *last = number;
         Ok(())
     }
 

@@ -39,7 +39,9 @@ pub enum Error {
     NoDatabase,
     #[error("{at}: the address names no database; end it with one, like /punctual")]
     NoDatabaseName { at: String },
-    #[error("{at}: holds tables of another application ({table}, for one); create an empty database for this one")]
+    #[error(
+        "{at}: holds tables of another application ({table}, for one); create an empty database for this one"
+    )]
     ForeignTables { at: String, table: String },
     #[error("{at}: has migration {found}, which this program does not know; use the newer program")]
     UnknownMigration { at: String, found: String },
@@ -50,9 +52,13 @@ pub enum Error {
     AlteredMigration { at: String, name: String, found: String, known: String },
     #[error("{at}: somebody else has been migrating it for {waited_s} s; wait until that is done")]
     Migrating { at: String, waited_s: i32 },
-    #[error("{at}: is database {found} of a cluster, and stands in place {named} of the list; order the list by number")]
+    #[error(
+        "{at}: is database {found} of a cluster, and stands in place {named} of the list; order the list by number"
+    )]
     WrongPlace { at: String, found: i64, named: i64 },
-    #[error("{at}: belongs to another cluster than the first database of the list; name the databases of one cluster")]
+    #[error(
+        "{at}: belongs to another cluster than the first database of the list; name the databases of one cluster"
+    )]
     OtherCluster { at: String },
     #[error("{named} databases are named, and the cluster has {known}; name all of them, in their order")]
     DatabaseCount { named: usize, known: usize },

@@ -14,6 +14,7 @@ mod ledger;
 mod line;
 mod migrate;
 mod moves;
+mod near;
 mod ownership;
 mod place;
 mod query;
@@ -39,7 +40,6 @@ use job::{Job, Retire, Work};
 use ledger::Ledger;
 use line::Line;
 pub use ownership::MysqlOwnership;
-pub use stats::{ShardCheck, ShardStats};
 use punctual_contract::{
     Error as CallError, Happened, Store,
     hot::HotEntry,
@@ -57,6 +57,7 @@ use punctual_domain::{
 use session::Door;
 use shards::Cluster;
 use sqlx::MySqlPool;
+pub use stats::{ShardCheck, ShardStats};
 use std::{
     fmt,
     future::Future,
@@ -158,7 +159,14 @@ impl MysqlStore {
         let shards: Vec<Shard> = shards.collect();
         let migrated = std::mem::take(&mut cluster.migrated);
         let retire_from = AtomicUsize::new(0);
-        let inner = Arc::new(Inner { cluster, shards, catalog, context, retire_from, floors: floor::Floors::default() });
+        let inner = Arc::new(Inner {
+            cluster,
+            shards,
+            catalog,
+            context,
+            retire_from,
+            floors: floor::Floors::default(),
+        });
         Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })
     }
 

@@ -59,7 +59,8 @@ fn misplaced(books: &Books, counted: &Books) -> u64 {
         same.map_or(0, |it| it.tasks)
     };
     let here = books.standing.iter().map(|it| it.tasks.abs_diff(of(counted, it)));
-    let only_there = counted.standing.iter().filter(|it| of(books, it) == 0).map(|it| it.tasks.unsigned_abs());
+    let only_there =
+        counted.standing.iter().filter(|it| of(books, it) == 0).map(|it| it.tasks.unsigned_abs());
     here.chain(only_there).sum()
 }
 
@@ -79,7 +80,15 @@ fn print(shards: &[Shown]) {
     });
     output::table(
         [
-            "SHARD", "ACCEPTED", "STANDING", "DELETED", "UNACCOUNTED", "MISPLACED", "REGISTRY ALONE", "MOVED ALONE", "",
+            "SHARD",
+            "ACCEPTED",
+            "STANDING",
+            "DELETED",
+            "UNACCOUNTED",
+            "MISPLACED",
+            "REGISTRY ALONE",
+            "MOVED ALONE",
+            "",
         ],
         rows,
     );
@@ -121,7 +130,8 @@ mod tests {
     fn a_missing_row_is_unaccounted_and_a_wrong_state_is_misplaced() {
         let missing = check(vec![tally(State::Scheduled, 8)], vec![tally(State::Scheduled, 7)]);
         assert_eq!((missing.is_sound, missing.unaccounted, missing.misplaced), (false, 1, 1));
-        let wrong = check(vec![tally(State::Scheduled, 8)], vec![tally(State::Scheduled, 7), tally(State::Dead, 1)]);
+        let wrong =
+            check(vec![tally(State::Scheduled, 8)], vec![tally(State::Scheduled, 7), tally(State::Dead, 1)]);
         assert_eq!((wrong.is_sound, wrong.unaccounted, wrong.misplaced), (false, 0, 2));
     }
 }

@@ -81,6 +81,8 @@ fn directory(path: &str) -> Result<Arc<dyn ObjectStore>, String> {
 #[cfg(feature = "s3")]
 fn s3(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
     use object_store::{aws::AmazonS3Builder, prefix::PrefixStore};
+    // Fails where the program has chosen one already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(|it| it.to_string())?;
     let prefix = Path::parse(prefix).map_err(|it| it.to_string())?;

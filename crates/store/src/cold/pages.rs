@@ -74,7 +74,8 @@ pub(super) async fn read(objects: &Objects, object: &Path, page: u64) -> Result<
         return Ok(None);
     };
     let room = format::unseal(&sealed).map(|it| sealed.slice_ref(it));
-    room.map(Some).ok_or_else(|| Error::damaged(object.as_ref(), format!("the checksum of page {page} is another one")))
+    room.map(Some)
+        .ok_or_else(|| Error::damaged(object.as_ref(), format!("the checksum of page {page} is another one")))
 }
 
 const PAGE_BYTES: u64 = 16_384;

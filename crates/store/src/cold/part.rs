@@ -208,3 +208,70 @@ impl Span {
 fn wider<T: Ord>(it: (T, T), other: (T, T)) -> (T, T) {
     (it.0.min(other.0), it.1.max(other.1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cold::record;
+    use punctual_domain::{
+        name::{Name, QueueKey},
+        place::{Partition, TaskRef},
+        state::State,
+        task::NewTask,
+    };
+
+    fn task(id: i64) -> Task {
+        let name = Name::new("n").unwrap();
+        let queue = QueueKey { namespace: name.clone(), queue: name.clone() };
+        Task {
+            place: TaskRef { partition: Partition(2), due_at: Millis(5), id },
+            ask: NewTask { task_id: Some(id), ..NewTask::new(queue, name, Millis(5)) },
+            state: State::Dead,
+            fence: 1,
+            attempt: 1,
+            due_at: Millis(5),
+            fired_at: None,
+            created_at: Millis(1),
+            updated_at: Millis(6),
+            keep_until: Some(Millis(7)),
+            lease: None,
+            progress: None,
+            result: None,
+            last_error: None,
+            history: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_data_is_a_text_that_any_tool_unpacks_with_a_line_for_each_task() {
+        let mut part = Part::new(About { shard: 4, exported_at: Millis(9) });
+        let tasks: Vec<Task> = (0..2_500).map(task).collect();
+        let mut data = part.add(&tasks[..1_700]).unwrap();
+        data.append(&mut part.add(&tasks[1_700..]).unwrap());
+        data.append(&mut part.end().unwrap());
+        let text = String::from_utf8(zstd::stream::decode_all(&data[..]).unwrap()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2_502);
+        assert!(lines[0].starts_with(r#"{"punctual_archive":1,"writer":"punctual-store "#), "{}", lines[0]);
+        assert_eq!(lines[2_501], r#"{"punctual_archive_end":2500}"#);
+        let read: Vec<Task> = lines[1..2_501].iter().map(|it| record::read(it).unwrap()).collect();
+        assert_eq!(read, tasks);
+    }
+
+    #[test]
+    fn a_line_is_pinned_because_archives_are_read_for_ever() {
+        let mut line = Vec::new();
+        record::write(&task(8), &mut line);
+        let expected = concat!(
+            r#"{"ref":"t0008000000002g000000000008","id":8,"partition":2,"place_due_at":5,"namespace":"n","queue":"n","#,
+            r#""task_id":8,"task_version":0,"kind":"n","priority":3,"state":"dead","execute_at":5,"due_at":5,"#,
+            r#""created_at":1,"updated_at":6,"keep_until":7,"fence":1,"attempt":1,"max_attempts":5,"retry":"#,
+            r#"{"strategy":"exponential","delay_ms":1000,"factor":2.0,"max_delay_ms":600000,"jitter":0.2},"#,
+            r#""payload":{"is_json":false,"text":""},"history":[]}"#,
+            "\n"
+        );
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
+        let future = expected.replace(r#""fence":1"#, r#""fence":1,"invented_later":[1]"#);
+        assert_eq!(record::read(&future).unwrap(), task(8));
+    }
+}

@@ -129,7 +129,7 @@ struct Change<'a> {
     error: Option<Text<'a>>,
 }
 
-fn no_labels(labels: &Cow<'_, BTreeMap<String, String>>) -> bool {
+fn no_labels(labels: &BTreeMap<String, String>) -> bool {
     labels.is_empty()
 }
 
@@ -183,11 +183,8 @@ fn line(task: &Task) -> Line<'_> {
 }
 
 fn task(line: Line<'_>) -> Result<Task, String> {
-    let place = TaskRef {
-        partition: Partition(line.partition),
-        due_at: Millis(line.place_due_at),
-        id: line.id,
-    };
+    let place =
+        TaskRef { partition: Partition(line.partition), due_at: Millis(line.place_due_at), id: line.id };
     Ok(Task {
         place,
         state: line.state,

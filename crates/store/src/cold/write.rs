@@ -44,7 +44,12 @@ impl ColdStorage {
     ///
     /// # Errors
     /// When storage or source fail.
-    pub async fn write_bucket(&self, shard: u16, now: Millis, source: &mut impl Source) -> Result<Written, Error> {
+    pub async fn write_bucket(
+        &self,
+        shard: u16,
+        now: Millis,
+        source: &mut impl Source,
+    ) -> Result<Written, Error> {
         let mut written = Written::default();
         let mut open: Option<Archive> = None;
         loop {
@@ -58,7 +63,9 @@ impl ColdStorage {
             let Some(first) = tasks.first() else { break };
             let mut archive = match open.take() {
                 Some(it) => it,
-                None => Archive::begin(self.objects(), About { shard, exported_at: now }, first.due_at).await?,
+                None => {
+                    Archive::begin(self.objects(), About { shard, exported_at: now }, first.due_at).await?
+                }
             };
             if let Err(error) = archive.add(tasks).await {
                 abort(Some(archive)).await;

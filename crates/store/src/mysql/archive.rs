@@ -2,12 +2,7 @@
 //! always in one of the three, in this order: a bucket's rows are archived, and the archives counted in `meta`, before
 //! the first of them is settled. Must never write, and never answer "no such task" for what it could not look at.
 
-use super::{
-    Inner, MysqlStore,
-    query::wanted,
-    row, search,
-    statements::sql,
-};
+use super::{Inner, MysqlStore, query::wanted, row, search, statements::sql};
 use crate::cold::{ColdStorage, Error};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use hashbrown::HashMap;

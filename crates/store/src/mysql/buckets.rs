@@ -218,7 +218,10 @@ impl Work<'_> {
             return Ok(());
         }
         if far.rows >= FAR_MANY {
-            tracing::warn!(far_rows = far.rows, "many tasks are due beyond the last bucket and are copied; raise how far ahead buckets are made");
+            tracing::warn!(
+                far_rows = far.rows,
+                "many tasks are due beyond the last bucket and are copied; raise how far ahead buckets are made"
+            );
         }
         self.changed(Change::Make(&new)).await?;
         self.report.made += new.len();

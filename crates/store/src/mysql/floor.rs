@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn finished_rows_are_passed_up_to_the_time_at_which_new_ones_may_appear() {
         let mut floor = Floor::default();
-        let rows = [met(1, 1, true), met(1, 2, true), met(NOW - LATE_MS - 1, 3, true), met(NOW - LATE_MS, 4, true)];
+        let rows =
+            [met(1, 1, true), met(1, 2, true), met(NOW - LATE_MS - 1, 3, true), met(NOW - LATE_MS, 4, true)];
         assert_eq!(floor.pass(&rows, Millis(NOW)), 3);
         assert_eq!(floor.passed, Some((Millis(NOW - LATE_MS - 1), 3)));
         assert_eq!(floor.pass(&[], Millis::MAX), 0);

@@ -26,7 +26,8 @@ pub(crate) async fn dispatch(
     let mut assigned: Vec<Option<Assignment>> = grants.iter().map(|_| None).collect();
     let mut ends = Ends::default();
     for round in place::rounds(grants.iter().map(|it| it.place.id)) {
-        let places: Vec<TaskRef> = round.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
+        let places: Vec<TaskRef> =
+            round.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
         let found = place::find(conn, sql::GRANT, &places).await?;
         let mut given: Vec<(usize, From, Assignment)> = Vec::with_capacity(places.len());
         for (nth, it) in round.iter().zip(found.rows) {
@@ -104,7 +105,8 @@ pub(crate) async fn extend(
     let mut extended = vec![Extended::Lost; beats.len()];
     let mut ends = Ends::default();
     for round in place::rounds(beats.iter().map(|it| it.place.id)) {
-        let places: Vec<TaskRef> = round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
+        let places: Vec<TaskRef> =
+            round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
         let found = place::find(conn, sql::HELD, &places).await?;
         let mut signs = Signs { now, rows: Rows::default(), moves: Moves::new(now) };
         for (nth, it) in round.iter().zip(found.rows) {
@@ -142,17 +144,19 @@ impl Signs {
             return Ok(Extended::Lost);
         };
         let lease_until = bounded(beat.lease_until, row::millis(row, 7)?, row.try_get(9)?);
-        self.rows.row(*place).int(fence).at(lease_until).maybe_text(beat.progress.as_deref());
         if lease_until < until {
             // The batch that has it would be looked at too late.
             ends.add(*place, fence, lease_until);
         }
-        if state == State::Dispatched {
+        let rows = if state == State::Dispatched {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
-            self.moves.row(Event::Start, From { place: *place, fence, state }, row.try_get(6)?, &note);
             let (namespace, queue): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
             ledger.moved(namespace, queue, Some(state), Some(Event::Start.target()));
-        }
+            self.moves.row(Event::Start, From { place: *place, fence, state }, row.try_get(6)?, &note)
+        } else {
+            self.rows.row(*place).int(fence)
+        };
+        rows.at(lease_until).maybe_text(beat.progress.as_deref());
         Ok(Extended::Held { lease_until, cancel_requested: row.try_get(10)? })
     }
 

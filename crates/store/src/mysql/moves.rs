@@ -3,6 +3,7 @@
 
 use super::{
     ledger::Ledger,
+    near,
     place::{self, Rows, Spotted},
     row, statements as bodies, statements_moves as sql,
 };
@@ -170,7 +171,7 @@ impl Moves {
             }
         };
         let line = format!("{}{},{attempt}{}", line.head, from.state.code(), line.tail);
-        self.rows.entry(event).or_default().row(from.place).int(from.fence).text(&line)
+        self.rows.entry(event).or_default().row(from.place).int(from.fence).mark().text(&line)
     }
 
     pub(crate) async fn send_if_long(
@@ -209,13 +210,19 @@ async fn send(conn: &mut MySqlConnection, event: Event, rows: Rows, now: Millis)
         return Err(sqlx::Error::Protocol(format!("{event:?} is not made here")));
     };
     let wanted = rows.len;
+    if let Some(moved) = near::send(conn, event, &rows, now).await? {
+        return complete(event, moved, wanted);
+    }
     let update = sqlx::query(text).bind(rows.json()).bind(now.0);
     let update = if event == Event::Dispatch { update.bind(now.0) } else { update };
-    let moved = update.execute(conn).await?.rows_affected();
+    complete(event, update.execute(conn).await?.rows_affected(), wanted)
+}
+
+/// The rows are locked, so only a statement that disagrees with the table of transitions moves fewer.
+fn complete(event: Event, moved: u64, wanted: usize) -> sqlx::Result<()> {
     if usize::try_from(moved) == Ok(wanted) {
         return Ok(());
     }
-    // The rows are locked, so only a statement that disagrees with the table of transitions can do this.
     Err(sqlx::Error::Protocol(format!("{event:?} moved {moved} of {wanted} rows that may move")))
 }
 
@@ -243,7 +250,8 @@ fn noted(step: &Step, due_at: Option<Millis>) -> Cow<'_, Note> {
 fn values(to: &mut Rows, change: &Change, spot: &Spot, due_at: Millis, error: Option<&str>) {
     let error = error.map(|it| history::clip(it, history::ERROR_LEN_MAX));
     match change {
-        Change::Claim | Change::Reclaim | Change::HandBack | Change::Release | Change::Start => to,
+        Change::Claim | Change::Reclaim | Change::HandBack | Change::Release => to,
+        Change::Start => to.null().null(),
         Change::Unblock => to.at(due_at),
         Change::Fire { fired_at: at }
         | Change::Cancel { keep_until: at }

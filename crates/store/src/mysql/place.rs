@@ -118,18 +118,67 @@ pub(crate) fn rounds(ids: impl ExactSizeIterator<Item = i64>) -> Vec<Vec<usize>>
 pub(crate) struct Rows {
     json: String,
     pub(crate) len: usize,
+    pub(crate) places: Vec<TaskRef>,
+    /// The values of the first row after its mark.
+    first: Vec<Value>,
+    /// The same in `json`.
+    first_text: String,
+    /// Where the values of the last row begin that may be the same in all; 0: it has no mark.
+    mark: usize,
+    /// All rows before the last have the values of the first.
+    differ: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
 }
 
 impl Rows {
     /// A new row, at a place. Further values follow in their order.
     pub(crate) fn row(&mut self, place: TaskRef) -> &mut Self {
+        self.settle();
         self.json.push_str(if self.len == 0 { "[[" } else { "],[" });
         self.len += 1;
+        self.mark = 0;
+        self.places.push(place);
         let _ = write!(self.json, "{},{},{}", place.partition.0, place.due_at.0, place.id);
         self
     }
 
+    /// What follows in this row may be the same in all rows.
+    pub(crate) const fn mark(&mut self) -> &mut Self {
+        self.mark = self.json.len();
+        self
+    }
+
+    /// Compares the last row with the first.
+    fn settle(&mut self) {
+        match (self.len, self.json.get(self.mark..)) {
+            (0, _) => {}
+            (1, Some(text)) if self.mark > 0 => text.clone_into(&mut self.first_text),
+            (_, text) => self.differ |= self.mark == 0 || text != Some(&*self.first_text),
+        }
+    }
+
+    /// The values after the mark, if they are the same in all rows.
+    pub(crate) fn alike(&self) -> Option<&[Value]> {
+        let last = self.json.get(self.mark..);
+        let is_like_first = self.len == 1 || last == Some(&*self.first_text);
+        (!self.differ && self.mark > 0 && is_like_first).then_some(&self.first)
+    }
+
+    fn remember(&mut self, value: impl FnOnce() -> Value) {
+        if self.len == 1 && self.mark > 0 {
+            self.first.push(value());
+        }
+    }
+
     pub(crate) fn int(&mut self, value: i64) -> &mut Self {
+        self.remember(|| Value::Int(value));
         let _ = write!(self.json, ",{value}");
         self
     }
@@ -146,6 +195,7 @@ impl Rows {
     }
 
     pub(crate) fn text(&mut self, value: &str) -> &mut Self {
+        self.remember(|| Value::Text(value.to_owned()));
         self.json.push(',');
         self.json.push_str(&serde_json::to_string(value).expect("a text always has a JSON form"));
         self
@@ -162,6 +212,7 @@ impl Rows {
     pub(crate) fn maybe_bytes(&mut self, value: Option<&[u8]>) -> &mut Self {
         use base64::{Engine as _, prelude::BASE64_STANDARD};
         let Some(bytes) = value else { return self.null() };
+        self.remember(|| Value::Bytes(bytes.to_owned()));
         self.json.push_str(",\"");
         BASE64_STANDARD.encode_string(bytes, &mut self.json);
         self.json.push('"');
@@ -169,6 +220,7 @@ impl Rows {
     }
 
     pub(crate) fn null(&mut self) -> &mut Self {
+        self.remember(|| Value::Null);
         self.json.push_str(",null");
         self
     }
@@ -202,11 +254,29 @@ mod tests {
         rows.row(place).int(i64::MIN).text("\"\0\n\u{1F980}").maybe_bytes(Some(&[0, 255]));
         rows.row(place).null().maybe_text(None).maybe_bytes(Some(&[]));
         let json: serde_json::Value = serde_json::from_str(&rows.json()).unwrap();
-        let wanted = serde_json::json!([
-            [3, 5, -1, i64::MIN, "\"\0\n\u{1F980}", "AP8="],
-            [3, 5, -1, null, null, ""]
-        ]);
+        let wanted =
+            serde_json::json!([[3, 5, -1, i64::MIN, "\"\0\n\u{1F980}", "AP8="], [3, 5, -1, null, null, ""]]);
         assert_eq!(json, wanted);
         assert_eq!(Rows::default().json(), "[]");
+    }
+
+    #[test]
+    fn rows_are_alike_only_if_all_that_follows_the_mark_is_the_same_in_each() {
+        let of = |texts: &[&str]| {
+            let mut rows = Rows::default();
+            for (text, id) in texts.iter().zip(0..) {
+                let place = TaskRef { partition: Partition(1), due_at: Millis(id), id };
+                rows.row(place).int(id).mark().text(text).null();
+            }
+            rows.alike().map(<[Value]>::len)
+        };
+        assert_eq!(of(&["a", "a", "a"]), Some(2));
+        assert_eq!(of(&["a"]), Some(2));
+        for texts in [["a", "b", "a"], ["b", "a", "a"], ["a", "a", "b"]] {
+            assert_eq!(of(&texts), None, "{texts:?}");
+        }
+        let mut unmarked = Rows::default();
+        unmarked.row(TaskRef { partition: Partition(1), due_at: Millis(1), id: 1 }).int(1);
+        assert!(unmarked.alike().is_none());
     }
 }

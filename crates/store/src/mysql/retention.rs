@@ -202,11 +202,8 @@ async fn chunk(
 
 fn add(looked: &mut Vec<Looked>, rows: &[MySqlRow]) -> sqlx::Result<()> {
     for it in rows {
-        let place = TaskRef {
-            partition: row::partition(it, 0)?,
-            due_at: row::millis(it, 1)?,
-            id: it.try_get(2)?,
-        };
+        let place =
+            TaskRef { partition: row::partition(it, 0)?, due_at: row::millis(it, 1)?, id: it.try_get(2)? };
         looked.push(Looked { place, is_over: it.try_get::<Option<i64>, _>(3)? == Some(1) });
     }
     Ok(())

@@ -59,12 +59,7 @@ fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn add(
-    found: &mut Vec<HotEntry>,
-    rows: &[MySqlRow],
-    scan: &Scan,
-    queues: &mut Queues,
-) -> sqlx::Result<()> {
+fn add(found: &mut Vec<HotEntry>, rows: &[MySqlRow], scan: &Scan, queues: &mut Queues) -> sqlx::Result<()> {
     for it in rows {
         found.push(hot_entry(it, scan, queues)?);
     }

@@ -1,6 +1,9 @@
 //! The statements of moves, leases, scans and retention, by name. Their texts lie in `sql/mysql`, as the others.
 
-use super::statements::{Many, sql};
+use super::{
+    near::Near,
+    statements::{Many, sql},
+};
 use punctual_domain::state::Event;
 
 pub(crate) const AT: &str = sql!("move/at.sql");
@@ -29,6 +32,21 @@ pub(crate) const WALK_ON: &str = sql!("retire/walk_on.sql");
 pub(crate) const OVER: &str = sql!("retire/over.sql");
 pub(crate) const DELETE: &str = sql!("retire/delete.sql");
 pub(crate) const REPLIES_OVER: &str = sql!("retire/replies.sql");
+
+pub(crate) static NEAR_OTHERS: Near = Near::new(sql!("near/others.sql"));
+static NEAR_CLAIM: Near = Near::new(sql!("near/claim.sql"));
+static NEAR_START: Near = Near::new(sql!("near/start.sql"));
+static NEAR_SUCCEED: Near = Near::new(sql!("near/succeed.sql"));
+
+/// The guarded statement of an event for rows that are alike and near each other, where there is one.
+pub(crate) const fn near_of_event(event: Event) -> Option<&'static Near> {
+    match event {
+        Event::Claim => Some(&NEAR_CLAIM),
+        Event::Start => Some(&NEAR_START),
+        Event::Succeed => Some(&NEAR_SUCCEED),
+        _ => None,
+    }
+}
 
 /// The guarded statement of an event. None: only an insert makes it.
 pub(crate) const fn of_event(event: Event) -> Option<&'static str> {

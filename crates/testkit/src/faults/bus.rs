@@ -30,6 +30,7 @@ impl FaultyBus {
 #[async_trait]
 impl Bus for FaultyBus {
     async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>> {
+        self.faults.pass_gate(BusGroup::Publish).await;
         let fated: Vec<(Fate, Assignment)> =
             messages.into_iter().map(|it| (self.faults.fate(BusGroup::Publish), it)).collect();
         let sent = fated.iter().filter(|(fate, _)| fate.happens).map(|(_, it)| it.clone()).collect();

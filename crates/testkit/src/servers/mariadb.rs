@@ -107,6 +107,18 @@ impl MariaDb {
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// False when it has died by itself: a test that goes on then tells nothing.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.process.is_running()
+    }
+
+    /// All that it has written since it was last started.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
     /// Connections stay open and nothing answers, until `resume`.
     pub fn pause(&self) {
         self.process.pause();

@@ -104,6 +104,10 @@ impl Process {
         answered
     }
 
+    pub(super) fn is_running(&self) -> bool {
+        !has_ended(self.pid())
+    }
+
     fn log_path(&self) -> PathBuf {
         self.watchdog.dir().join(format!("{}.log", self.name))
     }

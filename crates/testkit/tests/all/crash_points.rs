@@ -245,7 +245,7 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
         while rig.store.books().await.unwrap().accepted < accepted {
             tokio::task::yield_now().await;
         }
-        drop(told.send(()));
+        told.send(()).unwrap();
         std::future::pending::<()>().await;
     });
     heard.await.unwrap();

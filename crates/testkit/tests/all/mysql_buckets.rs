@@ -12,8 +12,13 @@ const DAY: i64 = 86_400_000;
 /// 2026-11-21T02:30:00Z
 const NOW: Millis = Millis(1_795_228_200_000);
 const TODAY: i64 = NOW.0 - NOW.0 % DAY;
-const OPTIONS: BucketOptions =
-    BucketOptions { width_hours: 24, ahead_hours: 48, keep_hours: 72, batch_rows: 100, batches_per_run: 1_000 };
+const OPTIONS: BucketOptions = BucketOptions {
+    width_hours: 24,
+    ahead_hours: 48,
+    keep_hours: 72,
+    batch_rows: 100,
+    batches_per_run: 1_000,
+};
 
 const EVENTS: &str = include_str!("../../../../scripts/mysql-events.sql");
 const SWAP: &str = include_str!("../../../store/sql/mysql/bucket/swap.sql");
@@ -254,7 +259,8 @@ async fn a_change_that_would_wait_for_long_gives_way_and_comes_again() {
     // Ends by being killed, which its client says by panicking.
     let held = "START TRANSACTION; SELECT COUNT(*) FROM task; SELECT SLEEP(100)";
     holder.spawn(async move { server.sql(&database, held).await });
-    let sleeping = "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT SLEEP%'";
+    let sleeping =
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT SLEEP%'";
     let id = loop {
         let id = shard.sql(sleeping).await;
         if !id.is_empty() {
@@ -293,7 +299,11 @@ async fn the_events_of_the_database_do_the_same() {
     assert_eq!(shard.rows().await, [330, 330, 165, 110, 0], "a bucket with a waiting task stays");
     shard.is_accounted_for().await;
     let before = shard.buckets().await;
-    assert_eq!(shard.run(OPTIONS, NOW).await, BucketReport { kept: 1, ..BucketReport::default() }, "nothing is left to do");
+    assert_eq!(
+        shard.run(OPTIONS, NOW).await,
+        BucketReport { kept: 1, ..BucketReport::default() },
+        "nothing is left to do"
+    );
     shard.sql(&format!("CALL punctual_buckets({next_day}, 24, 48, 72)")).await;
     let made: Vec<String> = shard.buckets().await.into_iter().filter(|it| !before.contains(it)).collect();
     assert_eq!(made, ["p2026112400"]);
@@ -313,7 +323,8 @@ async fn an_event_that_finds_the_engine_at_work_leaves_it_alone() {
     );
     let mut holder = JoinSet::new();
     holder.spawn(async move { server.sql(&database, &both).await });
-    let sleeping = "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT SLEEP%'";
+    let sleeping =
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT SLEEP%'";
     let id = loop {
         let id = shard.sql(sleeping).await;
         if !id.is_empty() {

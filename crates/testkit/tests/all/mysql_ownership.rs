@@ -97,7 +97,11 @@ async fn a_paused_engine_that_renews_too_late_is_told_that_it_lost() {
     assert_eq!(next.term, held[0].term + 1);
     assert_eq!(ownership.renew("paused", &held, LONG).await.unwrap(), [false, false, true]);
     ownership.release("paused", &held).await.unwrap();
-    assert_eq!(ownership.renew("next", &[next], LONG).await.unwrap(), [true], "a release too late frees nothing");
+    assert_eq!(
+        ownership.renew("next", &[next], LONG).await.unwrap(),
+        [true],
+        "a release too late frees nothing"
+    );
     let again = ownership.acquire("paused", &all[1..2], LONG).await.unwrap()[0].unwrap();
     assert!(again.term > held[1].term, "what had ended comes back under another term, to its old owner too");
 }

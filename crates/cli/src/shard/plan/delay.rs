@@ -42,7 +42,7 @@ fn point(text: &str) -> Result<(f64, f64), String> {
         _ => {
             let share = name.strip_prefix('p').and_then(|it| it.parse::<f64>().ok()).map(|it| it / 100.0);
             let share = share.filter(|it| *it > 0.0 && *it < 1.0);
-            Ok((share.ok_or(format!("{name:?} is not p1 to p99.9, max or mean"))?, seconds))
+            Ok((share.ok_or_else(|| format!("{name:?} is not p1 to p99.9, max or mean"))?, seconds))
         }
     }
 }

@@ -1,9 +1,11 @@
--- The executor's first sign of work.
--- 1 the rows (JSON: [partition, due_at (ms), id, fence, history line]), 2 now (ms).
+-- The executor's first sign of work, which may also extend its lease.
+-- 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, lease_until (ms, already bounded by timeout_ms)
+-- or null (as it was), progress (JSON text) or null (as it was)]), 2 now (ms).
 -- moves: start from (4) to 5
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
-    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]'
+    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', beat_until BIGINT PATH '$[5]',
+    progress LONGTEXT CHARACTER SET utf8mb4 PATH '$[6]'
 )) AS wanted
 STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
     AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (4)
@@ -11,4 +13,6 @@ SET
     task.history = CONCAT(IF(LENGTH(task.history) > 32768,
         RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), wanted.line),
     task.state = 5,
+    task.lease_until = COALESCE(wanted.beat_until, task.lease_until),
+    task.progress = COALESCE(wanted.progress, task.progress),
     task.updated_at = ?

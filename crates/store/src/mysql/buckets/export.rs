@@ -134,7 +134,10 @@ mod tests {
         let over = [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).join(", ");
         assert!(sql!("rows.sql").contains(&format!("task.state IN ({over})\n")));
         assert!(!sql!("rows.sql").contains("keep_until <="), "whatever its time");
-        assert!(include_str!("../../../sql/mysql/bucket/gone/registry.sql").contains(&format!("state IN ({over})")));
+        assert!(
+            include_str!("../../../sql/mysql/bucket/gone/registry.sql")
+                .contains(&format!("state IN ({over})"))
+        );
     }
 
     #[test]

@@ -58,7 +58,8 @@ impl Settling {
     }
 
     async fn transaction(&self, conn: &mut MySqlConnection, upto: Place) -> sqlx::Result<u64> {
-        let batch = |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
+        let batch =
+            |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
         let mut tx = conn.begin().await?;
         // As an insert: registry first.
         for file in [sql!("registry.sql"), sql!("moved.sql"), sql!("body.sql"), sql!("back.sql")] {
@@ -126,7 +127,8 @@ mod tests {
 
     #[test]
     fn what_may_be_forgotten_is_finished_and_no_success() {
-        let over: Vec<String> = [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).into();
+        let over: Vec<String> =
+            [State::Dead, State::Cancelled, State::Stopped].map(|it| it.code().to_string()).into();
         let over = format!("({})", over.join(", "));
         for file in [
             sql!("registry.sql"),
@@ -136,7 +138,10 @@ mod tests {
             sql!("over.sql"),
             include_str!("../../../sql/mysql/bucket/needed.sql"),
         ] {
-            let lists: Vec<&str> = file.split("state ").filter(|it| it.starts_with("IN (") || it.starts_with("NOT IN (")).collect();
+            let lists: Vec<&str> = file
+                .split("state ")
+                .filter(|it| it.starts_with("IN (") || it.starts_with("NOT IN ("))
+                .collect();
             assert_eq!(lists.len(), 1, "{file}");
             assert!(lists.iter().all(|it| it.split_once("IN ").unwrap().1.starts_with(&over)), "{file}");
         }

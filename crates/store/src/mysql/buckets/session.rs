@@ -48,8 +48,9 @@ impl Session {
         Ok(None)
     }
 
-    pub(super) async fn close(self) {
-        if let Err(error) = self.conn.close().await {
+    pub(super) async fn close(mut self) {
+        let freed = sqlx::raw_sql(sql!("free.sql")).execute(&mut self.conn).await;
+        if let Err(error) = freed.and(self.conn.close().await) {
             tracing::debug!(%error, "a connection was gone before it was closed");
         }
     }

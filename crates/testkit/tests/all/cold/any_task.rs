@@ -99,9 +99,8 @@ fn lease() -> impl Strategy<Value = Lease> {
 }
 
 fn result() -> impl Strategy<Value = TaskResult> {
-    (any::<i64>(), any::<String>(), option::of(content())).prop_map(|(status_code, status_msg, content)| {
-        TaskResult { status_code, status_msg, content }
-    })
+    (any::<i64>(), any::<String>(), option::of(content()))
+        .prop_map(|(status_code, status_msg, content)| TaskResult { status_code, status_msg, content })
 }
 
 pub(super) fn task() -> impl Strategy<Value = Task> {
