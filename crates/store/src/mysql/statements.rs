@@ -69,7 +69,8 @@ impl Many {
 }
 
 /// How long the lists of ids in a statement are; a list is filled up by repeating its last one.
-const LENGTHS: [usize; 4] = [1, 10, 100, 500];
+const LENGTHS: [usize; 4] = [1, 10, 100, LONGEST];
+const LONGEST: usize = 500;
 
 /// A statement whose file has one `IN (?)`, for a list of any length.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl Listed {
     /// The list in parts, each filled up to one of the fixed lengths, with its text.
     pub(crate) fn parts<'r, T>(&self, list: &'r [T]) -> impl Iterator<Item = (Vec<&'r T>, &'static str)> {
         let texts = *self.texts.get_or_init(|| LENGTHS.map(|it| &*listed(self.one, it).leak()));
-        list.chunks(LENGTHS[LENGTHS.len() - 1]).filter_map(move |part| {
+        list.chunks(LONGEST).filter_map(move |part| {
             let (length, text) = LENGTHS.iter().zip(texts).find(|it| *it.0 >= part.len())?;
             let filled = part.iter().chain(part.last().into_iter().cycle());
             Some((filled.take(*length).collect(), text))

@@ -59,7 +59,7 @@ struct Stand {
 struct Embedded(Arc<SqliteStore>);
 
 impl Embedded {
-    async fn new() -> Arc<dyn Ground> {
+    async fn ground() -> Arc<dyn Ground> {
         Arc::new(Self(Arc::new(SqliteStore::in_memory(&Default::default()).unwrap())))
     }
 }
@@ -84,7 +84,7 @@ struct OnServers {
 }
 
 impl OnServers {
-    async fn new() -> Arc<dyn Ground> {
+    async fn ground() -> Arc<dyn Ground> {
         let redis = servers::redis().await;
         let mysql_url = servers::mariadb().await.fresh_database().await;
         Arc::new(Self { mysql_url, redis_url: redis.url(), prefix: redis.fresh_prefix() })
@@ -298,7 +298,7 @@ macro_rules! on_each_ground {
             use super::*;
             $(#[test]
             fn $case() {
-                let ground = Runtime::new().unwrap().block_on(Embedded::new());
+                let ground = Runtime::new().unwrap().block_on(Embedded::ground());
                 dies(&ground, $at);
             })*
         }
@@ -306,7 +306,7 @@ macro_rules! on_each_ground {
             use super::*;
             $(#[test]
             fn $case() {
-                let ground = Runtime::new().unwrap().block_on(OnServers::new());
+                let ground = Runtime::new().unwrap().block_on(OnServers::ground());
                 dies(&ground, $at);
             })*
         }

@@ -198,9 +198,8 @@ fn crowd() -> impl Iterator<Item = (i64, i64, i64)> {
 fn rows(of: impl Iterator<Item = (i64, i64, i64)>) -> String {
     // Zero as a number, and three bytes in base 64.
     let values = ["\"0000\""; 7].join(",");
-    let row = |(partition, due_at, id): (i64, i64, i64)| {
-        format!("[{partition},{due_at},{id},1,\"x\",{values}]")
-    };
+    let row =
+        |(partition, due_at, id): (i64, i64, i64)| format!("[{partition},{due_at},{id},1,\"x\",{values}]");
     json(&of.map(row).collect::<Vec<_>>())
 }
 

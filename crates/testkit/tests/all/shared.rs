@@ -209,7 +209,7 @@ fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_within_five_s
         let request = LeaseRequest {
             queue: Arc::new(queue()),
             max: 5,
-            wait_ms: 0,
+            wait_ms: 20_000,
             lease_ms: 1_000,
             executor: "test".to_owned(),
         };

@@ -47,7 +47,8 @@ async fn a_call_that_is_dropped_runs_to_its_end_and_leaves_no_transaction_open()
     let mut rng = fastrand::Rng::with_seed(1);
     let mut callers = JoinSet::new();
     for nth in 0..200_i64 {
-        let (store, polls, task) = (Arc::clone(&store), rng.usize(1..40), standing[nth as usize].clone());
+        let (store, polls, task) =
+            (Arc::clone(&store), rng.usize(1..40), standing[usize::try_from(nth).unwrap()].clone());
         callers.spawn(async move {
             match nth % 4 {
                 0 => {
@@ -92,7 +93,10 @@ async fn no_connection_waits_inside_a_transaction() {
         let polls = rng.usize(1..12);
         match nth % 3 {
             0 => begun(store.insert(vec![ask(1_000 + nth)], "test", NOW), polls).await,
-            1 => begun(store.apply(vec![claim(&standing[nth as usize % 100])], NOW), polls).await,
+            1 => {
+                begun(store.apply(vec![claim(&standing[usize::try_from(nth).unwrap() % 100])], NOW), polls)
+                    .await
+            }
             _ => begun(store.audit(), polls).await,
         }
     }
