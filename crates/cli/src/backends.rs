@@ -7,11 +7,12 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::Store;
+use punctual_contract::{Clock as _, Store};
 use punctual_engine::{Backends, Engine, Options, Running, Shared};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
-use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
-use std::{path::Path, sync::Arc};
+use punctual_store::{BucketOptions, BucketReport, Buckets, MysqlOptions, MysqlStore, SqliteStore};
+use std::{path::Path, sync::Arc, time::Duration};
+use tokio::task::JoinSet;
 
 /// An engine at work on its back ends.
 #[derive(Debug)]
@@ -25,7 +26,23 @@ pub(crate) struct Standing {
 #[derive(Debug)]
 enum Closing {
     Sqlite(Arc<SqliteStore>),
-    Mysql(Arc<MysqlStore>),
+    Mysql { store: Arc<MysqlStore>, housekeeping: JoinSet<()> },
+}
+
+/// Between two looks at the buckets of the databases. Every engine looks: more than one at once does no harm.
+const BUCKETS_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Makes buckets ahead of time and drops those that are over, until it is dropped.
+async fn keep_buckets(buckets: Buckets) {
+    let mut ticks = tokio::time::interval(BUCKETS_INTERVAL);
+    loop {
+        ticks.tick().await;
+        match buckets.run_once(SystemClock.now()).await {
+            Ok(report) if report == BucketReport::default() => {}
+            Ok(report) => tracing::info!(?report, "buckets"),
+            Err(error) => tracing::warn!(%error, "the buckets could not be kept; again in a minute"),
+        }
+    }
 }
 
 impl Standing {
@@ -49,7 +66,8 @@ impl Standing {
             Closing::Sqlite(store) => tokio::task::spawn_blocking(move || store.close())
                 .await
                 .context("the store could not be closed"),
-            Closing::Mysql(store) => {
+            Closing::Mysql { store, mut housekeeping } => {
+                housekeeping.shutdown().await;
                 store.close().await;
                 Ok(())
             }
@@ -122,7 +140,9 @@ async fn shared(place: &SharedPlace, engine: &str) -> Result<(Backends, Closing)
         clock: Arc::new(SystemClock),
         shared: Some(Shared { ownership: Arc::new(store.ownership()), signals: Arc::new(signals) }),
     };
-    Ok((backends, Closing::Mysql(store)))
+    let mut housekeeping = JoinSet::new();
+    housekeeping.spawn(keep_buckets(store.buckets(BucketOptions::default())));
+    Ok((backends, Closing::Mysql { store, housekeeping }))
 }
 
 async fn migrate_databases(place: &SharedPlace) -> Result<Vec<String>> {

@@ -300,6 +300,8 @@ pub(crate) async fn mark(core: &Core, entries: &[HotEntry]) -> Result<(Vec<HotEn
     Ok((won, lost))
 }
 
+/// In bounded steps: what was held back while the store was away may be all that came due meanwhile. A failure in one
+/// of them leaves marks of those before it, which are taken over when it is repeated.
 async fn ask(
     core: &Core,
     entries: Vec<HotEntry>,
@@ -311,7 +313,10 @@ async fn ask(
         change: change(it),
         note: core.note(),
     };
-    let applied = core.store.apply(entries.iter().map(step).collect(), core.now()).await?;
+    let mut applied = Vec::with_capacity(entries.len());
+    for chunk in entries.chunks(STEP_LIMIT) {
+        applied.extend(core.store.apply(chunk.iter().map(step).collect(), core.now()).await?);
+    }
     let mut applied = applied.into_iter();
     Ok(entries.into_iter().partition(|_| applied.next() == Some(Applied::Moved)))
 }

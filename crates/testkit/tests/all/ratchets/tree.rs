@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// Not ours, or made by tools.
-const SKIPPED: [&str; 3] = ["target", ".git", "node_modules"];
+const SKIPPED: [&str; 5] = ["target", ".git", "node_modules", "punctual-stack", "punctual-data"];
 
 #[derive(Debug)]
 pub(super) struct File {
