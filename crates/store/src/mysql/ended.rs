@@ -234,12 +234,12 @@ mod tests {
 
     fn entry(until: i64, id: i64) -> Entry {
         let place = TaskRef { partition: Partition(u16::MAX), due_at: Millis::MAX, id };
-        Entry { until: Millis(until), place, fence: i64::MAX - id }
+        Entry { until: Millis(until), place, fence: i64::MAX.wrapping_sub(id) }
     }
 
     #[test]
     fn entries_read_back_as_they_were_written() {
-        let batch = [entry(1, i64::MIN), entry(2, 7)];
+        let batch = [entry(1, i64::MIN + 1_000), entry(2, 7)];
         let wanted: Vec<_> = batch.iter().map(|it| (it.place, it.fence)).collect();
         let bytes = encoded(&batch);
         assert_eq!(bytes.len(), 2 * ENTRY_LEN);
