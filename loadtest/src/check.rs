@@ -219,8 +219,7 @@ impl Checker {
         let is_early = receipt.at_us < due_ms * 1_000 || receipt.fired_at_ms < due_ms;
         self.counts.early += u64::from(is_early);
         self.counts.wrong_payload += u64::from(!receipt.is_payload_intact);
-        // Later is right for one whose insert came after its time: it is due when it was accepted.
-        self.counts.wrong_time += u64::from(receipt.attempt == 1 && receipt.execute_at_ms < due_ms);
+        self.counts.wrong_time += u64::from(receipt.attempt == 1 && receipt.execute_at_ms != due_ms);
         self.counts.executions += 1;
         self.counts.executed_again += u64::from(track.receipts == 1);
         self.counts.attempts_repeated += u64::from(receipt.attempt <= track.last_attempt);

@@ -29,6 +29,7 @@ fn assignment(queue: &QueueKey, number: usize, payload: usize) -> Outcome<Assign
         kind: Name::new("send")?,
         priority: Priority::default(),
         payload: Content::binary(vec![b'x'; payload]),
+        execute_at: at,
         due_at: at,
         fired_at: at,
         lease_until: at.plus(30_000),

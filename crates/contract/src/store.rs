@@ -217,6 +217,8 @@ pub struct Assignment {
     pub kind: Name,
     pub priority: Priority,
     pub payload: Content,
+    /// As it was asked for; `due_at` is later where it was in the past when it was accepted.
+    pub execute_at: Millis,
     pub due_at: Millis,
     pub fired_at: Millis,
     pub lease_until: Millis,

@@ -107,8 +107,15 @@ async fn blocking_read(
     Ok(vec![streams::accepted(read)?, time])
 }
 
-/// A worker that asks again at once is not worth being let go for.
+/// A worker that asks again at once is not worth being let go for, unless it wants to know what is there now.
 async fn left_for_good(core: &Core, queue: &QueueKey) {
+    tokio::select! {
+        () = core.lanes.hurried(queue) => {}
+        () = deserted(core, queue) => {}
+    }
+}
+
+async fn deserted(core: &Core, queue: &QueueKey) {
     loop {
         core.lanes.deserted(queue).await;
         sleep(LINGER).await;

@@ -34,6 +34,9 @@ struct Body<'a> {
     body: &'a [u8],
     /// Milliseconds.
     due: i64,
+    /// None: at `due`, as nearly always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<i64>,
     fired: i64,
     lease: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,6 +65,7 @@ pub(crate) fn encode(it: &Assignment) -> Result<Vec<u8>, Error> {
         json: it.payload.is_json,
         body: &it.payload.bytes,
         due: it.due_at.0,
+        asked: (it.execute_at != it.due_at).then_some(it.execute_at.0),
         fired: it.fired_at.0,
         lease: it.lease_until.0,
         limit: it.timeout_ms,
@@ -91,6 +95,7 @@ pub(crate) fn decode(queue: &QueueKey, bytes: &[u8]) -> Result<Assignment, Error
         kind: Name::new(it.kind).map_err(|error| Error::Content(error.to_string()))?,
         priority: Priority::new(it.prio).map_err(|error| Error::Content(error.to_string()))?,
         payload: Content { is_json: it.json, bytes: it.body.to_vec() },
+        execute_at: Millis(it.asked.unwrap_or(it.due)),
         due_at: Millis(it.due),
         fired_at: Millis(it.fired),
         lease_until: Millis(it.lease),
@@ -124,6 +129,7 @@ pub(super) mod tests {
             kind: Name::new("k:1").unwrap(),
             priority: Priority::LOWEST,
             payload,
+            execute_at: Millis(i64::from(traceparent.is_none())),
             due_at: Millis(1),
             fired_at: Millis(2),
             lease_until: Millis(3),

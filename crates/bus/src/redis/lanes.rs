@@ -19,8 +19,9 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 struct Lane {
     ready: VecDeque<Delivery>,
-    /// Receives in progress, and what those that wait ask for, together.
+    /// Receives in progress; those of them that wait and have nothing yet, and what these ask for, together.
     callers: usize,
+    waiting: usize,
     wanted: usize,
     /// Streams that a task blocks on: one bit each.
     blocked: u16,
@@ -33,6 +34,10 @@ struct Lane {
     arrived: Arc<Notify>,
     /// The last caller went.
     left: Arc<Notify>,
+    /// Who only asks what is there waits for the readers, which may have it in their hands and read for nobody else.
+    is_hurried: bool,
+    /// A reader ended, a caller began to wait, or hurries.
+    changed: Arc<Notify>,
 }
 
 impl Lane {
@@ -40,6 +45,7 @@ impl Lane {
         Self {
             ready: VecDeque::new(),
             callers: 0,
+            waiting: 0,
             wanted: 0,
             blocked: 0,
             failures: 0,
@@ -47,6 +53,8 @@ impl Lane {
             clock: (Millis::ZERO, Instant::now()),
             arrived: Arc::default(),
             left: Arc::default(),
+            is_hurried: false,
+            changed: Arc::default(),
         }
     }
 
@@ -57,6 +65,40 @@ impl Lane {
             self.arrived.notify_one();
         }
         taken
+    }
+
+    /// Who has something waits no more: no reader reads for it again, not even before it has gone.
+    fn serve(&mut self, wanted: &mut usize, limit: usize) -> Vec<Delivery> {
+        let taken = self.take(limit);
+        if !taken.is_empty() {
+            self.forget(wanted);
+        }
+        taken
+    }
+
+    fn forget(&mut self, wanted: &mut usize) {
+        self.waiting -= usize::from(*wanted > 0);
+        self.wanted -= std::mem::take(wanted);
+        if self.waiting > 0 {
+            // The readers may have ended because there was enough for all, and this one took more than one.
+            self.arrived.notify_one();
+        }
+    }
+
+    /// How many messages are still worth reading: none when each of those who wait can have one.
+    fn lacking(&self) -> usize {
+        if self.ready.len() < self.waiting { self.wanted.saturating_sub(self.ready.len()) } else { 0 }
+    }
+
+    fn reader_ended(&mut self, stream: u8) {
+        self.blocked &= !(1 << stream);
+        self.is_hurried &= self.blocked != 0;
+        self.changed.notify_waiters();
+    }
+
+    /// Readers that read for nobody any more, and have brought nothing yet.
+    fn has_idle_readers(&self) -> bool {
+        self.blocked != 0 && self.waiting == 0 && self.ready.is_empty()
     }
 
     fn is_idle(&self) -> bool {
@@ -84,18 +126,20 @@ pub(super) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    pub(super) fn take(&self, limit: usize) -> Vec<Delivery> {
-        self.lanes.with(self.queue, |it| it.take(limit)).unwrap_or_default()
+    pub(super) fn take(&mut self, limit: usize) -> Vec<Delivery> {
+        let (lanes, queue, wanted) = (self.lanes, self.queue, &mut self.wanted);
+        lanes.with(queue, |lane| lane.serve(wanted, limit)).unwrap_or_default()
     }
 
     /// `streams`: one bit each.
-    pub(super) fn look(&self, limit: usize, streams: u16) -> Found {
-        let found = self.lanes.with(self.queue, |lane| {
-            let messages = lane.take(limit);
+    pub(super) fn look(&mut self, limit: usize, streams: u16) -> Found {
+        let (lanes, queue, wanted, seen) = (self.lanes, self.queue, &mut self.wanted, self.seen_failures);
+        let found = lanes.with(queue, |lane| {
+            let messages = lane.serve(wanted, limit);
             if !messages.is_empty() {
                 return Found::Messages(messages);
             }
-            if let Some(failure) = lane.failure.as_ref().filter(|_| lane.failures > self.seen_failures) {
+            if let Some(failure) = lane.failure.as_ref().filter(|_| lane.failures > seen) {
                 return Found::Failed(Arc::clone(failure));
             }
             let unread = streams & !lane.blocked;
@@ -110,7 +154,7 @@ impl Drop for Caller<'_> {
     fn drop(&mut self) {
         self.lanes.with(self.queue, |lane| {
             lane.callers -= 1;
-            lane.wanted -= self.wanted;
+            lane.forget(&mut self.wanted);
             if lane.callers == 0 {
                 lane.left.notify_waiters();
             }
@@ -135,7 +179,12 @@ impl Lanes {
         let mut lanes = self.by_queue.lock();
         let lane = lanes.entry(queue.clone()).or_insert_with(Lane::new);
         lane.callers += 1;
+        lane.waiting += usize::from(wanted > 0);
         lane.wanted += wanted;
+        if wanted > 0 {
+            lane.is_hurried = false;
+            lane.changed.notify_waiters();
+        }
         lane.clock = (now, Instant::now());
         let (arrived, seen_failures) = (Arc::clone(&lane.arrived), lane.failures);
         Caller { lanes: self, queue, wanted, seen_failures, arrived }
@@ -154,19 +203,19 @@ impl Lanes {
     /// The reader of a stream could not read, and ends.
     pub(super) fn fail(&self, queue: &QueueKey, stream: u8, failure: Error) {
         self.with(queue, |lane| {
-            lane.blocked &= !(1 << stream);
+            lane.reader_ended(stream);
             lane.failures += 1;
             lane.failure = Some(Arc::new(failure));
             lane.arrived.notify_waiters();
         });
     }
 
-    /// How many its waiting callers still lack. None: nobody waits; the reader of this stream is written off.
+    /// How many its waiting callers still lack. None: nobody waits in vain; the reader of this stream is written off.
     pub(super) fn lacking(&self, queue: &QueueKey, stream: u8) -> Option<usize> {
         let lacking = self.with(queue, |lane| {
-            let lacking = lane.wanted.saturating_sub(lane.ready.len());
+            let lacking = lane.lacking();
             if lacking == 0 {
-                lane.blocked &= !(1 << stream);
+                lane.reader_ended(stream);
             }
             lacking
         });
@@ -191,6 +240,39 @@ impl Lanes {
             signal.as_mut().enable();
             // Between the two looks the last one may have left.
             if callers == 0 || self.is_deserted(queue) {
+                return;
+            }
+            signal.await;
+        }
+    }
+
+    /// Ends when no reader may have a message in its hands that was there when this was called, but for readers that
+    /// others wait for.
+    pub(super) async fn hurry(&self, queue: &QueueKey) {
+        let hurries = |lane: &mut Lane| {
+            lane.is_hurried = lane.has_idle_readers();
+            lane.changed.notify_waiters();
+            lane.is_hurried
+        };
+        if self.with(queue, hurries).unwrap_or(false) {
+            self.when(queue, |lane| !lane.is_hurried || !lane.has_idle_readers()).await;
+        }
+    }
+
+    /// Ends when the readers of a queue are hurried.
+    pub(super) async fn hurried(&self, queue: &QueueKey) {
+        self.when(queue, |lane| lane.is_hurried).await;
+    }
+
+    /// Ends when it is so, or the lane is gone.
+    async fn when(&self, queue: &QueueKey, is_so: impl Fn(&Lane) -> bool) {
+        loop {
+            let Some(changed) = self.by_queue.lock().get(queue).map(|it| Arc::clone(&it.changed)) else {
+                return;
+            };
+            let mut signal = std::pin::pin!(changed.notified());
+            signal.as_mut().enable();
+            if self.by_queue.lock().get(queue).is_none_or(&is_so) {
                 return;
             }
             signal.await;
@@ -241,7 +323,7 @@ mod tests {
     #[tokio::test]
     async fn a_queue_that_is_only_asked_for_leaves_nothing_behind() {
         let (lanes, queue) = (Lanes::default(), queue());
-        let caller = lanes.enter(&queue, 5, Millis::ZERO);
+        let mut caller = lanes.enter(&queue, 5, Millis::ZERO);
         assert_eq!(unread(caller.look(5, 0b11)), 0b11);
         assert_eq!(unread(caller.look(5, 0b11)), 0, "both have a reader now");
         drop(caller);
@@ -254,27 +336,58 @@ mod tests {
     #[tokio::test]
     async fn readers_read_for_those_who_wait_and_no_more() {
         let (lanes, queue) = (Lanes::default(), queue());
-        let (one, two) = (lanes.enter(&queue, 2, Millis::ZERO), lanes.enter(&queue, 3, Millis::ZERO));
+        let (mut one, mut two) = (lanes.enter(&queue, 2, Millis::ZERO), lanes.enter(&queue, 3, Millis::ZERO));
         let _asks_and_does_not_wait = lanes.enter(&queue, 0, Millis::ZERO);
         assert_eq!(unread(one.look(2, 1)), 1);
         assert_eq!(lanes.lacking(&queue, 0), Some(5));
-        lanes.deliver(&queue, vec![delivery(1), delivery(2), delivery(3)]);
-        assert_eq!(lanes.lacking(&queue, 0), Some(2));
+        lanes.deliver(&queue, vec![delivery(1)]);
+        assert_eq!(lanes.lacking(&queue, 0), Some(4), "one of the two has nothing");
+        assert_eq!(ids(&one.take(2)), [1]);
+        assert_eq!(lanes.lacking(&queue, 0), Some(3), "the first has something, and waits no more");
+        lanes.deliver(&queue, vec![delivery(2)]);
+        assert_eq!(lanes.lacking(&queue, 0), None, "before the second has come for it");
+        assert_eq!(ids(&two.take(9)), [2]);
+    }
+
+    #[tokio::test]
+    async fn who_finds_that_another_took_all_starts_a_reader_again() {
+        let (lanes, queue) = (Lanes::default(), queue());
+        let (mut one, mut two) = (lanes.enter(&queue, 2, Millis::ZERO), lanes.enter(&queue, 2, Millis::ZERO));
+        assert_eq!((unread(one.look(2, 1)), unread(two.look(2, 1))), (1, 0));
+        lanes.deliver(&queue, vec![delivery(1), delivery(2)]);
+        assert_eq!(lanes.lacking(&queue, 0), None, "there is one for each");
+        let arrived = Arc::clone(&two.arrived);
+        arrived.notified().await;
         assert_eq!(ids(&one.take(2)), [1, 2]);
-        drop(one);
-        assert_eq!(lanes.lacking(&queue, 0), Some(2));
-        assert_eq!(ids(&two.take(9)), [3]);
-        drop(two);
-        assert_eq!(lanes.lacking(&queue, 0), None);
+        arrived.notified().await;
+        assert_eq!(unread(two.look(2, 1)), 1);
+    }
+
+    #[tokio::test]
+    async fn who_asks_what_is_there_waits_for_readers_that_nobody_else_waits_for() {
+        let (lanes, queue) = (Lanes::default(), queue());
+        lanes.hurry(&queue).await;
+        let mut gone = lanes.enter(&queue, 1, Millis::ZERO);
+        assert_eq!(unread(gone.look(1, 1)), 1);
+        let mut asks = lanes.enter(&queue, 0, Millis::ZERO);
+        lanes.hurry(&queue).await;
+        drop(gone);
+        let reader = async {
+            lanes.hurried(&queue).await;
+            lanes.deliver(&queue, vec![delivery(1)]);
+            assert_eq!(lanes.lacking(&queue, 0), None);
+        };
+        tokio::join!(lanes.hurry(&queue), reader);
+        assert_eq!(ids(&asks.take(1)), [1]);
     }
 
     #[tokio::test]
     async fn a_failure_is_told_to_those_who_waited_meanwhile() {
         let (lanes, queue) = (Lanes::default(), queue());
-        let early = lanes.enter(&queue, 1, Millis::ZERO);
+        let mut early = lanes.enter(&queue, 1, Millis::ZERO);
         assert_eq!(unread(early.look(1, 1)), 1);
         lanes.fail(&queue, 0, Error::Timeout);
-        let late = lanes.enter(&queue, 1, Millis::ZERO);
+        let mut late = lanes.enter(&queue, 1, Millis::ZERO);
         assert!(matches!(early.look(1, 1), Found::Failed(_)));
         assert_eq!(unread(late.look(1, 1)), 1, "starts a reader of its own");
         lanes.deliver(&queue, vec![delivery(1)]);

@@ -9,7 +9,7 @@ use redis::{
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 use tokio::{
     sync::Mutex,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 /// After a failed connect, callers are told so at once for this long: they queue up behind each other otherwise.
@@ -233,10 +233,11 @@ impl Direct {
         let done = tokio::select! {
             biased;
             done = &mut work => done,
-            () = given_up => {
-                unblock(info, client_id).await;
-                work.await
-            }
+            () = given_up => tokio::select! {
+                biased;
+                done = &mut work => done,
+                () = unblock(info, client_id) => work.await,
+            },
         };
         done.map_err(|_| Error::Timeout)?.map_err(Error::from_redis)
     }
@@ -247,7 +248,13 @@ async fn unblock(info: ConnectionInfo, client_id: i64) {
     let asked = async {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(1)));
         let mut connection = open(&Client::open(info)?, &config).await?;
-        redis::cmd("CLIENT").arg("UNBLOCK").arg(client_id).query_async::<i64>(&mut connection).await
+        // 0: it does not block, or not yet: what we sent before, on the other connection, may be read after this.
+        while redis::cmd("CLIENT").arg("UNBLOCK").arg(client_id).query_async::<i64>(&mut connection).await?
+            == 0
+        {
+            sleep(Duration::from_millis(2)).await;
+        }
+        Ok(())
     };
     if let Err(error) = in_time(Duration::from_secs(1), asked).await {
         tracing::debug!(error = %error, "a blocked read could not be ended early");

@@ -42,7 +42,7 @@ pub(super) async fn receive(
     }
     // Dropped after the caller: what it leaves behind is given back.
     let _leftover = settle::Leftover::of(core, queue);
-    let caller = core.lanes.enter(queue, if wait.is_zero() { 0 } else { limit }, now);
+    let mut caller = core.lanes.enter(queue, if wait.is_zero() { 0 } else { limit }, now);
     let there = caller.take(limit);
     if !there.is_empty() {
         return Ok(there);
@@ -54,21 +54,24 @@ pub(super) async fn receive(
     }
     swept.unwrap_or(Err(Error::BrokenOff))?;
     if wait.is_zero() {
-        return Ok(there);
+        // A reader of a caller who has just left may have in its hands what was there before the sweep.
+        drop(timeout(core.options.response_timeout, core.lanes.hurry(queue)).await);
+        return Ok(caller.take(limit));
     }
-    timeout(wait, first(core, queue, &caller, limit)).await.unwrap_or(Ok(Vec::new()))
+    timeout(wait, first(core, queue, &mut caller, limit)).await.unwrap_or(Ok(Vec::new()))
 }
 
 /// Ends when there is something.
 async fn first(
     core: &Arc<Core>,
     queue: &QueueKey,
-    caller: &Caller<'_>,
+    caller: &mut Caller<'_>,
     limit: usize,
 ) -> Result<Vec<Delivery>, Arc<Error>> {
     let streams = u16::MAX >> (u16::BITS - u32::from(core.options.streams_per_queue));
     loop {
-        let mut signal = pin!(caller.arrived.notified());
+        let arrived = Arc::clone(&caller.arrived);
+        let mut signal = pin!(arrived.notified());
         // Listen before looking: what arrives between the two is then heard.
         signal.as_mut().enable();
         match caller.look(limit, streams) {

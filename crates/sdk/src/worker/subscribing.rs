@@ -216,7 +216,7 @@ fn leased(it: Assignment, lease_ms: u64) -> LeasedTask {
         attempt: it.attempt,
         max_attempts: it.max_attempts,
         token: token(&it, lease_ms),
-        execute_at_ms: it.due_at.0,
+        execute_at_ms: it.execute_at.0,
         fired_at_ms: it.fired_at.0,
         lease_until_ms: it.lease_until.0,
         timeout_ms: it.timeout_ms,

@@ -81,6 +81,7 @@ fn granted(
         kind: row::name(row, 10)?,
         priority: row::priority(row, 11)?,
         payload: Content { is_json: row.try_get(12)?, bytes: row.try_get(13)? },
+        execute_at: row::millis(row, 18)?,
         due_at: place.due_at,
         fired_at: grant.fired_at,
         lease_until: bounded(grant.lease_until, now, timeout_ms),

@@ -67,6 +67,7 @@ fn assigned(
         kind: row::name(row, 7)?,
         priority: row::priority(row, 8)?,
         payload: Content { is_json: row.get(9)?, bytes: row.get(10)? },
+        execute_at: row::millis(row, 18)?,
         due_at: row::millis(row, 11)?,
         fired_at: grant.fired_at,
         lease_until: bounded(grant.lease_until, now, row.get(12)?),

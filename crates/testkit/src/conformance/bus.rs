@@ -37,6 +37,7 @@ pub fn assignment(number: i64) -> Assignment {
         kind: Name::new("send").unwrap(),
         priority: Priority::HIGHEST,
         payload: Content::binary(vec![0, 0xff, 0xc0, b'\n']),
+        execute_at: due_at.plus(-5),
         due_at,
         fired_at: due_at.plus(1),
         lease_until: due_at.plus(30_000),

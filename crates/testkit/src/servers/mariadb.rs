@@ -57,6 +57,8 @@ impl MariaDb {
         let (server, watchdog) = (program("mariadbd", PACKAGE), Arc::new(Watchdog::start()));
         let mut base =
             vec!["--no-defaults".to_owned(), format!("--datadir={}", shown(&data(watchdog.dir())))];
+        // A server that starts removes the temporary tables (#sql*) of every other one in its directory for them.
+        base.push(format!("--tmpdir={}", shown(watchdog.dir())));
         base.extend(watchdog.is_root().then(|| "--user=root".to_owned()));
         install(&watchdog, &base);
         base.extend(SETTINGS.map(str::to_owned));

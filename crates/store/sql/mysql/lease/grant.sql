@@ -2,7 +2,7 @@
 -- 1 the places (JSON: [number, partition, due_at (ms), id], in the order of the key).
 SELECT wanted.nth, task.due_at, namespace, queue, state, fence, attempt, task_id, task_version, max_attempts, kind,
     priority, payload_is_json, COALESCE(task.payload, body.payload), timeout_ms, traceparent, place_due_at,
-    labels
+    labels, execute_at
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
     nth INT PATH '$[0]', partition_no INT PATH '$[1]', due_at BIGINT PATH '$[2]', id BIGINT PATH '$[3]'
 )) AS wanted

@@ -33,7 +33,7 @@ pub async fn a_dispatch_spends_an_attempt_and_makes_fence_and_lease(store: Arc<d
 }
 
 pub async fn an_assignment_says_all_that_an_executor_needs(store: Arc<dyn Store>) {
-    let asked = full(1);
+    let asked = NewTask { execute_at: NOW.plus(-7), ..full(1) };
     let task = claimed(&*store, asked.clone()).await;
     let it = dispatch(&*store, grant(&task, NOW.plus(2)), NOW).await.unwrap();
     assert_eq!((it.place.id, it.place.partition), (task.place.id, task.place.partition));
@@ -41,7 +41,8 @@ pub async fn an_assignment_says_all_that_an_executor_needs(store: Arc<dyn Store>
     assert_eq!((it.queue, it.kind, it.priority), (asked.queue, asked.kind, asked.priority));
     assert_eq!((it.payload, it.traceparent), (asked.payload, asked.traceparent));
     assert_eq!((it.timeout_ms, it.labels), (asked.timeout_ms, asked.labels));
-    assert_eq!((it.due_at, it.fired_at, it.lease_until), (NOW, NOW.plus(2), NOW.plus(30_000)));
+    assert_eq!((it.execute_at, it.due_at), (NOW.plus(-7), NOW));
+    assert_eq!((it.fired_at, it.lease_until), (NOW.plus(2), NOW.plus(30_000)));
 }
 
 pub async fn a_lease_ends_no_later_than_the_timeout_allows(store: Arc<dyn Store>) {
