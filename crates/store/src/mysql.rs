@@ -38,7 +38,7 @@ use ids::Ids;
 use insert::{Ask, Context};
 use job::{Job, Retire, Work};
 use ledger::Ledger;
-use line::Line;
+use line::{Lane, Line};
 pub use ownership::MysqlOwnership;
 use punctual_contract::{
     Error as CallError, Happened, Store,
@@ -86,7 +86,8 @@ const CATALOG_CONNECTIONS: u32 = 2;
 pub struct MysqlOptions {
     /// 1 to 65,535.
     pub partitions: u16,
-    /// Connections to each database that write, 1 to 8: more of them only wait for each other.
+    /// Connections to each database that insert, 1 to 8: more of them only wait for each other. Half as many hand out
+    /// leases, and half as many make all other moves.
     pub writers_per_database: u32,
     /// Connections to each database that read, at least 2.
     pub readers_per_database: u32,
@@ -118,7 +119,8 @@ struct Inner {
 
 /// One database.
 struct Shard {
-    lines: Vec<Arc<Line<Job>>>,
+    /// By the lane, in the order of `Lane::ALL`.
+    lines: [Vec<Arc<Line<Job>>>; Lane::ALL.len()],
     readers: MySqlPool,
     /// How many readers long searches may have at once: short reads never wait for all of them.
     long: Arc<Semaphore>,
@@ -150,12 +152,14 @@ impl MysqlStore {
         let first = doors.first().ok_or(Error::NoDatabase)?;
         let catalog = first.pool(CATALOG_CONNECTIONS);
         let writers = options.writers_per_database.clamp(1, 8);
-        let last_slot = ids::counted(&catalog, "slots", i64::from(writers)).await;
-        let last_slot = last_slot.map_err(|it| first.failed(it))?;
+        // Each database has the same numbers.
+        let slots = Lane::ALL.iter().map(|it| i64::from(writers_of(*it, writers))).sum();
+        let mut slot = ids::counted(&catalog, "slots", slots).await.map_err(|it| first.failed(it))?;
+        slot -= slots;
         let ids = Ids::new(catalog.clone());
         let context = Arc::new(Context { partitions: cluster.partitions, ids });
         let mut running = Vec::new();
-        let shards = doors.iter().map(|door| Shard::start(door, &options, last_slot, &context, &mut running));
+        let shards = doors.iter().map(|door| Shard::start(door, &options, slot, &context, &mut running));
         let shards: Vec<Shard> = shards.collect();
         let migrated = std::mem::take(&mut cluster.migrated);
         let retire_from = AtomicUsize::new(0);
@@ -233,14 +237,14 @@ impl MysqlStore {
     /// Items that go to the writers of their partitions, and answers that come back in the order of the items.
     async fn spread<T, A>(
         &self,
-        doing: &'static str,
+        (doing, lane): (&'static str, Lane),
         items: Vec<T>,
         partition: impl Fn(&T) -> Partition,
         work: impl Fn(Vec<T>, oneshot::Sender<Result<Vec<A>, CallError>>) -> Work,
     ) -> Result<Vec<A>, CallError> {
         let count = items.len();
         let mut waiting = Vec::new();
-        for (line, numbers, part) in self.inner.apart(items, partition) {
+        for (line, numbers, part) in self.inner.apart(lane, items, partition) {
             let (caller, answer) = oneshot::channel();
             push(line, Job { doing, work: work(part, caller) });
             waiting.push((numbers, answer));
@@ -298,7 +302,7 @@ fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> J
 }
 
 fn push(line: &Line<Job>, job: Job) {
-    if let Err(job) = line.push(job.lane(), job) {
+    if let Err(job) = line.push(job) {
         job.refused();
     }
 }
@@ -344,42 +348,53 @@ impl Shard {
     fn start(
         door: &Door,
         options: &MysqlOptions,
-        last_slot: i64,
+        mut slot: i64,
         context: &Arc<Context>,
         running: &mut Vec<JoinHandle<()>>,
     ) -> Self {
-        let mut lines = Vec::new();
-        for nth in 0..options.writers_per_database.clamp(1, 8) {
-            let slot = i32::try_from((last_slot - i64::from(nth)).rem_euclid(SLOTS)).unwrap_or_default();
-            let line = Arc::new(Line::new());
+        let mut start = |lane: Lane| {
+            slot += 1;
+            let line = Arc::new(Line::new(lane.rows_max()));
             let writer = Writer {
                 door: door.clone(),
                 line: Arc::clone(&line),
                 context: Arc::clone(context),
-                ledger: Ledger::new(slot),
+                ledger: Ledger::new(i32::try_from(slot.rem_euclid(SLOTS)).unwrap_or_default()),
+                pace: lane.pace(),
                 conn: None,
             };
             running.push(spawn(writer.run()));
-            lines.push(line);
-        }
+            line
+        };
+        let writers = options.writers_per_database.clamp(1, 8);
+        let lines = Lane::ALL.map(|lane| (0..writers_of(lane, writers)).map(|_| start(lane)).collect());
         let readers = options.readers_per_database.max(2);
         let long = Arc::new(Semaphore::new(usize::try_from(readers / 2).unwrap_or(1)));
         Self { lines, readers: door.pool(readers), long }
     }
 }
 
+/// Of the connections that insert, how many a lane has.
+const fn writers_of(lane: Lane, writers: u32) -> u32 {
+    match lane {
+        Lane::Urgent | Lane::Moves => writers.div_ceil(2),
+        Lane::Bulk => writers,
+    }
+}
+
 impl Inner {
     fn close_lines(&self) {
-        self.shards.iter().flat_map(|it| &it.lines).for_each(|it| it.close());
+        self.shards.iter().flat_map(|it| &it.lines).flatten().for_each(|it| it.close());
     }
 
     fn shard(&self, partition: Partition) -> Option<&Shard> {
         self.shards.get(self.cluster.shard_of(partition))
     }
 
-    /// A task is always with the same writer of this engine: its jobs do not wait for locks of one another.
-    fn line(&self, partition: Partition) -> Option<&Arc<Line<Job>>> {
-        let lines = &self.shard(partition)?.lines;
+    /// Jobs of one lane for a task are always with the same writer of this engine: they do not wait for each other's
+    /// locks.
+    fn line(&self, lane: Lane, partition: Partition) -> Option<&Arc<Line<Job>>> {
+        let lines = self.shard(partition)?.lines.get(lane as usize)?;
         // Not by the partition alone: where there are as many databases as writers, some would get nothing.
         let nth = usize::from(partition.0) / self.shards.len().max(1);
         lines.get(nth % lines.len().max(1))
@@ -388,12 +403,13 @@ impl Inner {
     /// Items by the line they wait in, with their numbers.
     fn apart<T>(
         &self,
+        lane: Lane,
         items: Vec<T>,
         partition: impl Fn(&T) -> Partition,
     ) -> Vec<(&Line<Job>, Vec<usize>, Vec<T>)> {
         let mut parts: Vec<(&Line<Job>, Vec<usize>, Vec<T>)> = Vec::new();
         for (nth, item) in items.into_iter().enumerate() {
-            let Some(line) = self.line(partition(&item)) else { continue };
+            let Some(line) = self.line(lane, partition(&item)) else { continue };
             let line = &**line;
             match parts.iter_mut().find(|it| std::ptr::eq(it.0, line)) {
                 Some((_, numbers, part)) => {
@@ -421,7 +437,7 @@ async fn insert(
     let asks = ids.into_iter().zip(tasks);
     let asks = asks.map(|(id, task)| Ask::new(id, task, Arc::clone(&by), now, partitions)).collect();
     let mut waiting = Vec::new();
-    for (line, mut numbers, mut part) in inner.apart(asks, |it: &Ask| it.partition) {
+    for (line, mut numbers, mut part) in inner.apart(Lane::Bulk, asks, |it: &Ask| it.partition) {
         while !part.is_empty() {
             let later = part.split_off(part.len().min(CHUNK_ROWS));
             let later_numbers = numbers.split_off(part.len());
@@ -448,23 +464,23 @@ impl Store for MysqlStore {
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Apply(part, now, caller);
-        self.spread("move tasks", steps, |it| it.place.partition, work).await
+        self.spread(("move tasks", Lane::Moves), steps, |it| it.place.partition, work).await
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Dispatch(part, now, caller);
-        self.spread("dispatch tasks", grants, |it| it.place.partition, work).await
+        self.spread(("dispatch tasks", Lane::Urgent), grants, |it| it.place.partition, work).await
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Extend(part, now, caller);
-        self.spread("extend leases", beats, |it| it.place.partition, work).await
+        self.spread(("extend leases", Lane::Urgent), beats, |it| it.place.partition, work).await
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
-        let line = self.inner.line(place.partition).map(|it| &**it);
+        let line = self.inner.line(Lane::Urgent, place.partition).map(|it| &**it);
         self.one("ask a task to stop", line, |caller| Work::Stop(place, now, caller)).await
     }
 
@@ -511,7 +527,7 @@ impl Store for MysqlStore {
         let from = self.inner.retire_from.fetch_add(1, Relaxed);
         for nth in 0..self.inner.shards.len() {
             let shard = self.inner.shards.get((from + nth) % self.inner.shards.len());
-            let line = shard.and_then(|it| it.lines.first()).map(|it| &**it);
+            let line = shard.and_then(|it| it.lines.get(Lane::Bulk as usize)?.first()).map(|it| &**it);
             loop {
                 let left = limit - retired.stopped - retired.deleted;
                 let asked = Retire { now, stopped_until, limit: left.min(RETIRE_CHUNK_ROWS) };
@@ -538,7 +554,8 @@ impl Store for MysqlStore {
     }
 
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {
-        let line = self.inner.line(search::partition_of_reply(key, self.inner.cluster.partitions));
+        let partition = search::partition_of_reply(key, self.inner.cluster.partitions);
+        let line = self.inner.line(Lane::Moves, partition);
         let kept = Box::new((key.clone(), reply.clone()));
         self.one("keep a reply", line.map(|it| &**it), |caller| Work::Keep(kept, caller)).await
     }

@@ -199,32 +199,28 @@ impl Claims {
 /// Claims what has come within the look-ahead. Entries claimed.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let until = now.plus(core.options.lookahead_ms);
-    let mut claimed = 0;
-    for partition in core.owned() {
-        let from = core.claims.advance(partition, until);
-        claimed += claim_slice(core, partition, Some((from, i64::MAX)), until).await?;
-    }
-    Ok(claimed)
+    let slices = core.owned().map(|it| (it, Some((core.claims.advance(it, until), i64::MAX)))).collect();
+    claim_slices(core, slices, until).await
 }
 
 /// Claims what is due at or after `from` and within the look-ahead, although it may have been passed by.
 pub(crate) async fn claim_from(core: &Arc<Core>, partition: Partition, from: Millis) -> Result<usize, Error> {
     let until = core.now().plus(core.options.lookahead_ms);
     let reached = core.claims.advance(partition, until);
-    claim_slice(core, partition, Some((from.min(reached), i64::MIN)), until).await
+    claim_slices(core, vec![(partition, Some((from.min(reached), i64::MIN)))], until).await
 }
 
 /// Looks at the whole slice again, from its beginning: what a lost wake-up or a failed claim left behind. Forgets what
 /// is not there any more.
 pub(crate) async fn run_again(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let until = now.plus(core.options.lookahead_ms);
-    let mut claimed = 0;
+    let mut slices = Vec::new();
     for partition in core.owned() {
         let fired = core.claims.forget_old(partition, now.plus(-FORGET_AFTER_MS));
         core.held_back.lock().extend(fired);
-        claimed += claim_slice(core, partition, None, until).await?;
+        slices.push((partition, None));
     }
-    Ok(claimed)
+    claim_slices(core, slices, until).await
 }
 
 /// Of what is claimed in a partition, what has not fired.
@@ -247,23 +243,39 @@ pub(crate) async fn not_fired(
     Ok(claimed)
 }
 
-async fn claim_slice(
+/// Where a slice begins: after this entry.
+type After = Option<(Millis, i64)>;
+
+/// What is found in several partitions is marked together: a transaction for each of them would cost more than the
+/// marks. What was found before a partition could not be read is claimed all the same.
+async fn claim_slices(
     core: &Arc<Core>,
-    partition: Partition,
-    mut after: Option<(Millis, i64)>,
+    slices: Vec<(Partition, After)>,
     until: Millis,
 ) -> Result<usize, Error> {
-    let mut claimed = 0;
-    loop {
-        let page = core.hot.peek(partition, after, until, STEP_LIMIT).await?;
-        let Some(last) = page.last().map(HotEntry::key) else { return Ok(claimed) };
-        let more = page.len() == STEP_LIMIT;
-        claimed += claim(core, page).await;
-        if !more {
-            return Ok(claimed);
+    let (mut claimed, mut found, mut result) = (0, Vec::new(), Ok(()));
+    for (partition, mut after) in slices {
+        loop {
+            let page = match core.hot.peek(partition, after, until, STEP_LIMIT).await {
+                Ok(page) => page,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            };
+            let is_last = page.len() < STEP_LIMIT;
+            after = page.last().map(HotEntry::key);
+            found.extend(page);
+            if found.len() >= STEP_LIMIT {
+                claimed += claim(core, std::mem::take(&mut found)).await;
+            }
+            if is_last {
+                break;
+            }
         }
-        after = Some(last);
     }
+    claimed += claim(core, found).await;
+    result.map(|()| claimed)
 }
 
 /// Marks entries in the store and puts them on the wheel. A failure leaves them where they were, and they are
@@ -273,19 +285,40 @@ pub(crate) async fn claim(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> usize
     if entries.is_empty() {
         return 0;
     }
+    entries.sort_by_key(|it| it.place.partition);
+    let mut parts = entries.chunk_by(|a, b| a.place.partition == b.place.partition);
     match mark(core, &entries).await {
-        Ok((won, lost)) => {
-            drop_lost(core, lost.into_iter()).await;
-            put_on_wheel(core, &won).await
+        Ok(marked) => settle_marks(core, marked).await,
+        // One database that is away must not keep the others' tasks from being claimed.
+        Err(_) if parts.clone().nth(1).is_some() => {
+            let mut claimed = 0;
+            for part in parts.by_ref() {
+                claimed += claim_reserved(core, part).await;
+            }
+            claimed
         }
-        Err(error) => {
-            tracing::warn!(%error, tasks = entries.len(), "claim failed; it will be repeated");
-            let held = entries.iter().map(|it| core.claims.remove(it.place.partition, it.place.id, it.fence));
-            let fired: Vec<HotEntry> = held.flatten().filter_map(Held::fired).collect();
-            core.held_back.lock().extend(fired);
-            0
-        }
+        Err(error) => not_claimed(core, &entries, &error),
     }
+}
+
+async fn claim_reserved(core: &Arc<Core>, entries: &[HotEntry]) -> usize {
+    match mark(core, entries).await {
+        Ok(marked) => settle_marks(core, marked).await,
+        Err(error) => not_claimed(core, entries, &error),
+    }
+}
+
+async fn settle_marks(core: &Arc<Core>, (won, lost): (Vec<HotEntry>, Vec<HotEntry>)) -> usize {
+    drop_lost(core, lost.into_iter()).await;
+    put_on_wheel(core, &won).await
+}
+
+fn not_claimed(core: &Core, entries: &[HotEntry], error: &Error) -> usize {
+    tracing::warn!(%error, tasks = entries.len(), "claim failed; it will be repeated");
+    let held = entries.iter().map(|it| core.claims.remove(it.place.partition, it.place.id, it.fence));
+    let fired: Vec<HotEntry> = held.flatten().filter_map(Held::fired).collect();
+    core.held_back.lock().extend(fired);
+    0
 }
 
 /// Asks the store for the mark: who has it, and who is not to fire. What is found marked already, with the same

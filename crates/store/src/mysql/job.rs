@@ -5,7 +5,6 @@ use super::{
     insert::{self, Ask, Context, Fate},
     lease,
     ledger::Ledger,
-    line::Lane,
     moves, reply, retention,
     writer::Unfinished,
 };
@@ -18,6 +17,10 @@ use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::MySqlConnection;
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use tokio::sync::oneshot;
+
+/// Jobs whose callers' times are this near each other, in milliseconds, are done at the latest of them: a batch is
+/// gathered in less. Else each would be a statement of its own.
+const NEAR_MS: i64 = 64;
 
 /// Who waits for the answer; gone, if nobody.
 type Caller<T> = oneshot::Sender<Result<T, CallError>>;
@@ -70,13 +73,6 @@ impl Job {
         }
     }
 
-    pub(crate) const fn lane(&self) -> Lane {
-        match &self.work {
-            Work::Insert(..) | Work::Retire(..) => Lane::Bulk,
-            _ => Lane::Urgent,
-        }
-    }
-
     /// After the commit. A caller that has gone does not want it.
     pub(crate) fn done(self, done: Done) {
         match (self.work, done) {
@@ -119,12 +115,13 @@ impl Job {
         }
     }
 
-    /// Jobs with the same are run as one. In order: those for whose end an instant waits come first.
+    /// Jobs with the same are run as one.
     fn kind(&self, nth: usize) -> (u8, i64, usize) {
+        let near = |now: &Millis| now.0.div_euclid(NEAR_MS);
         match &self.work {
-            Work::Apply(_, now, _) => (0, now.0, 0),
-            Work::Dispatch(_, now, _) => (1, now.0, 0),
-            Work::Extend(_, now, _) => (2, now.0, 0),
+            Work::Apply(_, now, _) => (0, near(now), 0),
+            Work::Dispatch(_, now, _) => (1, near(now), 0),
+            Work::Extend(_, now, _) => (2, near(now), 0),
             Work::Stop(..) => (3, 0, nth),
             Work::Keep(..) => (4, 0, nth),
             // Each ask carries its own time.
@@ -169,17 +166,21 @@ async fn together(
             let all: Vec<&Ask> = asks.iter().copied().flatten().collect();
             apart(&asks, insert::insert(conn, ledger, context, &all).await?, Done::Inserted)
         }
-        Work::Apply(_, now, _) => {
+        Work::Apply(..) => {
             let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
-            apart(&steps, moves::apply(conn, ledger, &all(&steps), *now).await?, Done::Applied)
+            apart(&steps, moves::apply(conn, ledger, &all(&steps), latest(works)).await?, Done::Applied)
         }
-        Work::Dispatch(_, now, _) => {
+        Work::Dispatch(..) => {
             let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
-            apart(&grants, lease::dispatch(conn, ledger, &all(&grants), *now).await?, Done::Dispatched)
+            apart(
+                &grants,
+                lease::dispatch(conn, ledger, &all(&grants), latest(works)).await?,
+                Done::Dispatched,
+            )
         }
-        Work::Extend(_, now, _) => {
+        Work::Extend(..) => {
             let beats = each(works, |it| if let Work::Extend(beats, ..) = it { beats } else { &[] });
-            apart(&beats, lease::extend(conn, ledger, &all(&beats), *now).await?, Done::Extended)
+            apart(&beats, lease::extend(conn, ledger, &all(&beats), latest(works)).await?, Done::Extended)
         }
         Work::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
         Work::Retire(it, _) => {
@@ -191,6 +192,15 @@ async fn together(
             vec![Done::Kept]
         }
     })
+}
+
+/// The latest of the callers' times: all of them have passed when this runs.
+fn latest(works: &[&Work]) -> Millis {
+    let now = |it: &&Work| match it {
+        Work::Apply(_, now, _) | Work::Dispatch(_, now, _) | Work::Extend(_, now, _) => Some(*now),
+        _ => None,
+    };
+    works.iter().filter_map(now).max().unwrap_or(Millis::ZERO)
 }
 
 fn each<'w, T>(works: &[&'w Work], items: impl Fn(&'w Work) -> &'w [T]) -> Vec<&'w [T]> {

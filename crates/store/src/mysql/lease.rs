@@ -40,8 +40,8 @@ pub(crate) async fn dispatch(
         for (nth, from, assignment) in given {
             let Some(executor) = grants.get(nth).map(|it| &it.executor) else { continue };
             note.by.clone_from(executor);
-            let row = moves.row(Event::Dispatch, from, i64::from(assignment.attempt), &note);
-            row.at(assignment.fired_at).text(executor).at(assignment.lease_until);
+            let row = moves.fired_row(assignment.fired_at, from, i64::from(assignment.attempt), &note);
+            row.text(executor).at(assignment.lease_until);
             moves.send_if_long(conn, Event::Dispatch).await?;
             ends.add(from.place, assignment.fence, assignment.lease_until);
             if let Some(place) = assigned.get_mut(nth) {
@@ -162,7 +162,7 @@ impl Signs {
     }
 
     async fn finish(self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
-        if self.rows.len > 0 {
+        if self.rows.len() > 0 {
             sqlx::query(sql::EXTEND).bind(self.rows.json()).bind(self.now.0).execute(&mut *conn).await?;
         }
         self.moves.finish(conn).await

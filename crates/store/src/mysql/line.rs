@@ -1,53 +1,72 @@
-//! What waits for one writer: the urgent lane is served first, and the other is never forgotten. Unbounded, because
-//! each entry has a caller that waits for it: the callers are the bound.
+//! What waits for one writer, in its order. Unbounded, because each entry has a caller that waits for it: the callers
+//! are the bound.
 
 use parking_lot::Mutex;
-use std::{collections::VecDeque, mem};
+use std::{collections::VecDeque, mem, time::Duration};
 use tokio::sync::Notify;
 
+/// Each has writers of its own: what an instant waits for never waits for a commit of what can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Moves and leases: someone waits for the instant.
+    /// Leases: a task is due and its executor waits.
     Urgent,
-    /// Inserts: may wait for a few milliseconds.
+    /// Moves ahead of their time, outcomes, requests of people.
+    Moves,
+    /// Inserts, retention.
     Bulk,
 }
 
-/// Most rows of each lane in one transaction; a first job that is larger goes alone. About ten milliseconds of work,
-/// so that whoever comes next does not wait longer.
-const URGENT_ROWS_MAX: usize = 1_000;
-const BULK_ROWS_MAX: usize = 500;
+impl Lane {
+    pub(crate) const ALL: [Self; 3] = [Self::Urgent, Self::Moves, Self::Bulk];
+
+    /// Most rows of one transaction; a first job that is larger goes alone. About ten milliseconds of work, so that
+    /// whoever comes next does not wait longer.
+    pub(crate) const fn rows_max(self) -> usize {
+        match self {
+            Self::Urgent | Self::Moves => 1_000,
+            Self::Bulk => 500,
+        }
+    }
+
+    /// The least time from the beginning of a transaction to that of the next: what comes meanwhile is committed
+    /// together. Under a light load each task is else a transaction of its own, at ten times the cost. Who comes after
+    /// a pause does not wait.
+    pub(crate) const fn pace(self) -> Duration {
+        match self {
+            Self::Urgent => Duration::ZERO,
+            Self::Moves => Duration::from_millis(5),
+            Self::Bulk => Duration::from_millis(3),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Line<J> {
     waiting: Mutex<Waiting<J>>,
+    rows_max: usize,
     /// One writer waits on it: a permit is kept for it when it does not.
     wake: Notify,
 }
 
 #[derive(Debug)]
 struct Waiting<J> {
-    urgent: VecDeque<J>,
-    bulk: VecDeque<J>,
+    jobs: VecDeque<J>,
     closed: bool,
 }
 
 impl<J> Line<J> {
-    pub(crate) fn new() -> Self {
-        let waiting = Waiting { urgent: VecDeque::new(), bulk: VecDeque::new(), closed: false };
-        Self { waiting: Mutex::new(waiting), wake: Notify::new() }
+    pub(crate) fn new(rows_max: usize) -> Self {
+        let waiting = Waiting { jobs: VecDeque::new(), closed: false };
+        Self { waiting: Mutex::new(waiting), rows_max, wake: Notify::new() }
     }
 
     /// The job comes back when the line is closed.
-    pub(crate) fn push(&self, lane: Lane, job: J) -> Result<(), J> {
+    pub(crate) fn push(&self, job: J) -> Result<(), J> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
             return Err(job);
         }
-        match lane {
-            Lane::Urgent => waiting.urgent.push_back(job),
-            Lane::Bulk => waiting.bulk.push_back(job),
-        }
+        waiting.jobs.push_back(job);
         drop(waiting);
         self.wake.notify_one();
         Ok(())
@@ -62,18 +81,20 @@ impl<J> Line<J> {
     /// The writer is gone: what waits is dropped, so that its callers learn of it.
     pub(crate) fn abandon(&self) {
         self.close();
-        let mut waiting = self.waiting.lock();
-        let left = (mem::take(&mut waiting.urgent), mem::take(&mut waiting.bulk));
-        drop(waiting);
+        let left = mem::take(&mut self.waiting.lock().jobs);
         drop(left);
     }
 
-    /// Waits for jobs and takes as many as fit: of each lane the first, and more until their rows are enough. None:
-    /// closed, and nothing is left.
+    /// Waits for jobs and takes as many as fit: the first, and more until their rows are enough. None: closed, and
+    /// nothing is left.
     pub(crate) async fn batch(&self, rows: impl Fn(&J) -> usize) -> Option<Vec<J>> {
         loop {
-            if let Some(batch) = self.waiting.lock().take(&rows) {
-                return (!batch.is_empty()).then_some(batch);
+            {
+                let mut waiting = self.waiting.lock();
+                let batch = waiting.take(self.rows_max, &rows);
+                if waiting.closed || !batch.is_empty() {
+                    return (!batch.is_empty()).then_some(batch);
+                }
             }
             self.wake.notified().await;
         }
@@ -81,24 +102,17 @@ impl<J> Line<J> {
 }
 
 impl<J> Waiting<J> {
-    /// None: nothing waits yet. Empty: nothing ever will.
-    fn take(&mut self, rows: &impl Fn(&J) -> usize) -> Option<Vec<J>> {
-        let mut batch = Vec::new();
-        take(&mut self.urgent, &mut batch, URGENT_ROWS_MAX, rows);
-        take(&mut self.bulk, &mut batch, BULK_ROWS_MAX, rows);
-        (self.closed || !batch.is_empty()).then_some(batch)
-    }
-}
-
-fn take<J>(lane: &mut VecDeque<J>, batch: &mut Vec<J>, most: usize, rows: &impl Fn(&J) -> usize) {
-    let mut taken = 0;
-    while let Some(next) = lane.front() {
-        let more = rows(next).max(1);
-        if taken > 0 && taken + more > most {
-            return;
+    fn take(&mut self, most: usize, rows: &impl Fn(&J) -> usize) -> Vec<J> {
+        let (mut batch, mut taken) = (Vec::new(), 0);
+        while let Some(next) = self.jobs.front() {
+            let more = rows(next).max(1);
+            if taken > 0 && taken + more > most {
+                break;
+            }
+            taken += more;
+            batch.extend(self.jobs.pop_front());
         }
-        taken += more;
-        batch.extend(lane.pop_front());
+        batch
     }
 }
 
@@ -116,23 +130,23 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_takes_of_both_lanes_the_first_and_what_fits() {
-        let line = Line::new();
-        for rows in [900, 100, 1] {
-            line.push(Lane::Urgent, rows).unwrap();
-            line.push(Lane::Bulk, rows).unwrap();
+    fn a_batch_takes_the_first_and_what_fits() {
+        let line = Line::new(1_000);
+        for rows in [1_200, 900, 100, 1] {
+            line.push(rows).unwrap();
         }
-        assert_eq!(now(line.batch(|it| *it)), Poll::Ready(Some(vec![900, 100, 900])));
-        assert_eq!(now(line.batch(|it| *it)), Poll::Ready(Some(vec![1, 100, 1])));
+        assert_eq!(now(line.batch(|it| *it)), Poll::Ready(Some(vec![1_200])));
+        assert_eq!(now(line.batch(|it| *it)), Poll::Ready(Some(vec![900, 100])));
+        assert_eq!(now(line.batch(|it| *it)), Poll::Ready(Some(vec![1])));
         assert_eq!(now(line.batch(|it| *it)), Poll::Pending);
     }
 
     #[test]
     fn a_closed_line_takes_nothing_more_and_serves_what_it_has() {
-        let line = Line::new();
-        line.push(Lane::Bulk, 1).unwrap();
+        let line = Line::new(9);
+        line.push(1).unwrap();
         line.close();
-        assert_eq!(line.push(Lane::Bulk, 2), Err(2));
+        assert_eq!(line.push(2), Err(2));
         assert_eq!(now(line.batch(|_| 1)), Poll::Ready(Some(vec![1])));
         assert_eq!(now(line.batch(|_| 1)), Poll::Ready(None));
         assert_eq!(now(line.batch(|_| 1)), Poll::Ready(None), "and again");
@@ -140,11 +154,11 @@ mod tests {
 
     #[test]
     fn a_push_wakes_who_waits() {
-        let line = Line::new();
+        let line = Line::new(9);
         let mut waiting = pin!(line.batch(|_: &i32| 1));
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(waiting.as_mut().poll(&mut context), Poll::Pending);
-        line.push(Lane::Urgent, 5).unwrap();
+        line.push(5).unwrap();
         assert_eq!(waiting.as_mut().poll(&mut context), Poll::Ready(Some(vec![5])));
     }
 }

@@ -4,7 +4,7 @@
 use super::{
     ledger::Ledger,
     near,
-    place::{self, Rows, Spotted},
+    place::{self, One, Rows, Spotted},
     row, statements as bodies, statements_moves as sql,
 };
 use punctual_contract::store::{Applied, Change, Step};
@@ -162,7 +162,19 @@ impl Moves {
     }
 
     /// A row with the values that all moves share: place, fence, history line.
-    pub(crate) fn row(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> &mut Rows {
+    pub(crate) fn row(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> &mut One {
+        let line = self.line(event, from, attempt, note);
+        self.rows.entry(event).or_default().row(from.place).int(from.fence).mark().text(&line)
+    }
+
+    /// The same for a dispatch, which has an instant of its own.
+    pub(crate) fn fired_row(&mut self, fired_at: Millis, from: From, attempt: i64, note: &Note) -> &mut One {
+        let line = self.line(Event::Dispatch, from, attempt, note);
+        let rows = self.rows.entry(Event::Dispatch).or_default();
+        rows.row(from.place).int(from.fence).at(fired_at).mark().text(&line)
+    }
+
+    fn line(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> String {
         let line = match &mut self.line {
             Some((of, like, line)) if *of == event && *like == *note => line,
             line => {
@@ -170,8 +182,7 @@ impl Moves {
                 &mut line.insert((event, note.clone(), new)).2
             }
         };
-        let line = format!("{}{},{attempt}{}", line.head, from.state.code(), line.tail);
-        self.rows.entry(event).or_default().row(from.place).int(from.fence).mark().text(&line)
+        format!("{}{},{attempt}{}", line.head, from.state.code(), line.tail)
     }
 
     pub(crate) async fn send_if_long(
@@ -179,7 +190,7 @@ impl Moves {
         conn: &mut MySqlConnection,
         event: Event,
     ) -> sqlx::Result<()> {
-        let is_long = |it: &Rows| it.size() > JSON_LEN_MAX || it.len >= place::ROWS_MAX;
+        let is_long = |it: &Rows| it.size() > JSON_LEN_MAX || it.len() >= place::ROWS_MAX;
         if self.rows.get(&event).is_some_and(is_long)
             && let Some(rows) = self.rows.remove(&event)
         {
@@ -209,7 +220,7 @@ async fn send(conn: &mut MySqlConnection, event: Event, rows: Rows, now: Millis)
     let Some(text) = sql::of_event(event) else {
         return Err(sqlx::Error::Protocol(format!("{event:?} is not made here")));
     };
-    let wanted = rows.len;
+    let wanted = rows.len();
     if let Some(moved) = near::send(conn, event, &rows, now).await? {
         return complete(event, moved, wanted);
     }
@@ -247,7 +258,7 @@ fn noted(step: &Step, due_at: Option<Millis>) -> Cow<'_, Note> {
 }
 
 /// The values of a row after those that all moves share, as the header of the event's script names them.
-fn values(to: &mut Rows, change: &Change, spot: &Spot, due_at: Millis, error: Option<&str>) {
+fn values(to: &mut One, change: &Change, spot: &Spot, due_at: Millis, error: Option<&str>) {
     let error = error.map(|it| history::clip(it, history::ERROR_LEN_MAX));
     match change {
         Change::Claim | Change::Reclaim | Change::HandBack | Change::Release => to,
@@ -278,7 +289,7 @@ fn values(to: &mut Rows, change: &Change, spot: &Spot, due_at: Millis, error: Op
     };
 }
 
-fn values_of_result<'r>(to: &'r mut Rows, result: Option<&TaskResult>) -> &'r mut Rows {
+fn values_of_result<'r>(to: &'r mut One, result: Option<&TaskResult>) -> &'r mut One {
     let content = result.and_then(|it| it.content.as_ref());
     to.maybe_int(result.map(|it| it.status_code))
         .maybe_text(result.map(|it| it.status_msg.as_str()))

@@ -1,20 +1,63 @@
-//! Moves of rows that differ in nothing but their places: one range of the key in each partition, at half the cost of
-//! rows that are looked up one by one. Only where there are few others between them: an instant at which a hundred
-//! thousand are due must not be read for five hundred. Must not decide what moves: the rows are locked already.
+//! Moves of rows that differ in nothing but their places. A few are named one by one; many that are near each other are
+//! one range of the key in each partition, at half the cost of rows that are looked up one by one: only where there are
+//! few others between them, because an instant at which a hundred thousand are due must not be read for five hundred.
+//! An update that joins a list would write what it changes to a temporary file first. Must not decide what moves: the
+//! rows are locked already.
 
 use super::{
-    place::{Rows, Value},
+    place::{One, Rows, Value},
     row, statements_moves as sql,
 };
 use punctual_domain::{place::Partition, state::Event, time::Millis};
 use sqlx::{Arguments as _, MySqlConnection, mysql::MySqlArguments};
 use std::sync::OnceLock;
 
-/// Fewer rows are not worth a look at what is between them.
-const ROWS_MIN: usize = 16;
-/// Lengths of the lists, so that few texts are prepared; a list is filled up with its last.
+/// More rows are not worth naming one by one.
+const FEW_MAX: usize = 16;
+/// Numbers of rows that are named, so that few texts are prepared; they are filled up with the last.
+const FEW: [usize; 6] = [1, 2, 3, 5, 8, FEW_MAX];
+/// The same for lists.
 const PARTITIONS: [usize; 4] = [1, 4, 16, 64];
-const IDS: [usize; 4] = [30, 100, 300, 1_000];
+const IDS: [usize; 4] = [30, 100, 300, LONGEST];
+const LONGEST: usize = 1_000;
+/// Each group of rows that are alike is a statement: with more of them than this, or with hardly any that are alike,
+/// all rows are one statement of another form.
+const GROUPS_MAX: usize = 12;
+
+/// A statement that names each row.
+#[derive(Debug)]
+pub(crate) struct Few {
+    one: &'static str,
+    texts: OnceLock<[&'static str; FEW.len()]>,
+}
+
+impl Few {
+    pub(crate) const fn new(one: &'static str) -> Self {
+        Self { one, texts: OnceLock::new() }
+    }
+
+    /// The text for at least so many rows, and for how many.
+    fn text(&self, rows: usize) -> Option<(usize, &'static str)> {
+        // Made once for each statement, and never given back: that bounds it.
+        let texts = self.texts.get_or_init(|| FEW.map(|it| &*named(self.one, it).leak()));
+        FEW.into_iter().zip(texts.iter().copied()).find(|it| it.0 >= rows)
+    }
+}
+
+/// The text with its condition on one row, in double brackets, as often as there are rows.
+fn named(text: &str, rows: usize) -> String {
+    let (head, rest) =
+        text.split_once("((").expect("a statement for a few rows names one in double brackets");
+    let (one, tail) = rest.split_once("))").expect("the brackets are closed");
+    let all = vec![format!("({one})"); rows].join(" OR ");
+    own_listed(&format!("{head}({all}){tail}"), rows)
+}
+
+/// What each row has of its own is found by its id.
+fn own_listed(text: &str, length: usize) -> String {
+    let list = vec!["?"; length].join(", ");
+    text.replacen("ELT(FIELD(id, ?), ?)", &format!("ELT(FIELD(id, {list}), {list})"), 1)
+}
 
 /// A statement with lists of partitions and ids.
 #[derive(Debug)]
@@ -35,7 +78,7 @@ impl Near {
         let texts = self.texts.get_or_init(|| {
             all.map(|(partitions, ids)| {
                 let text = listed(self.one, "partition_no", partitions);
-                (partitions, ids, &*listed(&text, "id", ids).leak())
+                (partitions, ids, &*own_listed(&listed(&text, "id", ids), ids).leak())
             })
             .collect()
         });
@@ -57,14 +100,14 @@ struct Window {
 }
 
 impl Window {
-    fn of(rows: &Rows) -> Self {
-        let mut partitions: Vec<Partition> = rows.places.iter().map(|it| it.partition).collect();
+    fn of(rows: &[&One]) -> Self {
+        let mut partitions: Vec<Partition> = rows.iter().map(|it| it.place.partition).collect();
         partitions.sort_unstable();
         partitions.dedup();
-        let due = || rows.places.iter().map(|it| it.due_at);
+        let due = || rows.iter().map(|it| it.place.due_at);
         Self {
             partitions: partitions.into_iter().map(row::partition_no).collect(),
-            ids: rows.places.iter().map(|it| it.id).collect(),
+            ids: rows.iter().map(|it| it.place.id).collect(),
             from: due().min().unwrap_or_default(),
             to: due().max().unwrap_or_default(),
         }
@@ -94,24 +137,82 @@ where
     Ok(())
 }
 
-/// Moves the rows, if they are alike and near each other. Answers how many moved; None: it is not the way for these.
+/// Moves the rows, if many of them are alike. Answers how many moved; None: it is not the way for these, and nothing
+/// is done.
 pub(crate) async fn send(
     conn: &mut MySqlConnection,
     event: Event,
     rows: &Rows,
     now: Millis,
 ) -> sqlx::Result<Option<u64>> {
-    let Some(near) = sql::near_of_event(event) else { return Ok(None) };
-    let Some(alike) = rows.alike().filter(|_| rows.len >= ROWS_MIN) else { return Ok(None) };
-    let window = Window::of(rows);
-    let Some((partitions, ids, text)) = near.text(window.partitions.len(), window.ids.len()) else {
-        return Ok(None);
-    };
-    if !window.is_sparse(conn).await? {
+    let Some((few, near)) = sql::alike_of_event(event) else { return Ok(None) };
+    let Some(groups) = rows.alike() else { return Ok(None) };
+    if groups.len() > GROUPS_MAX || groups.iter().any(|it| it.len() > LONGEST) {
         return Ok(None);
     }
+    let mut windows = Vec::with_capacity(groups.len());
+    for group in &groups {
+        let window = (group.len() > FEW_MAX).then(|| Window::of(group));
+        if let Some(window) = &window
+            && (near.text(window.partitions.len(), window.ids.len()).is_none()
+                || !window.is_sparse(conn).await?)
+        {
+            return Ok(None);
+        }
+        windows.push(window);
+    }
+    let mut moved = 0;
+    for (group, window) in groups.iter().zip(windows) {
+        moved += match window {
+            Some(window) => in_window(conn, near, group, &window, now).await?,
+            None => one_by_one(conn, few, group, now).await?,
+        };
+    }
+    Ok(Some(moved))
+}
+
+async fn one_by_one(conn: &mut MySqlConnection, few: &Few, group: &[&One], now: Millis) -> sqlx::Result<u64> {
+    let Some((length, text)) = few.text(group.len()) else { return Ok(0) };
+    let mut values = changes(group, length, now)?;
+    for it in group.iter().chain(group.last().into_iter().cycle()).take(length) {
+        super::statements::bind!(
+            values,
+            row::partition_no(it.place.partition),
+            it.place.due_at.0,
+            it.place.id
+        );
+    }
+    Ok(sqlx::query_with(text, values).execute(conn).await?.rows_affected())
+}
+
+async fn in_window(
+    conn: &mut MySqlConnection,
+    near: &Near,
+    group: &[&One],
+    window: &Window,
+    now: Millis,
+) -> sqlx::Result<u64> {
+    let Some((partitions, ids, text)) = near.text(window.partitions.len(), window.ids.len()) else {
+        return Ok(0);
+    };
+    let mut values = changes(group, ids, now)?;
+    fill(&mut values, &window.partitions, partitions)?;
+    super::statements::bind!(values, window.from.0, window.to.0);
+    fill(&mut values, &window.ids, ids)?;
+    Ok(sqlx::query_with(text, values).execute(conn).await?.rows_affected())
+}
+
+/// What the rows are set to: what each has of its own besides its fence, then what they share, then the time.
+fn changes(group: &[&One], length: usize, now: Millis) -> sqlx::Result<MySqlArguments> {
     let mut values = MySqlArguments::default();
-    for it in alike {
+    let Some(first) = group.first() else { return Ok(values) };
+    for nth in 1..first.own.len() {
+        let ids: Vec<i64> = group.iter().map(|it| it.place.id).collect();
+        let own: Vec<i64> = group.iter().filter_map(|it| it.own.get(nth).copied()).collect();
+        fill(&mut values, &ids, length)?;
+        fill(&mut values, &own, length)?;
+    }
+    for it in &first.shared {
         match it {
             Value::Null => values.add(None::<i64>),
             Value::Int(it) => values.add(*it),
@@ -121,10 +222,7 @@ pub(crate) async fn send(
         .map_err(sqlx::Error::Encode)?;
     }
     super::statements::bind!(values, now.0);
-    fill(&mut values, &window.partitions, partitions)?;
-    super::statements::bind!(values, window.from.0, window.to.0);
-    fill(&mut values, &window.ids, ids)?;
-    Ok(Some(sqlx::query_with(text, values).execute(conn).await?.rows_affected()))
+    Ok(values)
 }
 
 #[cfg(test)]
@@ -138,5 +236,16 @@ mod tests {
         assert_eq!((partitions, ids, text.matches('?').count()), (4, 100, 104));
         assert!(text.ends_with(" AND state IN (1)"));
         assert!(near.text(65, 1).is_none() && near.text(1, 1_001).is_none());
+    }
+
+    #[test]
+    fn a_few_rows_are_named_one_by_one_with_what_each_has_of_its_own() {
+        let few = Few::new("SET x = ELT(FIELD(id, ?), ?), y = ? WHERE ((p = ? AND id = ?)) AND state IN (1)");
+        let (rows, text) = few.text(2).unwrap();
+        let wanted = "SET x = ELT(FIELD(id, ?, ?), ?, ?), y = ? WHERE ((p = ? AND id = ?) OR (p = ? AND id = ?)) AND \
+                      state IN (1)";
+        assert_eq!((rows, text), (2, wanted));
+        assert_eq!(few.text(4).map(|it| it.0), Some(5));
+        assert!(few.text(FEW_MAX + 1).is_none());
     }
 }

@@ -5,7 +5,7 @@
 use super::{query::wanted, row, statements_moves as sql};
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, mysql::MySqlRow};
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 /// Rows of one statement: its parameter stays under a MiB unless results are long.
 pub(crate) const ROWS_MAX: usize = 1_000;
@@ -116,17 +116,19 @@ pub(crate) fn rounds(ids: impl ExactSizeIterator<Item = i64>) -> Vec<Vec<usize>>
 /// Rows of values for one statement: `[[partition, due_at, id, ...], ...]`.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
+    rows: Vec<One>,
+    size: usize,
+}
+
+/// One row: its place, values that each row has of its own, and, after the mark, values that many rows may share.
+#[derive(Debug)]
+pub(crate) struct One {
+    pub(crate) place: TaskRef,
+    pub(crate) own: Vec<i64>,
+    pub(crate) shared: Vec<Value>,
     json: String,
-    pub(crate) len: usize,
-    pub(crate) places: Vec<TaskRef>,
-    /// The values of the first row after its mark.
-    first: Vec<Value>,
-    /// The same in `json`.
-    first_text: String,
-    /// Where the values of the last row begin that may be the same in all; 0: it has no mark.
+    /// Where the shared values begin in `json`; 0: there is no mark.
     mark: usize,
-    /// All rows before the last have the values of the first.
-    differ: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -137,47 +139,83 @@ pub(crate) enum Value {
     Bytes(Vec<u8>),
 }
 
+impl One {
+    fn shared_json(&self) -> &str {
+        self.json.get(self.mark..).unwrap_or_default()
+    }
+}
+
 impl Rows {
-    /// A new row, at a place. Further values follow in their order.
-    pub(crate) fn row(&mut self, place: TaskRef) -> &mut Self {
-        self.settle();
-        self.json.push_str(if self.len == 0 { "[[" } else { "],[" });
-        self.len += 1;
-        self.mark = 0;
-        self.places.push(place);
-        let _ = write!(self.json, "{},{},{}", place.partition.0, place.due_at.0, place.id);
-        self
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
-    /// What follows in this row may be the same in all rows.
+    /// A new row, at a place. Further values follow in their order.
+    pub(crate) fn row(&mut self, place: TaskRef) -> &mut One {
+        self.size += self.rows.last().map_or(0, |it| it.json.len());
+        let mut json = String::with_capacity(160);
+        let _ = write!(json, "{},{},{}", place.partition.0, place.due_at.0, place.id);
+        self.rows.push(One { place, own: Vec::new(), shared: Vec::new(), json, mark: 0 });
+        self.rows.last_mut().expect("it was just pushed")
+    }
+
+    /// How long the parameter is, in bytes, about.
+    pub(crate) fn size(&self) -> usize {
+        self.size + self.rows.last().map_or(0, |it| it.json.len())
+    }
+
+    /// The rows in groups that share all values after the mark. None: they have no mark.
+    pub(crate) fn alike(&self) -> Option<Vec<Vec<&One>>> {
+        let mut groups: Vec<Vec<&One>> = Vec::new();
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        let (mut last, mut at) = ("", 0);
+        for it in &self.rows {
+            if it.mark == 0 {
+                return None;
+            }
+            let shared = it.shared_json();
+            if groups.is_empty() || shared != last {
+                at = *known.entry(shared).or_insert(groups.len());
+                last = shared;
+            }
+            match groups.get_mut(at) {
+                Some(group) => group.push(it),
+                None => groups.push(vec![it]),
+            }
+        }
+        Some(groups)
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let mut all = String::with_capacity(self.size() + 3 * self.rows.len() + 2);
+        all.push('[');
+        for it in &self.rows {
+            all.push_str(if all.len() == 1 { "[" } else { ",[" });
+            all.push_str(&it.json);
+            all.push(']');
+        }
+        all.push(']');
+        all
+    }
+}
+
+impl One {
+    /// What follows in this row may be the same in many.
     pub(crate) const fn mark(&mut self) -> &mut Self {
         self.mark = self.json.len();
         self
     }
 
-    /// Compares the last row with the first.
-    fn settle(&mut self) {
-        match (self.len, self.json.get(self.mark..)) {
-            (0, _) => {}
-            (1, Some(text)) if self.mark > 0 => text.clone_into(&mut self.first_text),
-            (_, text) => self.differ |= self.mark == 0 || text != Some(&*self.first_text),
-        }
-    }
-
-    /// The values after the mark, if they are the same in all rows.
-    pub(crate) fn alike(&self) -> Option<&[Value]> {
-        let last = self.json.get(self.mark..);
-        let is_like_first = self.len == 1 || last == Some(&*self.first_text);
-        (!self.differ && self.mark > 0 && is_like_first).then_some(&self.first)
-    }
-
     fn remember(&mut self, value: impl FnOnce() -> Value) {
-        if self.len == 1 && self.mark > 0 {
-            self.first.push(value());
+        if self.mark > 0 {
+            self.shared.push(value());
         }
     }
 
     pub(crate) fn int(&mut self, value: i64) -> &mut Self {
+        if self.mark == 0 {
+            self.own.push(value);
+        }
         self.remember(|| Value::Int(value));
         let _ = write!(self.json, ",{value}");
         self
@@ -224,16 +262,6 @@ impl Rows {
         self.json.push_str(",null");
         self
     }
-
-    /// How long the parameter is, in bytes.
-    pub(crate) fn size(&self) -> usize {
-        self.json.len()
-    }
-
-    pub(crate) fn json(mut self) -> String {
-        self.json.push_str(if self.len == 0 { "[]" } else { "]]" });
-        self.json
-    }
 }
 
 #[cfg(test)]
@@ -261,20 +289,18 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_alike_only_if_all_that_follows_the_mark_is_the_same_in_each() {
+    fn rows_are_grouped_by_all_that_follows_the_mark() {
         let of = |texts: &[&str]| {
             let mut rows = Rows::default();
             for (text, id) in texts.iter().zip(0..) {
                 let place = TaskRef { partition: Partition(1), due_at: Millis(id), id };
                 rows.row(place).int(id).mark().text(text).null();
             }
-            rows.alike().map(<[Value]>::len)
+            let ids = |it: &Vec<&One>| it.iter().map(|it| it.own[0]).collect::<Vec<_>>();
+            rows.alike().unwrap().iter().map(ids).collect::<Vec<_>>()
         };
-        assert_eq!(of(&["a", "a", "a"]), Some(2));
-        assert_eq!(of(&["a"]), Some(2));
-        for texts in [["a", "b", "a"], ["b", "a", "a"], ["a", "a", "b"]] {
-            assert_eq!(of(&texts), None, "{texts:?}");
-        }
+        assert_eq!(of(&["a", "a", "a"]), [[0, 1, 2]]);
+        assert_eq!(of(&["a", "b", "a", "a", "c"]), [vec![0, 2, 3], vec![1], vec![4]]);
         let mut unmarked = Rows::default();
         unmarked.row(TaskRef { partition: Partition(1), due_at: Millis(1), id: 1 }).int(1);
         assert!(unmarked.alike().is_none());

@@ -105,7 +105,7 @@ fn over_at(it: &Spotted, now: Millis) -> sqlx::Result<Option<Over<'_>>> {
 }
 
 async fn delete(conn: &mut MySqlConnection, rows: Rows) -> sqlx::Result<()> {
-    if rows.len > 0 {
+    if rows.len() > 0 {
         sqlx::query(sql::DELETE).bind(rows.json()).execute(conn).await?;
     }
     Ok(())

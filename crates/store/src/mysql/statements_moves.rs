@@ -1,7 +1,7 @@
 //! The statements of moves, leases, scans and retention, by name. Their texts lie in `sql/mysql`, as the others.
 
 use super::{
-    near::Near,
+    near::{Few, Near},
     statements::{Many, sql},
 };
 use punctual_domain::state::Event;
@@ -34,16 +34,19 @@ pub(crate) const DELETE: &str = sql!("retire/delete.sql");
 pub(crate) const REPLIES_OVER: &str = sql!("retire/replies.sql");
 
 pub(crate) static NEAR_OTHERS: Near = Near::new(sql!("near/others.sql"));
-static NEAR_CLAIM: Near = Near::new(sql!("near/claim.sql"));
-static NEAR_START: Near = Near::new(sql!("near/start.sql"));
-static NEAR_SUCCEED: Near = Near::new(sql!("near/succeed.sql"));
+static CLAIM: (Few, Near) = (Few::new(sql!("few/claim.sql")), Near::new(sql!("near/claim.sql")));
+static DISPATCH: (Few, Near) = (Few::new(sql!("few/dispatch.sql")), Near::new(sql!("near/dispatch.sql")));
+static START: (Few, Near) = (Few::new(sql!("few/start.sql")), Near::new(sql!("near/start.sql")));
+static SUCCEED: (Few, Near) = (Few::new(sql!("few/succeed.sql")), Near::new(sql!("near/succeed.sql")));
 
-/// The guarded statement of an event for rows that are alike and near each other, where there is one.
-pub(crate) const fn near_of_event(event: Event) -> Option<&'static Near> {
+/// The guarded statements of an event for rows that are alike, where there are such: for a few of them, and for many
+/// that are near each other.
+pub(crate) const fn alike_of_event(event: Event) -> Option<&'static (Few, Near)> {
     match event {
-        Event::Claim => Some(&NEAR_CLAIM),
-        Event::Start => Some(&NEAR_START),
-        Event::Succeed => Some(&NEAR_SUCCEED),
+        Event::Claim => Some(&CLAIM),
+        Event::Dispatch => Some(&DISPATCH),
+        Event::Start => Some(&START),
+        Event::Succeed => Some(&SUCCEED),
         _ => None,
     }
 }

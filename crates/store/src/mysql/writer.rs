@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use punctual_contract::Happened;
 use sqlx::{Connection as _, MySqlConnection, mysql::MySqlDatabaseError};
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Runs of one transaction that lost its race each time: deadlocks of two engines end after one or two.
 const TRIES_MAX: u32 = 8;
@@ -30,6 +30,8 @@ pub(crate) struct Writer {
     pub(crate) line: Arc<Line<Job>>,
     pub(crate) context: Arc<Context>,
     pub(crate) ledger: Ledger,
+    /// The least time from one transaction to the next.
+    pub(crate) pace: Duration,
     /// None: not yet, or lost.
     pub(crate) conn: Option<MySqlConnection>,
 }
@@ -68,7 +70,11 @@ impl Writer {
         let line = Arc::clone(&self.line);
         let _abandon = AbandonOnDrop(Arc::clone(&line));
         while let Some(batch) = line.batch(Job::rows).await {
+            let next_at = Instant::now() + self.pace;
             self.serve(batch).await;
+            if !self.pace.is_zero() {
+                sleep_until(next_at).await;
+            }
         }
         if let Some(conn) = self.conn.take() {
             drop(conn.close().await);

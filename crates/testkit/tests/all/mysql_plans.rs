@@ -51,11 +51,16 @@ fn every_move_says_what_the_table_says_and_so_does_its_twin() {
     }
 }
 
-/// The script of each event, and a second one for rows that are near each other where there is one.
+/// Moves that have scripts for rows that are alike: for a few, and for many that are near each other.
+const ALIKE: [&str; 4] = ["claim", "dispatch", "start", "succeed"];
+
+/// The scripts of each event.
 fn scripts() -> Vec<(Event, String)> {
-    let near =
-        ["claim", "start", "succeed"].map(|it| (Event::from_word(it).unwrap(), mysql(&format!("near/{it}"))));
-    TRANSITIONS.iter().map(|it| (it.event, of_event(it.event))).chain(near).collect()
+    let of = |folder: &'static str| {
+        ALIKE.map(|it| (Event::from_word(it).unwrap(), mysql(&format!("{folder}/{it}"))))
+    };
+    let general = TRANSITIONS.iter().map(|it| (it.event, of_event(it.event)));
+    general.chain(of("few")).chain(of("near")).collect()
 }
 
 #[test]
@@ -244,12 +249,21 @@ async fn rows_that_are_near_each_other_are_moved_by_one_range_in_each_partition(
     let (partitions, ids) = (list((0..16).collect()), list((4_000..4_500).collect()));
     let tables = [
         ("claim", State::Scheduled, vec!["'x'"]),
+        ("dispatch", State::Ready, vec![&ids, &ids, "'x'", "'e'", "5"]),
         ("start", State::Dispatched, vec!["'x'", "5", "NULL"]),
         ("succeed", State::Running, vec!["'x'", "5", "0", "''", "1", "'{}'"]),
     ];
     for (event, state, said) in tables {
         let mut values: Vec<String> = said.iter().map(|it| (*it).to_owned()).collect();
         values.push(NOW.to_string());
+        let one = with(&format!("few/{event}"), &[&values[..], &["3", "7", "9"].map(str::to_owned)].concat());
+        let names =
+            |it: i64| format!("(partition_no = {} AND due_at = {} AND id = {it})", it % 16, NOW + it * 10);
+        let sixteen = (4_000..4_016).map(names).collect::<Vec<_>>().join(" OR ");
+        let few = one.replace("(partition_no = 3 AND due_at = 7 AND id = 9)", &sixteen);
+        assert_eq!(&database.plan(&few).await[0][..3], ["task", "range", "PRIMARY"], "few/{event}");
+        let touched = database.rows_touched(&put_into(&rows(spread()), state), &few).await;
+        assert!((32..=16 * 4).contains(&touched), "few/{event}: {touched} rows for 16");
         values.push(partitions.clone());
         values.extend(from_to.clone());
         values.push(ids.clone());

@@ -1,10 +1,10 @@
 -- Handed to an executor: spends an attempt and makes a new fence. The rows are read by lease/grant.sql before.
--- 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, fired_at (ms), executor, lease_until (ms,
+-- 1 the rows (JSON: [partition, due_at (ms), id, fence, fired_at (ms), history line, executor, lease_until (ms,
 -- already bounded by timeout_ms)]), 2 now (ms), 3 now (ms).
 -- moves: dispatch from (2, 3, 6) to 4
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
-    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', fired_at BIGINT PATH '$[5]',
+    fired_at BIGINT PATH '$[4]', line LONGTEXT CHARACTER SET utf8mb4 PATH '$[5]',
     lease_executor LONGTEXT CHARACTER SET utf8mb4 PATH '$[6]', lease_until BIGINT PATH '$[7]'
 )) AS wanted
 STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
