@@ -34,6 +34,9 @@ impl Backing {
                 urls.push(mariadb.fresh_database().await);
             }
             it.environment.push(("PUNCTUAL_STORE_URL", urls.join(",")));
+            if let Some(partitions) = options.partitions {
+                it.environment.push(("PUNCTUAL_STORE_PARTITIONS", partitions.to_string()));
+            }
             it.mariadb = Some(mariadb);
         }
         if options.hot == Hot::Redis {
@@ -42,6 +45,17 @@ impl Backing {
             it.redis = Some(redis);
         }
         it
+    }
+
+    /// Where executors that subscribe find the bus.
+    pub(crate) fn bus_url(&self) -> Option<String> {
+        self.redis.as_ref().map(Redis::url)
+    }
+
+    /// Tells the engines to push a queue, with leases of this length.
+    pub(crate) fn push(&mut self, queue: String, lease_ms: i64) {
+        self.environment.push(("PUNCTUAL_QUEUES_PUSH", queue));
+        self.environment.push(("PUNCTUAL_QUEUES_PUSH_LEASE_MS", lease_ms.to_string()));
     }
 
     /// An error with its log when one has died: what the engines did without it is no finding.

@@ -7,6 +7,7 @@ use crate::{
     clock::now_us,
     http::{Connection, Error},
     job::{Job, Pause},
+    subscribe::{Subscription, subscribe_all},
     wire::{self, LeaseAnswer, OutcomeStatus, OutcomesAnswer},
 };
 use anyhow::Context as _;
@@ -29,13 +30,20 @@ pub(crate) struct Manner {
 }
 
 /// Never ends by itself, except with an error.
-pub(crate) async fn execute_all(job: Arc<Job>, manner: Manner) -> anyhow::Result<()> {
+pub(crate) async fn execute_all(
+    job: Arc<Job>,
+    manner: Manner,
+    subscription: Option<Subscription>,
+) -> anyhow::Result<()> {
     let mut workers = JoinSet::new();
     for number in 0..manner.executors {
         // A full channel makes the executor stop polling: it does not hoard leases that it cannot report.
         let (done, outcomes) = mpsc::channel(manner.lease_max.saturating_mul(4).max(1));
         workers.spawn(poll(Arc::clone(&job), manner, number, done));
         workers.spawn(report(Arc::clone(&job), manner, number, outcomes));
+    }
+    if let Some(subscription) = subscription {
+        subscribe_all(&job, manner, &subscription, &mut workers).await?;
     }
     while let Some(ended) = workers.join_next().await {
         ended.context("an executor panicked")??;
@@ -45,10 +53,10 @@ pub(crate) async fn execute_all(job: Arc<Job>, manner: Manner) -> anyhow::Result
 
 /// An outcome to report.
 #[derive(Debug)]
-struct Done {
-    n: Option<usize>,
-    attempt: u32,
-    item: String,
+pub(crate) struct Done {
+    pub(crate) n: Option<usize>,
+    pub(crate) attempt: u32,
+    pub(crate) item: String,
 }
 
 async fn poll(job: Arc<Job>, manner: Manner, number: usize, done: mpsc::Sender<Done>) -> anyhow::Result<()> {
@@ -97,7 +105,7 @@ fn take(job: &Job, leased: &LeaseAnswer<'_>, at_us: i64) -> Vec<Done> {
     outcomes
 }
 
-async fn report(
+pub(crate) async fn report(
     job: Arc<Job>,
     manner: Manner,
     number: usize,

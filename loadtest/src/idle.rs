@@ -28,7 +28,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(20);
 
 pub(crate) async fn idle(options: &IdleOptions) -> anyhow::Result<IdleReport> {
-    let (server, target) = prepare(&options.server).await?;
+    let (server, target) = prepare(&options.server, None).await?;
     let before = server.used().engines;
     let job = insert_far(options, target.clone()).await?;
     let (used, [percent, mariadb, redis]) = measure(options, &server).await;
@@ -54,10 +54,11 @@ fn mib(kib: u64) -> f64 {
 
 async fn insert_far(options: &IdleOptions, target: Target) -> anyhow::Result<Arc<Job>> {
     let start_ms = now_ms();
+    let queue = options.common.queue.clone().unwrap_or_else(|| format!("loadtest-{start_ms}"));
     let batch = options.common.batch.unwrap_or(1_000);
     let load = Load::Uniform { tasks: options.tasks, window_ms: WINDOW_MS };
     let plan = Plan::new(load, Frame { start_ms, ahead_ms: options.ahead, batch, seed: fastrand::u64(..) });
-    let job = Job::new(target, shape(&options.common, start_ms)?, plan);
+    let job = Job::new(target, shape(&options.common, queue, start_ms)?, plan);
     let (inserted, connections) = (Arc::clone(&job), options.common.connections.unwrap_or(2));
     let (stop, stopped) = watch::channel(false);
     let mut lane = Lane::start("insert", stopped, move || insert_all(inserted, Call::Batch, connections))?;

@@ -25,6 +25,7 @@ mod progress;
 mod report;
 mod run;
 mod server;
+mod subscribe;
 mod watch;
 mod wire;
 

@@ -71,6 +71,9 @@ pub(crate) struct ServerOptions {
     /// What it keeps tasks in; mysql is a private MariaDB, durable at every commit
     #[arg(long, value_enum, default_value_t = Store::Sqlite, conflicts_with = "url")]
     pub(crate) store: Store,
+    /// Hash slots of --store mysql [default: 16]
+    #[arg(long, conflicts_with = "url", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) partitions: Option<u16>,
     /// Databases of --store mysql, in one MariaDB [default: 1]
     #[arg(long, conflicts_with = "url", value_parser = clap::value_parser!(u16).range(1..=64))]
     databases: Option<u16>,
@@ -142,6 +145,9 @@ pub(crate) struct RunOptions {
     pub(crate) insert_only: bool,
     #[arg(long, default_value_t = 4)]
     pub(crate) executors: usize,
+    /// Executors that receive from Redis Streams, beside those that pull; the engines push the queue then
+    #[arg(long, default_value_t = 0, conflicts_with_all = ["url", "insert_only"])]
+    pub(crate) subscribers: usize,
     /// Tasks that an executor takes in one call
     #[arg(long, default_value_t = 500)]
     pub(crate) lease_max: usize,
@@ -216,6 +222,9 @@ impl ServerOptions {
     pub(crate) fn check(&self) -> Result<(), Usage> {
         match (self.store, self.hot) {
             (Store::Sqlite, _) if self.databases.is_some() => Err(Usage("--databases is for --store mysql")),
+            (Store::Sqlite, _) if self.partitions.is_some() => {
+                Err(Usage("--partitions is for --store mysql"))
+            }
             (Store::Mysql, Hot::Redis) if self.data.is_some() => {
                 Err(Usage("--data is for --store sqlite: a spawned MariaDB keeps nothing after the run"))
             }
@@ -230,6 +239,9 @@ impl RunOptions {
     /// What an executor's polls and inserts are spread over is checked before anything is started.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         self.server.check()?;
+        if self.subscribers > 0 && self.server.hot != Hot::Redis {
+            return Err(Usage("--subscribers need --spawn --store mysql --hot redis"));
+        }
         if self.kill_after.is_some() && self.server.engines() > 1 {
             return Err(Usage("--kill-after is for one engine; of several, --kill-one-after"));
         }
@@ -238,8 +250,8 @@ impl RunOptions {
 
     pub(crate) fn load(&self) -> Result<crate::plan::Load, Usage> {
         use crate::plan::Load;
-        if self.executors == 0 && !self.insert_only {
-            return Err(Usage("--executors 0 is --insert-only"));
+        if self.executors + self.subscribers == 0 && !self.insert_only {
+            return Err(Usage("--executors 0 without --subscribers is --insert-only"));
         }
         let tasks = self.tasks.unwrap_or(TASKS);
         let duration_ms = self.duration.unwrap_or(DURATION_MS);

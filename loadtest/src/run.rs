@@ -10,7 +10,7 @@ use crate::{
     plan::{Frame, Plan},
     proc::Usage,
     report::{ProcessReport, Rates, RunReport},
-    server::{Server, Started, Used},
+    server::{Push, Server, Started, Used},
     watch::{Disturbance, End, Watcher},
     wire::Shape,
 };
@@ -20,12 +20,12 @@ use std::sync::Arc;
 const LEAD_MS: i64 = 50;
 
 /// Starts the server, or looks at the one that runs.
-pub(crate) async fn prepare(options: &ServerOptions) -> anyhow::Result<(Server, Target)> {
+pub(crate) async fn prepare(options: &ServerOptions, push: Option<Push>) -> anyhow::Result<(Server, Target)> {
     options.check()?;
     let (server, url) = match &options.url {
         Some(url) => (Server::Running { pid: options.server_pid }, url.clone()),
         None => {
-            let started = Started::start(options).await?;
+            let started = Started::start(options, push).await?;
             let url = started.urls();
             (Server::Started(Box::new(started)), url)
         }
@@ -35,8 +35,7 @@ pub(crate) async fn prepare(options: &ServerOptions) -> anyhow::Result<(Server, 
 }
 
 /// Ids below 2^53, of this run alone: a million a second since 1970.
-pub(crate) fn shape(common: &CommonOptions, start_ms: i64) -> anyhow::Result<Shape> {
-    let queue = common.queue.clone().unwrap_or_else(|| format!("loadtest-{start_ms}"));
+pub(crate) fn shape(common: &CommonOptions, queue: String, start_ms: i64) -> anyhow::Result<Shape> {
     let is_plain = queue.bytes().all(|it| it.is_ascii_alphanumeric() || b"._:-".contains(&it));
     anyhow::ensure!(is_plain && !queue.is_empty(), "queue {queue:?}: letters, digits and ._:- only");
     Ok(Shape::new(queue, start_ms * 1_000, common.payload_bytes))
@@ -45,11 +44,12 @@ pub(crate) fn shape(common: &CommonOptions, start_ms: i64) -> anyhow::Result<Sha
 pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     let load = options.load()?;
     options.check()?;
-    let (server, target) = prepare(&options.server).await?;
+    let queue = options.common.queue.clone().unwrap_or_else(|| format!("loadtest-{}", now_ms()));
+    let (server, target) = prepare(&options.server, options.push(&queue)).await?;
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let start_ms = now_ms() + LEAD_MS;
     let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch: options.batch(), seed };
-    let job = Job::new(target, shape(&options.common, start_ms)?, Plan::new(load, frame));
+    let job = Job::new(target, shape(&options.common, queue, start_ms)?, Plan::new(load, frame));
     let before = (server.used(), Usage::of_self());
     let mut watcher = Watcher::new(options, server, Arc::clone(&job), start_ms)?;
     let end = watcher.watch().await?;
@@ -64,6 +64,15 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     report.spent(before, after);
     report.disturbed(disturbance);
     Ok(report)
+}
+
+impl RunOptions {
+    /// What the engines publish, if somebody subscribes.
+    fn push(&self, queue: &str) -> Option<Push> {
+        let namespace = self.server.namespace.as_deref().unwrap_or("default");
+        let queue = format!("{namespace}/{queue}");
+        (self.subscribers > 0).then_some(Push { queue, lease_ms: self.lease })
+    }
 }
 
 impl RunReport {

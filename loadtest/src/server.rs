@@ -28,6 +28,13 @@ impl Server {
         }
     }
 
+    pub(crate) fn bus_url(&self) -> Option<String> {
+        match self {
+            Self::Running { .. } => None,
+            Self::Started(started) => started.backing.bus_url(),
+        }
+    }
+
     /// Those that were started here.
     pub(crate) fn engines(&mut self) -> &mut [Engine] {
         match self {
@@ -52,6 +59,14 @@ impl Server {
     }
 }
 
+/// A queue that the engines publish to the bus.
+#[derive(Debug)]
+pub(crate) struct Push {
+    /// `namespace/queue`.
+    pub(crate) queue: String,
+    pub(crate) lease_ms: i64,
+}
+
 /// Engines that were started here, dropped before what they stand on.
 #[derive(Debug)]
 pub(crate) struct Started {
@@ -60,9 +75,12 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    pub(crate) async fn start(options: &ServerOptions) -> anyhow::Result<Self> {
+    pub(crate) async fn start(options: &ServerOptions, push: Option<Push>) -> anyhow::Result<Self> {
         let program = find_program(options.server_bin.as_deref())?;
         let mut it = Self { engines: Vec::new(), backing: Backing::start(options).await };
+        if let Some(push) = push {
+            it.backing.push(push.queue, push.lease_ms);
+        }
         // One after the other: the first makes the tables.
         for _ in 0..options.engines() {
             it.engines.push(Engine::start(&program, options.data.as_deref(), &it.backing.environment).await?);

@@ -12,6 +12,7 @@ use crate::{
     progress::Progress,
     report::{FaultReport, KillReport},
     server::{Server, Used},
+    subscribe::Subscription,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -75,7 +76,7 @@ impl<'a> Watcher<'a> {
         let (stop, stopped) = watch::channel(false);
         let mut lanes = vec![start_inserts(options, &job, stopped.clone())?];
         if !options.insert_only {
-            lanes.push(start_executors(options, &job, stopped)?);
+            lanes.push(start_executors(options, &server, &job, stopped)?);
         }
         Ok(Self {
             options,
@@ -220,6 +221,7 @@ fn start_inserts(options: &RunOptions, job: &Arc<Job>, stop: watch::Receiver<boo
 
 fn start_executors(
     options: &RunOptions,
+    server: &Server,
     job: &Arc<Job>,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<Lane> {
@@ -232,5 +234,12 @@ fn start_executors(
         lease_ms: whole_ms(options.lease),
         linger: Duration::from_millis(whole_ms(options.linger)),
     };
-    Lane::start("execute", stop, move || execute_all(job, manner))
+    let bus_url = server.bus_url().filter(|_| options.subscribers > 0);
+    let subscription = bus_url.map(|bus_url| Subscription {
+        bus_url,
+        subscribers: options.subscribers,
+        namespace: options.server.namespace.clone(),
+        lease_ms: options.lease,
+    });
+    Lane::start("execute", stop, move || execute_all(job, manner, subscription))
 }

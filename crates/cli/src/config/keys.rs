@@ -20,6 +20,7 @@ pub(crate) const PARTITIONS: &str = "store.partitions";
 pub(crate) const HOT_URL: &str = "hot.url";
 pub(crate) const HOT_PREFIX: &str = "hot.prefix";
 pub(crate) const PUSH_QUEUES: &str = "queues.push";
+pub(crate) const PUSH_LEASE_MS: &str = "queues.push_lease_ms";
 pub(crate) const HORIZON_MS: &str = "engine.horizon_ms";
 pub(crate) const LOOKAHEAD_MS: &str = "engine.lookahead_ms";
 pub(crate) const SUCCEEDED_MS: &str = "retention.succeeded_ms";
@@ -74,6 +75,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_QUEUES_PUSH",
         default: String::new,
         about: "queues whose tasks are published to the bus, with commas: queue or namespace/queue",
+    },
+    Key {
+        name: PUSH_LEASE_MS,
+        variable: "PUNCTUAL_QUEUES_PUSH_LEASE_MS",
+        default: || Options::default().push_lease_ms.to_string(),
+        about: "how long a subscriber has a task before another gets it, without a heartbeat",
     },
     Key {
         name: HORIZON_MS,

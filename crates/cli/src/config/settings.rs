@@ -4,8 +4,8 @@ use super::{
     Error, Layers,
     keys::{
         BATCH_BODY_MAX_BYTES, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS, HOT_PREFIX, HOT_URL, LISTEN,
-        LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PAYLOAD_MAX_BYTES, PUSH_QUEUES, STOPPED_MS,
-        STORE_URL, SUCCEEDED_MS,
+        LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PAYLOAD_MAX_BYTES, PUSH_LEASE_MS, PUSH_QUEUES,
+        STOPPED_MS, STORE_URL, SUCCEEDED_MS,
     },
     layers::shown,
 };
@@ -186,6 +186,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         keep_cancelled_ms: layers.number(CANCELLED_MS, 0..=TEN_YEARS_MS)?,
         keep_dead_ms: layers.number(DEAD_MS, 0..=TEN_YEARS_MS)?,
         push_queues: push_queues(layers)?,
+        push_lease_ms: layers.number(PUSH_LEASE_MS, 1_000..=WEEK_MS)?,
         ..Options::default()
     })
 }
