@@ -150,25 +150,35 @@ pub(crate) async fn send(
     if groups.len() > GROUPS_MAX || groups.iter().any(|it| it.len() > LONGEST) {
         return Ok(None);
     }
-    let mut windows = Vec::with_capacity(groups.len());
-    for group in &groups {
-        let window = (group.len() > FEW_MAX).then(|| Window::of(group));
-        if let Some(window) = &window
-            && (near.text(window.partitions.len(), window.ids.len()).is_none()
-                || !window.is_sparse(conn).await?)
-        {
-            return Ok(None);
+    let mut parts: Vec<Vec<&One>> = Vec::with_capacity(groups.len());
+    for group in groups {
+        if group.len() <= FEW_MAX || Window::of(&group).is_sparse(conn).await? {
+            parts.push(group);
+        } else {
+            parts.extend(instants(group));
         }
-        windows.push(window);
     }
     let mut moved = 0;
-    for (group, window) in groups.iter().zip(windows) {
-        moved += match window {
-            Some(window) => in_window(conn, near, group, &window, now).await?,
-            None => one_by_one(conn, few, group, now).await?,
+    for part in parts {
+        moved += if part.len() <= FEW_MAX {
+            one_by_one(conn, few, &part, now).await?
+        } else {
+            in_window(conn, near, &part, &Window::of(&part), now).await?
         };
     }
     Ok(Some(moved))
+}
+
+/// Where a crowd is due at once: what is due at one instant in one partition is found by its ids, however many others
+/// are. What shares its instant with few is named.
+fn instants(mut group: Vec<&One>) -> Vec<Vec<&One>> {
+    let instant = |it: &One| (it.place.partition, it.place.due_at);
+    group.sort_unstable_by_key(|it| it.place);
+    let (many, single): (Vec<_>, Vec<_>) =
+        group.chunk_by(|a, b| instant(a) == instant(b)).partition(|it| it.len() > FEW_MAX);
+    let single: Vec<&One> = single.concat();
+    let many = many.into_iter().map(<[_]>::to_vec);
+    many.chain(single.chunks(FEW_MAX).map(<[_]>::to_vec)).collect()
 }
 
 async fn one_by_one(conn: &mut MySqlConnection, few: &Few, group: &[&One], now: Millis) -> sqlx::Result<u64> {
@@ -193,6 +203,7 @@ async fn in_window(
     now: Millis,
 ) -> sqlx::Result<u64> {
     let Some((partitions, ids, text)) = near.text(window.partitions.len(), window.ids.len()) else {
+        // Not as many as were asked for have moved, which is told as what it is.
         return Ok(0);
     };
     let mut values = changes(group, ids, now)?;
@@ -228,6 +239,7 @@ fn changes(group: &[&One], length: usize, now: Millis) -> sqlx::Result<MySqlArgu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_domain::place::TaskRef;
 
     #[test]
     fn lists_get_the_least_length_that_fits_and_too_long_ones_none() {
@@ -236,6 +248,22 @@ mod tests {
         assert_eq!((partitions, ids, text.matches('?').count()), (4, 100, 104));
         assert!(text.ends_with(" AND state IN (1)"));
         assert!(near.text(65, 1).is_none() && near.text(1, 1_001).is_none());
+    }
+
+    #[test]
+    fn a_crowd_is_parted_by_its_instants() {
+        let mut rows = Rows::default();
+        let place =
+            |partition, due_at, id| TaskRef { partition: Partition(partition), due_at: Millis(due_at), id };
+        for id in 0..100 {
+            rows.row(place(u16::from(id % 2 == 0), 5, id)).mark();
+        }
+        for id in 100..103 {
+            rows.row(place(1, id, id)).mark();
+        }
+        let crowd = rows.alike().unwrap().remove(0);
+        let lengths: Vec<usize> = instants(crowd).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [50, 50, 3]);
     }
 
     #[test]

@@ -264,6 +264,13 @@ async fn rows_that_are_near_each_other_are_moved_by_one_range_in_each_partition(
         assert_eq!(&database.plan(&few).await[0][..3], ["task", "range", "PRIMARY"], "few/{event}");
         let touched = database.rows_touched(&put_into(&rows(spread()), state), &few).await;
         assert!((32..=16 * 4).contains(&touched), "few/{event}: {touched} rows for 16");
+        let instant = INSTANT.to_string();
+        let crowded =
+            [vec!["3".to_owned(), instant.clone(), instant], vec![list(crowd().map(|it| it.2).collect())]]
+                .concat();
+        let text = with(&format!("near/{event}"), &[&values[..], &crowded].concat());
+        let touched = database.rows_touched(&put_into(&rows(crowd()), state), &text).await;
+        assert!((1_000..=500 * 4).contains(&touched), "near/{event} in a crowd: {touched} rows for 500");
         values.push(partitions.clone());
         values.extend(from_to.clone());
         values.push(ids.clone());
