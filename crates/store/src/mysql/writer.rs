@@ -69,6 +69,8 @@ impl Writer {
     pub(crate) async fn run(mut self) {
         let line = Arc::clone(&self.line);
         let _abandon = AbandonOnDrop(Arc::clone(&line));
+        // Else the first task would wait for it. A database that is away is tried again with the first job.
+        self.conn = self.door.connect().await.ok();
         while let Some(batch) = line.batch(Job::rows).await {
             let next_at = Instant::now() + self.pace;
             self.serve(batch).await;
