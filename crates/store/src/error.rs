@@ -64,6 +64,18 @@ pub enum Error {
     DatabaseCount { named: usize, known: usize },
     #[error("{at}: its placement of partitions is not whole: {problem}; restore it from a backup")]
     Placement { at: String, problem: String },
+    #[error(
+        "{at}: its archives are in the place number {known}, and this one ({found}) is another; give every engine the \
+         same place, mount it before the engine starts, or see docs/archive.md for how to move or give up archives"
+    )]
+    OtherArchives { at: String, known: i64, found: String },
+    #[error(
+        "{at}: has archives (in the place number {known}), and none are named; set archive.url to the place that the \
+         other engines have, or see docs/archive.md for how to give up archives"
+    )]
+    NoArchives { at: String, known: i64 },
+    #[error("{0}")]
+    Cold(#[from] crate::ColdError),
     #[error("the work of this call panicked: {0}")]
     Panicked(String),
 }

@@ -2,6 +2,8 @@
 //! always in one of the three, in this order: a bucket's rows are archived, and the archives counted in `meta`, before
 //! the first of them is settled. Must never write, and never answer "no such task" for what it could not look at.
 
+pub(super) mod place;
+
 use super::{Inner, MysqlStore, query::wanted, row, search, statements::sql};
 use crate::cold::{ColdStorage, Error};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -16,12 +18,16 @@ use punctual_domain::{
 use sqlx::MySqlConnection;
 use std::{cmp::Reverse, sync::Arc};
 
+/// The name in `meta` under which the number of a database's archives stands.
+pub(super) const PLACE: &str = "archive_place";
 /// References that are looked for at the same time.
 const AT_ONCE: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Archive {
     pub(super) cold: Arc<ColdStorage>,
+    /// The number of its place.
+    pub(super) place: i64,
     /// By database, how often archives had been published when they were last listed.
     seen: Mutex<HashMap<usize, i64>>,
 }
@@ -35,8 +41,8 @@ struct Gone {
 }
 
 impl Archive {
-    pub(super) fn new(cold: Arc<ColdStorage>) -> Self {
-        Self { cold, seen: Mutex::default() }
+    fn new(cold: Arc<ColdStorage>, place: i64) -> Self {
+        Self { cold, place, seen: Mutex::default() }
     }
 
     /// Fills in what was not found.

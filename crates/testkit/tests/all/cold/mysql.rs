@@ -27,6 +27,7 @@ const OPTIONS: BucketOptions = BucketOptions {
     width_hours: 24,
     ahead_hours: 48,
     keep_hours: 72,
+    carry_rows: 100_000,
     batch_rows: 40,
     batches_per_run: 1_000,
 };
@@ -95,7 +96,8 @@ impl World {
 async fn opened(url: &str, dir: &TempDir) -> MysqlStore {
     let options = ColdOptions { tasks_per_archive: 100, ..ColdOptions::default() };
     let cold = ColdStorage::open(&address(dir.path()), options).await.unwrap();
-    MysqlStore::open(&[url.to_owned()], MysqlOptions::default()).await.unwrap().with_archive(Arc::new(cold))
+    let store = MysqlStore::open(&[url.to_owned()], MysqlOptions::default()).await.unwrap();
+    store.with_archive(Arc::new(cold)).await.unwrap()
 }
 
 fn ask(nth: i64) -> NewTask {
