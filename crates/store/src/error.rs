@@ -65,17 +65,20 @@ pub enum Error {
     #[error("{at}: its placement of partitions is not whole: {problem}; restore it from a backup")]
     Placement { at: String, problem: String },
     #[error(
-        "{at}: its archives are in the place number {known}, and this one ({found}) is another; give every engine the \
-         same place, mount it before the engine starts, or see docs/archive.md for how to move or give up archives"
+        "{at}: archive.url is not the place of its archives ({}); mount the right one before the engine starts, give \
+         every engine the same, and each store a place of its own; docs/archive.md says how to move or give up archives",
+        match .found { Some(store) => format!("it has those of store {store}"), None => "it is empty".to_owned() }
     )]
-    OtherArchives { at: String, known: i64, found: String },
+    OtherArchives { at: String, found: Option<i64> },
     #[error(
-        "{at}: has archives (in the place number {known}), and none are named; set archive.url to the place that the \
-         other engines have, or see docs/archive.md for how to give up archives"
+        "{at}: has archives, and archive.url is not set; set it to the place that the other engines have, or see \
+         docs/archive.md for how to give up archives"
     )]
-    NoArchives { at: String, known: i64 },
-    #[error("{0}")]
+    NoArchives { at: String },
+    #[error(transparent)]
     Cold(#[from] crate::ColdError),
+    #[error(transparent)]
+    Call(punctual_contract::Error),
     #[error("the work of this call panicked: {0}")]
     Panicked(String),
 }

@@ -1,6 +1,7 @@
 //! The durable truth. Decides nothing by itself: which move is legal stands in `domain::state`, and every
 //! statement here is a file under `sql/` that a test holds against it.
 
+mod archived;
 mod cold;
 mod error;
 pub mod mysql;
@@ -12,4 +13,4 @@ pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, MysqlOptions, MysqlOwnership, MysqlStore, ShardCheck,
     ShardStats,
 };
-pub use sqlite::{Options, SqliteStore};
+pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteStore};

@@ -1,21 +1,21 @@
-//! The number of a place of archives, in an object of its own: databases remember it, so that a directory that is not
-//! mounted, or somebody else's, is not taken for theirs. Must never be changed once it stands.
+//! Whose archives a place has: the number of their store, in an object of its own. Databases remember that they have
+//! archives, so that a directory that is not mounted, or another store's, is not taken for theirs. Must never be changed
+//! once it stands.
 
 use super::{ColdStorage, Error};
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
-use std::hash::{BuildHasher as _, RandomState};
 
 const NAME: &str = "punctual-archive-place.json";
 
 #[derive(Serialize, Deserialize)]
 struct Place {
-    /// Positive.
+    /// The number of the store.
     punctual_archive_place: i64,
 }
 
 impl ColdStorage {
-    /// The number of this place. None: it was never used.
+    /// The number of the store whose archives are here. None: this place was never used.
     ///
     /// # Errors
     /// When the storage cannot be read, or what stands there is no number.
@@ -27,19 +27,19 @@ impl ColdStorage {
         Ok(Some(place.punctual_archive_place))
     }
 
-    /// The number of this place, which gets one if it has none. Of several who ask at once all are told the same.
+    /// Takes a place that was never used for a store, by its number. Answers whose it is now: what stands wins, so of
+    /// several who ask at once all are told the same.
     ///
     /// # Errors
     /// When the storage cannot be read or written.
-    pub async fn make_place(&self) -> Result<i64, Error> {
+    pub async fn take_place(&self, store: i64) -> Result<i64, Error> {
         if let Some(known) = self.place().await? {
             return Ok(known);
         }
-        let random = RandomState::new().hash_one(NAME) >> 1;
-        let place = Place { punctual_archive_place: i64::try_from(random).unwrap_or(i64::MAX).max(1) };
+        let place = Place { punctual_archive_place: store };
         let text = serde_json::to_vec(&place).map_err(|it| Error::BrokenOff(it.to_string()))?;
         let made = self.objects().create(&Path::from(NAME), text).await;
-        // Another may have been faster, and then its number counts.
+        // Another may have been faster.
         match (self.place().await?, made) {
             (Some(place), _) => Ok(place),
             (None, Err(error)) => Err(error),

@@ -1,15 +1,15 @@
-//! Which place of archives the databases belong to: its number stands in `meta` of each. From then on no engine deletes
+//! That the databases have archives, and in a place that is theirs: it stands in `meta` of each. From then on no engine deletes
 //! there what is not archived, also one that was started before; and none works on them with another place, or with none.
 
 use super::{Archive, PLACE};
 use crate::{
     ColdStorage, Error,
-    mysql::{MysqlStore, Shard, statements as sql},
+    mysql::{MysqlStore, Shard, shards::CLUSTER, statements as sql},
 };
 use sqlx::{MySqlConnection, Row as _};
 use std::sync::Arc;
 
-/// The number of a database's archives, if it has any.
+/// The number of a database's archives, which is that of its store; None: it has none.
 pub(in crate::mysql) async fn of(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
     let found = sqlx::query(sql::META_READ).bind(PLACE).fetch_optional(conn).await?;
     found.map(|it| it.try_get(0)).transpose()
@@ -24,22 +24,27 @@ impl MysqlStore {
     pub async fn with_archive(mut self, cold: Arc<ColdStorage>) -> Result<Self, Error> {
         let found = cold.place().await?;
         for (nth, shard) in self.inner.shards.iter().enumerate() {
-            if let Some(known) = known(nth, shard).await?
-                && Some(known) != found
-            {
-                return Err(other(nth, known, found));
+            let known = known(nth, shard).await?;
+            if known.is_some() && known != found {
+                return Err(Error::OtherArchives { at: at(nth), found });
             }
         }
-        // An engine that dies here has named some of them; the next names the others.
-        let place = cold.make_place().await?;
+        // Before any database says so; an engine that dies in between has only taken the place.
+        let number = self.number().await.map_err(|it| failed(0, it))?;
+        let place = cold.take_place(number).await?;
+        if place != number {
+            return Err(Error::OtherArchives { at: at(0), found: Some(place) });
+        }
         for (nth, shard) in self.inner.shards.iter().enumerate() {
-            let stands = keep(shard, place).await.map_err(|it| failed(nth, it))?;
-            if stands != place {
-                return Err(other(nth, stands, Some(place)));
-            }
+            keep(shard, place).await.map_err(|it| failed(nth, it))?;
         }
         self.archive = Some(Archive::new(cold, place));
         Ok(self)
+    }
+
+    /// What all databases of this store share, and no other has.
+    async fn number(&self) -> sqlx::Result<i64> {
+        sqlx::query(sql::META_READ).bind(CLUSTER).fetch_one(&self.inner.catalog).await?.try_get(0)
     }
 
     /// For whoever opens the store without archives.
@@ -48,8 +53,8 @@ impl MysqlStore {
     /// When a database has archives, or does not answer.
     pub async fn has_no_archive(&self) -> Result<(), Error> {
         for (nth, shard) in self.inner.shards.iter().enumerate() {
-            if let Some(known) = known(nth, shard).await? {
-                return Err(Error::NoArchives { at: at(nth), known });
+            if known(nth, shard).await?.is_some() {
+                return Err(Error::NoArchives { at: at(nth) });
             }
         }
         Ok(())
@@ -61,11 +66,9 @@ async fn known(nth: usize, shard: &Shard) -> Result<Option<i64>, Error> {
     of(&mut conn).await.map_err(|it| failed(nth, it))
 }
 
-/// What stands wins, and is answered.
-async fn keep(shard: &Shard, place: i64) -> sqlx::Result<i64> {
+async fn keep(shard: &Shard, place: i64) -> sqlx::Result<()> {
     let mut conn = shard.readers.acquire().await?;
-    sqlx::query(sql::META_KEEP).bind(PLACE).bind(place).execute(&mut *conn).await?;
-    sqlx::query(sql::META_READ).bind(PLACE).fetch_one(&mut *conn).await?.try_get(0)
+    sqlx::query(sql::META_KEEP).bind(PLACE).bind(place).execute(&mut *conn).await.map(drop)
 }
 
 fn at(nth: usize) -> String {
@@ -74,9 +77,4 @@ fn at(nth: usize) -> String {
 
 fn failed(nth: usize, source: sqlx::Error) -> Error {
     Error::Database { at: at(nth), source }
-}
-
-fn other(nth: usize, known: i64, found: Option<i64>) -> Error {
-    let found = found.map_or_else(|| "which was never used".to_owned(), |it| it.to_string());
-    Error::OtherArchives { at: at(nth), known, found }
 }
