@@ -123,10 +123,8 @@ impl SqliteStore {
         options: ArchiveOptions,
     ) -> Result<ArchiveReport, CallError> {
         let Some(cold) = &self.archive else { return Ok(ArchiveReport::default()) };
-        let bound = options.rows_min.max(1);
-        let waiting = move |conn: &Connection| waiting(conn, now, bound);
-        let (rows, since) = self.reading("count what is over", Lane::Bulk, waiting).await?;
-        if rows == 0 || (rows < bound && now.since(since) < options.wait_ms) {
+        let work = move |conn: &Connection| is_time(conn, now, options);
+        if !self.reading("look what is over", Lane::Bulk, work).await? {
             return Ok(ArchiveReport::default());
         }
         let left = usize::try_from(options.rows_max).unwrap_or(usize::MAX);
@@ -179,10 +177,13 @@ pub(super) fn number(conn: &Connection, key: &str) -> rusqlite::Result<Option<i6
     conn.prepare_cached(sql::META_READ)?.query_row([key], |it| it.get(0)).optional()
 }
 
-fn waiting(conn: &Connection, now: Millis, bound: u32) -> rusqlite::Result<(u32, Millis)> {
+/// Many are over, or the first has been for long.
+fn is_time(conn: &Connection, now: Millis, options: ArchiveOptions) -> rusqlite::Result<bool> {
     let mut waiting = conn.prepare_cached(sql::ARCHIVE_WAITING)?;
-    let since = |it: Option<i64>| Millis(it.unwrap_or(now.0));
-    waiting.query_row(params![now.0, bound], |it| Ok((it.get(0)?, since(it.get(1)?))))
+    let mut nth = |nth: u32| waiting.query_row([now.0, nth.into()], |it| it.get(0)).optional();
+    let first: Option<i64> = nth(0)?;
+    let Some(first) = first else { return Ok(false) };
+    Ok(now.since(Millis(first)) >= options.wait_ms || nth(options.rows_min.max(1) - 1)?.is_some())
 }
 
 /// What is over, the longest over first.

@@ -1,5 +1,3 @@
--- Tasks that are over and in no archive yet: how many, counted no further than a bound, and since when the first of them
--- is over (ms). ?1 now (ms), ?2 bound.
-SELECT count(*), min(keep_until) FROM (
-    SELECT keep_until FROM task WHERE keep_until <= ?1 AND state IN (9, 10, 11) ORDER BY keep_until LIMIT ?2
-)
+-- Since when the nth of the tasks that are over and in no archive yet is over (ms), the longest over first; none: there
+-- are no more than n. ?1 now (ms), ?2 n, from 0.
+SELECT keep_until FROM task WHERE keep_until <= ?1 AND state IN (9, 10, 11) ORDER BY keep_until LIMIT 1 OFFSET ?2
