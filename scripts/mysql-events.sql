@@ -3,6 +3,9 @@
 --     mysql DATABASE < scripts/mysql-events.sql
 -- and switch the scheduler on (SET GLOBAL event_scheduler = ON). It does what the engine does, in the same steps and
 -- under the same lock (store/src/mysql/buckets.rs), so both at once do no harm; running it again replaces it.
+-- Two things only an engine (or `punctual shard archive`) can do. Archives: a database that has them (archive.url of its
+-- engines) gets its buckets ahead from here, and nothing of it is ever dropped from here. Carrying over: a bucket in
+-- which a task is still needed stays, until an engine has moved that task to the present.
 -- Periods, widths and retention stand in the event at the end. All times are UTC, in ms.
 
 DELIMITER //
@@ -111,13 +114,17 @@ END //
 
 DROP PROCEDURE IF EXISTS punctual_buckets_drop //
 -- Drops the buckets that ended more than `keep_hours` ago and in which all is over.
+-- Nothing where there are archives: what stands in task_gone may be in none yet.
 CREATE PROCEDURE punctual_buckets_drop(IN now_ms BIGINT, IN keep_hours INT)
-BEGIN
+old_ones: BEGIN
     DECLARE bucket_name VARCHAR(64);
     DECLARE begins_at, ends_at BIGINT;
     DECLARE looked_at, last_p INT;
     DECLARE needed INT DEFAULT 0;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    IF EXISTS (SELECT 1 FROM meta WHERE name = 'archive_place') THEN
+        LEAVE old_ones;
+    END IF;
     CALL punctual_settle(now_ms);
     SET begins_at = -9223372036854775807;
     buckets: LOOP

@@ -2,16 +2,17 @@
 //! back ends are named.
 
 use crate::{
+    archive,
     clock::SystemClock,
-    config::{Place, SharedPlace},
+    config::{Archive, Place, SharedPlace},
 };
 use anyhow::{Context, Result};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::{Clock as _, Store};
+use punctual_contract::Store;
 use punctual_engine::{Backends, Engine, Options, Running, Shared};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
-use punctual_store::{BucketOptions, BucketReport, Buckets, MysqlOptions, MysqlStore, SqliteStore};
-use std::{path::Path, sync::Arc, time::Duration};
+use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
+use std::{path::Path, sync::Arc};
 use tokio::task::JoinSet;
 
 /// An engine at work on its back ends.
@@ -25,33 +26,17 @@ pub(crate) struct Standing {
 /// What is left to close when the engine has stopped.
 #[derive(Debug)]
 enum Closing {
-    Sqlite(Arc<SqliteStore>),
+    Sqlite { store: Arc<SqliteStore>, housekeeping: JoinSet<()> },
     Mysql { store: Arc<MysqlStore>, housekeeping: JoinSet<()> },
 }
 
-/// Between two looks at the buckets of the databases. Every engine looks: more than one at once does no harm.
-const BUCKETS_INTERVAL: Duration = Duration::from_secs(60);
-
-/// Makes buckets ahead of time and drops those that are over, until it is dropped.
-async fn keep_buckets(buckets: Buckets) {
-    let mut ticks = tokio::time::interval(BUCKETS_INTERVAL);
-    loop {
-        ticks.tick().await;
-        match buckets.run_once(SystemClock.now()).await {
-            Ok(report) if report == BucketReport::default() => {}
-            Ok(report) => tracing::info!(?report, "buckets"),
-            Err(error) => tracing::warn!(%error, "the buckets could not be kept; again in a minute"),
-        }
-    }
-}
-
 impl Standing {
-    pub(crate) async fn start(place: &Place, mut options: Options) -> Result<Self> {
+    pub(crate) async fn start(place: &Place, archive: &Archive, mut options: Options) -> Result<Self> {
         let (backends, store) = match place {
-            Place::Embedded { sqlite_path } => embedded(sqlite_path).await?,
+            Place::Embedded { sqlite_path } => embedded(sqlite_path, archive).await?,
             Place::Shared(place) => {
                 options.name = engine_name();
-                shared(place, &options.name).await?
+                shared(place, archive, &options.name).await?
             }
         };
         let engine = Engine::new(backends, options);
@@ -63,9 +48,11 @@ impl Standing {
     pub(crate) async fn stop(self) -> Result<()> {
         self.running.stop().await;
         match self.store {
-            Closing::Sqlite(store) => tokio::task::spawn_blocking(move || store.close())
-                .await
-                .context("the store could not be closed"),
+            Closing::Sqlite { store, mut housekeeping } => {
+                housekeeping.shutdown().await;
+                let closing = tokio::task::spawn_blocking(move || store.close());
+                closing.await.context("the store could not be closed")
+            }
             Closing::Mysql { store, mut housekeeping } => {
                 housekeeping.shutdown().await;
                 store.close().await;
@@ -75,8 +62,8 @@ impl Standing {
     }
 }
 
-async fn embedded(sqlite_path: &Path) -> Result<(Backends, Closing)> {
-    let store = Arc::new(open(sqlite_path).await?);
+async fn embedded(sqlite_path: &Path, archive: &Archive) -> Result<(Backends, Closing)> {
+    let store = Arc::new(archive::of_sqlite(open(sqlite_path).await?, archive).await?);
     let partitions = store.partitions();
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
@@ -85,7 +72,11 @@ async fn embedded(sqlite_path: &Path) -> Result<(Backends, Closing)> {
         clock: Arc::new(SystemClock),
         shared: None,
     };
-    Ok((backends, Closing::Sqlite(store)))
+    let mut housekeeping = JoinSet::new();
+    if archive.url.is_some() {
+        housekeeping.spawn(archive::keep_file(Arc::clone(&store)));
+    }
+    Ok((backends, Closing::Sqlite { store, housekeeping }))
 }
 
 async fn open(path: &Path) -> Result<SqliteStore> {
@@ -120,8 +111,9 @@ fn make_directory(path: &Path) -> Result<()> {
         .with_context(|| format!("the data directory {} cannot be made", directory.display()))
 }
 
-async fn shared(place: &SharedPlace, engine: &str) -> Result<(Backends, Closing)> {
-    let store = Arc::new(MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?);
+async fn shared(place: &SharedPlace, archive: &Archive, engine: &str) -> Result<(Backends, Closing)> {
+    let store = MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?;
+    let store = Arc::new(archive::of_mysql(store, archive).await?);
     let redis_url = place.redis_url.as_str();
     let partitions = store.partitions();
     let options = RedisOptions { partitions, prefix: place.prefix.clone(), ..RedisOptions::default() };
@@ -141,7 +133,7 @@ async fn shared(place: &SharedPlace, engine: &str) -> Result<(Backends, Closing)
         shared: Some(Shared { ownership: Arc::new(store.ownership()), signals: Arc::new(signals) }),
     };
     let mut housekeeping = JoinSet::new();
-    housekeeping.spawn(keep_buckets(store.buckets(BucketOptions::default())));
+    housekeeping.spawn(archive::keep_buckets(store.buckets(archive::bucket_options(archive))));
     Ok((backends, Closing::Mysql { store, housekeeping }))
 }
 

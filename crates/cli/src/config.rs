@@ -11,5 +11,5 @@ mod show;
 pub(crate) use args::{SettingArgs, pair};
 pub(crate) use error::Error;
 pub(crate) use layers::Layers;
-pub(crate) use settings::{LogFormat, Place, Settings, SharedPlace};
+pub(crate) use settings::{Archive, LogFormat, Place, Settings, SharedPlace};
 pub(crate) use show::{ConfigArgs, run};

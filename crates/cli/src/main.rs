@@ -8,6 +8,7 @@ mod duration;
 mod output;
 mod say;
 
+mod archive;
 mod backends;
 mod clock;
 mod logs;

@@ -1,6 +1,7 @@
-//! `punctual shard`: the databases that a store is spread over. `plan` is arithmetic, `list` and `check` read; nothing
-//! here moves a task.
+//! `punctual shard`: the databases that a store is spread over. `plan` is arithmetic, `list` and `check` read; `archive`
+//! does the housekeeping of old buckets, as an engine does it.
 
+mod archive;
 mod check;
 mod list;
 mod plan;
@@ -17,6 +18,8 @@ pub(crate) enum ShardCommand {
     List(StoreArgs),
     /// Hold the account of each database against its rows; exit code 1 when something is unaccounted for
     Check(StoreArgs),
+    /// Archive and drop old buckets now, as engines do every minute; with --dry-run, say what would be done
+    Archive(archive::ArchiveArgs),
 }
 
 #[derive(Args, Debug)]
@@ -56,5 +59,6 @@ pub(crate) async fn run(command: ShardCommand) -> Result<ExitCode> {
         ShardCommand::Plan(args) => plan::run(&args),
         ShardCommand::List(args) => list::run(&args).await,
         ShardCommand::Check(args) => check::run(&args).await,
+        ShardCommand::Archive(args) => archive::run(&args).await,
     }
 }

@@ -1,6 +1,8 @@
 //! The binary, from the outside: processes, HTTP, files, signals. One test binary, so that it is linked once.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics has failed")]
 
+#[path = "all/archive.rs"]
+mod archive;
 #[path = "all/binary.rs"]
 mod binary;
 #[path = "all/config.rs"]

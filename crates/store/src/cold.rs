@@ -13,6 +13,7 @@ mod lookup;
 mod objects;
 mod pages;
 mod part;
+mod place;
 mod record;
 mod write;
 

@@ -64,6 +64,21 @@ pub enum Error {
     DatabaseCount { named: usize, known: usize },
     #[error("{at}: its placement of partitions is not whole: {problem}; restore it from a backup")]
     Placement { at: String, problem: String },
+    #[error(
+        "{at}: archive.url is not the place of its archives ({}); mount the right one before the engine starts, give \
+         every engine the same, and each store a place of its own; docs/archive.md says how to move or give up archives",
+        match .found { Some(store) => format!("it has those of store {store}"), None => "it is empty".to_owned() }
+    )]
+    OtherArchives { at: String, found: Option<i64> },
+    #[error(
+        "{at}: has archives, and archive.url is not set; set it to the place that the other engines have, or see \
+         docs/archive.md for how to give up archives"
+    )]
+    NoArchives { at: String },
+    #[error(transparent)]
+    Cold(#[from] crate::ColdError),
+    #[error(transparent)]
+    Call(punctual_contract::Error),
     #[error("the work of this call panicked: {0}")]
     Panicked(String),
 }

@@ -1,6 +1,7 @@
 //! The durable truth. Decides nothing by itself: which move is legal stands in `domain::state`, and every
 //! statement here is a file under `sql/` that a test holds against it.
 
+mod archived;
 mod cold;
 mod error;
 pub mod mysql;
@@ -9,6 +10,7 @@ pub mod sqlite;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};
 pub use error::Error;
 pub use mysql::{
-    BucketOptions, BucketReport, Buckets, MysqlOptions, MysqlOwnership, MysqlStore, ShardCheck, ShardStats,
+    BucketOptions, BucketReport, BucketSurvey, Buckets, MysqlOptions, MysqlOwnership, MysqlStore, ShardCheck,
+    ShardStats,
 };
-pub use sqlite::{Options, SqliteStore};
+pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteStore};

@@ -30,10 +30,10 @@ mod statements_moves;
 mod stats;
 mod writer;
 
-use crate::{ColdStorage, Error};
+use crate::Error;
 use archive::Archive;
 use async_trait::async_trait;
-pub use buckets::{BucketOptions, BucketReport, Buckets};
+pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
 use ids::Ids;
 use insert::{Ask, Context};
 use job::{Job, Retire, Work};
@@ -200,17 +200,9 @@ impl MysqlStore {
     pub fn buckets(&self, options: BucketOptions) -> Buckets {
         let buckets = Buckets::new(self.inner.shards.iter().map(|it| it.readers.clone()).collect(), options);
         match &self.archive {
-            Some(archive) => buckets.archiving_to(Arc::clone(&archive.cold)),
+            Some(archive) => buckets.archiving_to(Arc::clone(&archive.cold), archive.place),
             None => buckets,
         }
-    }
-
-    /// Tasks are archived before they are dropped with their buckets, and archived tasks can be read. All engines of a
-    /// cluster must have the same cold storage.
-    #[must_use]
-    pub fn with_archive(mut self, cold: Arc<ColdStorage>) -> Self {
-        self.archive = Some(Archive::new(cold));
-        self
     }
 
     /// The ownership that engines on these databases share.

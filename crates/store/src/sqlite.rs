@@ -1,6 +1,7 @@
 //! The store in one SQLite file, or in memory. One connection writes: what comes at the same time is committed
 //! together; reads run beside it. In memory there are no threads at all: jobs run in the caller, the same code.
 
+mod archive;
 mod insert;
 mod lanes;
 mod lease;
@@ -18,7 +19,8 @@ mod tests;
 mod threads;
 mod wal;
 
-use crate::Error;
+use crate::{ColdStorage, Error};
+pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 use insert::Context;
 use lanes::Lane;
@@ -40,11 +42,20 @@ use punctual_domain::{
 };
 use rusqlite::Connection;
 use session::Session;
-use std::{fmt, path::Path};
+use std::{
+    fmt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+};
 use threads::Threads;
 
 /// Rows of a large insert that one job takes, so that urgent work gets between them: about a millisecond.
 const CHUNK_ROWS: usize = 25;
+/// How far behind the present a success may come whose time is over at once: longer than any call takes.
+const STOPPED_BEHIND_MS: i64 = 60_000;
 /// Rows that one job of retention takes; deleting costs more than inserting.
 const RETIRE_CHUNK_ROWS: usize = 250;
 
@@ -82,6 +93,9 @@ pub struct SqliteStore {
     partitions: u16,
     migrated: Vec<&'static str>,
     runs: Runs,
+    archive: Option<Arc<ColdStorage>>,
+    /// Up to where retention has stopped every success, on the engine's clock, milliseconds.
+    stopped_to: AtomicI64,
 }
 
 enum Runs {
@@ -108,7 +122,7 @@ impl SqliteStore {
         check(options)?;
         let mut opened = open::file(path.as_ref(), options)?;
         let (partitions, migrated) = (opened.partitions, std::mem::take(&mut opened.migrated));
-        Ok(Self { partitions, migrated, runs: Runs::OnThreads(Threads::start(opened, options)?) })
+        Ok(Self::new(partitions, migrated, Runs::OnThreads(Threads::start(opened, options)?)))
     }
 
     /// A store without a file, threads or a runtime. It ends with the value.
@@ -119,7 +133,11 @@ impl SqliteStore {
         check(options)?;
         let (conn, partitions) = open::memory(options)?;
         let session = Session::new(conn).map_err(|it| Error::opening(Path::new(":memory:"), it))?;
-        Ok(Self { partitions, migrated: Vec::new(), runs: Runs::Inline(Box::new(Mutex::new(session))) })
+        Ok(Self::new(partitions, Vec::new(), Runs::Inline(Box::new(Mutex::new(session)))))
+    }
+
+    fn new(partitions: u16, migrated: Vec<&'static str>, runs: Runs) -> Self {
+        Self { partitions, migrated, runs, archive: None, stopped_to: AtomicI64::new(i64::MIN) }
     }
 
     /// Brings the schema of a file up to date and answers the names of the migrations that were applied.
@@ -274,8 +292,12 @@ impl Store for SqliteStore {
     }
 
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, CallError> {
-        let places = places.to_vec();
-        self.reading("read tasks", Lane::Urgent, move |conn| query::read(conn, &places)).await
+        let asked = places.to_vec();
+        let found = self.reading("read tasks", Lane::Urgent, move |conn| query::read(conn, &asked)).await?;
+        match &self.archive {
+            Some(cold) if found.contains(&None) => self.read_archived(cold, places, found).await,
+            _ => Ok(found),
+        }
     }
 
     async fn versions(
@@ -285,9 +307,13 @@ impl Store for SqliteStore {
         version: Option<i64>,
         limit: usize,
     ) -> Result<Vec<Task>, CallError> {
-        let namespace = namespace.clone();
-        let work = move |conn: &Connection| query::versions(conn, &namespace, task_id, version, limit);
-        self.reading("read versions", Lane::Urgent, work).await
+        let name = namespace.clone();
+        let work = move |conn: &Connection| query::versions(conn, &name, task_id, version, limit);
+        let found = self.reading("read versions", Lane::Urgent, work).await?;
+        match &self.archive {
+            Some(cold) => self.archived_versions(cold, (namespace, task_id), version, (limit, found)).await,
+            None => Ok(found),
+        }
     }
 
     async fn list(&self, query: &Query) -> Result<Page, CallError> {
@@ -298,15 +324,22 @@ impl Store for SqliteStore {
     async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, CallError> {
         let mut retired = Retired::default();
         let mut left = limit;
+        // A clock that was set back begins again.
+        let known = self.stopped_to.load(Relaxed);
+        let stopped_to = Millis(if known > now.0 { i64::MIN } else { known });
         while left > 0 {
             let chunk = left.min(RETIRE_CHUNK_ROWS);
             let work = move |conn: &Connection, ledger: &mut Ledger| {
-                retention::retire(conn, ledger, now, stopped_until, chunk)
+                retention::retire(conn, ledger, (now, stopped_until), stopped_to, chunk)
             };
             let part = self.writing("end retention", chunk, work).await?;
             retired.stopped += part.stopped;
             retired.deleted += part.deleted;
-            left = if part.stopped + part.deleted < chunk { 0 } else { left - chunk };
+            if part.stopped + part.deleted < chunk {
+                self.stopped_to.store(now.0.saturating_sub(STOPPED_BEHIND_MS), Relaxed);
+                break;
+            }
+            left -= chunk;
         }
         Ok(retired)
     }

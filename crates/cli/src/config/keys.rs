@@ -27,6 +27,8 @@ pub(crate) const SUCCEEDED_MS: &str = "retention.succeeded_ms";
 pub(crate) const STOPPED_MS: &str = "retention.stopped_ms";
 pub(crate) const CANCELLED_MS: &str = "retention.cancelled_ms";
 pub(crate) const DEAD_MS: &str = "retention.dead_ms";
+pub(crate) const ARCHIVE_URL: &str = "archive.url";
+pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
 pub(crate) const BATCH_BODY_MAX_BYTES: &str = "limits.batch_body_max_bytes";
 pub(crate) const PAYLOAD_MAX_BYTES: &str = "limits.payload_max_bytes";
 pub(crate) const LOG_FILTER: &str = "log.filter";
@@ -117,6 +119,19 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_RETENTION_DEAD_MS",
         default: || Options::default().keep_dead_ms.to_string(),
         about: "how long a dead task can be redriven",
+    },
+    // Empty: no archives; what is over is deleted.
+    Key {
+        name: ARCHIVE_URL,
+        variable: "PUNCTUAL_ARCHIVE_URL",
+        default: String::new,
+        about: "where tasks go before they are deleted: file:///directory or s3://bucket/prefix, the same for all engines",
+    },
+    Key {
+        name: ARCHIVE_AFTER_DAYS,
+        variable: "PUNCTUAL_ARCHIVE_AFTER_DAYS",
+        default: || "7".to_owned(),
+        about: "how old a bucket of a mysql store is when it is archived and dropped",
     },
     Key {
         name: BATCH_BODY_MAX_BYTES,

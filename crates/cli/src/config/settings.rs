@@ -3,9 +3,9 @@
 use super::{
     Error, Layers,
     keys::{
-        BATCH_BODY_MAX_BYTES, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS, HOT_PREFIX, HOT_URL, LISTEN,
-        LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PAYLOAD_MAX_BYTES, PUSH_LEASE_MS, PUSH_QUEUES,
-        STOPPED_MS, STORE_URL, SUCCEEDED_MS,
+        ARCHIVE_AFTER_DAYS, ARCHIVE_URL, BATCH_BODY_MAX_BYTES, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS,
+        HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PAYLOAD_MAX_BYTES,
+        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
     },
     layers::shown,
 };
@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     /// Loopback only, as long as there are no tokens.
     pub(crate) listen: SocketAddr,
     pub(crate) place: Place,
+    pub(crate) archive: Archive,
     pub(crate) engine: Options,
     pub(crate) batch_body_max_bytes: usize,
     pub(crate) payload_max_bytes: usize,
@@ -55,6 +56,15 @@ pub(crate) struct SharedPlace {
     pub(crate) partitions: u16,
 }
 
+/// Where tasks go before they are deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Archive {
+    /// None: nowhere.
+    pub(crate) url: Option<String>,
+    /// Of buckets; the embedded store has none.
+    pub(crate) after_days: u32,
+}
+
 impl Place {
     /// Without passwords, for people and logs.
     pub(crate) fn shown(&self) -> String {
@@ -76,6 +86,7 @@ impl Settings {
         Ok(Self {
             listen: listen(layers)?,
             place: place(layers)?,
+            archive: archive(layers)?,
             engine: engine(layers)?,
             batch_body_max_bytes,
             payload_max_bytes: layers.number(PAYLOAD_MAX_BYTES, 1..=batch_body_max_bytes)?,
@@ -126,6 +137,24 @@ fn place(layers: &Layers) -> Result<Place, Error> {
              mysql://user:password@host/database, or leave hot.url at memory://",
         )),
     }
+}
+
+fn archive(layers: &Layers) -> Result<Archive, Error> {
+    let url = layers.get(ARCHIVE_URL).text;
+    let is_s3 = url.strip_prefix("s3://").is_some_and(|it| !it.is_empty() && !it.starts_with('/'));
+    let is_directory = url.strip_prefix("file://").is_some_and(|it| it.starts_with('/') && it.len() > 1);
+    if is_s3 && !cfg!(feature = "s3") {
+        let reason = "this program was built without object stores; use one that was built with --features s3, or a \
+                      directory, such as file:///var/lib/punctual/archive";
+        return Err(layers.refused(ARCHIVE_URL, reason));
+    }
+    if !(url.is_empty() || is_s3 || is_directory) {
+        let reason = "must be a directory named from the root, such as file:///var/lib/punctual/archive, or \
+                      s3://bucket/prefix; or empty, for no archives";
+        return Err(layers.invalid(ARCHIVE_URL, reason));
+    }
+    let url = Some(url).filter(|it| !it.is_empty());
+    Ok(Archive { url, after_days: layers.number(ARCHIVE_AFTER_DAYS, 1..=3_650)? })
 }
 
 fn prefix(layers: &Layers) -> Result<String, Error> {
@@ -310,6 +339,22 @@ mod tests {
     }
 
     #[test]
+    fn archives_are_off_unless_a_place_is_named_and_object_stores_need_their_build() {
+        assert_eq!(with(&[]).unwrap().archive, Archive { url: None, after_days: 7 });
+        let named = with(&[("archive.url", "file:///a"), ("archive.after_days", "30")]).unwrap();
+        assert_eq!(named.archive, Archive { url: Some("file:///a".to_owned()), after_days: 30 });
+        let s3 = with(&[("archive.url", "s3://bucket/prefix")]);
+        assert_eq!(s3.is_ok(), cfg!(feature = "s3"));
+        if let Err(refused) = s3 {
+            let said = refused.to_string();
+            assert!(
+                !refused.is_usage() && said.contains("--features s3") && said.contains("file:///"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
     fn a_value_that_makes_no_sense_is_named_with_its_key_and_where_it_came_from() {
         for (key, value) in [
             ("listen", "7450"),
@@ -324,6 +369,11 @@ mod tests {
             ("limits.payload_max_bytes", "99999999999"),
             ("log.filter", "punctual=loud"),
             ("log.format", "xml"),
+            ("archive.url", "/var/lib/archive"),
+            ("archive.url", "file://archive"),
+            ("archive.url", "s3:///prefix"),
+            ("archive.url", "ftp://host/x"),
+            ("archive.after_days", "0"),
         ] {
             let (usage, said) = said(key, value);
             assert!(

@@ -50,6 +50,15 @@ impl Objects {
         }
     }
 
+    /// None: there is no such object.
+    pub(super) async fn read_all(&self, object: &Path) -> Result<Option<Bytes>, Error> {
+        match self.store.get(object).await {
+            Ok(found) => found.bytes().await.map(Some).map_err(Error::objects(object)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(Error::objects(object)(error)),
+        }
+    }
+
     pub(super) async fn size(&self, object: &Path) -> Result<u64, Error> {
         self.store.head(object).await.map(|it| it.size).map_err(Error::objects(object))
     }

@@ -2,9 +2,13 @@
 //! always in one of the three, in this order: a bucket's rows are archived, and the archives counted in `meta`, before
 //! the first of them is settled. Must never write, and never answer "no such task" for what it could not look at.
 
+pub(super) mod place;
+
 use super::{Inner, MysqlStore, query::wanted, row, search, statements::sql};
-use crate::cold::{ColdStorage, Error};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use crate::{
+    archived::{self, fill, missing},
+    cold::{ColdStorage, Error},
+};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::Error as CallError;
@@ -14,14 +18,16 @@ use punctual_domain::{
     task::Task,
 };
 use sqlx::MySqlConnection;
-use std::{cmp::Reverse, sync::Arc};
+use std::sync::Arc;
 
-/// References that are looked for at the same time.
-const AT_ONCE: usize = 8;
+/// The name in `meta` under which the number of a database's archives stands.
+pub(super) const PLACE: &str = "archive_place";
 
 #[derive(Debug)]
 pub(super) struct Archive {
     pub(super) cold: Arc<ColdStorage>,
+    /// The number of its place.
+    pub(super) place: i64,
     /// By database, how often archives had been published when they were last listed.
     seen: Mutex<HashMap<usize, i64>>,
 }
@@ -35,8 +41,8 @@ struct Gone {
 }
 
 impl Archive {
-    pub(super) fn new(cold: Arc<ColdStorage>) -> Self {
-        Self { cold, seen: Mutex::default() }
+    fn new(cold: Arc<ColdStorage>, place: i64) -> Self {
+        Self { cold, place, seen: Mutex::default() }
     }
 
     /// Fills in what was not found.
@@ -51,7 +57,8 @@ impl Archive {
         let gone = store.reading(DOING, |inner| gone(inner, asked)).await?;
         let has_news = self.learn(DOING, &gone.published).await?;
         fill(places, &mut found, gone.tasks);
-        let archived = self.cold_tasks(DOING, missing(places, &found)).await?;
+        let archived = archived::tasks(&self.cold, missing(places, &found)).await;
+        let archived = archived.map_err(|it| failed(DOING, it))?;
         fill(places, &mut found, archived);
         let left = missing(places, &found);
         if has_news && !left.is_empty() {
@@ -60,12 +67,6 @@ impl Archive {
             fill(places, &mut found, back.into_iter().flatten().collect());
         }
         Ok(found)
-    }
-
-    async fn cold_tasks(&self, doing: &'static str, places: Vec<TaskRef>) -> Result<Vec<Task>, CallError> {
-        let reads: Vec<_> = places.into_iter().map(|it| self.cold.read(it)).collect();
-        let tasks = stream::iter(reads).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await;
-        Ok(tasks.map_err(|it| failed(doing, it))?.into_iter().flatten().collect())
     }
 
     /// Adds archived versions to those that were found. Of one version, the task that is not archived counts.
@@ -88,12 +89,7 @@ impl Archive {
         found.extend(gone.tasks);
         let cold = self.cold.find(Some(partition), namespace, task_id, usize::MAX).await;
         found.extend(cold.map_err(|it| failed(DOING, it))?);
-        found.retain(|it| version.is_none_or(|wanted| it.ask.task_version == wanted));
-        // Stable: what stands first is nearer to the present.
-        found.sort_by_key(|it| Reverse(it.ask.task_version));
-        found.dedup_by_key(|it| it.ask.task_version);
-        found.truncate(limit);
-        Ok(found)
+        Ok(archived::versions(found, version, limit))
     }
 
     /// Lists the archives again if there are new ones.
@@ -114,20 +110,6 @@ impl Archive {
 
 fn failed(doing: &'static str, error: Error) -> CallError {
     CallError::did_not_happen(doing, error)
-}
-
-fn missing(places: &[TaskRef], found: &[Option<Task>]) -> Vec<TaskRef> {
-    places.iter().zip(found).filter(|it| it.1.is_none()).map(|it| *it.0).collect()
-}
-
-fn fill(places: &[TaskRef], found: &mut [Option<Task>], tasks: Vec<Task>) {
-    let tasks: HashMap<(Partition, i64), Task> =
-        tasks.into_iter().map(|it| ((it.place.partition, it.place.id), it)).collect();
-    for (place, slot) in places.iter().zip(found) {
-        if slot.is_none() {
-            *slot = tasks.get(&(place.partition, place.id)).cloned();
-        }
-    }
 }
 
 /// Rows of buckets that are being dropped, read before the count of archives: whatever is in neither then, is nowhere.

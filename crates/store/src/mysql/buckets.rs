@@ -6,7 +6,8 @@
 //!
 //! | step | a crash after it leaves | what the next run does |
 //! |---|---|---|
-//! | 1 look: every task is finished and its time is over | nothing | looks again |
+//! | 1 look: every task is finished and its time is over, but for a few | nothing | looks again |
+//! | 1a carry a batch of those few to the present: lock, move in the key, `moved`, in one transaction | the batches after it, where they were | looks again, carries what is left |
 //! | 2 `gone_to` back to the start, while `task_gone` is empty | nothing | goes on with 3 |
 //! | 3 swap: the bucket's rows stand in `task_gone`, at once | an empty bucket; registry, moved, body and the account know the tasks still | settles, later drops the empty bucket |
 //! | 4 drop the empty bucket | as 3, without the bucket | settles |
@@ -15,20 +16,27 @@
 //! | 5 settle a batch: account, registry, moved, body and `gone_to`, in one transaction | the batches after it | goes on there |
 //! | 6 empty `task_gone` | nothing | – |
 //!
-//! From 3 on nobody changes the tasks any more (with cold storage they can be read all the time), so nothing can bring one back to life while it is forgotten; what was in
-//! time to become needed between 1 and 3 is put back by 5. `unsettled` is what a count of the rows must add meanwhile.
+//! From 3 on nobody changes the tasks any more (with cold storage they can be read all the time), so nothing can bring
+//! one back to life while it is forgotten; what was in time to become needed between 1 and 3 is put back by 5.
+//! `unsettled` is what a count of the rows must add meanwhile. A database that has archives (`meta`) is not touched, but
+//! for new buckets, by an engine that has none or others.
 
 mod calendar;
+mod carry;
 mod export;
 mod gone;
 mod look;
 mod session;
+mod survey;
 
-use super::ownership::{apart, is_lock};
+use super::{
+    archive::place,
+    ownership::{apart, is_lock},
+};
 use crate::cold::{self, ColdStorage};
 use calendar::Bucket;
 use gone::Settling;
-use look::Looks;
+use look::{Looks, Verdict};
 use parking_lot::Mutex;
 use punctual_contract::{Error, Happened};
 use punctual_domain::time::Millis;
@@ -38,6 +46,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 pub(crate) use gone::unsettled;
+pub use survey::BucketSurvey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
@@ -48,6 +57,9 @@ pub struct BucketOptions {
     pub ahead_hours: u32,
     /// How old the latest task of a bucket must be. Retention of single tasks is kept besides. At least 1.
     pub keep_hours: u32,
+    /// Of the tasks of an old bucket that are still needed, most that are moved to the present so that it can go; and
+    /// no more than a tenth of it, or a hundred. With more of them the bucket stays.
+    pub carry_rows: u32,
     /// Tasks that are settled in one transaction.
     pub batch_rows: u32,
     /// Transactions of one run, in each database.
@@ -60,6 +72,7 @@ impl Default for BucketOptions {
             width_hours: 24,
             ahead_hours: 8 * 24,
             keep_hours: 7 * 24,
+            carry_rows: 100_000,
             batch_rows: 1_000,
             batches_per_run: 2_000,
         }
@@ -70,14 +83,20 @@ impl Default for BucketOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketReport {
     pub made: usize,
+    /// Old enough to be dropped.
+    pub looked: usize,
     pub dropped: usize,
+    /// Tasks that were moved to the present, because they are still needed and their bucket was dropped.
+    pub carried: u64,
     /// Tasks that were written to cold storage.
     pub archived: u64,
+    /// In cold storage: data and indexes.
+    pub archived_bytes: u64,
     /// Databases whose tasks could not be archived, and so were not forgotten: the reason is in the log.
     pub not_archived: usize,
     /// Tasks whose registry entries, bodies and account are settled.
     pub forgotten: u64,
-    /// Old buckets that stay, because a task in them is needed.
+    /// Old buckets that stay, because too many tasks in them are needed, or retention has not come to them yet.
     pub kept: usize,
     /// Rows of dropped buckets, or pieces of old ones, were left for the next run.
     pub is_unfinished: bool,
@@ -96,7 +115,7 @@ pub struct Buckets {
     options: BucketOptions,
     /// How far the old buckets of each database have been looked through: what was over stays over.
     looked: Vec<Arc<Mutex<Looks>>>,
-    archive: Option<Arc<ColdStorage>>,
+    archive: Option<(Arc<ColdStorage>, i64)>,
 }
 
 impl Buckets {
@@ -107,10 +126,25 @@ impl Buckets {
         Self { shards, options, looked, archive: None }
     }
 
-    /// From now on nothing is forgotten that is not archived before.
+    /// Nothing is forgotten that is not archived before. `place`: the number of the storage's place.
     #[must_use]
-    pub fn archiving_to(self, cold: Arc<ColdStorage>) -> Self {
-        Self { archive: Some(cold), ..self }
+    pub(crate) fn archiving_to(self, cold: Arc<ColdStorage>, place: i64) -> Self {
+        Self { archive: Some((cold, place)), ..self }
+    }
+
+    /// What the next runs would do with the buckets that are old enough, if they had nothing else to do.
+    ///
+    /// # Errors
+    /// When a database does not answer.
+    pub async fn survey(&self, now: Millis) -> Result<Vec<BucketSurvey>, Error> {
+        let mut surveyed = Vec::new();
+        for (shard_no, pool) in self.shards.iter().enumerate() {
+            let (pool, options) = (pool.clone(), self.options);
+            let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
+            let survey = async move { survey::survey(&pool, options, shard, now).await };
+            surveyed.extend(apart("look at buckets", Happened::No, survey).await?);
+        }
+        Ok(surveyed)
     }
 
     /// Every database is tried, also after one that failed.
@@ -119,8 +153,8 @@ impl Buckets {
         for (shard_no, (pool, looked)) in self.shards.iter().zip(&self.looked).enumerate() {
             let (pool, looked, options) = (pool.clone(), Arc::clone(looked), self.options);
             let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
-            let archive = self.archive.clone().map(|it| (it, shard));
-            let run = async move { one(&pool, options, &looked, archive, now).await };
+            let archive = self.archive.clone();
+            let run = async move { one((&pool, shard), options, &looked, archive, now).await };
             match apart("keep buckets", Happened::Maybe, run).await {
                 Ok(report) => whole.add(&report),
                 Err(error) => {
@@ -134,10 +168,19 @@ impl Buckets {
 }
 
 impl BucketReport {
+    /// Nothing was done, and nothing is wrong.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        *self == Self { looked: self.looked, kept: self.kept, ..Self::default() }
+    }
+
     fn add(&mut self, other: &Self) {
         self.made += other.made;
+        self.looked += other.looked;
         self.dropped += other.dropped;
+        self.carried += other.carried;
         self.archived += other.archived;
+        self.archived_bytes += other.archived_bytes;
         self.not_archived += other.not_archived;
         self.forgotten += other.forgotten;
         self.kept += other.kept;
@@ -150,10 +193,10 @@ impl BucketReport {
 
 /// A run in one database.
 async fn one(
-    pool: &MySqlPool,
+    (pool, shard): (&MySqlPool, u16),
     options: BucketOptions,
     looked: &Mutex<Looks>,
-    archive: Option<(Arc<ColdStorage>, u16)>,
+    archive: Option<(Arc<ColdStorage>, i64)>,
     now: Millis,
 ) -> sqlx::Result<BucketReport> {
     let mut report = BucketReport::default();
@@ -161,7 +204,9 @@ async fn one(
         return Ok(BucketReport { busy: 1, ..report });
     };
     let budget = options.batches_per_run;
-    let mut work = Work { session, options, archive, now, report: &mut report, budget };
+    let (cold, place) = archive.unzip();
+    let began = Instant::now();
+    let mut work = Work { session, shard, options, cold, place, now, began, report: &mut report, budget };
     let mut looks = std::mem::take(&mut *looked.lock());
     let ran = work.run(&mut looks).await;
     *looked.lock() = looks;
@@ -175,10 +220,15 @@ async fn one(
 
 struct Work<'a> {
     session: Session,
+    /// The number of this database.
+    shard: u16,
     options: BucketOptions,
-    /// And the number of this database.
-    archive: Option<(Arc<ColdStorage>, u16)>,
+    cold: Option<Arc<ColdStorage>>,
+    /// The number of its place.
+    place: Option<i64>,
+    /// When the run began, on two clocks.
     now: Millis,
+    began: Instant,
     report: &'a mut BucketReport,
     /// Batches that this run may still do.
     budget: u32,
@@ -192,6 +242,19 @@ const FAR_MANY: u64 = 100_000;
 impl Work<'_> {
     async fn run(&mut self, looks: &mut Looks) -> sqlx::Result<()> {
         self.make_ahead().await?;
+        let known = place::of(&mut self.session.conn).await?;
+        if known != self.place {
+            let shard = self.shard;
+            tracing::error!(
+                shard,
+                ?known,
+                ours = ?self.place,
+                "the archives of this database are elsewhere, and nothing of it is dropped; give every engine the same \
+                 archive.url"
+            );
+            self.report.not_archived += 1;
+            return Ok(());
+        }
         if !self.settle().await? {
             return Ok(());
         }
@@ -199,6 +262,7 @@ impl Work<'_> {
         looks.keep_only(&buckets);
         let latest_end = self.now.0.saturating_sub(hours(self.options.keep_hours.max(1)));
         for bucket in buckets.iter().filter(|it| it.ends_at.is_some_and(|end| end <= latest_end)) {
+            self.report.looked += 1;
             if !self.drop_if_over(bucket, looks).await? {
                 return Ok(());
             }
@@ -230,21 +294,29 @@ impl Work<'_> {
 
     /// False: the budget is spent.
     async fn drop_if_over(&mut self, bucket: &Bucket, looks: &mut Looks) -> sqlx::Result<bool> {
-        match look::look(&mut self.session, bucket, looks, self.now, &mut self.budget).await? {
-            look::Found::Needed => self.report.kept += 1,
-            look::Found::Unknown => {
-                self.report.is_unfinished = true;
-                return Ok(false);
+        let asked = (self.now, self.options.carry_rows);
+        let found = look::look(&mut self.session, bucket, looks, asked, &mut self.budget).await?;
+        let is_over = match found {
+            Some(Verdict::Stopping | Verdict::Needed) => {
+                self.report.kept += 1;
+                return Ok(true);
             }
-            look::Found::Empty => self.drop(bucket).await?,
-            look::Found::AllOver => {
-                self.session.prepare_swap().await?;
-                self.changed(Change::Swap(&bucket.name)).await?;
+            Some(Verdict::Empty) => {
                 self.drop(bucket).await?;
-                return self.settle().await;
+                return Ok(true);
             }
+            Some(Verdict::AllOver) => true,
+            Some(Verdict::Carry) => self.carry(bucket, looks).await?,
+            None => false,
+        };
+        if !is_over {
+            self.report.is_unfinished = true;
+            return Ok(false);
         }
-        Ok(true)
+        self.session.prepare_swap().await?;
+        self.changed(Change::Swap(&bucket.name)).await?;
+        self.drop(bucket).await?;
+        self.settle().await
     }
 
     /// Nobody puts tasks into a bucket of long ago; should one be there all the same, it stays, and so does the bucket.
@@ -280,17 +352,18 @@ impl Work<'_> {
 
     /// True: all that will be forgotten is archived.
     async fn archive(&mut self) -> sqlx::Result<bool> {
-        let Some((cold, shard)) = &self.archive else { return Ok(true) };
+        let Some(cold) = &self.cold else { return Ok(true) };
         let conn = &mut self.session.conn;
         let settled = gone::done_to(conn).await?;
-        match export::export(conn, (cold, *shard), settled, self.now, &mut self.budget).await {
+        match export::export(conn, (cold, self.shard), settled, self.now, &mut self.budget).await {
             Ok(exported) => {
                 self.report.archived += exported.tasks;
+                self.report.archived_bytes += exported.bytes;
                 Ok(exported.is_whole)
             }
             Err(cold::Error::Source(error)) => Err(export::database(error)),
             Err(error) => {
-                tracing::error!(%error, shard, "tasks could not be archived, and are kept; again at the next run");
+                tracing::error!(%error, shard = self.shard, "tasks could not be archived, and are kept; again at the next run");
                 self.report.not_archived += 1;
                 Ok(false)
             }

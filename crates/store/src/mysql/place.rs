@@ -1,6 +1,6 @@
 //! Finding rows where they are now. A place is tried by its hint first, then by `moved`; rows are named to a
 //! statement as one JSON parameter, so that any number of them is one text and an exact look-up each, however many
-//! others are due at the same instant. Must not change a task.
+//! others are due at the same instant. Must not change a task, but where it stands.
 
 use super::{query::wanted, row, statements_moves as sql};
 use punctual_domain::{place::TaskRef, time::Millis};
@@ -97,6 +97,16 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> 
         sqlx::query(sql::KEEP_PLACE).bind(wanted(part)).execute(&mut *conn).await?;
     }
     Ok(())
+}
+
+/// Moves rows to another time and nothing else of them, whatever their state: their references find them there. They are
+/// locked, and stand where `places` says.
+pub(crate) async fn carry(conn: &mut MySqlConnection, places: &[TaskRef], to: Millis) -> sqlx::Result<()> {
+    for part in places.chunks(ROWS_MAX) {
+        sqlx::query(sql::CARRY).bind(wanted(part)).bind(to.0).execute(&mut *conn).await?;
+    }
+    let mut carried: Vec<TaskRef> = places.iter().map(|it| TaskRef { due_at: to, ..*it }).collect();
+    keep(conn, &mut carried).await
 }
 
 /// Numbers of items in rounds: no task twice in one round, and each task's items in their order.

@@ -1,8 +1,13 @@
 //! Ends retention in bounded batches, on a walk through the key of `task`: no index says whose time is over. Deletes
 //! nothing that still had to happen: only finished tasks have a time to be forgotten, and a success becomes stopped
 //! first. What is left over in whole buckets is dropped with them, elsewhere.
+//!
+//! In a database that has archives nothing is deleted here, by no engine, whatever its settings: what is over stays until
+//! its bucket is exported. Only what is over long before its time (cancelled, mostly) is moved to the present, so that it
+//! does not wait for a bucket that is years away.
 
 use super::{
+    archive::PLACE,
     ledger::Ledger,
     moves::{From, Moves},
     place::{self, Rows, Spotted},
@@ -30,6 +35,9 @@ const LOOKS_PER_ROW: usize = 4;
 const LOOKS_MIN: usize = 2_000;
 /// Rows of one statement of the walk.
 const CHUNK_ROWS: usize = 1_000;
+/// Where there are archives: what is over and due later than this is moved to the present. What is due earlier is as
+/// well off where it stands.
+const AHEAD_MS: i64 = 24 * 3_600_000;
 
 pub(crate) async fn retire(
     conn: &mut MySqlConnection,
@@ -43,25 +51,43 @@ pub(crate) async fn retire(
     }
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     sqlx::query(sql::REPLIES_OVER).bind(now.0).bind(most).execute(&mut *conn).await?;
-    let began = cursor(conn).await?;
-    let walk = Walk::new(now, limit, began).walk(conn).await?;
+    let Began { cursor: began, has_archives } = began(conn).await?;
+    // Without archives, whenever it was due.
+    let over_after = if has_archives { now.plus(AHEAD_MS) } else { Millis(i64::MIN) };
+    let walk = Walk::new(now, over_after, limit, began).walk(conn).await?;
     if walk.cursor != began {
         keep_cursor(conn, walk.cursor).await?;
     }
-    end(conn, ledger, now, stopped_until, &walk.over).await
+    let rows = end(conn, ledger, now, stopped_until, &walk.over).await?;
+    let mut retired = Retired { stopped: rows.stopped, deleted: 0 };
+    if has_archives {
+        let ahead: Vec<TaskRef> =
+            rows.over.iter().map(|it| it.0).filter(|it| it.due_at > over_after).collect();
+        place::carry(conn, &ahead, now).await?;
+    } else {
+        retired.deleted = rows.over.len();
+        delete(conn, ledger, &rows.over).await?;
+    }
+    Ok(retired)
 }
 
-/// Retires what is still over when it is locked.
+/// What became of the rows of a walk, and what is to be done with those that are over for good; they are locked.
+#[derive(Default)]
+struct Ended {
+    stopped: usize,
+    over: Vec<(TaskRef, Box<str>, Box<str>, State)>,
+}
+
+/// Stops the successes that are still over when they are locked, and finds the others.
 async fn end(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
     now: Millis,
     stopped_until: Millis,
     over: &[TaskRef],
-) -> sqlx::Result<Retired> {
-    let mut retired = Retired::default();
+) -> sqlx::Result<Ended> {
+    let mut ended = Ended::default();
     let mut moves = Moves::new(now);
-    let mut rows = Rows::default();
     let note = Note { by: BY.to_owned(), ..Note::default() };
     for it in place::find(conn, sql::OVER, over).await?.rows.into_iter().flatten() {
         let Over { namespace, queue, from, attempt } = match over_at(&it, now)? {
@@ -72,17 +98,13 @@ async fn end(
             moves.row(Event::Retire, from, attempt, &note).at(stopped_until);
             moves.send_if_long(conn, Event::Retire).await?;
             ledger.moved(namespace, queue, Some(from.state), Some(Event::Retire.target()));
-            retired.stopped += 1;
+            ended.stopped += 1;
         } else {
-            rows.row(from.place);
-            ledger.moved(namespace, queue, Some(from.state), None);
-            retired.deleted += 1;
+            ended.over.push((from.place, namespace.into(), queue.into(), from.state));
         }
     }
     moves.finish(conn).await?;
-    delete(conn, rows).await?;
-    ledger.deleted(i64::try_from(retired.deleted).unwrap_or(i64::MAX));
-    Ok(retired)
+    Ok(ended)
 }
 
 struct Over<'r> {
@@ -104,16 +126,28 @@ fn over_at(it: &Spotted, now: Millis) -> sqlx::Result<Option<Over<'_>>> {
     Ok(Some(Over { namespace: row.try_get(2)?, queue: row.try_get(3)?, from, attempt: row.try_get(6)? }))
 }
 
-async fn delete(conn: &mut MySqlConnection, rows: Rows) -> sqlx::Result<()> {
+async fn delete(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    over: &[(TaskRef, Box<str>, Box<str>, State)],
+) -> sqlx::Result<()> {
+    let mut rows = Rows::default();
+    for (place, namespace, queue, state) in over {
+        rows.row(*place);
+        ledger.moved(namespace, queue, Some(*state), None);
+    }
     if rows.len() > 0 {
         sqlx::query(sql::DELETE).bind(rows.json()).execute(conn).await?;
     }
+    ledger.deleted(i64::try_from(over.len()).unwrap_or(i64::MAX));
     Ok(())
 }
 
 /// A walk goes on where the last one stopped, and from the beginning when it comes to the end.
 struct Walk {
     now: Millis,
+    /// Of finished tasks that are no successes, only those due later than this count.
+    over_after: Millis,
     limit: usize,
     looks: usize,
     began: Option<TaskRef>,
@@ -133,16 +167,16 @@ enum Came {
 }
 
 impl Walk {
-    fn new(now: Millis, limit: usize, began: Option<TaskRef>) -> Self {
+    fn new(now: Millis, over_after: Millis, limit: usize, began: Option<TaskRef>) -> Self {
         let looks = limit.saturating_mul(LOOKS_PER_ROW).max(LOOKS_MIN);
-        Self { now, limit, looks, began, cursor: began, over: Vec::new() }
+        Self { now, over_after, limit, looks, began, cursor: began, over: Vec::new() }
     }
 
     async fn walk(mut self, conn: &mut MySqlConnection) -> sqlx::Result<Self> {
         let mut again = false;
         while self.looks > 0 {
             let rows = self.looks.min(CHUNK_ROWS);
-            let looked = chunk(conn, self.now, self.cursor, rows).await?;
+            let looked = chunk(conn, (self.over_after, self.now), self.cursor, rows).await?;
             self.looks -= looked.len();
             let came = self.pass(&looked, again);
             if came == Came::Short {
@@ -181,20 +215,20 @@ struct Looked {
 /// Rows after a place, in the order of the key.
 async fn chunk(
     conn: &mut MySqlConnection,
-    now: Millis,
+    (over_after, now): (Millis, Millis),
     after: Option<TaskRef>,
     limit: usize,
 ) -> sqlx::Result<Vec<Looked>> {
     let mut looked = Vec::new();
     let partition = after.map_or(-1, |it| row::partition_no(it.partition));
     if let Some(it) = after {
-        let walk = sqlx::query(sql::WALK).bind(now.0).bind(partition).bind(it.due_at.0);
+        let walk = sqlx::query(sql::WALK).bind(over_after.0).bind(now.0).bind(partition).bind(it.due_at.0);
         let walk = walk.bind(partition).bind(it.due_at.0).bind(it.id).bind(rows(limit));
         add(&mut looked, &walk.fetch_all(&mut *conn).await?)?;
     }
     let left = limit - looked.len().min(limit);
     if left > 0 {
-        let walk = sqlx::query(sql::WALK_ON).bind(now.0).bind(partition).bind(rows(left));
+        let walk = sqlx::query(sql::WALK_ON).bind(over_after.0).bind(now.0).bind(partition).bind(rows(left));
         add(&mut looked, &walk.fetch_all(conn).await?)?;
     }
     Ok(looked)
@@ -216,17 +250,27 @@ fn rows(limit: usize) -> i64 {
 /// Names of the cursor's parts in `meta`: it is kept in the database, so that a restart does not begin again.
 const CURSOR: [&str; 3] = ["walk_partition", "walk_due_at", "walk_id"];
 
-async fn cursor(conn: &mut MySqlConnection) -> sqlx::Result<Option<TaskRef>> {
-    let mut parts = [None; 3];
+/// What `meta` says when a walk begins, in the transaction of the walk.
+struct Began {
+    cursor: Option<TaskRef>,
+    has_archives: bool,
+}
+
+async fn began(conn: &mut MySqlConnection) -> sqlx::Result<Began> {
+    let (mut parts, mut has_archives) = ([None; 3], false);
     for it in sqlx::query(sql::CURSOR).fetch_all(conn).await? {
         let name: &str = it.try_get(0)?;
+        has_archives |= name == PLACE;
         if let Some((_, part)) = CURSOR.iter().zip(&mut parts).find(|(known, _)| **known == name) {
             *part = Some(it.try_get::<i64, _>(1)?);
         }
     }
-    let [Some(partition), Some(due_at), Some(id)] = parts else { return Ok(None) };
+    let [Some(partition), Some(due_at), Some(id)] = parts else {
+        return Ok(Began { cursor: None, has_archives });
+    };
     let partition = u16::try_from(partition).ok().map(Partition);
-    Ok(partition.map(|partition| TaskRef { partition, due_at: Millis(due_at), id }))
+    let cursor = partition.map(|partition| TaskRef { partition, due_at: Millis(due_at), id });
+    Ok(Began { cursor, has_archives })
 }
 
 /// No cursor is a partition that there is not.

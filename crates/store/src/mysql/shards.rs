@@ -12,7 +12,7 @@ use punctual_domain::place::Partition;
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
 
 const PARTITIONS: &str = "partitions";
-const CLUSTER: &str = "cluster";
+pub(super) const CLUSTER: &str = "cluster";
 const SHARD: &str = "shard";
 const SHARDS: &str = "shards";
 

@@ -9,6 +9,7 @@ use punctual_domain::state::Event;
 pub(crate) const AT: &str = sql!("move/at.sql");
 pub(crate) const MOVED: &str = sql!("place/moved.sql");
 pub(crate) const KEEP_PLACE: &str = sql!("place/keep.sql");
+pub(crate) const CARRY: &str = sql!("place/carry.sql");
 
 pub(crate) const GRANT: &str = sql!("lease/grant.sql");
 pub(crate) const HELD: &str = sql!("lease/held.sql");

@@ -1,14 +1,15 @@
 //! Ends retention in bounded batches. Deletes nothing that still had to happen: only finished tasks have a time
-//! to be forgotten, and a success becomes stopped first.
+//! to be forgotten, and a success becomes stopped first. In a file that has archives nothing is deleted here: that
+//! comes after archiving (`archive`).
 
-use super::{ledger::Ledger, moves::Moves, row, statements as sql};
+use super::{archive, ledger::Ledger, moves::Moves, row, statements as sql};
 use punctual_contract::store::Retired;
 use punctual_domain::{
     history::Note,
     state::{Event, State},
     time::Millis,
 };
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Params, Row, params};
 
 /// Who it was, in the history of what it stopped.
 const BY: &str = "watcher";
@@ -19,11 +20,13 @@ struct Over {
     state: State,
 }
 
+/// `stopped_to`: with archives, up to where all successes are stopped already, so that what waits for its archive is not
+/// read again each time.
 pub(crate) fn retire(
     conn: &Connection,
     ledger: &mut Ledger,
-    now: Millis,
-    stopped_until: Millis,
+    (now, stopped_until): (Millis, Millis),
+    stopped_to: Millis,
     limit: usize,
 ) -> rusqlite::Result<Retired> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -31,7 +34,11 @@ pub(crate) fn retire(
     let mut retired = Retired::default();
     let mut moves = Moves::prepare(conn, now)?;
     let note = Note { by: BY.to_owned(), ..Note::default() };
-    for it in over(conn, ledger, now, limit)? {
+    let over = match archive::number(conn, archive::PLACE)? {
+        Some(_) => over(conn, ledger, sql::STOPPING, params![stopped_to.0, now.0, limit])?,
+        None => over(conn, ledger, sql::RETENTION_OVER, params![now.0, limit])?,
+    };
+    for it in over {
         if it.state == State::Succeeded {
             let stop = moves.bound(Event::Retire, it.id, None, &note)?;
             stop.raw_bind_parameter(6, stopped_until.0)?;
@@ -48,11 +55,16 @@ pub(crate) fn retire(
     Ok(retired)
 }
 
-fn over(conn: &Connection, ledger: &mut Ledger, now: Millis, limit: i64) -> rusqlite::Result<Vec<Over>> {
-    let mut statement = conn.prepare_cached(sql::RETENTION_OVER)?;
+fn over(
+    conn: &Connection,
+    ledger: &mut Ledger,
+    text: &str,
+    values: impl Params,
+) -> rusqlite::Result<Vec<Over>> {
+    let mut statement = conn.prepare_cached(text)?;
     let over = |it: &Row<'_>| {
         let slot = ledger.slot(it.get_ref(1)?.as_str()?, it.get_ref(2)?.as_str()?);
         Ok(Over { id: it.get(0)?, slot, state: row::state(it, 3)? })
     };
-    statement.query_map([now.0, limit], over)?.collect()
+    statement.query_map(values, over)?.collect()
 }

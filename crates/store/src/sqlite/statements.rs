@@ -55,8 +55,14 @@ pub(crate) const META_KEEP: &str = sql!("meta/keep.sql");
 pub(crate) const OBJECTS: &str = sql!("meta/objects.sql");
 
 pub(crate) const RETENTION_OVER: &str = sql!("retire/over.sql");
+pub(crate) const STOPPING: &str = sql!("retire/stopping.sql");
 pub(crate) const DELETE: &str = sql!("retire/delete.sql");
 pub(crate) const REPLIES_OVER: &str = sql!("retire/replies.sql");
+
+pub(crate) const ARCHIVE_WAITING: &str = sql!("archive/waiting.sql");
+pub(crate) const ARCHIVE_INSTANT: &str = sql!("archive/instant.sql");
+pub(crate) const ARCHIVE_OVER: &str = sql!("archive/over.sql");
+pub(crate) const ARCHIVE_FORGET: &str = sql!("archive/forget.sql");
 
 pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
 pub(crate) const REPLY_LOAD: &str = sql!("reply/load.sql");

@@ -3,7 +3,10 @@
 
 mod any_task;
 mod damage;
+mod engines;
 mod mysql;
+mod places;
+mod sqlite;
 
 use proptest::prelude::*;
 use punctual_domain::{

@@ -2,7 +2,10 @@
 //! between two steps; and always accounted for.
 
 use punctual_contract::Store;
-use punctual_domain::time::Millis;
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    time::Millis,
+};
 use punctual_store::{BucketOptions, BucketReport, MysqlOptions, MysqlStore};
 use punctual_testkit::servers::{self, MariaDb};
 use std::time::Duration;
@@ -16,6 +19,7 @@ const OPTIONS: BucketOptions = BucketOptions {
     width_hours: 24,
     ahead_hours: 48,
     keep_hours: 72,
+    carry_rows: 100_000,
     batch_rows: 100,
     batches_per_run: 1_000,
 };
@@ -141,27 +145,90 @@ async fn an_old_bucket_is_dropped_with_all_that_belongs_to_its_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_task_that_is_unfinished_or_kept_keeps_its_bucket() {
-    for (state, keep_until, over) in [
-        (1, "NULL", "state = 11, keep_until = 1".to_owned()),
-        (7, "NULL", "state = 9, keep_until = 1".to_owned()),
-        (12, "NULL", "state = 10, keep_until = 1".to_owned()),
-        (8, "1", "state = 11".to_owned()),
-        (9, "9000000000000", format!("keep_until = {}", NOW.0)),
-    ] {
+async fn a_task_that_is_unfinished_or_kept_is_carried_over_and_its_bucket_goes() {
+    for (state, keep_until) in [(1, "NULL"), (3, "NULL"), (7, "NULL"), (12, "NULL"), (9, "9000000000000")] {
         let shard = Shard::with_buckets_since(6).await;
         shard.put(1, 300, TODAY - 6 * DAY, 11, "1").await;
         shard.put(301, 1, TODAY - 6 * DAY, state, keep_until).await;
-        let buckets = shard.store.buckets(OPTIONS);
-        for _ in 0..2 {
-            let report = buckets.run_once(NOW).await.unwrap();
-            assert_eq!((report.kept, report.forgotten), (1, 0), "state {state}: {report:?}");
-            assert_eq!(shard.rows().await[0], 301);
-        }
-        shard.sql(&format!("UPDATE task SET {over} WHERE id = 301")).await;
-        assert_eq!(buckets.run_once(NOW).await.unwrap().forgotten, 301, "state {state}");
-        assert_eq!(shard.rows().await, [0; 5]);
+        let unchanged =
+            "SELECT state, fence, attempt, execute_at, place_due_at, updated_at FROM task WHERE id = 301";
+        let before = shard.sql(unchanged).await;
+        let report = shard.run(OPTIONS, NOW).await;
+        assert_eq!(
+            (report.carried, report.forgotten, report.dropped),
+            (1, 300, 3),
+            "state {state}: {report:?}"
+        );
+        assert_eq!(shard.sql(unchanged).await, before);
+        let due_at: i64 = shard.sql("SELECT due_at FROM task").await.parse().unwrap();
+        assert!((NOW.0..NOW.0 + 60_000).contains(&due_at), "{due_at}");
+        let reference = TaskRef { partition: Partition(301 % 16), due_at: Millis(TODAY - 6 * DAY), id: 301 };
+        let found = shard.store.read(&[reference]).await.unwrap().remove(0).unwrap();
+        assert_eq!((found.place, found.due_at.0), (reference, due_at));
+        shard.is_accounted_for().await;
+        let again = shard.run(OPTIONS, Millis(NOW.0 + 1_000)).await;
+        assert!(again.is_idle() && again.looked == 0, "{again:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_bucket_stays_while_retention_has_not_stopped_a_success_or_too_many_tasks_are_needed() {
+    let shard = Shard::with_buckets_since(6).await;
+    shard.put(1, 300, TODAY - 6 * DAY, 11, "1").await;
+    shard.put(301, 1, TODAY - 6 * DAY, 8, "1").await;
+    let buckets = shard.store.buckets(OPTIONS);
+    for _ in 0..2 {
+        let report = buckets.run_once(NOW).await.unwrap();
+        assert_eq!((report.kept, report.forgotten, report.carried), (1, 0, 0), "{report:?}");
+        assert!(report.is_idle() || report.dropped == 2, "{report:?}");
+    }
+    shard.sql("UPDATE task SET state = 9, keep_until = 9000000000000 WHERE id <= 101").await;
+    shard.sql("UPDATE task SET state = 11 WHERE id = 301").await;
+    let report = buckets.run_once(NOW).await.unwrap();
+    assert_eq!((report.kept, report.carried), (1, 0), "{report:?}");
+    let surveyed = buckets.survey(NOW).await.unwrap();
+    assert_eq!((surveyed[0].rows, surveyed[0].retained, surveyed[0].unfinished), (301, 101, 0));
+    assert!(surveyed[0].kept_because.unwrap().contains("too many"));
+    shard.sql("UPDATE task SET keep_until = 1 WHERE id = 101").await;
+    assert_eq!(buckets.run_once(NOW).await.unwrap().kept, 1, "not looked through again at once");
+    assert_eq!(buckets.survey(NOW).await.unwrap()[0].kept_because, None);
+    let later = buckets.run_once(Millis(NOW.0 + 3_600_000)).await.unwrap();
+    assert_eq!((later.carried, later.forgotten, later.kept), (100, 201, 0), "{later:?}");
+    assert_eq!(shard.rows().await[0], 100);
+}
+
+/// Every engine that looks goes on with what another began.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_carrying_that_is_cut_off_anywhere_loses_and_doubles_nothing() {
+    let shard = Shard::with_buckets_since(6).await;
+    shard.put(1, 900, TODAY - 6 * DAY, 11, "1").await;
+    shard.put(901, 60, TODAY - 6 * DAY, 1, "NULL").await;
+    shard.put(961, 30, TODAY - 6 * DAY, 9, "9000000000000").await;
+    let step = BucketOptions { batches_per_run: 1, batch_rows: 20, ..OPTIONS };
+    // Two of them remember how far they had looked, and every third step is one that has just started.
+    let (one, other) = (shard.store.buckets(step), shard.store.buckets(step));
+    let (mut carried, mut forgotten) = (0, 0);
+    for turn in 0_i64.. {
+        let fresh = shard.store.buckets(step);
+        let buckets = [&one, &other, &fresh][usize::try_from(turn % 3).unwrap()];
+        let report = buckets.run_once(Millis(NOW.0 + turn)).await.unwrap();
+        (carried, forgotten) = (carried + report.carried, forgotten + report.forgotten);
+        assert!(turn < 200, "{report:?}");
+        shard.is_accounted_for().await;
+        let ids = "SELECT COUNT(*), COUNT(DISTINCT id) FROM (SELECT id FROM task WHERE state IN (1, 9)
+            UNION ALL SELECT id FROM task_gone WHERE state IN (1, 9)) AS here";
+        assert_eq!(shard.sql(ids).await, "90\t90", "turn {turn}");
+        let told = "SELECT COUNT(*) FROM task LEFT JOIN moved USING (partition_no, id)
+            WHERE task.due_at <> task.place_due_at AND task.id > 900 AND task.due_at > 1795000000000
+                AND COALESCE(moved.due_at, 0) <> task.due_at";
+        assert_eq!(shard.sql(told).await, "0", "every reference finds its task, turn {turn}");
+        if forgotten == 900 {
+            break;
+        }
+    }
+    assert_eq!(carried, 90);
+    assert_eq!(shard.rows().await[0], 90);
+    shard.is_accounted_for().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -299,11 +366,10 @@ async fn the_events_of_the_database_do_the_same() {
     assert_eq!(shard.rows().await, [330, 330, 165, 110, 0], "a bucket with a waiting task stays");
     shard.is_accounted_for().await;
     let before = shard.buckets().await;
-    assert_eq!(
-        shard.run(OPTIONS, NOW).await,
-        BucketReport { kept: 1, ..BucketReport::default() },
-        "nothing is left to do"
-    );
+    let report = shard.run(OPTIONS, NOW).await;
+    let left = (report.made, report.looked, report.carried, report.forgotten);
+    assert_eq!(left, (0, 1, 30, 300), "nothing is left to do but what only an engine can: {report:?}");
+    assert_eq!(shard.rows().await[0], 30);
     shard.sql(&format!("CALL punctual_buckets({next_day}, 24, 48, 72)")).await;
     let made: Vec<String> = shard.buckets().await.into_iter().filter(|it| !before.contains(it)).collect();
     assert_eq!(made, ["p2026112400"]);

@@ -327,9 +327,9 @@ async fn scans_and_walks_read_what_they_answer_and_no_more() {
         ("scan/scan", values(&[3, INSTANT - 1, INSTANT, 100]), "range", 100),
         ("scan/instant", values(&[3, INSTANT, 1_050_000, 100]), "range", 100),
         ("scan/walk", values(&[3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
-        ("retire/walk", values(&[NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
-        ("retire/walk_on", values(&[NOW, -1, 1_000]), "range", 1_000),
-        ("retire/walk_on", values(&[NOW, 2, 1_000]), "range", 1_000),
+        ("retire/walk", values(&[i64::MIN, NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
+        ("retire/walk_on", values(&[i64::MIN, NOW, -1, 1_000]), "range", 1_000),
+        ("retire/walk_on", values(&[i64::MIN, NOW, 2, 1_000]), "range", 1_000),
     ];
     for (name, values, kind, rows) in statements {
         let text = with(name, &values);

@@ -1,2 +1,2 @@
--- How far the walk of retention came. No row: it has not begun.
-SELECT name, value FROM meta WHERE name IN ('walk_partition', 'walk_due_at', 'walk_id')
+-- How far the walk of retention came (no row: it has not begun), and whether this database has archives (`archive_place`).
+SELECT name, value FROM meta WHERE name IN ('walk_partition', 'walk_due_at', 'walk_id', 'archive_place')

@@ -28,6 +28,8 @@ const PAYLOAD_BYTES: usize = 4 * 1_048_576;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Exported {
     pub(super) tasks: u64,
+    /// Data and indexes.
+    pub(super) bytes: u64,
     /// Everything that may be forgotten is in archives.
     pub(super) is_whole: bool,
 }
@@ -42,7 +44,7 @@ pub(super) async fn export(
 ) -> Result<Exported, Error> {
     let at = archived_to(conn).await.map_err(source)?.max(settled);
     if at == Place::END {
-        return Ok(Exported { tasks: 0, is_whole: true });
+        return Ok(Exported { is_whole: true, ..Exported::default() });
     }
     let mut gone = Gone { conn, at, budget, rows: ROWS_MAX / 10, is_whole: false };
     let written = cold.write_bucket(shard, now, &mut gone).await?;
@@ -50,7 +52,7 @@ pub(super) async fn export(
     if is_whole {
         end(conn).await.map_err(source)?;
     }
-    Ok(Exported { tasks: written.tasks, is_whole })
+    Ok(Exported { tasks: written.tasks, bytes: written.bytes, is_whole })
 }
 
 fn source(error: sqlx::Error) -> Error {

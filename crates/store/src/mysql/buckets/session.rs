@@ -5,8 +5,10 @@ use super::{
     Change,
     calendar::{self, Bucket},
     export, gone,
+    look::Standing,
 };
-use punctual_domain::{task::Task, time::Millis};
+use crate::mysql::{ownership::is_lock, place, query::wanted, row, statements_moves as moves};
+use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use sqlx::{
     AssertSqlSafe, Connection, MySql, MySqlConnection, MySqlPool, Row,
     mysql::{MySqlArguments, MySqlRow},
@@ -18,6 +20,9 @@ macro_rules! sql {
         include_str!(concat!("../../../sql/mysql/bucket/", $file))
     };
 }
+
+/// Whoever loses a deadlock did nothing.
+const CARRY_TRIES: u32 = 5;
 
 type Statement = Query<'static, MySql, MySqlArguments>;
 
@@ -36,16 +41,22 @@ pub(super) struct Far {
 impl Session {
     /// None: another has the lock.
     pub(super) async fn alone(pool: &MySqlPool) -> sqlx::Result<Option<Self>> {
-        let mut session = Self { conn: pool.acquire().await?.detach() };
-        for file in [sql!("session.sql"), sql!("isolation.sql")] {
-            sqlx::raw_sql(file).execute(&mut session.conn).await?;
-        }
+        let mut session = Self::beside(pool).await?;
         let locked: Option<i64> = sqlx::query_scalar(sql!("alone.sql")).fetch_one(&mut session.conn).await?;
         if locked == Some(1) {
             return Ok(Some(session));
         }
         session.close().await;
         Ok(None)
+    }
+
+    /// Only for looking: without the lock.
+    pub(super) async fn beside(pool: &MySqlPool) -> sqlx::Result<Self> {
+        let mut session = Self { conn: pool.acquire().await?.detach() };
+        for file in [sql!("session.sql"), sql!("isolation.sql")] {
+            sqlx::raw_sql(file).execute(&mut session.conn).await?;
+        }
+        Ok(session)
     }
 
     pub(super) async fn close(mut self) {
@@ -84,16 +95,56 @@ impl Session {
         step.fetch_optional(&mut self.conn).await?.as_ref().map(Place::from_row).transpose()
     }
 
-    pub(super) async fn is_needed(
+    pub(super) async fn count(
         &mut self,
         bucket: &Bucket,
-        after: Place,
-        upto: Place,
+        (after, upto): (Place, Place),
         now: Millis,
-    ) -> sqlx::Result<bool> {
+    ) -> sqlx::Result<Standing> {
+        let count = within(bucket, sqlx::query(sql!("count.sql")).bind(now.0).bind(now.0));
+        let row = upto.bind_upto(after.bind_after(count)).fetch_one(&mut self.conn).await?;
+        let number = |at: usize| row.try_get::<i64, _>(at).map(i64::unsigned_abs);
+        Ok(Standing { rows: number(0)?, unfinished: number(1)?, retained: number(2)?, stopping: number(3)? })
+    }
+
+    /// At most `rows` of those that must be kept, in order.
+    pub(super) async fn needed(
+        &mut self,
+        bucket: &Bucket,
+        (after, upto): (Place, Place),
+        now: Millis,
+        rows: u32,
+    ) -> sqlx::Result<Vec<TaskRef>> {
         let needed = after.bind_after(within(bucket, sqlx::query(sql!("needed.sql"))));
-        let first = upto.bind_upto(needed).bind(now.0).fetch_optional(&mut self.conn).await?;
-        Ok(first.is_some())
+        let found = upto.bind_upto(needed).bind(now.0).bind(rows).fetch_all(&mut self.conn).await?;
+        let place = |it: &MySqlRow| {
+            Ok(TaskRef { partition: row::partition(it, 0)?, due_at: row::millis(it, 1)?, id: it.try_get(2)? })
+        };
+        found.iter().map(place).collect()
+    }
+
+    /// Moves tasks to `to`, whole or not at all; one that is no longer where it was found has gone on by itself.
+    pub(super) async fn carry(&mut self, places: &[TaskRef], to: Millis) -> sqlx::Result<usize> {
+        let mut tries = 1;
+        loop {
+            match self.carry_once(places, to).await {
+                Err(error) if tries < CARRY_TRIES && is_lock(&error) => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn carry_once(&mut self, places: &[TaskRef], to: Millis) -> sqlx::Result<usize> {
+        let mut tx = self.conn.begin().await?;
+        let mut locked = Vec::with_capacity(places.len());
+        for part in places.chunks(place::ROWS_MAX) {
+            for it in sqlx::query(moves::AT).bind(wanted(part)).fetch_all(&mut *tx).await? {
+                locked.extend(part.get(row::small::<usize>(&it, 0)?));
+            }
+        }
+        place::carry(&mut tx, &locked, to).await?;
+        tx.commit().await?;
+        Ok(locked.len())
     }
 
     pub(super) async fn has_gone_rows(&mut self) -> sqlx::Result<bool> {
@@ -152,6 +203,10 @@ impl Place {
 
     pub(super) fn from_row(row: &MySqlRow) -> sqlx::Result<Self> {
         Ok(Self { partition_no: row.try_get(0)?, due_at: row.try_get(1)?, id: row.try_get(2)? })
+    }
+
+    pub(super) fn at(place: TaskRef) -> Self {
+        Self { partition_no: i32::from(place.partition.0), due_at: place.due_at.0, id: place.id }
     }
 
     pub(super) fn of(task: &Task) -> Self {

@@ -19,14 +19,15 @@ use punctual_testkit::servers::{self, MariaDb};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-const DAY: i64 = 86_400_000;
+pub(super) const DAY: i64 = 86_400_000;
 /// When the tasks were: 2026-11-14T02:30:00Z
-const THEN: Millis = Millis(1_794_623_400_000);
-const NOW: Millis = Millis(THEN.0 + 10 * DAY);
-const OPTIONS: BucketOptions = BucketOptions {
+pub(super) const THEN: Millis = Millis(1_794_623_400_000);
+pub(super) const NOW: Millis = Millis(THEN.0 + 10 * DAY);
+pub(super) const OPTIONS: BucketOptions = BucketOptions {
     width_hours: 24,
     ahead_hours: 48,
     keep_hours: 72,
+    carry_rows: 100_000,
     batch_rows: 40,
     batches_per_run: 1_000,
 };
@@ -34,18 +35,18 @@ const OPTIONS: BucketOptions = BucketOptions {
 const STEPWISE: BucketOptions = BucketOptions { batches_per_run: 1, ..OPTIONS };
 const TASKS: i64 = 300;
 
-struct World {
+pub(super) struct World {
     server: &'static MariaDb,
-    url: String,
-    dir: TempDir,
-    store: MysqlStore,
+    pub(super) url: String,
+    pub(super) dir: TempDir,
+    pub(super) store: MysqlStore,
     /// As they were before they were archived.
-    tasks: Vec<Task>,
+    pub(super) tasks: Vec<Task>,
 }
 
 impl World {
     /// Tasks that are over: some with long payloads, some moved in time.
-    async fn with_tasks() -> Self {
+    pub(super) async fn with_tasks() -> Self {
         let server = servers::mariadb().await;
         let url = server.fresh_database().await;
         let dir = tempfile::tempdir().unwrap();
@@ -65,16 +66,16 @@ impl World {
         Self { server, url, dir, store, tasks }
     }
 
-    async fn run(&self, options: BucketOptions, now: Millis) -> BucketReport {
+    pub(super) async fn run(&self, options: BucketOptions, now: Millis) -> BucketReport {
         self.store.buckets(options).run_once(now).await.unwrap()
     }
 
-    async fn sql(&self, text: &str) -> String {
+    pub(super) async fn sql(&self, text: &str) -> String {
         self.server.sql(self.url.rsplit('/').next().unwrap(), text).await.trim().to_owned()
     }
 
     /// By reference and by id, with this engine and with one that has just started.
-    async fn has_everything(&self, when: &str) {
+    pub(super) async fn has_everything(&self, when: &str) {
         let places: Vec<TaskRef> = self.tasks.iter().map(|it| it.place).collect();
         for store in [&self.store, &opened(&self.url, &self.dir).await] {
             let found = store.read(&places).await.unwrap();
@@ -92,13 +93,14 @@ impl World {
     }
 }
 
-async fn opened(url: &str, dir: &TempDir) -> MysqlStore {
+pub(super) async fn opened(url: &str, dir: &TempDir) -> MysqlStore {
     let options = ColdOptions { tasks_per_archive: 100, ..ColdOptions::default() };
     let cold = ColdStorage::open(&address(dir.path()), options).await.unwrap();
-    MysqlStore::open(&[url.to_owned()], MysqlOptions::default()).await.unwrap().with_archive(Arc::new(cold))
+    let store = MysqlStore::open(&[url.to_owned()], MysqlOptions::default()).await.unwrap();
+    store.with_archive(Arc::new(cold)).await.unwrap()
 }
 
-fn ask(nth: i64) -> NewTask {
+pub(super) fn ask(nth: i64) -> NewTask {
     let queue = QueueKey { namespace: namespace(), queue: Name::new("mail").unwrap() };
     let payload = if nth % 2 == 0 { "short".to_owned() } else { "long".repeat(1_000) };
     NewTask {
@@ -108,7 +110,7 @@ fn ask(nth: i64) -> NewTask {
     }
 }
 
-async fn move_all(store: &MysqlStore, places: impl Iterator<Item = &TaskRef>, change: &Change) {
+pub(super) async fn move_all(store: &MysqlStore, places: impl Iterator<Item = &TaskRef>, change: &Change) {
     let note = Note { by: "caller".to_owned(), ..Note::default() };
     let step =
         |place: &TaskRef| Step { place: *place, fence: None, change: change.clone(), note: note.clone() };

@@ -1,0 +1,202 @@
+//! `punctual shard archive`: the housekeeping of old buckets, once and now, as engines do it every minute; and what it
+//! would do. Safe beside running engines: it works under the same lock, in the same steps.
+
+use super::StoreArgs;
+use crate::{
+    archive::{bucket_options, of_mysql},
+    clock::SystemClock,
+    config::Archive,
+    logs,
+    output::{self, Form, count},
+};
+use anyhow::{Result, bail};
+use clap::Args;
+use indicatif::ProgressBar;
+use punctual_contract::Clock as _;
+use punctual_store::{BucketReport, BucketSurvey, Buckets};
+use serde::Serialize;
+use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
+
+#[derive(Args, Debug)]
+pub(crate) struct ArchiveArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Where the archives are: the same as that of the engines (file:///directory, s3://bucket/prefix)
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_ARCHIVE_URL")]
+    archive_url: Option<String>,
+    /// How old a bucket must be
+    #[arg(
+        long,
+        value_name = "DAYS",
+        env = "PUNCTUAL_ARCHIVE_AFTER_DAYS",
+        default_value_t = 7,
+        value_parser = clap::value_parser!(u32).range(1..=3_650)
+    )]
+    after_days: u32,
+    /// Only say what would be done, and why
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Serialize)]
+struct Bucket {
+    shard: u16,
+    bucket: String,
+    ends_at: i64,
+    rows: u64,
+    unfinished: u64,
+    retained: u64,
+    stopping: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_because: Option<&'static str>,
+}
+
+/// All runs together.
+#[derive(Default, Serialize)]
+struct Done {
+    made: usize,
+    dropped: usize,
+    carried: u64,
+    archived: u64,
+    archived_bytes: u64,
+    forgotten: u64,
+}
+
+pub(super) async fn run(args: &ArchiveArgs) -> Result<ExitCode> {
+    logs::start_for_client();
+    let archive =
+        Archive { url: args.archive_url.clone().filter(|it| !it.is_empty()), after_days: args.after_days };
+    let store = of_mysql(args.store.open().await?, &archive).await?;
+    let buckets = store.buckets(bucket_options(&archive));
+    let form = Form::json_if(args.store.json);
+    let ran = if args.dry_run { dry(&buckets, form).await } else { once(&buckets, form).await };
+    store.close().await;
+    ran
+}
+
+async fn dry(buckets: &Buckets, form: Form) -> Result<ExitCode> {
+    let found = surveyed(buckets).await?;
+    match form {
+        Form::Json => output::json(&serde_json::json!({ "dry_run": true, "buckets": found }))?,
+        Form::Text if found.is_empty() => output::line("No bucket is old enough."),
+        Form::Text => print(&found),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn once(buckets: &Buckets, form: Form) -> Result<ExitCode> {
+    let before = surveyed(buckets).await?;
+    let done = to_the_end(buckets).await?;
+    let kept = surveyed(buckets).await?;
+    match form {
+        Form::Json => {
+            let looked = before.len();
+            output::json(&serde_json::json!({ "looked": looked, "done": done, "kept": kept }))?;
+        }
+        Form::Text => {
+            output::facts(&[
+                ("Buckets looked at", before.len().to_string()),
+                ("Dropped", done.dropped.to_string()),
+                (
+                    "Tasks archived",
+                    format!("{} in {} bytes", count(done.archived), count(done.archived_bytes)),
+                ),
+                ("Tasks forgotten", count(done.forgotten)),
+                ("Tasks carried over", count(done.carried)),
+                ("Kept", kept.len().to_string()),
+            ]);
+            if !kept.is_empty() {
+                print(&kept);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Each run is bounded, and goes on where the one before it stopped.
+async fn to_the_end(buckets: &Buckets) -> Result<Done> {
+    let bar =
+        if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let mut done = Done::default();
+    loop {
+        let report = buckets.run_once(SystemClock.now()).await?;
+        done.add(&report);
+        bar.set_message(format!(
+            "{} archived, {} carried over, {} buckets dropped",
+            count(done.archived),
+            count(done.carried),
+            done.dropped
+        ));
+        if report.busy > 0 {
+            bail!(
+                "{} database(s) are being worked on by another, which does the same; see its log, or ask again",
+                report.busy
+            );
+        }
+        if report.not_archived > 0 {
+            bail!(
+                "{} database(s) could not be archived, and nothing of them is lost; the log says why",
+                report.not_archived
+            );
+        }
+        if !report.is_unfinished {
+            bar.finish_and_clear();
+            return Ok(done);
+        }
+    }
+}
+
+impl Done {
+    fn add(&mut self, report: &BucketReport) {
+        self.made += report.made;
+        self.dropped += report.dropped;
+        self.carried += report.carried;
+        self.archived += report.archived;
+        self.archived_bytes += report.archived_bytes;
+        self.forgotten += report.forgotten;
+    }
+}
+
+async fn surveyed(buckets: &Buckets) -> Result<Vec<Bucket>> {
+    Ok(buckets.survey(SystemClock.now()).await?.into_iter().map(Bucket::from).collect())
+}
+
+impl From<BucketSurvey> for Bucket {
+    fn from(it: BucketSurvey) -> Self {
+        Self {
+            shard: it.shard,
+            bucket: it.name,
+            ends_at: it.ends_at.0,
+            rows: it.rows,
+            unfinished: it.unfinished,
+            retained: it.retained,
+            stopping: it.stopping,
+            kept_because: it.kept_because,
+        }
+    }
+}
+
+fn print(buckets: &[Bucket]) {
+    let rows = buckets.iter().map(|it| {
+        let carried = it.unfinished + it.retained;
+        let fate = match (it.kept_because, it.rows, carried) {
+            (Some(why), ..) => format!("stays: {why}"),
+            (None, 0, _) => "empty: dropped".to_owned(),
+            (None, _, 0) => "all over: dropped".to_owned(),
+            (None, _, carried) => format!("dropped, {} tasks carried over", count(carried)),
+        };
+        [
+            it.shard.to_string(),
+            it.bucket.clone(),
+            count(it.rows),
+            count(it.unfinished),
+            count(it.retained),
+            fate,
+        ]
+    });
+    output::table(
+        ["SHARD", "BUCKET", "TASKS", "UNFINISHED", "KEPT BY RETENTION", "WHAT BECOMES OF IT"],
+        rows,
+    );
+}

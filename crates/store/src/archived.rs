@@ -1,0 +1,45 @@
+//! What both back ends do to read tasks that may be archived: the database is asked first, and cold storage for what was
+//! not found there. Must never answer "no such task" for an archive that cannot be read.
+
+use crate::{ColdError, ColdStorage};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use hashbrown::HashMap;
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    task::Task,
+};
+use std::cmp::Reverse;
+
+/// References that are looked for at the same time.
+const AT_ONCE: usize = 8;
+
+pub(crate) fn missing(places: &[TaskRef], found: &[Option<Task>]) -> Vec<TaskRef> {
+    places.iter().zip(found).filter(|it| it.1.is_none()).map(|it| *it.0).collect()
+}
+
+/// Puts tasks into the slots of their places.
+pub(crate) fn fill(places: &[TaskRef], found: &mut [Option<Task>], tasks: Vec<Task>) {
+    let tasks: HashMap<(Partition, i64), Task> =
+        tasks.into_iter().map(|it| ((it.place.partition, it.place.id), it)).collect();
+    for (place, slot) in places.iter().zip(found) {
+        if slot.is_none() {
+            *slot = tasks.get(&(place.partition, place.id)).cloned();
+        }
+    }
+}
+
+pub(crate) async fn tasks(cold: &ColdStorage, places: Vec<TaskRef>) -> Result<Vec<Task>, ColdError> {
+    let reads: Vec<_> = places.into_iter().map(|it| cold.read(it)).collect();
+    let tasks = stream::iter(reads).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await;
+    Ok(tasks?.into_iter().flatten().collect())
+}
+
+/// The highest versions first. Of one version, the task that stands first counts: it is nearer to the present.
+pub(crate) fn versions(mut found: Vec<Task>, version: Option<i64>, limit: usize) -> Vec<Task> {
+    found.retain(|it| version.is_none_or(|wanted| it.ask.task_version == wanted));
+    // Stable.
+    found.sort_by_key(|it| Reverse(it.ask.task_version));
+    found.dedup_by_key(|it| it.ask.task_version);
+    found.truncate(limit);
+    found
+}

@@ -1,0 +1,80 @@
+//! That the databases have archives, and in a place that is theirs: it stands in `meta` of each. From then on no engine deletes
+//! there what is not archived, also one that was started before; and none works on them with another place, or with none.
+
+use super::{Archive, PLACE};
+use crate::{
+    ColdStorage, Error,
+    mysql::{MysqlStore, Shard, shards::CLUSTER, statements as sql},
+};
+use sqlx::{MySqlConnection, Row as _};
+use std::sync::Arc;
+
+/// The number of a database's archives, which is that of its store; None: it has none.
+pub(in crate::mysql) async fn of(conn: &mut MySqlConnection) -> sqlx::Result<Option<i64>> {
+    let found = sqlx::query(sql::META_READ).bind(PLACE).fetch_optional(conn).await?;
+    found.map(|it| it.try_get(0)).transpose()
+}
+
+impl MysqlStore {
+    /// Tasks are archived before they are dropped with their buckets, and archived tasks can be read. All databases
+    /// remember the place: from now on they are worked on with it alone.
+    ///
+    /// # Errors
+    /// When they have archives elsewhere, or databases or storage fail.
+    pub async fn with_archive(mut self, cold: Arc<ColdStorage>) -> Result<Self, Error> {
+        let found = cold.place().await?;
+        for (nth, shard) in self.inner.shards.iter().enumerate() {
+            let known = known(nth, shard).await?;
+            if known.is_some() && known != found {
+                return Err(Error::OtherArchives { at: at(nth), found });
+            }
+        }
+        // Before any database says so; an engine that dies in between has only taken the place.
+        let number = self.number().await.map_err(|it| failed(0, it))?;
+        let place = cold.take_place(number).await?;
+        if place != number {
+            return Err(Error::OtherArchives { at: at(0), found: Some(place) });
+        }
+        for (nth, shard) in self.inner.shards.iter().enumerate() {
+            keep(shard, place).await.map_err(|it| failed(nth, it))?;
+        }
+        self.archive = Some(Archive::new(cold, place));
+        Ok(self)
+    }
+
+    /// What all databases of this store share, and no other has.
+    async fn number(&self) -> sqlx::Result<i64> {
+        sqlx::query(sql::META_READ).bind(CLUSTER).fetch_one(&self.inner.catalog).await?.try_get(0)
+    }
+
+    /// For whoever opens the store without archives.
+    ///
+    /// # Errors
+    /// When a database has archives, or does not answer.
+    pub async fn has_no_archive(&self) -> Result<(), Error> {
+        for (nth, shard) in self.inner.shards.iter().enumerate() {
+            if known(nth, shard).await?.is_some() {
+                return Err(Error::NoArchives { at: at(nth) });
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn known(nth: usize, shard: &Shard) -> Result<Option<i64>, Error> {
+    let mut conn = shard.readers.acquire().await.map_err(|it| failed(nth, it))?;
+    of(&mut conn).await.map_err(|it| failed(nth, it))
+}
+
+async fn keep(shard: &Shard, place: i64) -> sqlx::Result<()> {
+    let mut conn = shard.readers.acquire().await?;
+    sqlx::query(sql::META_KEEP).bind(PLACE).bind(place).execute(&mut *conn).await.map(drop)
+}
+
+fn at(nth: usize) -> String {
+    format!("database {nth} of the store")
+}
+
+fn failed(nth: usize, source: sqlx::Error) -> Error {
+    Error::Database { at: at(nth), source }
+}
