@@ -28,6 +28,7 @@ mod why;
 mod heartbeat;
 mod lease;
 mod outcome;
+mod token;
 
 mod queues;
 
@@ -49,4 +50,5 @@ pub use retry::Retry;
 pub use schedule::When;
 pub use search::{Page, SearchTasks, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
+pub use token::{NotAToken, Token};
 pub use why::Why;

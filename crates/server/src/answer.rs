@@ -139,7 +139,7 @@ fn body(it: Content) -> Body {
 
 /// What an executor is handed.
 pub(crate) fn leased(it: Assignment, lease_ms: i64) -> LeasedTask {
-    let token = crate::token::Token { fence: it.fence, lease_ms }.to_string();
+    let token = punctual_protocol::Token { fence: it.fence, lease_ms }.to_string();
     let mut leased = LeasedTask {
         r#ref: it.place.to_string(),
         task_id: it.task_id,

@@ -7,7 +7,6 @@ use crate::{
     ask::{self, Context},
     extract::{Body, Caller, Queue},
     refusal::Refusal,
-    token::Token,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_contract::store::{Beat, Extended};
@@ -15,7 +14,7 @@ use punctual_domain::place::TaskRef;
 use punctual_engine::{LeaseRequest as EngineLease, OutcomeReport, Settled};
 use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
-    Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem,
+    Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
 use std::sync::Arc;
 

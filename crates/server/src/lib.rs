@@ -19,7 +19,6 @@ mod cursor;
 mod etag;
 mod extract;
 mod hash;
-mod token;
 
 // The calls.
 mod actions;

@@ -11,7 +11,7 @@ use punctual_contract::store::Assignment;
 use punctual_domain::name::{Name, QueueKey};
 use punctual_domain::task::Content;
 use punctual_protocol::limits::BATCH_MAX;
-use punctual_protocol::{Body, HeartbeatRequest, Json, LeaseBeat, LeasedTask};
+use punctual_protocol::{Body, HeartbeatRequest, Json, LeaseBeat, LeasedTask, Token};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -199,9 +199,9 @@ async fn take(guard: &Guard, it: &Assignment) -> Option<Taken> {
     }
 }
 
-/// As the server writes it; opaque to handlers. The length is what a heartbeat extends the lease by.
+/// As the server writes it.
 fn token(it: &Assignment, lease_ms: u64) -> String {
-    format!("{}-{lease_ms}", it.fence)
+    Token { fence: it.fence, lease_ms: i64::try_from(lease_ms).unwrap_or(i64::MAX) }.to_string()
 }
 
 /// As the server would have handed it over.

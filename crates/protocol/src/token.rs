@@ -1,17 +1,20 @@
-//! The lease token: `<fence>-<lease_ms>`. Opaque to executors. The fence proves the lease; the length comes along so
+//! The lease token: `<fence>-<lease_ms>`. Opaque to handlers; made by the server, and by workers that are handed tasks by
+//! the bus. The fence proves the lease; the length comes along so
 //! that a heartbeat extends by as much as the lease was asked for, without a read.
 
-use punctual_protocol::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
+use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
 use std::{fmt, str::FromStr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Token {
-    pub(crate) fence: i64,
-    pub(crate) lease_ms: i64,
+pub struct Token {
+    pub fence: i64,
+    /// What a heartbeat extends the lease by.
+    pub lease_ms: i64,
 }
 
-#[derive(Debug)]
-pub(crate) struct NotAToken;
+#[derive(Debug, thiserror::Error)]
+#[error("not a lease token")]
+pub struct NotAToken;
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
