@@ -9,6 +9,7 @@ pub mod sqlite;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};
 pub use error::Error;
 pub use mysql::{
-    BucketOptions, BucketReport, Buckets, MysqlOptions, MysqlOwnership, MysqlStore, ShardCheck, ShardStats,
+    BucketOptions, BucketReport, Buckets, MoveProgress, MoveStep, Moved, MysqlOptions, MysqlOwnership,
+    MysqlStore, ShardCheck, ShardRepair, ShardStats,
 };
 pub use sqlite::{Options, SqliteStore};

@@ -3,6 +3,7 @@
 //! first. What is left over in whole buckets is dropped with them, elsewhere.
 
 use super::{
+    job::Retire,
     ledger::Ledger,
     moves::{From, Moves},
     place::{self, Rows, Spotted},
@@ -21,6 +22,7 @@ use sqlx::{
     MySqlConnection, Row as _,
     mysql::{MySqlArguments, MySqlRow},
 };
+use std::collections::BTreeSet;
 
 /// Who it was, in the history of what it stopped.
 const BY: &str = "watcher";
@@ -34,9 +36,8 @@ const CHUNK_ROWS: usize = 1_000;
 pub(crate) async fn retire(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
-    now: Millis,
-    stopped_until: Millis,
-    limit: usize,
+    open: &BTreeSet<Partition>,
+    Retire { now, stopped_until, limit }: Retire,
 ) -> sqlx::Result<Retired> {
     if limit == 0 {
         return Ok(Retired::default());
@@ -44,7 +45,7 @@ pub(crate) async fn retire(
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     sqlx::query(sql::REPLIES_OVER).bind(now.0).bind(most).execute(&mut *conn).await?;
     let began = cursor(conn).await?;
-    let walk = Walk::new(now, limit, began).walk(conn).await?;
+    let walk = Walk::new((now, limit), began, open).walk(conn).await?;
     if walk.cursor != began {
         keep_cursor(conn, walk.cursor).await?;
     }
@@ -112,7 +113,7 @@ async fn delete(conn: &mut MySqlConnection, rows: Rows) -> sqlx::Result<()> {
 }
 
 /// A walk goes on where the last one stopped, and from the beginning when it comes to the end.
-struct Walk {
+struct Walk<'o> {
     now: Millis,
     limit: usize,
     looks: usize,
@@ -120,6 +121,8 @@ struct Walk {
     /// The last row that was passed for good; None: the beginning.
     cursor: Option<TaskRef>,
     over: Vec<TaskRef>,
+    /// What else is met are copies, or is about to leave: not here to be retired.
+    open: &'o BTreeSet<Partition>,
 }
 
 /// What stops a walk before its rows are spent.
@@ -132,10 +135,10 @@ enum Came {
     Short,
 }
 
-impl Walk {
-    fn new(now: Millis, limit: usize, began: Option<TaskRef>) -> Self {
+impl<'o> Walk<'o> {
+    fn new((now, limit): (Millis, usize), began: Option<TaskRef>, open: &'o BTreeSet<Partition>) -> Self {
         let looks = limit.saturating_mul(LOOKS_PER_ROW).max(LOOKS_MIN);
-        Self { now, limit, looks, began, cursor: began, over: Vec::new() }
+        Self { now, limit, looks, began, cursor: began, over: Vec::new(), open }
     }
 
     async fn walk(mut self, conn: &mut MySqlConnection) -> sqlx::Result<Self> {
@@ -163,10 +166,11 @@ impl Walk {
             if again && self.began.is_some_and(|began| it.place > began) {
                 return Came::Round;
             }
-            if it.is_over && self.over.len() == self.limit {
+            let is_over = it.is_over && self.open.contains(&it.place.partition);
+            if is_over && self.over.len() == self.limit {
                 return Came::Short;
             }
-            self.over.extend(it.is_over.then_some(it.place));
+            self.over.extend(is_over.then_some(it.place));
         }
         Came::Through
     }
