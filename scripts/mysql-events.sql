@@ -56,6 +56,7 @@ CREATE PROCEDURE punctual_settle(IN now_ms BIGINT)
 BEGIN
     DECLARE from_p, to_p INT;
     DECLARE from_due, from_id, to_due, to_id BIGINT;
+    DECLARE leaving INT DEFAULT 0;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT partition_no, due_at, id INTO from_p, from_due, from_id FROM gone_to WHERE one = 1;
     WHILE EXISTS (SELECT 1 FROM task_gone FORCE INDEX (PRIMARY) WHERE partition_no > from_p
@@ -69,6 +70,11 @@ BEGIN
             OR (partition_no = from_p AND due_at = from_due AND id > from_id)
         ORDER BY partition_no, due_at, id LIMIT 1 OFFSET 999;
         START TRANSACTION;
+        -- A partition that is about to leave takes its account along: it must stand still meanwhile.
+        SELECT COALESCE(SUM(state = 2), 0) INTO leaving FROM hosted WHERE state IN (1, 2) LOCK IN SHARE MODE;
+        IF leaving > 0 THEN
+            SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'a partition is moving to another database; again at the next run';
+        END IF;
         CREATE TEMPORARY TABLE IF NOT EXISTS punctual_batch (
             partition_no INT NOT NULL, due_at BIGINT NOT NULL, id BIGINT NOT NULL, is_over TINYINT NOT NULL,
             PRIMARY KEY (partition_no, due_at, id));
@@ -93,14 +99,17 @@ BEGIN
         STRAIGHT_JOIN body FORCE INDEX (PRIMARY) ON body.partition_no = punctual_batch.partition_no AND body.id = punctual_batch.id
         WHERE punctual_batch.is_over;
         INSERT INTO task SELECT task_gone.* FROM punctual_batch
-        STRAIGHT_JOIN task_gone FORCE INDEX (PRIMARY) USING (partition_no, due_at, id) WHERE NOT punctual_batch.is_over;
+        STRAIGHT_JOIN task_gone FORCE INDEX (PRIMARY) USING (partition_no, due_at, id) WHERE NOT punctual_batch.is_over
+            AND task_gone.partition_no IN (SELECT hosted.partition_no FROM hosted WHERE hosted.state IN (1, 2));
         INSERT INTO books (slot, namespace, queue, state, tasks)
         SELECT -1, task_gone.namespace, task_gone.queue, task_gone.state, -COUNT(*) FROM punctual_batch
         STRAIGHT_JOIN task_gone FORCE INDEX (PRIMARY) USING (partition_no, due_at, id) WHERE punctual_batch.is_over
+            AND task_gone.partition_no IN (SELECT hosted.partition_no FROM hosted WHERE hosted.state IN (1, 2))
         GROUP BY task_gone.namespace, task_gone.queue, task_gone.state
         ON DUPLICATE KEY UPDATE tasks = books.tasks + VALUES(tasks);
         INSERT INTO counters (slot, name, value)
         SELECT -1, 'deleted', COUNT(*) FROM punctual_batch WHERE is_over
+            AND partition_no IN (SELECT hosted.partition_no FROM hosted WHERE hosted.state IN (1, 2))
         ON DUPLICATE KEY UPDATE value = counters.value + VALUES(value);
         UPDATE gone_to SET partition_no = to_p, due_at = to_due, id = to_id WHERE one = 1;
         COMMIT;

@@ -1,10 +1,14 @@
 //! `punctual shard`: the databases that a store is spread over. `plan` is arithmetic, `list` and `check` read; `archive`
-//! does the housekeeping of old buckets, as an engine does it.
+//! does the housekeeping of old buckets, as an engine does it; `add`, `move`, `split` and `repair` change where partitions
+//! are, while engines run, and can be run again at any time.
 
 mod archive;
 mod check;
+mod grow;
 mod list;
 mod plan;
+mod relocate;
+mod repair;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -20,6 +24,14 @@ pub(crate) enum ShardCommand {
     Check(StoreArgs),
     /// Archive and drop old buckets now, as engines do every minute; with --dry-run, say what would be done
     Archive(archive::ArchiveArgs),
+    /// Add the databases at the end of the list to the cluster; name them in `store.url` of every engine before
+    Add(StoreArgs),
+    /// Move partitions to another database while engines run; stopped at any moment, it goes on when run again
+    Move(relocate::MoveArgs),
+    /// Move half of the partitions of one database to another
+    Split(relocate::SplitArgs),
+    /// Settle what `check` finds: accounts, entries without tasks, remains of moves
+    Repair(repair::RepairArgs),
 }
 
 #[derive(Args, Debug)]
@@ -60,5 +72,9 @@ pub(crate) async fn run(command: ShardCommand) -> Result<ExitCode> {
         ShardCommand::List(args) => list::run(&args).await,
         ShardCommand::Check(args) => check::run(&args).await,
         ShardCommand::Archive(args) => archive::run(&args).await,
+        ShardCommand::Add(args) => grow::run(&args).await,
+        ShardCommand::Move(args) => relocate::run(&args).await,
+        ShardCommand::Split(args) => relocate::split(&args).await,
+        ShardCommand::Repair(args) => repair::run(&args).await,
     }
 }

@@ -60,7 +60,9 @@ pub enum Error {
         "{at}: belongs to another cluster than the first database of the list; name the databases of one cluster"
     )]
     OtherCluster { at: String },
-    #[error("{named} databases are named, and the cluster has {known}; name all of them, in their order")]
+    #[error(
+        "{named} databases are named, and the cluster has {known}; name all of them in `store.url`, in their order"
+    )]
     DatabaseCount { named: usize, known: usize },
     #[error("{at}: its placement of partitions is not whole: {problem}; restore it from a backup")]
     Placement { at: String, problem: String },
@@ -79,6 +81,51 @@ pub enum Error {
     Cold(#[from] crate::ColdError),
     #[error(transparent)]
     Call(punctual_contract::Error),
+    #[error("these databases have no cluster yet; run `punctual migrate` with them")]
+    NoCluster,
+    #[error(transparent)]
+    Driver(#[from] sqlx::Error),
+    #[error(
+        "partition {partition} is on its way to another database, and could not be reached for {waited_ms} ms; try again"
+    )]
+    PartitionAway { partition: u16, waited_ms: u128 },
+    #[error("there is no partition {partition}: the cluster has {partitions}, from 0")]
+    NoPartition { partition: u16, partitions: u16 },
+    #[error(
+        "there is no database {shard}: the cluster has {members}, from 0; add it with `punctual shard add` first"
+    )]
+    NoShard { shard: usize, members: usize },
+    #[error("another mover is at work on this cluster; wait until it is done")]
+    MoverBusy,
+    #[error(
+        "partition {partition} is already on its way from database {from} to {to}; finish that with `punctual shard \
+         move --partition {partition} --to {to}`, or undo it with `--undo`"
+    )]
+    OtherMove { partition: u16, from: usize, to: usize },
+    #[error("partition {partition} has arrived already and cannot be undone; move it back instead")]
+    TooLateToUndo { partition: u16 },
+    #[error("partition {partition} is not on its way anywhere")]
+    NoMove { partition: u16 },
+    #[error(
+        "these engines could not follow: {engines}; give all engines the whole list of databases in `store.url`, and \
+         this version of the program, then move"
+    )]
+    EnginesBehind { engines: String },
+    #[error("{at}: its buckets are being changed by somebody else for {waited_s} s; try again later")]
+    BucketsBusy { at: String, waited_s: u64 },
+    #[error(
+        "{at}: transactions were under way in partition {partition} all the time, so it could not be closed; look for \
+         one that hangs, and move it again"
+    )]
+    NeverQuiet { at: String, partition: u16 },
+    #[error(
+        "the move of partition {partition} was taken over by another mover, or by engines, while it waited; run it again"
+    )]
+    Overtaken { partition: u16 },
+    #[error("{at}: a copy of partition {partition} does not become like its original; nothing was moved")]
+    CopyDiffers { at: String, partition: u16 },
+    #[error("the mover was stopped after {after:?}; run it again, and it goes on")]
+    MoverStopped { after: String },
     #[error("the work of this call panicked: {0}")]
     Panicked(String),
 }

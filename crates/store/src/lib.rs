@@ -10,7 +10,7 @@ pub mod sqlite;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};
 pub use error::Error;
 pub use mysql::{
-    BucketOptions, BucketReport, BucketSurvey, Buckets, MysqlOptions, MysqlOwnership, MysqlStore, ShardCheck,
-    ShardStats,
+    BucketOptions, BucketReport, BucketSurvey, Buckets, MoveProgress, MoveStep, Moved, MysqlOptions,
+    MysqlOwnership, MysqlStore, ShardCheck, ShardRepair, ShardStats,
 };
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteStore};

@@ -4,8 +4,10 @@
 
 mod archive;
 mod buckets;
+mod calls;
 mod ended;
 mod floor;
+mod hosted;
 mod ids;
 mod insert;
 mod job;
@@ -14,12 +16,15 @@ mod ledger;
 mod line;
 mod migrate;
 mod moves;
+mod moving;
 mod near;
 mod ownership;
 mod place;
 mod query;
+mod repair;
 mod reply;
 mod retention;
+mod routing;
 mod row;
 mod scan;
 mod search;
@@ -34,14 +39,16 @@ use crate::Error;
 use archive::Archive;
 use async_trait::async_trait;
 pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
+use calls::{answered, push, spread};
 use ids::Ids;
 use insert::{Ask, Context};
-use job::{Job, Retire, Work};
+use job::{Caller, Job, Refused, Retire, Work};
 use ledger::Ledger;
 use line::{Lane, Line};
+pub use moving::{MoveProgress, MoveStep, Moved};
 pub use ownership::MysqlOwnership;
 use punctual_contract::{
-    Error as CallError, Happened, Store,
+    Error as CallError, Store,
     hot::HotEntry,
     store::{
         Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
@@ -54,6 +61,8 @@ use punctual_domain::{
     task::{NewTask, Task},
     time::Millis,
 };
+pub use repair::ShardRepair;
+use routing::{Patience, Routing};
 use session::Door;
 use shards::Cluster;
 use sqlx::MySqlPool;
@@ -109,6 +118,9 @@ pub struct MysqlStore {
 
 struct Inner {
     cluster: Cluster,
+    routing: Arc<Routing>,
+    /// All databases that are named; the cluster may not have the last of them yet.
+    doors: Vec<Door>,
     shards: Vec<Shard>,
     catalog: MySqlPool,
     context: Arc<Context>,
@@ -116,6 +128,9 @@ struct Inner {
     retire_from: AtomicUsize,
     floors: floor::Floors,
 }
+
+/// Items that wait in one line, with their numbers. None: in no database that this engine knows.
+type Part<'a, T> = (Option<&'a Arc<Line<Job>>>, Vec<usize>, Vec<T>);
 
 /// One database.
 struct Shard {
@@ -130,7 +145,7 @@ impl fmt::Debug for MysqlStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MysqlStore")
             .field("partitions", &self.inner.cluster.partitions)
-            .field("databases", &self.inner.shards.len())
+            .field("databases", &self.inner.members().len())
             .finish_non_exhaustive()
     }
 }
@@ -138,17 +153,20 @@ impl fmt::Debug for MysqlStore {
 impl Drop for MysqlStore {
     fn drop(&mut self) {
         self.inner.close_lines();
+        self.inner.routing.close();
     }
 }
 
 impl MysqlStore {
     /// Opens the databases of a cluster, the catalog first; creates it if they are empty, and brings their schema up
-    /// to date. Needs a runtime, and lives in it.
+    /// to date. Databases at the end of the list that the cluster does not have are left alone until they are added:
+    /// then they are used without opening it again. Needs a runtime, and lives in it.
     ///
     /// # Errors
     /// When one cannot be reached, is no database of ours or of another cluster, or is newer than this program.
     pub async fn open(urls: &[String], options: MysqlOptions) -> Result<Self, Error> {
         let (doors, mut cluster) = found(urls, &options).await?;
+        let placement = std::mem::take(&mut cluster.placement);
         let first = doors.first().ok_or(Error::NoDatabase)?;
         let catalog = first.pool(CATALOG_CONNECTIONS);
         let writers = options.writers_per_database.clamp(1, 8);
@@ -163,14 +181,18 @@ impl MysqlStore {
         let shards: Vec<Shard> = shards.collect();
         let migrated = std::mem::take(&mut cluster.migrated);
         let retire_from = AtomicUsize::new(0);
+        let routing = Arc::new(Routing::new(cluster.number, placement));
         let inner = Arc::new(Inner {
             cluster,
+            routing: Arc::clone(&routing),
             shards,
+            doors,
             catalog,
             context,
             retire_from,
             floors: floor::Floors::default(),
         });
+        running.push(spawn(routing::keep(Arc::downgrade(&inner), routing)));
         Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })
     }
 
@@ -181,6 +203,16 @@ impl MysqlStore {
     /// As `open`.
     pub async fn migrate(urls: &[String], options: MysqlOptions) -> Result<Vec<String>, Error> {
         Ok(found(urls, &options).await?.1.migrated)
+    }
+
+    /// Makes the databases at the end of the list members of the cluster, which have none of its partitions yet. All
+    /// engines should name them before. Answers how many databases there were, and how many there are.
+    ///
+    /// # Errors
+    /// As `open`; and when the first is not the catalog of a cluster.
+    pub async fn add_databases(urls: &[String]) -> Result<(usize, usize), Error> {
+        let doors: Vec<Door> = urls.iter().map(|it| Door::new(it)).collect::<Result<_, _>>()?;
+        shards::add(&doors).await
     }
 
     /// What opening it applied: empty, if the schema was current.
@@ -198,7 +230,12 @@ impl MysqlStore {
     /// The housekeeping of the buckets of all databases.
     #[must_use]
     pub fn buckets(&self, options: BucketOptions) -> Buckets {
-        let buckets = Buckets::new(self.inner.shards.iter().map(|it| it.readers.clone()).collect(), options);
+        let inner = Arc::downgrade(&self.inner);
+        let members = move || {
+            let inner = inner.upgrade();
+            inner.iter().flat_map(|it| it.members()).map(|it| it.readers.clone()).collect()
+        };
+        let buckets = Buckets::new(buckets::Members(Box::new(members)), options);
         match &self.archive {
             Some(archive) => buckets.archiving_to(Arc::clone(&archive.cold), archive.place),
             None => buckets,
@@ -208,16 +245,17 @@ impl MysqlStore {
     /// The ownership that engines on these databases share.
     #[must_use]
     pub fn ownership(&self) -> MysqlOwnership {
-        MysqlOwnership::new(self.catalog())
+        MysqlOwnership::new(self.catalog(), self.inner.doors.len())
     }
 
     /// Finishes what was begun and closes all connections. Later calls are refused with `Closed`.
     pub async fn close(&self) {
         self.inner.close_lines();
+        self.inner.routing.close();
         let running = std::mem::take(&mut *self.running.lock());
         for writer in running {
             if writer.await.is_err() {
-                tracing::error!("a writer of the store had panicked");
+                tracing::error!("a task of the store had panicked");
             }
         }
         for shard in &self.inner.shards {
@@ -226,48 +264,36 @@ impl MysqlStore {
         self.inner.catalog.close().await;
     }
 
-    /// Items that go to the writers of their partitions, and answers that come back in the order of the items.
-    async fn spread<T, A>(
-        &self,
-        (doing, lane): (&'static str, Lane),
-        items: Vec<T>,
-        partition: impl Fn(&T) -> Partition,
-        work: impl Fn(Vec<T>, oneshot::Sender<Result<Vec<A>, CallError>>) -> Work,
-    ) -> Result<Vec<A>, CallError> {
-        let count = items.len();
-        let mut waiting = Vec::new();
-        for (line, numbers, part) in self.inner.apart(lane, items, partition) {
-            let (caller, answer) = oneshot::channel();
-            push(line, Job { doing, work: work(part, caller) });
-            waiting.push((numbers, answer));
-        }
-        gathered(doing, count, waiting).await
-    }
-
     async fn one<A>(
         &self,
-        doing: &'static str,
-        line: Option<&Line<Job>>,
-        work: impl FnOnce(oneshot::Sender<Result<A, CallError>>) -> Work,
+        (doing, lane): (&'static str, Lane),
+        partition: Partition,
+        work: impl Fn(Caller<A, ()>) -> Work,
     ) -> Result<A, CallError> {
-        let (caller, answer) = oneshot::channel();
-        let work = work(caller);
-        match line {
-            Some(line) => push(line, Job { doing, work }),
-            None => Job { doing, work }.refused(),
+        let mut patience = Patience::new();
+        loop {
+            let (caller, answer) = oneshot::channel();
+            push(self.inner.line(lane, partition), Job { doing, work: work(caller) });
+            let closed = match answered(doing, answer).await {
+                Ok(answer) => return Ok(answer),
+                Err(Refused::Failed(error)) => return Err(error),
+                Err(Refused::Elsewhere((), closed)) => closed,
+            };
+            let followed = self.inner.follow(&mut patience, &closed).await;
+            followed.map_err(|it| CallError::did_not_happen(doing, it))?;
         }
-        answered(doing, answer).await
     }
 
     /// Work in a task of its own: a caller that hangs up drops the answer, not a connection in the middle of its work.
-    async fn reading<A, F>(
+    async fn reading<A, E, F>(
         &self,
         doing: &'static str,
         work: impl FnOnce(Arc<Inner>) -> F,
     ) -> Result<A, CallError>
     where
         A: Send + 'static,
-        F: Future<Output = sqlx::Result<A>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+        F: Future<Output = Result<A, E>> + Send + 'static,
     {
         match spawn(work(Arc::clone(&self.inner))).await {
             Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
@@ -291,49 +317,6 @@ async fn found(urls: &[String], options: &MysqlOptions) -> Result<(Vec<Door>, Cl
 )]
 fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(work)
-}
-
-fn push(line: &Line<Job>, job: Job) {
-    if let Err(job) = line.push(job) {
-        job.refused();
-    }
-}
-
-/// A job that was taken and never answered went down with its writer, before its commit or after it.
-async fn answered<A>(
-    doing: &'static str,
-    answer: oneshot::Receiver<Result<A, CallError>>,
-) -> Result<A, CallError> {
-    answer.await.unwrap_or_else(|_| Err(CallError::may_have_happened(doing, Error::Closed)))
-}
-
-type Waiting<A> = Vec<(Vec<usize>, oneshot::Receiver<Result<Vec<A>, CallError>>)>;
-
-/// The answers in the order of what was asked. Parts are committed one by one: the whole did not happen only if no
-/// part did.
-async fn gathered<A>(doing: &'static str, count: usize, waiting: Waiting<A>) -> Result<Vec<A>, CallError> {
-    let mut answers: Vec<(usize, A)> = Vec::with_capacity(count);
-    let (mut some_happened, mut failed) = (false, None);
-    for (numbers, answer) in waiting {
-        match answered(doing, answer).await {
-            Ok(part) => {
-                some_happened = true;
-                answers.extend(numbers.into_iter().zip(part));
-            }
-            Err(error) => {
-                some_happened |= error.happened == Happened::Maybe;
-                failed = Some(error);
-            }
-        }
-    }
-    match failed {
-        Some(error) if some_happened => Err(CallError { happened: Happened::Maybe, ..error }),
-        Some(error) => Err(error),
-        None => {
-            answers.sort_unstable_by_key(|it| it.0);
-            Ok(answers.into_iter().map(|it| it.1).collect())
-        }
-    }
 }
 
 impl Shard {
@@ -379,16 +362,24 @@ impl Inner {
         self.shards.iter().flat_map(|it| &it.lines).flatten().for_each(|it| it.close());
     }
 
+    /// The databases that the cluster has.
+    fn members(&self) -> &[Shard] {
+        let members = self.routing.placement().members;
+        self.shards.get(..members).unwrap_or(&self.shards)
+    }
+
+    /// Where the partition is, as far as this engine knows.
     fn shard(&self, partition: Partition) -> Option<&Shard> {
-        self.shards.get(self.cluster.shard_of(partition))
+        self.shards.get(self.routing.placement().shard_of(partition))
     }
 
     /// Jobs of one lane for a task are always with the same writer of this engine: they do not wait for each other's
     /// locks.
     fn line(&self, lane: Lane, partition: Partition) -> Option<&Arc<Line<Job>>> {
-        let lines = self.shard(partition)?.lines.get(lane as usize)?;
+        let placement = self.routing.placement();
+        let lines = self.shards.get(placement.shard_of(partition))?.lines.get(lane as usize)?;
         // Not by the partition alone: where there are as many databases as writers, some would get nothing.
-        let nth = usize::from(partition.0) / self.shards.len().max(1);
+        let nth = usize::from(partition.0) / placement.members.max(1);
         lines.get(nth % lines.len().max(1))
     }
 
@@ -396,14 +387,17 @@ impl Inner {
     fn apart<T>(
         &self,
         lane: Lane,
-        items: Vec<T>,
+        items: Vec<(usize, T)>,
         partition: impl Fn(&T) -> Partition,
-    ) -> Vec<(&Line<Job>, Vec<usize>, Vec<T>)> {
-        let mut parts: Vec<(&Line<Job>, Vec<usize>, Vec<T>)> = Vec::new();
-        for (nth, item) in items.into_iter().enumerate() {
-            let Some(line) = self.line(lane, partition(&item)) else { continue };
-            let line = &**line;
-            match parts.iter_mut().find(|it| std::ptr::eq(it.0, line)) {
+    ) -> Vec<Part<'_, T>> {
+        let mut parts: Vec<Part<'_, T>> = Vec::new();
+        let same = |a: Option<&Arc<Line<Job>>>, b: Option<&Arc<Line<Job>>>| match (a, b) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        for (nth, item) in items {
+            let line = self.line(lane, partition(&item));
+            match parts.iter_mut().find(|it| same(it.0, line)) {
                 Some((_, numbers, part)) => {
                     numbers.push(nth);
                     part.push(item);
@@ -423,23 +417,11 @@ async fn insert(
     now: Millis,
 ) -> Result<Vec<Inserted>, CallError> {
     const DOING: &str = "insert tasks";
-    let count = tasks.len();
-    let ids = inner.context.ids.take(count).await.map_err(|it| CallError::did_not_happen(DOING, it))?;
+    let ids = inner.context.ids.take(tasks.len()).await.map_err(|it| CallError::did_not_happen(DOING, it))?;
     let partitions = inner.cluster.partitions;
     let asks = ids.into_iter().zip(tasks);
     let asks = asks.map(|(id, task)| Ask::new(id, task, Arc::clone(&by), now, partitions)).collect();
-    let mut waiting = Vec::new();
-    for (line, mut numbers, mut part) in inner.apart(Lane::Bulk, asks, |it: &Ask| it.partition) {
-        while !part.is_empty() {
-            let later = part.split_off(part.len().min(CHUNK_ROWS));
-            let later_numbers = numbers.split_off(part.len());
-            let (caller, answer) = oneshot::channel();
-            push(line, Job { doing: DOING, work: Work::Insert(part, caller) });
-            waiting.push((numbers, answer));
-            (part, numbers) = (later, later_numbers);
-        }
-    }
-    gathered(DOING, count, waiting).await
+    spread(&inner, (DOING, Lane::Bulk, CHUNK_ROWS), asks, |it: &Ask| it.partition, Work::Insert).await
 }
 
 #[async_trait]
@@ -456,24 +438,35 @@ impl Store for MysqlStore {
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Apply(part, now, caller);
-        self.spread(("move tasks", Lane::Moves), steps, |it| it.place.partition, work).await
+        spread(&self.inner, ("move tasks", Lane::Moves, usize::MAX), steps, |it| it.place.partition, work)
+            .await
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Dispatch(part, now, caller);
-        self.spread(("dispatch tasks", Lane::Urgent), grants, |it| it.place.partition, work).await
+        spread(
+            &self.inner,
+            ("dispatch tasks", Lane::Urgent, usize::MAX),
+            grants,
+            |it| it.place.partition,
+            work,
+        )
+        .await
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Extend(part, now, caller);
-        self.spread(("extend leases", Lane::Urgent), beats, |it| it.place.partition, work).await
+        spread(&self.inner, ("extend leases", Lane::Urgent, usize::MAX), beats, |it| it.place.partition, work)
+            .await
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
-        let line = self.inner.line(Lane::Urgent, place.partition).map(|it| &**it);
-        self.one("ask a task to stop", line, |caller| Work::Stop(place, now, caller)).await
+        self.one(("ask a task to stop", Lane::Urgent), place.partition, |caller| {
+            Work::Stop(place, now, caller)
+        })
+        .await
     }
 
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, CallError> {
@@ -515,18 +508,27 @@ impl Store for MysqlStore {
     }
 
     async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, CallError> {
+        const DOING: &str = "end retention";
         let mut retired = Retired::default();
         let from = self.inner.retire_from.fetch_add(1, Relaxed);
-        for nth in 0..self.inner.shards.len() {
-            let shard = self.inner.shards.get((from + nth) % self.inner.shards.len());
-            let line = shard.and_then(|it| it.lines.get(Lane::Bulk as usize)?.first()).map(|it| &**it);
+        let shards = self.inner.members();
+        for nth in 0..shards.len() {
+            let shard = shards.get((from + nth) % shards.len());
+            let line = shard.and_then(|it| it.lines.get(Lane::Bulk as usize)?.first());
             loop {
                 let left = limit - retired.stopped - retired.deleted;
                 let asked = Retire { now, stopped_until, limit: left.min(RETIRE_CHUNK_ROWS) };
                 if left == 0 {
                     return Ok(retired);
                 }
-                let part = self.one("end retention", line, |caller| Work::Retire(asked, caller)).await?;
+                let (caller, answer) = oneshot::channel();
+                push(line, Job { doing: DOING, work: Work::Retire(asked, caller) });
+                let part = match answered(DOING, answer).await {
+                    Ok(part) => part,
+                    Err(Refused::Failed(error)) => return Err(error),
+                    // It writes only where it may, so there is no such answer.
+                    Err(Refused::Elsewhere((), _)) => Retired::default(),
+                };
                 retired.stopped += part.stopped;
                 retired.deleted += part.deleted;
                 if part.stopped + part.deleted < asked.limit {
@@ -547,9 +549,8 @@ impl Store for MysqlStore {
 
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {
         let partition = search::partition_of_reply(key, self.inner.cluster.partitions);
-        let line = self.inner.line(Lane::Moves, partition);
-        let kept = Box::new((key.clone(), reply.clone()));
-        self.one("keep a reply", line.map(|it| &**it), |caller| Work::Keep(kept, caller)).await
+        let kept = || Box::new((partition, key.clone(), reply.clone()));
+        self.one(("keep a reply", Lane::Moves), partition, |caller| Work::Keep(kept(), caller)).await
     }
 
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, CallError> {

@@ -21,6 +21,10 @@ struct Shown {
     misplaced: u64,
     registry_without_task: i64,
     moved_without_task: i64,
+    /// Partitions that the catalog has here and the database does not, or the other way round.
+    misplaced_partitions: Vec<u16>,
+    /// Partitions of which rows are here that are elsewhere.
+    partitions_elsewhere: Vec<u16>,
     is_sound: bool,
 }
 
@@ -48,6 +52,8 @@ fn shown(check: &ShardCheck) -> Shown {
         misplaced: misplaced(&check.books, &check.counted),
         registry_without_task: check.entries_alone,
         moved_without_task: check.places_alone,
+        misplaced_partitions: check.misplaced.iter().map(|it| it.0).collect(),
+        partitions_elsewhere: check.strangers.iter().map(|it| it.0).collect(),
         is_sound: check.is_sound(),
     }
 }
@@ -75,6 +81,8 @@ fn print(shards: &[Shown]) {
             it.misplaced.to_string(),
             it.registry_without_task.to_string(),
             it.moved_without_task.to_string(),
+            it.misplaced_partitions.len().to_string(),
+            it.partitions_elsewhere.len().to_string(),
             if it.is_sound { "sound" } else { "NOT SOUND" }.to_owned(),
         ]
     });
@@ -88,6 +96,8 @@ fn print(shards: &[Shown]) {
             "MISPLACED",
             "REGISTRY ALONE",
             "MOVED ALONE",
+            "PARTITIONS MISPLACED",
+            "ELSEWHERE",
             "",
         ],
         rows,
@@ -116,6 +126,8 @@ mod tests {
             counted: books(in_rows),
             entries_alone: 0,
             places_alone: 0,
+            misplaced: Vec::new(),
+            strangers: Vec::new(),
         })
     }
 

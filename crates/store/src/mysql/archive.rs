@@ -113,10 +113,12 @@ fn failed(doing: &'static str, error: Error) -> CallError {
 }
 
 /// Rows of buckets that are being dropped, read before the count of archives: whatever is in neither then, is nowhere.
+/// No bucket is being dropped while a partition changes its database, and the new one then says that there are new
+/// archives: so it does not matter here which of the two is asked.
 async fn gone(inner: Arc<Inner>, places: Vec<TaskRef>) -> sqlx::Result<Gone> {
-    let mut gone = Gone::default();
-    for (number, shard) in inner.shards.iter().enumerate() {
-        let here = |it: &TaskRef| inner.cluster.shard_of(it.partition) == number;
+    let (mut gone, placement) = (Gone::default(), inner.routing.placement());
+    for (number, shard) in inner.members().iter().enumerate() {
+        let here = |it: &TaskRef| placement.shard_of(it.partition) == number;
         let places: Vec<TaskRef> = places.iter().copied().filter(here).collect();
         if places.is_empty() {
             continue;
@@ -139,7 +141,7 @@ async fn gone_versions(
     version: Option<i64>,
     limit: usize,
 ) -> sqlx::Result<Gone> {
-    let number = inner.cluster.shard_of(partition);
+    let number = inner.routing.placement().shard_of(partition);
     let shard = inner.shards.get(number).ok_or(sqlx::Error::PoolClosed)?;
     let mut conn = shard.readers.acquire().await?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);

@@ -111,19 +111,17 @@ pub struct BucketReport {
 /// The housekeeping of buckets. One engine is enough; two at once do each other no harm.
 #[derive(Debug)]
 pub struct Buckets {
-    shards: Vec<MySqlPool>,
+    members: Members,
     options: BucketOptions,
     /// How far the old buckets of each database have been looked through: what was over stays over.
-    looked: Vec<Arc<Mutex<Looks>>>,
+    looked: Mutex<Vec<Arc<Mutex<Looks>>>>,
     archive: Option<(Arc<ColdStorage>, i64)>,
 }
 
 impl Buckets {
-    /// `shards`: every database of the store.
     #[must_use]
-    pub(crate) fn new(shards: Vec<MySqlPool>, options: BucketOptions) -> Self {
-        let looked = shards.iter().map(|_| Arc::default()).collect();
-        Self { shards, options, looked, archive: None }
+    pub(crate) fn new(members: Members, options: BucketOptions) -> Self {
+        Self { members, options, looked: Mutex::default(), archive: None }
     }
 
     /// Nothing is forgotten that is not archived before. `place`: the number of the storage's place.
@@ -138,8 +136,8 @@ impl Buckets {
     /// When a database does not answer.
     pub async fn survey(&self, now: Millis) -> Result<Vec<BucketSurvey>, Error> {
         let mut surveyed = Vec::new();
-        for (shard_no, pool) in self.shards.iter().enumerate() {
-            let (pool, options) = (pool.clone(), self.options);
+        for (shard_no, pool) in (self.members.0)().into_iter().enumerate() {
+            let options = self.options;
             let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
             let survey = async move { survey::survey(&pool, options, shard, now).await };
             surveyed.extend(apart("look at buckets", Happened::No, survey).await?);
@@ -150,8 +148,8 @@ impl Buckets {
     /// Every database is tried, also after one that failed.
     pub async fn run_once(&self, now: Millis) -> Result<BucketReport, Error> {
         let (mut whole, mut failed) = (BucketReport::default(), None);
-        for (shard_no, (pool, looked)) in self.shards.iter().zip(&self.looked).enumerate() {
-            let (pool, looked, options) = (pool.clone(), Arc::clone(looked), self.options);
+        for (shard_no, pool) in (self.members.0)().into_iter().enumerate() {
+            let (looked, options) = (self.looked_at(shard_no), self.options);
             let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
             let archive = self.archive.clone();
             let run = async move { one((&pool, shard), options, &looked, archive, now).await };
@@ -164,6 +162,23 @@ impl Buckets {
             }
         }
         failed.map_or(Ok(whole), Err)
+    }
+
+    fn looked_at(&self, shard_no: usize) -> Arc<Mutex<Looks>> {
+        let mut looked = self.looked.lock();
+        while looked.len() <= shard_no {
+            looked.push(Arc::default());
+        }
+        looked.get(shard_no).map(Arc::clone).unwrap_or_default()
+    }
+}
+
+/// Every database of the store, as it is now: it may grow.
+pub(crate) struct Members(pub(crate) Box<dyn Fn() -> Vec<MySqlPool> + Send + Sync>);
+
+impl std::fmt::Debug for Members {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Members")
     }
 }
 
@@ -344,7 +359,12 @@ impl Work<'_> {
                 return Ok(false);
             }
             self.budget -= 1;
-            self.report.forgotten += settling.batch(&mut self.session).await?;
+            let Some(forgotten) = settling.batch(&mut self.session).await? else {
+                // A partition is closed, because it is about to leave: the account must stand still meanwhile.
+                self.report.is_unfinished = true;
+                return Ok(false);
+            };
+            self.report.forgotten += forgotten;
         }
         self.changed(Change::Empty).await?;
         Ok(true)

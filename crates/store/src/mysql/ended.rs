@@ -104,10 +104,10 @@ fn decoded(bytes: &[u8]) -> impl Iterator<Item = (TaskRef, i64)> {
 /// statements of their own that may each be lost: what is still in flight is written anew before it is forgotten.
 pub(crate) async fn leases_ended(
     conn: &mut MySqlConnection,
-    now: Millis,
-    limit: usize,
+    (now, limit): (Millis, usize),
+    is_here: &(dyn Fn(Partition) -> bool + Sync),
 ) -> sqlx::Result<Vec<Task>> {
-    let mut search = Search { now, ended: HashMap::new(), looked: 0 };
+    let mut search = Search { now, is_here, ended: HashMap::new(), looked: 0 };
     let mut after = (i64::MIN, i64::MIN);
     while limit > 0 && search.looked < LOOKS_MAX {
         let page = page(conn, now, after).await?;
@@ -166,14 +166,16 @@ fn portions(page: &[Batch]) -> Vec<&[Batch]> {
     portions
 }
 
-struct Search {
+struct Search<'h> {
     now: Millis,
+    /// Of another partition are copies, or remains: their tasks are found where they are.
+    is_here: &'h (dyn Fn(Partition) -> bool + Sync),
     /// By id: a task may stand in two batches.
     ended: HashMap<i64, (Millis, TaskRef)>,
     looked: usize,
 }
 
-impl Search {
+impl Search<'_> {
     async fn look(&mut self, conn: &mut MySqlConnection, batches: &[Batch]) -> sqlx::Result<()> {
         let places: Vec<TaskRef> = batches.iter().flat_map(|it| &it.entries).map(|it| it.0).collect();
         self.looked += places.len();
@@ -191,7 +193,8 @@ impl Search {
             let held: Vec<Entry> =
                 batch.entries.iter().zip(held).filter_map(|(entry, it)| still_held(*entry, it)).collect();
             let is_ended = |it: &&Entry| it.until <= self.now;
-            self.ended.extend(held.iter().filter(is_ended).map(|it| (it.place.id, (it.until, it.place))));
+            let here = held.iter().filter(|it| (self.is_here)(it.place.partition));
+            self.ended.extend(here.filter(is_ended).map(|it| (it.place.id, (it.until, it.place))));
             if held.iter().filter(is_ended).count() < batch.entries.len() {
                 again.0.extend(held);
                 gone.push(batch.id);

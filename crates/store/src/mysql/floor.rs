@@ -3,7 +3,7 @@
 //! rests on what no engine can undo: a finished task waits again only at a later time, and no row appears far behind
 //! the present. What was passed unfinished stays remembered one by one. Must never pass a row that may still appear.
 
-use super::{query::wanted, row, statements_moves as sql};
+use super::{hosted, query::wanted, row, statements_moves as sql};
 use parking_lot::Mutex;
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -15,8 +15,9 @@ use std::{
     sync::atomic::{AtomicI64, Ordering::Relaxed},
 };
 
-/// How long after its time a new row may appear: longer than a transaction may take, and than clocks differ.
-const LATE_MS: i64 = 40_000;
+/// How long after its time a new row may appear: longer than a call waits for a partition that
+/// moves and then a transaction may take, and than clocks differ.
+const LATE_MS: i64 = 60_000;
 /// Unfinished tasks that are remembered in one partition; a floor stays where there are more.
 const LEFT_MAX: usize = 1_000;
 /// Rows of one statement, and of one walk: the first one after a start has days before it.
@@ -50,19 +51,23 @@ impl Floors {
         self.present.store(now.0, Relaxed);
     }
 
-    /// The floor for a look from the beginning, moved first when it is time for that.
+    /// The floor for a look from the beginning, moved first when it is time for that. None: this database does not
+    /// have the partition, or has no longer, and what was met may be remains.
     pub(crate) async fn moved(
         &self,
         conn: &mut MySqlConnection,
         partition: Partition,
-    ) -> sqlx::Result<Floor> {
+    ) -> sqlx::Result<Option<Floor>> {
         let mut floor = self.of(partition);
         if floor.looks.is_multiple_of(LOOKS) {
             floor.walk(conn, partition, Millis(self.present.load(Relaxed))).await?;
+            if !hosted::missing(conn, [partition]).await?.is_empty() {
+                return Ok(None);
+            }
         }
         floor.looks = floor.looks.wrapping_add(1);
         self.floors.lock().insert(partition, floor.clone());
-        Ok(floor)
+        Ok(Some(floor))
     }
 
     pub(crate) fn of(&self, partition: Partition) -> Floor {

@@ -2,7 +2,7 @@
 //! several engines need no counter in common. What is left of a block when an engine stops is never used.
 
 use super::statements as sql;
-use sqlx::MySqlPool;
+use sqlx::{MySqlConnection, MySqlPool};
 use tokio::sync::Mutex;
 
 /// Ids of one block: at 100,000 tasks/s ten blocks a second, each one short statement.
@@ -36,6 +36,14 @@ impl Ids {
 
 /// Adds to a counter of the catalog and answers where it stands then.
 pub(crate) async fn counted(catalog: &MySqlPool, name: &'static str, by: i64) -> sqlx::Result<i64> {
+    counted_by(&mut *catalog.acquire().await?, name, by).await
+}
+
+pub(crate) async fn counted_by(
+    catalog: &mut MySqlConnection,
+    name: &'static str,
+    by: i64,
+) -> sqlx::Result<i64> {
     let done = sqlx::query(sql::META_TAKE).bind(by).bind(name).execute(catalog).await?;
     i64::try_from(done.last_insert_id()).ok().filter(|it| *it > 0).ok_or(sqlx::Error::RowNotFound)
 }

@@ -13,17 +13,32 @@ use punctual_contract::{
     Error as CallError,
     store::{Applied, Assignment, Beat, Extended, Grant, Inserted, Reply, ReplyKey, Retired, Step},
 };
-use punctual_domain::{place::TaskRef, time::Millis};
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    time::Millis,
+};
 use sqlx::MySqlConnection;
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use tokio::sync::oneshot;
 
 /// Jobs whose callers' times are this near each other, in milliseconds, are done at the latest of them: a batch is
 /// gathered in less. Else each would be a statement of its own.
 const NEAR_MS: i64 = 64;
 
-/// Who waits for the answer; gone, if nobody.
-type Caller<T> = oneshot::Sender<Result<T, CallError>>;
+/// Who waits for the answer; gone, if nobody. `I`: what it asked for, and gets back if this was the wrong place.
+pub(crate) type Caller<T, I> = oneshot::Sender<Result<T, Refused<I>>>;
+
+/// Why a job was not done.
+#[derive(Debug)]
+pub(crate) enum Refused<I> {
+    Failed(CallError),
+    /// Nothing of it happened: this database does not have these partitions, or lets nobody write in them now.
+    Elsewhere(I, BTreeSet<Partition>),
+}
 
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -33,13 +48,13 @@ pub(crate) struct Job {
 
 #[derive(Debug)]
 pub(crate) enum Work {
-    Insert(Vec<Ask>, Caller<Vec<Inserted>>),
-    Apply(Vec<Step>, Millis, Caller<Vec<Applied>>),
-    Dispatch(Vec<Grant>, Millis, Caller<Vec<Option<Assignment>>>),
-    Extend(Vec<Beat>, Millis, Caller<Vec<Extended>>),
-    Stop(TaskRef, Millis, Caller<Applied>),
-    Retire(Retire, Caller<Retired>),
-    Keep(Box<(ReplyKey, Reply)>, Caller<()>),
+    Insert(Vec<Ask>, Caller<Vec<Inserted>, Vec<Ask>>),
+    Apply(Vec<Step>, Millis, Caller<Vec<Applied>, Vec<Step>>),
+    Dispatch(Vec<Grant>, Millis, Caller<Vec<Option<Assignment>>, Vec<Grant>>),
+    Extend(Vec<Beat>, Millis, Caller<Vec<Extended>, Vec<Beat>>),
+    Stop(TaskRef, Millis, Caller<Applied, ()>),
+    Retire(Retire, Caller<Retired, ()>),
+    Keep(Box<(Partition, ReplyKey, Reply)>, Caller<(), ()>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,14 +120,41 @@ impl Job {
 
     fn told(self, error: CallError) {
         match self.work {
-            Work::Insert(_, caller) => drop(caller.send(Err(error))),
-            Work::Apply(.., caller) => drop(caller.send(Err(error))),
-            Work::Dispatch(.., caller) => drop(caller.send(Err(error))),
-            Work::Extend(.., caller) => drop(caller.send(Err(error))),
-            Work::Stop(.., caller) => drop(caller.send(Err(error))),
-            Work::Retire(_, caller) => drop(caller.send(Err(error))),
-            Work::Keep(_, caller) => drop(caller.send(Err(error))),
+            Work::Insert(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Apply(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Dispatch(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Extend(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Stop(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Retire(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Keep(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
         }
+    }
+
+    /// Back to its caller, who asks again where its partitions are.
+    pub(crate) fn elsewhere(self, closed: &BTreeSet<Partition>) {
+        let closed = closed.clone();
+        match self.work {
+            Work::Insert(asks, caller) => drop(caller.send(Err(Refused::Elsewhere(asks, closed)))),
+            Work::Apply(steps, _, caller) => drop(caller.send(Err(Refused::Elsewhere(steps, closed)))),
+            Work::Dispatch(grants, _, caller) => drop(caller.send(Err(Refused::Elsewhere(grants, closed)))),
+            Work::Extend(beats, _, caller) => drop(caller.send(Err(Refused::Elsewhere(beats, closed)))),
+            Work::Stop(.., caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
+            Work::Keep(_, caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
+            Work::Retire(_, caller) => drop(caller.send(Ok(Retired::default()))),
+        }
+    }
+
+    /// The partitions that it writes in. None: it looks for itself.
+    pub(crate) fn partitions(&self) -> Option<BTreeSet<Partition>> {
+        Some(match &self.work {
+            Work::Insert(asks, _) => asks.iter().map(|it| it.partition).collect(),
+            Work::Apply(steps, ..) => steps.iter().map(|it| it.place.partition).collect(),
+            Work::Dispatch(grants, ..) => grants.iter().map(|it| it.place.partition).collect(),
+            Work::Extend(beats, ..) => beats.iter().map(|it| it.place.partition).collect(),
+            Work::Stop(place, ..) => [place.partition].into(),
+            Work::Keep(kept, _) => [kept.0].into(),
+            Work::Retire(..) => return None,
+        })
     }
 
     /// Jobs with the same are run as one.
@@ -131,11 +173,18 @@ impl Job {
     }
 }
 
+/// What jobs share in one transaction.
+pub(crate) struct Shared<'a> {
+    pub(crate) ledger: &'a mut Ledger,
+    pub(crate) context: &'a Context,
+    /// Where it may write.
+    pub(crate) open: &'a BTreeSet<Partition>,
+}
+
 /// Runs jobs inside a transaction, answers in their order.
 pub(crate) async fn run(
     conn: &mut MySqlConnection,
-    ledger: &mut Ledger,
-    context: &Context,
+    shared: &mut Shared<'_>,
     jobs: &[Job],
 ) -> sqlx::Result<Vec<Done>> {
     let mut kinds: BTreeMap<_, Vec<(usize, &Work)>> = BTreeMap::new();
@@ -145,7 +194,7 @@ pub(crate) async fn run(
     let mut all: Vec<(usize, Done)> = Vec::with_capacity(jobs.len());
     for alike in kinds.into_values() {
         let works: Vec<&Work> = alike.iter().map(|it| it.1).collect();
-        let done = together(conn, ledger, context, &works).await?;
+        let done = together(conn, shared, &works).await?;
         all.extend(alike.iter().map(|it| it.0).zip(done));
     }
     all.sort_unstable_by_key(|it| it.0);
@@ -155,10 +204,10 @@ pub(crate) async fn run(
 /// Runs jobs of one kind as one.
 async fn together(
     conn: &mut MySqlConnection,
-    ledger: &mut Ledger,
-    context: &Context,
+    shared: &mut Shared<'_>,
     works: &[&Work],
 ) -> sqlx::Result<Vec<Done>> {
+    let Shared { ledger, context, open } = shared;
     let Some(first) = works.first() else { return Ok(Vec::new()) };
     Ok(match first {
         Work::Insert(..) => {
@@ -184,11 +233,11 @@ async fn together(
         }
         Work::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
         Work::Retire(it, _) => {
-            let retired = retention::retire(conn, ledger, it.now, it.stopped_until, it.limit).await?;
+            let retired = retention::retire(conn, ledger, open, *it).await?;
             vec![Done::Retired(retired)]
         }
         Work::Keep(kept, _) => {
-            reply::save(conn, &kept.0, &kept.1).await?;
+            reply::save(conn, &kept.1, &kept.2).await?;
             vec![Done::Kept]
         }
     })

@@ -15,6 +15,7 @@ const LOCK_WAIT_S: i32 = 60;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_tasks", include_str!("../../../../migrations/mysql/0001_tasks.sql")),
     ("0002_ownership", include_str!("../../../../migrations/mysql/0002_ownership.sql")),
+    ("0003_placement", include_str!("../../../../migrations/mysql/0003_placement.sql")),
 ];
 
 /// One row of the record.

@@ -30,23 +30,25 @@ macro_rules! sql {
 #[derive(Clone, Debug)]
 pub struct MysqlOwnership {
     catalog: MySqlPool,
+    names_databases: i64,
 }
 
 impl MysqlOwnership {
     /// On the first database of the store, with its schema; its sessions are in READ COMMITTED.
+    /// With each sign of life an engine says how many databases it knows: no partition goes where one cannot follow.
     #[must_use]
-    pub const fn new(catalog: MySqlPool) -> Self {
-        Self { catalog }
+    pub fn new(catalog: MySqlPool, names_databases: usize) -> Self {
+        Self { catalog, names_databases: i64::try_from(names_databases).unwrap_or(i64::MAX) }
     }
 }
 
 #[async_trait]
 impl Ownership for MysqlOwnership {
     async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error> {
-        let (catalog, engine) = (self.catalog.clone(), engine.to_owned());
+        let (catalog, engine, named) = (self.catalog.clone(), engine.to_owned(), self.names_databases);
         apart("beat", Happened::Maybe, async move {
-            let beat = Statement::new(sql!("beat.sql")).text(&engine).int(ms(ttl)).int(ms(ttl));
-            beat.execute(&catalog).await?;
+            let beat = Statement::new(sql!("beat.sql")).text(&engine).int(ms(ttl)).int(named);
+            beat.int(ms(ttl)).int(named).execute(&catalog).await?;
             let live = Statement::new(sql!("live.sql")).fetch(&catalog).await?;
             live.iter().map(|it| it.try_get(0)).collect()
         })

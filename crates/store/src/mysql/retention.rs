@@ -8,6 +8,7 @@
 
 use super::{
     archive::PLACE,
+    job::Retire,
     ledger::Ledger,
     moves::{From, Moves},
     place::{self, Rows, Spotted},
@@ -26,6 +27,7 @@ use sqlx::{
     MySqlConnection, Row as _,
     mysql::{MySqlArguments, MySqlRow},
 };
+use std::collections::BTreeSet;
 
 /// Who it was, in the history of what it stopped.
 const BY: &str = "watcher";
@@ -42,9 +44,8 @@ const AHEAD_MS: i64 = 24 * 3_600_000;
 pub(crate) async fn retire(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
-    now: Millis,
-    stopped_until: Millis,
-    limit: usize,
+    open: &BTreeSet<Partition>,
+    Retire { now, stopped_until, limit }: Retire,
 ) -> sqlx::Result<Retired> {
     if limit == 0 {
         return Ok(Retired::default());
@@ -54,7 +55,7 @@ pub(crate) async fn retire(
     let Began { cursor: began, has_archives } = began(conn).await?;
     // Without archives, whenever it was due.
     let over_after = if has_archives { now.plus(AHEAD_MS) } else { Millis(i64::MIN) };
-    let walk = Walk::new(now, over_after, limit, began).walk(conn).await?;
+    let walk = Walk::new((now, over_after, limit), began, open).walk(conn).await?;
     if walk.cursor != began {
         keep_cursor(conn, walk.cursor).await?;
     }
@@ -144,7 +145,7 @@ async fn delete(
 }
 
 /// A walk goes on where the last one stopped, and from the beginning when it comes to the end.
-struct Walk {
+struct Walk<'o> {
     now: Millis,
     /// Of finished tasks that are no successes, only those due later than this count.
     over_after: Millis,
@@ -154,6 +155,8 @@ struct Walk {
     /// The last row that was passed for good; None: the beginning.
     cursor: Option<TaskRef>,
     over: Vec<TaskRef>,
+    /// What else is met are copies, or is about to leave: not here to be retired.
+    open: &'o BTreeSet<Partition>,
 }
 
 /// What stops a walk before its rows are spent.
@@ -166,10 +169,14 @@ enum Came {
     Short,
 }
 
-impl Walk {
-    fn new(now: Millis, over_after: Millis, limit: usize, began: Option<TaskRef>) -> Self {
+impl<'o> Walk<'o> {
+    fn new(
+        (now, over_after, limit): (Millis, Millis, usize),
+        began: Option<TaskRef>,
+        open: &'o BTreeSet<Partition>,
+    ) -> Self {
         let looks = limit.saturating_mul(LOOKS_PER_ROW).max(LOOKS_MIN);
-        Self { now, over_after, limit, looks, began, cursor: began, over: Vec::new() }
+        Self { now, over_after, limit, looks, began, cursor: began, over: Vec::new(), open }
     }
 
     async fn walk(mut self, conn: &mut MySqlConnection) -> sqlx::Result<Self> {
@@ -197,10 +204,11 @@ impl Walk {
             if again && self.began.is_some_and(|began| it.place > began) {
                 return Came::Round;
             }
-            if it.is_over && self.over.len() == self.limit {
+            let is_over = it.is_over && self.open.contains(&it.place.partition);
+            if is_over && self.over.len() == self.limit {
                 return Came::Short;
             }
-            self.over.extend(it.is_over.then_some(it.place));
+            self.over.extend(is_over.then_some(it.place));
         }
         Came::Through
     }

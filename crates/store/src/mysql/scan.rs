@@ -3,33 +3,38 @@
 
 use super::{
     floor::{Floors, Key},
-    row, statements_moves as sql,
+    hosted, row, statements_moves as sql,
 };
 use punctual_contract::{hot::HotEntry, store::Scan};
 use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::sync::Arc;
 
+/// None: the partition is not in this database.
 pub(crate) async fn scan(
     conn: &mut MySqlConnection,
     floors: &Floors,
     scan: &Scan,
-) -> sqlx::Result<Vec<HotEntry>> {
+) -> sqlx::Result<Option<Vec<HotEntry>>> {
     let mut queues = Queues::default();
     let mut found = Vec::new();
     let floor = match scan.after {
         None => floors.moved(conn, scan.partition).await?,
-        Some(_) => floors.of(scan.partition),
+        Some(_) => Some(floors.of(scan.partition)),
     };
+    let Some(floor) = floor else { return Ok(None) };
     let (behind, over) = floor.behind(conn, scan.partition, scan.after).await?;
-    floors.forget(scan.partition, &over);
     add(&mut found, &behind, scan, &mut queues)?;
     found.retain(|it| it.state.is_waiting() && it.due_at <= scan.until);
     found.truncate(scan.limit);
     // Nothing is below the floor but what was just looked at.
     let after = scan.after.max(floor.passed);
     ahead(conn, scan, after, &mut found, &mut queues).await?;
-    Ok(found)
+    if !hosted::missing(conn, [scan.partition]).await?.is_empty() {
+        return Ok(None);
+    }
+    floors.forget(scan.partition, &over);
+    Ok(Some(found))
 }
 
 /// What comes after a key, until enough is found.

@@ -2,12 +2,15 @@
 //! Must only ever run in a task of its own, because a read that is dropped in the middle spoils its connection.
 
 use super::{
-    Inner, Shard, buckets, ended,
+    Inner, Shard, buckets, ended, hosted,
     query::{self, Hold},
-    reply, scan as scans,
+    reply,
+    routing::Patience,
+    scan as scans, shards,
     statements::{self as sql, sql},
     writer,
 };
+use crate::Error;
 use punctual_contract::{
     hot::HotEntry,
     store::{Books, Page, Query, Reply, ReplyKey, Scan, Tally},
@@ -19,7 +22,7 @@ use punctual_domain::{
     time::Millis,
 };
 use sqlx::{MySql, MySqlConnection, mysql::MySqlRow, pool::PoolConnection};
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 use tokio::sync::SemaphorePermit;
 
 /// Most ids that one page of a search may look at.
@@ -49,44 +52,94 @@ impl Shard {
     }
 }
 
+/// How often a search over all databases is begun anew because partitions moved meanwhile.
+const SEARCHES_MAX: u32 = 5;
+
 impl Inner {
-    fn shard_of(&self, partition: Partition) -> sqlx::Result<&Shard> {
-        self.shard(partition).ok_or(sqlx::Error::PoolClosed)
+    fn shard_of(&self, partition: Partition) -> Result<&Shard, Error> {
+        self.shard(partition).ok_or(Error::Closed)
+    }
+
+    /// No row can be in any other.
+    fn is_partition(&self, partition: Partition) -> bool {
+        partition.0 < self.cluster.partitions
+    }
+
+    async fn is_here(&self, conn: &mut MySqlConnection, partition: Partition) -> sqlx::Result<bool> {
+        Ok(hosted::missing(conn, [partition]).await?.is_empty())
     }
 }
 
-pub(super) async fn scan(inner: Arc<Inner>, scan: Scan) -> sqlx::Result<Vec<HotEntry>> {
-    let mut conn = inner.shard_of(scan.partition)?.reader().await?;
-    scans::scan(&mut conn, &inner.floors, &scan).await
+pub(super) async fn scan(inner: Arc<Inner>, scan: Scan) -> Result<Vec<HotEntry>, Error> {
+    if !inner.is_partition(scan.partition) {
+        return Ok(Vec::new());
+    }
+    let mut patience = Patience::new();
+    loop {
+        let mut conn = inner.shard_of(scan.partition)?.reader().await?;
+        if let Some(found) = scans::scan(&mut conn, &inner.floors, &scan).await? {
+            return Ok(found);
+        }
+        drop(conn);
+        inner.follow(&mut patience, &[scan.partition].into()).await?;
+    }
 }
 
-pub(super) async fn leases_ended(inner: Arc<Inner>, now: Millis, limit: usize) -> sqlx::Result<Vec<Task>> {
+pub(super) async fn leases_ended(inner: Arc<Inner>, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
-    for shard in &inner.shards {
-        tasks.extend(ended::leases_ended(&mut *shard.reader().await?, now, limit).await?);
+    for (number, shard) in inner.members().iter().enumerate() {
+        let placement = inner.routing.placement();
+        let is_here = |it: Partition| placement.shard_of(it) == number;
+        let mut conn = shard.reader().await?;
+        let mut found = ended::leases_ended(&mut conn, (now, limit), &is_here).await?;
+        // Of a partition that has left meanwhile: what was read may be remains, and the lease extended where it is now.
+        let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
+        found.retain(|it| !gone.contains(&it.place.partition));
+        tasks.extend(found);
     }
     tasks.sort_by_key(|it| it.lease.as_ref().map(|it| it.until));
     tasks.truncate(limit);
     Ok(tasks)
 }
 
-pub(super) async fn read(inner: Arc<Inner>, places: Vec<TaskRef>) -> sqlx::Result<Vec<Option<Task>>> {
+pub(super) async fn read(inner: Arc<Inner>, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, Error> {
     let mut found: Vec<Option<Task>> = places.iter().map(|_| None).collect();
-    for (number, shard) in inner.shards.iter().enumerate() {
-        let here = |it: &(usize, &TaskRef)| inner.cluster.shard_of(it.1.partition) == number;
-        let (numbers, places): (Vec<usize>, Vec<TaskRef>) =
-            places.iter().enumerate().filter(here).map(|(nth, it)| (nth, *it)).unzip();
+    let mut left: Vec<(usize, TaskRef)> = places.into_iter().enumerate().collect();
+    left.retain(|it| inner.is_partition(it.1.partition));
+    let mut patience = Patience::new();
+    loop {
+        let missed = read_once(&inner, &left, &mut found).await?;
+        if missed.is_empty() {
+            return Ok(found);
+        }
+        left.retain(|it| missed.contains(&it.1.partition));
+        inner.follow(&mut patience, &missed).await?;
+    }
+}
+
+/// Answers the partitions that were not where they were looked for.
+async fn read_once(
+    inner: &Inner,
+    wanted: &[(usize, TaskRef)],
+    found: &mut [Option<Task>],
+) -> Result<BTreeSet<Partition>, Error> {
+    let (mut missed, placement) = (BTreeSet::new(), inner.routing.placement());
+    for (number, shard) in inner.members().iter().enumerate() {
+        let here = wanted.iter().filter(|it| placement.shard_of(it.1.partition) == number);
+        let (numbers, places): (Vec<usize>, Vec<TaskRef>) = here.copied().unzip();
         if places.is_empty() {
             continue;
         }
-        let tasks = query::read(&mut *shard.reader().await?, &places, Hold::Nothing).await?;
+        let mut conn = shard.reader().await?;
+        let tasks = query::read(&mut conn, &places, Hold::Nothing).await?;
         for (nth, task) in numbers.into_iter().zip(tasks) {
             if let Some(place) = found.get_mut(nth) {
                 *place = task;
             }
         }
+        missed.extend(hosted::missing(&mut conn, places.iter().map(|it| it.partition)).await?);
     }
-    Ok(found)
+    Ok(missed)
 }
 
 pub(super) async fn versions(
@@ -95,27 +148,51 @@ pub(super) async fn versions(
     task_id: i64,
     version: Option<i64>,
     limit: usize,
-) -> sqlx::Result<Vec<Task>> {
+) -> Result<Vec<Task>, Error> {
     let partition = partition_of(&namespace, task_id, inner.cluster.partitions);
-    let mut conn = inner.shard_of(partition)?.reader().await?;
-    query::versions(&mut conn, (partition, &namespace, task_id), version, limit).await
+    let mut patience = Patience::new();
+    loop {
+        let mut conn = inner.shard_of(partition)?.reader().await?;
+        let found = query::versions(&mut conn, (partition, &namespace, task_id), version, limit).await?;
+        if inner.is_here(&mut conn, partition).await? {
+            return Ok(found);
+        }
+        drop(conn);
+        inner.follow(&mut patience, &[partition].into()).await?;
+    }
 }
 
-pub(super) async fn list(inner: Arc<Inner>, query: Query) -> sqlx::Result<Page> {
-    let Some(newest) = newest_below(&inner, query.before_id.unwrap_or(i64::MAX)).await? else {
+/// A partition that moves meanwhile could be in none of the databases when they are asked one after the other, or in
+/// two: then the search begins anew.
+pub(super) async fn list(inner: Arc<Inner>, query: Query) -> Result<Page, Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let before = shards::version(&mut *inner.catalog.acquire().await?).await?;
+        let page = list_once(&inner, &query).await?;
+        let after = shards::version(&mut *inner.catalog.acquire().await?).await?;
+        if before == after || tries == SEARCHES_MAX {
+            return Ok(page);
+        }
+    }
+}
+
+async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
+    let Some(newest) = newest_below(inner, query.before_id.unwrap_or(i64::MAX)).await? else {
         return Ok(Page::default());
     };
     let floor = newest.saturating_sub(LIST_SCAN_MAX - 1);
     let limit = query.limit.max(1);
     let mut tasks = Vec::new();
-    for shard in &inner.shards {
+    for shard in inner.members() {
         let (_permit, mut conn) = shard.long_reader().await?;
-        tasks.extend(query::list(&mut conn, &query, floor..=newest).await?);
+        tasks.extend(query::list(&mut conn, query, floor..=newest).await?);
     }
     tasks.sort_by_key(|it| Reverse(it.place.id));
+    tasks.dedup_by_key(|it| it.place.id);
     tasks.truncate(limit);
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
-    let next = newest_below(&inner, full.unwrap_or(floor)).await?;
+    let next = newest_below(inner, full.unwrap_or(floor)).await?;
     if let Some((key, value)) = &query.label {
         tasks.retain(|it| it.ask.labels.get(key) == Some(value));
     }
@@ -124,7 +201,7 @@ pub(super) async fn list(inner: Arc<Inner>, query: Query) -> sqlx::Result<Page> 
 
 async fn newest_below(inner: &Inner, id: i64) -> sqlx::Result<Option<i64>> {
     let mut newest = None;
-    for shard in &inner.shards {
+    for shard in inner.members() {
         newest = newest.max(query::newest_below(&mut *shard.reader().await?, id).await?);
     }
     Ok(newest)
@@ -132,7 +209,7 @@ async fn newest_below(inner: &Inner, id: i64) -> sqlx::Result<Option<i64>> {
 
 pub(super) async fn account(inner: Arc<Inner>, which: Account) -> sqlx::Result<Books> {
     let mut sum = query::Sum::default();
-    for shard in &inner.shards {
+    for shard in inner.members() {
         match which {
             Account::Running => {
                 sum.add(&sqlx::query(sql::BOOKS).fetch_all(&mut *shard.reader().await?).await?)?;
@@ -176,11 +253,27 @@ async fn snapshot(conn: &mut MySqlConnection) -> sqlx::Result<(Vec<MySqlRow>, Ve
 
 /// Where a reply is kept: all replies of a namespace together.
 pub(super) fn partition_of_reply(key: &ReplyKey, partitions: u16) -> Partition {
-    partition_of(&key.namespace, 0, partitions)
+    partition_of_replies(&key.namespace, partitions)
 }
 
-pub(super) async fn load_reply(inner: Arc<Inner>, key: ReplyKey, now: Millis) -> sqlx::Result<Option<Reply>> {
+pub(super) fn partition_of_replies(namespace: &Name, partitions: u16) -> Partition {
+    partition_of(namespace, 0, partitions)
+}
+
+pub(super) async fn load_reply(
+    inner: Arc<Inner>,
+    key: ReplyKey,
+    now: Millis,
+) -> Result<Option<Reply>, Error> {
     let partition = partition_of_reply(&key, inner.cluster.partitions);
-    let mut conn = inner.shard_of(partition)?.reader().await?;
-    reply::load(&mut conn, &key, now).await
+    let mut patience = Patience::new();
+    loop {
+        let mut conn = inner.shard_of(partition)?.reader().await?;
+        let found = reply::load(&mut conn, &key, now).await?;
+        if inner.is_here(&mut conn, partition).await? {
+            return Ok(found);
+        }
+        drop(conn);
+        inner.follow(&mut patience, &[partition].into()).await?;
+    }
 }

@@ -1,86 +1,198 @@
-//! The databases of one store: which has which partition. The first of the list is the catalog, that knows it. Fixed
-//! when the cluster is created; a database of another cluster, or in another place of the list, is refused.
+//! The databases of one store, and how a cluster is founded and grows. The first of the list is the catalog, which knows
+//! which database has which partition. A database of another cluster, or in another place of the list, is refused; one
+//! that the cluster does not have yet is left alone until it is added.
 
 use super::{
+    archive::{self, PLACE},
     migrate::{self, Locked},
     row,
     session::Door,
-    statements::{self as sql, bind},
+    statements::{self as sql, bind, sql},
 };
 use crate::Error;
 use punctual_domain::place::Partition;
-use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
+use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlArguments};
 
 const PARTITIONS: &str = "partitions";
 pub(super) const CLUSTER: &str = "cluster";
 const SHARD: &str = "shard";
 const SHARDS: &str = "shards";
+const PLACEMENT: &str = "placement";
+/// The last term that a mover got.
+pub(crate) const MOVE_TERM: &str = "move_term";
+/// 1: this database was told its first partitions; since then only moves change them.
+const HOSTED: &str = "hosted";
 
-/// What the catalog says.
+/// What the catalog said when the store was opened.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) partitions: u16,
-    /// The number of the database, by the number of the partition.
-    placement: Vec<usize>,
+    /// The random number that all databases of the cluster share.
+    pub(crate) number: i64,
+    pub(crate) placement: Placement,
     pub(crate) migrated: Vec<String>,
 }
 
-impl Cluster {
+/// Which database has which partition, as the catalog said at some time.
+#[derive(Debug, Default)]
+pub(crate) struct Placement {
+    pub(crate) version: i64,
+    /// Databases that the cluster has: the first so many of the list.
+    pub(crate) members: usize,
+    /// The number of the database, by the number of the partition.
+    shard_of: Vec<usize>,
+}
+
+impl Placement {
     /// A partition that the cluster does not have is looked for where it could be, and nothing is found.
     pub(crate) fn shard_of(&self, partition: Partition) -> usize {
-        self.placement.get(usize::from(partition.0)).copied().unwrap_or_default()
+        self.shard_of.get(usize::from(partition.0)).copied().unwrap_or_default()
+    }
+
+    /// Of one database.
+    pub(crate) fn partitions(&self, shard_no: usize) -> impl Iterator<Item = Partition> {
+        let all = self.shard_of.iter().zip(0_u16..);
+        all.filter(move |it| *it.0 == shard_no).map(|it| Partition(it.1))
     }
 }
 
 /// Brings every database up to date, and creates the cluster if the first is new. One engine at a time.
 pub(crate) async fn found(doors: &[Door], partitions: u16) -> Result<Cluster, Error> {
+    locked(doors, async |catalog, others, joined| {
+        let (first, _) = doors.split_first().ok_or(Error::NoDatabase)?;
+        prepared(catalog, first, others, joined, partitions).await
+    })
+    .await
+}
+
+/// Makes the databases of the list members that the cluster does not have yet, without partitions. Answers how many it
+/// had and has.
+pub(crate) async fn add(doors: &[Door]) -> Result<(usize, usize), Error> {
+    locked(doors, async |catalog, others, joined| {
+        let (first, _) = doors.split_first().ok_or(Error::NoDatabase)?;
+        let failed = |it| first.failed(it);
+        let had = known(catalog).await.map_err(failed)?.ok_or(Error::NoCluster)?;
+        if doors.len() < had {
+            return Err(Error::DatabaseCount { named: doors.len(), known: had });
+        }
+        let cluster = member(catalog, first, None, 0).await?;
+        let archives = archive::place::of(catalog).await.map_err(failed)?;
+        for (door, number) in others.iter().zip(1..).skip(had - 1) {
+            let conn = join(joined, door, cluster, number).await?.0;
+            kept(conn, HOSTED, 1).await.map_err(|it| door.failed(it))?;
+            if let Some(place) = archives {
+                // From its first task on, nothing is deleted there unarchived.
+                kept(conn, PLACE, place).await.map_err(|it| door.failed(it))?;
+            }
+            let grown = sqlx::query(sql!("shard/grow.sql")).bind(number + 1).bind(number);
+            grown.execute(&mut *catalog).await.map_err(failed)?;
+        }
+        Ok((had, doors.len()))
+    })
+    .await
+}
+
+/// Work under the lock of the catalog. What it locks besides is freed with it.
+async fn locked<A>(
+    doors: &[Door],
+    work: impl AsyncFnOnce(&mut MySqlConnection, &[Door], &mut Vec<Locked>) -> Result<A, Error>,
+) -> Result<A, Error> {
     let Some((first, others)) = doors.split_first() else { return Err(Error::NoDatabase) };
     let mut catalog = Locked::wait(first).await?;
-    let cluster = prepared(&mut catalog.conn, first, others, partitions).await;
+    let mut joined = Vec::new();
+    let done = work(&mut catalog.conn, others, &mut joined).await;
+    for it in joined {
+        it.free().await;
+    }
     catalog.free().await;
-    cluster
+    done
 }
 
 async fn prepared(
     catalog: &mut MySqlConnection,
     first: &Door,
     others: &[Door],
+    joined: &mut Vec<Locked>,
     partitions: u16,
 ) -> Result<Cluster, Error> {
+    let failed = |it| first.failed(it);
     let mut migrated = migrate::migrate(catalog, first).await?;
-    let shards = others.len() + 1;
+    let named = others.len() + 1;
     // Before any other database is made a member.
-    counted(catalog, first, shards).await?;
-    let cluster = member(catalog, first, None, 0).await?;
-    for (door, number) in others.iter().zip(1..) {
-        let mut other = Locked::wait(door).await?;
-        let done = joined(&mut other.conn, door, cluster, number).await;
-        other.free().await;
-        migrated.extend(done?);
+    let members = known(catalog).await.map_err(failed)?.unwrap_or(named);
+    if named < members {
+        return Err(Error::DatabaseCount { named, known: members });
     }
-    create(catalog, partitions, shards).await.map_err(|it| first.failed(it))?;
-    let (partitions, placement) = placement(catalog, first, shards).await?;
-    Ok(Cluster { partitions, placement, migrated })
+    let number = member(catalog, first, None, 0).await?;
+    let others = others.get(..members - 1).unwrap_or_default();
+    for (door, nth) in others.iter().zip(1..) {
+        migrated.extend(join(joined, door, number, nth).await?.1);
+    }
+    create(catalog, partitions, members).await.map_err(failed)?;
+    let (partitions, placement) = whole_placement(catalog, first).await?;
+    host(catalog, &placement, 0).await.map_err(failed)?;
+    for ((other, door), nth) in joined.iter_mut().zip(others).zip(1..) {
+        host(&mut other.conn, &placement, nth).await.map_err(|it| door.failed(it))?;
+    }
+    Ok(Cluster { partitions, number, placement, migrated })
 }
 
-async fn joined(
-    conn: &mut MySqlConnection,
+/// Locks a database, brings it up to date and makes it a member.
+async fn join<'l>(
+    joined: &'l mut Vec<Locked>,
     door: &Door,
     cluster: i64,
     number: i64,
-) -> Result<Vec<String>, Error> {
+) -> Result<(&'l mut MySqlConnection, Vec<String>), Error> {
+    joined.push(Locked::wait(door).await?);
+    let conn = &mut joined.last_mut().ok_or(Error::NoDatabase)?.conn;
     let migrated = migrate::migrate(conn, door).await?;
     member(conn, door, Some(cluster), number).await?;
-    Ok(migrated)
+    Ok((conn, migrated))
 }
 
-/// A cluster that stands has all its databases named.
-async fn counted(catalog: &mut MySqlConnection, first: &Door, named: usize) -> Result<(), Error> {
-    let failed = |it| first.failed(it);
-    let known = sqlx::query(sql::META_READ).bind(SHARDS).fetch_optional(catalog).await.map_err(failed)?;
-    let Some(known) = known else { return Ok(()) };
-    let known = row::small(&known, 0).map_err(failed)?;
-    if known == named { Ok(()) } else { Err(Error::DatabaseCount { named, known }) }
+/// How many databases the cluster has. None: there is no cluster yet.
+async fn known(catalog: &mut MySqlConnection) -> sqlx::Result<Option<usize>> {
+    let known = sqlx::query(sql::META_READ).bind(SHARDS).fetch_optional(catalog).await?;
+    known.map(|it| row::small(&it, 0)).transpose()
+}
+
+/// Tells a database which partitions it has; only once, because from then on moves do.
+async fn host(conn: &mut MySqlConnection, placement: &Placement, shard_no: usize) -> sqlx::Result<()> {
+    if kept(conn, HOSTED, 0).await? != 0 {
+        return Ok(());
+    }
+    let here: Vec<i32> = placement.partitions(shard_no).map(row::partition_no).collect();
+    let mut tx = conn.begin().await?;
+    for (part, text) in sql::HOSTED_FIRST.parts(&here) {
+        let mut values = MySqlArguments::default();
+        for it in part {
+            bind!(values, *it);
+        }
+        sqlx::query_with(text, values).execute(&mut *tx).await?;
+    }
+    sqlx::query(sql::META_SET).bind(1_i64).bind(HOSTED).execute(&mut *tx).await?;
+    tx.commit().await
+}
+
+/// Whether a database is what the list says, before it is used for the first time. Changes nothing.
+pub(crate) async fn is_member(door: &Door, cluster: i64, number: usize) -> Result<(), Error> {
+    let failed = |it| door.failed(it);
+    let mut conn = door.connect().await.map_err(failed)?;
+    let mut found = [None; 2];
+    for (name, value) in [CLUSTER, SHARD].into_iter().zip(&mut found) {
+        let read = sqlx::query(sql::META_READ).bind(name).fetch_optional(&mut conn).await.map_err(failed)?;
+        *value = read.map(|it| it.try_get::<i64, _>(0)).transpose().map_err(failed)?;
+    }
+    drop(conn.close().await);
+    match found {
+        [Some(of), Some(nth)] if of == cluster && usize::try_from(nth) == Ok(number) => Ok(()),
+        [Some(of), Some(found)] if of == cluster => {
+            let named = i64::try_from(number).unwrap_or(i64::MAX);
+            Err(Error::WrongPlace { at: door.to_string(), found, named })
+        }
+        _ => Err(Error::OtherCluster { at: door.to_string() }),
+    }
 }
 
 /// Makes a new database a member of a cluster, or looks whether it is one. Answers the number of the cluster.
@@ -115,7 +227,7 @@ async fn kept(conn: &mut MySqlConnection, name: &'static str, value: i64) -> sql
 /// Each step can be run again: an engine that died in between left a beginning that the next one completes, with the
 /// numbers that were written first.
 async fn create(conn: &mut MySqlConnection, partitions: u16, shards: usize) -> sqlx::Result<()> {
-    for counter in ["last_id", "slots"] {
+    for counter in ["last_id", "slots", PLACEMENT, MOVE_TERM] {
         kept(conn, counter, 0).await?;
     }
     let partitions = kept(conn, PARTITIONS, i64::from(partitions)).await?;
@@ -135,29 +247,49 @@ async fn create(conn: &mut MySqlConnection, partitions: u16, shards: usize) -> s
     Ok(())
 }
 
-async fn placement(
-    conn: &mut MySqlConnection,
-    door: &Door,
-    shards: usize,
-) -> Result<(u16, Vec<usize>), Error> {
+/// The placement as it stands, and with it the number of partitions.
+async fn whole_placement(conn: &mut MySqlConnection, door: &Door) -> Result<(u16, Placement), Error> {
     let failed = |it| door.failed(it);
     let partitions = kept(conn, PARTITIONS, 0).await.map_err(failed)?;
-    let broken = |problem: String| Error::Placement { at: door.to_string(), problem };
-    let partitions = u16::try_from(partitions).ok().filter(|it| *it > 0);
-    let partitions =
-        partitions.ok_or_else(|| broken("the number of partitions is out of range".to_owned()))?;
-    let rows = sqlx::query(sql::PLACEMENT).fetch_all(conn).await.map_err(failed)?;
-    let mut placement = Vec::with_capacity(rows.len());
-    for (nth, it) in rows.iter().enumerate() {
-        let of: usize = row::small(it, 0).map_err(failed)?;
-        let shard: usize = row::small(it, 1).map_err(failed)?;
-        if of != nth || shard >= shards {
-            return Err(broken(format!("partition {of} is in database {shard}")));
+    let found = u16::try_from(partitions).ok().filter(|it| *it > 0);
+    let problem = || "the number of partitions is out of range".to_owned();
+    let partitions = found.ok_or_else(|| Error::Placement { at: door.to_string(), problem: problem() })?;
+    let (version, members) = version(conn).await.map_err(failed)?;
+    let placement = read(conn, version, members).await.map_err(failed)?;
+    let problem = match placement {
+        Some(it) if it.shard_of.len() == usize::from(partitions) => return Ok((partitions, it)),
+        Some(it) => format!("{} of {partitions} partitions are placed", it.shard_of.len()),
+        None => "a partition is missing, or in a database that there is not".to_owned(),
+    };
+    Err(Error::Placement { at: door.to_string(), problem })
+}
+
+/// Which placement stands, and how many databases there are. It never grows smaller.
+pub(crate) async fn version(catalog: &mut MySqlConnection) -> sqlx::Result<(i64, usize)> {
+    let (mut version, mut members) = (0, 0);
+    for it in sqlx::query(sql!("shard/members.sql")).fetch_all(catalog).await? {
+        match it.try_get(0)? {
+            SHARDS => members = row::small(&it, 1)?,
+            _ => version = it.try_get(1)?,
         }
-        placement.push(shard);
     }
-    if placement.len() != usize::from(partitions) {
-        return Err(broken(format!("{} of {partitions} partitions are placed", placement.len())));
+    Ok((version, members))
+}
+
+/// The placement, which is no older than the version that was read before. None: it is not whole.
+pub(crate) async fn read(
+    catalog: &mut MySqlConnection,
+    version: i64,
+    members: usize,
+) -> sqlx::Result<Option<Placement>> {
+    let rows = sqlx::query(sql::PLACEMENT).fetch_all(catalog).await?;
+    let mut shard_of = Vec::with_capacity(rows.len());
+    for (nth, it) in rows.iter().enumerate() {
+        let shard: usize = row::small(it, 1)?;
+        if row::small::<usize>(it, 0)? != nth || shard >= members {
+            return Ok(None);
+        }
+        shard_of.push(shard);
     }
-    Ok((partitions, placement))
+    Ok(Some(Placement { version, members, shard_of }))
 }

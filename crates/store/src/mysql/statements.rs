@@ -9,7 +9,11 @@ use std::sync::OnceLock;
 /// The text of a file under `sql/mysql`.
 macro_rules! sql {
     ($file:literal) => {
-        $crate::mysql::statements::without_header(include_str!(concat!("../../sql/mysql/", $file)))
+        $crate::mysql::statements::without_header(include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/sql/mysql/",
+            $file
+        )))
     };
 }
 pub(crate) use sql;
@@ -136,6 +140,7 @@ pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
 pub(crate) const REPLY_LOAD: &str = sql!("reply/load.sql");
 
 pub(crate) const META_READ: &str = sql!("meta/read.sql");
+pub(crate) const META_SET: &str = sql!("meta/set.sql");
 pub(crate) const META_KEEP: &str = sql!("meta/keep.sql");
 pub(crate) const META_TAKE: &str = sql!("meta/take.sql");
 pub(crate) const FRESH: &str = sql!("meta/fresh.sql");
@@ -145,6 +150,7 @@ pub(crate) const LOCK: &str = sql!("meta/lock.sql");
 pub(crate) const PLACEMENT: &str = sql!("shard/placement.sql");
 pub(crate) const PLACED: &str = sql!("shard/placed.sql");
 pub(crate) static PLACE: Many = Many::new(sql!("shard/place.sql"));
+pub(crate) static HOSTED_FIRST: Many = Many::new(sql!("hosted/first.sql"));
 
 #[cfg(test)]
 mod tests {

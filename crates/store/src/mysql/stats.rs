@@ -2,14 +2,16 @@
 //! Changes nothing.
 
 use super::{
-    Inner, MysqlStore, Shard, buckets,
+    Inner, MysqlStore, Shard, buckets, hosted, moving,
     query::Sum,
+    row,
     statements::{self as sql, sql},
 };
+use crate::Error;
 use punctual_contract::{Error as CallError, store::Books};
 use punctual_domain::{place::Partition, time::Millis};
 use sqlx::{Connection as _, MySqlConnection, Row as _};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// One database, as its server estimates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +40,22 @@ pub struct ShardCheck {
     pub entries_alone: i64,
     /// Moved places of tasks that are not there.
     pub places_alone: i64,
+    /// Partitions that the catalog has here, and this database does not, or the other way round; none of a move that is
+    /// not over.
+    pub misplaced: Vec<Partition>,
+    /// Partitions of which rows are here that are elsewhere: left over from a move that was never finished, or copies of
+    /// one that is not over. Nobody reads them.
+    pub strangers: Vec<Partition>,
 }
+
+/// A check is made again so often when partitions seem to be in the wrong place.
+const CHECKS_MAX: u32 = 3;
 
 impl ShardCheck {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let accounted = self.books == self.counted && self.books.unaccounted() == 0;
-        accounted && self.entries_alone == 0 && self.places_alone == 0
+        accounted && self.entries_alone == 0 && self.places_alone == 0 && self.misplaced.is_empty()
     }
 }
 
@@ -56,10 +67,10 @@ impl MysqlStore {
     pub async fn stats(&self) -> Result<Vec<ShardStats>, CallError> {
         let work = |inner: Arc<Inner>| async move {
             let mut all = Vec::new();
-            for (shard_no, shard) in inner.shards.iter().enumerate() {
+            for (shard_no, shard) in inner.members().iter().enumerate() {
                 all.push(stats(shard_no, shard, partitions(&inner, shard_no)).await?);
             }
-            Ok(all)
+            Ok::<_, sqlx::Error>(all)
         };
         self.reading("read the sizes of databases", work).await
     }
@@ -70,19 +81,29 @@ impl MysqlStore {
     /// When a database cannot be read.
     pub async fn check(&self) -> Result<Vec<ShardCheck>, CallError> {
         let work = |inner: Arc<Inner>| async move {
-            let mut all = Vec::new();
-            for (shard_no, shard) in inner.shards.iter().enumerate() {
-                all.push(check(shard_no, shard, &partitions(&inner, shard_no)).await?);
+            let mut tries = 0;
+            loop {
+                tries += 1;
+                inner.routing.read(&inner.catalog, &inner.doors).await?;
+                let (moving, placement) = (moving::underway(&inner).await?, inner.routing.placement());
+                let mut all = Vec::new();
+                for (shard_no, shard) in inner.members().iter().enumerate() {
+                    all.push(
+                        check(shard_no, shard, &placement.partitions(shard_no).collect(), &moving).await?,
+                    );
+                }
+                // A move that ended meanwhile looks like this.
+                if tries == CHECKS_MAX || all.iter().all(|it| it.misplaced.is_empty()) {
+                    return Ok::<_, Error>(all);
+                }
             }
-            Ok(all)
         };
         self.reading("check databases", work).await
     }
 }
 
 fn partitions(inner: &Inner, shard_no: usize) -> Vec<Partition> {
-    let all = (0..inner.cluster.partitions).map(Partition);
-    all.filter(|it| inner.cluster.shard_of(*it) == shard_no).collect()
+    inner.routing.placement().partitions(shard_no).collect()
 }
 
 async fn stats(shard_no: usize, shard: &Shard, partitions: Vec<Partition>) -> sqlx::Result<ShardStats> {
@@ -106,21 +127,31 @@ async fn stats(shard_no: usize, shard: &Shard, partitions: Vec<Partition>) -> sq
     })
 }
 
-async fn check(shard_no: usize, shard: &Shard, partitions: &[Partition]) -> sqlx::Result<ShardCheck> {
+async fn check(
+    shard_no: usize,
+    shard: &Shard,
+    placed: &BTreeSet<Partition>,
+    moving: &BTreeSet<Partition>,
+) -> Result<ShardCheck, Error> {
     // Its own: it ends with its snapshot.
     let mut conn = shard.readers.acquire().await?.detach();
     let (books, counted) = accounts(&mut conn).await?;
     let (mut entries_alone, mut places_alone) = (0, 0);
-    for partition in partitions {
+    let here = hosted::here(&mut conn).await?;
+    let misplaced: Vec<Partition> = here.symmetric_difference(placed).copied().collect();
+    let misplaced = misplaced.into_iter().filter(|it| !moving.contains(it)).collect();
+    let strangers = sqlx::query(sql!("hosted/strangers.sql")).fetch_all(&mut conn).await?;
+    let strangers = strangers.iter().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;
+    for partition in &here {
         entries_alone += count(&mut conn, sql!("stats/entries_alone.sql"), *partition).await?;
         places_alone += count(&mut conn, sql!("stats/places_alone.sql"), *partition).await?;
     }
     conn.close().await?;
-    Ok(ShardCheck { shard_no, books, counted, entries_alone, places_alone })
+    Ok(ShardCheck { shard_no, books, counted, entries_alone, places_alone, misplaced, strangers })
 }
 
 /// On one snapshot, so that what is moved meanwhile is in both or in neither.
-async fn accounts(conn: &mut MySqlConnection) -> sqlx::Result<(Books, Books)> {
+pub(super) async fn accounts(conn: &mut MySqlConnection) -> sqlx::Result<(Books, Books)> {
     let (mut books, mut counted) = (Sum::default(), Sum::default());
     sqlx::raw_sql(sql!("query/snapshot.sql")).execute(&mut *conn).await?;
     books.add(&sqlx::query(sql::BOOKS).fetch_all(&mut *conn).await?)?;

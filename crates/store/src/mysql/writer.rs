@@ -1,9 +1,10 @@
 //! One connection that writes. What waits for it together is committed together; a job that cannot be done is told
-//! so, and takes no other down with it. Runs in a task of its own: whoever hangs up drops an answer, not the work.
+//! so, and takes no other down with it; one whose partition is not here goes back to its caller. Runs in a task of its own: whoever hangs up drops an answer, not the work.
 
 use super::{
+    hosted::{self, Wanted},
     insert::Context,
-    job::{self, Done, Job},
+    job::{self, Done, Job, Shared},
     ledger::Ledger,
     line::Line,
     session::Door,
@@ -11,8 +12,9 @@ use super::{
 use crate::Error;
 use futures_util::FutureExt as _;
 use punctual_contract::Happened;
+use punctual_domain::place::Partition;
 use sqlx::{Connection as _, MySqlConnection, mysql::MySqlDatabaseError};
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{any::Any, collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Runs of one transaction that lost its race each time: deadlocks of two engines end after one or two.
@@ -52,8 +54,28 @@ enum Failed {
     /// The connection was gone before the commit.
     Gone(sqlx::Error),
     Refused(Error),
+    Elsewhere(BTreeSet<Partition>),
     /// The commit was sent, and its answer was lost.
     Unknown(Error),
+}
+
+/// Why a transaction was not confirmed.
+enum Ended {
+    Unfinished(Unfinished),
+    /// Some of its partitions are not here, or closed. Nothing happened.
+    Elsewhere(BTreeSet<Partition>),
+}
+
+/// Why a transaction did not come to its commit.
+enum Stopped {
+    Database(sqlx::Error),
+    Elsewhere(BTreeSet<Partition>),
+}
+
+impl From<sqlx::Error> for Stopped {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
 }
 
 /// However the writer ends, nobody waits for it in vain.
@@ -83,21 +105,40 @@ impl Writer {
         }
     }
 
-    async fn serve(&mut self, batch: Vec<Job>) {
-        let done = self.finished(&batch).await;
-        if batch.len() > 1 && done.as_ref().is_err_and(|it| it.blames_a_job) {
-            for job in batch {
-                let alone = std::slice::from_ref(&job);
-                let done = self.finished(alone).await;
-                answer(vec![job], done);
+    async fn serve(&mut self, mut batch: Vec<Job>) {
+        loop {
+            match self.finished(&batch).await {
+                Ok(done) => return batch.into_iter().zip(done).for_each(|(job, done)| job.done(done)),
+                Err(Ended::Elsewhere(closed)) => {
+                    let is_here = |it: &Job| it.partitions().is_none_or(|it| it.is_disjoint(&closed));
+                    let (here, elsewhere): (Vec<Job>, Vec<Job>) = batch.into_iter().partition(is_here);
+                    elsewhere.into_iter().for_each(|it| it.elsewhere(&closed));
+                    batch = here;
+                }
+                Err(Ended::Unfinished(why)) if batch.len() > 1 && why.blames_a_job => {
+                    for job in batch {
+                        self.alone(job).await;
+                    }
+                    return;
+                }
+                Err(Ended::Unfinished(why)) => return batch.into_iter().for_each(|it| it.failed(&why)),
             }
-        } else {
-            answer(batch, done);
+            if batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    async fn alone(&mut self, job: Job) {
+        match self.finished(std::slice::from_ref(&job)).await {
+            Ok(done) => done.into_iter().zip([job]).for_each(|(done, job)| job.done(done)),
+            Err(Ended::Elsewhere(closed)) => job.elsewhere(&closed),
+            Err(Ended::Unfinished(why)) => job.failed(&why),
         }
     }
 
     /// One transaction, run again as long as it loses races.
-    async fn finished(&mut self, jobs: &[Job]) -> Result<Vec<Done>, Unfinished> {
+    async fn finished(&mut self, jobs: &[Job]) -> Result<Vec<Done>, Ended> {
         let began = Instant::now();
         let mut tries = 0;
         let done = loop {
@@ -110,7 +151,8 @@ impl Writer {
                 Failed::Raced(_) if tries < TRIES_MAX => sleep(pause(tries)).await,
                 // It may have been idle for too long, which is nobody's fault.
                 Failed::Gone(_) if tries == 1 => {}
-                failed => break Err(self.unfinished(failed)),
+                Failed::Elsewhere(closed) => break Err(Ended::Elsewhere(closed)),
+                failed => break Err(Ended::Unfinished(self.unfinished(failed))),
             }
         };
         let took = began.elapsed();
@@ -128,6 +170,7 @@ impl Writer {
             Failed::Raced(source) => (Happened::No, true, Error::Database { at, source }),
             Failed::Gone(source) => (Happened::No, false, Error::Database { at, source }),
             Failed::Refused(source) => (Happened::No, true, source),
+            Failed::Elsewhere(_) => (Happened::No, false, Error::Closed),
             Failed::Unknown(source) => (Happened::Maybe, false, source),
         };
         let may_have_happened = happened == Happened::Maybe;
@@ -158,15 +201,38 @@ impl Writer {
         Ok(done)
     }
 
-    async fn work(&mut self, conn: &mut MySqlConnection, jobs: &[Job]) -> sqlx::Result<Vec<Done>> {
-        control(conn, "BEGIN").await?;
-        let done = job::run(conn, &mut self.ledger, &self.context, jobs).await?;
+    async fn work(&mut self, conn: &mut MySqlConnection, jobs: &[Job]) -> Result<Vec<Done>, Stopped> {
+        let wanted = self.wanted(jobs);
+        let open = hosted::begin(conn, &wanted).await?;
+        let closed: BTreeSet<Partition> = wanted.these.difference(&open).copied().collect();
+        if !closed.is_empty() {
+            return Err(Stopped::Elsewhere(closed));
+        }
+        let mut shared = Shared { ledger: &mut self.ledger, context: &self.context, open: &open };
+        let done = job::run(conn, &mut shared, jobs).await?;
         self.ledger.write(conn).await?;
         Ok(done)
     }
 
-    fn before_commit(&self, error: sqlx::Error) -> Failed {
+    fn wanted(&self, jobs: &[Job]) -> Wanted {
+        let mut wanted = Wanted::default();
+        for it in jobs {
+            match it.partitions() {
+                Some(these) => wanted.these.extend(these),
+                None => wanted.any = true,
+            }
+        }
+        // No row can be in any other: nothing to hold.
+        wanted.these.retain(|it| it.0 < self.context.partitions);
+        wanted
+    }
+
+    fn before_commit(&self, stopped: Stopped) -> Failed {
         let at = self.door.to_string();
+        let error = match stopped {
+            Stopped::Database(error) => error,
+            Stopped::Elsewhere(closed) => return Failed::Elsewhere(closed),
+        };
         match &error {
             sqlx::Error::RowNotFound => Failed::Raced(error),
             _ if was_raced(&error) => Failed::Raced(error),
@@ -188,13 +254,6 @@ impl Writer {
             Ok(Err(source)) => Err(Failed::Unknown(Error::Database { at: at(), source })),
             Err(_) => Err(Failed::Unknown(Error::Silent { at: at() })),
         }
-    }
-}
-
-fn answer(batch: Vec<Job>, done: Result<Vec<Done>, Unfinished>) {
-    match done {
-        Ok(done) => batch.into_iter().zip(done).for_each(|(job, done)| job.done(done)),
-        Err(why) => batch.into_iter().for_each(|it| it.failed(&why)),
     }
 }
 

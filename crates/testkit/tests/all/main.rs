@@ -7,6 +7,7 @@ mod crash_points;
 mod engine;
 mod mysql;
 mod mysql_buckets;
+mod mysql_moving;
 mod mysql_ownership;
 mod mysql_plans;
 mod ratchets;

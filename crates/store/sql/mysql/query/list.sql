@@ -1,4 +1,4 @@
--- Search, newest first, without histories, inside a range of ids that bounds the work.
+-- Search, newest first, without histories, inside a range of ids that bounds the work; in partitions that are here.
 -- 1 below this id, 2 down to this id; each other condition holds only if it is not NULL, and is given twice:
 -- 3 and 4 namespace, 5 and 6 queue, 7 and 8 state code, 9 and 10 kind, 11 and 12 due from (ms), 13 and 14 due before
 -- (ms), 15 and 16 a label as it stands in the text of all labels (the caller looks again: it may be in another's
@@ -10,6 +10,8 @@ SELECT STRAIGHT_JOIN
     progress, result_code, result_msg, result_is_json, result_body, last_error, payload_is_json,
     COALESCE(task.payload, body.payload), ''
 FROM registry
+JOIN (SELECT hosted.partition_no AS here_no FROM hosted WHERE hosted.state IN (1, 2)) AS here
+    ON here.here_no = registry.partition_no
 LEFT JOIN moved ON moved.partition_no = registry.partition_no AND moved.id = registry.id
 JOIN task ON task.partition_no = registry.partition_no AND task.due_at = COALESCE(moved.due_at, registry.due_at)
     AND task.id = registry.id

@@ -2,7 +2,7 @@
 //! transaction with the mark of how far it is. Must never touch `task_gone` itself before all of it is settled.
 
 use super::session::{Place, Session};
-use crate::mysql::{ledger::Ledger, ownership::is_lock};
+use crate::mysql::{hosted, ledger::Ledger, ownership::is_lock, statements};
 use punctual_contract::store::Tally;
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -41,8 +41,8 @@ impl Settling {
         Ok(left.fetch_optional(&mut session.conn).await?.is_some())
     }
 
-    /// How many tasks were forgotten.
-    pub(super) async fn batch(&mut self, session: &mut Session) -> sqlx::Result<u64> {
+    /// How many tasks were forgotten. None: nothing was done, because a partition is about to leave.
+    pub(super) async fn batch(&mut self, session: &mut Session) -> sqlx::Result<Option<u64>> {
         let step = self.done_to.bind_after(sqlx::query(sql!("step.sql"))).bind(self.batch_rows - 1);
         let upto = step.fetch_optional(&mut session.conn).await?;
         let upto = upto.as_ref().map_or(Ok(Place::END), Place::from_row)?;
@@ -53,14 +53,19 @@ impl Settling {
                 other => break other?,
             }
         };
-        self.done_to = upto;
+        if forgotten.is_some() {
+            self.done_to = upto;
+        }
         Ok(forgotten)
     }
 
-    async fn transaction(&self, conn: &mut MySqlConnection, upto: Place) -> sqlx::Result<u64> {
+    async fn transaction(&self, conn: &mut MySqlConnection, upto: Place) -> sqlx::Result<Option<u64>> {
         let batch =
             |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
         let mut tx = conn.begin().await?;
+        if one_is_leaving(&mut tx).await? {
+            return tx.rollback().await.map(|()| None);
+        }
         // As an insert: registry first.
         for file in [sql!("registry.sql"), sql!("moved.sql"), sql!("body.sql"), sql!("back.sql")] {
             batch(file).execute(&mut *tx).await?;
@@ -73,8 +78,14 @@ impl Settling {
         ledger.write(&mut tx).await?;
         upto.bind(sqlx::query(sql!("write.sql"))).execute(&mut *tx).await?;
         tx.commit().await?;
-        Ok(forgotten.unsigned_abs())
+        Ok(Some(forgotten.unsigned_abs()))
     }
+}
+
+async fn one_is_leaving(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
+    let rows = sqlx::query(statements::sql!("hosted/closed.sql")).fetch_all(conn).await?;
+    let states: Vec<i8> = rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<_>>()?;
+    Ok(states.contains(&(hosted::State::Closed as i8)))
 }
 
 fn leave(ledger: &mut Ledger, tally: &Tally) -> i64 {

@@ -1,0 +1,192 @@
+//! `punctual shard move`, `split` and `moves`: partitions change their database while engines run. Can be stopped at any
+//! moment and run again.
+
+use super::StoreArgs;
+use crate::output::{self, count};
+use anyhow::{Result, bail};
+use clap::Args;
+use punctual_contract::Store as _;
+use punctual_domain::place::Partition;
+use punctual_store::{MoveProgress, MoveStep, Moved, MysqlStore};
+use std::{ops::ControlFlow, process::ExitCode};
+
+#[derive(Args, Debug)]
+pub(crate) struct MoveArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Partitions to move, by number
+    #[arg(
+        long,
+        value_name = "N,N",
+        value_delimiter = ',',
+        required_unless_present = "from",
+        conflicts_with = "from"
+    )]
+    partition: Vec<u16>,
+    /// All partitions of this database instead
+    #[arg(long, value_name = "SHARD")]
+    from: Option<usize>,
+    /// The database they go to, by its number in `shard list`
+    #[arg(long, value_name = "SHARD", required_unless_present = "undo")]
+    to: Option<usize>,
+    /// Take moves back that were begun and are not decided
+    #[arg(long, conflicts_with_all = ["to", "from"])]
+    undo: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SplitArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The database that gives half of its partitions away
+    #[arg(long, value_name = "SHARD")]
+    from: usize,
+    /// The database that gets them
+    #[arg(long, value_name = "SHARD")]
+    to: usize,
+}
+
+pub(super) async fn run(args: &MoveArgs) -> Result<ExitCode> {
+    let store = args.store.open().await?;
+    let done = move_or_undo(&store, args).await;
+    store.close().await;
+    done
+}
+
+async fn move_or_undo(store: &MysqlStore, args: &MoveArgs) -> Result<ExitCode> {
+    let partitions = match args.from {
+        Some(from) => of_shard(store, from).await?,
+        None => args.partition.iter().copied().map(Partition).collect(),
+    };
+    if args.undo {
+        for it in partitions {
+            store.undo_move(it, &mut progress(args.store.json)).await?;
+            output::line(&format!("partition {} stays where it was; its copies are deleted", it.0));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(to) = args.to else { bail!("--to names the database they go to") };
+    move_all(store, &partitions, to, args.store.json).await
+}
+
+pub(super) async fn split(args: &SplitArgs) -> Result<ExitCode> {
+    let store = args.store.open().await?;
+    let done = async {
+        // A split that was stopped goes on with what is under way, and counts what has moved already.
+        let (here, there) = (of_shard(&store, args.from).await?, of_shard(&store, args.to).await?);
+        let away = half(&here, there.len());
+        move_all(&store, &away, args.to, args.store.json).await
+    }
+    .await;
+    store.close().await;
+    done
+}
+
+/// Those that go, so that both have as many afterwards: every second one, from the end.
+fn half(here: &[Partition], there: usize) -> Vec<Partition> {
+    let away = here.len().saturating_sub(there) / 2;
+    here.iter().rev().step_by(2).chain(here.iter().rev().skip(1).step_by(2)).take(away).copied().collect()
+}
+
+async fn of_shard(store: &MysqlStore, shard: usize) -> Result<Vec<Partition>> {
+    let stats = store.stats().await?;
+    let Some(it) = stats.into_iter().find(|it| it.shard_no == shard) else {
+        bail!("there is no database {shard}; see `punctual shard list`")
+    };
+    Ok(it.partitions)
+}
+
+async fn move_all(store: &MysqlStore, partitions: &[Partition], to: usize, json: bool) -> Result<ExitCode> {
+    let mut all = Vec::new();
+    for it in partitions {
+        match store.move_partition(*it, to, &mut progress(json)).await? {
+            Some(moved) if json => all.push(shown(&moved)),
+            Some(moved) => say(&moved),
+            None if json => {}
+            None => output::line(&format!("partition {} is in database {to} already", it.0)),
+        }
+    }
+    if json {
+        output::json(&serde_json::json!({ "moved": all, "partitions": store.partitions() }))?;
+    } else if partitions.is_empty() {
+        output::line("nothing to move");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(it: &Moved) -> serde_json::Value {
+    serde_json::json!({
+        "partition": it.partition.0,
+        "from": it.from,
+        "to": it.to,
+        "tasks": it.tasks,
+        "rows_copied": it.copied,
+        "rows_copied_while_closed": it.copied_closed,
+        "rounds": it.rounds,
+        "closed_ms": u64::try_from(it.closed_for.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+fn say(it: &Moved) {
+    output::line(&format!(
+        "partition {} is in database {} now: {} tasks, {} rows copied in {} rounds and {} while it was closed, for {} ms",
+        it.partition.0,
+        it.to,
+        count(it.tasks),
+        count(it.copied - it.copied_closed),
+        it.rounds,
+        count(it.copied_closed),
+        it.closed_for.as_millis(),
+    ));
+}
+
+/// One line a step, and one for so many rows.
+const ROWS_PER_LINE: u64 = 100_000;
+
+fn progress(json: bool) -> impl FnMut(&MoveProgress) -> ControlFlow<()> + Send {
+    let mut last = None;
+    move |it| {
+        let line = (it.step, it.round, it.rows / ROWS_PER_LINE);
+        if !json && last != Some(line) {
+            output::error_line(&format!("partition {}: {}", it.partition.0, words(it)));
+        }
+        last = Some(line);
+        ControlFlow::Continue(())
+    }
+}
+
+fn words(it: &MoveProgress) -> String {
+    match it.step {
+        MoveStep::Recorded => "the move is recorded".to_owned(),
+        MoveStep::Copying => {
+            format!("round {}: {} rows compared, {} copied", it.round, count(it.rows), count(it.copied))
+        }
+        MoveStep::Tidied => "the copy is tidy".to_owned(),
+        MoveStep::Announced => "waits for transactions under way".to_owned(),
+        MoveStep::Closed => "closed for writing".to_owned(),
+        MoveStep::Comparing => {
+            format!("closed: {} rows compared, {} copied", count(it.rows), count(it.copied))
+        }
+        MoveStep::Entered => "accounts are entered".to_owned(),
+        MoveStep::Decided => "the placement says the new database".to_owned(),
+        MoveStep::Left => "left the old database".to_owned(),
+        MoveStep::Opened => "open in the new database".to_owned(),
+        MoveStep::Deleting => format!("{} old rows deleted", count(it.rows)),
+        MoveStep::Over => "the move is over".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_leaves_as_many_as_it_takes_however_often_it_is_run_again() {
+        let all: Vec<Partition> = (0..16).map(Partition).collect();
+        let away = half(&all, 0);
+        assert_eq!(away.iter().map(|it| it.0).collect::<Vec<_>>(), [15, 13, 11, 9, 7, 5, 3, 1]);
+        let left: Vec<Partition> = all.iter().copied().filter(|it| !away[..3].contains(it)).collect();
+        assert_eq!(half(&left, 3).len(), 5, "after three of them had moved");
+        assert!(half(&all[..8], 8).is_empty());
+    }
+}

@@ -1,0 +1,2 @@
+-- Whose replies are here.
+SELECT DISTINCT CAST(namespace AS CHAR) FROM reply

@@ -1,0 +1,2 @@
+-- Replies that a partition left behind. 1 namespace, 2 limit.
+DELETE FROM reply WHERE namespace = ? LIMIT ?

@@ -1,0 +1,18 @@
+-- A piece of a partition in few words: rows and a sum over all that is in them, by account. Equal sums at both places
+-- mean equal rows. Long columns are summed by themselves, so that no row is too long for a packet.
+-- Parameters: after (partition, due_at, partition, due_at, id; exclusive), up to (the same five; inclusive).
+SELECT namespace, queue, state, COUNT(*), CAST(BIT_XOR(
+    CAST(CONV(LEFT(MD5(CONCAT_WS('|', due_at, id, CAST(namespace AS BINARY), task_id, task_version, CAST(queue AS BINARY),
+        CAST(kind AS BINARY), priority, state, fence,
+        attempt, max_attempts, execute_at, IFNULL(fired_at, '-'), created_at, updated_at, IFNULL(keep_until, '-'),
+        place_due_at, IFNULL(timeout_ms, '-'), IFNULL(deadline_ms, '-'), IFNULL(MD5(lease_executor), '-'),
+        IFNULL(lease_since, '-'), IFNULL(lease_until, '-'), cancel_requested, IFNULL(MD5(retry), '-'),
+        IFNULL(MD5(labels), '-'), IFNULL(MD5(traceparent), '-'), IFNULL(MD5(progress), '-'), IFNULL(result_code, '-'),
+        IFNULL(MD5(result_msg), '-'), IFNULL(result_is_json, '-'), IFNULL(MD5(result_body), '-'),
+        IFNULL(MD5(last_error), '-'), payload_is_json, IFNULL(MD5(payload), '-'), MD5(history))), 16), 16, 10) AS UNSIGNED)
+) AS SIGNED)
+FROM task
+WHERE ((partition_no = ? AND due_at > ?) OR (partition_no = ? AND due_at = ? AND id > ?))
+    AND ((partition_no = ? AND due_at < ?) OR (partition_no = ? AND due_at = ? AND id <= ?))
+GROUP BY namespace, queue, state
+ORDER BY namespace, queue, state

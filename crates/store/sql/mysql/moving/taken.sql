@@ -1,0 +1,3 @@
+-- What a partition takes along. For each row: 1 partition, 2 namespace, 3 queue, 4 state code, 5 tasks.
+INSERT INTO taken_along (partition_no, namespace, queue, state, tasks)
+VALUES (?, ?, ?, ?, ?)

@@ -1,0 +1,82 @@
+//! What a database says of the partitions that it has, which is what counts: the placement in the catalog, and what an
+//! engine remembers of it, only say where to ask. A transaction that writes holds its partitions here until it ends; a
+//! read looks afterwards whether it was at the right place.
+
+use super::{row, statements::sql};
+use punctual_domain::place::Partition;
+use sqlx::{AssertSqlSafe, MySqlConnection, mysql::MySqlRow};
+use std::{collections::BTreeSet, fmt::Write as _};
+
+/// Of table `hosted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i8)]
+pub(crate) enum State {
+    Open = 1,
+    Closed = 2,
+    Arriving = 3,
+    Left = 4,
+}
+
+/// Which partitions a transaction will write in.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) these: BTreeSet<Partition>,
+    /// It finds others on its way, and writes in those that are open.
+    pub(crate) any: bool,
+}
+
+/// Begins a transaction. Answers partitions in which it may write: of the wanted ones, or all.
+pub(crate) async fn begin(conn: &mut MySqlConnection, wanted: &Wanted) -> sqlx::Result<BTreeSet<Partition>> {
+    let text = if wanted.any {
+        sql!("hosted/open_all.sql").to_owned()
+    } else if wanted.these.is_empty() {
+        // Of no partition that there is: nothing to hold, and nothing to find.
+        "BEGIN".to_owned()
+    } else {
+        sql!("hosted/open_some.sql").replace("{partitions}", &list(&wanted.these))
+    };
+    let rows = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await?;
+    rows.iter().map(|it: &MySqlRow| row::partition(it, 0)).collect()
+}
+
+fn list(partitions: &BTreeSet<Partition>) -> String {
+    let mut list = String::with_capacity(partitions.len() * 6);
+    for it in partitions {
+        let comma = if list.is_empty() { "" } else { "," };
+        let _ = write!(list, "{comma}{}", it.0);
+    }
+    list
+}
+
+/// Those that this database does not have: what was read of them before this was of the wrong place, or may have been.
+pub(crate) async fn missing(
+    conn: &mut MySqlConnection,
+    partitions: impl IntoIterator<Item = Partition>,
+) -> sqlx::Result<BTreeSet<Partition>> {
+    let mut missing: BTreeSet<Partition> = partitions.into_iter().collect();
+    if missing.is_empty() {
+        return Ok(missing);
+    }
+    let wanted = format!("[{}]", list(&missing));
+    for it in sqlx::query(sql!("hosted/here.sql")).bind(wanted).fetch_all(conn).await? {
+        missing.remove(&row::partition(&it, 0)?);
+    }
+    Ok(missing)
+}
+
+/// All that this database has.
+pub(crate) async fn here(conn: &mut MySqlConnection) -> sqlx::Result<BTreeSet<Partition>> {
+    let rows = sqlx::query(sql!("hosted/all_here.sql")).fetch_all(conn).await?;
+    rows.iter().map(|it| row::partition(it, 0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_listed_with_commas_between() {
+        assert_eq!(list(&[Partition(7), Partition(0), Partition(65_535)].into()), "0,7,65535");
+        assert_eq!(list(&BTreeSet::new()), "");
+    }
+}

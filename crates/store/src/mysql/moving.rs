@@ -1,0 +1,535 @@
+//! Moves a partition from one database to another while tasks flow. The steps, and what a mover that is killed after each
+//! leaves (docs/decisions/0008-moving-partitions.md says why):
+//!
+//! | step | the catalog says | old place | new place | after a kill |
+//! |---|---|---|---|---|
+//! | 1 recorded | copying | open | arriving | goes on when it is run again, or is undone |
+//! | 2 copied, again and again until little differs | copying | open | arriving | as 1 |
+//! | 3 announced | closing, for ten seconds | open | arriving | engines go back to copying |
+//! | 4 closed: writers end, then wait | closing | closed | arriving | engines open it again at the old place within ten seconds |
+//! | 5 compared, the rest copied, accounts entered | closing | closed | arriving | as 4 |
+//! | 6 **decided**: placement says the new place | decided | closed | arriving | engines let it take effect, at once |
+//! | 7 left: the account goes | decided | left | arriving | as 6 |
+//! | 8 opened: the account comes | decided | left | open | as 6 |
+//! | 9 old rows deleted, in batches | cleaning | left | open | goes on when it is run again |
+//!
+//! Nobody writes at two places: a transaction holds its partition in `hosted`, shared, until it commits, so closing
+//! waits for it, and after that the database refuses whoever did not hear of it. A mover that was overtaken is refused
+//! by its term.
+
+mod copy;
+mod replies;
+mod side;
+mod steps;
+mod work;
+
+pub(crate) use steps::{guard, mend};
+
+use super::{
+    Inner, MysqlStore,
+    hosted::State,
+    repair, row,
+    session::Door,
+    shards,
+    statements::{Many, sql},
+};
+use crate::Error;
+use copy::{Pair, Round};
+use punctual_domain::place::Partition;
+use side::Side;
+use sqlx::{Connection as _, MySqlConnection, Row as _};
+use std::{collections::BTreeSet, ops::ControlFlow, time::Duration};
+use steps::{Row, Step};
+use tokio::time::{Instant, sleep};
+use work::Key;
+
+/// How long a partition stays closed when nobody says any more that it should, in milliseconds.
+const CLOSED_MS: i64 = 10_000;
+/// How often that is said.
+const SAID_AGAIN: Duration = Duration::from_secs(2);
+/// Transactions under way may keep a partition from being closed so many times, for a second each time.
+const CLOSE_TRIES: u32 = 30;
+const CLOSE_AGAIN: Duration = Duration::from_millis(500);
+/// Rounds of copying before the partition is closed: as many as make the difference smaller.
+const ROUNDS_MAX: u32 = 8;
+/// So few rows are copied while it is closed.
+const FEW_ROWS: u64 = 500;
+/// Rows of one deletion.
+const DELETED_ROWS: i64 = 500;
+
+/// What a column of `task` is copied as.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Int,
+    Text,
+    Bytes,
+}
+
+/// The columns of `task`, in the order in which they are read and written.
+const COLUMNS: [(&str, Kind); 37] = {
+    use Kind::{Bytes, Int, Text};
+    [
+        ("partition_no", Int),
+        ("due_at", Int),
+        ("id", Int),
+        ("namespace", Text),
+        ("task_id", Int),
+        ("task_version", Int),
+        ("queue", Text),
+        ("kind", Text),
+        ("priority", Int),
+        ("state", Int),
+        ("fence", Int),
+        ("attempt", Int),
+        ("max_attempts", Int),
+        ("execute_at", Int),
+        ("fired_at", Int),
+        ("created_at", Int),
+        ("updated_at", Int),
+        ("keep_until", Int),
+        ("place_due_at", Int),
+        ("timeout_ms", Int),
+        ("deadline_ms", Int),
+        ("lease_executor", Text),
+        ("lease_since", Int),
+        ("lease_until", Int),
+        ("cancel_requested", Int),
+        ("retry", Text),
+        ("labels", Text),
+        ("traceparent", Text),
+        ("progress", Text),
+        ("result_code", Int),
+        ("result_msg", Text),
+        ("result_is_json", Int),
+        ("result_body", Bytes),
+        ("last_error", Text),
+        ("payload_is_json", Int),
+        ("payload", Bytes),
+        ("history", Text),
+    ]
+};
+
+static INSERT: Many = Many::new(sql!("moving/insert.sql"));
+static TAKEN: Many = Many::new(sql!("moving/taken.sql"));
+
+/// Where a mover is. After each it may be killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MoveStep {
+    Recorded,
+    /// Some rows of a round; the first round copies all.
+    Copying,
+    Tidied,
+    Announced,
+    Closed,
+    /// Some rows, while it is closed.
+    Comparing,
+    Entered,
+    Decided,
+    Left,
+    Opened,
+    /// Some rows at the old place, or the copies of a move that is undone.
+    Deleting,
+    Over,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct MoveProgress {
+    pub partition: Partition,
+    pub step: MoveStep,
+    /// From 1.
+    pub round: u32,
+    /// Rows that were looked at in this round, or deleted.
+    pub rows: u64,
+    /// Of these, rows that were copied.
+    pub copied: u64,
+}
+
+/// A move that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub partition: Partition,
+    pub from: usize,
+    pub to: usize,
+    /// Tasks that moved; of a move that an earlier mover had decided, 0.
+    pub tasks: u64,
+    /// Rows that were copied, some of them more than once.
+    pub copied: u64,
+    /// Of these, while it was closed.
+    pub copied_closed: u64,
+    pub rounds: u32,
+    /// How long nobody could write in the partition.
+    pub closed_for: Duration,
+}
+
+/// Hears where the mover is; `Break` ends it there, as if it were killed.
+type Progress<'p> = &'p mut (dyn FnMut(&MoveProgress) -> ControlFlow<()> + Send);
+
+impl MysqlStore {
+    /// Moves a partition to a database of the cluster, or goes on with a move that was begun. None: it is there.
+    ///
+    /// # Errors
+    /// When an engine could not follow, another move of the partition is not over, or a database fails. The partition
+    /// is then open where it was, or is where it should be: run it again.
+    pub async fn move_partition(
+        &self,
+        partition: Partition,
+        to: usize,
+        progress: Progress<'_>,
+    ) -> Result<Option<Moved>, Error> {
+        Mover::start(&self.inner, partition, progress).await?.go(to).await
+    }
+
+    /// Takes back a move that is not decided: the partition stays where it was, and the copies are deleted.
+    ///
+    /// # Errors
+    /// When there is no such move, or it is decided.
+    pub async fn undo_move(&self, partition: Partition, progress: Progress<'_>) -> Result<(), Error> {
+        Mover::start(&self.inner, partition, progress).await?.undo().await
+    }
+
+    /// Moves that are not over: partition, from, to.
+    ///
+    /// # Errors
+    /// When the catalog cannot be read.
+    pub async fn moves(&self) -> Result<Vec<(Partition, usize, usize)>, Error> {
+        let mut conn = self.inner.door(0)?.connect().await?;
+        let rows = steps::list(&mut conn).await?;
+        drop(conn.close().await);
+        Ok(rows.into_iter().map(|it| (it.partition, it.from, it.to)).collect())
+    }
+}
+
+impl Inner {
+    pub(super) fn door(&self, shard: usize) -> Result<&Door, Error> {
+        steps::door(&self.doors, shard)
+    }
+}
+
+struct Mover<'i, 'p> {
+    inner: &'i Inner,
+    partition: Partition,
+    /// Has the lock of movers.
+    catalog: MySqlConnection,
+    progress: Progress<'p>,
+    said: MoveProgress,
+    began: Instant,
+}
+
+impl<'i, 'p> Mover<'i, 'p> {
+    async fn start(inner: &'i Inner, partition: Partition, progress: Progress<'p>) -> Result<Self, Error> {
+        let partitions = inner.cluster.partitions;
+        if partition.0 >= partitions {
+            return Err(Error::NoPartition { partition: partition.0, partitions });
+        }
+        let catalog = alone(inner.door(0)?).await?;
+        let said = MoveProgress { partition, step: MoveStep::Recorded, round: 0, rows: 0, copied: 0 };
+        Ok(Self { inner, partition, catalog, progress, said, began: Instant::now() })
+    }
+
+    fn say(&mut self, step: MoveStep) -> Result<(), Error> {
+        self.said.step = step;
+        match (self.progress)(&self.said) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::MoverStopped { after: format!("{step:?}") }),
+        }
+    }
+
+    /// The move of this partition that is not over.
+    async fn standing(&mut self) -> Result<Option<Row>, Error> {
+        Ok(steps::list(&mut self.catalog).await?.into_iter().find(|it| it.partition == self.partition))
+    }
+
+    async fn go(mut self, to: usize) -> Result<Option<Moved>, Error> {
+        let (version, members) = shards::version(&mut self.catalog).await?;
+        if to >= members || to >= self.inner.doors.len() {
+            return Err(Error::NoShard { shard: to, members });
+        }
+        let placement = shards::read(&mut self.catalog, version, members).await?;
+        let from = placement.ok_or(Error::NoCluster)?.shard_of(self.partition);
+        let mut row = match self.standing().await? {
+            Some(row) if row.to != to || row.step == Step::Undoing => {
+                return Err(Error::OtherMove { partition: self.partition.0, from: row.from, to: row.to });
+            }
+            Some(row) => row,
+            None if from == to => return Ok(None),
+            None => {
+                self.all_can_follow(to).await?;
+                steps::begin(&mut self.catalog, self.partition, from, to).await?
+            }
+        };
+        let mut moved = Moved {
+            partition: self.partition,
+            from: row.from,
+            to,
+            tasks: 0,
+            copied: 0,
+            copied_closed: 0,
+            rounds: 0,
+            closed_for: Duration::ZERO,
+        };
+        if matches!(row.step, Step::Copying | Step::Closing) {
+            self.all_can_follow(to).await?;
+            self.bring_over(&mut row, &mut moved).await?;
+        }
+        if row.step == Step::Decided {
+            row.take_effect(&self.inner.doors).await?;
+            self.turn(&mut row, Step::Cleaning).await?;
+        }
+        self.clean(row, State::Left, row.from).await?;
+        self.inner.routing.read(&self.inner.catalog, &self.inner.doors).await?;
+        Ok(Some(moved))
+    }
+
+    /// No live engine would meet a database that it does not know.
+    async fn all_can_follow(&mut self, to: usize) -> Result<(), Error> {
+        // Engines of before say that they name none.
+        let behind = sqlx::query(sql!("moving/behind.sql")).bind(steps::number(to) + 1);
+        let behind = behind.fetch_all(&mut self.catalog).await?;
+        if behind.is_empty() {
+            return Ok(());
+        }
+        let engine = |it: &sqlx::mysql::MySqlRow| {
+            Ok(format!("{} names {}", it.try_get::<String, _>(0)?, it.try_get::<i64, _>(1)?))
+        };
+        let engines: Vec<String> = behind.iter().map(engine).collect::<sqlx::Result<_>>()?;
+        Err(Error::EnginesBehind { engines: engines.join(", ") })
+    }
+
+    /// Another step under a new term. An error, if somebody else went on, which then is to be looked at again.
+    async fn turn(&mut self, row: &mut Row, step: Step) -> Result<(), Error> {
+        let term = steps::new_term(&mut self.catalog).await?;
+        if row.turn(&mut self.catalog, step, term).await? {
+            return Ok(());
+        }
+        match self.standing().await? {
+            // An engine was faster.
+            Some(found) if found.step == step => {
+                *row = found;
+                if row.turn(&mut self.catalog, step, term).await? { Ok(()) } else { Err(self.overtaken()) }
+            }
+            _ => Err(self.overtaken()),
+        }
+    }
+
+    fn overtaken(&self) -> Error {
+        Error::Overtaken { partition: self.partition.0 }
+    }
+
+    /// From the first copy to the opening at the new place.
+    async fn bring_over(&mut self, row: &mut Row, moved: &mut Moved) -> Result<(), Error> {
+        self.turn(row, Step::Copying).await?;
+        let mut from = Side::alone(self.inner.door(row.from)?, self.partition).await?;
+        let mut to = Side::alone(self.inner.door(row.to)?, self.partition).await?;
+        if from.mark(sql!("hosted/take.sql"), row.term).await? != 1 {
+            return Err(self.overtaken());
+        }
+        let arrive = sqlx::query(sql!("hosted/arrive.sql")).bind(row::partition_no(self.partition));
+        arrive.bind(row.term).execute(&mut to.conn).await?;
+        self.say(MoveStep::Recorded)?;
+        let mut pair = Pair { from, to, term: row.term };
+        self.copy_open(&mut pair, moved).await?;
+        let closed = match self.close_and_decide(&mut pair, row, moved).await {
+            Ok(closed) => closed,
+            Err(stopped @ Error::MoverStopped { .. }) => return Err(stopped),
+            Err(error) => {
+                self.back(row).await?;
+                return Err(error);
+            }
+        };
+        let doors = &self.inner.doors;
+        row.account(doors, row.from, (State::Closed, State::Left), -1).await?;
+        self.say(MoveStep::Left)?;
+        row.account(&self.inner.doors, row.to, (State::Arriving, State::Open), 1).await?;
+        moved.closed_for = closed.elapsed();
+        self.say(MoveStep::Opened)?;
+        pair.from.free().await;
+        pair.to.free().await;
+        self.turn(row, Step::Cleaning).await
+    }
+
+    /// Answers since when nobody can write.
+    async fn close_and_decide(
+        &mut self,
+        pair: &mut Pair,
+        row: &mut Row,
+        moved: &mut Moved,
+    ) -> Result<Instant, Error> {
+        self.close(pair, row).await?;
+        let closed = Instant::now();
+        self.finish(pair, row, moved).await?;
+        Ok(closed)
+    }
+
+    /// Rounds, until little differs or rounds do not help.
+    async fn copy_open(&mut self, pair: &mut Pair, moved: &mut Moved) -> Result<(), Error> {
+        let mut before = u64::MAX;
+        for round in 1..=ROUNDS_MAX {
+            self.said.round = round;
+            moved.rounds = round;
+            let copied = self.round(pair, None).await?.copied;
+            replies::copy(pair, self.inner.cluster.partitions).await?;
+            moved.copied += copied;
+            if copied <= FEW_ROWS || (round > 1 && copied > before / 2) {
+                break;
+            }
+            before = copied;
+        }
+        let (conn, term) = (&mut pair.to.conn, pair.term);
+        repair::tidy_copy(conn, self.partition, term).await?;
+        self.say(MoveStep::Tidied)
+    }
+
+    /// All pieces. With the record: the original is closed, and is kept so.
+    async fn round(&mut self, pair: &mut Pair, mut closed: Option<&mut Row>) -> Result<Round, Error> {
+        let step = if closed.is_some() { MoveStep::Comparing } else { MoveStep::Copying };
+        let (mut round, mut after) = (Round::default(), Key::START);
+        let mut said_at = Instant::now();
+        while let Some(piece) = pair.next(after).await? {
+            pair.piece(piece, closed.is_some(), &mut round).await?;
+            after = piece.upto;
+            (self.said.rows, self.said.copied) = (round.rows, round.copied);
+            self.say(step)?;
+            if let Some(row) = closed.as_deref_mut().filter(|_| said_at.elapsed() > SAID_AGAIN) {
+                row.keep_closed(&mut self.catalog, CLOSED_MS).await?;
+                said_at = Instant::now();
+            }
+        }
+        Ok(round)
+    }
+
+    async fn close(&mut self, pair: &mut Pair, row: &mut Row) -> Result<(), Error> {
+        for _ in 0..CLOSE_TRIES {
+            row.keep_closed(&mut self.catalog, CLOSED_MS).await?;
+            self.say(MoveStep::Announced)?;
+            if pair.from.close(row.term).await? {
+                return self.say(MoveStep::Closed);
+            }
+            let term = row.term;
+            if !row.turn(&mut self.catalog, Step::Copying, term).await? {
+                return Err(self.overtaken());
+            }
+            sleep(CLOSE_AGAIN).await;
+        }
+        Err(Error::NeverQuiet { at: pair.from.door.to_string(), partition: self.partition.0 })
+    }
+
+    /// What is done while nobody writes, up to the decision.
+    async fn finish(&mut self, pair: &mut Pair, row: &mut Row, moved: &mut Moved) -> Result<(), Error> {
+        let round = self.round(pair, Some(row)).await?;
+        replies::copy(pair, self.inner.cluster.partitions).await?;
+        (moved.copied_closed, moved.copied) = (round.copied, moved.copied + round.copied);
+        moved.tasks = round.rows;
+        pair.from.enter((State::Closed, row.term), &round.account).await?;
+        pair.to.enter((State::Arriving, row.term), &round.account).await?;
+        self.say(MoveStep::Entered)?;
+        if !(pair.from.is_alone().await? && pair.to.is_alone().await?) {
+            return Err(self.overtaken());
+        }
+        row.decide(&mut self.catalog).await?;
+        self.say(MoveStep::Decided)
+    }
+
+    /// Gives up what was closed, unless it is decided all the same: the answer to the decision may have been lost.
+    async fn back(&mut self, row: &mut Row) -> Result<(), Error> {
+        if row.step == Step::Closing {
+            let term = steps::new_term(&mut self.catalog).await?;
+            if row.turn(&mut self.catalog, Step::Copying, term).await? {
+                row.reopen(&self.inner.doors).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn undo(mut self) -> Result<(), Error> {
+        let Some(mut row) = self.standing().await? else {
+            return Err(Error::NoMove { partition: self.partition.0 });
+        };
+        if matches!(row.step, Step::Decided | Step::Cleaning) {
+            return Err(Error::TooLateToUndo { partition: self.partition.0 });
+        }
+        self.turn(&mut row, Step::Undoing).await?;
+        row.reopen(&self.inner.doors).await?;
+        self.clean(row, State::Arriving, row.to).await
+    }
+
+    /// Deletes what a partition left at a place, and forgets the move.
+    async fn clean(&mut self, row: Row, state: State, shard: usize) -> Result<(), Error> {
+        let mut row = row;
+        let step = row.step;
+        self.turn(&mut row, step).await?;
+        let mut side = Side::alone(self.inner.door(shard)?, self.partition).await?;
+        let text =
+            if state == State::Left { sql!("hosted/take_left.sql") } else { sql!("hosted/take_copy.sql") };
+        if side.mark(text, row.term).await? == 1 {
+            replies::empty(&mut side, (state, row.term), self.inner.cluster.partitions).await?;
+            (self.said.rows, self.said.copied) = (0, 0);
+            let deleted = |rows| {
+                self.said.rows += rows;
+                self.say(MoveStep::Deleting)
+            };
+            side.empty(state, &row, DELETED_ROWS, deleted).await?;
+            side.forget(state, row.term).await?;
+        }
+        side.free().await;
+        row.end(&mut self.catalog).await?;
+        tracing::info!(
+            partition = self.partition.0,
+            shard,
+            took_ms = self.began.elapsed().as_millis(),
+            "what a partition left behind is deleted"
+        );
+        self.say(MoveStep::Over)
+    }
+}
+
+/// Partitions whose moves are not over.
+pub(super) async fn underway(inner: &Inner) -> Result<BTreeSet<Partition>, Error> {
+    let rows = steps::list(&mut *inner.catalog.acquire().await?).await?;
+    Ok(rows.into_iter().map(|it| it.partition).collect())
+}
+
+/// A connection with the lock of movers.
+pub(super) async fn alone(door: &Door) -> Result<MySqlConnection, Error> {
+    let mut conn = door.connect().await.map_err(|it| door.failed(it))?;
+    let alone: Option<i64> = sqlx::query_scalar(sql!("moving/alone.sql")).fetch_one(&mut conn).await?;
+    if alone == Some(1) {
+        return Ok(conn);
+    }
+    drop(conn.close().await);
+    Err(Error::MoverBusy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_columns_of_a_task_are_summed_and_copied() {
+        let migration = include_str!("../../../../migrations/mysql/0001_tasks.sql");
+        let table = migration.split_once("EXISTS task (").unwrap().1.split_once("PRIMARY KEY").unwrap().0;
+        let columns: Vec<&str> = table
+            .lines()
+            .map(str::trim)
+            .filter(|it| !it.is_empty() && !it.starts_with("--"))
+            .map(|it| it.split(' ').next().unwrap())
+            .collect();
+        assert_eq!(columns.len(), COLUMNS.len());
+        assert!(columns.iter().all(|it| COLUMNS.iter().any(|known| known.0 == *it)));
+        let listed = COLUMNS.map(|it| it.0).join(", ");
+        let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(sql!("moving/insert.sql")).contains(&format!("( {listed} )")));
+        let read = COLUMNS.map(|it| format!("task.{}", it.0)).join(", ");
+        assert!(words(sql!("moving/read.sql")).contains(&format!("SELECT {read}, body.payload")));
+        let sum = |text: &str| {
+            words(text.split_once("CONV(LEFT(MD5(").unwrap().1.split_once("AS UNSIGNED").unwrap().0)
+        };
+        let (of_piece, of_row) = (sum(sql!("moving/sums.sql")), sum(sql!("moving/rows.sql")));
+        assert_eq!(of_piece, of_row);
+        for (column, _) in COLUMNS.iter().skip(1) {
+            let is_there = |it: &str| {
+                it.split(|it: char| !it.is_ascii_alphanumeric() && it != '_').any(|it| it == *column)
+            };
+            assert!(is_there(&of_piece), "{column}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Makes the copy of a partition like its original, piece by piece: pieces whose sums are equal are left alone, of the
+//! others the rows that differ are copied. The same for the first copy, for what changed meanwhile, and for the rest
+//! when the original is closed. Registry, moved places and long payloads go with the rows they belong to.
+
+use super::{
+    COLUMNS, INSERT, Kind,
+    side::Side,
+    work::{Key, Piece, Short, Sum, difference},
+};
+use crate::{
+    Error,
+    mysql::{
+        ended::{self, Ends},
+        hosted::State,
+        query::wanted,
+        row,
+        statements::{self, bind, sql},
+    },
+};
+use punctual_domain::{place::TaskRef, time::Millis};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments, mysql::MySqlRow};
+use std::collections::BTreeMap;
+
+/// Rows of one piece.
+pub(super) const PIECE_ROWS: i64 = 2_000;
+/// Rows, and about how many bytes, of one transaction.
+const COPIED_ROWS: usize = 500;
+const COPIED_BYTES: i64 = 8 << 20;
+
+/// Both places.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) from: Side,
+    pub(super) to: Side,
+    pub(super) term: i64,
+}
+
+/// What a round found.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) rows: u64,
+    pub(super) copied: u64,
+    /// Rows by namespace, queue, state code, at the original.
+    pub(super) account: BTreeMap<(String, String, i8), i64>,
+}
+
+impl Pair {
+    /// The next piece of the original. None: the last was the rest.
+    pub(super) async fn next(&mut self, after: Key) -> sqlx::Result<Option<Piece>> {
+        if after == Key::END {
+            return Ok(None);
+        }
+        let number = row::partition_no(self.from.partition);
+        let step = sqlx::query(sql!("moving/step.sql")).bind(number).bind(after.due_at);
+        let step = step.bind(number).bind(after.due_at).bind(after.id).bind(PIECE_ROWS - 1);
+        let upto = step.fetch_optional(&mut self.from.conn).await?;
+        let upto = upto.as_ref().map_or(Ok(Key::END), Key::read)?;
+        Ok(Some(Piece { after, upto }))
+    }
+
+    /// One piece. `is_closed`: nobody writes at the original, so the copy must be like it afterwards, and gets the
+    /// entries by which ended leases are found.
+    pub(super) async fn piece(
+        &mut self,
+        piece: Piece,
+        is_closed: bool,
+        round: &mut Round,
+    ) -> Result<(), Error> {
+        let (mut original, mut copy) = tokio::try_join!(self.from.sums(piece), self.to.sums(piece))?;
+        if original != copy {
+            round.copied += self.copy(piece).await?;
+            if is_closed {
+                (original, copy) = tokio::try_join!(self.from.sums(piece), self.to.sums(piece))?;
+                if original != copy {
+                    let (at, partition) = (self.to.door.to_string(), self.to.partition.0);
+                    return Err(Error::CopyDiffers { at, partition });
+                }
+            }
+        }
+        if is_closed && original.iter().any(Sum::flies) {
+            self.copy_leases(piece).await?;
+        }
+        for it in original {
+            round.rows += it.tasks.unsigned_abs();
+            *round.account.entry(it.account).or_default() += it.tasks;
+        }
+        Ok(())
+    }
+
+    /// How many rows came or went.
+    async fn copy(&mut self, piece: Piece) -> Result<u64, Error> {
+        let (original, copy) = tokio::try_join!(shorts(&mut self.from, piece), shorts(&mut self.to, piece))?;
+        let found = difference(&original, &copy);
+        for part in found.gone.chunks(COPIED_ROWS) {
+            self.remove(part).await?;
+        }
+        for part in portions(&found.new) {
+            self.bring(part).await?;
+        }
+        Ok(u64::try_from(found.gone.len().max(found.new.len())).unwrap_or(u64::MAX))
+    }
+
+    /// Copies that are not as they should be. What belongs to a task goes only if the task is gone: if it only stands
+    /// elsewhere now, its row comes, or came, with another piece.
+    async fn remove(&mut self, keys: &[Key]) -> Result<(), Error> {
+        let places = self.places(keys);
+        let mut alive = vec![false; places.len()];
+        for it in
+            sqlx::query(sql!("moving/alive.sql")).bind(wanted(&places)).fetch_all(&mut self.from.conn).await?
+        {
+            if let Some(alive) = alive.get_mut(row::small::<usize>(&it, 0)?) {
+                *alive = true;
+            }
+        }
+        let gone: Vec<TaskRef> = places.iter().zip(&alive).filter(|it| !it.1).map(|it| *it.0).collect();
+        let mut tx = self.to.begin(State::Arriving, self.term).await?;
+        sqlx::query(sql!("moving/delete.sql")).bind(wanted(&places)).execute(&mut *tx).await?;
+        if !gone.is_empty() {
+            belongings_gone(&mut tx, &gone).await?;
+        }
+        Ok(tx.commit().await?)
+    }
+
+    /// Rows as they stand now: of some that stood when they were compared there may be none any more.
+    async fn bring(&mut self, part: &[Short]) -> Result<(), Error> {
+        let keys: Vec<Key> = part.iter().map(|it| it.key).collect();
+        let places = self.places(&keys);
+        let read = sqlx::query(sql!("moving/read.sql")).bind(wanted(&places));
+        let rows = read.fetch_all(&mut self.from.conn).await?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let came: Vec<TaskRef> =
+            rows.iter().map(|it| place(self.from.partition, it)).collect::<sqlx::Result<_>>()?;
+        let mut tx = self.to.begin(State::Arriving, self.term).await?;
+        for (part, text) in INSERT.parts(&rows) {
+            let mut values = MySqlArguments::default();
+            for it in part {
+                bind_row(&mut values, it)?;
+            }
+            sqlx::query_with(text, values).execute(&mut *tx).await?;
+        }
+        sqlx::query(sql!("moving/registry.sql")).bind(wanted(&came)).execute(&mut *tx).await?;
+        for text in [sql!("moving/moved_gone.sql"), sql!("moving/body_gone.sql"), sql!("moving/moved.sql")] {
+            sqlx::query(text).bind(wanted(&came)).execute(&mut *tx).await?;
+        }
+        for (row, place) in rows.iter().zip(&came) {
+            if let Some(body) = row.try_get::<Option<&[u8]>, _>(COLUMNS.len())? {
+                let body = sqlx::query(statements::INSERT_BODY)
+                    .bind(row::partition_no(place.partition))
+                    .bind(place.id)
+                    .bind(body);
+                body.execute(&mut *tx).await?;
+            }
+        }
+        Ok(tx.commit().await?)
+    }
+
+    async fn copy_leases(&mut self, piece: Piece) -> Result<(), Error> {
+        let partition = self.from.partition;
+        let flying = piece.bind(sql!("moving/flying.sql"), partition).fetch_all(&mut self.from.conn).await?;
+        let mut ends = Ends::default();
+        for it in &flying {
+            let key = Key::read(it)?;
+            let place = TaskRef { partition, due_at: Millis(key.due_at), id: key.id };
+            ends.add(place, it.try_get(2)?, row::millis(it, 3)?);
+        }
+        let mut tx = self.to.begin(State::Arriving, self.term).await?;
+        ended::keep(&mut tx, ends).await?;
+        Ok(tx.commit().await?)
+    }
+
+    fn places(&self, keys: &[Key]) -> Vec<TaskRef> {
+        let place =
+            |it: &Key| TaskRef { partition: self.from.partition, due_at: Millis(it.due_at), id: it.id };
+        keys.iter().map(place).collect()
+    }
+}
+
+/// What else there is of tasks that are gone.
+async fn belongings_gone(conn: &mut MySqlConnection, gone: &[TaskRef]) -> sqlx::Result<()> {
+    for text in
+        [sql!("moving/registry_gone.sql"), sql!("moving/moved_gone.sql"), sql!("moving/body_gone.sql")]
+    {
+        sqlx::query(text).bind(wanted(gone)).execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
+async fn shorts(side: &mut Side, piece: Piece) -> sqlx::Result<Vec<Short>> {
+    let rows = piece.bind(sql!("moving/rows.sql"), side.partition).fetch_all(&mut side.conn).await?;
+    rows.iter().map(Short::read).collect()
+}
+
+fn place(partition: punctual_domain::place::Partition, row: &MySqlRow) -> sqlx::Result<TaskRef> {
+    Ok(TaskRef { partition, due_at: row::millis(row, 1)?, id: row.try_get(2)? })
+}
+
+/// Rows that are copied with one transaction.
+fn portions(rows: &[Short]) -> Vec<&[Short]> {
+    let mut portions = Vec::new();
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |it: &&Short| {
+            bytes += it.bytes;
+            bytes <= COPIED_BYTES
+        };
+        let count = rest.iter().take(COPIED_ROWS).take_while(fits).count().max(1);
+        let (portion, others) = rest.split_at(count);
+        portions.push(portion);
+        rest = others;
+    }
+    portions
+}
+
+/// The columns of a row as they are.
+fn bind_row(values: &mut MySqlArguments, row: &MySqlRow) -> sqlx::Result<()> {
+    for (nth, (_, kind)) in COLUMNS.iter().enumerate() {
+        match kind {
+            Kind::Int => bind!(values, row.try_get::<Option<i64>, _>(nth)?),
+            Kind::Text => bind!(values, row.try_get::<Option<&str>, _>(nth)?),
+            Kind::Bytes => bind!(values, row.try_get::<Option<&[u8]>, _>(nth)?),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! One of the two databases of a move, with the lock of its buckets: while a partition moves, no bucket is made, swapped
+//! or dropped there. All work of a mover in a database runs on the connection that has the lock, so that it ends with it.
+
+use super::{
+    steps::{self, Row},
+    work::{Piece, Sum},
+};
+use crate::{
+    Error,
+    mysql::{
+        hosted::State,
+        row,
+        session::Door,
+        statements::{bind, sql},
+    },
+};
+use punctual_domain::place::Partition;
+use sqlx::{Connection as _, MySqlConnection, mysql::MySqlArguments};
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// How long others may be at the buckets: a run ends after seconds, or goes on a minute later.
+const BUCKETS_WAIT: Duration = Duration::from_secs(120);
+const BUCKETS_AGAIN: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) conn: MySqlConnection,
+    pub(super) door: Door,
+    pub(super) partition: Partition,
+}
+
+impl Side {
+    /// Waits until nobody changes the buckets, and none is being dropped.
+    pub(super) async fn alone(door: &Door, partition: Partition) -> Result<Self, Error> {
+        let began = Instant::now();
+        while began.elapsed() < BUCKETS_WAIT {
+            let mut conn = door.connect().await.map_err(|it| door.failed(it))?;
+            let alone: Option<i64> =
+                sqlx::query_scalar(sql!("bucket/alone.sql")).fetch_one(&mut conn).await?;
+            let is_free = alone == Some(1)
+                && sqlx::query(sql!("moving/gone_any.sql")).fetch_optional(&mut conn).await?.is_none();
+            let side = Self { conn, door: door.clone(), partition };
+            if is_free {
+                return Ok(side);
+            }
+            side.free().await;
+            sleep(BUCKETS_AGAIN).await;
+        }
+        Err(Error::BucketsBusy { at: door.to_string(), waited_s: BUCKETS_WAIT.as_secs() })
+    }
+
+    pub(super) async fn free(mut self) {
+        let freed = sqlx::raw_sql(sql!("bucket/free.sql")).execute(&mut self.conn).await;
+        if let Err(error) = freed.and(self.conn.close().await) {
+            tracing::debug!(%error, "a connection was gone before it was closed");
+        }
+    }
+
+    /// The lock was never lost.
+    pub(super) async fn is_alone(&mut self) -> sqlx::Result<bool> {
+        let held: i64 = sqlx::query_scalar(sql!("moving/buckets_held.sql")).fetch_one(&mut self.conn).await?;
+        Ok(held == 1)
+    }
+
+    pub(super) async fn mark(&mut self, text: &'static str, term: i64) -> sqlx::Result<u64> {
+        let mark = sqlx::query(text).bind(term).bind(row::partition_no(self.partition)).bind(term);
+        Ok(mark.execute(&mut self.conn).await?.rows_affected())
+    }
+
+    /// True: nobody writes in the partition any more. False: transactions were under way for too long.
+    pub(super) async fn close(&mut self, term: i64) -> Result<bool, Error> {
+        sqlx::raw_sql(sql!("hosted/short_wait.sql")).execute(&mut self.conn).await?;
+        let close = sqlx::query(sql!("hosted/close.sql")).bind(row::partition_no(self.partition)).bind(term);
+        let closed = close.execute(&mut self.conn).await;
+        sqlx::raw_sql(sql!("hosted/long_wait.sql")).execute(&mut self.conn).await?;
+        match closed {
+            Ok(done) if done.rows_affected() == 1 => Ok(true),
+            Ok(_) => Err(Error::Overtaken { partition: self.partition.0 }),
+            Err(error) if crate::mysql::ownership::is_lock(&error) => Ok(false),
+            Err(error) => Err(self.door.failed(error)),
+        }
+    }
+
+    /// The rows of a piece, summed up by account.
+    pub(super) async fn sums(&mut self, piece: Piece) -> sqlx::Result<Vec<Sum>> {
+        let rows = piece.bind(sql!("moving/sums.sql"), self.partition).fetch_all(&mut self.conn).await?;
+        rows.iter().map(Sum::read).collect()
+    }
+
+    /// Begins a transaction in which this mover may still work.
+    pub(super) async fn begin(
+        &mut self,
+        state: State,
+        term: i64,
+    ) -> Result<sqlx::Transaction<'_, sqlx::MySql>, Error> {
+        let partition = self.partition;
+        let mut tx = self.conn.begin().await?;
+        if steps::guard(&mut tx, partition, state, term).await? {
+            Ok(tx)
+        } else {
+            Err(Error::Overtaken { partition: partition.0 })
+        }
+    }
+
+    /// What the partition takes along, in place of what an earlier run wrote.
+    pub(super) async fn enter(
+        &mut self,
+        (state, term): (State, i64),
+        account: &BTreeMap<(String, String, i8), i64>,
+    ) -> Result<(), Error> {
+        let partition = row::partition_no(self.partition);
+        let mut tx = self.begin(state, term).await?;
+        sqlx::query(sql!("moving/taken_gone.sql")).bind(partition).execute(&mut *tx).await?;
+        let rows: Vec<_> = account.iter().collect();
+        for (part, text) in super::TAKEN.parts(&rows) {
+            let mut values = MySqlArguments::default();
+            for ((namespace, queue, state), tasks) in part {
+                bind!(values, partition, namespace.as_str(), queue.as_str(), *state, **tasks);
+            }
+            sqlx::query_with(text, values).execute(&mut *tx).await?;
+        }
+        Ok(tx.commit().await?)
+    }
+
+    /// Deletes all rows of the partition here, in small transactions.
+    pub(super) async fn empty(
+        &mut self,
+        state: State,
+        row: &Row,
+        rows_max: i64,
+        mut deleted: impl FnMut(u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let partition = row::partition_no(self.partition);
+        for text in [
+            sql!("moving/left_task.sql"),
+            sql!("moving/left_registry.sql"),
+            sql!("moving/left_moved.sql"),
+            sql!("moving/left_body.sql"),
+        ] {
+            loop {
+                let mut tx = self.begin(state, row.term).await?;
+                let delete = sqlx::query(text).bind(partition).bind(rows_max);
+                let rows = delete.execute(&mut *tx).await?.rows_affected();
+                tx.commit().await?;
+                deleted(rows)?;
+                if i64::try_from(rows).is_ok_and(|it| it < rows_max) {
+                    break;
+                }
+            }
+        }
+        let mut tx = self.begin(state, row.term).await?;
+        sqlx::query(sql!("moving/taken_gone.sql")).bind(partition).execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
+    }
+
+    pub(super) async fn forget(&mut self, state: State, term: i64) -> sqlx::Result<()> {
+        let forget = sqlx::query(sql!("hosted/forget.sql")).bind(row::partition_no(self.partition));
+        forget.bind(state as i8).bind(term).execute(&mut self.conn).await.map(drop)
+    }
+}

@@ -1,0 +1,226 @@
+//! The record of moves in the catalog, and the marks of partitions in both databases: one guarded statement or one short
+//! transaction for each step, so that whoever comes late finds that others went on. Terms only grow.
+
+use crate::{
+    Error,
+    mysql::{
+        hosted::State,
+        ids::counted_by,
+        row,
+        session::Door,
+        shards::MOVE_TERM,
+        statements::{self, sql},
+    },
+};
+use punctual_domain::place::Partition;
+use sqlx::{Connection as _, MySqlConnection, MySqlPool, Row as _, mysql::MySqlRow};
+
+/// Of table `partition_move`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i8)]
+pub(crate) enum Step {
+    Copying = 1,
+    Closing = 2,
+    Decided = 3,
+    Cleaning = 4,
+    Undoing = 5,
+}
+
+impl Step {
+    const ALL: [Self; 5] = [Self::Copying, Self::Closing, Self::Decided, Self::Cleaning, Self::Undoing];
+}
+
+/// A move that is not over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) partition: Partition,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) step: Step,
+    pub(crate) term: i64,
+    /// Nobody keeps it closed any longer.
+    pub(crate) is_overdue: bool,
+}
+
+pub(crate) async fn list(catalog: &mut MySqlConnection) -> sqlx::Result<Vec<Row>> {
+    let rows = sqlx::query(sql!("moving/list.sql")).fetch_all(catalog).await?;
+    rows.iter().map(read).collect()
+}
+
+fn read(it: &MySqlRow) -> sqlx::Result<Row> {
+    let step: i8 = it.try_get(3)?;
+    let known = Step::ALL.into_iter().find(|known| *known as i8 == step);
+    Ok(Row {
+        partition: row::partition(it, 0)?,
+        from: row::small(it, 1)?,
+        to: row::small(it, 2)?,
+        step: known.ok_or_else(|| row::odd(3, format!("{step} is no step of a move")))?,
+        term: it.try_get(4)?,
+        is_overdue: it.try_get::<i64, _>(5)? == 1,
+    })
+}
+
+pub(crate) async fn new_term(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
+    counted_by(catalog, MOVE_TERM, 1).await
+}
+
+pub(crate) async fn begin(
+    catalog: &mut MySqlConnection,
+    partition: Partition,
+    from: usize,
+    to: usize,
+) -> sqlx::Result<Row> {
+    let term = new_term(catalog).await?;
+    let begin = sqlx::query(sql!("moving/begin.sql")).bind(row::partition_no(partition));
+    begin.bind(number(from)).bind(number(to)).bind(term).execute(catalog).await?;
+    Ok(Row { partition, from, to, step: Step::Copying, term, is_overdue: true })
+}
+
+pub(super) fn number(shard: usize) -> i64 {
+    i64::try_from(shard).unwrap_or(i64::MAX)
+}
+
+impl Row {
+    /// From this step to another one. False: somebody else went on.
+    pub(crate) async fn turn(
+        &mut self,
+        catalog: &mut MySqlConnection,
+        step: Step,
+        term: i64,
+    ) -> sqlx::Result<bool> {
+        let turn = sqlx::query(sql!("moving/turn.sql")).bind(term).bind(step as i8);
+        let turn = turn.bind(row::partition_no(self.partition)).bind(self.term).bind(self.step as i8);
+        let turned = turn.execute(catalog).await?.rows_affected() == 1;
+        if turned {
+            (self.step, self.term) = (step, term);
+        }
+        Ok(turned)
+    }
+
+    /// The old place may be closed for so long, from now.
+    pub(crate) async fn keep_closed(
+        &mut self,
+        catalog: &mut MySqlConnection,
+        for_ms: i64,
+    ) -> Result<(), Error> {
+        let closing = sqlx::query(sql!("moving/closing.sql")).bind(for_ms);
+        let closing = closing.bind(row::partition_no(self.partition)).bind(self.term);
+        if closing.execute(catalog).await?.rows_affected() != 1 {
+            return Err(Error::Overtaken { partition: self.partition.0 });
+        }
+        self.step = Step::Closing;
+        Ok(())
+    }
+
+    /// The one step from which there is no way back: the placement says the new place.
+    pub(crate) async fn decide(&mut self, catalog: &mut MySqlConnection) -> Result<(), Error> {
+        let mut tx = catalog.begin().await?;
+        let mut decided = *self;
+        if !decided.turn(&mut tx, Step::Decided, self.term).await? {
+            return Err(Error::Overtaken { partition: self.partition.0 });
+        }
+        let place = sqlx::query(sql!("moving/place.sql")).bind(number(self.to));
+        place.bind(row::partition_no(self.partition)).execute(&mut *tx).await?;
+        sqlx::query(statements::META_TAKE).bind(1_i64).bind("placement").execute(&mut *tx).await?;
+        tx.commit().await?;
+        *self = decided;
+        Ok(())
+    }
+
+    pub(crate) async fn end(&self, catalog: &mut MySqlConnection) -> sqlx::Result<()> {
+        let end = sqlx::query(sql!("moving/end.sql")).bind(row::partition_no(self.partition));
+        end.bind(self.step as i8).bind(self.term).execute(catalog).await.map(drop)
+    }
+
+    /// A move that is decided takes effect in both databases: first it is no longer at the old place, then it is at the
+    /// new one. Each is one transaction that finds out whether it was done already.
+    pub(crate) async fn take_effect(&self, doors: &[Door]) -> Result<(), Error> {
+        self.account(doors, self.from, (State::Closed, State::Left), -1).await?;
+        self.account(doors, self.to, (State::Arriving, State::Open), 1).await
+    }
+
+    pub(crate) async fn account(
+        &self,
+        doors: &[Door],
+        shard: usize,
+        (from, to): (State, State),
+        sign: i64,
+    ) -> Result<(), Error> {
+        let mut conn = door(doors, shard)?.connect().await?;
+        let partition = row::partition_no(self.partition);
+        let mut tx = conn.begin().await?;
+        if guard(&mut tx, self.partition, from, self.term).await? {
+            for text in [sql!("moving/books.sql"), sql!("moving/counters.sql")] {
+                sqlx::query(text).bind(sign).bind(partition).execute(&mut *tx).await?;
+            }
+            sqlx::query(sql!("moving/taken_gone.sql")).bind(partition).execute(&mut *tx).await?;
+            if to == State::Open {
+                // What the old place archived, readers here must find.
+                sqlx::query(sql!("bucket/export/published.sql")).execute(&mut *tx).await?;
+            }
+            sqlx::query(sql!("hosted/turn.sql")).bind(to as i8).bind(partition).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        drop(conn.close().await);
+        Ok(())
+    }
+
+    /// Opens the partition at its old place, if an earlier mover closed it.
+    pub(crate) async fn reopen(&self, doors: &[Door]) -> Result<(), Error> {
+        let mut conn = door(doors, self.from)?.connect().await?;
+        let reopen = sqlx::query(sql!("hosted/reopen.sql")).bind(self.term);
+        let partition = row::partition_no(self.partition);
+        reopen.bind(partition).bind(self.term).execute(&mut conn).await?;
+        drop(conn.close().await);
+        Ok(())
+    }
+}
+
+pub(crate) fn door(doors: &[Door], shard: usize) -> Result<&Door, Error> {
+    doors.get(shard).ok_or(Error::NoShard { shard, members: doors.len() })
+}
+
+/// At the beginning of a transaction of a mover. False: it has nothing to do here any more.
+pub(crate) async fn guard(
+    conn: &mut MySqlConnection,
+    partition: Partition,
+    state: State,
+    term: i64,
+) -> sqlx::Result<bool> {
+    let guard = sqlx::query(sql!("hosted/guard.sql")).bind(row::partition_no(partition));
+    Ok(guard.bind(state as i8).bind(term).fetch_optional(conn).await?.is_some())
+}
+
+/// What engines do about moves whose mover has died, and what is harmless while it lives.
+///
+/// | the catalog says | what is done |
+/// |---|---|
+/// | closing, and nobody kept it closed | back to copying, under a new term; then open at the old place |
+/// | copying, with the old place closed by an earlier mover | open at the old place |
+/// | decided | it takes effect |
+pub(crate) async fn mend(catalog: &MySqlPool, doors: &[Door]) -> Result<(), Error> {
+    let mut conn = catalog.acquire().await?;
+    for mut it in list(&mut conn).await? {
+        match it.step {
+            Step::Closing if it.is_overdue => {
+                let term = new_term(&mut conn).await?;
+                let overdue = sqlx::query(sql!("moving/overdue.sql")).bind(term);
+                let overdue = overdue.bind(row::partition_no(it.partition)).bind(it.term);
+                if overdue.execute(&mut *conn).await?.rows_affected() == 1 {
+                    let partition = it.partition.0;
+                    tracing::warn!(partition, "a mover left a partition closed; it is opened where it was");
+                    it.term = term;
+                    it.reopen(doors).await?;
+                }
+            }
+            Step::Copying => it.reopen(doors).await?,
+            Step::Decided => {
+                it.take_effect(doors).await?;
+                let term = it.term;
+                it.turn(&mut conn, Step::Cleaning, term).await?;
+            }
+            Step::Closing | Step::Cleaning | Step::Undoing => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Pieces of a partition, and what is compared of them. Pure but for the reading of answers.
+
+use crate::mysql::row;
+use punctual_domain::place::Partition;
+use sqlx::{
+    MySql, Row as _,
+    mysql::{MySqlArguments, MySqlRow},
+    query::Query,
+};
+
+/// A position in the order of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) due_at: i64,
+    pub(super) id: i64,
+}
+
+impl Key {
+    /// Before every row.
+    pub(super) const START: Self = Self { due_at: -1, id: i64::MAX };
+    /// After every row.
+    pub(super) const END: Self = Self { due_at: i64::MAX, id: i64::MAX };
+
+    pub(super) fn read(row: &MySqlRow) -> sqlx::Result<Self> {
+        Ok(Self { due_at: row.try_get(0)?, id: row.try_get(1)? })
+    }
+}
+
+/// What comes after a position, up to another one and with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) after: Key,
+    pub(super) upto: Key,
+}
+
+impl Piece {
+    pub(super) fn bind(
+        self,
+        text: &'static str,
+        partition: Partition,
+    ) -> Query<'static, MySql, MySqlArguments> {
+        let number = row::partition_no(partition);
+        [self.after, self.upto].into_iter().fold(sqlx::query(text), |query, it| {
+            query.bind(number).bind(it.due_at).bind(number).bind(it.due_at).bind(it.id)
+        })
+    }
+}
+
+/// The rows of one account in a piece: equal sums are equal rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sum {
+    /// Namespace, queue, state code.
+    pub(super) account: (String, String, i8),
+    pub(super) tasks: i64,
+    sum: i64,
+}
+
+impl Sum {
+    pub(super) fn read(row: &MySqlRow) -> sqlx::Result<Self> {
+        let account = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        Ok(Self { account, tasks: row.try_get(3)?, sum: row.try_get(4)? })
+    }
+
+    /// There are leases among them.
+    pub(super) const fn flies(&self) -> bool {
+        matches!(self.account.2, 4 | 5)
+    }
+}
+
+/// A row of a piece, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Short {
+    pub(super) key: Key,
+    sum: i64,
+    /// About.
+    pub(super) bytes: i64,
+}
+
+impl Short {
+    pub(super) fn read(row: &MySqlRow) -> sqlx::Result<Self> {
+        Ok(Self { key: Key::read(row)?, sum: row.try_get(2)?, bytes: row.try_get(3)? })
+    }
+}
+
+/// What has to be done to a copy: rows that are not as they should be go, rows that are not there come.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub(super) gone: Vec<Key>,
+    pub(super) new: Vec<Short>,
+}
+
+pub(super) fn difference(original: &[Short], copy: &[Short]) -> Difference {
+    let there: hashbrown::HashMap<(i64, i64), i64> =
+        copy.iter().map(|it| ((it.key.due_at, it.key.id), it.sum)).collect();
+    let wanted: hashbrown::HashMap<(i64, i64), i64> =
+        original.iter().map(|it| ((it.key.due_at, it.key.id), it.sum)).collect();
+    let same = |all: &hashbrown::HashMap<(i64, i64), i64>, it: &Short| {
+        all.get(&(it.key.due_at, it.key.id)) == Some(&it.sum)
+    };
+    Difference {
+        gone: copy.iter().filter(|it| !same(&wanted, it)).map(|it| it.key).collect(),
+        new: original.iter().filter(|it| !same(&there, it)).copied().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short(id: i64, sum: i64) -> Short {
+        Short { key: Key { due_at: 5, id }, sum, bytes: 0 }
+    }
+
+    #[test]
+    fn a_copy_loses_what_differs_and_gets_what_it_lacks() {
+        let (original, copy) =
+            ([short(1, 1), short(2, 2), short(3, 3)], [short(1, 1), short(2, 9), short(4, 4)]);
+        let found = difference(&original, &copy);
+        assert_eq!(found.gone.iter().map(|it| it.id).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(found.new.iter().map(|it| it.key.id).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(difference(&original, &original), Difference::default());
+    }
+}

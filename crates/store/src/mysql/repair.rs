@@ -1,0 +1,259 @@
+//! Settles what a check finds: entries that lead to no task, copies that a move left over, an account that does not
+//! agree with its rows. In bounded batches; never touches a task that is where it belongs.
+
+use super::{
+    Inner, MysqlStore,
+    hosted::{self, State, Wanted},
+    moving::{self, guard},
+    query::wanted,
+    row, shards,
+    statements::{BOOKS_ADD, bind, sql},
+    stats,
+};
+use crate::Error;
+use punctual_contract::store::Books;
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlArguments};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Entries of one page, and rows of one deletion.
+const PAGE: i64 = 1_000;
+
+/// What was done in one database, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardRepair {
+    pub shard_no: usize,
+    /// Entries of the registry, moved places and long payloads without a task.
+    pub entries_alone: u64,
+    pub places_alone: u64,
+    pub bodies_alone: u64,
+    /// Partitions of which rows were here that are elsewhere.
+    pub strangers: Vec<Partition>,
+    /// Their rows, in all tables; 0 when nothing is changed.
+    pub strange_rows: u64,
+    /// Accounts of a queue and state that were corrected, and by how many tasks altogether.
+    pub accounts: usize,
+    pub corrected: u64,
+    /// By how much the number of accepted tasks was corrected.
+    pub accepted: i64,
+}
+
+impl ShardRepair {
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self { shard_no: self.shard_no, ..Self::default() }
+    }
+}
+
+impl MysqlStore {
+    /// Settles what `check` finds; when `dry_run`, only says what it would settle. A partition that is in the wrong
+    /// database is not touched.
+    ///
+    /// # Errors
+    /// When a database fails, or a mover is at work.
+    pub async fn repair(&self, dry_run: bool) -> Result<Vec<ShardRepair>, Error> {
+        let inner = &self.inner;
+        let mut catalog = moving::alone(inner.door(0)?).await?;
+        let (_, members) = shards::version(&mut catalog).await?;
+        let moving = moving::underway(inner).await?;
+        let mut all = Vec::new();
+        for shard_no in 0..members {
+            all.push(one(inner, shard_no, &moving, dry_run).await?);
+        }
+        drop(catalog.close().await);
+        Ok(all)
+    }
+}
+
+async fn one(
+    inner: &Inner,
+    shard_no: usize,
+    moving: &BTreeSet<Partition>,
+    dry_run: bool,
+) -> Result<ShardRepair, Error> {
+    let mut conn = inner.door(shard_no)?.connect().await?;
+    let mut done = ShardRepair { shard_no, ..ShardRepair::default() };
+    strangers(&mut conn, moving, dry_run, &mut done).await?;
+    for partition in hosted::here(&mut conn).await?.difference(moving) {
+        let hold = if dry_run { Hold::DryRun } else { Hold::Open };
+        let tidied = tidy(&mut conn, *partition, hold).await?;
+        done.entries_alone += tidied[0];
+        done.places_alone += tidied[1];
+        done.bodies_alone += tidied[2];
+    }
+    account(&mut conn, dry_run, &mut done).await?;
+    drop(conn.close().await);
+    Ok(done)
+}
+
+/// Copies and remains of partitions that are elsewhere, unless a move is not over, which deletes them itself.
+async fn strangers(
+    conn: &mut MySqlConnection,
+    moving: &BTreeSet<Partition>,
+    dry_run: bool,
+    done: &mut ShardRepair,
+) -> Result<(), Error> {
+    for it in sqlx::query(sql!("hosted/strangers.sql")).fetch_all(&mut *conn).await? {
+        let partition = row::partition(&it, 0)?;
+        if moving.contains(&partition) {
+            continue;
+        }
+        done.strangers.push(partition);
+        if dry_run {
+            continue;
+        }
+        let number = row::partition_no(partition);
+        for text in [
+            sql!("moving/left_task.sql"),
+            sql!("moving/left_registry.sql"),
+            sql!("moving/left_moved.sql"),
+            sql!("moving/left_body.sql"),
+        ] {
+            loop {
+                let delete = sqlx::query(text).bind(number).bind(PAGE);
+                let rows = delete.execute(&mut *conn).await?.rows_affected();
+                done.strange_rows += rows;
+                if rows == 0 {
+                    break;
+                }
+            }
+        }
+        sqlx::query(sql!("repair/stray.sql")).bind(number).execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
+/// In the name of what entries are deleted.
+#[derive(Clone, Copy, Debug)]
+enum Hold {
+    /// Of a mover that copies, with its term.
+    Copy(i64),
+    Open,
+    DryRun,
+}
+
+/// Before the last round of copying: entries that lead to nothing at the new place. Whichever of them belongs to a task
+/// that only stands elsewhere now comes again with its row.
+pub(super) async fn tidy_copy(
+    conn: &mut MySqlConnection,
+    partition: Partition,
+    term: i64,
+) -> Result<(), Error> {
+    tidy(conn, partition, Hold::Copy(term)).await.map(drop)
+}
+
+/// How many entries of the registry, moved places and long payloads there are without a task. An entry that is alone
+/// stays alone: an insert of the same id finds it, and a task is never without its entry.
+async fn tidy(conn: &mut MySqlConnection, partition: Partition, hold: Hold) -> Result<[u64; 3], Error> {
+    let number = row::partition_no(partition);
+    let (mut found, mut after) = ([0; 3], (String::new(), i64::MIN, i64::MIN));
+    loop {
+        let page = sqlx::query(sql!("repair/entries.sql")).bind(number).bind(&after.0);
+        let page = page.bind(number).bind(&after.0).bind(after.1);
+        let page = page.bind(number).bind(&after.0).bind(after.1).bind(after.2).bind(PAGE);
+        let page = page.fetch_all(&mut *conn).await?;
+        let mut alone = Vec::new();
+        for it in &page {
+            if it.try_get::<i64, _>(4)? == 1 {
+                alone.push(it.try_get(3)?);
+            }
+        }
+        found[0] += forget(conn, partition, &alone, hold, sql!("moving/registry_gone.sql")).await?;
+        let Some(last) = page.last() else { break };
+        after = (last.try_get(0)?, last.try_get(1)?, last.try_get(2)?);
+    }
+    let tables = [
+        (sql!("repair/moved.sql"), sql!("moving/moved_gone.sql")),
+        (sql!("repair/body.sql"), sql!("moving/body_gone.sql")),
+    ];
+    for (found, (text, gone)) in found.iter_mut().skip(1).zip(tables) {
+        let mut after = i64::MIN;
+        loop {
+            let page = sqlx::query(text).bind(number).bind(after).bind(PAGE).fetch_all(&mut *conn).await?;
+            let mut alone = Vec::new();
+            for it in &page {
+                if it.try_get::<i64, _>(1)? == 1 {
+                    alone.push(it.try_get(0)?);
+                }
+            }
+            *found += forget(conn, partition, &alone, hold, gone).await?;
+            let Some(last) = page.last() else { break };
+            after = last.try_get(0)?;
+        }
+    }
+    Ok(found)
+}
+
+async fn forget(
+    conn: &mut MySqlConnection,
+    partition: Partition,
+    ids: &[i64],
+    hold: Hold,
+    text: &'static str,
+) -> Result<u64, Error> {
+    let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+    if ids.is_empty() || matches!(hold, Hold::DryRun) {
+        return Ok(count);
+    }
+    let places: Vec<TaskRef> =
+        ids.iter().map(|id| TaskRef { partition, due_at: Millis::ZERO, id: *id }).collect();
+    let is_mine = match hold {
+        Hold::Copy(term) => {
+            sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
+            guard(conn, partition, State::Arriving, term).await?
+        }
+        _ => !hosted::begin(conn, &Wanted { these: [partition].into(), any: false }).await?.is_empty(),
+    };
+    if is_mine {
+        sqlx::query(text).bind(wanted(&places)).execute(&mut *conn).await?;
+    }
+    sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
+    if is_mine { Ok(count) } else { Err(Error::Overtaken { partition: partition.0 }) }
+}
+
+/// The difference between the account and the rows at one instant is added to the account: whatever is moved since then
+/// is added besides.
+async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepair) -> Result<(), Error> {
+    let (books, counted) = stats::accounts(conn).await?;
+    let differences = differences(&books, &counted);
+    let standing: i64 = counted.standing.iter().map(|it| it.tasks).sum();
+    let accepted = standing + books.deleted - books.accepted;
+    done.accounts = differences.len();
+    done.corrected = differences.iter().map(|it| it.3.unsigned_abs()).sum();
+    done.accepted = accepted;
+    if dry_run || (differences.is_empty() && accepted == 0) {
+        return Ok(());
+    }
+    let mut tx = conn.begin().await?;
+    for (part, text) in BOOKS_ADD.parts(&differences) {
+        let mut values = MySqlArguments::default();
+        for (namespace, queue, code, by) in part {
+            bind!(values, SLOT, namespace.as_str(), queue.as_str(), *code, *by);
+        }
+        sqlx::query_with(text, values).execute(&mut *tx).await?;
+    }
+    if accepted != 0 {
+        sqlx::query(sql!("repair/accepted.sql")).bind(accepted).execute(&mut *tx).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+/// Of the account: as movers.
+const SLOT: i32 = -2;
+
+/// Namespace, queue, state code, and how many more there are than the account says.
+fn differences(books: &Books, counted: &Books) -> Vec<(String, String, i32, i64)> {
+    let mut sums = BTreeMap::new();
+    for (all, sign) in [(books, -1), (counted, 1)] {
+        for it in &all.standing {
+            let (namespace, queue) = (it.queue.namespace.as_str(), it.queue.queue.as_str());
+            let key = (namespace.to_owned(), queue.to_owned(), i32::from(it.state.code()));
+            *sums.entry(key).or_insert(0) += sign * it.tasks;
+        }
+    }
+    let differs = sums.into_iter().filter(|it| it.1 != 0);
+    differs.map(|((namespace, queue, code), by)| (namespace, queue, code, by)).collect()
+}

@@ -1,0 +1,126 @@
+//! The mover is killed after each of its steps: the partition can be written to again by itself, within the time that is
+//! promised, and the mover goes on where it was, or the move is undone.
+
+use super::*;
+use std::time::Duration;
+use tokio::{task::JoinSet, time::Instant};
+
+const STEPS: [MoveStep; 12] = [
+    MoveStep::Recorded,
+    MoveStep::Copying,
+    MoveStep::Tidied,
+    MoveStep::Announced,
+    MoveStep::Closed,
+    MoveStep::Comparing,
+    MoveStep::Entered,
+    MoveStep::Decided,
+    MoveStep::Left,
+    MoveStep::Opened,
+    MoveStep::Deleting,
+    MoveStep::Over,
+];
+
+/// Ends the mover at a step.
+async fn killed(store: &MysqlStore, at: MoveStep) {
+    let mut until = |it: &MoveProgress| {
+        if it.step == at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let ended = store.move_partition(Partition(0), 1, &mut until).await.unwrap_err();
+    assert!(ended.to_string().contains("run it again"), "{at:?}: {ended}");
+}
+
+/// Work in the partition after the kill: within the time that it may be closed, and never refused.
+async fn works_on(store: &MysqlStore, at: MoveStep, ids: &[i64]) -> Vec<Task> {
+    let began = Instant::now();
+    let tasks = insert(store, ids.iter().copied().map(ask).collect(), NOW).await;
+    let handed = hand_over(store, &waiting(store, 0, NOW).await, NOW).await;
+    let done = handed.iter().map(|it| step(it.place, it.fence, success(NOW))).collect();
+    let done = store.apply(done, NOW).await.unwrap();
+    assert!(done.iter().all(|it| *it == Applied::Moved), "{at:?}");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(14), "{at:?}: {took:?}");
+    let is_closed = matches!(at, MoveStep::Closed | MoveStep::Comparing | MoveStep::Entered);
+    assert!(is_closed || took < Duration::from_secs(5), "{at:?}: {took:?}");
+    tasks
+}
+
+async fn one(at: MoveStep, undo: bool) {
+    let urls = fresh(2).await;
+    let (engine, operator) = (open(&urls).await, open(&urls).await);
+    let ids: Vec<i64> = ids_in(0).take(60).collect();
+    let mut tasks = insert(&engine, ids[..40].iter().copied().map(ask).collect(), NOW).await;
+    insert(&engine, ids_in(1).take(40).map(ask).collect(), NOW).await;
+    let others: Vec<i64> = ids_in(1).take(40).collect();
+    killed(&operator, at).await;
+    tasks.extend(works_on(&engine, at, &ids[40..50]).await);
+    if undo {
+        let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
+        let undone = operator.undo_move(Partition(0), &mut go_on).await;
+        assert_eq!(undone.is_ok(), at < MoveStep::Decided, "{at:?}: {undone:?}");
+        if undone.is_ok() {
+            assert_eq!(
+                sql(&urls[1], "SELECT COUNT(*) FROM task WHERE partition_no = 0").await,
+                "0",
+                "{at:?}"
+            );
+            all_is_sound(&operator).await;
+        }
+    }
+    tasks.extend(works_on(&engine, at, &ids[50..]).await);
+    move_to(&operator, 0, 1).await;
+    assert_eq!(sql(&urls[0], "SELECT COUNT(*) FROM task WHERE partition_no = 0").await, "0", "{at:?}");
+    let mut all: HashMap<i64, TaskRef> = tasks.iter().map(|it| (it.ask.task_id.unwrap(), it.place)).collect();
+    assert_eq!(all.len(), 60);
+    for it in others {
+        let found = engine.versions(&Name::default_namespace(), it, None, 2).await.unwrap();
+        all.insert(it, found[0].place);
+    }
+    each_is_found_once(&engine, &all).await;
+    all_is_sound(&engine).await;
+    let states = engine.read(&tasks.iter().map(|it| it.place).collect::<Vec<_>>()).await.unwrap();
+    assert!(states.iter().all(|it| it.as_ref().unwrap().state == State::Succeeded), "{at:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_killed_mover_is_run_again_after_every_step() {
+    let mut all = JoinSet::new();
+    for at in STEPS {
+        all.spawn(one(at, false));
+    }
+    all.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_killed_move_is_undone_after_every_step_up_to_the_decision() {
+    let mut all = JoinSet::new();
+    for at in STEPS.into_iter().filter(|it| *it < MoveStep::Over) {
+        all.spawn(one(at, true));
+    }
+    all.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_mover_that_was_overtaken_changes_nothing_any_more() {
+    let urls = fresh(2).await;
+    let store = open(&urls).await;
+    let tasks = insert(&store, ids_in(0).take(30).map(ask).collect(), NOW).await;
+    // Its record is taken over while it copies, as by a mover on another machine after a split.
+    let url = urls[0].clone();
+    let mut taken = false;
+    let mut take = |it: &MoveProgress| {
+        if it.step == MoveStep::Closed && !taken {
+            taken = true;
+            let text = "UPDATE partition_move SET term = term + 1000, step = 1; UPDATE meta SET value = value + 1000 WHERE name = 'move_term'";
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(sql(&url, text)));
+        }
+        ControlFlow::Continue(())
+    };
+    let refused = store.move_partition(Partition(0), 1, &mut take).await.unwrap_err();
+    assert!(refused.to_string().contains("taken over"), "{refused}");
+    assert_eq!(sql(&urls[0], "SELECT shard_no FROM placement WHERE partition_no = 0").await, "0");
+    works_on(&store, MoveStep::Copying, &[]).await;
+    move_to(&store, 0, 1).await.unwrap();
+    let all = tasks.iter().map(|it| (it.ask.task_id.unwrap(), it.place)).collect();
+    each_is_found_once(&store, &all).await;
+    all_is_sound(&store).await;
+}
