@@ -1,6 +1,6 @@
 //! `punctual shard`: the databases that a store is spread over. `plan` is arithmetic, `list` and `check` read; `archive`
-//! does the housekeeping of old buckets, as an engine does it; `add`, `move`, `split` and `repair` change where
-//! partitions are, while engines run, and can be run again at any time.
+//! does the housekeeping of old buckets, as an engine does it; `add`, `move`, `split` and `repair` change where partitions
+//! are, while engines run, and can be run again at any time.
 
 mod archive;
 mod check;

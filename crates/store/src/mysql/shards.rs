@@ -3,6 +3,7 @@
 //! that the cluster does not have yet is left alone until it is added.
 
 use super::{
+    archive::{self, PLACE},
     migrate::{self, Locked},
     row,
     session::Door,
@@ -75,9 +76,14 @@ pub(crate) async fn add(doors: &[Door]) -> Result<(usize, usize), Error> {
             return Err(Error::DatabaseCount { named: doors.len(), known: had });
         }
         let cluster = member(catalog, first, None, 0).await?;
+        let archives = archive::place::of(catalog).await.map_err(failed)?;
         for (door, number) in others.iter().zip(1..).skip(had - 1) {
             let conn = join(joined, door, cluster, number).await?.0;
             kept(conn, HOSTED, 1).await.map_err(|it| door.failed(it))?;
+            if let Some(place) = archives {
+                // From its first task on, nothing is deleted there unarchived.
+                kept(conn, PLACE, place).await.map_err(|it| door.failed(it))?;
+            }
             let grown = sqlx::query(sql!("shard/grow.sql")).bind(number + 1).bind(number);
             grown.execute(&mut *catalog).await.map_err(failed)?;
         }

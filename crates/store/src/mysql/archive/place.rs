@@ -23,7 +23,7 @@ impl MysqlStore {
     /// When they have archives elsewhere, or databases or storage fail.
     pub async fn with_archive(mut self, cold: Arc<ColdStorage>) -> Result<Self, Error> {
         let found = cold.place().await?;
-        for (nth, shard) in self.inner.shards.iter().enumerate() {
+        for (nth, shard) in self.inner.members().iter().enumerate() {
             let known = known(nth, shard).await?;
             if known.is_some() && known != found {
                 return Err(Error::OtherArchives { at: at(nth), found });
@@ -35,7 +35,7 @@ impl MysqlStore {
         if place != number {
             return Err(Error::OtherArchives { at: at(0), found: Some(place) });
         }
-        for (nth, shard) in self.inner.shards.iter().enumerate() {
+        for (nth, shard) in self.inner.members().iter().enumerate() {
             keep(shard, place).await.map_err(|it| failed(nth, it))?;
         }
         self.archive = Some(Archive::new(cold, place));
@@ -52,7 +52,7 @@ impl MysqlStore {
     /// # Errors
     /// When a database has archives, or does not answer.
     pub async fn has_no_archive(&self) -> Result<(), Error> {
-        for (nth, shard) in self.inner.shards.iter().enumerate() {
+        for (nth, shard) in self.inner.members().iter().enumerate() {
             if known(nth, shard).await?.is_some() {
                 return Err(Error::NoArchives { at: at(nth) });
             }
