@@ -2,6 +2,7 @@
 
 use crate::{
     engine::{Backends, Shared},
+    maintenance::compensate::Unsent,
     meters::Meters,
     options::Options,
     pipeline::{claim::Claims, timer::Timer},
@@ -45,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) unmarked: Mutex<HashMap<i64, Unmarked>>,
     /// Fired, but the store or the ready sets could not be reached: tried again every second.
     pub(crate) held_back: Mutex<Vec<HotEntry>>,
+    /// Could not be sent: the compensator's.
+    pub(crate) unsent: Unsent,
     /// What the other engines are to hear of, and what they asked for.
     pub(crate) announcer: Announcer,
     pub(crate) asked: Asked,
@@ -106,6 +109,7 @@ impl Core {
             stopping: CancellationToken::new(),
             unmarked: Mutex::default(),
             held_back: Mutex::default(),
+            unsent: Unsent::default(),
             announcer: Announcer::default(),
             asked: Asked::default(),
             look_at_ownership: Notify::new(),

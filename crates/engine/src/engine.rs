@@ -6,7 +6,7 @@ use crate::{
     change,
     core::Core,
     maintenance::{
-        leases, mark_ready,
+        compensate, leases, mark_ready,
         offer_again::{self, OfferAgain},
         retention,
         sweep::Sweep,
@@ -161,6 +161,10 @@ impl Engine {
             period,
             |core| async move { leases::run_once(&core, core.now()).await },
         );
+        let period = Duration::from_millis(core.options.compensate_interval_ms);
+        supervisor.every(core, "compensate", period, |core| async move {
+            compensate::run_once(&core, core.now()).await
+        });
         let period = Duration::from_millis(core.options.mark_ready_interval_ms);
         supervisor.every(core, "mark_ready", period, |core| async move {
             mark_ready::run_once(&core, core.now()).await
@@ -190,10 +194,11 @@ impl Engine {
         let leases_ended = leases::run_once(core, now).await?;
         let swept = self.sweep.run_once(core, now).await?;
         self.offer_again.run_once(core, now).await?;
+        compensate::run_once(core, now).await?;
         core.claims_settled().await;
         fired += fire::fire_all(core).await?;
         for queue in core.options.push_queues.iter().cloned().map(Arc::new) {
-            while push::run_once(core, &queue, 0).await?.0 > 0 {}
+            while push::run_once(core, &queue, 0).await?.published > 0 {}
         }
         mark_ready::run_once(core, now).await?;
         let retired = retention::run_once(core, now).await?;

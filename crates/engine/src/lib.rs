@@ -44,6 +44,7 @@ mod sharing {
 
 mod maintenance {
     //! What repairs that which the pipeline left behind.
+    pub(crate) mod compensate;
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
     pub(crate) mod offer_again;

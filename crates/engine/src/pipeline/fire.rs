@@ -9,7 +9,7 @@ use crate::{
 };
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry};
-use punctual_domain::{name::QueueKey, place::Partition};
+use punctual_domain::{name::QueueKey, place::Partition, state::State};
 use std::sync::Arc;
 
 /// What one take popped.
@@ -77,7 +77,11 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     let count = entries.len();
     let mut by_queue: HashMap<Arc<QueueKey>, Vec<i64>> = HashMap::new();
     for it in &entries {
-        by_queue.entry(Arc::clone(&it.queue)).or_default().push(it.fired_at.since(it.due_at));
+        let lateness_ms = by_queue.entry(Arc::clone(&it.queue)).or_default();
+        // What could not be sent has fired before, and was counted then.
+        if it.state != State::DispatchFailed {
+            lateness_ms.push(it.fired_at.since(it.due_at));
+        }
     }
     core.remember_unmarked(&entries);
     if let Err(error) = core.hot.offer(entries.clone()).await {
@@ -86,7 +90,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     }
     for (queue, lateness_ms) in by_queue {
         core.meters.queue(&queue).fired(&lateness_ms);
-        core.arrived(&queue, lateness_ms.len());
+        core.arrived(&queue, lateness_ms.len().max(1));
     }
     Ok(count)
 }

@@ -82,6 +82,7 @@ async fn load_window(
         let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
         let Some(last) = page.last().map(HotEntry::key) else { return Ok(None) };
         let whole = page.len() < STEP_LIMIT;
+        let page = core.unsent.sort_out(page, core.now());
         let loaded = intake::load_and_claim(core, page.clone()).await?;
         let goes_on = goes_on(&page, loaded);
         if whole {
