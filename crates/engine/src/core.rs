@@ -5,7 +5,7 @@ use crate::{
     maintenance::compensate::Unsent,
     meters::Meters,
     options::Options,
-    pipeline::{claim::Claims, timer::Timer},
+    pipeline::{claim::Claims, from_store::FromStore, room::Room, timer::Timer},
     sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
 };
 use hashbrown::HashMap;
@@ -54,6 +54,8 @@ pub(crate) struct Core {
     /// Asks for a look ahead of the period: at who owns what, at partitions just taken over.
     pub(crate) look_at_ownership: Notify,
     pub(crate) look_through: Notify,
+    pub(crate) room: Room,
+    pub(crate) from_store: FromStore,
     /// The preloader had more than the hot set has room for.
     pub(crate) is_crowded: AtomicBool,
     tasks: TaskTracker,
@@ -115,6 +117,8 @@ impl Core {
             look_at_ownership: Notify::new(),
             look_through: Notify::new(),
             is_crowded: AtomicBool::new(false),
+            room: Room::default(),
+            from_store: FromStore::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),
             arrivals: Mutex::default(),

@@ -13,7 +13,7 @@ use crate::{
     },
     meters::Meters,
     options::Options,
-    pipeline::{claim, fire, hand_over, intake, outcome, preload, push},
+    pipeline::{claim, fire, from_store, hand_over, intake, outcome, preload, push},
     sharing::{adopt, announce, listen, own},
     supervisor::Supervisor,
     why::{self, Why},
@@ -149,6 +149,9 @@ impl Engine {
                 Ok(found)
             }
         });
+        supervisor.every(core, "from_store", from_store::PERIOD, |core| async move {
+            from_store::run_once(&core).await
+        });
         let again = Arc::clone(&self.offer_again);
         supervisor.every(core, "offer_again", offer_again::PERIOD, move |core| {
             let again = Arc::clone(&again);
@@ -185,12 +188,13 @@ impl Engine {
         let now = core.now();
         // Whether or not it can be known who owns what: what is held is gone on with.
         let owned = own::run_once(core).await;
+        let fired_from_store = from_store::run_once(core).await?;
         adopt::run_once(core).await?;
         let preloaded = preload::run_once(core, now).await?;
         core.claims_settled().await;
         let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
         core.timer.expired(now);
-        let mut fired = fire::fire_all(core).await? + fire::fire_again(core).await?;
+        let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
         let leases_ended = leases::run_once(core, now).await?;
         let swept = self.sweep.run_once(core, now).await?;
         self.offer_again.run_once(core, now).await?;
@@ -394,6 +398,24 @@ impl Engine {
     #[must_use]
     pub fn claimed(&self) -> usize {
         self.core.claims.len()
+    }
+
+    /// Tasks that could not be sent, as far as this engine knows, and wait for the compensator.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        self.core.unsent.len()
+    }
+
+    /// How full the hot set was when last looked at, in thousandths; 0: it has no bound.
+    #[must_use]
+    pub fn hot_fullness(&self) -> u32 {
+        self.core.room.fullness()
+    }
+
+    /// The hot set did not answer when last asked: firing goes on from the store.
+    #[must_use]
+    pub fn hot_is_away(&self) -> bool {
+        self.core.from_store.is_away()
     }
 
     /// Partitions that this engine works on.

@@ -14,11 +14,13 @@ mod pipeline {
     //! The steps of a task, in order.
     pub(crate) mod intake;
     pub(crate) mod preload;
+    pub(crate) mod room;
 
     pub(crate) mod claim;
     pub(crate) mod timer;
 
     pub(crate) mod fire;
+    pub(crate) mod from_store;
     pub(crate) mod hand_over;
     pub(crate) mod push;
 

@@ -38,6 +38,9 @@ pub(crate) async fn fire(core: &Arc<Core>, partition: Partition) -> Result<usize
 async fn take(core: &Core, partition: Partition) -> Result<Taken, Error> {
     let _nothing_is_given_up_meanwhile = core.holdings.taking(partition).await;
     let Some(tenure) = core.holdings.tenure(partition) else { return Ok(Taken::default()) };
+    if core.from_store.is_away() {
+        return Ok(Taken::default());
+    }
     let now = core.now();
     let popped = core.hot.take(tenure, now, STEP_LIMIT).await?;
     let mut taken = Taken { more: popped.len() == STEP_LIMIT, ..Taken::default() };
@@ -130,6 +133,9 @@ pub(crate) async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// Tries again what fired while the store or the ready sets could not be reached.
 pub(crate) async fn fire_again(core: &Arc<Core>) -> Result<usize, Error> {
+    if core.from_store.is_away() {
+        return Ok(0);
+    }
     let held_back = std::mem::take(&mut *core.held_back.lock());
     claim_late(core, held_back).await
 }

@@ -209,6 +209,12 @@ impl Hot for Mortal<dyn Hot> {
     async fn depth(&self) -> Result<Depth, Error> {
         self.life.call(self.inner.depth()).await
     }
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+        self.life.call(self.inner.is_whole(tenures)).await
+    }
+    async fn fullness(&self) -> Result<u32, Error> {
+        self.life.call(self.inner.fullness()).await
+    }
 }
 
 #[async_trait]
