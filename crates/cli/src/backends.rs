@@ -116,7 +116,12 @@ async fn shared(place: &SharedPlace, archive: &Archive, engine: &str) -> Result<
     let store = Arc::new(archive::of_mysql(store, archive).await?);
     let redis_url = place.redis_url.as_str();
     let partitions = store.partitions();
-    let options = RedisOptions { partitions, prefix: place.prefix.clone(), ..RedisOptions::default() };
+    let options = RedisOptions {
+        partitions,
+        prefix: place.prefix.clone(),
+        memory_budget_bytes: place.memory_max_bytes,
+        ..RedisOptions::default()
+    };
     let hot = RedisHot::connect(redis_url, options).await?;
     let signals = hot.signals().await?;
     let options = RedisBusOptions {

@@ -60,6 +60,16 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Vec<HotEntry>, Error>;
 
     async fn depth(&self) -> Result<Depth, Error>;
+
+    /// Whether nothing that was put into these partitions has been lost since this was first asked with this tenure;
+    /// in order. `false` at the first question, and once after each loss of a whole partition (a restart without its
+    /// data, a flush): whoever owns it loads it again. A loss of a few entries is not noticed here.
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error>;
+
+    /// How full it is, in thousandths of what it may hold, where it is fullest; 0: it has no bound. From 1000 on `load`
+    /// may be refused, which changes nothing of what is there; every other method goes on. Cheap: asked after each
+    /// thousand entries.
+    async fn fullness(&self) -> Result<u32, Error>;
 }
 
 /// What the hot set keeps of a task.

@@ -2,9 +2,10 @@
 
 use crate::{
     engine::{Backends, Shared},
+    maintenance::compensate::Unsent,
     meters::Meters,
     options::Options,
-    pipeline::{claim::Claims, timer::Timer},
+    pipeline::{claim::Claims, from_store::FromStore, room::Room, timer::Timer},
     sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
 };
 use hashbrown::HashMap;
@@ -45,12 +46,16 @@ pub(crate) struct Core {
     pub(crate) unmarked: Mutex<HashMap<i64, Unmarked>>,
     /// Fired, but the store or the ready sets could not be reached: tried again every second.
     pub(crate) held_back: Mutex<Vec<HotEntry>>,
+    /// Could not be sent: the compensator's.
+    pub(crate) unsent: Unsent,
     /// What the other engines are to hear of, and what they asked for.
     pub(crate) announcer: Announcer,
     pub(crate) asked: Asked,
     /// Asks for a look ahead of the period: at who owns what, at partitions just taken over.
     pub(crate) look_at_ownership: Notify,
     pub(crate) look_through: Notify,
+    pub(crate) room: Room,
+    pub(crate) from_store: FromStore,
     /// The preloader had more than the hot set has room for.
     pub(crate) is_crowded: AtomicBool,
     tasks: TaskTracker,
@@ -106,11 +111,14 @@ impl Core {
             stopping: CancellationToken::new(),
             unmarked: Mutex::default(),
             held_back: Mutex::default(),
+            unsent: Unsent::default(),
             announcer: Announcer::default(),
             asked: Asked::default(),
             look_at_ownership: Notify::new(),
             look_through: Notify::new(),
             is_crowded: AtomicBool::new(false),
+            room: Room::default(),
+            from_store: FromStore::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),
             arrivals: Mutex::default(),

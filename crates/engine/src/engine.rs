@@ -6,14 +6,14 @@ use crate::{
     change,
     core::Core,
     maintenance::{
-        leases, mark_ready,
+        compensate, leases, mark_ready,
         offer_again::{self, OfferAgain},
         retention,
         sweep::Sweep,
     },
     meters::Meters,
     options::Options,
-    pipeline::{claim, fire, hand_over, intake, outcome, preload, push},
+    pipeline::{claim, fire, from_store, hand_over, intake, outcome, preload, push},
     sharing::{adopt, announce, listen, own},
     supervisor::Supervisor,
     why::{self, Why},
@@ -149,6 +149,9 @@ impl Engine {
                 Ok(found)
             }
         });
+        supervisor.every(core, "from_store", from_store::PERIOD, |core| async move {
+            from_store::run_once(&core).await
+        });
         let again = Arc::clone(&self.offer_again);
         supervisor.every(core, "offer_again", offer_again::PERIOD, move |core| {
             let again = Arc::clone(&again);
@@ -161,6 +164,10 @@ impl Engine {
             period,
             |core| async move { leases::run_once(&core, core.now()).await },
         );
+        let period = Duration::from_millis(core.options.compensate_interval_ms);
+        supervisor.every(core, "compensate", period, |core| async move {
+            compensate::run_once(&core, core.now()).await
+        });
         let period = Duration::from_millis(core.options.mark_ready_interval_ms);
         supervisor.every(core, "mark_ready", period, |core| async move {
             mark_ready::run_once(&core, core.now()).await
@@ -181,19 +188,21 @@ impl Engine {
         let now = core.now();
         // Whether or not it can be known who owns what: what is held is gone on with.
         let owned = own::run_once(core).await;
+        let fired_from_store = from_store::run_once(core).await?;
         adopt::run_once(core).await?;
         let preloaded = preload::run_once(core, now).await?;
         core.claims_settled().await;
         let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
         core.timer.expired(now);
-        let mut fired = fire::fire_all(core).await? + fire::fire_again(core).await?;
+        let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
         let leases_ended = leases::run_once(core, now).await?;
         let swept = self.sweep.run_once(core, now).await?;
         self.offer_again.run_once(core, now).await?;
+        compensate::run_once(core, now).await?;
         core.claims_settled().await;
         fired += fire::fire_all(core).await?;
         for queue in core.options.push_queues.iter().cloned().map(Arc::new) {
-            while push::run_once(core, &queue, 0).await?.0 > 0 {}
+            while push::run_once(core, &queue, 0).await?.published > 0 {}
         }
         mark_ready::run_once(core, now).await?;
         let retired = retention::run_once(core, now).await?;
@@ -389,6 +398,24 @@ impl Engine {
     #[must_use]
     pub fn claimed(&self) -> usize {
         self.core.claims.len()
+    }
+
+    /// Tasks that could not be sent, as far as this engine knows, and wait for the compensator.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        self.core.unsent.len()
+    }
+
+    /// How full the hot set was when last looked at, in thousandths; 0: it has no bound.
+    #[must_use]
+    pub fn hot_fullness(&self) -> u32 {
+        self.core.room.fullness()
+    }
+
+    /// The hot set did not answer when last asked: firing goes on from the store.
+    #[must_use]
+    pub fn hot_is_away(&self) -> bool {
+        self.core.from_store.is_away()
     }
 
     /// Partitions that this engine works on.

@@ -14,11 +14,13 @@ mod pipeline {
     //! The steps of a task, in order.
     pub(crate) mod intake;
     pub(crate) mod preload;
+    pub(crate) mod room;
 
     pub(crate) mod claim;
     pub(crate) mod timer;
 
     pub(crate) mod fire;
+    pub(crate) mod from_store;
     pub(crate) mod hand_over;
     pub(crate) mod push;
 
@@ -44,6 +46,7 @@ mod sharing {
 
 mod maintenance {
     //! What repairs that which the pipeline left behind.
+    pub(crate) mod compensate;
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
     pub(crate) mod offer_again;

@@ -24,6 +24,10 @@ pub struct Meters {
     terms_gained: AtomicU64,
     terms_lost: AtomicU64,
     offered_again: AtomicU64,
+    publish_failures: AtomicU64,
+    compensated: AtomicU64,
+    rebuilt: AtomicU64,
+    fired_from_store: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -176,6 +180,18 @@ impl Meters {
     pub(crate) fn offered_again(&self, count: usize) {
         add(&self.offered_again, count);
     }
+    pub(crate) fn publish_failures(&self, count: usize) {
+        add(&self.publish_failures, count);
+    }
+    pub(crate) fn compensated(&self, count: usize) {
+        add(&self.compensated, count);
+    }
+    pub(crate) fn rebuilt(&self, count: usize) {
+        add(&self.rebuilt, count);
+    }
+    pub(crate) fn fired_from_store(&self, count: usize) {
+        add(&self.fired_from_store, count);
+    }
 
     /// Sorted by queue.
     #[must_use]
@@ -232,5 +248,25 @@ impl Meters {
     #[must_use]
     pub fn offered_again_total(&self) -> u64 {
         self.offered_again.load(Relaxed)
+    }
+    /// Messages that the bus did not take, or of which it did not say so; each try counts.
+    #[must_use]
+    pub fn publish_failures_total(&self) -> u64 {
+        self.publish_failures.load(Relaxed)
+    }
+    /// Partitions that were filled again because the hot set had lost them, or had been away.
+    #[must_use]
+    pub fn rebuilt_total(&self) -> u64 {
+        self.rebuilt.load(Relaxed)
+    }
+    /// Tasks fired without the hot set, because it was away or full.
+    #[must_use]
+    pub fn fired_from_store_total(&self) -> u64 {
+        self.fired_from_store.load(Relaxed)
+    }
+    /// Tasks that could not be sent and were brought back by the compensator; each time counts.
+    #[must_use]
+    pub fn compensated_total(&self) -> u64 {
+        self.compensated.load(Relaxed)
     }
 }

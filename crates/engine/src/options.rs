@@ -21,6 +21,10 @@ pub struct Options {
     pub lease_check_interval_ms: u64,
     pub mark_ready_interval_ms: u64,
     pub retire_interval_ms: u64,
+    /// How often what could not be sent is looked at.
+    pub compensate_interval_ms: u64,
+    /// How many of it come back in one such look.
+    pub compensate_max: usize,
     /// A task that is this much overdue and in no hot set is loaded again by the sweep.
     pub overdue_after_ms: i64,
     /// How long a success answers repeated requests, before it is stopped.
@@ -51,6 +55,8 @@ impl Default for Options {
             lease_check_interval_ms: 200,
             mark_ready_interval_ms: 250,
             retire_interval_ms: 2_000,
+            compensate_interval_ms: 10_000,
+            compensate_max: 5_000,
             overdue_after_ms: 2_000,
             keep_succeeded_ms: DAY_MS,
             keep_stopped_ms: HOUR_MS,

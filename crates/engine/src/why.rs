@@ -36,6 +36,16 @@ pub(crate) fn why(core: &Core, task: &Task) -> Why {
             "fire",
             Some(task.due_at),
         ),
+        State::Dispatching | State::Ready if core.unsent.is_failing(&task.ask.queue) => answer(
+            format!(
+                "It has fired; the bus does not take the messages of queue {:?} at present.",
+                task.ask.queue.queue.as_str()
+            ),
+            Some("bus"),
+            engine,
+            "it is sent when the bus takes messages again",
+            None,
+        ),
         State::Dispatching | State::Ready => answer(
             format!(
                 "It has fired; no executor has taken it from queue {:?} yet.",
@@ -47,7 +57,10 @@ pub(crate) fn why(core: &Core, task: &Task) -> Why {
             None,
         ),
         State::DispatchFailed => {
-            answer("It could not be sent.".into(), Some("bus"), engine, "it is sent again", None)
+            let error = task.last_error.as_deref().unwrap_or("the bus did not take it");
+            let again_at = core.unsent.again_at(task.place.id, task.fence).map(|it| it.max(now));
+            let reason = format!("It has fired and could not be sent: {error}");
+            answer(reason, Some("bus"), engine, "the compensator has it sent again", again_at)
         }
         State::Dispatched | State::Running => in_flight(task),
         State::Blocked => {

@@ -39,13 +39,15 @@ pub struct MemoryHot {
     slices: Vec<Mutex<Slice>>,
     ready: Mutex<HashMap<Arc<QueueKey>, ReadySet>>,
     names: Mutex<Names>,
+    /// By partition, the newest term in which `is_whole` was asked.
+    notes: Mutex<HashMap<Partition, i64>>,
 }
 
 impl MemoryHot {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let slices = (0..options.partitions.max(1)).map(|_| Mutex::new(Slice::new())).collect();
-        Self { slices, ready: Mutex::default(), names: Mutex::default() }
+        Self { slices, ready: Mutex::default(), names: Mutex::default(), notes: Mutex::default() }
     }
 
     fn slice(&self, doing: &'static str, partition: Partition) -> Result<&Mutex<Slice>, Error> {
@@ -178,6 +180,21 @@ impl Hot for MemoryHot {
         depth.ready = self.ready.lock().iter().map(|(queue, set)| (Arc::clone(queue), set.len())).collect();
         depth.ready.sort_unstable();
         Ok(depth)
+    }
+
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+        let mut notes = self.notes.lock();
+        let mut is_whole = |it: &Tenure| {
+            let note = notes.entry(it.partition).or_insert(i64::MIN);
+            let was_there = *note >= it.term;
+            *note = it.term.max(*note);
+            was_there
+        };
+        Ok(tenures.iter().map(&mut is_whole).collect())
+    }
+
+    async fn fullness(&self) -> Result<u32, Error> {
+        Ok(0)
     }
 }
 

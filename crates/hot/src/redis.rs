@@ -240,4 +240,13 @@ impl Hot for RedisHot {
         let (due, firing) = self.depth_of_partitions().await?;
         Ok(Depth { due, firing, ready: self.depth_of_queues().await? })
     }
+
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+        self.are_whole(tenures).await
+    }
+
+    async fn fullness(&self) -> Result<u32, Error> {
+        let infos = self.infos("look at Redis's memory").await?;
+        Ok(server::fullness(&infos, self.memory_budget_bytes))
+    }
 }

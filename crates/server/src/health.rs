@@ -90,7 +90,13 @@ async fn store(app: &App) -> Part {
 }
 
 async fn hot(app: &App) -> Part {
-    part("hot", async { app.engine.depth().await.map(|_| ()).map_err(|it| it.to_string()) }).await
+    let part = part("hot", async { app.engine.depth().await.map(|_| ()).map_err(|it| it.to_string()) }).await;
+    match app.engine.hot_fullness() {
+        fullness @ 1.. if part.ok => {
+            Part { detail: format!("answers; {} % of its memory is used", fullness / 10), ..part }
+        }
+        _ => part,
+    }
 }
 
 async fn part(name: &'static str, asked: impl Future<Output = Result<(), String>>) -> Part {

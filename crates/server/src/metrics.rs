@@ -87,6 +87,28 @@ metrics! {
         "Tasks brought into the hot set by the preloader."
     TASKS_SWEPT Counter "punctual_tasks_swept_total" []
         "Tasks that only the sweep found: each is a crash or a failure that was repaired."
+    HOT_FULLNESS Gauge "punctual_hot_fullness_ratio" []
+        "How full the hot set is, of what it may hold, where it is fullest; 0 without a bound. From 0.8 on only what is due within 30 s is preloaded."
+    HOT_AWAY Gauge "punctual_hot_away" []
+        "1 while the hot set does not answer and firing goes on from the store."
+    HOT_REBUILT Counter "punctual_hot_rebuilt_partitions_total" []
+        "Partitions filled again because the hot set had lost them, or had been away."
+    FIRED_FROM_STORE Counter "punctual_fired_from_store_total" []
+        "Tasks fired without the hot set, because it was away or full."
+    PARTITIONS_OWNED Gauge "punctual_partitions_owned" []
+        "Partitions that this engine works on."
+    TERMS_GAINED Counter "punctual_terms_gained_total" []
+        "Partitions taken over: from the start, from an engine that died or stopped, or because the shares changed."
+    TERMS_LOST Counter "punctual_terms_lost_total" []
+        "Partitions that another engine took while this one held them, or whose lease ended unrenewed."
+    OFFERED_AGAIN Counter "punctual_offered_again_total" []
+        "Tasks that had fired and were with nobody when their partition was taken over."
+    PUBLISH_FAILURES Counter "punctual_publish_failures_total" []
+        "Messages that the bus did not take, or of which it did not say so; each try counts."
+    TASKS_UNSENT Gauge "punctual_tasks_unsent" []
+        "Tasks that could not be sent and wait for the compensator, as far as this engine knows."
+    TASKS_COMPENSATED Counter "punctual_compensated_total" []
+        "Tasks that could not be sent and were brought back to be sent again; each time counts."
     LEASES_ENDED Counter "punctual_leases_ended_total" []
         "Leases that ended without an outcome."
     SERVICE_RUNS Counter "punctual_service_runs_total" ["service"]

@@ -19,6 +19,7 @@ pub(crate) const STORE_URL: &str = "store.url";
 pub(crate) const PARTITIONS: &str = "store.partitions";
 pub(crate) const HOT_URL: &str = "hot.url";
 pub(crate) const HOT_PREFIX: &str = "hot.prefix";
+pub(crate) const HOT_MEMORY_MAX_MIB: &str = "hot.memory_max_mib";
 pub(crate) const PUSH_QUEUES: &str = "queues.push";
 pub(crate) const PUSH_LEASE_MS: &str = "queues.push_lease_ms";
 pub(crate) const HORIZON_MS: &str = "engine.horizon_ms";
@@ -71,6 +72,13 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_HOT_PREFIX",
         default: || "punctual".to_owned(),
         about: "before every key in Redis: engines of one prefix share a hot set",
+    },
+    // 0: `maxmemory` of the servers, where they have one.
+    Key {
+        name: HOT_MEMORY_MAX_MIB,
+        variable: "PUNCTUAL_HOT_MEMORY_MAX_MIB",
+        default: || "0".to_owned(),
+        about: "memory of all Redis servers that may be filled; near it the horizon shrinks; 0: their maxmemory",
     },
     Key {
         name: PUSH_QUEUES,

@@ -4,8 +4,8 @@ use super::{
     Error, Layers,
     keys::{
         ARCHIVE_AFTER_DAYS, ARCHIVE_URL, BATCH_BODY_MAX_BYTES, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS,
-        HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PAYLOAD_MAX_BYTES,
-        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
+        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS,
+        PAYLOAD_MAX_BYTES, PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
     },
     layers::shown,
 };
@@ -52,6 +52,8 @@ pub(crate) struct SharedPlace {
     pub(crate) redis_url: String,
     /// Before every key in Redis.
     pub(crate) prefix: String,
+    /// None: what the servers say of themselves.
+    pub(crate) memory_max_bytes: Option<u64>,
     /// Counts only when the store is made.
     pub(crate) partitions: u16,
 }
@@ -125,6 +127,7 @@ fn place(layers: &Layers) -> Result<Place, Error> {
             mysql_urls: mysql_urls(layers, &store)?,
             redis_url: hot,
             prefix: prefix(layers)?,
+            memory_max_bytes: memory_max_bytes(layers)?,
             partitions: layers.number(PARTITIONS, 1..=1_024)?,
         })),
         (true, false) => Err(layers.refused(
@@ -163,6 +166,12 @@ fn prefix(layers: &Layers) -> Result<String, Error> {
         return Err(layers.invalid(HOT_PREFIX, "must not be empty or hold a brace"));
     }
     Ok(text)
+}
+
+fn memory_max_bytes(layers: &Layers) -> Result<Option<u64>, Error> {
+    const MIB: u64 = 1 << 20;
+    let mib: u64 = layers.number(HOT_MEMORY_MAX_MIB, 0..=MIB * 16)?;
+    Ok((mib > 0).then_some(mib * MIB))
 }
 
 const REDIS_SCHEMES: [&str; 4] = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];

@@ -1,8 +1,11 @@
 //! Finds tasks that are overdue in the store and in no hot set: what a crash between a commit and the load that
-//! follows it leaves, or a hot set that lost its memory. Changes no row. Bounded: it goes on where it stopped, and
+//! follows it leaves, or a hot set that lost its memory. What could not be sent it shows to the compensator. Changes no row. Bounded: it goes on where it stopped, and
 //! starts over at the end.
 
-use crate::{core::Core, pipeline::fire};
+use crate::{
+    core::Core,
+    pipeline::{fire, from_store},
+};
 use parking_lot::Mutex;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::time::Millis;
@@ -20,6 +23,9 @@ pub(crate) struct Sweep {
 impl Sweep {
     /// Tasks that had to be loaded again.
     pub(crate) async fn run_once(&self, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+        if core.from_store.is_away() {
+            return Ok(0);
+        }
         let until = now.plus(-core.options.overdue_after_ms);
         let mut found = 0;
         for partition in core.owned() {
@@ -28,8 +34,9 @@ impl Sweep {
             let page = core.store.scan(Scan { partition, until, after, limit: SWEEP_LIMIT }).await?;
             let next = (page.len() == SWEEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
             self.remember(nth, next);
+            let page = core.unsent.sort_out(page, now);
             if !page.is_empty() {
-                found += core.hot.load(page).await?;
+                found += load(core, page).await?;
             }
         }
         if found > 0 {
@@ -48,6 +55,18 @@ impl Sweep {
         }
         if let Some(it) = positions.get_mut(nth) {
             *it = position;
+        }
+    }
+}
+
+/// What there is no room for fires from the store: it is overdue.
+async fn load(core: &Arc<Core>, page: Vec<HotEntry>) -> Result<usize, Error> {
+    match core.hot.load(page.clone()).await {
+        Ok(loaded) => Ok(loaded),
+        Err(error) => {
+            tracing::warn!(%error, tasks = page.len(), "overdue tasks cannot be loaded, and fire from the store");
+            from_store::fire(core, page).await?;
+            Ok(0)
         }
     }
 }

@@ -392,7 +392,7 @@ async fn put_on_wheel(core: &Arc<Core>, entries: &[HotEntry]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use punctual_domain::{
         name::{Name, QueueKey},
@@ -402,7 +402,7 @@ mod tests {
 
     const P: Partition = Partition(0);
 
-    fn entry(id: i64, due_at: i64) -> HotEntry {
+    pub(crate) fn entry(id: i64, due_at: i64) -> HotEntry {
         let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("q").unwrap() };
         HotEntry {
             place: TaskRef { partition: P, due_at: Millis(due_at), id },

@@ -9,7 +9,7 @@ use crate::{
 };
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry};
-use punctual_domain::{name::QueueKey, place::Partition};
+use punctual_domain::{name::QueueKey, place::Partition, state::State};
 use std::sync::Arc;
 
 /// What one take popped.
@@ -38,6 +38,9 @@ pub(crate) async fn fire(core: &Arc<Core>, partition: Partition) -> Result<usize
 async fn take(core: &Core, partition: Partition) -> Result<Taken, Error> {
     let _nothing_is_given_up_meanwhile = core.holdings.taking(partition).await;
     let Some(tenure) = core.holdings.tenure(partition) else { return Ok(Taken::default()) };
+    if core.from_store.is_away() {
+        return Ok(Taken::default());
+    }
     let now = core.now();
     let popped = core.hot.take(tenure, now, STEP_LIMIT).await?;
     let mut taken = Taken { more: popped.len() == STEP_LIMIT, ..Taken::default() };
@@ -77,7 +80,11 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     let count = entries.len();
     let mut by_queue: HashMap<Arc<QueueKey>, Vec<i64>> = HashMap::new();
     for it in &entries {
-        by_queue.entry(Arc::clone(&it.queue)).or_default().push(it.fired_at.since(it.due_at));
+        let lateness_ms = by_queue.entry(Arc::clone(&it.queue)).or_default();
+        // What could not be sent has fired before, and was counted then.
+        if it.state != State::DispatchFailed {
+            lateness_ms.push(it.fired_at.since(it.due_at));
+        }
     }
     core.remember_unmarked(&entries);
     if let Err(error) = core.hot.offer(entries.clone()).await {
@@ -86,7 +93,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     }
     for (queue, lateness_ms) in by_queue {
         core.meters.queue(&queue).fired(&lateness_ms);
-        core.arrived(&queue, lateness_ms.len());
+        core.arrived(&queue, lateness_ms.len().max(1));
     }
     Ok(count)
 }
@@ -126,6 +133,9 @@ pub(crate) async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
 
 /// Tries again what fired while the store or the ready sets could not be reached.
 pub(crate) async fn fire_again(core: &Arc<Core>) -> Result<usize, Error> {
+    if core.from_store.is_away() {
+        return Ok(0);
+    }
     let held_back = std::mem::take(&mut *core.held_back.lock());
     claim_late(core, held_back).await
 }

@@ -9,7 +9,7 @@
 //!    the store refuses the stale fence.
 //! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
-use crate::core::Core;
+use crate::{core::Core, pipeline::from_store};
 use punctual_contract::{
     Error,
     hot::HotEntry,
@@ -69,7 +69,7 @@ async fn grant(core: &Arc<Core>, request: &LeaseRequest) -> Result<Vec<Assignmen
     let mut leased = Vec::new();
     loop {
         let wanted = request.max - leased.len();
-        let entries = match core.hot.admit(&request.queue, wanted).await {
+        let entries = match from_store::admit(core, &request.queue, wanted).await {
             Ok(entries) => entries,
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
@@ -114,7 +114,7 @@ async fn dispatch(
             Ok(assignments)
         }
         Err(error) => {
-            core.hot.offer(entries).await?;
+            from_store::offer(core, entries).await?;
             Err(error)
         }
     }
@@ -137,6 +137,9 @@ async fn forget(core: &Core, entries: &[HotEntry]) {
         for it in entries {
             unmarked.remove(&it.place.id);
         }
+    }
+    if core.from_store.is_away() {
+        return;
     }
     let settled: Vec<_> = entries.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
     if let Err(error) = core.hot.settle(&settled).await {
@@ -172,7 +175,7 @@ async fn expire(core: &Core, entries: Vec<HotEntry>) {
         }
         Err(error) => {
             tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");
-            if let Err(error) = core.hot.offer(entries).await {
+            if let Err(error) = from_store::offer(core, entries).await {
                 tracing::warn!(%error, "expired tasks could not be offered again; a restart finds them");
             }
         }

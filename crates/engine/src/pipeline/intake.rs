@@ -2,7 +2,10 @@
 //! Never acknowledges before the commit. Nothing rests on the load that follows it: the sweep finds what a crash
 //! between the two left out.
 
-use crate::{core::Core, pipeline::claim};
+use crate::{
+    core::Core,
+    pipeline::{claim, room},
+};
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry, store::Inserted};
 use punctual_domain::{
@@ -13,6 +16,8 @@ use punctual_domain::{
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
+/// What is due this soon is loaded whatever is known of the preloader, which may not have begun.
+const SOON_MS: i64 = 10_000;
 /// How far the clocks of two engines may be apart without a task being loaded late.
 const CLOCKS_APART_MS: i64 = 10_000;
 
@@ -32,9 +37,15 @@ pub(crate) async fn insert(core: &Arc<Core>, tasks: Vec<NewTask>, by: &str) -> R
 /// Loads those that are due within what the hot set covers; the preloader brings the others in their time.
 /// A failure here is not the caller's: the task is kept, and the sweep loads it.
 pub(crate) async fn admit_to_hot_set(core: &Arc<Core>, mut entries: Vec<HotEntry>) {
+    if core.from_store.is_away() {
+        // They fire from the store, or are preloaded when the hot set is back.
+        core.from_store.passes_by();
+        return;
+    }
     let now = core.now();
     entries.retain(|it| it.due_at <= covered(core, it.place.partition, now));
     if let Err(error) = load_and_claim(core, entries).await {
+        core.from_store.passes_by();
         tracing::warn!(%error, "tasks could not be loaded after their commit; the sweep will load them");
     }
 }
@@ -44,10 +55,11 @@ pub(crate) async fn admit_to_hot_set(core: &Arc<Core>, mut entries: Vec<HotEntry
 fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
     let frontier = core.holdings.frontier(partition);
     let is_mine = core.holdings.tenure(partition).is_some();
-    if core.shared.is_none() || (is_mine && core.is_crowded.load(Relaxed)) {
-        return frontier;
+    let is_short = core.room.is_short();
+    if core.shared.is_none() || (is_mine && (is_short || core.is_crowded.load(Relaxed))) {
+        return frontier.max(now.plus(SOON_MS));
     }
-    frontier.max(now.plus(core.options.horizon_ms + CLOCKS_APART_MS))
+    frontier.max(now.plus(core.room.horizon_ms(core.options.horizon_ms) + CLOCKS_APART_MS))
 }
 
 /// Loads entries, and then sees that those are claimed that the claim loop has passed by. In this order: an entry that
@@ -59,6 +71,7 @@ pub(crate) async fn load_and_claim(core: &Arc<Core>, entries: Vec<HotEntry>) -> 
     }
     let loaded = core.hot.load(entries.clone()).await?;
     announce_soon(core, &entries);
+    room::loaded(core, loaded).await;
     let passed_by = |it: &HotEntry| core.claims.covers(it.place.partition, it.due_at);
     let count = entries.len();
     let soon: Vec<HotEntry> = entries.into_iter().filter(passed_by).collect();

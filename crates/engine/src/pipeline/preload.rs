@@ -1,9 +1,13 @@
 //! Step 2, preload: brings what falls due within the horizon from the store into the hot set, the nearest first.
 //! Never moves a row. Loading twice is harmless, so its windows overlap; loading too little is what it must not do:
 //! the frontier of a partition is raised *before* its scan, so that an insert that commits during the scan, behind
-//! its cursor, loads itself.
+//! its cursor, loads itself. When the hot set is short of room the horizon shrinks (`room`).
 
-use crate::{core::Core, options::STEP_LIMIT, pipeline::intake};
+use crate::{
+    core::Core,
+    options::STEP_LIMIT,
+    pipeline::{intake, room},
+};
 use hashbrown::HashSet;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{place::Partition, state::State, time::Millis};
@@ -16,26 +20,58 @@ const NEAR_MS: i64 = 10_000;
 
 /// Entries loaded.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    if core.from_store.is_away() {
+        return Ok(0);
+    }
     let mut room = core.options.hot_entries_max.saturating_sub(core.hot.depth().await?.due);
-    let (mut loaded, mut is_crowded) = (0, false);
-    for until in [now.plus(NEAR_MS.min(core.options.horizon_ms)), now.plus(core.options.horizon_ms)] {
+    room::look(core).await?;
+    let (mut loaded, mut is_crowded, mut result) = (0, false, Ok(()));
+    for (reach, reach_ms) in reaches(core) {
         for partition in core.owned() {
-            let count = extend(core, partition, until, room).await?;
-            is_crowded |= count >= room;
-            room = room.saturating_sub(count);
-            loaded += count;
+            if reach == Reach::Far && core.room.is_short() {
+                break;
+            }
+            match extend(core, partition, now.plus(reach_ms), room, reach).await {
+                Ok(count) => {
+                    is_crowded |= count >= room;
+                    room = room.saturating_sub(count);
+                    loaded += count;
+                }
+                // Short of room or of answers: the other partitions have their turn all the same.
+                Err(error) => result = Err(error),
+            }
         }
     }
     core.is_crowded.store(is_crowded, Relaxed);
     core.meters.preloaded(loaded);
-    Ok(loaded)
+    result.map(|()| loaded)
+}
+
+/// Whether it may be left in the store when room is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Near,
+    Far,
+}
+
+/// The nearest first, for all partitions.
+fn reaches(core: &Core) -> Vec<(Reach, i64)> {
+    let horizon_ms = core.room.horizon_ms(core.options.horizon_ms);
+    let rest = if core.room.is_short() { Reach::Near } else { Reach::Far };
+    vec![(Reach::Near, NEAR_MS.min(horizon_ms)), (rest, horizon_ms)]
 }
 
 /// Extends one partition's frontier to `until`, or as far as there is room.
-async fn extend(core: &Arc<Core>, partition: Partition, until: Millis, room: usize) -> Result<usize, Error> {
+async fn extend(
+    core: &Arc<Core>,
+    partition: Partition,
+    until: Millis,
+    room: usize,
+    reach: Reach,
+) -> Result<usize, Error> {
     let Some(raised) = core.holdings.raise_frontier(partition, until) else { return Ok(0) };
     let mut loaded = 0;
-    let window = load_window(core, partition, raised.from, until, |_, count| {
+    let window = load_window(core, partition, (raised.from, until), reach, |_, count| {
         loaded += count;
         loaded < room
     });
@@ -58,7 +94,7 @@ pub(crate) async fn load_near(
     let until = now.plus(NEAR_MS.min(core.options.horizon_ms));
     let (mut unclaimed, mut loaded) = (HashSet::new(), 0);
     let overdue = |it: &HotEntry| it.due_at <= now && matches!(it.state, State::Scheduled | State::Retrying);
-    load_window(core, partition, Millis::ZERO, until, |page, count| {
+    load_window(core, partition, (Millis::ZERO, until), Reach::Near, |page, count| {
         unclaimed.extend(page.iter().filter(|it| overdue(it)).map(|it| it.place.id));
         loaded += count;
         loaded < core.options.hot_entries_max
@@ -73,8 +109,8 @@ pub(crate) async fn load_near(
 async fn load_window(
     core: &Arc<Core>,
     partition: Partition,
-    reached: Millis,
-    until: Millis,
+    (reached, until): (Millis, Millis),
+    reach: Reach,
     mut goes_on: impl FnMut(&[HotEntry], usize) -> bool,
 ) -> Result<Option<Millis>, Error> {
     let mut after = (reached > Millis::ZERO).then(|| (reached.plus(-OVERLAP_MS), i64::MIN));
@@ -82,8 +118,10 @@ async fn load_window(
         let page = core.store.scan(Scan { partition, until, after, limit: STEP_LIMIT }).await?;
         let Some(last) = page.last().map(HotEntry::key) else { return Ok(None) };
         let whole = page.len() < STEP_LIMIT;
+        let page = core.unsent.sort_out(page, core.now());
         let loaded = intake::load_and_claim(core, page.clone()).await?;
-        let goes_on = goes_on(&page, loaded);
+        let is_short = reach == Reach::Far && core.room.is_short();
+        let goes_on = goes_on(&page, loaded) && !is_short;
         if whole {
             return Ok(None);
         }

@@ -1,42 +1,67 @@
-//! Step 6 for queues whose executors subscribe: leases ready tasks in the bus's name and publishes them. The lease is
-//! durable before the message is sent: a crash between the two lets the lease run out, and the task is tried again.
-//! A message that cannot be published gives its attempt back at once.
+//! Step 6 for queues whose executors subscribe: leases ready tasks in the bus's name and publishes them. Order of
+//! steps, and what a crash between two of them leaves:
+//!
+//! 1. The lease is committed (`dispatched`). Crash: nothing was sent; the lease runs out, and the task is tried again.
+//! 2. The message is published; one that is refused is published once more, at once. Crash: as 1, or it was sent.
+//! 3. What was refused twice is marked `dispatch_failed`, its attempt given back; a mark that fails is made once more, at
+//!    once, and after that by the compensator. Crash: as 1.
+//! 4. The compensator brings back what is `dispatch_failed`. Crash: the partition's next owner finds it in the store.
 
 use crate::{
     core::Core,
-    pipeline::hand_over::{LeaseRequest, give_back, lease},
+    pipeline::{
+        hand_over::{LeaseRequest, lease},
+        intake,
+    },
 };
-use punctual_contract::{Error, store::Assignment};
-use punctual_domain::name::QueueKey;
+use punctual_contract::{
+    Error,
+    store::{Applied, Assignment, Change, Step},
+};
+use punctual_domain::{
+    history::Note,
+    name::QueueKey,
+    place::{Partition, TaskRef},
+};
 use std::{sync::Arc, time::Duration};
 
 /// Messages in one publish.
 const BATCH: usize = 100;
 /// How long one look for ready tasks waits.
 const WAIT_MS: u64 = 1_000;
-/// After a failed publish, so that a bus that is away is not hammered.
+/// After a failed publish, so that a bus that is away is not hammered; twice as long each time that nothing was taken.
 const BACK_OFF: Duration = Duration::from_millis(200);
+const BACK_OFF_MAX: Duration = Duration::from_secs(2);
+
+/// What one look for ready tasks has brought.
+#[derive(Debug, Default)]
+pub(crate) struct Pushed {
+    pub(crate) published: usize,
+    /// Could not be sent.
+    pub(crate) failed: usize,
+}
 
 /// Pushes one queue until the engine stops. Messages published.
 pub(crate) async fn run(core: Arc<Core>, queue: Arc<QueueKey>) -> Result<usize, Error> {
-    let mut published = 0;
+    let (mut published, mut back_off) = (0, BACK_OFF);
     while !core.stopping.is_cancelled() {
-        let (count, failed) = run_once(&core, &queue, WAIT_MS).await?;
-        published += count;
-        if failed > 0 {
-            tracing::warn!(queue = %queue.queue, tasks = failed, "publish failed; the attempts were given back");
-            tokio::time::sleep(BACK_OFF).await;
+        let pushed = run_once(&core, &queue, WAIT_MS).await?;
+        published += pushed.published;
+        if pushed.published > 0 {
+            back_off = BACK_OFF;
+        }
+        if pushed.failed > 0 {
+            tokio::select! {
+                () = core.stopping.cancelled() => {}
+                () = tokio::time::sleep(back_off) => {}
+            }
+            back_off = (back_off * 2).min(BACK_OFF_MAX);
         }
     }
     Ok(published)
 }
 
-/// Messages published, and messages that could not be.
-pub(crate) async fn run_once(
-    core: &Arc<Core>,
-    queue: &Arc<QueueKey>,
-    wait_ms: u64,
-) -> Result<(usize, usize), Error> {
+pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u64) -> Result<Pushed, Error> {
     let request = LeaseRequest {
         queue: Arc::clone(queue),
         max: BATCH,
@@ -45,13 +70,81 @@ pub(crate) async fn run_once(
         executor: "bus".to_owned(),
     };
     let leased = lease(core, request).await?;
-    if leased.is_empty() {
-        return Ok((0, 0));
+    let count = leased.len();
+    if count == 0 {
+        return Ok(Pushed::default());
     }
-    let results = core.bus.publish(leased.clone()).await;
-    let failed: Vec<Assignment> =
-        leased.iter().zip(results).filter(|(_, it)| it.is_err()).map(|(it, _)| it.clone()).collect();
-    let counts = (leased.len() - failed.len(), failed.len());
-    give_back(core, failed).await;
-    Ok(counts)
+    let mut failed = publish(core, leased).await;
+    if !failed.is_empty() {
+        failed = publish(core, failed.into_iter().map(|it| it.0).collect()).await;
+    }
+    let pushed = Pushed { published: count - failed.len(), failed: failed.len() };
+    core.unsent.set_failing(queue, pushed.published == 0);
+    if let Some((_, error)) = failed.first() {
+        tracing::warn!(queue = %queue.queue, tasks = pushed.failed, error, "tasks could not be sent; the compensator brings them back");
+    }
+    mark_failed(core, failed).await;
+    Ok(pushed)
+}
+
+/// Those that the bus did not take, or did not say that it took, with the error. A message that is there all the same
+/// is refused by its fence as soon as the task is handed over again.
+async fn publish(core: &Core, messages: Vec<Assignment>) -> Vec<(Assignment, String)> {
+    let results = core.bus.publish(messages.clone()).await;
+    let failed: Vec<_> = messages
+        .into_iter()
+        .zip(results)
+        .filter_map(|(message, it)| it.err().map(|error| (message, error.to_string())))
+        .collect();
+    core.meters.publish_failures(failed.len());
+    failed
+}
+
+/// Tells the store what could not be sent: once, and once more at once; then it is for the compensator to try, and
+/// for the end of the lease.
+pub(crate) async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, String)>) {
+    if failed.is_empty() {
+        return;
+    }
+    for _ in 0..2 {
+        match core.store.apply(steps(core, &failed), core.now()).await {
+            Ok(applied) => {
+                let moved = applied.chunks(2).map(|it| it.last() == Some(&Applied::Moved));
+                let places = failed.iter().zip(moved).filter(|(_, moved)| *moved).map(|(it, _)| it.0.place);
+                return remember(core, &places.collect::<Vec<_>>()).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, tasks = failed.len(), "what could not be sent is not marked")
+            }
+        }
+    }
+    core.unsent.not_settled(failed);
+}
+
+/// Two for each task, in one unit of work: the attempt is given back, and the task could not be sent.
+fn steps(core: &Core, failed: &[(Assignment, String)]) -> Vec<Step> {
+    let of = |(it, error): &(Assignment, String)| {
+        let step = |change: Change, error: Option<String>| {
+            let note = Note { reason: Some("not_sent".to_owned()), error, ..core.note() };
+            Step { place: it.place, fence: Some(it.fence), change, note }
+        };
+        [step(Change::Release, None), step(Change::FailDispatch, Some(error.clone()))]
+    };
+    failed.iter().flat_map(of).collect()
+}
+
+/// What other engines own their sweep shows to them.
+async fn remember(core: &Core, places: &[TaskRef]) {
+    let is_mine = |it: Partition| core.holdings.tenure(it).is_some();
+    let mine: Vec<TaskRef> = places.iter().filter(|it| is_mine(it.partition)).copied().collect();
+    if mine.is_empty() {
+        return;
+    }
+    match core.store.read(&mine).await {
+        Ok(tasks) => {
+            let entries = tasks.iter().flatten().map(intake::entry_of).collect();
+            core.unsent.sort_out(entries, core.now());
+        }
+        Err(error) => tracing::debug!(%error, "the sweep finds what could not be sent"),
+    }
 }

@@ -33,6 +33,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<(), Error> {
     let partition = tenure.partition;
     let now = core.now();
+    // What is lost from now on is noticed.
+    core.hot.is_whole(&[tenure]).await?;
     // Takes nothing, but from now on the last owner takes nothing either: what has fired by then is all there is.
     core.hot.take(tenure, Millis::ZERO, 1).await?;
     // What fell due while nobody worked here has waited long enough.

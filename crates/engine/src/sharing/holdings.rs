@@ -125,11 +125,30 @@ impl Holdings {
         Some(Raised { from, beginnings: it.beginnings })
     }
 
+    /// What is due after `to` may be missing from the hot set.
+    pub(crate) fn cap_frontier(&self, partition: Partition, to: Millis) {
+        let mut it = self.at(partition).inner.lock();
+        if it.frontier > to {
+            it.frontier = to;
+        }
+    }
+
+    /// The hot set has lost the partition, or was passed by: it is looked through as if it had just been taken over.
+    /// False: that is still to be done anyway, or it is held no more.
+    pub(crate) fn begin_anew(&self, tenure: Tenure) -> bool {
+        let mut it = self.at(tenure.partition).inner.lock();
+        let begins = it.term == Some(tenure.term) && !it.is_new;
+        if begins {
+            (it.is_new, it.frontier, it.beginnings) = (true, NOWHERE, it.beginnings + 1);
+        }
+        begins
+    }
+
     /// The window could not be filled beyond `to`.
     pub(crate) fn lower_frontier(&self, partition: Partition, raised: Raised, to: Millis) {
         let mut it = self.at(partition).inner.lock();
         if it.beginnings == raised.beginnings {
-            it.frontier = to;
+            it.frontier = to.min(it.frontier);
         }
     }
 }

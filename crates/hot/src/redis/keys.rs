@@ -12,6 +12,8 @@ pub(crate) struct PartitionKeys {
     pub(crate) firing: String,
     pub(crate) body: String,
     pub(crate) term: String,
+    /// The note by which a loss is noticed.
+    pub(crate) whole: String,
 }
 
 #[derive(Debug)]
@@ -34,7 +36,8 @@ impl Keys {
         }
         let of = |number: u16| {
             let key = |what| format!("{prefix}:{{p{number}}}:{what}");
-            PartitionKeys { due: key("due"), firing: key("firing"), body: key("body"), term: key("term") }
+            let [due, firing, body, term, whole] = ["due", "firing", "body", "term", "whole"].map(key);
+            PartitionKeys { due, firing, body, term, whole }
         };
         Ok(Self { prefix: prefix.to_owned(), partitions: (0..partitions.max(1)).map(of).collect() })
     }

@@ -256,6 +256,18 @@ impl RedisHot {
         Ok((due, firing))
     }
 
+    pub(super) async fn are_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+        const DOING: &str = "look whether anything was lost";
+        let mut calls = Vec::with_capacity(tenures.len());
+        for it in tenures {
+            let mut call = SCRIPTS.whole.call(&[&self.keys_of(DOING, it.partition)?.whole]);
+            call.arg(&ordered(it.term));
+            calls.push(call);
+        }
+        let answers = all(DOING, self.quick.run(calls).await)?;
+        answers.into_iter().map(|it| Ok(count(DOING, it)? == 1)).collect()
+    }
+
     /// `answer`: id and body in turn. What cannot be read is forgotten there, so that the store's sweep loads it again.
     async fn entries(
         &self,

@@ -47,7 +47,7 @@ macro_rules! scripts {
     };
 }
 
-scripts!(load, peek, take, withdraw, settle, firing, fires, drop, offer, admit, leave, note);
+scripts!(load, peek, take, withdraw, settle, firing, fires, drop, offer, admit, leave, note, whole);
 
 #[cfg(test)]
 mod tests {

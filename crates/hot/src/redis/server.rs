@@ -67,6 +67,19 @@ pub(crate) fn memory(servers: &[Info], budget_bytes: Option<u64>) -> MemoryUse {
     MemoryUse { used_bytes: sum("used_memory"), budget_bytes }
 }
 
+/// In thousandths: of our budget, or of the server that is fullest of its own.
+pub(crate) fn fullness(servers: &[Info], budget_bytes: Option<u64>) -> u32 {
+    let share =
+        |used: u64, of: u64| u32::try_from(used.saturating_mul(1_000) / of.max(1)).unwrap_or(u32::MAX);
+    match budget_bytes {
+        Some(budget) => share(servers.iter().map(|it| it.number("used_memory")).sum(), budget),
+        None => {
+            let bounded = servers.iter().filter(|it| it.number("maxmemory") > 0);
+            bounded.map(|it| share(it.number("used_memory"), it.number("maxmemory"))).max().unwrap_or(0)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +110,13 @@ mod tests {
         assert_eq!(memory(&two, Some(100)).share(), 2.0);
         let open = [info("7.0.1", "noeviction", 400), info("7.0.1", "noeviction", 0)];
         assert_eq!(memory(&open, None).budget_bytes, None, "one of them may grow");
+    }
+
+    #[test]
+    fn the_fullest_server_says_how_full_it_is_unless_we_have_a_budget() {
+        let two = [info("7.0.1", "noeviction", 400), info("7.0.1", "noeviction", 125)];
+        assert_eq!(fullness(&two, None), 800);
+        assert_eq!(fullness(&two, Some(100)), 2_000);
+        assert_eq!(fullness(&[info("7.0.1", "noeviction", 0)], None), 0, "as much as there is");
     }
 }

@@ -2,9 +2,11 @@
 //! does not answer, its numbers are left out and the rest is served: that is when somebody looks.
 
 use super::{
-    HOT_DUE, HOT_FIRING, LEASES_ENDED, Metric, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, SERVICE_FAILURES,
-    SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED, TASKS_DELETED, TASKS_PRELOADED,
-    TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, WHEEL_TASKS,
+    FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_REBUILT, LEASES_ENDED, Metric,
+    OFFERED_AGAIN, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES,
+    SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED, TASKS_COMPENSATED,
+    TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT,
+    TERMS_GAINED, TERMS_LOST, WHEEL_TASKS,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -72,6 +74,24 @@ fn engine(out: &mut Exposition, app: &App) {
     out.single(&TASKS_PRELOADED, meters.preloaded_total());
     out.single(&TASKS_SWEPT, meters.swept_total());
     out.single(&LEASES_ENDED, meters.leases_ended_total());
+    out.single(&OFFERED_AGAIN, meters.offered_again_total());
+    out.single(&PUBLISH_FAILURES, meters.publish_failures_total());
+    out.single(&TASKS_UNSENT, app.engine.unsent());
+    out.single(&TASKS_COMPENSATED, meters.compensated_total());
+    sharing(out, app);
+}
+
+/// The hot set as a whole, and this engine's share of the work.
+fn sharing(out: &mut Exposition, app: &App) {
+    let meters = app.engine.meters();
+    let fullness = app.engine.hot_fullness();
+    out.single(&HOT_FULLNESS, format!("{}.{:03}", fullness / 1_000, fullness % 1_000));
+    out.single(&HOT_AWAY, u8::from(app.engine.hot_is_away()));
+    out.single(&HOT_REBUILT, meters.rebuilt_total());
+    out.single(&FIRED_FROM_STORE, meters.fired_from_store_total());
+    out.single(&PARTITIONS_OWNED, app.engine.owned());
+    out.single(&TERMS_GAINED, meters.terms_gained_total());
+    out.single(&TERMS_LOST, meters.terms_lost_total());
 }
 
 /// Services of one name (one for each push queue) are counted together.

@@ -163,6 +163,8 @@ macro_rules! for_each_hot_case {
             firing::a_newer_fence_is_not_settled,
             firing::what_fired_long_ago_is_found_the_oldest_first,
             firing::an_older_term_takes_nothing,
+            firing::a_partition_is_whole_from_the_second_question_of_a_term,
+            firing::fullness_is_a_share_and_an_empty_hot_set_is_not_full,
             firing::a_withdrawal_and_a_take_never_both_get_it,
             firing::of_many_who_take_each_entry_goes_to_one,
             ready::admitted_by_priority_then_age,

@@ -19,7 +19,7 @@ pub enum HotGroup {
     Settle,
     /// `offer`, `admit`.
     Ready,
-    /// `firing`, `depth`.
+    /// `firing`, `depth`, `is_whole`, `fullness`.
     Look,
 }
 
@@ -87,5 +87,13 @@ impl Hot for FaultyHot {
 
     async fn depth(&self) -> Result<Depth, Error> {
         self.faults.run(HotGroup::Look, "measure the depth", self.inner.depth()).await
+    }
+
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+        self.faults.run(HotGroup::Look, "look whether it is whole", self.inner.is_whole(tenures)).await
+    }
+
+    async fn fullness(&self) -> Result<u32, Error> {
+        self.faults.run(HotGroup::Look, "look how full it is", self.inner.fullness()).await
     }
 }

@@ -4,10 +4,10 @@
 use super::{
     mortal::{End, Life, Mortal},
     ops::Work,
-    world::{Known, World, options, queue},
+    world::{Known, World, queue},
 };
 use punctual_contract::{
-    Hot, Ownership, Store,
+    Bus, Hot, Ownership, Store,
     store::{Assignment, Inserted, Query},
 };
 use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
@@ -70,9 +70,9 @@ impl World {
         let inner: Arc<dyn Ownership> = self.ownership.clone();
         let ownership = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let shared = self.is_shared().then(|| Shared { ownership, signals: self.signals.join() });
-        let bus = Arc::new(punctual_bus::MemoryBus::default());
+        let bus: Arc<dyn Bus> = Arc::new(Mortal { inner: self.bus(), life: Arc::clone(&life) });
         let backends = Backends { store, hot, bus, clock: self.clock.clone(), shared };
-        let engine = Engine::new(backends, options(format!("e{}", self.started)));
+        let engine = Engine::new(backends, self.options(format!("e{}", self.started)));
         self.nodes.push(Node { engine, life, asleep: None });
     }
 
@@ -204,6 +204,16 @@ impl World {
         }
     }
 
+    /// What was published, to subscribers: at most `max`. Nothing, where all executors ask for tasks themselves.
+    pub(super) async fn receive(&mut self, max: usize) -> Result<(), String> {
+        let bus = Arc::clone(&self.true_bus);
+        let received = bus.receive(&queue(), max, Duration::ZERO, self.now()).await;
+        let received = received.map_err(|it| it.to_string())?;
+        let ids: Vec<u64> = received.iter().map(|it| it.id).collect();
+        bus.acknowledge(&queue(), &ids).await.map_err(|it| it.to_string())?;
+        self.leased_late(received.into_iter().map(|it| it.message).collect()).await
+    }
+
     async fn leased_late(&mut self, leased: Vec<Assignment>) -> Result<(), String> {
         for it in leased {
             let task = self.truth_of(it.place).await;
@@ -242,6 +252,7 @@ impl World {
             self.clock.advance(TAKE_OVER_STEP);
             self.turn().await;
         }
+        self.receive(ALL).await?;
         let leased = engine.lease(request(ALL)).await.map_err(|it| it.to_string())?;
         for it in leased {
             self.got(it)?;

@@ -8,8 +8,8 @@ mod mortal;
 mod ops;
 mod world;
 
-pub use ops::{How, Op, Work, seeded, seeded_for_many};
-pub use world::{Faults, Setup, World};
+pub use ops::{How, Op, Work, seeded, seeded_for_many, with_a_bus};
+pub use world::{Faults, Hands, Setup, World};
 
 /// Runs a list of operations in a fresh world, then lets everything that is left finish.
 ///

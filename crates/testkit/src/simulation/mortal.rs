@@ -4,7 +4,8 @@
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
-    Error, Hot, Ownership, Store,
+    Bus, Error, Hot, Ownership, Store,
+    bus::Delivery,
     hot::{Depth, HotEntry, Withdrawn},
     ownership::{Owner, Tenure},
     store::{
@@ -208,6 +209,12 @@ impl Hot for Mortal<dyn Hot> {
     async fn depth(&self) -> Result<Depth, Error> {
         self.life.call(self.inner.depth()).await
     }
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+        self.life.call(self.inner.is_whole(tenures)).await
+    }
+    async fn fullness(&self) -> Result<u32, Error> {
+        self.life.call(self.inner.fullness()).await
+    }
 }
 
 #[async_trait]
@@ -234,5 +241,30 @@ impl Ownership for Mortal<dyn Ownership> {
     }
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         self.life.call(self.inner.owners()).await
+    }
+}
+
+#[async_trait]
+impl Bus for Mortal<dyn Bus> {
+    async fn publish(&self, messages: Vec<Assignment>) -> Vec<Result<(), Error>> {
+        let count = messages.len();
+        let published = self.life.call(async { Ok(self.inner.publish(messages).await) }).await;
+        let dead = || Err(Error::did_not_happen("publish a message", "the engine is dead"));
+        published.unwrap_or_else(|_| (0..count).map(|_| dead()).collect())
+    }
+    async fn receive(
+        &self,
+        queue: &QueueKey,
+        limit: usize,
+        wait: Duration,
+        now: Millis,
+    ) -> Result<Vec<Delivery>, Error> {
+        self.life.call(self.inner.receive(queue, limit, wait, now)).await
+    }
+    async fn acknowledge(&self, queue: &QueueKey, ids: &[u64]) -> Result<(), Error> {
+        self.life.call(self.inner.acknowledge(queue, ids)).await
+    }
+    async fn reclaim(&self, queue: &QueueKey, before: Millis) -> Result<usize, Error> {
+        self.life.call(self.inner.reclaim(queue, before)).await
     }
 }

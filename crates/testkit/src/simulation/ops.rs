@@ -92,6 +92,10 @@ pub enum Op {
     OwnersAway {
         away: bool,
     },
+    /// The bus takes no message, or does again.
+    BusAway {
+        away: bool,
+    },
     /// Five seconds pass; then all that was due must be with an executor.
     TakeOver,
 }
@@ -125,6 +129,20 @@ pub fn seeded(seed: u64, count: usize) -> Vec<Op> {
 pub fn seeded_for_many(seed: u64, count: usize) -> Vec<Op> {
     let mut rng = Rng::with_seed(seed);
     (0..count).map(|_| if rng.u8(..4) == 0 { of_engines(&mut rng) } else { one(&mut rng) }).collect()
+}
+
+/// The same with a bus that goes away and comes back: one operation in twelve, beside those of a list.
+#[must_use]
+pub fn with_a_bus(ops: Vec<Op>, seed: u64) -> Vec<Op> {
+    let mut rng = Rng::with_seed(!seed);
+    let mut with = Vec::with_capacity(ops.len() * 13 / 12);
+    for op in ops {
+        if rng.u8(..12) == 0 {
+            with.push(Op::BusAway { away: rng.bool() });
+        }
+        with.push(op);
+    }
+    with
 }
 
 fn of_engines(rng: &mut Rng) -> Op {

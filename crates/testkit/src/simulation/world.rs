@@ -7,11 +7,12 @@ use super::{
 };
 use crate::{
     clock::ManualClock,
-    faults::{Dials, FaultyHot, FaultyStore},
+    faults::{Dials, FaultyBus, FaultyHot, FaultyStore},
     shared::{MemoryOwnership, SignalHub},
 };
+use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Clock, Hot, Store,
+    Bus, Clock, Hot, Store,
     store::{Assignment, Beat, Change, Extended, Inserted},
 };
 use punctual_domain::{
@@ -37,11 +38,30 @@ pub enum Faults {
     Some(u64),
 }
 
+impl Faults {
+    const fn seed(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Some(seed) => seed,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// One: it shares with nobody.
     pub engines: usize,
     pub faults: Faults,
+    pub hands: Hands,
+}
+
+/// How tasks come to executors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hands {
+    /// They ask for them.
+    Pull,
+    /// By a bus, which outlives all engines.
+    Push,
 }
 
 #[derive(Debug)]
@@ -55,6 +75,9 @@ pub struct World {
     pub(super) true_hot: Arc<MemoryHot>,
     faulty_store: Arc<FaultyStore>,
     faulty_hot: Arc<FaultyHot>,
+    pub(super) true_bus: Arc<MemoryBus>,
+    faulty_bus: Arc<FaultyBus>,
+    bus_is_away: bool,
     pub(super) ownership: Arc<MemoryOwnership>,
     pub(super) signals: SignalHub,
     owners_are_away: bool,
@@ -102,7 +125,7 @@ pub(super) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
 }
 
-pub(super) fn options(name: String) -> Options {
+fn options(name: String) -> Options {
     Options {
         name,
         keep_succeeded_ms: 60_000,
@@ -119,6 +142,8 @@ impl World {
         let options = punctual_store::sqlite::Options { partitions: PARTITIONS, ..Default::default() };
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
         let (faulty_store, true_hot, faulty_hot) = back_ends(&truth, setup.faults, 0);
+        let true_bus = Arc::new(MemoryBus::default());
+        let faulty_bus = Arc::new(FaultyBus::new(true_bus.clone(), setup.faults.seed()));
         let ownership = Arc::new(MemoryOwnership::new(clock.clone()));
         let (nodes, tasks, by_id, held, given_up) = Default::default();
         let mut world = Self {
@@ -129,6 +154,9 @@ impl World {
             true_hot,
             faulty_store,
             faulty_hot,
+            true_bus,
+            faulty_bus,
+            bus_is_away: false,
             ownership,
             signals: SignalHub::default(),
             owners_are_away: false,
@@ -142,6 +170,7 @@ impl World {
             given_up,
             uncertain_inserts: 0,
         };
+        world.dial_bus();
         (0..setup.engines).for_each(|_| world.start_engine());
         world
     }
@@ -152,7 +181,7 @@ impl World {
 
     /// Nothing fails, so that promises of time hold.
     pub(super) fn is_sound(&self) -> bool {
-        self.faults == Faults::None && !self.owners_are_away
+        self.faults == Faults::None && !self.owners_are_away && !self.bus_is_away
     }
 
     pub(super) fn store(&self) -> Arc<dyn Store> {
@@ -161,6 +190,24 @@ impl World {
 
     pub(super) fn hot(&self) -> Arc<dyn Hot> {
         self.faulty_hot.clone()
+    }
+
+    pub(super) fn bus(&self) -> Arc<dyn Bus> {
+        self.faulty_bus.clone()
+    }
+
+    pub(super) fn options(&self, name: String) -> Options {
+        let push_queues = if self.setup.hands == Hands::Push { vec![queue()] } else { Vec::new() };
+        Options { push_queues, ..options(name) }
+    }
+
+    /// A bus refuses far more often than a store or a hot set fails.
+    fn dial_bus(&self) {
+        self.faulty_bus.faults.set_all(match self.faults {
+            _ if self.bus_is_away => Dials::REFUSES,
+            Faults::None => Dials::SOUND,
+            Faults::Some(_) => Dials { happens: 0.7, reported: 0.9 },
+        });
     }
 
     pub(super) fn now(&self) -> Millis {
@@ -208,6 +255,11 @@ impl World {
                 self.ownership.set_away(*away);
                 Ok(())
             }
+            Op::BusAway { away } => {
+                self.bus_is_away = *away;
+                self.dial_bus();
+                Ok(())
+            }
             other => self.step_of_engines(other).await,
         }
     }
@@ -244,7 +296,8 @@ impl World {
         self.faults = Faults::None;
         self.faulty_store.faults.heal();
         self.faulty_hot.faults.heal();
-        self.owners_are_away = false;
+        (self.owners_are_away, self.bus_is_away) = (false, false);
+        self.dial_bus();
         self.ownership.set_away(false);
         self.all_go_on().await?;
         if self.nodes.is_empty() {
@@ -408,6 +461,9 @@ impl World {
     }
 
     pub(super) async fn lease(&mut self, max: usize, lease_ms: i64) -> Result<(), String> {
+        if self.setup.hands == Hands::Push {
+            return self.receive(max).await;
+        }
         let request =
             LeaseRequest { queue: Arc::new(queue()), max, wait_ms: 0, lease_ms, executor: "executor".into() };
         let Some(engine) = self.engine() else { return Ok(()) };
@@ -528,7 +584,7 @@ fn back_ends(
     faults: Faults,
     life: u64,
 ) -> (Arc<FaultyStore>, Arc<MemoryHot>, Arc<FaultyHot>) {
-    let seed = if let Faults::Some(seed) = faults { seed ^ life } else { life };
+    let seed = faults.seed() ^ life;
     let store = Arc::new(FaultyStore::new(Arc::clone(truth), seed));
     let true_hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: PARTITIONS }));
     let hot = Arc::new(FaultyHot::new(true_hot.clone(), seed));

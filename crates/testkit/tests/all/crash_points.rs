@@ -4,7 +4,10 @@
 
 use async_trait::async_trait;
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::{Bus, Clock, Hot, Store, store::Assignment};
+use punctual_contract::{
+    Bus, Clock, Hot, Store,
+    store::{Assignment, Query},
+};
 use punctual_domain::{
     name::{Name, QueueKey},
     outcome::Report,
@@ -17,7 +20,7 @@ use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Se
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
-    faults::{BusGroup, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
+    faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
     servers,
 };
 use std::{
@@ -43,23 +46,23 @@ impl Clock for WallClock {
 
 /// What outlives an engine.
 #[async_trait]
-trait Ground: Send + Sync + 'static {
+pub(crate) trait Ground: Send + Sync + 'static {
     /// Opened anew for each engine, in its runtime.
     async fn stand(&self) -> Stand;
 }
 
-struct Stand {
-    store: Arc<dyn Store>,
-    hot: Arc<dyn Hot>,
-    bus: Arc<dyn Bus>,
-    shared: Option<Shared>,
+pub(crate) struct Stand {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) hot: Arc<dyn Hot>,
+    pub(crate) bus: Arc<dyn Bus>,
+    pub(crate) shared: Option<Shared>,
 }
 
 /// The hot set and the bus go down with their process.
-struct Embedded(Arc<SqliteStore>);
+pub(crate) struct Embedded(Arc<SqliteStore>);
 
 impl Embedded {
-    async fn ground() -> Arc<dyn Ground> {
+    pub(crate) async fn ground() -> Arc<dyn Ground> {
         Arc::new(Self(Arc::new(SqliteStore::in_memory(&Default::default()).unwrap())))
     }
 }
@@ -77,14 +80,14 @@ impl Ground for Embedded {
     }
 }
 
-struct OnServers {
+pub(crate) struct OnServers {
     mysql_url: String,
     redis_url: String,
     prefix: String,
 }
 
 impl OnServers {
-    async fn ground() -> Arc<dyn Ground> {
+    pub(crate) async fn ground() -> Arc<dyn Ground> {
         let redis = servers::redis().await;
         let mysql_url = servers::mariadb().await.fresh_database().await;
         Arc::new(Self { mysql_url, redis_url: redis.url(), prefix: redis.fresh_prefix() })
@@ -108,14 +111,14 @@ impl Ground for OnServers {
     }
 }
 
-struct Rig {
-    store: Arc<FaultyStore>,
-    hot: Arc<FaultyHot>,
-    bus: Arc<FaultyBus>,
-    engine: Engine,
+pub(crate) struct Rig {
+    pub(crate) store: Arc<FaultyStore>,
+    pub(crate) hot: Arc<FaultyHot>,
+    pub(crate) bus: Arc<FaultyBus>,
+    pub(crate) engine: Engine,
 }
 
-async fn rig(ground: &dyn Ground, push: bool) -> Rig {
+pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
     let Stand { store, hot, bus, shared } = ground.stand().await;
     let store = Arc::new(FaultyStore::new(store, 1));
     let hot = Arc::new(FaultyHot::new(hot, 1));
@@ -129,13 +132,19 @@ async fn rig(ground: &dyn Ground, push: bool) -> Rig {
     };
     let push_queues = if push { vec![queue()] } else { Vec::new() };
     let name = format!("engine-{:08x}", fastrand::u32(..));
-    let options = Options { name, push_queues, push_lease_ms: LEASE_MS, ..Options::default() };
+    let options = Options {
+        name,
+        push_queues,
+        push_lease_ms: LEASE_MS,
+        compensate_interval_ms: 1_000,
+        ..Options::default()
+    };
     Rig { store, hot, bus, engine: Engine::new(backends, options) }
 }
 
 const LEASE_MS: i64 = 1_500;
 
-fn queue() -> QueueKey {
+pub(crate) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("q").unwrap() }
 }
 
@@ -144,7 +153,7 @@ fn request(wait_ms: u64) -> LeaseRequest {
     LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms: LEASE_MS, executor }
 }
 
-fn succeeded(it: &Assignment) -> OutcomeReport {
+pub(crate) fn succeeded(it: &Assignment) -> OutcomeReport {
     OutcomeReport {
         place: it.place,
         fence: it.fence,
@@ -154,7 +163,7 @@ fn succeeded(it: &Assignment) -> OutcomeReport {
 }
 
 impl Rig {
-    async fn insert(&self, delay_ms: i64) -> TaskRef {
+    pub(crate) async fn insert(&self, delay_ms: i64) -> TaskRef {
         let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now().plus(delay_ms));
         self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place
     }
@@ -180,11 +189,19 @@ enum At {
     Store(StoreGroup),
     Hot(HotGroup),
     Publish,
+    /// The bus has refused it twice, and the store is to be told.
+    Mark,
+    /// The store knows that it could not be sent.
+    Marked,
     /// The executor has the task, and the outcome is on its way.
     Outcome,
 }
 
 impl At {
+    const fn is_pushed(self) -> bool {
+        matches!(self, Self::Publish | Self::Mark | Self::Marked)
+    }
+
     /// Elsewhere an executor that waits would itself come to the gate.
     const fn needs_an_executor(self) -> bool {
         matches!(self, Self::Store(StoreGroup::Dispatch) | Self::Hot(HotGroup::Settle) | Self::Outcome)
@@ -195,7 +212,7 @@ fn gate(rig: &Rig, at: At) -> Arc<Gate> {
     match at {
         At::Store(group) => rig.store.faults.hold(group),
         At::Hot(group) => rig.hot.faults.hold(group),
-        At::Publish => rig.bus.faults.hold(BusGroup::Publish),
+        At::Publish | At::Mark | At::Marked => rig.bus.faults.hold(BusGroup::Publish),
         At::Outcome => rig.store.faults.hold(StoreGroup::Apply),
     }
 }
@@ -212,7 +229,7 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
     let (told, heard) = tokio::sync::oneshot::channel();
     let doomed = Runtime::new().unwrap();
     doomed.spawn(async move {
-        let push = matches!(at, At::Publish);
+        let push = at.is_pushed();
         let rig = rig(&*ground, push).await;
         let _running = rig.engine.start().unwrap();
         if !push {
@@ -240,7 +257,22 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
                 callers.spawn(async move { drop(engine.settle(vec![succeeded(&leased[0])], "test").await) });
             }
         }
-        gate.unwrap().reached().await;
+        let gate = gate.unwrap();
+        gate.reached().await;
+        match at {
+            At::Mark => {
+                rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
+                let marking = rig.store.faults.hold(StoreGroup::Apply);
+                gate.open();
+                marking.reached().await;
+            }
+            At::Marked => {
+                rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
+                gate.open();
+                is_unsent(&rig).await;
+            }
+            _ => {}
+        }
         // The gate may have been reached by a service that knew nothing of the task.
         while rig.store.books().await.unwrap().accepted < accepted {
             tokio::task::yield_now().await;
@@ -252,11 +284,18 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
     doomed.shutdown_background();
 }
 
+async fn is_unsent(rig: &Rig) {
+    let query = Query { state: Some(State::DispatchFailed), limit: 1, ..Query::default() };
+    while rig.store.list(&query).await.unwrap().tasks.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
 async fn live_on(ground: &dyn Ground, at: At) {
-    let rig = rig(ground, matches!(at, At::Publish)).await;
+    let rig = rig(ground, at.is_pushed()).await;
     let running = rig.engine.start().unwrap();
     let it = match at {
-        At::Publish => delivered(&rig).await,
+        it if it.is_pushed() => delivered(&rig).await,
         _ => leased(&rig).await,
     };
     assert!(it.fired_at >= it.due_at, "early: {it:?}");
@@ -279,7 +318,7 @@ async fn leased(rig: &Rig) -> Assignment {
 }
 
 /// From the bus; what the dead engine had published and an executor has not taken comes too, and is refused as stale.
-async fn delivered(rig: &Rig) -> Assignment {
+pub(crate) async fn delivered(rig: &Rig) -> Assignment {
     loop {
         let wait = Duration::from_secs(20);
         for it in rig.bus.receive(&queue(), 10, wait, rig.engine.now()).await.unwrap() {
@@ -321,5 +360,7 @@ on_each_ground! {
     after_the_admission_before_the_lease: At::Store(StoreGroup::Dispatch);
     after_the_lease_before_it_is_settled_in_the_hot_set: At::Hot(HotGroup::Settle);
     after_the_lease_before_the_publish: At::Publish;
+    after_a_refused_publish_before_it_is_marked: At::Mark;
+    after_what_could_not_be_sent_was_marked: At::Marked;
     after_the_work_before_the_outcome: At::Outcome;
 }

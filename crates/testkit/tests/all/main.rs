@@ -1,15 +1,18 @@
 //! All that holds the workspace together, in one binary: the suites on each back end, the simulation, the users' test clock, and the ratchets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod bus_away;
 mod cold;
 mod conformance;
 mod crash_points;
 mod engine;
+mod late_commits;
 mod mysql;
 mod mysql_buckets;
 mod mysql_moving;
 mod mysql_ownership;
 mod mysql_plans;
+mod outages;
 mod ratchets;
 mod redis_bus;
 mod redis_hot;

@@ -240,6 +240,45 @@ async fn memory_says_what_is_used_and_the_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_flush_and_a_restart_are_each_noticed_once() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    let tenure = [Tenure { partition: P0, term: 9 }];
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [false]);
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [true]);
+    server.command(&["FLUSHALL"]).await;
+    // What the owner does meanwhile does not hide it.
+    hot.take(tenure[0], Millis(5), 9).await.unwrap();
+    hot.load(vec![entry(1, 5, 1)]).await.unwrap();
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [false]);
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [true]);
+    server.kill();
+    server.start_again().await;
+    let whole = loop {
+        if let Ok(it) = hot.is_whole(&tenure).await {
+            break it;
+        }
+    };
+    assert_eq!(whole, [false]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fullness_is_of_the_budget_or_of_maxmemory_and_is_told_when_there_is_no_room() {
+    let server = Redis::own().await;
+    let hot = connect(&server.url(), "p").await;
+    assert_eq!(hot.fullness().await.unwrap(), 0, "as much as there is");
+    server.command(&["CONFIG", "SET", "maxmemory", "1gb"]).await;
+    assert!((1..100).contains(&hot.fullness().await.unwrap()));
+    let own = RedisOptions { memory_budget_bytes: Some(1 << 16), ..options("p".to_owned()) };
+    let small = RedisHot::connect(&server.url(), own).await.unwrap();
+    assert!(small.fullness().await.unwrap() > 1_000);
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    assert!(hot.fullness().await.unwrap() > 1_000);
+    let tenure = [Tenure { partition: P0, term: 9 }];
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [false], "its note has room");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_forgot_the_scripts_is_given_them_again() {
     let server = Redis::own().await;
     let hot = connect(&server.url(), "p").await;

@@ -1,6 +1,6 @@
 //! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
 
-use punctual_testkit::simulation::{Faults, Op, Setup, run, seeded, seeded_for_many};
+use punctual_testkit::simulation::{Faults, Hands, Op, Setup, run, seeded, seeded_for_many, with_a_bus};
 
 /// More by `PUNCTUAL_SEEDS`, from another place by `PUNCTUAL_FIRST_SEED`.
 const SEEDS: u64 = 1_000;
@@ -14,11 +14,12 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
 }
 
-fn run_seeds(engines: usize, faults: impl Fn(u64) -> Faults) {
+fn run_seeds(engines: usize, hands: Hands, faults: impl Fn(u64) -> Faults) {
     let first = number("PUNCTUAL_FIRST_SEED", 0);
     for seed in first..first + number("PUNCTUAL_SEEDS", SEEDS) {
         let ops = if engines > 1 { seeded_for_many(seed, STEPS) } else { seeded(seed, STEPS) };
-        let setup = Setup { engines, faults: faults(seed) };
+        let ops = if hands == Hands::Push { with_a_bus(ops, seed) } else { ops };
+        let setup = Setup { engines, faults: faults(seed), hands };
         if let Err(broken) = block_on(run(&ops, setup)) {
             let ops = shrink(&ops, setup);
             panic!("seed {seed}: {broken}\nthe shortest list found that breaks a promise:\n{ops:#?}");
@@ -40,20 +41,35 @@ fn shrink(ops: &[Op], setup: Setup) -> Vec<Op> {
 
 #[test]
 fn thousands_of_lives_keep_every_promise() {
-    run_seeds(1, |_| Faults::None);
+    run_seeds(1, Hands::Pull, |_| Faults::None);
 }
 
 #[test]
 fn a_store_that_fails_and_lies_about_it_breaks_no_promise() {
-    run_seeds(1, Faults::Some);
+    run_seeds(1, Hands::Pull, Faults::Some);
 }
 
 #[test]
 fn engines_that_come_and_die_and_sleep_at_any_step_break_no_promise() {
-    run_seeds(2, |_| Faults::None);
+    run_seeds(2, Hands::Pull, |_| Faults::None);
 }
 
 #[test]
 fn many_engines_on_back_ends_that_fail_and_lie_break_no_promise() {
-    run_seeds(3, Faults::Some);
+    run_seeds(3, Hands::Pull, Faults::Some);
+}
+
+#[test]
+fn a_bus_that_goes_away_and_comes_back_loses_no_task() {
+    run_seeds(1, Hands::Push, |_| Faults::None);
+}
+
+#[test]
+fn a_bus_that_fails_and_lies_about_it_breaks_no_promise() {
+    run_seeds(1, Hands::Push, Faults::Some);
+}
+
+#[test]
+fn engines_that_come_and_die_around_a_bus_that_fails_break_no_promise() {
+    run_seeds(3, Hands::Push, Faults::Some);
 }

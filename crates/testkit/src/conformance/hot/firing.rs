@@ -178,3 +178,23 @@ pub async fn of_many_who_take_each_entry_goes_to_one(hot: Arc<dyn Hot>) {
     assert_eq!(i64::try_from(got.len()).unwrap(), ENTRIES, "none twice");
     assert_eq!(got.into_iter().collect::<HashSet<_>>().len(), 2_000, "none lost");
 }
+
+pub async fn a_partition_is_whole_from_the_second_question_of_a_term(hot: Arc<dyn Hot>) {
+    let tenure = |partition: u16, term: i64| Tenure { partition: Partition(partition), term };
+    let asked = [tenure(0, 7), tenure(1, 7)];
+    assert_eq!(hot.is_whole(&asked).await.unwrap(), [false, false]);
+    assert_eq!(hot.is_whole(&asked).await.unwrap(), [true, true]);
+    assert_eq!(
+        hot.is_whole(&[tenure(1, 8), tenure(2, 7), tenure(0, 7)]).await.unwrap(),
+        [false, false, true]
+    );
+    assert_eq!(hot.is_whole(&asked).await.unwrap(), [true, true], "who is out of date is told nothing new");
+    assert_eq!(hot.is_whole(&[tenure(1, 8)]).await.unwrap(), [true], "and changes nothing");
+    assert!(hot.is_whole(&[]).await.unwrap().is_empty());
+}
+
+pub async fn fullness_is_a_share_and_an_empty_hot_set_is_not_full(hot: Arc<dyn Hot>) {
+    assert!(hot.fullness().await.unwrap() < 1_000);
+    fired(&*hot, 1, 1).await;
+    assert!(hot.fullness().await.unwrap() < 1_000, "one entry does not fill it");
+}

@@ -80,6 +80,14 @@ impl Hot for Flawed {
         self.0.firing(partition, before.plus(soon), limit).await
     }
 
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+        self.0.is_whole(tenures).await
+    }
+
+    async fn fullness(&self) -> Result<u32, Error> {
+        self.0.fullness().await
+    }
+
     async fn depth(&self) -> Result<Depth, Error> {
         self.0.depth().await
     }

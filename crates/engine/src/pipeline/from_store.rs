@@ -1,0 +1,257 @@
+//! Firing without the hot set: while it does not answer, or has no room for what is overdue, the partition's owner
+//! fires from the store, and this engine's executors are served from a list in memory. Late by the period at most.
+//!
+//! The store decides here what the hot set decides otherwise: `ready` is written before anyone can have the task, so
+//! that a cancel which comes after is told that it has fired, and one which came before has won. The list holds
+//! nothing that matters: it is dropped when the hot set is back, and the store says what is still to be handed over.
+//! What the hot set holds of the same tasks is refused by fence and state.
+
+use crate::{core::Core, options::STEP_LIMIT};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error,
+    hot::HotEntry,
+    ownership::Tenure,
+    store::{Applied, Change, Scan, Step},
+};
+use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+/// Between two looks at the hot set, and between two at the store while it is away.
+pub(crate) const PERIOD: Duration = Duration::from_millis(500);
+/// A hot set that has not answered by then is away, whatever it is doing.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+/// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
+const PAGES: usize = 10;
+
+type Order = (u8, Millis, i64);
+
+#[derive(Debug, Default)]
+pub(crate) struct FromStore {
+    is_away: AtomicBool,
+    /// Something was not loaded because the hot set was away, or has fired without it.
+    has_passed_by: AtomicBool,
+    ready: Mutex<HashMap<Arc<QueueKey>, BTreeMap<Order, HotEntry>>>,
+    /// By partition, where to go on.
+    positions: Mutex<HashMap<Partition, (Millis, i64)>>,
+}
+
+fn order(it: &HotEntry) -> Order {
+    (it.priority.level(), it.due_at, it.place.id)
+}
+
+impl FromStore {
+    /// The hot set did not answer when last asked.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away.load(SeqCst)
+    }
+
+    pub(crate) fn passes_by(&self) {
+        self.has_passed_by.store(true, SeqCst);
+    }
+
+    fn holds(&self, entry: &HotEntry) -> bool {
+        let ready = self.ready.lock();
+        let known = ready.get(&entry.queue).and_then(|it| it.get(&order(entry)));
+        known.is_some_and(|it| it.fence >= entry.fence)
+    }
+
+    fn put(&self, entries: Vec<HotEntry>) {
+        let mut ready = self.ready.lock();
+        for it in entries {
+            ready.entry(Arc::clone(&it.queue)).or_default().insert(order(&it), it);
+        }
+    }
+
+    fn pop(&self, queue: &QueueKey, limit: usize) -> Vec<HotEntry> {
+        let mut ready = self.ready.lock();
+        let Some(waiting) = ready.get_mut(queue) else { return Vec::new() };
+        let popped = std::iter::from_fn(|| waiting.pop_first().map(|it| it.1)).take(limit).collect();
+        if waiting.is_empty() {
+            ready.remove(queue);
+        }
+        popped
+    }
+
+    fn forget(&self) {
+        self.ready.lock().clear();
+        self.positions.lock().clear();
+    }
+}
+
+/// Looks whether the hot set answers and has what was put into it. Tasks fired without it.
+pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    let tenures = core.holdings.tenures();
+    let asked = tokio::time::timeout(PATIENCE, core.hot.is_whole(&tenures)).await;
+    let silent = || Error::may_have_happened("look at the hot set", "no answer");
+    match asked.unwrap_or_else(|_| Err(silent())) {
+        Ok(whole) => {
+            is_back(core, tenures.into_iter().zip(whole));
+            Ok(0)
+        }
+        Err(error) => {
+            if !core.from_store.is_away.swap(true, SeqCst) {
+                tracing::warn!(%error, "the hot set is away: firing goes on from the store");
+            }
+            fire_all(core).await
+        }
+    }
+}
+
+/// What it has lost, or what passed it by, is brought to it again.
+fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, bool)>) {
+    let was_away = core.from_store.is_away.swap(false, SeqCst);
+    let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
+    if was_away {
+        tracing::info!("the hot set answers again");
+        core.from_store.forget();
+    }
+    let mut lost = 0;
+    for (tenure, is_whole) in partitions {
+        if (has_gaps || !is_whole) && core.holdings.begin_anew(tenure) {
+            core.claims.open(tenure.partition);
+            lost += 1;
+        }
+    }
+    if lost > 0 {
+        tracing::warn!(partitions = lost, "the hot set has gaps and is filled again from the store");
+        core.meters.rebuilt(lost);
+        core.look_through.notify_one();
+    }
+}
+
+async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
+    // Fired, and not offered: the store has them, and shows them.
+    core.held_back.lock().clear();
+    let (mut fired, mut result) = (0, Ok(()));
+    for partition in core.owned() {
+        // One database that is away must not keep the others' tasks from firing.
+        match fire_partition(core, partition).await {
+            Ok(count) => fired += count,
+            Err(error) => result = Err(error),
+        }
+    }
+    result.map(|()| fired)
+}
+
+async fn fire_partition(core: &Arc<Core>, partition: Partition) -> Result<usize, Error> {
+    let mut fired = 0;
+    for _ in 0..PAGES {
+        let after = core.from_store.positions.lock().remove(&partition);
+        let scan = Scan { partition, until: core.now(), after, limit: STEP_LIMIT };
+        let page = core.store.scan(scan).await?;
+        let next = (page.len() == STEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+        fired += fire(core, page).await?;
+        let Some(next) = next else { break };
+        core.from_store.positions.lock().insert(partition, next);
+    }
+    Ok(fired)
+}
+
+/// Fires what is due of what a scan has found. Tasks fired.
+pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize, Error> {
+    let now = core.now();
+    let mut due = core.unsent.sort_out(found, now);
+    due.retain(|it| it.due_at <= now && !core.from_store.holds(it));
+    if due.is_empty() {
+        return Ok(0);
+    }
+    let plans: Vec<Vec<Step>> = due.iter().map(|it| steps(core, it, now)).collect();
+    let steps: Vec<Step> = plans.iter().flatten().cloned().collect();
+    let mut applied =
+        if steps.is_empty() { Vec::new() } else { core.store.apply(steps, now).await? }.into_iter();
+    let mut won = Vec::new();
+    for (entry, plan) in due.into_iter().zip(plans) {
+        // It is fired by the last of its steps.
+        let last = applied.by_ref().take(plan.len()).last();
+        if plan.is_empty() || last == Some(Applied::Moved) {
+            let fired_at = if plan.is_empty() { entry.fired_at } else { now };
+            won.push((HotEntry { fired_at, state: State::Ready, ..entry }, !plan.is_empty()));
+        }
+    }
+    Ok(hold(core, won))
+}
+
+/// What the store has to be told so that the task is `ready` there.
+fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
+    let step =
+        |change: Change| Step { place: entry.row(), fence: Some(entry.fence), change, note: core.note() };
+    let fire = Change::Fire { fired_at: now };
+    match entry.state {
+        State::Ready => Vec::new(),
+        State::Dispatching => vec![step(fire)],
+        _ => vec![step(Change::Claim), step(fire)],
+    }
+}
+
+/// Puts them where executors are served from. Answers how many have fired only now, which each of them says.
+fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
+    let mut queues: HashMap<Arc<QueueKey>, (usize, Vec<i64>)> = HashMap::new();
+    for (it, is_new) in &won {
+        if let Some(key) = core.claims.forget(it.place.partition, it.place.id, it.fence) {
+            core.timer.cancel(key);
+        }
+        core.unmarked.lock().remove(&it.place.id);
+        let (count, lateness_ms) = queues.entry(Arc::clone(&it.queue)).or_default();
+        *count += 1;
+        lateness_ms.extend(is_new.then(|| it.fired_at.since(it.due_at)));
+    }
+    let fired = won.iter().filter(|it| it.1).count();
+    core.from_store.passes_by();
+    core.from_store.put(won.into_iter().map(|it| it.0).collect());
+    core.meters.fired_from_store(fired);
+    for (queue, (count, lateness_ms)) in queues {
+        core.meters.queue(&queue).fired(&lateness_ms);
+        core.arrived(&queue, count);
+    }
+    fired
+}
+
+/// What is ready in a queue, wherever it is.
+pub(crate) async fn admit(core: &Core, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
+    let mut admitted = core.from_store.pop(queue, limit);
+    if admitted.len() == limit || core.from_store.is_away() {
+        return Ok(admitted);
+    }
+    match core.hot.admit(queue, limit - admitted.len()).await {
+        Ok(more) => admitted.extend(more),
+        Err(error) if admitted.is_empty() => return Err(error),
+        Err(_) => {}
+    }
+    Ok(admitted)
+}
+
+/// These were admitted, and could not be handed over.
+pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
+    if core.from_store.is_away() {
+        core.from_store.put(entries);
+        return Ok(());
+    }
+    core.hot.offer(entries).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::claim::tests::entry;
+
+    #[test]
+    fn what_is_ready_comes_by_priority_and_age_and_each_once() {
+        let it = FromStore::default();
+        let queue = Arc::clone(&entry(1, 1).queue);
+        it.put(vec![entry(1, 30), entry(2, 10), entry(3, 20), entry(2, 10)]);
+        assert!(it.holds(&entry(2, 10)) && !it.holds(&HotEntry { fence: 2, ..entry(2, 10) }));
+        let ids = |entries: Vec<HotEntry>| entries.iter().map(|it| it.place.id).collect::<Vec<_>>();
+        assert_eq!(ids(it.pop(&queue, 2)), [2, 3]);
+        assert_eq!(ids(it.pop(&queue, 2)), [1]);
+        assert!(it.pop(&queue, 2).is_empty() && it.ready.lock().is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+//! A bus that is away for a while, on the embedded back ends and on real MySQL and Redis: what it does not take is
+//! visible as `dispatch_failed`, spends no attempt, and comes when the bus is back. The bus is away by a fault around
+//! it, so that the hot set on the same server is not.
+
+use crate::crash_points::{Embedded, Ground, OnServers, Rig, delivered, queue, rig, succeeded};
+use punctual_contract::{Bus as _, Store as _, store::Query};
+use punctual_domain::{
+    place::TaskRef,
+    state::{Event, State},
+};
+use punctual_engine::Settled;
+use punctual_testkit::faults::{BusGroup, Dials, StoreGroup};
+use std::{collections::HashSet, time::Duration};
+
+async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
+    loop {
+        let tasks = rig.store.read(places).await.unwrap();
+        if tasks.iter().flatten().all(|it| it.state == state) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn come_when_it_is_back(ground: &dyn Ground) {
+    const TASKS: usize = 120;
+    let rig = rig(ground, true).await;
+    rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
+    let running = rig.engine.start().unwrap();
+    let mut places = Vec::new();
+    for nth in 0..TASKS {
+        places.push(rig.insert(i64::try_from(nth % 300).unwrap()).await);
+    }
+    all_are(&rig, &places, State::DispatchFailed).await;
+    let (task, why) = rig.engine.why(places[0]).await.unwrap();
+    assert_eq!((task.attempt, why.blocking), (0, Some("bus")), "{why:?}");
+    let error = task.last_error.unwrap();
+    assert!(error.contains("refused by a fault") && why.reason.contains(&error), "{error}: {}", why.reason);
+    let failed = task.history.iter().find(|it| it.event == Some(Event::FailDispatch)).unwrap();
+    assert!(failed.error.as_deref().is_some_and(|it| it.contains("refused by a fault")), "{failed:?}");
+    assert_eq!(rig.engine.list(&failed_query()).await.unwrap().tasks.len(), TASKS);
+    assert!(rig.engine.meters().publish_failures_total() >= 2 * 120, "each was tried twice at once");
+
+    rig.bus.faults.heal();
+    let mut came = HashSet::new();
+    while came.len() < TASKS {
+        for it in rig.bus.receive(&queue(), 100, Duration::from_secs(20), rig.engine.now()).await.unwrap() {
+            rig.bus.acknowledge(&queue(), &[it.id]).await.unwrap();
+            let it = it.message;
+            assert!(it.fired_at >= it.due_at, "early: {it:?}");
+            assert_eq!(it.attempt, 1, "what was not sent spent no attempt");
+            assert!(came.insert(it.place.id), "{it:?} comes twice");
+            let settled = rig.engine.settle(vec![succeeded(&it)], "subscriber").await.unwrap();
+            assert_eq!(settled, [Settled::Accepted]);
+        }
+    }
+    assert!(rig.engine.meters().compensated_total() >= 120);
+    assert_eq!(rig.engine.unsent(), 0);
+    let fired: u64 = rig
+        .engine
+        .meters()
+        .queues()
+        .iter()
+        .map(|it| it.lateness.iter().map(|it| it.tasks).sum::<u64>())
+        .sum();
+    assert_eq!(fired, 120, "lateness is that of the first firing, once a task");
+    let books = rig.store.books().await.unwrap();
+    assert_eq!((books.unaccounted(), &books), (0, &rig.store.audit().await.unwrap()));
+    running.stop().await;
+}
+
+fn failed_query() -> Query {
+    Query { state: Some(State::DispatchFailed), limit: 1_000, ..Query::default() }
+}
+
+/// The store is away when the failure is to be marked: the compensator marks it, and the lease need not run out.
+async fn a_mark_that_fails_is_made_by_the_compensator(ground: &dyn Ground) {
+    let rig = rig(ground, true).await;
+    rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
+    let gate = rig.bus.faults.hold(BusGroup::Publish);
+    let running = rig.engine.start().unwrap();
+    let place = rig.insert(0).await;
+    gate.reached().await;
+    rig.store.faults.set(StoreGroup::Apply, Dials::SILENT);
+    let before = rig.store.faults.counts(StoreGroup::Apply).vanished;
+    gate.open();
+    // The mark, and its repetition.
+    while rig.store.faults.counts(StoreGroup::Apply).vanished < before + 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.engine.read(place).await.unwrap().state, State::Dispatched, "nobody knows yet");
+    rig.store.faults.heal();
+    all_are(&rig, &[place], State::DispatchFailed).await;
+    rig.bus.faults.heal();
+    let it = delivered(&rig).await;
+    assert_eq!(
+        (it.place, it.attempt),
+        (place, 1),
+        "the compensator gave the attempt back, not the lease's end"
+    );
+    assert_eq!(rig.engine.settle(vec![succeeded(&it)], "subscriber").await.unwrap(), [Settled::Accepted]);
+    running.stop().await;
+}
+
+macro_rules! on_each_ground {
+    ($($case:ident: $run:ident;)*) => {
+        mod embedded {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                $run(&*Embedded::ground().await).await;
+            })*
+        }
+        mod on_servers {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                $run(&*OnServers::ground().await).await;
+            })*
+        }
+    };
+}
+
+on_each_ground! {
+    tasks_that_it_does_not_take_are_visible_and_come_when_it_is_back: come_when_it_is_back;
+    a_failure_that_could_not_be_marked_is_marked_later: a_mark_that_fails_is_made_by_the_compensator;
+}

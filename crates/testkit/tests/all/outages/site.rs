@@ -1,0 +1,302 @@
+//! Servers of a test's own, engines on them, and executors that never give up. Writes down what came when, and says at
+//! the end whether all is as it was promised.
+#![expect(clippy::print_stderr, reason = "what was measured is to be seen")]
+
+use crate::engine::{WallClock, queue};
+use parking_lot::Mutex;
+use punctual_bus::MemoryBus;
+use punctual_contract::{Store, store::Assignment};
+use punctual_domain::{
+    name::Name,
+    outcome::Report,
+    state::State,
+    task::{NewTask, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Settled, Shared};
+use punctual_hot::{RedisHot, RedisOptions};
+use punctual_store::{MysqlOptions, MysqlStore};
+use punctual_testkit::servers::{MariaDb, Redis};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::task::JoinSet;
+
+const PARTITIONS: u16 = 8;
+/// Executors at each engine.
+const EXECUTORS: usize = 3;
+/// Whoever was refused asks again.
+const BACK_OFF: Duration = Duration::from_millis(50);
+/// Longer than anything here takes.
+const DEADLINE_MS: i64 = 120_000;
+
+pub(super) struct Site {
+    pub(super) redis: Redis,
+    pub(super) mysql: MariaDb,
+    database_url: String,
+}
+
+struct Node {
+    engine: Engine,
+    running: Running,
+}
+
+/// Engines and executors at work.
+pub(super) struct Crew {
+    pub(super) store: Arc<MysqlStore>,
+    nodes: Vec<Node>,
+    executors: JoinSet<()>,
+    is_over: Arc<AtomicBool>,
+    log: Arc<Mutex<Log>>,
+    began_at: Millis,
+}
+
+#[derive(Default)]
+struct Log {
+    /// By id, when it is due.
+    inserted: HashMap<i64, Millis>,
+    /// By id, when it first came and for which due time.
+    came: HashMap<i64, (Millis, Millis)>,
+    accepted: HashMap<i64, usize>,
+    early: usize,
+    again: usize,
+}
+
+/// For each task, when it was due since the first insert, and how late an executor had it; both in ms.
+pub(super) struct Worst {
+    pub(super) late: Vec<(i64, i64)>,
+}
+
+impl Site {
+    pub(super) async fn new(redis_settings: &[&str]) -> Self {
+        let (redis, mysql) = (Redis::with(redis_settings).await, MariaDb::own().await);
+        let database_url = mysql.fresh_database().await;
+        Self { redis, mysql, database_url }
+    }
+
+    async fn store(&self) -> Arc<MysqlStore> {
+        let options = MysqlOptions { partitions: PARTITIONS, ..MysqlOptions::default() };
+        Arc::new(MysqlStore::open(std::slice::from_ref(&self.database_url), options).await.unwrap())
+    }
+
+    async fn node(&self, name: String) -> Node {
+        let store = self.store().await;
+        let options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
+        let hot = RedisHot::connect(&self.redis.url(), options).await.unwrap();
+        let signals = Arc::new(hot.signals().await.unwrap());
+        let backends = Backends {
+            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
+            store,
+            hot: Arc::new(hot),
+            bus: Arc::new(MemoryBus::default()),
+            clock: Arc::new(WallClock),
+        };
+        let engine = Engine::new(backends, Options { name, ..Options::default() });
+        let running = engine.start().unwrap();
+        Node { engine, running }
+    }
+
+    pub(super) async fn crew(&self, engines: usize) -> Crew {
+        let mut nodes = Vec::new();
+        for nth in 0..engines {
+            nodes.push(self.node(format!("e{nth}")).await);
+        }
+        while nodes.iter().map(|it| it.engine.owned()).sum::<usize>() < usize::from(PARTITIONS) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
+        let mut executors = JoinSet::new();
+        for node in &nodes {
+            for _ in 0..EXECUTORS {
+                executors.spawn(work(node.engine.clone(), Arc::clone(&log), Arc::clone(&is_over)));
+            }
+        }
+        let began_at = nodes[0].engine.now();
+        Crew { store: self.store().await, nodes, executors, is_over, log, began_at }
+    }
+}
+
+/// Leases and reports until it is over. A report whose answer was lost is made again until there is one.
+async fn work(engine: Engine, log: Arc<Mutex<Log>>, is_over: Arc<AtomicBool>) {
+    while !is_over.load(SeqCst) {
+        let request = LeaseRequest {
+            queue: Arc::new(queue()),
+            max: 50,
+            wait_ms: 500,
+            lease_ms: 30_000,
+            executor: "test".to_owned(),
+        };
+        let Ok(leased) = engine.lease(request).await else {
+            tokio::time::sleep(BACK_OFF).await;
+            continue;
+        };
+        log.lock().came(&leased, engine.now());
+        let reports: Vec<OutcomeReport> = leased.iter().map(succeeded).collect();
+        let settled = loop {
+            match engine.settle(reports.clone(), "test").await {
+                Ok(settled) => break settled,
+                Err(_) => tokio::time::sleep(BACK_OFF).await,
+            }
+        };
+        let mut log = log.lock();
+        for (it, _) in leased.iter().zip(settled).filter(|(_, it)| *it == Settled::Accepted) {
+            *log.accepted.entry(it.place.id).or_default() += 1;
+        }
+    }
+}
+
+fn succeeded(it: &Assignment) -> OutcomeReport {
+    OutcomeReport {
+        place: it.place,
+        fence: it.fence,
+        report: Report::Succeeded,
+        result: TaskResult::default(),
+    }
+}
+
+impl Log {
+    fn came(&mut self, leased: &[Assignment], now: Millis) {
+        for it in leased {
+            self.early += usize::from(it.fired_at < it.due_at || now < it.due_at);
+            match self.came.entry(it.place.id) {
+                Entry::Occupied(_) => self.again += 1,
+                Entry::Vacant(place) => drop(place.insert((it.due_at, now))),
+            }
+        }
+    }
+}
+
+impl Crew {
+    /// Evenly over a span of time from now on, in ms.
+    pub(super) async fn insert(&self, count: i64, span_ms: Range<i64>) {
+        let now = self.nodes[0].engine.now();
+        let step = |nth: i64| span_ms.start + (span_ms.end - span_ms.start) * nth / count;
+        let tasks: Vec<NewTask> =
+            (0..count).map(|it| NewTask::new(queue(), Name::new("k").unwrap(), now.plus(step(it)))).collect();
+        for (nth, some) in tasks.chunks(500).enumerate() {
+            let engine = &self.nodes[nth % self.nodes.len()].engine;
+            let inserted = engine.insert(some.to_vec(), "test").await.unwrap();
+            let mut log = self.log.lock();
+            log.inserted.extend(inserted.iter().map(|it| (it.task.place.id, it.task.due_at)));
+        }
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.nodes[0].engine
+    }
+
+    pub(super) fn elapsed_ms(&self) -> i64 {
+        self.engine().now().since(self.began_at)
+    }
+
+    pub(super) async fn have_come(&self, count: usize) {
+        let deadline = self.engine().now().plus(DEADLINE_MS);
+        while self.log.lock().came.len() < count {
+            assert!(self.engine().now() < deadline, "{} of {count} have come", self.log.lock().came.len());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub(super) fn came(&self) -> usize {
+        self.log.lock().came.len()
+    }
+
+    /// Until each engine's preloader has run so many more times.
+    pub(super) async fn preloads_again(&self, times: u64) {
+        for node in &self.nodes {
+            let runs = || {
+                let services = node.engine.meters().services();
+                services.iter().filter(|it| it.name == "preload").map(|it| it.runs).sum::<u64>()
+            };
+            let wanted = runs() + times;
+            while runs() < wanted {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    /// How late those were that have come; the others are left where they are.
+    pub(super) async fn near_ones(mut self, what: &str) -> Worst {
+        self.is_over.store(true, SeqCst);
+        while self.executors.join_next().await.is_some() {}
+        for node in self.nodes.drain(..) {
+            node.running.stop().await;
+        }
+        let books = self.store.books().await.unwrap();
+        assert_eq!((books.unaccounted(), &books), (0, &self.store.audit().await.unwrap()));
+        self.worst(what)
+    }
+
+    fn worst(&self, what: &str) -> Worst {
+        let log = self.log.lock();
+        assert_eq!(log.early, 0, "tasks came early");
+        assert!(log.accepted.values().all(|it| *it == 1), "tasks were completed twice");
+        let late =
+            |(due_at, came_at): &(Millis, Millis)| (due_at.since(self.began_at), came_at.since(*due_at));
+        let worst = Worst { late: log.came.values().map(late).collect() };
+        let mut all: Vec<i64> = worst.late.iter().map(|it| it.1).collect();
+        all.sort_unstable();
+        let at = |share: usize| all[(all.len() - 1) * share / 1_000];
+        let (count, median, p99, last) = (all.len(), at(500), at(990), at(1_000));
+        eprintln!(
+            "{what}: {count} tasks came, late by {median} ms at the median, {p99} p99, {last} at worst; {} came again",
+            log.again
+        );
+        worst
+    }
+
+    pub(super) fn due_between(&self, from_ms: i64, to_ms: i64) -> usize {
+        let log = self.log.lock();
+        let due = log.inserted.values().map(|it| it.since(self.began_at));
+        due.filter(|it| (from_ms..to_ms).contains(it)).count()
+    }
+
+    pub(super) fn came_of_those_due_between(&self, from_ms: i64, to_ms: i64) -> usize {
+        let log = self.log.lock();
+        let due = log.came.values().map(|it| it.0.since(self.began_at));
+        due.filter(|it| (from_ms..to_ms).contains(it)).count()
+    }
+
+    pub(super) fn fired_from_store(&self) -> u64 {
+        self.nodes.iter().map(|it| it.engine.meters().fired_from_store_total()).sum()
+    }
+
+    /// Waits until all have come and are settled, and looks at what the promises say.
+    pub(super) async fn finish(mut self, what: &str, count: usize) -> Worst {
+        assert_eq!(self.log.lock().inserted.len(), count);
+        self.have_come(count).await;
+        self.are_settled(count).await;
+        self.is_over.store(true, SeqCst);
+        while self.executors.join_next().await.is_some() {}
+        let from_store = self.fired_from_store();
+        let swept: u64 = self.nodes.iter().map(|it| it.engine.meters().swept_total()).sum();
+        let rebuilt: u64 = self.nodes.iter().map(|it| it.engine.meters().rebuilt_total()).sum();
+        for node in self.nodes.drain(..) {
+            node.running.stop().await;
+        }
+        let books = self.store.books().await.unwrap();
+        assert_eq!((books.unaccounted(), &books), (0, &self.store.audit().await.unwrap()));
+        eprintln!("{what}: {from_store} fired from the store, {swept} swept, {rebuilt} partitions rebuilt");
+        self.worst(what)
+    }
+
+    /// The store says so, whatever executors were told.
+    async fn are_settled(&self, count: usize) {
+        let deadline = self.engine().now().plus(DEADLINE_MS);
+        loop {
+            let books = self.store.books().await.unwrap();
+            let succeeded = books.standing.iter().filter(|it| it.state == State::Succeeded);
+            if succeeded.map(|it| it.tasks).sum::<i64>() == i64::try_from(count).unwrap() {
+                return;
+            }
+            assert!(self.engine().now() < deadline, "not all are settled: {books:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
