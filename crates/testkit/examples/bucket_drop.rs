@@ -1,6 +1,7 @@
 //! How long a bucket's tasks are locked away when it is dropped, and what comes before and after: `cargo run -p
 //! punctual-testkit --example bucket_drop -- [tasks]`, on a private MariaDB. Rows are made by the server, a thousandth of
 //! them unfinished.
+#![expect(clippy::print_stdout, reason = "its purpose")]
 
 use punctual_domain::time::Millis;
 use punctual_store::{BucketOptions, BucketReport, ColdOptions, ColdStorage, MysqlOptions, MysqlStore};

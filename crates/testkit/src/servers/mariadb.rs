@@ -27,7 +27,7 @@ const SETTINGS: [&str; 13] = [
     "--innodb-log-file-size=48M",
     // Seconds: a test that blocks itself says so soon.
     "--innodb-lock-wait-timeout=5",
-    "--max-connections=500",
+    "--max-connections=2000",
     "--performance-schema=off",
     "--skip-ssl",
 ];

@@ -291,7 +291,8 @@ async fn a_transaction_under_way_holds_its_partition_until_it_ends() {
         open_script.replace("{partitions}", "0").trim_end()
     );
     let (url, waiting_text) = (urls[0].clone(), text);
-    let under_way = tokio::spawn(async move { sql(&url, &waiting_text).await });
+    let mut under_way = tokio::task::JoinSet::new();
+    under_way.spawn(async move { sql(&url, &waiting_text).await });
     while sql(
         &urls[0],
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(3)%'",
@@ -302,7 +303,7 @@ async fn a_transaction_under_way_holds_its_partition_until_it_ends() {
         tokio::task::yield_now().await;
     }
     let moved = move_to(&store, 0, 1).await.unwrap();
-    under_way.await.unwrap();
+    under_way.join_all().await;
     assert_eq!(sql(&urls[0], "SELECT value FROM meta WHERE name = 'seen_closed'").await, "0");
     assert_eq!(moved.tasks, 10);
     all_is_sound(&store).await;

@@ -57,18 +57,15 @@ async fn a_repair_beside_writers_spoils_no_account() {
         "INSERT INTO books (slot, namespace, queue, state, tasks) VALUES (3, 'default', 'mail', 1, 5)",
     )
     .await;
-    let writer = {
-        let store = Arc::clone(&store);
-        tokio::spawn(async move {
-            for first in (0..4_000).step_by(40) {
-                insert(&store, (first..first + 40).map(ask).collect(), NOW).await;
-            }
-        })
-    };
-    while !writer.is_finished() {
+    let (mut writing, writer) = (tokio::task::JoinSet::new(), Arc::clone(&store));
+    writing.spawn(async move {
+        for first in (0..4_000).step_by(40) {
+            insert(&writer, (first..first + 40).map(ask).collect(), NOW).await;
+        }
+    });
+    while writing.try_join_next().map(Result::unwrap).is_none() {
         store.repair(false).await.unwrap();
     }
-    writer.await.unwrap();
     all_is_sound(&store).await;
     assert_eq!(store.books().await.unwrap().accepted, 4_000);
 }
