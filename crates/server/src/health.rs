@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// A part that takes longer than this to answer is not ready.
 const PATIENCE: Duration = Duration::from_secs(2);
+const HOT: &str = "hot";
 
 /// The process answers.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -23,6 +24,7 @@ pub(crate) struct Liveness {
 /// Whether requests can be served, and each part that this rests on.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Readiness {
+    /// `ready`; or `degraded`, while the hot set is away: tasks are accepted and kept, and fire from the store.
     #[schema(example = "ready")]
     status: &'static str,
     parts: Vec<Part>,
@@ -58,18 +60,20 @@ pub(crate) async fn livez() -> Response {
     answer::json(StatusCode::OK, &Liveness { status: "alive" })
 }
 
-/// The server can serve: its store and its hot set answer, and it is not stopping.
+/// The server can serve: its store answers, and it is not stopping. A hot set that is away is no reason to send nobody
+/// here any more, because all engines share it: what is due fires from the store meanwhile.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "operation",
     responses(
-        (status = 200, description = "Every part is ready.", body = Readiness),
-        (status = 503, description = "A part is not", body = NotReady, content_type = "application/problem+json"),
+        (status = 200, description = "It can serve; `parts` says whether all of it is ready.", body = Readiness),
+        (status = 503, description = "The store does not answer, or the server is stopping.", body = NotReady, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Result<Response, Refusal> {
     let parts = vec![engine(&app), store(&app).await, hot(&app).await];
-    if parts.iter().all(|it| it.ok) {
-        return Ok(answer::json(StatusCode::OK, &Readiness { status: "ready", parts }));
+    if parts.iter().all(|it| it.ok || it.name == HOT) {
+        let status = if parts.iter().all(|it| it.ok) { "ready" } else { "degraded" };
+        return Ok(answer::json(StatusCode::OK, &Readiness { status, parts }));
     }
     let stopping = parts.iter().any(|it| it.name == "engine" && !it.ok);
     let code = if stopping { Code::Stopping } else { Code::StoreUnavailable };
@@ -90,7 +94,7 @@ async fn store(app: &App) -> Part {
 }
 
 async fn hot(app: &App) -> Part {
-    let part = part("hot", async { app.engine.depth().await.map(|_| ()).map_err(|it| it.to_string()) }).await;
+    let part = part(HOT, async { app.engine.depth().await.map(|_| ()).map_err(|it| it.to_string()) }).await;
     match app.engine.hot_fullness() {
         fullness @ 1.. if part.ok => {
             Part { detail: format!("answers; {} % of its memory is used", fullness / 10), ..part }

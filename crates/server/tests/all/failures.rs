@@ -47,6 +47,20 @@ async fn a_server_without_a_store_is_not_ready_and_says_which_part() {
 }
 
 #[tokio::test]
+async fn a_server_whose_hot_set_is_away_is_degraded_and_still_takes_tasks() {
+    let world = World::new();
+    world.hot.faults.set_all(Dials::REFUSES);
+    let ready = world.send(get("/readyz")).await.expect(200);
+    assert_eq!(ready["status"], "degraded");
+    let parts = ready["parts"].as_array().unwrap();
+    assert!(parts.iter().any(|it| it["name"] == "hot" && it["ok"] == false), "{ready}");
+    let task = world.insert(json!({"queue": "q", "delay_ms": 5_000})).await;
+    assert_eq!(task["state"], "scheduled");
+    world.hot.faults.heal();
+    assert_eq!(world.send(get("/readyz")).await.expect(200)["status"], "ready");
+}
+
+#[tokio::test]
 async fn too_many_requests_are_turned_away_but_health_is_answered() {
     let world = World::with(ServerOptions { in_flight_max: 0, ..ServerOptions::default() });
     let answer = world.send(get("/v1/tasks")).await;

@@ -13,7 +13,10 @@ use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::MemoryHot;
 use punctual_server::ServerOptions;
 use punctual_store::SqliteStore;
-use punctual_testkit::{clock::ManualClock, faults::FaultyStore};
+use punctual_testkit::{
+    clock::ManualClock,
+    faults::{FaultyHot, FaultyStore},
+};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 use tower::ServiceExt as _;
@@ -29,6 +32,7 @@ pub(crate) struct World {
     pub(crate) clock: ManualClock,
     pub(crate) engine: Engine,
     pub(crate) store: Arc<FaultyStore>,
+    pub(crate) hot: Arc<FaultyHot>,
     pub(crate) router: Router,
 }
 
@@ -129,17 +133,18 @@ impl World {
         let clock = ManualClock::at(Millis(START_MS));
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
         let store = Arc::new(FaultyStore::new(Arc::new(sqlite.unwrap()), 7));
-        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let memory = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let hot = Arc::new(FaultyHot::new(Arc::new(memory), 7));
         let backends = Backends {
             store: store.clone(),
-            hot: Arc::new(hot),
+            hot: hot.clone(),
             bus: Arc::new(MemoryBus::new()),
             clock: Arc::new(clock.clone()),
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());
         let router = punctual_server::router(engine.clone(), options);
-        Self { clock, engine, store, router }
+        Self { clock, engine, store, hot, router }
     }
 
     pub(crate) async fn send(&self, ask: Ask) -> Answer {

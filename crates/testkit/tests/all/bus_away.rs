@@ -18,7 +18,7 @@ async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
         if tasks.iter().flatten().all(|it| it.state == state) {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::task::yield_now().await;
     }
 }
 

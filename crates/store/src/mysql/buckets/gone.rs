@@ -149,7 +149,9 @@ mod tests {
             sql!("over.sql"),
             include_str!("../../../sql/mysql/bucket/needed.sql"),
         ] {
-            let lists: Vec<&str> = file
+            // Of tasks, not of the partitions that are here.
+            let of_tasks = file.replace("hosted.state IN (1, 2)", "");
+            let lists: Vec<&str> = of_tasks
                 .split("state ")
                 .filter(|it| it.starts_with("IN (") || it.starts_with("NOT IN ("))
                 .collect();

@@ -9,10 +9,20 @@ const LINES_MAX: usize = 600;
 const LONGER: [&str; 0] = [];
 
 /// Files under `tests` that may sleep, and why that is no waiting for something to have happened.
-const MAY_SLEEP: [(&str, &str); 1] = [(
-    "crates/sdk/tests/worker.rs",
-    "time stands still there and jumps: a sleep is an instant of virtual time",
-)];
+const MAY_SLEEP: [(&str, &str); 3] = [
+    (
+        "crates/sdk/tests/worker.rs",
+        "time stands still there and jumps: a sleep is an instant of virtual time",
+    ),
+    (
+        "crates/testkit/tests/all/outages.rs",
+        "servers are away for seconds of real time: that is what is tested",
+    ),
+    (
+        "crates/testkit/tests/all/outages/site.rs",
+        "real engines on two cores: who asks again and again must leave them the processor",
+    ),
+];
 
 /// Crates with more than one binary of integration tests: each one more is linked, run and waited for.
 const MORE_TEST_BINARIES: [(&str, usize); 1] = [("sdk", 3)];
