@@ -7,7 +7,7 @@ use punctual_domain::{
     name::QueueKey,
     place::{Partition, TaskRef},
     state::State,
-    task::Priority,
+    task::{Demands, Priority},
     time::Millis,
 };
 use std::{fmt, sync::Arc};
@@ -88,6 +88,10 @@ pub struct HotEntry {
     pub state: State,
     /// When it was taken; `Millis::ZERO`: not yet.
     pub fired_at: Millis,
+    /// Attempts begun: not 0 is a task that is tried again.
+    pub attempt: u32,
+    /// None: it demands nothing.
+    pub demands: Option<Arc<Demands>>,
 }
 
 impl HotEntry {
@@ -100,6 +104,12 @@ impl HotEntry {
     #[must_use]
     pub const fn row(&self) -> TaskRef {
         TaskRef { due_at: self.due_at, ..self.place }
+    }
+
+    /// Demands as an entry keeps them.
+    #[must_use]
+    pub fn shared(demands: Demands) -> Option<Arc<Demands>> {
+        (!demands.is_none()).then(|| Arc::new(demands))
     }
 }
 

@@ -8,6 +8,7 @@ pub mod place;
 pub mod state;
 
 pub mod retry;
+pub mod settings;
 pub mod task;
 
 pub mod history;

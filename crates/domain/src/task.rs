@@ -100,6 +100,25 @@ pub struct NewTask {
     pub deadline_ms: Option<i64>,
     pub labels: BTreeMap<String, String>,
     pub traceparent: Option<String>,
+    pub demands: Demands,
+}
+
+/// What a task demands of its hand-over, beyond an executor of its queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demands {
+    /// Tasks of one queue that name the same key share the queue's limits per key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    /// Versions of the handler that may run it, as a range (`>=2.1, <3`). None: any, also one that names no version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler_versions: Option<String>,
+}
+
+impl Demands {
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 pub const MAX_ATTEMPTS_DEFAULT: u32 = 5;
@@ -123,6 +142,7 @@ impl NewTask {
             deadline_ms: None,
             labels: BTreeMap::new(),
             traceparent: None,
+            demands: Demands::default(),
         }
     }
 }
@@ -167,6 +187,8 @@ pub struct Task {
     pub lease: Option<Lease>,
     /// JSON text, the last that the executor reported.
     pub progress: Option<String>,
+    /// What its handlers said, one JSON object a line, the oldest first; bounded, so that the oldest lines go.
+    pub log: Option<String>,
     pub result: Option<TaskResult>,
     pub last_error: Option<String>,
     pub history: Vec<Entry>,

@@ -6,6 +6,7 @@ use crate::{
     meters::Meters,
     options::Options,
     pipeline::{claim::Claims, from_store::FromStore, room::Room, timer::Timer},
+    settings::Settings,
     sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
 };
 use hashbrown::HashMap;
@@ -37,6 +38,7 @@ pub(crate) struct Core {
     /// None: no other engine works on this store.
     pub(crate) shared: Option<Shared>,
     pub(crate) options: Options,
+    pub(crate) settings: Settings,
     pub(crate) timer: Arc<Timer>,
     pub(crate) holdings: Holdings,
     pub(crate) claims: Claims,
@@ -118,6 +120,7 @@ impl Core {
             look_through: Notify::new(),
             is_crowded: AtomicBool::new(false),
             room: Room::default(),
+            settings: Settings::default(),
             from_store: FromStore::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),

@@ -8,6 +8,7 @@ mod core;
 mod engine;
 mod meters;
 mod options;
+mod settings;
 mod supervisor;
 
 mod pipeline {

@@ -213,6 +213,8 @@ pub(crate) fn sample(id: i64, due_at: i64, fence: i64) -> HotEntry {
         deadline_at: Millis::MAX,
         state: State::Scheduled,
         fired_at: Millis::ZERO,
+        attempt: 0,
+        demands: None,
     }
 }
 

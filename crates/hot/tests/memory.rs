@@ -36,6 +36,8 @@ fn entry(id: i64, due_at: Millis) -> HotEntry {
         deadline_at: Millis::MAX,
         state: State::Scheduled,
         fired_at: Millis::ZERO,
+        attempt: 0,
+        demands: None,
     }
 }
 

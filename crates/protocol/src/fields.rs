@@ -93,6 +93,13 @@ impl Checks {
         }
     }
 
+    /// A text that says something, where there is one.
+    pub(crate) fn text(&mut self, pointer: &str, text: Option<&str>, max: usize) {
+        if text.is_some_and(|text| text.is_empty() || text.chars().nth(max).is_some()) {
+            self.refuse(pointer, format!("must be 1 to {max} characters"));
+        }
+    }
+
     pub(crate) fn at_most_one(&mut self, a: (&str, bool), b: (&str, bool)) {
         if a.1 && b.1 {
             self.refuse(format!("/{}", b.0), format!("give either {} or {}, not both", a.0, b.0));

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, FieldError, Invalid};
-use crate::limits::{BATCH_MAX, DURATION_MAX_MS, MAX_ATTEMPTS_MAX, PRIORITY_MAX, PRIORITY_MIN};
+use crate::limits::{
+    BATCH_MAX, CONCURRENCY_KEY_MAX_CHARS, DURATION_MAX_MS, HANDLER_VERSIONS_MAX_CHARS, MAX_ATTEMPTS_MAX,
+    PRIORITY_MAX, PRIORITY_MIN,
+};
 use crate::schedule::{When, schedule};
 use crate::task::Task;
 use crate::{Base64, Body, Int64, Json, Problem, Retry, parse};
@@ -68,6 +71,14 @@ pub struct InsertTask {
     /// Up to 32 texts to search by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Tasks of one queue that name the same key share the queue's limits per key; up to 256 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "customer-7", min_length = 1, max_length = 256)]
+    pub concurrency_key: Option<String>,
+    /// Versions of the handler that may run it; an executor that declares none or another leaves it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = ">=2.1, <3", min_length = 1, max_length = 128)]
+    pub handler_versions: Option<String>,
 }
 
 impl InsertTask {
@@ -103,6 +114,8 @@ impl InsertTask {
         checks.range("/timeout_ms", self.timeout_ms, 1..=DURATION_MAX_MS);
         checks.range("/deadline_ms", self.deadline_ms, 1..=DURATION_MAX_MS);
         checks.labels(&self.labels);
+        checks.text("/concurrency_key", self.concurrency_key.as_deref(), CONCURRENCY_KEY_MAX_CHARS);
+        checks.text("/handler_versions", self.handler_versions.as_deref(), HANDLER_VERSIONS_MAX_CHARS);
         checks.done()
     }
 
@@ -187,7 +200,7 @@ mod tests {
         let json = concat!(
             r#"{"queue":"mail","kind":"welcome","task_id":9007199254740993,"task_version":2,"priority":1,"#,
             r#""delay_ms":1500,"payload":{"to": "x"},"max_attempts":5,"retry":{"strategy":"fixed","delay_ms":300},"#,
-            r#""timeout_ms":1000,"deadline_ms":60000,"labels":{"team":"a"}}"#
+            r#""timeout_ms":1000,"deadline_ms":60000,"labels":{"team":"a"},"concurrency_key":"k","handler_versions":">=2"}"#
         );
         let task = InsertTask::from_json(json.as_bytes()).unwrap();
         assert_eq!(task.schedule(), Ok(Some(When::AfterMs(1_500))));
@@ -215,7 +228,7 @@ mod tests {
     fn every_fault_is_named_at_once() {
         let json = concat!(
             r#"{"queue":"a b","kind":"","priority":6,"delay_ms":-1,"payload":1,"payload_base64":"","max_attempts":0,"#,
-            r#""retry":{"strategy":"list","delays_ms":[]},"timeout_ms":0,"deadline_ms":-1,"labels":{"":""}}"#
+            r#""retry":{"strategy":"list","delays_ms":[]},"timeout_ms":0,"deadline_ms":-1,"labels":{"":""},"concurrency_key":"","handler_versions":""}"#
         );
         let all = [
             "/queue",
@@ -228,6 +241,8 @@ mod tests {
             "/timeout_ms",
             "/deadline_ms",
             "/labels/",
+            "/concurrency_key",
+            "/handler_versions",
         ];
         assert_eq!(pointers(json), all);
     }

@@ -20,6 +20,10 @@ pub const LABELS_MAX: usize = 32;
 pub const LABEL_KEY_MAX_CHARS: usize = 128;
 pub const LABEL_VALUE_MAX_CHARS: usize = 256;
 
+/// Characters in a `concurrency_key`, and in `handler_versions`.
+pub const CONCURRENCY_KEY_MAX_CHARS: usize = 256;
+pub const HANDLER_VERSIONS_MAX_CHARS: usize = 128;
+
 /// Last instant that can be written, 9999-12-31T23:59:59.999Z, in epoch milliseconds.
 pub const INSTANT_MAX_MS: i64 = 253_402_300_799_999;
 

@@ -107,6 +107,10 @@ pub struct Task {
     pub deadline_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler_versions: Option<String>,
     /// Every change of state, oldest first; only in answers about one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryEntry>,
@@ -201,6 +205,8 @@ pub(crate) mod tests {
             timeout_ms: Some(1_000),
             deadline_ms: None,
             retry: Some(Retry::Immediate {}),
+            concurrency_key: None,
+            handler_versions: None,
             history: vec![entry],
         }
     }

@@ -85,6 +85,8 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
         timeout_ms: it.ask.timeout_ms,
         deadline_ms: it.ask.deadline_ms,
         retry: Some(retry(it.ask.retry)),
+        concurrency_key: it.ask.demands.concurrency_key,
+        handler_versions: it.ask.demands.handler_versions,
         history: Vec::new(),
     }
 }

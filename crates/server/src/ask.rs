@@ -7,7 +7,7 @@ use punctual_domain::{
     name::{Name, QueueKey},
     outcome::Report,
     retry::RetryPolicy,
-    task::{Content, MAX_ATTEMPTS_DEFAULT, NewTask, Priority, TaskResult},
+    task::{Content, Demands, MAX_ATTEMPTS_DEFAULT, NewTask, Priority, TaskResult},
     time::Millis,
 };
 use punctual_protocol::{
@@ -41,6 +41,7 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
         deadline_ms: it.deadline_ms,
         labels: it.labels,
         traceparent: context.caller.traceparent.clone(),
+        demands: Demands { concurrency_key: it.concurrency_key, handler_versions: it.handler_versions },
     })
 }
 

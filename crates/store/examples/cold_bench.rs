@@ -52,6 +52,7 @@ fn task(id: i64) -> Task {
         keep_until: Some(Millis(due_at.0 + 2 * DAY)),
         lease: None,
         progress: None,
+        log: None,
         result: Some(TaskResult { status_code: 0, status_msg: "shipped".to_owned(), content: None }),
         last_error: None,
         history: vec![

@@ -415,6 +415,8 @@ pub(crate) mod tests {
             deadline_at: Millis::MAX,
             state: State::Scheduled,
             fired_at: Millis::ZERO,
+            attempt: 0,
+            demands: None,
         }
     }
 

@@ -129,5 +129,7 @@ pub(crate) fn entry_of(task: &Task) -> HotEntry {
         deadline_at,
         state: task.state,
         fired_at: Millis::ZERO,
+        attempt: task.attempt,
+        demands: HotEntry::shared(task.ask.demands.clone()),
     }
 }

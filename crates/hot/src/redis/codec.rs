@@ -7,13 +7,16 @@ use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     state::State,
-    task::Priority,
+    task::{Demands, Priority},
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-const FORMAT: u8 = 1;
+/// A first attempt that demands nothing: nearly all tasks.
+const PLAIN: u8 = 1;
+/// `More` follows.
+const WITH_MORE: u8 = 2;
 
 /// A number as eight bytes that are ordered as the numbers are.
 pub(crate) const fn ordered(number: i64) -> [u8; 8] {
@@ -55,23 +58,57 @@ impl<'a> Rest<'a> {
     }
 }
 
+/// What few entries have.
+#[derive(Default, Serialize, Deserialize)]
+struct More {
+    attempt: u32,
+    concurrency_key: Option<String>,
+    handler_versions: Option<String>,
+}
+
+impl More {
+    fn of(entry: &HotEntry) -> Option<Self> {
+        if entry.attempt == 0 && entry.demands.is_none() {
+            return None;
+        }
+        let Demands { concurrency_key, handler_versions } =
+            entry.demands.as_deref().cloned().unwrap_or_default();
+        Some(Self { attempt: entry.attempt, concurrency_key, handler_versions })
+    }
+
+    fn demands(self) -> Option<Arc<Demands>> {
+        let Self { concurrency_key, handler_versions, .. } = self;
+        HotEntry::shared(Demands { concurrency_key, handler_versions })
+    }
+}
+
 /// What a partition keeps under an entry's id.
 pub(crate) fn body_of(entry: &HotEntry) -> Vec<u8> {
     let mut body = Vec::with_capacity(64);
-    body.push(FORMAT);
+    let more = More::of(entry);
+    body.push(if more.is_some() { WITH_MORE } else { PLAIN });
     body.extend(ordered(entry.fence));
-    write(&mut body, &Rest::of(entry));
+    match more {
+        Some(more) => write(&mut body, &(Rest::of(entry), more)),
+        None => write(&mut body, &Rest::of(entry)),
+    }
     body
 }
 
 /// What a queue's ready set keeps under the entry's task.
 pub(crate) fn record_of(entry: &HotEntry) -> Vec<u8> {
-    let mut record = vec![0, 0, FORMAT];
+    let more = More::of(entry);
+    let mut record = vec![0, 0, if more.is_some() { WITH_MORE } else { PLAIN }];
     record.extend(ordered(entry.place.id));
     record.extend(ordered(entry.fence));
     record.extend(ordered(entry.task_version));
-    write(&mut record, &(entry.place.partition.0, entry.fired_at.0, Rest::of(entry)));
-    let follows = u16::try_from(record.len() - 2).expect("two names of 128 bytes and a dozen numbers");
+    let (partition, fired_at) = (entry.place.partition.0, entry.fired_at.0);
+    match more {
+        Some(more) => write(&mut record, &(partition, fired_at, Rest::of(entry), more)),
+        None => write(&mut record, &(partition, fired_at, Rest::of(entry))),
+    }
+    let follows =
+        u16::try_from(record.len() - 2).expect("a few names of at most 256 bytes and a dozen numbers");
     if let Some(it) = record.first_chunk_mut() {
         *it = follows.to_be_bytes();
     }
@@ -102,26 +139,37 @@ impl Reader {
         fired_at: Millis,
     ) -> Option<HotEntry> {
         let (head, rest) = body.split_at_checked(9)?;
-        let [FORMAT, fence @ ..] = head else { return None };
-        let rest = rmp_serde::from_slice(rest).ok()?;
-        self.entry(partition, number(id)?, number(fence)?, fired_at, &rest)
+        let [format, fence @ ..] = head else { return None };
+        let (rest, more) = match *format {
+            PLAIN => (rmp_serde::from_slice(rest).ok()?, More::default()),
+            WITH_MORE => rmp_serde::from_slice::<(Rest<'_>, More)>(rest).ok()?,
+            _ => return None,
+        };
+        self.entry(partition, (number(id)?, number(fence)?), fired_at, &rest, more)
     }
 
     pub(crate) fn record(&mut self, record: &[u8]) -> Option<HotEntry> {
         let (head, rest) = record.split_at_checked(27)?;
-        let [_, _, FORMAT, numbers @ ..] = head else { return None };
-        let (partition, fired_at, rest): (u16, i64, Rest<'_>) = rmp_serde::from_slice(rest).ok()?;
+        let [_, _, format, numbers @ ..] = head else { return None };
+        let (partition, fired_at, rest, more): (u16, i64, Rest<'_>, More) = match *format {
+            PLAIN => {
+                let (partition, fired_at, rest) = rmp_serde::from_slice(rest).ok()?;
+                (partition, fired_at, rest, More::default())
+            }
+            WITH_MORE => rmp_serde::from_slice(rest).ok()?,
+            _ => return None,
+        };
         let (id, fence) = (number(numbers.get(..8)?)?, number(numbers.get(8..16)?)?);
-        self.entry(Partition(partition), id, fence, Millis(fired_at), &rest)
+        self.entry(Partition(partition), (id, fence), Millis(fired_at), &rest, more)
     }
 
     fn entry(
         &mut self,
         partition: Partition,
-        id: i64,
-        fence: i64,
+        (id, fence): (i64, i64),
         fired_at: Millis,
         rest: &Rest<'_>,
+        more: More,
     ) -> Option<HotEntry> {
         Some(HotEntry {
             place: TaskRef { partition, due_at: Millis(rest.due_at.wrapping_add(rest.moved_ms)), id },
@@ -134,6 +182,8 @@ impl Reader {
             deadline_at: rest.deadline_at.map_or(Millis::MAX, Millis),
             state: State::from_code(rest.state)?,
             fired_at,
+            attempt: more.attempt,
+            demands: more.demands(),
         })
     }
 
@@ -180,7 +230,17 @@ mod tests {
         for length in 0..body.len() {
             assert_eq!(reader.body(Partition(0), &ordered(7), &body[..length], Millis::ZERO), None);
         }
-        (body[0], record[2]) = (FORMAT + 1, FORMAT + 1);
+        let retry = HotEntry {
+            attempt: 2,
+            demands: HotEntry::shared(Demands {
+                concurrency_key: Some("k".repeat(256)),
+                handler_versions: Some(">=2".into()),
+            }),
+            ..entry.clone()
+        };
+        assert_eq!(reader.body(Partition(0), &ordered(7), &body_of(&retry), Millis::ZERO).unwrap(), retry);
+        assert_eq!(reader.record(&record_of(&retry)).unwrap(), retry);
+        (body[0], record[2]) = (WITH_MORE + 1, WITH_MORE + 1);
         assert_eq!(reader.body(Partition(0), &ordered(7), &body, Millis::ZERO), None);
         assert_eq!(reader.record(&record), None);
     }

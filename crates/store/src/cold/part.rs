@@ -236,6 +236,7 @@ mod tests {
             keep_until: Some(Millis(7)),
             lease: None,
             progress: None,
+            log: None,
             result: None,
             last_error: None,
             history: Vec::new(),

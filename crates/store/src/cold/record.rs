@@ -8,7 +8,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     retry::RetryPolicy,
     state::{Event, State},
-    task::{Content, Lease, NewTask, Priority, Task, TaskResult},
+    task::{Content, Demands, Lease, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
@@ -67,12 +67,16 @@ struct Line<'a> {
     labels: Cow<'a, BTreeMap<String, String>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     traceparent: Option<Text<'a>>,
+    #[serde(default, skip_serializing_if = "no_demands")]
+    demands: Cow<'a, Demands>,
     #[serde(borrow)]
     payload: Bytes<'a>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     lease: Option<Held<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     progress: Option<Text<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    log: Option<Text<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     result: Option<Outcome<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
@@ -129,6 +133,10 @@ struct Change<'a> {
     error: Option<Text<'a>>,
 }
 
+fn no_demands(demands: &Demands) -> bool {
+    demands.is_none()
+}
+
 fn no_labels(labels: &BTreeMap<String, String>) -> bool {
     labels.is_empty()
 }
@@ -173,9 +181,11 @@ fn line(task: &Task) -> Line<'_> {
         deadline_ms: ask.deadline_ms,
         labels: Cow::Borrowed(&ask.labels),
         traceparent: borrowed(ask.traceparent.as_ref()),
+        demands: Cow::Borrowed(&ask.demands),
         payload: Bytes::of(&ask.payload),
         lease: task.lease.as_ref().map(Held::of),
         progress: borrowed(task.progress.as_ref()),
+        log: borrowed(task.log.as_ref()),
         result: task.result.as_ref().map(Outcome::of),
         last_error: borrowed(task.last_error.as_ref()),
         history: task.history.iter().map(Change::of).collect(),
@@ -197,6 +207,7 @@ fn task(line: Line<'_>) -> Result<Task, String> {
         keep_until: line.keep_until.map(Millis),
         lease: line.lease.map(Held::lease),
         progress: line.progress.map(Cow::into_owned),
+        log: line.log.map(Cow::into_owned),
         result: line.result.map(Outcome::result).transpose()?,
         last_error: line.last_error.map(Cow::into_owned),
         history: line.history.into_iter().map(Change::entry).collect(),
@@ -214,6 +225,7 @@ fn task(line: Line<'_>) -> Result<Task, String> {
             deadline_ms: line.deadline_ms,
             labels: line.labels.into_owned(),
             traceparent: line.traceparent.map(Cow::into_owned),
+            demands: line.demands.into_owned(),
         },
     })
 }

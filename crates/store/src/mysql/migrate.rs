@@ -16,6 +16,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_tasks", include_str!("../../../../migrations/mysql/0001_tasks.sql")),
     ("0002_ownership", include_str!("../../../../migrations/mysql/0002_ownership.sql")),
     ("0003_placement", include_str!("../../../../migrations/mysql/0003_placement.sql")),
+    ("0004_control", include_str!("../../../../migrations/mysql/0004_control.sql")),
 ];
 
 /// One row of the record.

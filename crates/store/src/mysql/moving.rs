@@ -66,7 +66,7 @@ enum Kind {
 }
 
 /// The columns of `task`, in the order in which they are read and written.
-const COLUMNS: [(&str, Kind); 37] = {
+const COLUMNS: [(&str, Kind); 39] = {
     use Kind::{Bytes, Int, Text};
     [
         ("partition_no", Int),
@@ -97,7 +97,9 @@ const COLUMNS: [(&str, Kind); 37] = {
         ("retry", Text),
         ("labels", Text),
         ("traceparent", Text),
+        ("demands", Text),
         ("progress", Text),
+        ("log", Text),
         ("result_code", Int),
         ("result_msg", Text),
         ("result_is_json", Int),
@@ -507,11 +509,14 @@ mod tests {
     fn all_columns_of_a_task_are_summed_and_copied() {
         let migration = include_str!("../../../../migrations/mysql/0001_tasks.sql");
         let table = migration.split_once("EXISTS task (").unwrap().1.split_once("PRIMARY KEY").unwrap().0;
+        // Of 0004_control.
+        let added = ["demands", "log"];
         let columns: Vec<&str> = table
             .lines()
             .map(str::trim)
             .filter(|it| !it.is_empty() && !it.starts_with("--"))
             .map(|it| it.split(' ').next().unwrap())
+            .chain(added)
             .collect();
         assert_eq!(columns.len(), COLUMNS.len());
         assert!(columns.iter().all(|it| COLUMNS.iter().any(|known| known.0 == *it)));

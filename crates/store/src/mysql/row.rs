@@ -7,7 +7,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     retry::RetryPolicy,
     state::State,
-    task::{Content, Lease, NewTask, Priority, Task, TaskResult},
+    task::{Content, Demands, Lease, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
 use sqlx::{Decode, MySql, Row as _, Type, mysql::MySqlRow};
@@ -22,7 +22,7 @@ pub(crate) const PAYLOAD_INLINE_MAX: usize = 1_024;
 pub(crate) const TASK_COLUMNS: &str = "task.id, task.partition_no, task.namespace, task.task_id, task.task_version, \
      queue, kind, priority, state, fence, attempt, max_attempts, execute_at, task.due_at, fired_at, created_at, \
      updated_at, keep_until, place_due_at, timeout_ms, deadline_ms, lease_executor, lease_since, lease_until, \
-     cancel_requested, retry, labels, traceparent, progress, result_code, result_msg, result_is_json, result_body, \
+     cancel_requested, retry, labels, traceparent, demands, progress, log, result_code, result_msg, result_is_json, result_body, \
      last_error, payload_is_json, COALESCE(task.payload, body.payload),";
 
 /// How many columns those are, with the history: further ones of a statement come after them.
@@ -59,7 +59,9 @@ enum Column {
     Retry,
     Labels,
     Traceparent,
+    Demands,
     Progress,
+    Log,
     ResultCode,
     ResultMsg,
     ResultIsJson,
@@ -89,6 +91,7 @@ pub(crate) fn whole_task(row: &MySqlRow) -> sqlx::Result<Task> {
         keep_until: get::<Option<i64>>(row, Column::KeepUntil)?.map(Millis),
         lease: lease(row)?,
         progress: get(row, Column::Progress)?,
+        log: get(row, Column::Log)?,
         result: result(row)?,
         last_error: get(row, Column::LastError)?,
         history: history::decode(history),
@@ -110,6 +113,7 @@ fn ask(row: &MySqlRow) -> sqlx::Result<NewTask> {
         deadline_ms: get(row, Column::DeadlineMs)?,
         labels: labels(row, Column::Labels as usize)?,
         traceparent: get(row, Column::Traceparent)?,
+        demands: demands(row, Column::Demands as usize)?,
     })
 }
 
@@ -144,6 +148,11 @@ fn retry(row: &MySqlRow) -> sqlx::Result<RetryPolicy> {
 
 pub(crate) fn labels(row: &MySqlRow, at: usize) -> sqlx::Result<BTreeMap<String, String>> {
     let Some(json) = row.try_get::<Option<&str>, _>(at)? else { return Ok(BTreeMap::new()) };
+    serde_json::from_str(json).map_err(|it| odd(at, it))
+}
+
+pub(crate) fn demands(row: &MySqlRow, at: usize) -> sqlx::Result<Demands> {
+    let Some(json) = row.try_get::<Option<&str>, _>(at)? else { return Ok(Demands::default()) };
     serde_json::from_str(json).map_err(|it| odd(at, it))
 }
 
@@ -188,6 +197,11 @@ pub(crate) fn odd(at: usize, problem: impl Into<Box<dyn error::Error + Send + Sy
 pub(crate) fn retry_text(retry: &RetryPolicy) -> Option<String> {
     let text = || serde_json::to_string(retry).expect("numbers and words always have a JSON form");
     (*retry != RetryPolicy::default()).then(text)
+}
+
+pub(crate) fn demands_text(demands: &Demands) -> Option<String> {
+    let text = || serde_json::to_string(demands).expect("strings always have a JSON form");
+    (!demands.is_none()).then(text)
 }
 
 pub(crate) fn labels_text(labels: &BTreeMap<String, String>) -> Option<String> {

@@ -87,6 +87,8 @@ fn hot_entry(row: &MySqlRow, scan: &Scan, queues: &mut Queues) -> sqlx::Result<H
         deadline_at: deadline_ms.map_or(Millis::MAX, |it| execute_at.plus(it)),
         state: row::state(row, 11)?,
         fired_at: fired_at.map_or(Millis::ZERO, Millis),
+        attempt: row::small(row, 13)?,
+        demands: HotEntry::shared(row::demands(row, 14)?),
     })
 }
 

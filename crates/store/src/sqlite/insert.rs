@@ -143,6 +143,7 @@ impl<'a> Insert<'a> {
             ask.payload.is_json,
             row::inline(&ask.payload),
             line.as_str(),
+            row::demands_text(&ask.demands),
         ])?;
         Ok(())
     }
@@ -174,6 +175,7 @@ impl<'a> Insert<'a> {
             keep_until: None,
             lease: None,
             progress: None,
+            log: None,
             result: None,
             last_error: None,
             history: vec![entry],

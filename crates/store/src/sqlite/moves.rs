@@ -208,5 +208,6 @@ fn bind_ask(to: &mut Statement<'_>, ask: &NewTask, due_at: Millis) -> rusqlite::
     to.raw_bind_parameter(15, row::labels_text(&ask.labels))?;
     to.raw_bind_parameter(16, ask.traceparent.as_deref())?;
     to.raw_bind_parameter(17, ask.payload.is_json)?;
-    to.raw_bind_parameter(18, row::inline(&ask.payload))
+    to.raw_bind_parameter(18, row::inline(&ask.payload))?;
+    to.raw_bind_parameter(19, row::demands_text(&ask.demands))
 }

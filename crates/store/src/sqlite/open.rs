@@ -22,8 +22,10 @@ const STATEMENTS_KEPT: usize = 80;
 const LOG_KEPT_BYTES: u64 = 64 << 20;
 
 /// Every migration, in order: applied once, never changed after a release.
-const MIGRATIONS: &[(&str, &str)] =
-    &[("0001_tasks", include_str!("../../../../migrations/sqlite/0001_tasks.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_tasks", include_str!("../../../../migrations/sqlite/0001_tasks.sql")),
+    ("0002_control", include_str!("../../../../migrations/sqlite/0002_control.sql")),
+];
 
 /// What a path turned into.
 pub(crate) struct Opened {

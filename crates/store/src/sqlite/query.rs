@@ -113,6 +113,8 @@ fn hot_entry(row: &Row<'_>, scan: &Scan, queues: &mut Queues) -> rusqlite::Resul
         deadline_at: deadline_ms.map_or(Millis::MAX, |it| execute_at.plus(it)),
         state: row::state(row, 11)?,
         fired_at: fired_at.map_or(Millis::ZERO, Millis),
+        attempt: row.get(13)?,
+        demands: HotEntry::shared(row::demands(row, 14)?),
     })
 }
 

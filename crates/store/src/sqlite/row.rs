@@ -7,7 +7,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     retry::RetryPolicy,
     state::State,
-    task::{Content, Lease, NewTask, Priority, Task, TaskResult},
+    task::{Content, Demands, Lease, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
 use rusqlite::{Row, types::Type};
@@ -48,7 +48,9 @@ enum Column {
     Retry,
     Labels,
     Traceparent,
+    Demands,
     Progress,
+    Log,
     ResultCode,
     ResultMsg,
     ResultIsJson,
@@ -78,6 +80,7 @@ pub(crate) fn whole_task(row: &Row<'_>) -> rusqlite::Result<Task> {
         keep_until: get::<Option<i64>>(row, Column::KeepUntil)?.map(Millis),
         lease: lease(row)?,
         progress: get(row, Column::Progress)?,
+        log: get(row, Column::Log)?,
         result: result(row)?,
         last_error: get(row, Column::LastError)?,
         history: history::decode(history),
@@ -99,6 +102,7 @@ fn ask(row: &Row<'_>) -> rusqlite::Result<NewTask> {
         deadline_ms: get(row, Column::DeadlineMs)?,
         labels: labels(row, Column::Labels as usize)?,
         traceparent: get(row, Column::Traceparent)?,
+        demands: demands(row, Column::Demands as usize)?,
     })
 }
 
@@ -140,6 +144,11 @@ pub(crate) fn labels(row: &Row<'_>, at: usize) -> rusqlite::Result<BTreeMap<Stri
     serde_json::from_str(json).map_err(|it| odd(at, it))
 }
 
+pub(crate) fn demands(row: &Row<'_>, at: usize) -> rusqlite::Result<Demands> {
+    let Some(json) = row.get_ref(at)?.as_str_or_null()? else { return Ok(Demands::default()) };
+    serde_json::from_str(json).map_err(|it| odd(at, it))
+}
+
 pub(crate) fn millis(row: &Row<'_>, at: usize) -> rusqlite::Result<Millis> {
     row.get(at).map(Millis)
 }
@@ -169,6 +178,11 @@ fn odd(at: usize, problem: impl Into<Box<dyn error::Error + Send + Sync>>) -> ru
 pub(crate) fn retry_text(retry: &RetryPolicy) -> Option<String> {
     let text = || serde_json::to_string(retry).expect("numbers and words always have a JSON form");
     (*retry != RetryPolicy::default()).then(text)
+}
+
+pub(crate) fn demands_text(demands: &Demands) -> Option<String> {
+    let text = || serde_json::to_string(demands).expect("strings always have a JSON form");
+    (!demands.is_none()).then(text)
 }
 
 pub(crate) fn labels_text(labels: &BTreeMap<String, String>) -> Option<String> {

@@ -96,6 +96,7 @@ fn task(id: i64) -> Task {
         keep_until: Some(Millis(DUE.0 + 10)),
         lease: None,
         progress: None,
+        log: None,
         result: None,
         last_error: None,
         history: Vec::new(),

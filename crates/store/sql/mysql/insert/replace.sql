@@ -1,8 +1,9 @@
 -- The same id and version came again and takes the place of what was there. Its reference stays good.
 -- 1 queue, 2 kind, 3 priority, 4 max_attempts, 5 execute_at (ms), 6 timeout_ms or NULL, 7 deadline_ms or NULL,
--- 8 retry (JSON) or NULL (default), 9 labels (JSON) or NULL, 10 traceparent or NULL, 11 whether the payload is JSON,
--- 12 payload, or NULL when it goes to `body`, 13 now (ms), 14 and 15 the history line around "<state>,<attempt>",
--- 16 new due_at (ms); of the row as it was read and locked: 17 partition, 18 due_at (ms), 19 id.
+-- 8 retry (JSON) or NULL (default), 9 labels (JSON) or NULL, 10 traceparent or NULL, 11 demands (JSON) or NULL,
+-- 12 whether the payload is JSON, 13 payload, or NULL when it goes to `body`, 14 now (ms), 15 and 16 the history line
+-- around "<state>,<attempt>", 17 new due_at (ms); of the row as it was read and locked: 18 partition, 19 due_at (ms),
+-- 20 id.
 -- The state is set last: MySQL lets an assignment see those before it.
 -- moves: replace from (1, 2, 3, 6, 7, 9, 10, 11, 12) to 1
 UPDATE task SET
@@ -21,7 +22,9 @@ UPDATE task SET
     retry = ?,
     labels = ?,
     traceparent = ?,
+    demands = ?,
     progress = NULL,
+    log = NULL,
     result_code = NULL, result_msg = NULL, result_is_json = NULL, result_body = NULL,
     last_error = NULL,
     payload_is_json = ?,

@@ -5,7 +5,7 @@ SELECT
     task.kind, task.priority, task.state, task.fence, task.attempt, task.max_attempts, task.execute_at,
     task.fired_at, task.created_at, task.updated_at, task.keep_until, task.place_due_at, task.timeout_ms,
     task.deadline_ms, task.lease_executor, task.lease_since, task.lease_until, task.cancel_requested,
-    task.retry, task.labels, task.traceparent, task.progress, task.result_code, task.result_msg,
+    task.retry, task.labels, task.traceparent, task.demands, task.progress, task.log, task.result_code, task.result_msg,
     task.result_is_json, task.result_body, task.last_error, task.payload_is_json, task.payload, task.history,
     body.payload
 FROM JSON_TABLE(?, '$[*]' COLUMNS (

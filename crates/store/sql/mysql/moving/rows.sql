@@ -6,7 +6,8 @@ SELECT due_at, id, CAST(
         attempt, max_attempts, execute_at, IFNULL(fired_at, '-'), created_at, updated_at, IFNULL(keep_until, '-'),
         place_due_at, IFNULL(timeout_ms, '-'), IFNULL(deadline_ms, '-'), IFNULL(MD5(lease_executor), '-'),
         IFNULL(lease_since, '-'), IFNULL(lease_until, '-'), cancel_requested, IFNULL(MD5(retry), '-'),
-        IFNULL(MD5(labels), '-'), IFNULL(MD5(traceparent), '-'), IFNULL(MD5(progress), '-'), IFNULL(result_code, '-'),
+        IFNULL(MD5(labels), '-'), IFNULL(MD5(traceparent), '-'), IFNULL(MD5(demands), '-'),
+        IFNULL(MD5(progress), '-'), IFNULL(MD5(log), '-'), IFNULL(result_code, '-'),
         IFNULL(MD5(result_msg), '-'), IFNULL(result_is_json, '-'), IFNULL(MD5(result_body), '-'),
         IFNULL(MD5(last_error), '-'), payload_is_json, IFNULL(MD5(payload), '-'), MD5(history))), 16), 16, 10) AS UNSIGNED)
 AS SIGNED), CAST(1000 + LENGTH(history) + IFNULL(LENGTH(result_body), 0) + IF(payload IS NULL, 1000000, 0) AS SIGNED)

@@ -6,8 +6,8 @@
 SELECT STRAIGHT_JOIN
     task.id, task.partition_no, task.namespace, task.task_id, task.task_version, queue, kind, priority, state, fence,
     attempt, max_attempts, execute_at, task.due_at, fired_at, created_at, updated_at, keep_until, place_due_at,
-    timeout_ms, deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent,
-    progress, result_code, result_msg, result_is_json, result_body, last_error, payload_is_json,
+    timeout_ms, deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, demands,
+    progress, log, result_code, result_msg, result_is_json, result_body, last_error, payload_is_json,
     COALESCE(task.payload, body.payload), ''
 FROM registry
 JOIN (SELECT hosted.partition_no AS here_no FROM hosted WHERE hosted.state IN (1, 2)) AS here

@@ -2,7 +2,7 @@
 -- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
 -- ?6 queue, ?7 kind, ?8 priority, ?9 max_attempts, ?10 execute_at (ms), ?11 due_at (ms), ?12 timeout_ms or NULL,
 -- ?13 deadline_ms or NULL, ?14 retry (JSON) or NULL (default), ?15 labels (JSON) or NULL, ?16 traceparent or NULL,
--- ?17 whether the payload is JSON, ?18 payload, or NULL when it goes to `body`.
+-- ?17 whether the payload is JSON, ?18 payload, or NULL when it goes to `body`, ?19 demands (JSON) or NULL.
 -- moves: replace from (1, 2, 3, 6, 7, 9, 10, 11, 12) to 1
 UPDATE task SET
     state = 1,
@@ -23,7 +23,9 @@ UPDATE task SET
     retry = ?14,
     labels = ?15,
     traceparent = ?16,
+    demands = ?19,
     progress = NULL,
+    log = NULL,
     result_code = NULL, result_msg = NULL, result_is_json = NULL, result_body = NULL,
     last_error = NULL,
     payload_is_json = ?17,

@@ -3,7 +3,8 @@
 -- ?4 namespace, ?5 queue, ?6 state code, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value.
 SELECT id, partition, namespace, task_id, task_version, queue, kind, priority, state, fence, attempt,
     max_attempts, execute_at, due_at, fired_at, created_at, updated_at, keep_until, place_due_at, timeout_ms,
-    deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, progress,
+    deadline_ms, lease_executor, lease_since, lease_until, cancel_requested, retry, labels, traceparent, demands,
+    progress, log,
     result_code, result_msg, result_is_json, result_body, last_error, payload_is_json, payload, ''
 FROM whole_task
 WHERE id < ?1 AND id >= ?2

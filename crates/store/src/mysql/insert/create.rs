@@ -71,6 +71,7 @@ fn bind_task(values: &mut MySqlArguments, it: &Row<'_>, line: &str) -> sqlx::Res
     bind!(values, task.execute_at.0, place.due_at.0, now.0, now.0, task.timeout_ms, task.deadline_ms);
     bind!(values, row::retry_text(&task.retry), row::labels_text(&task.labels), task.traceparent.as_deref());
     bind!(values, task.payload.is_json, row::inline(&task.payload), line);
+    bind!(values, row::demands_text(&task.demands));
     Ok(())
 }
 
@@ -125,6 +126,7 @@ pub(super) fn told(ask: Ask, id: i64, task_id: i64) -> Inserted {
         keep_until: None,
         lease: None,
         progress: None,
+        log: None,
         result: None,
         last_error: None,
         history: vec![entry],

@@ -66,6 +66,7 @@ async fn update(conn: &mut MySqlConnection, row: &Row<'_>, old: &Task) -> sqlx::
         .bind(row::retry_text(&new.retry))
         .bind(row::labels_text(&new.labels))
         .bind(new.traceparent.as_deref())
+        .bind(row::demands_text(&new.demands))
         .bind(new.payload.is_json)
         .bind(row::inline(&new.payload))
         .bind(now.0)

@@ -10,7 +10,7 @@ use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     state::State,
-    task::Priority,
+    task::{Demands, Priority},
     time::Millis,
 };
 use std::sync::Arc;
@@ -51,9 +51,20 @@ pub async fn an_entry_comes_back_as_it_went_in(hot: Arc<dyn Hot>) {
         deadline_at: Millis::MAX.plus(-1),
         state: State::DispatchFailed,
         fired_at: Millis::ZERO,
+        attempt: u32::MAX,
+        demands: HotEntry::shared(Demands {
+            concurrency_key: Some("k".repeat(256)),
+            handler_versions: Some(">=2.1, <3".to_owned()),
+        }),
     };
-    let other =
-        HotEntry { place: TaskRef { id: i64::MAX, ..odd.place }, fence: i64::MIN, task_id: 0, ..odd.clone() };
+    let other = HotEntry {
+        demands: None,
+        attempt: 0,
+        place: TaskRef { id: i64::MAX, ..odd.place },
+        fence: i64::MIN,
+        task_id: 0,
+        ..odd.clone()
+    };
     hot.load(vec![odd.clone(), other.clone()]).await.unwrap();
     assert_eq!(peek_all(&*hot).await, [odd.clone(), other.clone()]);
     let fired = |it| HotEntry { fired_at: Millis::MAX, ..it };

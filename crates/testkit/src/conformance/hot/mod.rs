@@ -37,6 +37,8 @@ pub fn entry(id: i64, due_at: i64, fence: i64) -> HotEntry {
         deadline_at: Millis::MAX,
         state: State::Scheduled,
         fired_at: Millis::ZERO,
+        attempt: 0,
+        demands: None,
     }
 }
 

@@ -55,6 +55,10 @@ pub(super) fn full(task_id: i64) -> NewTask {
         deadline_ms: Some(600_000),
         labels: [("team".to_owned(), "blue".to_owned()), ("env".to_owned(), "test".to_owned())].into(),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        demands: punctual_domain::task::Demands {
+            concurrency_key: Some("customer 7".to_owned()),
+            handler_versions: Some(">=2, <3".to_owned()),
+        },
         ..ask(task_id)
     }
 }

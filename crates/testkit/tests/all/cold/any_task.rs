@@ -7,7 +7,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     retry::RetryPolicy,
     state::{Event, State, TRANSITIONS},
-    task::{Content, Lease, NewTask, Priority, Task, TaskResult},
+    task::{Content, Demands, Lease, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
 
@@ -75,21 +75,29 @@ fn ask() -> impl Strategy<Value = NewTask> {
     let times = (millis(), option::of(any::<i64>()), option::of(any::<i64>()), any::<u32>());
     let labels = prop::collection::btree_map(any::<String>(), any::<String>(), 0..3);
     let rest = (1..=5_u8, content(), retry(), labels, option::of(any::<String>()));
-    (ids, times, rest).prop_map(|(ids, times, (priority, payload, retry, labels, traceparent))| NewTask {
-        queue: QueueKey { namespace: ids.0, queue: ids.1 },
-        kind: ids.2,
-        task_id: ids.3,
-        task_version: ids.4,
-        execute_at: times.0,
-        timeout_ms: times.1,
-        deadline_ms: times.2,
-        max_attempts: times.3,
-        priority: Priority::new(priority).unwrap(),
-        payload,
-        retry,
-        labels,
-        traceparent,
-    })
+    (ids, times, rest, demands()).prop_map(
+        |(ids, times, (priority, payload, retry, labels, traceparent), demands)| NewTask {
+            queue: QueueKey { namespace: ids.0, queue: ids.1 },
+            kind: ids.2,
+            task_id: ids.3,
+            task_version: ids.4,
+            execute_at: times.0,
+            timeout_ms: times.1,
+            deadline_ms: times.2,
+            max_attempts: times.3,
+            priority: Priority::new(priority).unwrap(),
+            payload,
+            retry,
+            labels,
+            traceparent,
+            demands,
+        },
+    )
+}
+
+fn demands() -> impl Strategy<Value = Demands> {
+    (option::of(any::<String>()), option::of(any::<String>()))
+        .prop_map(|(concurrency_key, handler_versions)| Demands { concurrency_key, handler_versions })
 }
 
 fn lease() -> impl Strategy<Value = Lease> {
@@ -113,6 +121,7 @@ pub(super) fn task() -> impl Strategy<Value = Task> {
         option::of(result()),
         option::of(any::<String>()),
         prop::collection::vec(entry(), 0..6),
+        option::of(any::<String>()),
     );
     (place, ask(), standing, times, rest).prop_map(|(place, ask, standing, times, rest)| Task {
         place: TaskRef { partition: Partition(place.0), due_at: place.1, id: place.2 },
@@ -130,5 +139,6 @@ pub(super) fn task() -> impl Strategy<Value = Task> {
         result: rest.2,
         last_error: rest.3,
         history: rest.4,
+        log: rest.5,
     })
 }

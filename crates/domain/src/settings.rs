@@ -1,0 +1,108 @@
+//! What may be set for a queue, for a namespace, and for everything. What is not set has the engine's defaults.
+//! Kept as JSON: a field is never renamed, and one that is not known is refused, not passed over.
+
+use crate::{retry::RetryPolicy, time::Millis};
+use serde::{Deserialize, Serialize};
+
+/// Of one queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueSettings {
+    /// Nothing starts while it is set.
+    pub pause: Option<Pause>,
+    /// Attempts in flight at one time.
+    pub concurrency: Option<u32>,
+    /// The same for each `concurrency_key`; a task without one counts only for its queue.
+    pub key_concurrency: Option<u32>,
+    pub rate: Option<Rate>,
+    pub key_rate: Option<Rate>,
+    pub choice: Choice,
+    pub retries: Retries,
+    /// Waiting tasks beyond which inserts are refused.
+    pub max_waiting: Option<u64>,
+    /// For tasks that do not say.
+    pub retry: Option<RetryPolicy>,
+    pub max_attempts: Option<u32>,
+    /// Longest time of an attempt, for tasks that do not say.
+    pub timeout_ms: Option<i64>,
+    /// Fired and not started for this long, a task is dead.
+    pub pending_timeout_ms: Option<i64>,
+    pub keep: Keep,
+    /// How late the tasks of the queue may fire: what is later is counted and raises an alert.
+    pub lateness_budget_ms: Option<i64>,
+    /// Who has the tasks brought to them: None is as the engine was started.
+    pub mode: Option<Mode>,
+}
+
+/// Of a namespace, or of everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScopeSettings {
+    pub concurrency: Option<u32>,
+    pub max_waiting: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    pub at: Millis,
+    pub by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    pub limit: u32,
+    pub period_ms: i64,
+    /// At least 1.
+    pub burst: u32,
+}
+
+/// Which of the waiting tasks goes next. Inside a priority it is always the oldest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Choice {
+    /// With this probability, in percent, the most urgent priority that waits; otherwise the least urgent.
+    HighestFirst { percent: u8 },
+    /// Shares of the priorities 1 to 5. One that is 0 goes when nothing else waits.
+    Weights { weights: [u32; 5] },
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self::HighestFirst { percent: 80 }
+    }
+}
+
+/// How tasks that are tried again stand beside new ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retries {
+    /// How many priorities lower, down to the lowest.
+    pub lower_by: u8,
+    /// They have a pusher of their own, which gets this share of the starts, in percent, while both wait.
+    pub share_percent: Option<u8>,
+    /// Of the queue's slots, at most this many for them.
+    pub concurrency: Option<u32>,
+}
+
+/// How long finished tasks are kept, ms. None: as the engine was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Keep {
+    pub succeeded_ms: Option<i64>,
+    pub dead_ms: Option<i64>,
+    pub cancelled_ms: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Executors ask for them.
+    Pull,
+    /// They are published to the bus.
+    Push,
+}
