@@ -39,6 +39,8 @@ fn entry(id: i64, queue: &Arc<QueueKey>) -> HotEntry {
         deadline_at: Millis::MAX,
         state: State::Scheduled,
         fired_at: Millis::ZERO,
+        attempt: 0,
+        demands: None,
     }
 }
 
