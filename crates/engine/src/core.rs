@@ -1,11 +1,12 @@
 //! What all parts of one engine share. Holds no rule of a task: those are in `domain` and in the steps.
 
 use crate::{
+    arrivals::Arrival,
     engine::{Backends, Shared},
     maintenance::compensate::Unsent,
     meters::Meters,
     options::Options,
-    pipeline::{claim::Claims, from_store::FromStore, room::Room, timer::Timer},
+    pipeline::{claim::Claims, from_store::FromStore, room::Room, settle::Settling, timer::Timer},
     settings::Settings,
     sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
 };
@@ -20,10 +21,7 @@ use punctual_domain::{
 };
 use std::{
     future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -56,6 +54,7 @@ pub(crate) struct Core {
     /// Asks for a look ahead of the period: at who owns what, at partitions just taken over.
     pub(crate) look_at_ownership: Notify,
     pub(crate) look_through: Notify,
+    pub(crate) settling: Settling,
     pub(crate) room: Room,
     pub(crate) from_store: FromStore,
     /// The preloader had more than the hot set has room for.
@@ -63,34 +62,6 @@ pub(crate) struct Core {
     tasks: TaskTracker,
     claiming: TaskTracker,
     arrivals: Mutex<HashMap<Arc<QueueKey>, Arc<Arrival>>>,
-}
-
-/// Where those wait who ask for the tasks of one queue.
-#[derive(Debug, Default)]
-pub(crate) struct Arrival {
-    something: Notify,
-    waiting: AtomicUsize,
-}
-
-impl Arrival {
-    pub(crate) fn something(&self) -> tokio::sync::futures::Notified<'_> {
-        self.something.notified()
-    }
-
-    /// Whoever asks counts as waiting until this is dropped.
-    pub(crate) fn wait(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, SeqCst);
-        Waiting(self)
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Waiting<'a>(&'a Arrival);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, SeqCst);
-    }
 }
 
 /// A task that fired and has not been handed over.
@@ -119,6 +90,7 @@ impl Core {
             look_at_ownership: Notify::new(),
             look_through: Notify::new(),
             is_crowded: AtomicBool::new(false),
+            settling: Settling::default(),
             room: Room::default(),
             settings: Settings::default(),
             from_store: FromStore::default(),
@@ -194,14 +166,14 @@ impl Core {
     pub(crate) fn arrived(&self, queue: &Arc<QueueKey>, count: usize) {
         let arrival = self.arrival(queue);
         arrival.something.notify_one();
-        if self.shared.is_some() && count > arrival.waiting.load(SeqCst) {
+        if self.shared.is_some() && count > arrival.waiting() {
             self.announcer.ready(queue);
         }
     }
 
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
         let arrival = self.arrivals.lock().get(queue).map(Arc::clone);
-        if let Some(it) = arrival.filter(|it| it.waiting.load(SeqCst) > 0) {
+        if let Some(it) = arrival.filter(|it| it.waiting() > 0) {
             it.something.notify_one();
         }
     }

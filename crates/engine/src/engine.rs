@@ -445,7 +445,11 @@ async fn fire_when_due(
             it = partitions.recv() => it,
         };
         let Some(partition) = partition else { return Ok(fired) };
-        fired += fire::fire(&core, partition).await?;
+        let mut due = vec![partition];
+        due.extend(std::iter::from_fn(|| partitions.try_recv().ok()));
+        due.sort_unstable();
+        due.dedup();
+        fired += fire::fire_together(&core, due).await?;
     }
 }
 

@@ -4,6 +4,7 @@
 //! `pipeline/` stands in the order in which a task meets it; `maintenance/` is what repairs the rest.
 
 mod answer;
+mod arrivals;
 mod core;
 mod engine;
 mod meters;
@@ -24,6 +25,7 @@ mod pipeline {
     pub(crate) mod from_store;
     pub(crate) mod hand_over;
     pub(crate) mod push;
+    pub(crate) mod settle;
 
     pub(crate) mod outcome;
 }

@@ -30,6 +30,15 @@ impl Settings {
         Arc::clone(self.known.read().queues.get(queue).unwrap_or(&self.default))
     }
 
+    /// Nothing is set for the queue, or for anything that it is a part of.
+    pub(crate) fn is_plain(&self, queue: &QueueKey) -> bool {
+        let known = self.known.read();
+        let is_free = |it: &ScopeSettings| it.concurrency.is_none();
+        !known.queues.contains_key(queue)
+            && is_free(&known.everything)
+            && known.namespaces.get(&queue.namespace).is_none_or(is_free)
+    }
+
     pub(crate) fn known(&self) -> Arc<Known> {
         Arc::clone(&self.known.read())
     }

@@ -7,10 +7,14 @@ use crate::{
     options::STEP_LIMIT,
     pipeline::claim::{self, Release},
 };
+use futures_util::future::join_all;
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, state::State};
 use std::sync::Arc;
+
+/// Partitions that are asked at one time for what is due: their answers come together, and nothing waits for more.
+const TOGETHER: usize = 8;
 
 /// What one take popped.
 #[derive(Default)]
@@ -22,17 +26,35 @@ struct Taken {
 
 /// Fires all that is due in a partition, if it is this engine's. Tasks fired.
 pub(crate) async fn fire(core: &Arc<Core>, partition: Partition) -> Result<usize, Error> {
-    let mut fired = 0;
-    loop {
-        let Taken { claimed, unclaimed, more } = take(core, partition).await?;
-        let offered = offer(core, claimed).await;
-        // They have fired, whatever became of the others.
-        fired += claim_late(core, unclaimed).await?;
-        fired += offered?;
-        if !more {
-            return Ok(fired);
+    fire_together(core, vec![partition]).await
+}
+
+/// Fires all that is due in partitions, each named once. Tasks fired.
+pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) -> Result<usize, Error> {
+    let (mut fired, mut result) = (0, Ok(()));
+    for some in partitions.chunks(TOGETHER) {
+        let mut some = some.to_vec();
+        while !some.is_empty() {
+            let takes = join_all(some.iter().map(|it| take(core, *it))).await;
+            let (mut all, mut again) = (Taken::default(), Vec::new());
+            for (partition, taken) in some.into_iter().zip(takes) {
+                match taken {
+                    Ok(it) => {
+                        all.claimed.extend(it.claimed);
+                        all.unclaimed.extend(it.unclaimed);
+                        again.extend(it.more.then_some(partition));
+                    }
+                    // The others have fired.
+                    Err(error) => result = Err(error),
+                }
+            }
+            let offered = offer(core, all.claimed).await;
+            fired += claim_late(core, all.unclaimed).await?;
+            fired += offered?;
+            some = again;
         }
     }
+    result.map(|()| fired)
 }
 
 async fn take(core: &Core, partition: Partition) -> Result<Taken, Error> {
@@ -72,30 +94,60 @@ async fn claim_late(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, E
     }
 }
 
-/// Puts fired tasks into the ready sets and wakes who waits for them.
+/// Gives fired tasks to who waits for them, and puts the rest into the ready sets.
 pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
     if entries.is_empty() {
         return Ok(0);
     }
     let count = entries.len();
-    let mut by_queue: HashMap<Arc<QueueKey>, Vec<i64>> = HashMap::new();
-    for it in &entries {
-        let lateness_ms = by_queue.entry(Arc::clone(&it.queue)).or_default();
-        // What could not be sent has fired before, and was counted then.
-        if it.state != State::DispatchFailed {
-            lateness_ms.push(it.fired_at.since(it.due_at));
-        }
-    }
     core.remember_unmarked(&entries);
-    if let Err(error) = core.hot.offer(entries.clone()).await {
-        core.held_back.lock().extend(entries);
+    let rest: HashMap<_, _> = by_queue(entries)
+        .into_iter()
+        .map(|(queue, fired)| (Arc::clone(&queue), give(core, &queue, fired)))
+        .collect();
+    let all: Vec<HotEntry> = rest.values().flatten().cloned().collect();
+    if all.is_empty() {
+        return Ok(count);
+    }
+    if let Err(error) = core.hot.offer(all.clone()).await {
+        core.held_back.lock().extend(all);
         return Err(error);
     }
-    for (queue, lateness_ms) in by_queue {
-        core.meters.queue(&queue).fired(&lateness_ms);
-        core.arrived(&queue, lateness_ms.len().max(1));
+    for (queue, fired) in rest.iter().filter(|it| !it.1.is_empty()) {
+        core.meters.queue(queue).fired(&lateness_ms(fired));
+        core.arrived(queue, fired.len());
     }
     Ok(count)
+}
+
+fn by_queue(entries: Vec<HotEntry>) -> HashMap<Arc<QueueKey>, Vec<HotEntry>> {
+    let mut queues: HashMap<Arc<QueueKey>, Vec<HotEntry>> = HashMap::new();
+    for it in entries {
+        queues.entry(Arc::clone(&it.queue)).or_default().push(it);
+    }
+    queues
+}
+
+/// What could not be sent has fired before, and was counted then.
+fn lateness_ms(fired: &[HotEntry]) -> Vec<i64> {
+    let is_new = |it: &&HotEntry| it.state != State::DispatchFailed;
+    fired.iter().filter(is_new).map(|it| it.fired_at.since(it.due_at)).collect()
+}
+
+/// Gives what has fired to executors that wait here with nothing, where no order and no limit has to be kept. Answers
+/// the rest.
+fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
+    if !core.settings.is_plain(queue) || fired.iter().any(|it| it.demands.is_some()) {
+        return fired;
+    }
+    let all = fired.clone();
+    let rest = core.arrival(queue).give(fired);
+    // Given from the front.
+    let given = all.split_at(all.len() - rest.len()).0;
+    if !given.is_empty() {
+        core.meters.queue(queue).fired(&lateness_ms(given));
+    }
+    rest
 }
 
 /// Offers what was fired before, here or by another engine, and is perhaps in nobody's hands.

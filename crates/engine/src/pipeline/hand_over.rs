@@ -1,15 +1,18 @@
 //! Steps 5 and 6 for executors that pull: a free executor asks, ready tasks are popped for it, the store makes the
 //! lease durable, and only then are they handed over. Order of steps, and what a crash between two of them leaves:
 //!
-//! 1. `admit` pops entries from the ready set. Crash: the store still has them `dispatching` or `ready`, the hot set
+//! 1. `admit` pops entries from the ready set, or what fires is given to who waits. Crash: the store still has them `dispatching` or `ready`, the hot set
 //!    still has them firing; the partition's owner offers them again.
 //! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
 //!    the task is tried again.
-//! 3. `settle` drops the entries from the hot set. Crash: the hot set is gone with the process; where it is not,
+//! 3. `settle` drops the entries from the hot set, beside the answer. Crash: the hot set is gone with the process; where it is not,
 //!    the store refuses the stale fence.
 //! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
-use crate::{core::Core, pipeline::from_store};
+use crate::{
+    core::Core,
+    pipeline::{from_store, settle},
+};
 use punctual_contract::{
     Error,
     hot::HotEntry,
@@ -34,30 +37,35 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
     let arrival = core.arrival(&request.queue);
     let _waiting = arrival.wait();
+    let mut given = Vec::new();
     loop {
-        let notified = arrival.something();
-        let leased = admit_and_grant(core, &request).await?;
-        if !leased.is_empty() || request.wait_ms == 0 {
+        let notified = arrival.something.notified();
+        let is_late = Instant::now() >= deadline;
+        let leased = admit_and_grant(core, &request, given).await?;
+        if !leased.is_empty() || is_late {
             return Ok(leased);
         }
         let wake_at = deadline.min(Instant::now() + core.look_again());
-        tokio::select! {
-            () = notified => {}
-            () = tokio::time::sleep_until(wake_at) => {}
+        let mut seat = arrival.sit(core, request.max);
+        given = tokio::select! {
+            it = seat.given() => it,
+            () = notified => seat.leave(),
+            () = tokio::time::sleep_until(wake_at) => seat.leave(),
             () = core.stopping.cancelled() => return Ok(Vec::new()),
-        }
-        if Instant::now() >= deadline {
-            return admit_and_grant(core, &request).await;
-        }
+        };
     }
 }
 
 /// Runs to its end even if the caller goes; then gives back what it was granted.
-async fn admit_and_grant(core: &Arc<Core>, request: &LeaseRequest) -> Result<Vec<Assignment>, Error> {
+async fn admit_and_grant(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    given: Vec<HotEntry>,
+) -> Result<Vec<Assignment>, Error> {
     let (answer, granted) = oneshot::channel();
     let (work_core, work_request) = (Arc::clone(core), request.clone());
     core.detach(async move {
-        let result = grant(&work_core, &work_request).await;
+        let result = grant(&work_core, &work_request, given).await;
         if let Err(Ok(unheard)) = answer.send(result) {
             give_back(&work_core, unheard).await;
         }
@@ -65,7 +73,17 @@ async fn admit_and_grant(core: &Arc<Core>, request: &LeaseRequest) -> Result<Vec
     granted.await.unwrap_or_else(|_| Err(Error::may_have_happened("lease tasks", "the work panicked")))
 }
 
-async fn grant(core: &Arc<Core>, request: &LeaseRequest) -> Result<Vec<Assignment>, Error> {
+/// `given`: what fired while the caller waited. It has found the ready set empty, so this is all there is.
+async fn grant(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    given: Vec<HotEntry>,
+) -> Result<Vec<Assignment>, Error> {
+    if !given.is_empty() {
+        let (entries, expired) = split_expired(given, core.now());
+        expire(core, expired).await;
+        return dispatch(core, request, entries).await;
+    }
     let mut leased = Vec::new();
     loop {
         let wanted = request.max - leased.len();
@@ -131,7 +149,7 @@ fn grant_of(entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
 }
 
 /// The hand-over of these is known to the store: nothing here needs to remember them.
-async fn forget(core: &Core, entries: &[HotEntry]) {
+async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
     {
         let mut unmarked = core.unmarked.lock();
         for it in entries {
@@ -142,9 +160,7 @@ async fn forget(core: &Core, entries: &[HotEntry]) {
         return;
     }
     let settled: Vec<_> = entries.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
-    if let Err(error) = core.hot.settle(&settled).await {
-        tracing::warn!(%error, "handed-over tasks stay in the hot set; the store will refuse them");
-    }
+    settle::settle(core, settled).await;
 }
 
 fn split_expired(entries: Vec<HotEntry>, now: Millis) -> (Vec<HotEntry>, Vec<HotEntry>) {
@@ -152,7 +168,7 @@ fn split_expired(entries: Vec<HotEntry>, now: Millis) -> (Vec<HotEntry>, Vec<Hot
 }
 
 /// Buries what was not started by its deadline.
-async fn expire(core: &Core, entries: Vec<HotEntry>) {
+async fn expire(core: &Arc<Core>, entries: Vec<HotEntry>) {
     if entries.is_empty() {
         return;
     }
