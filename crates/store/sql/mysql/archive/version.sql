@@ -8,9 +8,10 @@ SELECT STRAIGHT_JOIN
     progress, log, result_code, result_msg, result_is_json, result_body, last_error, payload_is_json,
     COALESCE(task.payload, body.payload), history
 FROM registry
-LEFT JOIN moved ON moved.partition_no = registry.partition_no AND moved.id = registry.id
-JOIN task_gone AS task ON task.partition_no = registry.partition_no AND task.due_at = COALESCE(moved.due_at, registry.due_at)
+LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = registry.partition_no AND moved.id = registry.id
+JOIN task_gone AS task FORCE INDEX (PRIMARY)
+    ON task.partition_no = registry.partition_no AND task.due_at = COALESCE(moved.due_at, registry.due_at)
     AND task.id = registry.id
-LEFT JOIN body ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
+LEFT JOIN body FORCE INDEX (PRIMARY) ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
 WHERE registry.partition_no = ? AND registry.namespace = ? AND registry.task_id = ? AND registry.task_version = ?
     AND (task.payload IS NOT NULL OR body.payload IS NOT NULL)

@@ -2,7 +2,7 @@
 -- table, which costs as much as thirty rows.
 -- In order: history line, now (ms), and of each row: partition, due_at (ms), id.
 -- moves: claim from (1, 7) to 2
-UPDATE task SET
+UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     state = 2,
     updated_at = ?

@@ -2,7 +2,7 @@
 -- table, which costs as much as thirty rows.
 -- In order: ids, the fired_at (ms) of each, history line, executor, lease_until (ms), now (ms), and of each row: partition, due_at (ms), id.
 -- moves: dispatch from (2, 3, 6) to 4
-UPDATE task SET
+UPDATE task FORCE INDEX (PRIMARY) SET
     fired_at = CAST(ELT(FIELD(id, ?), ?) AS SIGNED),
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     lease_executor = ?,

@@ -2,7 +2,7 @@
 -- table, which costs as much as thirty rows.
 -- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), and of each row: partition, due_at (ms), id.
 -- moves: start from (4) to 5
-UPDATE task SET
+UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     lease_until = COALESCE(?, lease_until),
     progress = COALESCE(?, progress),

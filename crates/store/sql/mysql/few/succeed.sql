@@ -3,7 +3,7 @@
 -- In order: history line, keep_until (ms), result code, message, whether its body is JSON or NULL,
 -- body or NULL, now (ms), and of each row: partition, due_at (ms), id.
 -- moves: succeed from (4, 5) to 8
-UPDATE task SET
+UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     keep_until = ?,
     result_code = ?, result_msg = ?, result_is_json = ?, result_body = ?,

@@ -6,7 +6,7 @@
 -- 20 id.
 -- The state is set last: MySQL lets an assignment see those before it.
 -- moves: replace from (1, 2, 3, 6, 7, 9, 10, 11, 12) to 1
-UPDATE task SET
+UPDATE task FORCE INDEX (PRIMARY) SET
     fence = fence + 1,
     attempt = 0,
     queue = ?,

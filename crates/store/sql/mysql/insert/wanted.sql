@@ -6,6 +6,6 @@ SELECT wanted.nth, registry.task_version, registry.id, registry.due_at
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
     nth INT PATH '$[0]', partition_no INT PATH '$[1]', task_id BIGINT PATH '$[2]', task_version BIGINT PATH '$[3]'
 )) AS wanted
-STRAIGHT_JOIN registry ON registry.partition_no = wanted.partition_no AND registry.namespace = ?
+STRAIGHT_JOIN registry FORCE INDEX (PRIMARY) ON registry.partition_no = wanted.partition_no AND registry.namespace = ?
     AND registry.task_id = wanted.task_id AND registry.task_version >= wanted.task_version
 FOR UPDATE

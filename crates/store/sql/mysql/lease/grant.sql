@@ -6,6 +6,7 @@ SELECT wanted.nth, task.due_at, namespace, queue, state, fence, attempt, task_id
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
     nth INT PATH '$[0]', partition_no INT PATH '$[1]', due_at BIGINT PATH '$[2]', id BIGINT PATH '$[3]'
 )) AS wanted
-STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at AND task.id = wanted.id
-LEFT JOIN body ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
+STRAIGHT_JOIN task FORCE INDEX (PRIMARY)
+    ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at AND task.id = wanted.id
+LEFT JOIN body FORCE INDEX (PRIMARY) ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
 FOR UPDATE

@@ -5,7 +5,7 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
     line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]'
 )) AS wanted
-STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
+STRAIGHT_JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
     AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (2, 3, 6)
 SET
     task.history = CONCAT(IF(LENGTH(task.history) > 32768,

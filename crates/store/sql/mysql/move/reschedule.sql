@@ -8,7 +8,7 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', to_due_at BIGINT PATH '$[5]', execute_at BIGINT PATH '$[6]',
     priority INT PATH '$[7]', payload_is_json INT PATH '$[8]', payload LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]'
 )) AS wanted
-STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
+STRAIGHT_JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
     AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (1, 2, 7)
 SET
     task.history = CONCAT(IF(LENGTH(task.history) > 32768,

@@ -8,7 +8,7 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     result_msg LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]', result_is_json INT PATH '$[8]',
     result_body LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]'
 )) AS wanted
-STRAIGHT_JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
+STRAIGHT_JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
     AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (4, 5)
 SET
     task.history = CONCAT(IF(LENGTH(task.history) > 32768,

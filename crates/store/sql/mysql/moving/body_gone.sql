@@ -3,4 +3,4 @@
 DELETE body FROM JSON_TABLE(?, '$[*]' COLUMNS (
     nth INT PATH '$[0]', partition_no INT PATH '$[1]', due_at BIGINT PATH '$[2]', id BIGINT PATH '$[3]'
 )) AS wanted
-STRAIGHT_JOIN body ON body.partition_no = wanted.partition_no AND body.id = wanted.id
+STRAIGHT_JOIN body FORCE INDEX (PRIMARY) ON body.partition_no = wanted.partition_no AND body.id = wanted.id

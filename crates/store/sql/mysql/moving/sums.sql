@@ -12,7 +12,7 @@ SELECT namespace, queue, state, COUNT(*), CAST(BIT_XOR(
         IFNULL(MD5(result_msg), '-'), IFNULL(result_is_json, '-'), IFNULL(MD5(result_body), '-'),
         IFNULL(MD5(last_error), '-'), payload_is_json, IFNULL(MD5(payload), '-'), MD5(history))), 16), 16, 10) AS UNSIGNED)
 ) AS SIGNED)
-FROM task
+FROM task FORCE INDEX (PRIMARY)
 WHERE ((partition_no = ? AND due_at > ?) OR (partition_no = ? AND due_at = ? AND id > ?))
     AND ((partition_no = ? AND due_at < ?) OR (partition_no = ? AND due_at = ? AND id <= ?))
 GROUP BY namespace, queue, state

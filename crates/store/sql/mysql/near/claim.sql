@@ -1,7 +1,7 @@
 -- As move/claim.sql, for rows that differ in nothing but their places and have few others between them.
 -- In order: history line, now (ms), partitions, due_at from and to (ms), ids.
 -- moves: claim from (1, 7) to 2
-UPDATE task SET
+UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     state = 2,
     updated_at = ?

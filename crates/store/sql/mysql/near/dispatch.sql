@@ -2,7 +2,7 @@
 -- In order: ids, the fired_at (ms) of each, history line, executor, lease_until (ms), now (ms), partitions, due_at from
 -- and to (ms), ids.
 -- moves: dispatch from (2, 3, 6) to 4
-UPDATE task SET
+UPDATE task FORCE INDEX (PRIMARY) SET
     fired_at = CAST(ELT(FIELD(id, ?), ?) AS SIGNED),
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     lease_executor = ?,

@@ -1,7 +1,7 @@
 -- As move/start.sql, for rows that differ in nothing but their places and have few others between them.
 -- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), partitions, due_at from and to (ms), ids.
 -- moves: start from (4) to 5
-UPDATE task SET
+UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     lease_until = COALESCE(?, lease_until),
     progress = COALESCE(?, progress),

@@ -12,10 +12,11 @@ SELECT STRAIGHT_JOIN
 FROM registry
 JOIN (SELECT hosted.partition_no AS here_no FROM hosted WHERE hosted.state IN (1, 2)) AS here
     ON here.here_no = registry.partition_no
-LEFT JOIN moved ON moved.partition_no = registry.partition_no AND moved.id = registry.id
-JOIN task ON task.partition_no = registry.partition_no AND task.due_at = COALESCE(moved.due_at, registry.due_at)
+LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = registry.partition_no AND moved.id = registry.id
+JOIN task FORCE INDEX (PRIMARY)
+    ON task.partition_no = registry.partition_no AND task.due_at = COALESCE(moved.due_at, registry.due_at)
     AND task.id = registry.id
-LEFT JOIN body ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
+LEFT JOIN body FORCE INDEX (PRIMARY) ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
 WHERE registry.id < ? AND registry.id >= ?
     AND (? IS NULL OR task.namespace = ?)
     AND (? IS NULL OR queue = ?)

@@ -10,8 +10,9 @@ SELECT STRAIGHT_JOIN
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
     nth INT PATH '$[0]', partition_no INT PATH '$[1]', due_at BIGINT PATH '$[2]', id BIGINT PATH '$[3]'
 )) AS wanted
-LEFT JOIN moved ON moved.partition_no = wanted.partition_no AND moved.id = wanted.id
-JOIN task ON task.partition_no = wanted.partition_no AND task.due_at = COALESCE(moved.due_at, wanted.due_at)
+LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = wanted.partition_no AND moved.id = wanted.id
+JOIN task FORCE INDEX (PRIMARY)
+    ON task.partition_no = wanted.partition_no AND task.due_at = COALESCE(moved.due_at, wanted.due_at)
     AND task.id = wanted.id
-LEFT JOIN body ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
+LEFT JOIN body FORCE INDEX (PRIMARY) ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
 FOR UPDATE

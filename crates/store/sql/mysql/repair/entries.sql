@@ -11,10 +11,12 @@ FROM (
         OR (partition_no = ? AND namespace = ? AND task_id = ? AND task_version > ?)
     ORDER BY partition_no, namespace, task_id, task_version LIMIT ?
 ) AS entry
-LEFT JOIN task ON task.partition_no = entry.partition_no AND task.due_at = entry.due_at AND task.id = entry.id
-LEFT JOIN moved ON moved.partition_no = entry.partition_no AND moved.id = entry.id
-LEFT JOIN task elsewhere ON elsewhere.partition_no = moved.partition_no AND elsewhere.due_at = moved.due_at
+LEFT JOIN task FORCE INDEX (PRIMARY)
+    ON task.partition_no = entry.partition_no AND task.due_at = entry.due_at AND task.id = entry.id
+LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = entry.partition_no AND moved.id = entry.id
+LEFT JOIN task elsewhere FORCE INDEX (PRIMARY)
+    ON elsewhere.partition_no = moved.partition_no AND elsewhere.due_at = moved.due_at
     AND elsewhere.id = moved.id
-LEFT JOIN task_gone ON task_gone.partition_no = entry.partition_no
+LEFT JOIN task_gone FORCE INDEX (PRIMARY) ON task_gone.partition_no = entry.partition_no
     AND task_gone.due_at = COALESCE(moved.due_at, entry.due_at) AND task_gone.id = entry.id
 ORDER BY entry.namespace, entry.task_id, entry.task_version

@@ -2,6 +2,6 @@
 -- 1 partition, 2 due after (ms, exclusive), 3 due until (ms, inclusive), 4 limit.
 SELECT id, place_due_at, due_at, fence, namespace, queue, priority, task_id, task_version, execute_at, deadline_ms,
     state, fired_at, attempt, demands
-FROM task
+FROM task FORCE INDEX (PRIMARY)
 WHERE partition_no = ? AND due_at > ? AND due_at <= ? AND state IN (1, 2, 3, 6, 7)
 ORDER BY due_at, id LIMIT ?

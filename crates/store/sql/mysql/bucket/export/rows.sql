@@ -7,7 +7,7 @@ SELECT STRAIGHT_JOIN
     progress, log, result_code, result_msg, result_is_json, result_body, last_error, payload_is_json,
     COALESCE(task.payload, body.payload), history
 FROM task_gone AS task
-LEFT JOIN body ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
+LEFT JOIN body FORCE INDEX (PRIMARY) ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
 WHERE (task.partition_no > ?
         OR (task.partition_no = ? AND task.due_at > ?)
         OR (task.partition_no = ? AND task.due_at = ? AND task.id > ?))
