@@ -170,7 +170,7 @@ mod tests {
         let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
         for text in [sql!("archive/read.sql"), sql!("archive/version.sql"), sql!("archive/versions.sql")] {
             assert!(words(text).contains(&words(TASK_COLUMNS)), "{text}");
-            assert!(text.contains("JOIN task_gone AS task ON"), "{text}");
+            assert!(text.contains("JOIN task_gone AS task FORCE"), "{text}");
         }
     }
 }
