@@ -45,11 +45,10 @@ fn revision(conn: &Connection) -> rusqlite::Result<i64> {
     conn.prepare_cached(sql::META_READ)?.query_row([REVISION], |it| it.get(0))
 }
 
+/// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
 fn all(conn: &Connection) -> rusqlite::Result<Settings> {
-    // Both statements see the same.
-    let snapshot = conn.unchecked_transaction()?;
-    let revision = revision(&snapshot)?;
-    let all = snapshot.prepare_cached(sql::SETTINGS)?.query_map([], standing)?.collect::<Result<_, _>>()?;
+    let revision = revision(conn)?;
+    let all = conn.prepare_cached(sql::SETTINGS)?.query_map([], standing)?.collect::<Result<_, _>>()?;
     Ok(Settings { revision, all })
 }
 
