@@ -27,6 +27,8 @@ CREATE TABLE IF NOT EXISTS setting (
     revision BIGINT NOT NULL,
     -- JSON, see domain::settings
     body MEDIUMTEXT NOT NULL,
+    -- 1: a queue from which nothing starts
+    paused TINYINT NOT NULL,
     updated_at BIGINT NOT NULL,
     updated_by TEXT NOT NULL,
     PRIMARY KEY (namespace, queue)
@@ -43,7 +45,16 @@ CREATE TABLE IF NOT EXISTS setting_change (
     PRIMARY KEY (revision),
     KEY setting_change_of (namespace, queue, revision)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-INSERT IGNORE INTO meta (name, value) VALUES ('settings_revision', 0);
+-- settings_revision: of the last change. pauses_revision: of the last one that paused or resumed a queue. Both in the
+-- catalog. pause_epoch: the pauses_revision that this database holds to; every hand-over share-locks it.
+INSERT IGNORE INTO meta (name, value) VALUES ('settings_revision', 0), ('pauses_revision', 0), ('pause_epoch', 0);
+
+-- The paused queues as this database holds to them, as of its pause_epoch; in every database.
+CREATE TABLE IF NOT EXISTS paused_queue (
+    namespace VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    queue VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    PRIMARY KEY (namespace, queue)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Executors that gave a sign of life.
 CREATE TABLE IF NOT EXISTS executor (

@@ -24,10 +24,14 @@ CREATE TABLE setting (
     revision INTEGER NOT NULL,
     -- JSON, see domain::settings
     body TEXT NOT NULL,
+    -- 1: a queue from which nothing starts
+    paused INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     updated_by TEXT NOT NULL,
     PRIMARY KEY (namespace, queue)
 ) STRICT, WITHOUT ROWID;
+-- Looked at by every hand-over: it has nothing but what is paused.
+CREATE INDEX setting_paused ON setting (namespace, queue) WHERE paused = 1;
 
 -- Every change of a setting: what it was set to (NULL: removed), when and by whom.
 CREATE TABLE setting_change (

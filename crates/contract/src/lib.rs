@@ -7,6 +7,7 @@ pub mod clock;
 pub mod error;
 pub mod hot;
 pub mod ownership;
+pub mod settings;
 pub mod store;
 
 pub use bus::Bus;
@@ -14,4 +15,5 @@ pub use clock::Clock;
 pub use error::{Error, Happened};
 pub use hot::Hot;
 pub use ownership::{Ownership, Signals};
+pub use settings::SettingStore;
 pub use store::Store;

@@ -1,7 +1,7 @@
 //! The durable truth. What it has acknowledged survives any crash; every change of state is decided here, by a
 //! statement that names the states it may leave (`domain::state`) and the fence it believes in.
 
-use crate::{error::Error, hot::HotEntry};
+use crate::{error::Error, hot::HotEntry, settings::SettingStore};
 use async_trait::async_trait;
 use punctual_domain::{
     history::Note,
@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, fmt};
 /// - **Recorded.** Every move appends one history line in the same statement.
 /// - **No clock.** `now` is an argument.
 #[async_trait]
-pub trait Store: Send + Sync + fmt::Debug + 'static {
+pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
     /// Stores new tasks; what stands under the same id is treated as `domain::insert::decide` says, within one
     /// transaction with the insert. A task without id gets one that is unique in its namespace. A new row is due
     /// at the later of `execute_at` and `now`: no row ever appears far behind the present. A replacement keeps
@@ -35,8 +35,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error>;
 
     /// Hands tasks to executors (event `dispatch`): spends an attempt, makes a new fence, sets the lease, which
-    /// ends no later than the task's `timeout_ms` allows. None: lost.
-    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, Error>;
+    /// ends no later than the task's `timeout_ms` allows. Nothing of a paused queue is handed over.
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error>;
 
     /// Signs of life of leases: extends each that is still held (never beyond the task's `timeout_ms`), keeps its
     /// progress, and moves a dispatched task to running.
@@ -201,6 +201,27 @@ pub struct Grant {
     pub fired_at: Millis,
     pub lease_until: Millis,
     pub executor: String,
+}
+
+/// What became of one grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are made: a box for each would cost more")]
+pub enum Dispatched {
+    Made(Assignment),
+    /// Its queue is paused: nothing has changed, and the grant is as good as it was.
+    Paused,
+    /// Another was faster, or it is cancelled, changed or gone: the grant is worth nothing.
+    Lost,
+}
+
+impl Dispatched {
+    #[must_use]
+    pub fn made(self) -> Option<Assignment> {
+        match self {
+            Self::Made(it) => Some(it),
+            Self::Paused | Self::Lost => None,
+        }
+    }
 }
 
 /// What an executor is handed.

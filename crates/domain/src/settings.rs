@@ -1,7 +1,11 @@
 //! What may be set for a queue, for a namespace, and for everything. What is not set has the engine's defaults.
 //! Kept as JSON: a field is never renamed, and one that is not known is refused, not passed over.
 
-use crate::{retry::RetryPolicy, time::Millis};
+use crate::{
+    name::{Name, QueueKey},
+    retry::RetryPolicy,
+    time::Millis,
+};
 use serde::{Deserialize, Serialize};
 
 /// Of one queue.
@@ -105,4 +109,97 @@ pub enum Mode {
     Pull,
     /// They are published to the bus.
     Push,
+}
+
+/// What settings are of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    Everything,
+    Namespace(Name),
+    Queue(QueueKey),
+}
+
+/// Settings of a scope: of a queue for a queue, of a scope for the others.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Setting {
+    Scope(ScopeSettings),
+    Queue(Box<QueueSettings>),
+}
+
+impl Scope {
+    /// As a store keeps it: namespace and queue, empty where it has none.
+    #[must_use]
+    pub fn names(&self) -> (&str, &str) {
+        match self {
+            Self::Everything => ("", ""),
+            Self::Namespace(namespace) => (namespace.as_str(), ""),
+            Self::Queue(it) => (it.namespace.as_str(), it.queue.as_str()),
+        }
+    }
+
+    /// Back from `names`. None: there is no such scope.
+    #[must_use]
+    pub fn of_names(namespace: &str, queue: &str) -> Option<Self> {
+        match (Name::new(namespace), Name::new(queue)) {
+            (Ok(namespace), Ok(queue)) => Some(Self::Queue(QueueKey { namespace, queue })),
+            (Ok(namespace), Err(_)) if queue.is_empty() => Some(Self::Namespace(namespace)),
+            (Err(_), Err(_)) if namespace.is_empty() && queue.is_empty() => Some(Self::Everything),
+            _ => None,
+        }
+    }
+}
+
+impl Setting {
+    /// Nothing in a queue with these starts.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        matches!(self, Self::Queue(it) if it.pause.is_some())
+    }
+
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let text = match self {
+            Self::Scope(it) => serde_json::to_string(it),
+            Self::Queue(it) => serde_json::to_string(it),
+        };
+        text.expect("maps have text keys, and numbers are finite")
+    }
+
+    /// # Errors
+    /// When it is not what `to_json` makes for such a scope: written by a newer program, or altered by hand.
+    pub fn of_json(scope: &Scope, text: &str) -> Result<Self, serde_json::Error> {
+        match scope {
+            Scope::Queue(_) => Ok(Self::Queue(serde_json::from_str(text)?)),
+            Scope::Everything | Scope::Namespace(_) => Ok(Self::Scope(serde_json::from_str(text)?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_comes_back_from_its_names() {
+        let name = |it: &str| Name::new(it).unwrap();
+        let queue = QueueKey { namespace: name("eu"), queue: name("mail") };
+        for scope in [Scope::Everything, Scope::Namespace(name("eu")), Scope::Queue(queue)] {
+            let (namespace, queue) = scope.names();
+            assert_eq!(Scope::of_names(namespace, queue), Some(scope.clone()));
+        }
+        assert_eq!(Scope::of_names("", "mail"), None);
+        assert_eq!(Scope::of_names("a b", ""), None);
+    }
+
+    #[test]
+    fn settings_come_back_from_their_json_and_unknown_fields_are_refused() {
+        let scope = Scope::of_names("eu", "mail").unwrap();
+        let pause = Some(Pause { at: Millis(7), by: "ann".to_owned(), reason: None });
+        let settings = QueueSettings { pause, concurrency: Some(3), ..QueueSettings::default() };
+        let setting = Setting::Queue(Box::new(settings));
+        assert!(setting.is_paused());
+        assert_eq!(Setting::of_json(&scope, &setting.to_json()).unwrap(), setting);
+        assert!(Setting::of_json(&scope, r#"{"concurency":3}"#).is_err());
+        assert!(Setting::of_json(&Scope::Everything, r#"{"rate":null}"#).is_err());
+    }
 }

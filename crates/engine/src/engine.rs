@@ -3,7 +3,7 @@
 
 use crate::{
     answer::{Cancelled, Changed, Error, Settled},
-    change,
+    change, control,
     core::Core,
     maintenance::{
         compensate, leases, mark_ready,
@@ -52,7 +52,7 @@ pub struct Shared {
 /// Cheap to clone; all clones are the same engine.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     sweep: Arc<Sweep>,
     offer_again: Arc<OfferAgain>,
 }
@@ -93,6 +93,9 @@ impl Engine {
         let (due, partitions) = unbounded_channel();
         let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due)?;
         let supervisor = Supervisor::default();
+        supervisor.every(&self.core, "settings", control::PERIOD, |core| async move {
+            control::run_once(&core).await
+        });
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
         self.supervise_maintenance(&supervisor);
@@ -188,6 +191,7 @@ impl Engine {
         let now = core.now();
         // Whether or not it can be known who owns what: what is held is gone on with.
         let owned = own::run_once(core).await;
+        control::run_once(core).await?;
         let fired_from_store = from_store::run_once(core).await?;
         adopt::run_once(core).await?;
         let preloaded = preload::run_once(core, now).await?;
@@ -358,7 +362,7 @@ impl Engine {
         self.run(async move { Ok(core.store.extend(beats, core.now()).await?) }).await
     }
 
-    async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {

@@ -5,6 +5,7 @@
 
 mod answer;
 mod arrivals;
+mod control;
 mod core;
 mod engine;
 mod meters;

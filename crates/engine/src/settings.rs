@@ -1,13 +1,17 @@
 //! The settings as this engine knows them: read at every step, replaced whole when they have changed. The store has the
 //! truth; what is here may be behind it by as long as a look takes, and no promise of a setting rests on it alone.
 
-use hashbrown::HashMap;
-use parking_lot::RwLock;
+use hashbrown::{HashMap, HashSet};
+use parking_lot::{Mutex, RwLock};
+use punctual_contract::settings;
 use punctual_domain::{
     name::{Name, QueueKey},
-    settings::{QueueSettings, ScopeSettings},
+    settings::{QueueSettings, Scope, ScopeSettings, Setting},
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
+};
 
 /// All that is set, as of one revision.
 #[derive(Debug, Default)]
@@ -23,6 +27,28 @@ pub(crate) struct Settings {
     known: RwLock<Arc<Known>>,
     /// What a queue has that nothing was set for.
     default: Arc<QueueSettings>,
+    is_loaded: AtomicBool,
+    /// Queues that the store said are paused, which is not known here yet: nothing is tried there until the next look.
+    refused: Mutex<HashSet<QueueKey>>,
+}
+
+impl Known {
+    pub(crate) fn of(it: settings::Settings) -> Self {
+        let mut known = Self { revision: it.revision, ..Self::default() };
+        for it in it.all {
+            match (it.scope, it.setting) {
+                (Scope::Everything, Setting::Scope(it)) => known.everything = it,
+                (Scope::Namespace(namespace), Setting::Scope(it)) => {
+                    known.namespaces.insert(namespace, it);
+                }
+                (Scope::Queue(queue), Setting::Queue(it)) => {
+                    known.queues.insert(queue, Arc::new(*it));
+                }
+                (scope, setting) => tracing::error!(?scope, ?setting, "settings of another kind of scope"),
+            }
+        }
+        known
+    }
 }
 
 impl Settings {
@@ -32,6 +58,9 @@ impl Settings {
 
     /// Nothing is set for the queue, or for anything that it is a part of.
     pub(crate) fn is_plain(&self, queue: &QueueKey) -> bool {
+        if !self.is_loaded() || self.refused.lock().contains(queue) {
+            return false;
+        }
         let known = self.known.read();
         let is_free = |it: &ScopeSettings| it.concurrency.is_none();
         !known.queues.contains_key(queue)
@@ -49,5 +78,27 @@ impl Settings {
         if it.revision <= known.revision {
             *it = Arc::new(known);
         }
+        drop(it);
+        self.is_loaded.store(true, SeqCst);
+    }
+
+    /// Until then nothing may be handed over: what is set is not known.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.is_loaded.load(SeqCst)
+    }
+
+    /// Nothing of it is to be tried now.
+    pub(crate) fn is_paused(&self, queue: &QueueKey) -> bool {
+        let is_set = self.known.read().queues.get(queue).is_some_and(|it| it.pause.is_some());
+        is_set || self.refused.lock().contains(queue)
+    }
+
+    /// The store refused to hand over what is in it.
+    pub(crate) fn refused(&self, queue: &QueueKey) {
+        self.refused.lock().insert(queue.clone());
+    }
+
+    pub(crate) fn try_again(&self) {
+        self.refused.lock().clear();
     }
 }

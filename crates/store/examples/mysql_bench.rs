@@ -170,7 +170,7 @@ async fn life(store: &Arc<MysqlStore>, what: &str, times: Times, tasks: usize, i
     let result = TaskResult { status_code: 200, status_msg: "ok".to_owned(), content: None };
     let done = Change::Succeed { result, keep_until: now().plus(86_400_000) };
     let outcomes =
-        rows.iter().zip(given).map(|(row, it)| step(row, it.unwrap().fence, done.clone())).collect();
+        rows.iter().zip(given).map(|(row, it)| step(row, it.made().unwrap().fence, done.clone())).collect();
     moves(store, "  outcome", outcomes).await;
     whole.line("  whole life", tasks);
 }

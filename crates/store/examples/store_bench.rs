@@ -199,7 +199,7 @@ async fn dispatch(store: &SqliteStore, rows: &[Task]) -> Vec<i64> {
             executor: "executor-1".to_owned(),
         };
         let given = store.dispatch(batch.iter().map(grant).collect(), NOW).await.unwrap();
-        tokens.extend(given.into_iter().map(|it| it.unwrap().fence));
+        tokens.extend(given.into_iter().map(|it| it.made().unwrap().fence));
     }
     started.line("  dispatch", rows.len());
     tokens

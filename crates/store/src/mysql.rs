@@ -19,6 +19,7 @@ mod moves;
 mod moving;
 mod near;
 mod ownership;
+mod pauses;
 mod place;
 mod query;
 mod repair;
@@ -29,6 +30,7 @@ mod row;
 mod scan;
 mod search;
 mod session;
+mod settings;
 mod shards;
 mod statements;
 mod statements_moves;
@@ -51,7 +53,7 @@ use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
     store::{
-        Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
         Scan, Step,
     },
 };
@@ -127,6 +129,7 @@ struct Inner {
     /// Where the next call of retention begins, so that no database has to wait for the others.
     retire_from: AtomicUsize,
     floors: floor::Floors,
+    spread: pauses::Spread,
 }
 
 /// Items that wait in one line, with their numbers. None: in no database that this engine knows.
@@ -191,6 +194,7 @@ impl MysqlStore {
             context,
             retire_from,
             floors: floor::Floors::default(),
+            spread: pauses::Spread::default(),
         });
         running.push(spawn(routing::keep(Arc::downgrade(&inner), routing)));
         Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })
@@ -335,6 +339,7 @@ impl Shard {
                 line: Arc::clone(&line),
                 context: Arc::clone(context),
                 ledger: Ledger::new(i32::try_from(slot.rem_euclid(SLOTS)).unwrap_or_default()),
+                pauses: pauses::Pauses::default(),
                 pace: lane.pace(),
                 conn: None,
             };
@@ -442,7 +447,7 @@ impl Store for MysqlStore {
             .await
     }
 
-    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, CallError> {
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Dispatch(part, now, caller);
         spread(

@@ -13,6 +13,7 @@ mod reply;
 mod retention;
 mod row;
 mod session;
+mod settings;
 mod statements;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ use punctual_contract::{
     Error as CallError, Happened, Store,
     hot::HotEntry,
     store::{
-        Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
         Scan, Step,
     },
 };
@@ -266,7 +267,7 @@ impl Store for SqliteStore {
         self.writing("move tasks", rows, work).await
     }
 
-    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, CallError> {
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
         let rows = grants.len();
         let work = move |conn: &Connection, ledger: &mut Ledger| lease::dispatch(conn, ledger, &grants, now);
         self.writing("dispatch tasks", rows, work).await

@@ -10,13 +10,14 @@
 //! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
 use crate::{
+    control,
     core::Core,
     pipeline::{from_store, settle},
 };
 use punctual_contract::{
     Error,
     hot::HotEntry,
-    store::{Applied, Assignment, Change, Grant, Step},
+    store::{Applied, Assignment, Change, Dispatched, Grant, Step},
 };
 use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use std::{sync::Arc, time::Duration};
@@ -85,7 +86,11 @@ async fn grant(
         return dispatch(core, request, entries).await;
     }
     let mut leased = Vec::new();
+    control::loaded(core).await?;
     loop {
+        if core.settings.is_paused(&request.queue) {
+            return Ok(leased);
+        }
         let wanted = request.max - leased.len();
         let entries = match from_store::admit(core, &request.queue, wanted).await {
             Ok(entries) => entries,
@@ -125,16 +130,37 @@ async fn dispatch(
     let grants = entries.iter().map(|it| grant_of(it, request, now)).collect();
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
+            let (entries, paused) = split_paused(entries, &dispatched);
             forget(core, &entries).await;
             let meters = core.meters.queue(&request.queue);
-            let assignments: Vec<Assignment> = dispatched.into_iter().flatten().collect();
+            let assignments: Vec<Assignment> = dispatched.into_iter().filter_map(Dispatched::made).collect();
             meters.dispatched(assignments.len());
+            wait_for_resume(core, request, paused).await;
             Ok(assignments)
         }
         Err(error) => {
             from_store::offer(core, entries).await?;
             Err(error)
         }
+    }
+}
+
+fn split_paused(entries: Vec<HotEntry>, dispatched: &[Dispatched]) -> (Vec<HotEntry>, Vec<HotEntry>) {
+    let (paused, done): (Vec<_>, Vec<_>) =
+        entries.into_iter().zip(dispatched).partition(|it| *it.1 == Dispatched::Paused);
+    let entries = |it: Vec<(HotEntry, &Dispatched)>| it.into_iter().map(|it| it.0).collect();
+    (entries(done), entries(paused))
+}
+
+/// Their queue is paused, which this engine does not know yet: they stand where they stood, and nobody is woken for
+/// them. A failure here is not the caller's: they are firing, and are offered again.
+async fn wait_for_resume(core: &Core, request: &LeaseRequest, paused: Vec<HotEntry>) {
+    if paused.is_empty() {
+        return;
+    }
+    core.settings.refused(&request.queue);
+    if let Err(error) = from_store::offer(core, paused).await {
+        tracing::warn!(%error, "tasks of a paused queue could not be offered again; it will be repeated");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::{row, statements::sql};
 use punctual_domain::place::Partition;
-use sqlx::{AssertSqlSafe, MySqlConnection, mysql::MySqlRow};
+use sqlx::{AssertSqlSafe, MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::BTreeSet, fmt::Write as _};
 
 /// Of table `hosted`.
@@ -23,11 +23,22 @@ pub(crate) struct Wanted {
     pub(crate) these: BTreeSet<Partition>,
     /// It finds others on its way, and writes in those that are open.
     pub(crate) any: bool,
+    /// It hands tasks over: the pauses must stay as they are until it ends.
+    pub(crate) hands_over: bool,
 }
 
-/// Begins a transaction. Answers partitions in which it may write: of the wanted ones, or all.
-pub(crate) async fn begin(conn: &mut MySqlConnection, wanted: &Wanted) -> sqlx::Result<BTreeSet<Partition>> {
-    let text = if wanted.any {
+/// What a transaction that has begun holds until it ends.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// Partitions in which it may write: of the wanted ones, or all.
+    pub(crate) open: BTreeSet<Partition>,
+    /// Of the pauses, where it hands tasks over.
+    pub(crate) pause_epoch: Option<i64>,
+}
+
+/// Begins a transaction, in one round trip.
+pub(crate) async fn begin(conn: &mut MySqlConnection, wanted: &Wanted) -> sqlx::Result<Begun> {
+    let mut text = if wanted.any {
         sql!("hosted/open_all.sql").to_owned()
     } else if wanted.these.is_empty() {
         // Of no partition that there is: nothing to hold, and nothing to find.
@@ -35,8 +46,14 @@ pub(crate) async fn begin(conn: &mut MySqlConnection, wanted: &Wanted) -> sqlx::
     } else {
         sql!("hosted/open_some.sql").replace("{partitions}", &list(&wanted.these))
     };
-    let rows = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await?;
-    rows.iter().map(|it: &MySqlRow| row::partition(it, 0)).collect()
+    if wanted.hands_over {
+        let _ = write!(text, ";\n{}", sql!("pause/epoch.sql"));
+    }
+    let mut rows: Vec<MySqlRow> = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await?;
+    let epoch = if wanted.hands_over { rows.pop().ok_or(sqlx::Error::RowNotFound)?.into() } else { None };
+    let pause_epoch = epoch.map(|it: MySqlRow| it.try_get("pause_epoch")).transpose()?;
+    let open = rows.iter().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;
+    Ok(Begun { open, pause_epoch })
 }
 
 fn list(partitions: &BTreeSet<Partition>) -> String {

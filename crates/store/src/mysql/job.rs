@@ -5,13 +5,15 @@ use super::{
     insert::{self, Ask, Context, Fate},
     lease,
     ledger::Ledger,
-    moves, reply, retention,
+    moves,
+    pauses::Pauses,
+    reply, retention,
     writer::Unfinished,
 };
 use crate::Error;
 use punctual_contract::{
     Error as CallError,
-    store::{Applied, Assignment, Beat, Extended, Grant, Inserted, Reply, ReplyKey, Retired, Step},
+    store::{Applied, Beat, Dispatched, Extended, Grant, Inserted, Reply, ReplyKey, Retired, Step},
 };
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -50,7 +52,7 @@ pub(crate) struct Job {
 pub(crate) enum Work {
     Insert(Vec<Ask>, Caller<Vec<Inserted>, Vec<Ask>>),
     Apply(Vec<Step>, Millis, Caller<Vec<Applied>, Vec<Step>>),
-    Dispatch(Vec<Grant>, Millis, Caller<Vec<Option<Assignment>>, Vec<Grant>>),
+    Dispatch(Vec<Grant>, Millis, Caller<Vec<Dispatched>, Vec<Grant>>),
     Extend(Vec<Beat>, Millis, Caller<Vec<Extended>, Vec<Beat>>),
     Stop(TaskRef, Millis, Caller<Applied, ()>),
     Retire(Retire, Caller<Retired, ()>),
@@ -69,7 +71,7 @@ pub(crate) struct Retire {
 pub(crate) enum Done {
     Inserted(Vec<Fate>),
     Applied(Vec<Applied>),
-    Dispatched(Vec<Option<Assignment>>),
+    Dispatched(Vec<Dispatched>),
     Extended(Vec<Extended>),
     Stopped(Applied),
     Retired(Retired),
@@ -157,6 +159,10 @@ impl Job {
         })
     }
 
+    pub(crate) fn hands_over(&self) -> bool {
+        matches!(self.work, Work::Dispatch(..))
+    }
+
     /// Jobs with the same are run as one.
     fn kind(&self, nth: usize) -> (u8, i64, usize) {
         let near = |now: &Millis| now.0.div_euclid(NEAR_MS);
@@ -179,6 +185,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) context: &'a Context,
     /// Where it may write.
     pub(crate) open: &'a BTreeSet<Partition>,
+    /// What it may not hand over.
+    pub(crate) pauses: &'a Pauses,
 }
 
 /// Runs jobs inside a transaction, answers in their order.
@@ -207,7 +215,7 @@ async fn together(
     shared: &mut Shared<'_>,
     works: &[&Work],
 ) -> sqlx::Result<Vec<Done>> {
-    let Shared { ledger, context, open } = shared;
+    let Shared { ledger, context, open, pauses } = shared;
     let Some(first) = works.first() else { return Ok(Vec::new()) };
     Ok(match first {
         Work::Insert(..) => {
@@ -223,7 +231,7 @@ async fn together(
             let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
             apart(
                 &grants,
-                lease::dispatch(conn, ledger, &all(&grants), latest(works)).await?,
+                lease::dispatch(conn, ledger, pauses, &all(&grants), latest(works)).await?,
                 Done::Dispatched,
             )
         }

@@ -4,10 +4,11 @@ use super::{
     ended::{self, Ends},
     ledger::Ledger,
     moves::{From, Moves},
+    pauses::Pauses,
     place::{self, Rows, Spotted},
     row, statements_moves as sql,
 };
-use punctual_contract::store::{Applied, Assignment, Beat, Extended, Grant};
+use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Grant};
 use punctual_domain::{
     history::Note,
     place::TaskRef,
@@ -20,10 +21,11 @@ use sqlx::{MySqlConnection, Row as _};
 pub(crate) async fn dispatch(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
+    pauses: &Pauses,
     grants: &[Grant],
     now: Millis,
-) -> sqlx::Result<Vec<Option<Assignment>>> {
-    let mut assigned: Vec<Option<Assignment>> = grants.iter().map(|_| None).collect();
+) -> sqlx::Result<Vec<Dispatched>> {
+    let mut dispatched: Vec<Dispatched> = grants.iter().map(|_| Dispatched::Lost).collect();
     let mut ends = Ends::default();
     for round in place::rounds(grants.iter().map(|it| it.place.id)) {
         let places: Vec<TaskRef> =
@@ -31,8 +33,14 @@ pub(crate) async fn dispatch(
         let found = place::find(conn, sql::GRANT, &places).await?;
         let mut given: Vec<(usize, From, Assignment)> = Vec::with_capacity(places.len());
         for (nth, it) in round.iter().zip(found.rows) {
-            let (Some(grant), Some(it)) = (grants.get(*nth), it) else { continue };
-            given.extend(granted(&it, ledger, grant, now)?.map(|(from, it)| (*nth, from, it)));
+            let (Some(grant), Some(it), Some(answer)) = (grants.get(*nth), it, dispatched.get_mut(*nth))
+            else {
+                continue;
+            };
+            match granted(&it, ledger, pauses, grant, now)? {
+                Granted::Given(from, it) => given.push((*nth, from, it)),
+                Granted::Refused(why) => *answer = why,
+            }
         }
         given.sort_unstable_by_key(|it| it.1.place);
         let mut moves = Moves::new(now);
@@ -44,29 +52,40 @@ pub(crate) async fn dispatch(
             row.text(executor).at(assignment.lease_until);
             moves.send_if_long(conn, Event::Dispatch).await?;
             ends.add(from.place, assignment.fence, assignment.lease_until);
-            if let Some(place) = assigned.get_mut(nth) {
-                *place = Some(assignment);
+            if let Some(answer) = dispatched.get_mut(nth) {
+                *answer = Dispatched::Made(assignment);
             }
         }
         moves.finish(conn).await?;
     }
     ended::keep(conn, ends).await?;
-    Ok(assigned)
+    Ok(dispatched)
 }
 
-/// The row of a grant as it will be after the move, and as it is: columns of lease/grant.sql. None: lost.
+/// The row of a grant: as it is, and as it will be after the move.
+#[expect(clippy::large_enum_variant, reason = "nearly all are given: a box for each would cost more")]
+enum Granted {
+    Given(From, Assignment),
+    Refused(Dispatched),
+}
+
+/// Columns of lease/grant.sql.
 fn granted(
     it: &Spotted,
     ledger: &mut Ledger,
+    pauses: &Pauses,
     grant: &Grant,
     now: Millis,
-) -> sqlx::Result<Option<(From, Assignment)>> {
+) -> sqlx::Result<Granted> {
     let Spotted { place, row } = it;
     let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
     if fence != grant.fence || state.after(Event::Dispatch).is_err() {
-        return Ok(None);
+        return Ok(Granted::Refused(Dispatched::Lost));
     }
     let queue = row::queue_key(row, 2, 3)?;
+    if pauses.has(&queue) {
+        return Ok(Granted::Refused(Dispatched::Paused));
+    }
     let target = Some(Event::Dispatch.target());
     ledger.moved(queue.namespace.as_str(), queue.queue.as_str(), Some(state), target);
     let timeout_ms: Option<i64> = row.try_get(14)?;
@@ -89,7 +108,7 @@ fn granted(
         labels: row::labels(row, 17)?,
         traceparent: row.try_get(15)?,
     };
-    Ok(Some((From { place: *place, fence, state }, assignment)))
+    Ok(Granted::Given(From { place: *place, fence, state }, assignment))
 }
 
 /// The asked end of a lease, but no later than the attempt may last.

@@ -28,7 +28,7 @@ pub(crate) use steps::{guard, mend};
 use super::{
     Inner, MysqlStore,
     hosted::State,
-    repair, row,
+    pauses, repair, row,
     session::Door,
     shards,
     statements::{Many, sql},
@@ -256,6 +256,8 @@ impl<'i, 'p> Mover<'i, 'p> {
             None if from == to => return Ok(None),
             None => {
                 self.all_can_follow(to).await?;
+                // What is paused stays so at the new place.
+                pauses::spread(&self.inner.doors).await?;
                 steps::begin(&mut self.catalog, self.partition, from, to).await?
             }
         };

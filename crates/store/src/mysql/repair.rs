@@ -205,7 +205,10 @@ async fn forget(
             sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
             guard(conn, partition, State::Arriving, term).await?
         }
-        _ => !hosted::begin(conn, &Wanted { these: [partition].into(), any: false }).await?.is_empty(),
+        _ => {
+            let wanted = Wanted { these: [partition].into(), ..Wanted::default() };
+            !hosted::begin(conn, &wanted).await?.open.is_empty()
+        }
     };
     if is_mine {
         sqlx::query(text).bind(wanted(&places)).execute(&mut *conn).await?;

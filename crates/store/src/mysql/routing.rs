@@ -1,6 +1,6 @@
 //! Where this engine believes each partition to be, and what it does when it was wrong: it reads the placement again and
 //! asks there. Only a belief: the databases refuse what comes to the wrong place (`hosted`). Also looks, now and then,
-//! after moves whose mover has died: a partition that it left closed is opened again.
+//! after moves whose mover has died, and after pauses that did not come to every database.
 
 use super::{
     Inner, moving,
@@ -128,6 +128,7 @@ pub(crate) async fn keep(inner: Weak<Inner>, routing: Arc<Routing>) {
         let Some(inner) = inner.upgrade() else { return };
         let looked = async {
             routing.read(&inner.catalog, &inner.doors).await?;
+            inner.spread.mend(&inner.catalog, &inner.doors).await?;
             moving::mend(&inner.catalog, &inner.doors).await
         };
         match looked.await {

@@ -5,7 +5,7 @@
 use super::{
     archive::{self, PLACE},
     migrate::{self, Locked},
-    row,
+    pauses, row,
     session::Door,
     statements::{self as sql, bind, sql},
 };
@@ -87,6 +87,8 @@ pub(crate) async fn add(doors: &[Door]) -> Result<(usize, usize), Error> {
             let grown = sqlx::query(sql!("shard/grow.sql")).bind(number + 1).bind(number);
             grown.execute(&mut *catalog).await.map_err(failed)?;
         }
+        // Before a partition can come to them.
+        pauses::spread(doors).await?;
         Ok((had, doors.len()))
     })
     .await

@@ -2,11 +2,12 @@
 //! so, and takes no other down with it; one whose partition is not here goes back to its caller. Runs in a task of its own: whoever hangs up drops an answer, not the work.
 
 use super::{
-    hosted::{self, Wanted},
+    hosted::{self, Begun, Wanted},
     insert::Context,
     job::{self, Done, Job, Shared},
     ledger::Ledger,
     line::Line,
+    pauses::Pauses,
     session::Door,
 };
 use crate::Error;
@@ -32,6 +33,8 @@ pub(crate) struct Writer {
     pub(crate) line: Arc<Line<Job>>,
     pub(crate) context: Arc<Context>,
     pub(crate) ledger: Ledger,
+    /// As of the last transaction that handed tasks over.
+    pub(crate) pauses: Pauses,
     /// The least time from one transaction to the next.
     pub(crate) pace: Duration,
     /// None: not yet, or lost.
@@ -203,12 +206,16 @@ impl Writer {
 
     async fn work(&mut self, conn: &mut MySqlConnection, jobs: &[Job]) -> Result<Vec<Done>, Stopped> {
         let wanted = self.wanted(jobs);
-        let open = hosted::begin(conn, &wanted).await?;
+        let Begun { open, pause_epoch } = hosted::begin(conn, &wanted).await?;
         let closed: BTreeSet<Partition> = wanted.these.difference(&open).copied().collect();
         if !closed.is_empty() {
             return Err(Stopped::Elsewhere(closed));
         }
-        let mut shared = Shared { ledger: &mut self.ledger, context: &self.context, open: &open };
+        if let Some(epoch) = pause_epoch {
+            self.pauses.look(conn, epoch).await?;
+        }
+        let mut shared =
+            Shared { ledger: &mut self.ledger, context: &self.context, open: &open, pauses: &self.pauses };
         let done = job::run(conn, &mut shared, jobs).await?;
         self.ledger.write(conn).await?;
         Ok(done)
@@ -221,6 +228,7 @@ impl Writer {
                 Some(these) => wanted.these.extend(these),
                 None => wanted.any = true,
             }
+            wanted.hands_over |= it.hands_over();
         }
         // No row can be in any other: nothing to hold.
         wanted.these.retain(|it| it.0 < self.context.partitions);

@@ -3,9 +3,11 @@
 use super::{
     ledger::{Ledger, Slot},
     moves::Moves,
-    row, statements as sql,
+    row,
+    settings::Paused,
+    statements as sql,
 };
-use punctual_contract::store::{Applied, Assignment, Beat, Extended, Grant};
+use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Grant};
 use punctual_domain::{
     history::Note,
     name::QueueKey,
@@ -21,24 +23,31 @@ pub(crate) fn dispatch(
     ledger: &mut Ledger,
     grants: &[Grant],
     now: Millis,
-) -> rusqlite::Result<Vec<Option<Assignment>>> {
+) -> rusqlite::Result<Vec<Dispatched>> {
+    let paused = Paused::read(conn)?;
     let mut read = conn.prepare_cached(sql::GRANT)?;
     let mut moves = Moves::prepare(conn, now)?;
     let mut note = Note::default();
     let mut one = |grant: &Grant| {
-        let assigned = |it: &Row<'_>| assigned(it, ledger, grant, now);
-        let found = read.query_row([grant.place.id, grant.fence], assigned).optional()?;
-        let Some((assignment, from)) = found else { return Ok(None) };
+        let assigned = |it: &Row<'_>| {
+            let is_paused = paused.has(it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
+            if is_paused { Ok(None) } else { assigned(it, ledger, grant, now).map(Some) }
+        };
+        let (assignment, from) = match read.query_row([grant.place.id, grant.fence], assigned).optional()? {
+            Some(Some(it)) => it,
+            Some(None) => return Ok(Dispatched::Paused),
+            None => return Ok(Dispatched::Lost),
+        };
         note.by.clone_from(&grant.executor);
         let statement = moves.bound(Event::Dispatch, grant.place.id, Some(grant.fence), &note)?;
         statement.raw_bind_parameter(6, grant.fired_at.0)?;
         statement.raw_bind_parameter(7, grant.executor.as_str())?;
         statement.raw_bind_parameter(8, assignment.lease_until.0)?;
         if statement.raw_execute()? == 0 {
-            return Ok(None);
+            return Ok(Dispatched::Lost);
         }
         ledger.moved(from, (from.0, Event::Dispatch.target()));
-        Ok(Some(assignment))
+        Ok(Dispatched::Made(assignment))
     };
     grants.iter().map(&mut one).collect()
 }

@@ -64,6 +64,15 @@ pub(crate) const ARCHIVE_INSTANT: &str = sql!("archive/instant.sql");
 pub(crate) const ARCHIVE_OVER: &str = sql!("archive/over.sql");
 pub(crate) const ARCHIVE_FORGET: &str = sql!("archive/forget.sql");
 
+pub(crate) const SETTINGS: &str = sql!("setting/all.sql");
+pub(crate) const SETTING_STANDS: &str = sql!("setting/stands.sql");
+pub(crate) const SETTING_NEXT: &str = sql!("setting/next.sql");
+pub(crate) const SETTING_SAVE: &str = sql!("setting/save.sql");
+pub(crate) const SETTING_REMOVE: &str = sql!("setting/remove.sql");
+pub(crate) const SETTING_RECORD: &str = sql!("setting/record.sql");
+pub(crate) const SETTING_CHANGES: &str = sql!("setting/changes.sql");
+pub(crate) const PAUSED: &str = sql!("setting/paused.sql");
+
 pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
 pub(crate) const REPLY_LOAD: &str = sql!("reply/load.sql");
 

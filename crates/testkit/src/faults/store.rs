@@ -3,16 +3,18 @@
 use super::Faults;
 use async_trait::async_trait;
 use punctual_contract::{
-    Error, Store,
+    Error, SettingStore, Store,
     hot::HotEntry,
+    settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
-        Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
         Scan, Step,
     },
 };
 use punctual_domain::{
     name::Name,
     place::TaskRef,
+    settings::Scope,
     task::{NewTask, Task},
     time::Millis,
 };
@@ -31,6 +33,7 @@ pub enum StoreGroup {
     Read,
     Retire,
     Replies,
+    Settings,
 }
 
 #[derive(Debug)]
@@ -47,6 +50,33 @@ impl FaultyStore {
 }
 
 #[async_trait]
+impl SettingStore for FaultyStore {
+    async fn settings_revision(&self) -> Result<i64, Error> {
+        let call = self.inner.settings_revision();
+        self.faults.run(StoreGroup::Settings, "look at the settings", call).await
+    }
+
+    async fn settings(&self) -> Result<Settings, Error> {
+        self.faults.run(StoreGroup::Settings, "read the settings", self.inner.settings()).await
+    }
+
+    async fn save_setting(&self, save: SaveSetting, now: Millis) -> Result<Saved, Error> {
+        let call = self.inner.save_setting(save, now);
+        self.faults.run(StoreGroup::Settings, "save a setting", call).await
+    }
+
+    async fn setting_changes(
+        &self,
+        scope: &Scope,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SettingChange>, Error> {
+        let call = self.inner.setting_changes(scope, before, limit);
+        self.faults.run(StoreGroup::Settings, "read changes of settings", call).await
+    }
+}
+
+#[async_trait]
 impl Store for FaultyStore {
     async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
         self.faults.run(StoreGroup::Insert, "insert tasks", self.inner.insert(tasks, by, now)).await
@@ -56,7 +86,7 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Apply, "move tasks", self.inner.apply(steps, now)).await
     }
 
-    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, Error> {
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error> {
         self.faults.run(StoreGroup::Dispatch, "dispatch tasks", self.inner.dispatch(grants, now)).await
     }
 

@@ -4,18 +4,20 @@
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
-    Bus, Error, Hot, Ownership, Store,
+    Bus, Error, Hot, Ownership, SettingStore, Store,
     bus::Delivery,
     hot::{Depth, HotEntry, Withdrawn},
     ownership::{Owner, Tenure},
+    settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
-        Applied, Assignment, Beat, Books, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
-        Scan, Step,
+        Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, Page, Query, Reply,
+        ReplyKey, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::Scope,
     task::{NewTask, Task},
     time::Millis,
 };
@@ -112,6 +114,27 @@ pub(super) struct Mortal<B: ?Sized> {
 }
 
 #[async_trait]
+impl SettingStore for Mortal<dyn Store> {
+    async fn settings_revision(&self) -> Result<i64, Error> {
+        self.life.call(self.inner.settings_revision()).await
+    }
+    async fn settings(&self) -> Result<Settings, Error> {
+        self.life.call(self.inner.settings()).await
+    }
+    async fn save_setting(&self, save: SaveSetting, now: Millis) -> Result<Saved, Error> {
+        self.life.call(self.inner.save_setting(save, now)).await
+    }
+    async fn setting_changes(
+        &self,
+        scope: &Scope,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SettingChange>, Error> {
+        self.life.call(self.inner.setting_changes(scope, before, limit)).await
+    }
+}
+
+#[async_trait]
 impl Store for Mortal<dyn Store> {
     async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
         self.life.call(self.inner.insert(tasks, by, now)).await
@@ -119,7 +142,7 @@ impl Store for Mortal<dyn Store> {
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error> {
         self.life.call(self.inner.apply(steps, now)).await
     }
-    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Option<Assignment>>, Error> {
+    async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error> {
         self.life.call(self.inner.dispatch(grants, now)).await
     }
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, Error> {

@@ -9,7 +9,7 @@ mod mending;
 use punctual_contract::{
     Store,
     hot::HotEntry,
-    store::{Applied, Assignment, Change, Grant, Query, Scan, Step},
+    store::{Applied, Assignment, Change, Dispatched, Grant, Query, Scan, Step},
 };
 use punctual_domain::{
     history::Note,
@@ -92,7 +92,7 @@ async fn hand_over(store: &MysqlStore, entries: &[HotEntry], now: Millis) -> Vec
     let claimed = store.apply(claims, now).await.unwrap();
     let mine = entries.iter().zip(claimed).filter(|it| it.1 == Applied::Moved).map(|it| it.0);
     let grants = mine.map(|it| grant(it.place, it.fence, now)).collect();
-    store.dispatch(grants, now).await.unwrap().into_iter().flatten().collect()
+    store.dispatch(grants, now).await.unwrap().into_iter().filter_map(Dispatched::made).collect()
 }
 
 async fn move_to(store: &MysqlStore, partition: u16, to: usize) -> Option<Moved> {

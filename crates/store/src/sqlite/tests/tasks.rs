@@ -67,7 +67,7 @@ fn a_long_payload_comes_and_goes_with_its_task() {
     assert_eq!((payload(), bodies()), (short, 0));
     now(one(&store, NewTask { payload: long.clone(), ..numbered(1, 1) }));
     now(go(&store, &task, Change::Claim));
-    let given = now(store.dispatch(vec![grant(&task, 5)], NOW)).unwrap().remove(0).unwrap();
+    let given = now(store.dispatch(vec![grant(&task, 5)], NOW)).unwrap().remove(0).made().unwrap();
     assert_eq!(given.payload, long);
     now(go(&store, &task, Change::Abort { keep_until: NOW }));
     now(store.retire(NOW, LATER, 10)).unwrap();
@@ -129,7 +129,7 @@ fn a_lease_never_outlives_the_timeout_and_an_ended_one_is_lost() {
     let store = memory();
     let task = now(one(&store, NewTask { timeout_ms: Some(1_000), ..ask("mail") }));
     now(go(&store, &task, Change::Claim));
-    let given = now(store.dispatch(vec![grant(&task, task.fence)], NOW)).unwrap().remove(0).unwrap();
+    let given = now(store.dispatch(vec![grant(&task, task.fence)], NOW)).unwrap().remove(0).made().unwrap();
     assert_eq!(given.lease_until, NOW.plus(1_000));
     let beat = |at: Millis| {
         let beat = Beat {

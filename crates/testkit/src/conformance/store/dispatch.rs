@@ -6,7 +6,7 @@ use super::sample::{
 };
 use punctual_contract::{
     Store,
-    store::{Applied, Change, Grant},
+    store::{Applied, Change, Dispatched, Grant},
 };
 use punctual_domain::{
     state::State,
@@ -69,7 +69,8 @@ pub async fn one_task_twice_in_a_batch_is_handed_over_once(store: Arc<dyn Store>
     let task = claimed(&*store, version(1, 0)).await;
     let other = Grant { executor: "executor-2".to_owned(), ..grant(&task, NOW) };
     let assigned = store.dispatch(vec![grant(&task, NOW), other], NOW).await.unwrap();
-    assert_eq!(assigned.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    let made = |it: &Dispatched| matches!(it, Dispatched::Made(_));
+    assert_eq!(assigned.iter().map(made).collect::<Vec<_>>(), [true, false]);
     let task = read(&*store, task.place).await;
     assert_eq!((task.lease.unwrap().executor.as_str(), task.attempt), (EXECUTOR, 1));
 }
@@ -84,10 +85,10 @@ pub async fn grants_are_answered_in_their_order(store: Arc<dyn Store>) {
     fastrand::Rng::with_seed(5).shuffle(&mut grants);
     let ids: Vec<i64> = grants.iter().map(|(id, _)| *id).collect();
     let assigned = store.dispatch(grants.into_iter().map(|(_, it)| it).collect(), NOW).await.unwrap();
-    for (id, it) in ids.iter().zip(&assigned) {
-        assert_eq!(it.as_ref().map(|it| it.task_id), (id % 4 != 1).then_some(*id));
-    }
     assert_eq!(assigned.len(), 200);
+    for (id, it) in ids.iter().zip(assigned) {
+        assert_eq!(it.made().map(|it| it.task_id), (id % 4 != 1).then_some(*id));
+    }
 }
 
 pub async fn of_many_who_dispatch_one_task_one_gets_it(store: Arc<dyn Store>) {

@@ -16,6 +16,7 @@ pub mod leases;
 
 pub mod lookup;
 pub mod scan;
+pub mod settings;
 
 pub mod retire;
 

@@ -156,7 +156,7 @@ pub async fn a_place_that_is_out_of_date_still_finds_its_task(store: Arc<dyn Sto
     let claimed = moved(&*store, &read(&*store, old).await, Change::Claim, NOW).await;
     let mut stale = grant(&claimed, NOW);
     stale.place.due_at = Millis(1);
-    assert!(store.dispatch(vec![stale], NOW).await.unwrap()[0].is_some());
+    assert!(store.dispatch(vec![stale], NOW).await.unwrap().remove(0).made().is_some());
 }
 
 pub async fn results_of_steps_stand_in_their_order(store: Arc<dyn Store>) {

@@ -117,7 +117,7 @@ pub(super) fn grant(task: &Task, fired_at: Millis) -> Grant {
 pub(super) async fn dispatch(store: &dyn Store, grant: Grant, now: Millis) -> Option<Assignment> {
     let mut assigned = store.dispatch(vec![grant], now).await.unwrap();
     assert_eq!(assigned.len(), 1);
-    assigned.remove(0)
+    assigned.remove(0).made()
 }
 
 pub(super) fn beat(task: &Task, lease_until: Millis) -> Beat {

@@ -132,7 +132,7 @@ async fn successes_are_stopped_though_others_wait_for_their_archive() {
     let fence = world.store.read(&[place]).await.unwrap().remove(0).unwrap().fence;
     let (lease_until, executor) = (Millis(THEN.0 + 60_000), "executor".to_owned());
     let grant = Grant { place, fence, fired_at: THEN, lease_until, executor };
-    assert!(world.store.dispatch(vec![grant], THEN).await.unwrap()[0].is_some());
+    assert!(world.store.dispatch(vec![grant], THEN).await.unwrap().remove(0).made().is_some());
     let result = TaskResult { status_code: 0, status_msg: String::new(), content: None };
     apply(&world.store, &[place], Change::Succeed { result, keep_until: Millis(OVER.0 + 5) }).await;
     let stopped = |now: i64| world.store.retire(Millis(now), Millis(now + DAY), 100);

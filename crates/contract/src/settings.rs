@@ -1,0 +1,79 @@
+//! What was set for queues, namespaces and everything: durable, numbered, with the history of every change. A pause is a
+//! setting that the store itself holds to: `Store::dispatch` refuses what is paused.
+
+use crate::error::Error;
+use async_trait::async_trait;
+use punctual_domain::{
+    settings::{Scope, Setting},
+    time::Millis,
+};
+
+/// Promises:
+/// - **Numbered.** Each change of any setting has a revision, higher than all before it.
+/// - **Recorded.** Each change leaves a line of history in its own transaction.
+/// - **A pause holds.** When a save with a pause has been answered, no `dispatch` that ends later starts a task of that
+///   queue, whoever asks, and whatever it knows, until a save without the pause is made.
+/// - **No half.** A save that failed with `Maybe` may hold in part, and comes into force by itself.
+#[async_trait]
+pub trait SettingStore: Send + Sync {
+    /// The number of the last change; 0: nothing was ever set. Cheap.
+    async fn settings_revision(&self) -> Result<i64, Error>;
+
+    /// All that is set, as of one revision.
+    async fn settings(&self) -> Result<Settings, Error>;
+
+    async fn save_setting(&self, save: SaveSetting, now: Millis) -> Result<Saved, Error>;
+
+    /// The changes of one scope, the newest first, at most `limit`, older than a revision.
+    async fn setting_changes(
+        &self,
+        scope: &Scope,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SettingChange>, Error>;
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    pub revision: i64,
+    /// Sorted by scope names.
+    pub all: Vec<Standing>,
+}
+
+/// What is set for a scope.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    pub scope: Scope,
+    pub setting: Setting,
+    /// Of the change that made it so.
+    pub revision: i64,
+    pub updated_at: Millis,
+    pub updated_by: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SaveSetting {
+    pub scope: Scope,
+    /// None: removed. What is not set is not removed, and leaves no line.
+    pub setting: Option<Setting>,
+    /// Only if this is the revision that stands; 0: only if nothing is set.
+    pub expected: Option<i64>,
+    pub by: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// By this revision; 0: there was nothing to remove.
+    Done(i64),
+    /// Another revision stands; 0: nothing is set.
+    Conflict(i64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettingChange {
+    pub revision: i64,
+    /// None: it was removed.
+    pub setting: Option<Setting>,
+    pub changed_at: Millis,
+    pub changed_by: String,
+}

@@ -1,0 +1,150 @@
+//! Settings from the side of the engine: keeps what it knows of them current, and changes them for whoever asks. What a
+//! pause promises is the store's to keep; here it only saves vain attempts.
+
+use crate::{answer::Error, core::Core, engine::Engine, settings::Known};
+use punctual_contract::{
+    Error as BackendError,
+    settings::{SaveSetting, Saved, SettingChange, Settings, Standing},
+};
+use punctual_domain::{
+    name::QueueKey,
+    settings::{Pause, QueueSettings, Scope, Setting},
+};
+use std::{sync::Arc, time::Duration};
+
+/// Between two looks whether something was set: every engine acts on a change within a second.
+pub(crate) const PERIOD: Duration = Duration::from_millis(300);
+/// Changes that lose their race to others, one after the other.
+const TRIES: usize = 8;
+
+/// Looks whether settings have changed, and reads them if so. How many times they were read.
+pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
+    let revision = core.store.settings_revision().await?;
+    core.settings.try_again();
+    if core.settings.is_loaded() && core.settings.known().revision == revision {
+        return Ok(0);
+    }
+    core.settings.replace(Known::of(core.store.settings().await?));
+    // Something may be allowed that was not.
+    core.wake_all();
+    Ok(1)
+}
+
+/// Nothing is handed over by an engine that does not know what is set.
+pub(crate) async fn loaded(core: &Arc<Core>) -> Result<(), BackendError> {
+    if !core.settings.is_loaded() {
+        run_once(core).await?;
+    }
+    Ok(())
+}
+
+async fn save(core: &Arc<Core>, save: SaveSetting) -> Result<Saved, Error> {
+    let saved = core.store.save_setting(save, core.now()).await?;
+    if let Err(error) = run_once(core).await {
+        tracing::warn!(%error, "settings were saved and could not be read again; it will be repeated");
+    }
+    Ok(saved)
+}
+
+async fn standing(core: &Core, scope: &Scope) -> Result<Option<Standing>, Error> {
+    Ok(core.store.settings().await?.all.into_iter().find(|it| it.scope == *scope))
+}
+
+/// Changes what stands for a queue, whatever others change meanwhile. `change` answers whether it has to be saved.
+async fn change_queue(
+    core: &Arc<Core>,
+    queue: QueueKey,
+    by: &str,
+    change: impl Fn(&mut QueueSettings) -> bool,
+) -> Result<Option<Standing>, Error> {
+    let scope = Scope::Queue(queue);
+    for _ in 0..TRIES {
+        let stands = standing(core, &scope).await?;
+        let expected = stands.as_ref().map_or(0, |it| it.revision);
+        let mut settings = match stands.as_ref().map(|it| &it.setting) {
+            Some(Setting::Queue(it)) => (**it).clone(),
+            _ => QueueSettings::default(),
+        };
+        if !change(&mut settings) {
+            return Ok(stands);
+        }
+        let is_nothing = settings == QueueSettings::default();
+        let setting = (!is_nothing).then(|| Setting::Queue(Box::new(settings)));
+        let asked =
+            SaveSetting { scope: scope.clone(), setting, expected: Some(expected), by: by.to_owned() };
+        if let Saved::Done(_) = save(core, asked).await? {
+            return standing(core, &scope).await;
+        }
+    }
+    Err(Error::Contended)
+}
+
+impl Engine {
+    /// All that is set, as it stands in the store.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn settings(&self) -> Result<Settings, Error> {
+        Ok(self.core.store.settings().await?)
+    }
+
+    /// What is set for a scope; None: nothing.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn setting(&self, scope: &Scope) -> Result<Option<Standing>, Error> {
+        standing(&self.core, scope).await
+    }
+
+    /// Sets or removes what a scope has. This engine acts on it when this returns, the others within a second.
+    ///
+    /// # Errors
+    /// A failing store; the error says whether it may be set all the same.
+    pub async fn save_setting(&self, asked: SaveSetting) -> Result<Saved, Error> {
+        let core = Arc::clone(&self.core);
+        self.run(async move { save(&core, asked).await }).await
+    }
+
+    /// The changes of a scope, the newest first, older than a revision.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn setting_changes(
+        &self,
+        scope: &Scope,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SettingChange>, Error> {
+        Ok(self.core.store.setting_changes(scope, before, limit).await?)
+    }
+
+    /// When this returns, nothing of the queue starts any more, at any engine. Who paused first, and why, stays.
+    ///
+    /// # Errors
+    /// A failing store: then it may be paused, and comes into force by itself. Or [`Error::Contended`].
+    pub async fn pause(
+        &self,
+        queue: QueueKey,
+        reason: Option<String>,
+        by: &str,
+    ) -> Result<Option<Standing>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        let pause = Pause { at: core.now(), by: by.clone(), reason };
+        let change = move |it: &mut QueueSettings| {
+            it.pause.get_or_insert_with(|| pause.clone());
+            // Also when it stands: whoever paused may have died before every database knew.
+            true
+        };
+        self.run(async move { change_queue(&core, queue, &by, change).await }).await
+    }
+
+    /// What waits goes on, in its order.
+    ///
+    /// # Errors
+    /// As [`Engine::pause`].
+    pub async fn resume(&self, queue: QueueKey, by: &str) -> Result<Option<Standing>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        let change = |it: &mut QueueSettings| it.pause.take().is_some();
+        self.run(async move { change_queue(&core, queue, &by, change).await }).await
+    }
+}

@@ -1,0 +1,2 @@
+-- A scope has nothing set any more. ?1 namespace, ?2 queue.
+DELETE FROM setting WHERE namespace = ?1 AND queue = ?2

@@ -1,0 +1,140 @@
+//! Pauses, which every database holds to by itself: whoever hands tasks over share-locks the database's epoch until its
+//! transaction ends, and reads the paused queues when it is not the one it knows. What an engine knows decides nothing.
+//!
+//! | step of a pause or a resume | after a crash |
+//! |---|---|
+//! | 1 the setting, its line of history and `pauses_revision`: one transaction in the catalog | engines spread it within a second |
+//! | 2 in each database, one after the other: the epoch, exclusively (waits for hand-overs under way), and the list | as 1: the rest is spread |
+//! | 3 the answer | it holds everywhere |
+//!
+//! A revision stands for one list, and a database only ever turns to a later one: whoever is late with an older list
+//! changes nothing. A database that joins, or gets a partition, is spread to before it can hand anything over.
+
+use super::{
+    session::Door,
+    shards,
+    statements::{Many, bind, sql},
+};
+use crate::Error;
+use hashbrown::HashSet;
+use parking_lot::Mutex;
+use punctual_domain::name::QueueKey;
+use sqlx::{
+    Connection as _, MySqlConnection, MySqlPool, Row as _,
+    mysql::{MySqlArguments, MySqlRow},
+};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// In the catalog: of the last change that paused or resumed a queue.
+pub(super) const PAUSES_REVISION: &str = "pauses_revision";
+/// How long one database may take before the others are told; more than a lock is waited for.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+static ADD: Many = Many::new(sql!("pause/add.sql"));
+
+/// The paused queues of one database, as of an epoch.
+#[derive(Debug, Default)]
+pub(crate) struct Pauses {
+    /// None: never looked.
+    epoch: Option<i64>,
+    queues: HashSet<QueueKey>,
+}
+
+impl Pauses {
+    /// In a transaction that holds the epoch: what is read now is of that epoch, and stays so until it ends.
+    pub(crate) async fn look(&mut self, conn: &mut MySqlConnection, epoch: i64) -> sqlx::Result<()> {
+        if self.epoch != Some(epoch) {
+            let rows = sqlx::query(sql!("pause/list.sql")).fetch_all(conn).await?;
+            self.queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
+            self.epoch = Some(epoch);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, queue: &QueueKey) -> bool {
+        !self.queues.is_empty() && self.queues.contains(queue)
+    }
+}
+
+fn queue(it: &MySqlRow) -> sqlx::Result<QueueKey> {
+    super::row::queue_key(it, 0, 1)
+}
+
+/// What this process knows to be in every database: revision of the pauses, and how many databases.
+#[derive(Debug, Default)]
+pub(crate) struct Spread(Mutex<Option<(i64, usize)>>);
+
+impl Spread {
+    /// Sees that what stands in the catalog holds everywhere. Cheap when this process has seen that it does.
+    pub(crate) async fn mend(&self, catalog: &MySqlPool, doors: &[Door]) -> Result<(), Error> {
+        let stands = {
+            let mut conn = catalog.acquire().await?;
+            let revision = sqlx::query(super::statements::META_READ).bind(PAUSES_REVISION);
+            let revision: i64 = revision.fetch_one(&mut *conn).await?.try_get(0)?;
+            (revision, shards::version(&mut conn).await?.1)
+        };
+        if *self.0.lock() != Some(stands) {
+            let spread = spread(doors).await?;
+            *self.0.lock() = Some(spread);
+        }
+        Ok(())
+    }
+}
+
+/// Brings the pauses of the catalog to every database of the cluster. Answers what holds now: revision, databases.
+pub(crate) async fn spread(doors: &[Door]) -> Result<(i64, usize), Error> {
+    let first = doors.first().ok_or(Error::NoDatabase)?;
+    let mut catalog = first.connect().await.map_err(|it| first.failed(it))?;
+    let wanted = wanted(&mut catalog).await.map_err(|it| first.failed(it))?;
+    drop(catalog.close().await);
+    let members = wanted.members;
+    let too_few = members > doors.len();
+    let mut failed = too_few.then(|| Error::DatabaseCount { named: doors.len(), known: members });
+    for door in doors.iter().take(members) {
+        // One database that is away must not keep the others from holding to it.
+        match timeout(PATIENCE, turn(door, &wanted)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => failed = Some(door.failed(error)),
+            Err(_) => failed = Some(Error::Silent { at: door.to_string() }),
+        }
+    }
+    failed.map_or(Ok((wanted.revision, members)), Err)
+}
+
+/// What holds: read together, of one revision, hence of one list.
+struct Wanted {
+    revision: i64,
+    members: usize,
+    queues: Vec<QueueKey>,
+}
+
+async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<Wanted> {
+    let mut tx = catalog.begin().await?;
+    let revision = sqlx::query(sql!("pause/hold.sql")).fetch_one(&mut *tx).await?.try_get(0)?;
+    let members = shards::version(&mut tx).await?.1;
+    let rows = sqlx::query(sql!("pause/wanted.sql")).fetch_all(&mut *tx).await?;
+    let queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
+    tx.rollback().await?;
+    Ok(Wanted { revision, members, queues })
+}
+
+/// One database holds to these from its commit on.
+async fn turn(door: &Door, wanted: &Wanted) -> sqlx::Result<()> {
+    let mut conn = door.connect().await?;
+    let mut tx = conn.begin().await?;
+    let turn = sqlx::query(sql!("pause/turn.sql")).bind(wanted.revision).bind(wanted.revision);
+    if turn.execute(&mut *tx).await?.rows_affected() > 0 {
+        sqlx::query(sql!("pause/clear.sql")).execute(&mut *tx).await?;
+        for (part, text) in ADD.parts(&wanted.queues) {
+            let mut values = MySqlArguments::default();
+            for it in part {
+                bind!(values, it.namespace.as_str(), it.queue.as_str());
+            }
+            sqlx::query_with(text, values).execute(&mut *tx).await?;
+        }
+    }
+    tx.commit().await?;
+    drop(conn.close().await);
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! What was set for queues, namespaces and everything, with its history: in the catalog. A change, its line of history and
+//! its number are one transaction; whoever saves waits for who saves before. A pause is answered when every database
+//! holds to it (`pauses`).
+
+use super::{
+    Inner, MysqlStore,
+    ids::counted_by,
+    pauses::{self, PAUSES_REVISION},
+    row, spawn,
+    statements::{self, sql},
+};
+use crate::Error;
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, SettingStore,
+    settings::{SaveSetting, Saved, SettingChange, Settings, Standing},
+};
+use punctual_domain::{
+    settings::{Scope, Setting},
+    time::Millis,
+};
+use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
+use std::sync::Arc;
+
+const REVISION: &str = "settings_revision";
+
+#[async_trait]
+impl SettingStore for MysqlStore {
+    async fn settings_revision(&self) -> Result<i64, CallError> {
+        let work = |inner: Arc<Inner>| async move { revision(&mut *inner.catalog.acquire().await?).await };
+        self.reading("look at the settings", work).await
+    }
+
+    async fn settings(&self) -> Result<Settings, CallError> {
+        self.reading("read the settings", all).await
+    }
+
+    async fn save_setting(&self, it: SaveSetting, now: Millis) -> Result<Saved, CallError> {
+        const DOING: &str = "save a setting";
+        // In a task of its own: a caller that hangs up does not leave a pause half spread.
+        let saved = spawn(save(Arc::clone(&self.inner), it, now)).await;
+        saved.map_err(|it| CallError::may_have_happened(DOING, Error::Panicked(it.to_string())))?
+    }
+
+    async fn setting_changes(
+        &self,
+        scope: &Scope,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SettingChange>, CallError> {
+        let scope = scope.clone();
+        let work = move |inner| changes(inner, scope, before, limit);
+        self.reading("read the changes of a setting", work).await
+    }
+}
+
+async fn revision(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
+    sqlx::query(statements::META_READ).bind(REVISION).fetch_one(catalog).await?.try_get(0)
+}
+
+/// Read again if somebody saved meanwhile: each statement sees what is committed.
+async fn all(inner: Arc<Inner>) -> sqlx::Result<Settings> {
+    let mut conn = inner.catalog.acquire().await?;
+    let mut before = revision(&mut conn).await?;
+    loop {
+        let rows = sqlx::query(sql!("setting/all.sql")).fetch_all(&mut *conn).await?;
+        let after = revision(&mut conn).await?;
+        if before == after {
+            let all = rows.iter().map(standing).collect::<sqlx::Result<_>>()?;
+            return Ok(Settings { revision: after, all });
+        }
+        before = after;
+    }
+}
+
+fn standing(it: &MySqlRow) -> sqlx::Result<Standing> {
+    let (namespace, queue): (&str, &str) = (it.try_get(0)?, it.try_get(1)?);
+    let odd = || row::odd(0, format!("{namespace:?} and {queue:?} are no scope"));
+    let scope = Scope::of_names(namespace, queue).ok_or_else(odd)?;
+    Ok(Standing {
+        setting: setting(&scope, 3, it.try_get(3)?)?,
+        scope,
+        revision: it.try_get(2)?,
+        updated_at: row::millis(it, 4)?,
+        updated_by: it.try_get(5)?,
+    })
+}
+
+fn setting(scope: &Scope, column: usize, body: &str) -> sqlx::Result<Setting> {
+    Setting::of_json(scope, body).map_err(|it| row::odd(column, it.to_string()))
+}
+
+async fn save(inner: Arc<Inner>, it: SaveSetting, now: Millis) -> Result<Saved, CallError> {
+    const DOING: &str = "save a setting";
+    let failed = |it| CallError::did_not_happen(DOING, it);
+    let door = inner.door(0).map_err(failed)?;
+    let mut catalog = door.connect().await.map_err(|it| failed(door.failed(it)))?;
+    let (saved, pauses) = match record(&mut catalog, &it, now).await {
+        Ok(it) => it,
+        Err((error, false)) => return Err(failed(door.failed(error))),
+        Err((error, true)) => return Err(CallError::may_have_happened(DOING, door.failed(error))),
+    };
+    drop(catalog.close().await);
+    if pauses {
+        let spread = pauses::spread(&inner.doors).await;
+        spread.map_err(|it| CallError::may_have_happened(DOING, it))?;
+    }
+    Ok(saved)
+}
+
+/// One transaction. True besides: a pause begins, ends, or was begun by whoever may not have brought it everywhere.
+/// The error says whether the commit was sent.
+async fn record(
+    catalog: &mut MySqlConnection,
+    it: &SaveSetting,
+    now: Millis,
+) -> Result<(Saved, bool), (sqlx::Error, bool)> {
+    let mut tx = catalog.begin().await.map_err(|it| (it, false))?;
+    let (saved, pauses) = change(&mut tx, it, now).await.map_err(|it| (it, false))?;
+    match saved {
+        Saved::Done(1..) => tx.commit().await.map_err(|it| (it, true))?,
+        _ => tx.rollback().await.map_err(|it| (it, false))?,
+    }
+    Ok((saved, pauses))
+}
+
+async fn change(tx: &mut MySqlConnection, it: &SaveSetting, now: Millis) -> sqlx::Result<(Saved, bool)> {
+    // First: whoever else saves waits here.
+    let revision = counted_by(tx, REVISION, 1).await?;
+    let (namespace, queue) = it.scope.names();
+    let stands = sqlx::query(sql!("setting/stands.sql")).bind(namespace).bind(queue);
+    let stands = stands.fetch_optional(&mut *tx).await?;
+    let stands = stands.map(|it| Ok::<_, sqlx::Error>((it.try_get(0)?, it.try_get::<i8, _>(1)? == 1)));
+    let (stands, was_paused) = stands.transpose()?.unwrap_or((0, false));
+    if it.expected.is_some_and(|expected| expected != stands) {
+        return Ok((Saved::Conflict(stands), false));
+    }
+    let is_paused = it.setting.as_ref().is_some_and(Setting::is_paused);
+    let body = it.setting.as_ref().map(Setting::to_json);
+    match &body {
+        Some(body) => {
+            let save = sqlx::query(sql!("setting/save.sql")).bind(namespace).bind(queue).bind(revision);
+            let save = save.bind(body).bind(i8::from(is_paused)).bind(now.0).bind(&it.by);
+            save.execute(&mut *tx).await?;
+        }
+        None if stands == 0 => return Ok((Saved::Done(0), false)),
+        None => {
+            let remove = sqlx::query(sql!("setting/remove.sql")).bind(namespace).bind(queue);
+            remove.execute(&mut *tx).await?;
+        }
+    }
+    let line = sqlx::query(sql!("setting/record.sql")).bind(revision).bind(namespace).bind(queue);
+    line.bind(&body).bind(now.0).bind(&it.by).execute(&mut *tx).await?;
+    if was_paused != is_paused {
+        let turn = sqlx::query(statements::META_SET).bind(revision).bind(PAUSES_REVISION);
+        turn.execute(&mut *tx).await?;
+    }
+    Ok((Saved::Done(revision), was_paused || is_paused))
+}
+
+async fn changes(
+    inner: Arc<Inner>,
+    scope: Scope,
+    before: Option<i64>,
+    limit: usize,
+) -> sqlx::Result<Vec<SettingChange>> {
+    let (namespace, queue) = scope.names();
+    let asked = sqlx::query(sql!("setting/changes.sql")).bind(namespace).bind(queue);
+    let asked = asked.bind(before.unwrap_or(i64::MAX)).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+    let change = |it: &MySqlRow| {
+        let body: Option<&str> = it.try_get(1)?;
+        Ok(SettingChange {
+            revision: it.try_get(0)?,
+            setting: body.map(|it| setting(&scope, 1, it)).transpose()?,
+            changed_at: row::millis(it, 2)?,
+            changed_by: it.try_get(3)?,
+        })
+    };
+    rows.iter().map(change).collect()
+}

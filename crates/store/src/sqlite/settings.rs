@@ -1,0 +1,139 @@
+//! What was set for queues, namespaces and everything, with its history. A change, its line of history and its number are
+//! one transaction; a pause is looked up by every hand-over in the transaction that makes it.
+
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, SettingStore,
+    settings::{SaveSetting, Saved, SettingChange, Settings, Standing},
+};
+use punctual_domain::{
+    settings::{Scope, Setting},
+    time::Millis,
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+
+const REVISION: &str = "settings_revision";
+
+#[async_trait]
+impl SettingStore for SqliteStore {
+    async fn settings_revision(&self) -> Result<i64, CallError> {
+        self.reading("look at the settings", Lane::Urgent, revision).await
+    }
+
+    async fn settings(&self) -> Result<Settings, CallError> {
+        self.reading("read the settings", Lane::Urgent, all).await
+    }
+
+    async fn save_setting(&self, it: SaveSetting, now: Millis) -> Result<Saved, CallError> {
+        self.writing("save a setting", 1, move |conn, _: &mut Ledger| save(conn, &it, now)).await
+    }
+
+    async fn setting_changes(
+        &self,
+        scope: &Scope,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<SettingChange>, CallError> {
+        let scope = scope.clone();
+        let work = move |conn: &Connection| changes(conn, &scope, before, limit);
+        self.reading("read the changes of a setting", Lane::Bulk, work).await
+    }
+}
+
+fn revision(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.prepare_cached(sql::META_READ)?.query_row([REVISION], |it| it.get(0))
+}
+
+/// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
+fn all(conn: &Connection) -> rusqlite::Result<Settings> {
+    let revision = revision(conn)?;
+    let all = conn.prepare_cached(sql::SETTINGS)?.query_map([], standing)?.collect::<Result<_, _>>()?;
+    Ok(Settings { revision, all })
+}
+
+fn standing(it: &Row<'_>) -> rusqlite::Result<Standing> {
+    let (namespace, queue) = (it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
+    let odd = || format!("{namespace:?} and {queue:?} are no scope");
+    let failed = |problem: String| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, problem.into());
+    let scope = Scope::of_names(namespace, queue).ok_or_else(|| failed(odd()))?;
+    Ok(Standing {
+        setting: setting(&scope, it.get_ref(3)?.as_str()?)?,
+        scope,
+        revision: it.get(2)?,
+        updated_at: row::millis(it, 4)?,
+        updated_by: it.get(5)?,
+    })
+}
+
+fn setting(scope: &Scope, body: &str) -> rusqlite::Result<Setting> {
+    let odd = |it: serde_json::Error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, it.into());
+    Setting::of_json(scope, body).map_err(odd)
+}
+
+fn save(conn: &Connection, it: &SaveSetting, now: Millis) -> rusqlite::Result<Saved> {
+    let (namespace, queue) = it.scope.names();
+    let stands: Option<i64> =
+        conn.prepare_cached(sql::SETTING_STANDS)?.query_row([namespace, queue], |it| it.get(0)).optional()?;
+    let stands = stands.unwrap_or(0);
+    if it.expected.is_some_and(|expected| expected != stands) {
+        return Ok(Saved::Conflict(stands));
+    }
+    if it.setting.is_none() && stands == 0 {
+        return Ok(Saved::Done(0));
+    }
+    let revision: i64 = conn.prepare_cached(sql::SETTING_NEXT)?.query_row([], |it| it.get(0))?;
+    let body = it.setting.as_ref().map(Setting::to_json);
+    match &it.setting {
+        Some(setting) => conn.prepare_cached(sql::SETTING_SAVE)?.execute(params![
+            namespace,
+            queue,
+            revision,
+            body,
+            setting.is_paused(),
+            now.0,
+            it.by
+        ])?,
+        None => conn.prepare_cached(sql::SETTING_REMOVE)?.execute([namespace, queue])?,
+    };
+    let line = params![revision, namespace, queue, body, now.0, it.by];
+    conn.prepare_cached(sql::SETTING_RECORD)?.execute(line)?;
+    Ok(Saved::Done(revision))
+}
+
+fn changes(
+    conn: &Connection,
+    scope: &Scope,
+    before: Option<i64>,
+    limit: usize,
+) -> rusqlite::Result<Vec<SettingChange>> {
+    let (namespace, queue) = scope.names();
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let change = |it: &Row<'_>| {
+        let body: Option<String> = it.get(1)?;
+        Ok(SettingChange {
+            revision: it.get(0)?,
+            setting: body.map(|it| setting(scope, &it)).transpose()?,
+            changed_at: row::millis(it, 2)?,
+            changed_by: it.get(3)?,
+        })
+    };
+    let asked = params![namespace, queue, before.unwrap_or(i64::MAX), limit];
+    conn.prepare_cached(sql::SETTING_CHANGES)?.query_map(asked, change)?.collect()
+}
+
+/// The queues from which nothing starts, as of the transaction that asks.
+#[derive(Debug)]
+pub(crate) struct Paused(Vec<(String, String)>);
+
+impl Paused {
+    pub(crate) fn read(conn: &Connection) -> rusqlite::Result<Self> {
+        let mut paused = conn.prepare_cached(sql::PAUSED)?;
+        let paused = paused.query_map([], |it| Ok((it.get(0)?, it.get(1)?)))?;
+        Ok(Self(paused.collect::<Result<_, _>>()?))
+    }
+
+    pub(crate) fn has(&self, namespace: &str, queue: &str) -> bool {
+        self.0.iter().any(|it| it.0 == namespace && it.1 == queue)
+    }
+}
