@@ -6,6 +6,7 @@ pub mod bus;
 pub mod clock;
 pub mod error;
 pub mod hot;
+pub mod limiter;
 pub mod ownership;
 pub mod store;
 
@@ -13,5 +14,6 @@ pub use bus::Bus;
 pub use clock::Clock;
 pub use error::{Error, Happened};
 pub use hot::Hot;
+pub use limiter::Limiter;
 pub use ownership::{Ownership, Signals};
 pub use store::Store;
