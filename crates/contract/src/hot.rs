@@ -4,8 +4,10 @@
 use crate::{error::Error, ownership::Tenure};
 use async_trait::async_trait;
 use punctual_domain::{
+    chooser::Chooser,
     name::QueueKey,
     place::{Partition, TaskRef},
+    settings::Retries,
     state::State,
     task::{Demands, Priority},
     time::Millis,
@@ -44,12 +46,29 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// The hand-over of these is known: they leave `firing` (and `due`) unless their fence is newer.
     async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error>;
 
-    /// Puts fired entries into the ready sets of their queues.
-    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error>;
+    /// Puts fired entries into the ready sets of their queues, each into the level that `retries` gives it. What
+    /// stands there already, in order or parked, stays where it is unless this has a newer fence.
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error>;
 
-    /// Pops from a queue's ready set: lowest priority number first, then the oldest; of two versions of one task
-    /// the newer first. What was settled meanwhile is passed over.
-    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error>;
+    /// Pops from the order of a queue's ready set: the level that the chooser says, in it the oldest first; of two
+    /// versions of one task the newer first. What was settled meanwhile is passed over. The same seed makes the same
+    /// choices in every back end.
+    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error>;
+
+    /// Puts fired entries of one queue aside, out of its order, into a lane: they may not go now, and must not stand
+    /// in the way of those that may. What stands in the order with the same fence is taken out of it.
+    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error>;
+
+    /// Brings the first of a lane back into the order, where they stand as if they had never left it. How many.
+    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error>;
+
+    /// Lanes of a queue in which something is parked, in order, after one, and how much.
+    async fn lanes(
+        &self,
+        queue: &QueueKey,
+        after: Option<&Lane>,
+        limit: usize,
+    ) -> Result<Vec<(Lane, usize)>, Error>;
 
     /// Entries of a partition that fired before `before` and that no hand-over has settled, the oldest first.
     async fn firing(
@@ -127,6 +146,36 @@ pub enum Withdrawn {
 pub struct Depth {
     pub due: usize,
     pub firing: usize,
-    /// Per queue, what waits for an executor.
+    /// Per queue, what waits for an executor in its order.
     pub ready: Vec<(Arc<QueueKey>, usize)>,
+    /// Per queue, what is parked.
+    pub parked: Vec<(Arc<QueueKey>, usize)>,
+}
+
+/// How much is to be popped, and how it is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Admission {
+    pub limit: usize,
+    pub chooser: Chooser,
+    /// What the choices are drawn from.
+    pub seed: u32,
+}
+
+impl Admission {
+    /// The default choice.
+    #[must_use]
+    pub fn of(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+}
+
+/// Why something is parked: what it waits for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// A slot, or the rate, of this `concurrency_key`.
+    Key(String),
+    /// A slot for what is tried again.
+    Retries,
+    /// An executor with a version in this range.
+    Version(String),
 }

@@ -11,6 +11,10 @@ pub mod retry;
 pub mod settings;
 pub mod task;
 
+pub mod chooser;
+pub mod limits;
+pub mod versions;
+
 pub mod history;
 pub mod insert;
 pub mod outcome;

@@ -22,6 +22,7 @@ mod pipeline {
     pub(crate) mod claim;
     pub(crate) mod timer;
 
+    pub(crate) mod admit;
     pub(crate) mod fire;
     pub(crate) mod from_store;
     pub(crate) mod hand_over;

@@ -5,10 +5,15 @@
 //! `cargo run --release -p punctual-hot --example redis_bench -- redis://127.0.0.1:6379 [tasks]`
 #![allow(clippy::print_stdout, reason = "its figures are its purpose")]
 
-use punctual_contract::{Hot, hot::HotEntry, ownership::Tenure};
+use punctual_contract::{
+    Hot,
+    hot::{Admission, HotEntry},
+    ownership::Tenure,
+};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::Retries,
     state::State,
     task::Priority,
     time::Millis,
@@ -83,10 +88,12 @@ async fn run(hot: &Arc<RedisHot>, server: &Server, tasks: usize, batch: usize) -
     let taken: Vec<HotEntry> = taken.into_iter().flatten().collect();
     // As the engine does: what one call of `take` gave.
     bench
-        .step("offer", taken.chunks(batch).map(<[_]>::to_vec).collect(), async |hot, it| hot.offer(it).await)
+        .step("offer", taken.chunks(batch).map(<[_]>::to_vec).collect(), async |hot, it| {
+            hot.offer(it, Retries::default()).await
+        })
         .await?;
     let calls = vec![(); tasks.div_ceil(batch)];
-    let admit = async |hot: Arc<RedisHot>, ()| hot.admit(&queue, batch).await;
+    let admit = async |hot: Arc<RedisHot>, ()| hot.admit(&queue, Admission::of(batch)).await;
     let admitted: Vec<HotEntry> = bench.step("admit", calls, admit).await?.into_iter().flatten().collect();
     assert_eq!(admitted.len(), tasks, "each once");
     let settled: Vec<_> = admitted.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();

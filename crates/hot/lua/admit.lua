@@ -1,13 +1,110 @@
 #!lua flags=allow-oom
--- Pops from a queue's ready set: lowest priority number first, then the oldest; but of two versions of one task the
--- newer first, which goes in the place of the older when that one's turn comes.
--- KEYS     1 order (ZSET, id and task id in 8 bytes each, by priority and due_at)
---          2 tasks (HASH, task id to the records of its versions, one after the other)
--- ARGV     1 limit (entries, at most 1000)
+-- Pops from the order of a queue's ready set: the level that `domain::chooser` would choose, drawing the same numbers, in
+-- it the oldest first; but of two versions of one task the newer first, which goes in the place of the older when that
+-- one's turn comes. Where all stand in one level nothing is drawn and nothing is counted.
+-- KEYS     1 order (ZSET, id and task id in 8 bytes each, by level and due_at)
+--          2 tasks (HASH, task id to the records of its versions, one after the other; of those that are parked too)
+-- ARGV     1 limit (entries, at most 1000)  2 seed  3 highest first (percent; -1: by weights)  4 to 8 weights
+--          9 share of retries (percent)
 -- Returns  for each: its record (length of what follows in 2 bytes, format, id in 8 bytes, fence in 8, version in 8,
 --          the rest)
-local CHUNK = 500
+local CHUNK, LEVEL = 500, 281474976710656
 local limit = tonumber(ARGV[1])
+
+local drawn = tonumber(ARGV[2]) % 2147483646 + 1
+local function below(count)
+  drawn = (drawn * 48271) % 2147483647
+  return drawn % count
+end
+
+-- Of the levels of one lane, in order.
+local function among(levels)
+  local percent = tonumber(ARGV[3])
+  if #levels == 1 then
+    return levels[1]
+  elseif percent >= 0 then
+    return below(100) < percent and levels[1] or levels[#levels]
+  end
+  local whole = 0
+  for _, level in ipairs(levels) do
+    whole = whole + tonumber(ARGV[4 + level % 5])
+  end
+  if whole == 0 then
+    return levels[1]
+  end
+  local left = below(whole)
+  for _, level in ipairs(levels) do
+    local weight = tonumber(ARGV[4 + level % 5])
+    if left < weight then
+      return level
+    end
+    left = left - weight
+  end
+end
+
+-- `waiting`: how many stand in each level, 0 to 9.
+local function choose(waiting)
+  local new, again = {}, {}
+  for level = 0, 9 do
+    if waiting[level] > 0 then
+      local lane = level < 5 and new or again
+      lane[#lane + 1] = level
+    end
+  end
+  if #new == 0 and #again == 0 then
+    return nil
+  elseif #new == 0 or (#again > 0 and below(100) < tonumber(ARGV[9])) then
+    return among(again)
+  end
+  return among(new)
+end
+
+local function bounds(level)
+  return string.format('%.0f', (level + 1) * LEVEL), '(' .. string.format('%.0f', (level + 2) * LEVEL)
+end
+
+local function pop_by_choice()
+  local waiting, wanted, plan, popped = {}, {}, {}, {}
+  for level = 0, 9 do
+    local from, to = bounds(level)
+    waiting[level], wanted[level] = redis.call('ZCOUNT', KEYS[1], from, to), 0
+  end
+  while #plan < limit do
+    local level = choose(waiting)
+    if not level then
+      break
+    end
+    plan[#plan + 1], waiting[level], wanted[level] = level, waiting[level] - 1, wanted[level] + 1
+  end
+  local lines, at = {}, {}
+  for level = 0, 9 do
+    if wanted[level] > 0 then
+      local from, to = bounds(level)
+      local line = redis.call('ZRANGEBYSCORE', KEYS[1], from, to, 'WITHSCORES', 'LIMIT', 0, wanted[level])
+      lines[level], at[level] = line, 1
+      for i = 1, #line, 2 * CHUNK do
+        local some = {}
+        for k = i, math.min(i + 2 * CHUNK - 1, #line), 2 do
+          some[#some + 1] = line[k]
+        end
+        redis.call('ZREM', KEYS[1], unpack(some))
+      end
+    end
+  end
+  for _, level in ipairs(plan) do
+    popped[#popped + 1], popped[#popped + 2] = lines[level][at[level]], lines[level][at[level] + 1]
+    at[level] = at[level] + 2
+  end
+  return popped
+end
+
+local function level_at(rank)
+  local it = redis.call('ZRANGE', KEYS[1], rank, rank, 'WITHSCORES')
+  return it[2] and math.floor(tonumber(it[2]) / LEVEL)
+end
+
+local is_plain = level_at(0) == level_at(-1)
+local popped = is_plain and redis.call('ZPOPMIN', KEYS[1], limit) or pop_by_choice()
 
 local function is_newer_version(record, other)
   local high, low = struct.unpack('>I4I4', record, 20)
@@ -25,19 +122,23 @@ local function split(records)
   return list
 end
 
-local function remove_newest(list)
-  local newest = 1
-  for n = 2, #list do
-    if is_newer_version(list[n], list[newest]) then
+local members, tasks, records, is_popped = {}, {}, {}, {}
+
+-- Of those that stand in the order: what is parked is passed over.
+local function remove_newest(list, task)
+  local newest
+  for n = 1, #list do
+    local member = string.sub(list[n], 4, 11) .. task
+    if (not newest or is_newer_version(list[n], list[newest]))
+      and (is_popped[member] or redis.call('ZSCORE', KEYS[1], member)) then
       newest = n
     end
   end
-  return table.remove(list, newest)
+  return newest and table.remove(list, newest)
 end
 
-local popped, members, tasks, records = redis.call('ZPOPMIN', KEYS[1], limit), {}, {}, {}
 for i = 1, #popped, 2 do
-  members[#members + 1] = popped[i]
+  members[#members + 1], is_popped[popped[i]] = popped[i], true
   tasks[#tasks + 1] = string.sub(popped[i], 9, 16)
 end
 for i = 1, #tasks, CHUNK do
@@ -58,14 +159,15 @@ for n, member in ipairs(members) do
     admitted[#admitted + 1], emptied[#emptied + 1], gone[member] = standing, task, true
   else
     left[task] = left[task] or split(standing)
-    while #left[task] > 0 and not gone[member] and #admitted < limit do
-      local newest = remove_newest(left[task])
-      local newest_member = string.sub(newest, 4, 11) .. task
-      admitted[#admitted + 1], gone[newest_member] = newest, true
-      redis.call('ZREM', KEYS[1], newest_member)
-    end
-    if #left[task] == 0 then
-      gone[member] = true
+    while not gone[member] and #admitted < limit do
+      local newest = remove_newest(left[task], task)
+      local newest_member = newest and string.sub(newest, 4, 11) .. task
+      if newest then
+        admitted[#admitted + 1], gone[newest_member] = newest, true
+        redis.call('ZREM', KEYS[1], newest_member)
+      else
+        gone[member] = true
+      end
     end
   end
 end

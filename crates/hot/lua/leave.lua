@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- These fire no more: they leave their queue's ready set, unless their fence there is newer.
--- KEYS     1 order (ZSET, id and task id in 8 bytes each, by priority and due_at)
+-- KEYS     1 order (ZSET, id and task id in 8 bytes each, by level and due_at)
 --          2 tasks (HASH, task id to the records of its versions, one after the other)
+--          3 parked (ZSET without scores: lane, score in 8 bytes, id, task id)  4 where (HASH, id and task id to that)
 -- ARGV     for each: task id (8 bytes), id (8 bytes), fence (8 bytes, in the order of their numbers)
 --          record: length of what follows (2 bytes), format, id (8 bytes), fence (8), version (8), the rest
 -- Returns  how many left
@@ -30,7 +31,13 @@ for i = 1, #ARGV, 3 do
   local records = redis.call('HGET', KEYS[2], task)
   local others = records and without(records, id, ARGV[i + 2])
   if records and #others < #records then
-    redis.call('ZREM', KEYS[1], id .. task)
+    if redis.call('ZREM', KEYS[1], id .. task) == 0 then
+      local place = redis.call('HGET', KEYS[4], id .. task)
+      if place then
+        redis.call('ZREM', KEYS[3], place)
+        redis.call('HDEL', KEYS[4], id .. task)
+      end
+    end
     if others == '' then
       redis.call('HDEL', KEYS[2], task)
     else

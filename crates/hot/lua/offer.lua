@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- Puts entries into a queue's ready set. An id stands there once, with its newest fence. A record lies under its
--- task, so that a second version meets the first there; without one, none of it costs anything.
--- KEYS     1 order (ZSET, id and task id in 8 bytes each, by priority and due_at)
+-- Puts entries into a queue's ready set. An id stands there once, with its newest fence; what is parked with it stays
+-- parked. A record lies under its task, so that a second version meets the first there; without one, none of it costs
+-- anything.
+-- KEYS     1 order (ZSET, id and task id in 8 bytes each, by level and due_at)
 --          2 tasks (HASH, task id to the records of its versions, one after the other)
+--          3 parked (ZSET without scores: lane, score in 8 bytes, id, task id)  4 where (HASH, id and task id to that)
 -- ARGV     for each: score, task id (8 bytes), record
 --          record: length of what follows (2 bytes), format, id (8 bytes), fence (8), version (8), the rest
 -- Returns  how many were put in
@@ -42,6 +44,11 @@ for first = 1, #ARGV, 3 * CHUNK do
     local standing, records = fresh[task] or known[n], record
     if standing then
       records = with(standing, record)
+      local place = records and redis.call('HGET', KEYS[4], string.sub(record, 4, 11) .. task)
+      if place then
+        redis.call('ZREM', KEYS[3], place)
+        redis.call('HDEL', KEYS[4], string.sub(record, 4, 11) .. task)
+      end
     end
     if records then
       fresh[task] = records

@@ -3,7 +3,7 @@
 //!
 //! In reading order: `line` (entries in time order, found by id too), `slice` (one partition: due or firing, never
 //! both), `ready` (what one queue's executors wait for), `names` (each queue's name once), `memory` (the whole);
-//! `redis` (the same, shared by many engines).
+//! `limiter` (who may be in flight, in memory); `redis` (the same, shared by many engines).
 
 mod line;
 mod slice;
@@ -11,11 +11,13 @@ mod slice;
 mod names;
 mod ready;
 
+mod limiter;
 mod memory;
 
 mod redis;
 
 pub use self::{
+    limiter::MemoryLimiter,
     memory::{MemoryHot, Options},
-    redis::{MemoryUse, RedisHot, RedisOptions, RedisProblem, RedisSignals},
+    redis::{MemoryUse, RateClock, RedisHot, RedisLimiter, RedisOptions, RedisProblem, RedisSignals},
 };

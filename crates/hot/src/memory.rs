@@ -16,10 +16,10 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot,
-    hot::{Depth, HotEntry, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use punctual_domain::{chooser::Draws, name::QueueKey, place::Partition, settings::Retries, time::Millis};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl MemoryHot {
         for entry in gone {
             let Some(set) = ready.get_mut(&entry.queue) else { continue };
             set.remove(entry.place.id, entry.fence);
-            if set.len() == 0 {
+            if set.is_empty() {
                 ready.remove(&entry.queue);
             }
         }
@@ -133,31 +133,55 @@ impl Hot for MemoryHot {
         Ok(())
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
         for entry in entries {
             let entry = self.with_shared_name(entry);
             let mut ready = self.ready.lock();
             if self.is_firing(&entry) {
-                ready.entry(Arc::clone(&entry.queue)).or_default().put(entry);
+                ready.entry(Arc::clone(&entry.queue)).or_default().put(entry, retries);
             }
         }
         Ok(())
     }
 
-    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
+    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
         let mut ready = self.ready.lock();
         let Some(set) = ready.get_mut(queue) else { return Ok(Vec::new()) };
-        let mut admitted = Vec::new();
-        while admitted.len() < limit {
-            let Some(entry) = set.pop() else { break };
+        let (mut admitted, mut draws) = (Vec::new(), Draws::new(admission.seed));
+        while admitted.len() < admission.limit {
+            let Some(entry) = set.pop(&admission, &mut draws) else { break };
             if self.is_firing(&entry) {
                 admitted.push(entry);
             }
         }
-        if set.len() == 0 {
+        if set.is_empty() {
             ready.remove(queue);
         }
         Ok(admitted)
+    }
+
+    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+        for entry in entries {
+            let entry = self.with_shared_name(entry);
+            let mut ready = self.ready.lock();
+            if self.is_firing(&entry) {
+                ready.entry(Arc::clone(&entry.queue)).or_default().park(lane, entry, retries);
+            }
+        }
+        Ok(())
+    }
+
+    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
+        Ok(self.ready.lock().get_mut(queue).map_or(0, |it| it.unpark(lane, limit)))
+    }
+
+    async fn lanes(
+        &self,
+        queue: &QueueKey,
+        after: Option<&Lane>,
+        limit: usize,
+    ) -> Result<Vec<(Lane, usize)>, Error> {
+        Ok(self.ready.lock().get(queue).map_or_else(Vec::new, |it| it.lanes(after, limit)))
     }
 
     async fn firing(
@@ -177,8 +201,13 @@ impl Hot for MemoryHot {
             depth.due += due;
             depth.firing += firing;
         }
-        depth.ready = self.ready.lock().iter().map(|(queue, set)| (Arc::clone(queue), set.len())).collect();
+        for (queue, set) in self.ready.lock().iter() {
+            let counted = |count: usize| (count > 0).then(|| (Arc::clone(queue), count));
+            depth.ready.extend(counted(set.len()));
+            depth.parked.extend(counted(set.parked()));
+        }
         depth.ready.sort_unstable();
+        depth.parked.sort_unstable();
         Ok(depth)
     }
 
@@ -241,9 +270,9 @@ mod tests {
         assert_eq!(at_once(hot.load(vec![sample(1, 1, 1), sample(2, 9, 1)])).unwrap(), 2);
         assert_eq!(at_once(hot.peek(Partition(0), None, Millis(5), 9)).unwrap().len(), 1);
         let taken = at_once(hot.take(Tenure::sole(Partition(0)), Millis(5), 9)).unwrap();
-        at_once(hot.offer(taken)).unwrap();
+        at_once(hot.offer(taken, Retries::default())).unwrap();
         assert_eq!(at_once(hot.depth()).unwrap().ready, [(Arc::clone(&queue), 1)]);
-        assert_eq!(at_once(hot.admit(&queue, 9)).unwrap().len(), 1);
+        assert_eq!(at_once(hot.admit(&queue, Admission::of(9))).unwrap().len(), 1);
         assert_eq!(at_once(hot.firing(Partition(0), Millis(6), 9)).unwrap().len(), 1);
         assert_eq!(at_once(hot.withdraw(Partition(0), 2, 1)).unwrap(), Withdrawn::Removed);
         at_once(hot.settle(&[(Partition(0), 1, 1)])).unwrap();

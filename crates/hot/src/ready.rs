@@ -1,64 +1,154 @@
-//! What has fired in one queue and waits for an executor: by priority, then the oldest; but of two versions of one
-//! task the newer first, which goes in the place of the older when that one's turn comes. Holds an id at most once.
+//! What has fired in one queue and waits for an executor: in its order, by level, then the oldest; but of two versions of
+//! one task the newer first, which goes in the place of the older when that one's turn comes. Or parked, in a lane, out of
+//! the order. Holds an id at most once.
 
 use hashbrown::HashMap;
-use punctual_contract::hot::HotEntry;
-use punctual_domain::{task::Priority, time::Millis};
-use std::collections::BTreeMap;
+use punctual_contract::hot::{Admission, HotEntry, Lane};
+use punctual_domain::{
+    chooser::{Draws, LEVELS, Level},
+    settings::Retries,
+    time::Millis,
+};
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{Excluded, Unbounded},
+};
 
-type Place = (Priority, Millis, i64);
+type Place = (Level, Millis, i64);
+
+#[derive(Clone, Debug)]
+enum Stands {
+    InOrder(Place),
+    Parked(Lane, Place),
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct ReadySet {
     order: BTreeMap<Place, HotEntry>,
-    by_id: HashMap<i64, Place>,
-    /// `(task_id, task_version, id)`: the versions of one task, which all share the queue's namespace.
+    /// How many stand in each level of the order.
+    waiting: [usize; LEVELS],
+    by_id: HashMap<i64, Stands>,
+    /// `(task_id, task_version, id)` of what is in the order: the versions of one task, which all share the queue's
+    /// namespace.
     versions: BTreeMap<(i64, i64, i64), Place>,
+    lanes: BTreeMap<Lane, BTreeMap<Place, HotEntry>>,
+    parked: usize,
+}
+
+fn place_of(entry: &HotEntry, retries: Retries) -> Place {
+    (Level::of(entry.priority, entry.attempt, retries), entry.due_at, entry.place.id)
 }
 
 impl ReadySet {
+    /// In the order.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 
+    pub(crate) const fn parked(&self) -> usize {
+        self.parked
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
     /// The same id with an older fence goes; with the same or a newer one it stays, and this is passed over.
-    pub(crate) fn put(&mut self, entry: HotEntry) {
+    pub(crate) fn put(&mut self, entry: HotEntry, retries: Retries) {
         let id = entry.place.id;
         if self.fence(id).is_some_and(|it| it >= entry.fence) {
             return;
         }
-        self.remove(id, entry.fence);
-        let place = (entry.priority, entry.due_at, id);
-        self.by_id.insert(id, place);
-        self.versions.insert((entry.task_id, entry.task_version, id), place);
+        self.remove_id(id);
+        self.put_at(place_of(&entry, retries), entry);
+    }
+
+    fn put_at(&mut self, place: Place, entry: HotEntry) {
+        self.by_id.insert(entry.place.id, Stands::InOrder(place));
+        self.versions.insert((entry.task_id, entry.task_version, entry.place.id), place);
+        if let Some(it) = self.waiting.get_mut(place.0.index()) {
+            *it += 1;
+        }
         self.order.insert(place, entry);
+    }
+
+    /// What stands in the order with the same fence moves; what is parked stays, and so does a newer fence.
+    pub(crate) fn park(&mut self, lane: &Lane, entry: HotEntry, retries: Retries) {
+        let id = entry.place.id;
+        let place = match self.by_id.get(&id) {
+            Some(Stands::InOrder(place)) if self.fence(id) == Some(entry.fence) => *place,
+            Some(_) if self.fence(id).is_some_and(|it| it >= entry.fence) => return,
+            _ => place_of(&entry, retries),
+        };
+        self.remove_id(id);
+        self.by_id.insert(id, Stands::Parked(lane.clone(), place));
+        self.lanes.entry(lane.clone()).or_default().insert(place, entry);
+        self.parked += 1;
+    }
+
+    pub(crate) fn unpark(&mut self, lane: &Lane, limit: usize) -> usize {
+        let mut back = 0;
+        while back < limit
+            && let Some((place, id)) =
+                self.lanes.get(lane).and_then(|it| it.first_key_value()).map(|it| (*it.0, it.1.place.id))
+            && let Some(entry) = self.remove_id(id)
+        {
+            self.put_at(place, entry);
+            back += 1;
+        }
+        back
+    }
+
+    pub(crate) fn lanes(&self, after: Option<&Lane>, limit: usize) -> Vec<(Lane, usize)> {
+        let from = after.map_or(Unbounded, Excluded);
+        let lanes = self.lanes.range::<Lane, _>((from, Unbounded)).take(limit);
+        lanes.map(|(lane, it)| (lane.clone(), it.len())).collect()
     }
 
     /// Unless its fence is newer.
     pub(crate) fn remove(&mut self, id: i64, fence: i64) {
-        if self.fence(id).is_some_and(|it| it <= fence)
-            && let Some(place) = self.by_id.get(&id).copied()
-        {
-            self.remove_at(place);
+        if self.fence(id).is_some_and(|it| it <= fence) {
+            self.remove_id(id);
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<HotEntry> {
-        let (_, first) = self.order.first_key_value()?;
+    /// The next by the chooser; a level that is the only one costs no draw.
+    pub(crate) fn pop(&mut self, admission: &Admission, draws: &mut Draws) -> Option<HotEntry> {
+        let level = admission.chooser.choose(&self.waiting, draws)?;
+        let (_, first) = self.order.range((level, Millis(i64::MIN), i64::MIN)..).next()?;
         let all_versions = (first.task_id, i64::MIN, i64::MIN)..=(first.task_id, i64::MAX, i64::MAX);
-        let (_, newest) = self.versions.range(all_versions).next_back()?;
-        self.remove_at(*newest)
+        let (newest, _) = self.versions.range(all_versions).next_back()?;
+        self.remove_id(newest.2)
     }
 
     fn fence(&self, id: i64) -> Option<i64> {
-        self.by_id.get(&id).and_then(|it| self.order.get(it)).map(|it| it.fence)
+        match self.by_id.get(&id)? {
+            Stands::InOrder(place) => self.order.get(place),
+            Stands::Parked(lane, place) => self.lanes.get(lane).and_then(|it| it.get(place)),
+        }
+        .map(|it| it.fence)
     }
 
-    fn remove_at(&mut self, place: Place) -> Option<HotEntry> {
-        let entry = self.order.remove(&place)?;
-        self.by_id.remove(&entry.place.id);
-        self.versions.remove(&(entry.task_id, entry.task_version, entry.place.id));
-        Some(entry)
+    fn remove_id(&mut self, id: i64) -> Option<HotEntry> {
+        match self.by_id.remove(&id)? {
+            Stands::InOrder(place) => {
+                let entry = self.order.remove(&place)?;
+                self.versions.remove(&(entry.task_id, entry.task_version, entry.place.id));
+                if let Some(it) = self.waiting.get_mut(place.0.index()) {
+                    *it -= 1;
+                }
+                Some(entry)
+            }
+            Stands::Parked(lane, place) => {
+                let parked = self.lanes.get_mut(&lane)?;
+                let entry = parked.remove(&place)?;
+                if parked.is_empty() {
+                    self.lanes.remove(&lane);
+                }
+                self.parked -= 1;
+                Some(entry)
+            }
+        }
     }
 }
 
@@ -66,37 +156,70 @@ impl ReadySet {
 mod tests {
     use super::*;
     use crate::memory::sample;
+    use punctual_domain::{chooser::Chooser, settings::Choice, task::Priority};
+
+    const STRICT: Chooser = Chooser { choice: Choice::HighestFirst { percent: 100 }, retries_percent: None };
+
+    fn put(set: &mut ReadySet, entry: HotEntry) {
+        set.put(entry, Retries::default());
+    }
 
     fn of_task(entry: HotEntry, task_id: i64, task_version: i64, level: u8) -> HotEntry {
         HotEntry { task_id, task_version, priority: Priority::new(level).unwrap(), ..entry }
     }
 
     fn drained(mut set: ReadySet) -> Vec<i64> {
-        std::iter::from_fn(|| set.pop()).map(|it| it.place.id).collect()
+        let (admission, mut draws) = (Admission { chooser: STRICT, ..Admission::default() }, Draws::new(1));
+        std::iter::from_fn(|| set.pop(&admission, &mut draws)).map(|it| it.place.id).collect()
     }
 
     #[test]
     fn a_newer_version_goes_in_the_place_of_the_older_and_no_further() {
         let mut set = ReadySet::default();
-        set.put(of_task(sample(1, 10, 1), 7, 1, 3));
-        set.put(of_task(sample(2, 50, 1), 7, 3, 5));
-        set.put(of_task(sample(3, 40, 1), 7, 2, 4));
-        set.put(of_task(sample(4, 20, 1), 8, 1, 3));
-        set.put(of_task(sample(5, 90, 1), 9, 1, 1));
+        put(&mut set, of_task(sample(1, 10, 1), 7, 1, 3));
+        put(&mut set, of_task(sample(2, 50, 1), 7, 3, 5));
+        put(&mut set, of_task(sample(3, 40, 1), 7, 2, 4));
+        put(&mut set, of_task(sample(4, 20, 1), 8, 1, 3));
+        put(&mut set, of_task(sample(5, 90, 1), 9, 1, 1));
         assert_eq!(drained(set), [5, 2, 3, 1, 4]);
     }
 
     #[test]
     fn an_id_stands_once_with_its_newest_fence() {
         let mut set = ReadySet::default();
-        set.put(of_task(sample(1, 10, 2), 7, 1, 3));
-        set.put(of_task(sample(1, 10, 1), 7, 1, 1));
-        set.put(of_task(sample(1, 10, 2), 7, 1, 1));
-        assert_eq!((set.len(), set.order.keys().next().unwrap().0.level()), (1, 3));
-        set.put(of_task(sample(1, 10, 3), 7, 1, 1));
+        put(&mut set, of_task(sample(1, 10, 2), 7, 1, 3));
+        put(&mut set, of_task(sample(1, 10, 1), 7, 1, 1));
+        put(&mut set, of_task(sample(1, 10, 2), 7, 1, 1));
+        assert_eq!((set.len(), set.order.keys().next().unwrap().0.number()), (1, 2));
+        put(&mut set, of_task(sample(1, 10, 3), 7, 1, 1));
         set.remove(1, 2);
         assert_eq!((set.len(), set.by_id.len(), set.versions.len()), (1, 1, 1), "a newer fence stays");
         set.remove(1, 3);
         assert_eq!((set.len(), set.by_id.len(), set.versions.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_parked_stands_in_nobodys_way_and_comes_back_to_its_place() {
+        let mut set = ReadySet::default();
+        let (lane, other) = (Lane::Key("a".to_owned()), Lane::Version(">=2".to_owned()));
+        (1..=4).for_each(|id| put(&mut set, sample(id, id, 1)));
+        set.park(&lane, sample(1, 1, 1), Retries::default());
+        set.park(&lane, sample(2, 2, 1), Retries::default());
+        set.park(&other, sample(3, 3, 1), Retries::default());
+        assert_eq!((set.len(), set.parked()), (1, 3));
+        put(&mut set, sample(1, 1, 1));
+        set.park(&other, sample(1, 1, 1), Retries::default());
+        assert_eq!(
+            set.lanes(None, 9),
+            [(lane.clone(), 2), (other.clone(), 1)],
+            "offered again it stays parked"
+        );
+        assert_eq!(set.lanes(Some(&lane), 9), [(other.clone(), 1)]);
+        put(&mut set, sample(3, 3, 2));
+        assert_eq!((set.len(), set.parked()), (2, 2), "a newer fence takes its place");
+        assert_eq!(set.unpark(&lane, 1), 1);
+        set.remove(2, 1);
+        assert_eq!((set.parked(), set.lanes.len(), set.unpark(&lane, 9)), (0, 0, 0));
+        assert_eq!(drained(set), [1, 3, 4]);
     }
 }

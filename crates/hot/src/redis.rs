@@ -18,6 +18,7 @@ mod codec;
 mod keys;
 mod script;
 
+mod limiter;
 mod partition;
 mod queue;
 mod recent;
@@ -25,7 +26,12 @@ mod recent;
 mod server;
 mod signals;
 
-pub use self::{problem::RedisProblem, server::MemoryUse, signals::RedisSignals};
+pub use self::{
+    limiter::{RateClock, RedisLimiter},
+    problem::RedisProblem,
+    server::MemoryUse,
+    signals::RedisSignals,
+};
 
 use self::{
     address::{Address, Limits},
@@ -37,10 +43,10 @@ use self::{
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Depth, HotEntry, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
 use std::{
     sync::{
         Arc,
@@ -206,25 +212,45 @@ impl Hot for RedisHot {
         self.leave_ready(&may_be_ready).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
         let firing = self.still_firing("offer entries", entries).await?;
-        self.put_ready(firing).await
+        self.put_ready(firing, retries).await
     }
 
-    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        let mut admitted = Vec::new();
+    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
+        let (mut admitted, mut admission) = (Vec::new(), admission);
         loop {
-            let wanted = (limit - admitted.len()).min(CALL_MAX);
+            let wanted = (admission.limit - admitted.len()).min(CALL_MAX);
             if wanted == 0 {
                 return Ok(admitted);
             }
-            let popped = self.pop_ready(queue, wanted).await?;
+            let popped = self.pop_ready(queue, admission, wanted).await?;
             let is_last = popped.count < wanted;
             admitted.extend(self.admitted(popped.entries).await?);
             if is_last {
                 return Ok(admitted);
             }
+            // Not the same draws again.
+            admission.seed = admission.seed.wrapping_add(1);
         }
+    }
+
+    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+        let firing = self.still_firing("park entries", entries).await?;
+        self.put_aside(lane, firing, retries).await
+    }
+
+    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
+        self.bring_back(queue, lane, limit).await
+    }
+
+    async fn lanes(
+        &self,
+        queue: &QueueKey,
+        after: Option<&Lane>,
+        limit: usize,
+    ) -> Result<Vec<(Lane, usize)>, Error> {
+        self.lanes_of(queue, after, limit).await
     }
 
     async fn firing(
@@ -238,7 +264,8 @@ impl Hot for RedisHot {
 
     async fn depth(&self) -> Result<Depth, Error> {
         let (due, firing) = self.depth_of_partitions().await?;
-        Ok(Depth { due, firing, ready: self.depth_of_queues().await? })
+        let [ready, parked] = self.depth_of_queues().await?;
+        Ok(Depth { due, firing, ready, parked })
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {

@@ -5,7 +5,10 @@
 use crate::{
     core::{Core, Unmarked},
     options::STEP_LIMIT,
-    pipeline::claim::{self, Release},
+    pipeline::{
+        admit,
+        claim::{self, Release},
+    },
 };
 use futures_util::future::join_all;
 use hashbrown::HashMap;
@@ -109,7 +112,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     if all.is_empty() {
         return Ok(count);
     }
-    if let Err(error) = core.hot.offer(all.clone()).await {
+    if let Err(error) = admit::offer(core, all.clone()).await {
         core.held_back.lock().extend(all);
         return Err(error);
     }
@@ -159,7 +162,7 @@ pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Res
     for it in &entries {
         *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
     }
-    core.hot.offer(entries).await?;
+    admit::offer(core, entries).await?;
     queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
     Ok(())
 }

@@ -6,16 +6,16 @@
 //! nothing that matters: it is dropped when the hot set is back, and the store says what is still to be handed over.
 //! What the hot set holds of the same tasks is refused by fence and state.
 
-use crate::{core::Core, options::STEP_LIMIT};
+use crate::{core::Core, options::STEP_LIMIT, pipeline::admit};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error,
-    hot::HotEntry,
+    hot::{Admission, HotEntry},
     ownership::Tenure,
     store::{Applied, Change, Scan, Step},
 };
-use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
+use punctual_domain::{chooser::Chooser, name::QueueKey, place::Partition, state::State, time::Millis};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -221,7 +221,12 @@ pub(crate) async fn admit(core: &Core, queue: &QueueKey, limit: usize) -> Result
     if admitted.len() == limit || core.from_store.is_away() {
         return Ok(admitted);
     }
-    match core.hot.admit(queue, limit - admitted.len()).await {
+    let admission = Admission {
+        limit: limit - admitted.len(),
+        chooser: Chooser::of(&core.settings.queue(queue)),
+        seed: fastrand::u32(..),
+    };
+    match core.hot.admit(queue, admission).await {
         Ok(more) => admitted.extend(more),
         Err(error) if admitted.is_empty() => return Err(error),
         Err(_) => {}
@@ -235,7 +240,7 @@ pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Err
         core.from_store.put(entries);
         return Ok(());
     }
-    core.hot.offer(entries).await
+    admit::offer(core, entries).await
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 //! millions of them are kept: arrays, not maps, which the format byte allows. A format is never changed, only
 //! followed by another; what cannot be read is forgotten and loaded again.
 
-use punctual_contract::hot::HotEntry;
+use punctual_contract::hot::{HotEntry, Lane};
 use punctual_domain::{
+    chooser::Level,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::Retries,
     state::State,
     task::{Demands, Priority},
     time::Millis,
@@ -23,7 +25,7 @@ pub(crate) const fn ordered(number: i64) -> [u8; 8] {
     (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-fn number(bytes: &[u8]) -> Option<i64> {
+pub(crate) fn number(bytes: &[u8]) -> Option<i64> {
     Some((u64::from_be_bytes(bytes.try_into().ok()?) ^ (1 << 63)).cast_signed())
 }
 
@@ -115,9 +117,34 @@ pub(crate) fn record_of(entry: &HotEntry) -> Vec<u8> {
     record
 }
 
-/// Priority first, then due time: exact, because the latest due time is below 2^48 and 6 * 2^48 below 2^53.
-pub(crate) fn ready_score(entry: &HotEntry) -> i64 {
-    (i64::from(entry.priority.level()) << 48) + entry.due_at.0.clamp(0, Millis::MAX.0)
+/// Level first, then due time: exact, because the latest due time is below 2^48 and 11 * 2^48 below 2^53.
+pub(crate) fn ready_score(entry: &HotEntry, retries: Retries) -> i64 {
+    let level = i64::from(Level::of(entry.priority, entry.attempt, retries).number());
+    ((level + 1) << 48) + entry.due_at.0.clamp(0, Millis::MAX.0)
+}
+
+/// A lane as the scripts know it: its kind, the length of its text, the text. No lane begins as another does.
+pub(crate) fn lane_word(lane: &Lane) -> Vec<u8> {
+    let (kind, text) = match lane {
+        Lane::Key(it) => (b'k', it.as_str()),
+        Lane::Retries => (b'r', ""),
+        Lane::Version(it) => (b'v', it.as_str()),
+    };
+    let mut word = vec![kind];
+    word.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
+    word.extend(text.as_bytes());
+    word
+}
+
+pub(crate) fn lane_of(word: &[u8]) -> Option<Lane> {
+    let (head, text) = word.split_at_checked(3)?;
+    let text = str::from_utf8(text).ok()?.to_owned();
+    match head.first()? {
+        b'k' => Some(Lane::Key(text)),
+        b'r' => Some(Lane::Retries),
+        b'v' => Some(Lane::Version(text)),
+        _ => None,
+    }
 }
 
 fn write(bytes: &mut Vec<u8>, value: &impl Serialize) {
@@ -247,10 +274,22 @@ mod tests {
 
     #[test]
     fn a_less_urgent_task_never_comes_before_a_more_urgent_one_and_scores_are_exact() {
-        let at = |level, due_at| {
-            ready_score(&HotEntry { priority: Priority::new(level).unwrap(), ..sample(1, due_at, 1) })
+        let own = Retries { share_percent: Some(10), ..Retries::default() };
+        let at = |level, attempt, due_at| {
+            let priority = Priority::new(level).unwrap();
+            ready_score(&HotEntry { priority, attempt, ..sample(1, due_at, 1) }, own)
         };
-        assert!(at(1, Millis::MAX.0) < at(2, 0) && at(4, i64::MAX) < at(5, i64::MIN));
-        assert!(at(5, Millis::MAX.0) < 1 << 53);
+        assert!(at(1, 0, Millis::MAX.0) < at(2, 0, 0) && at(4, 0, i64::MAX) < at(5, 0, i64::MIN));
+        assert!(at(5, 0, Millis::MAX.0) < at(1, 1, 0) && at(5, 1, Millis::MAX.0) < 1 << 53);
+    }
+
+    #[test]
+    fn lanes_come_back_as_they_went() {
+        for lane in
+            [Lane::Key(String::new()), Lane::Key("é/:".into()), Lane::Retries, Lane::Version(">=2".into())]
+        {
+            assert_eq!(lane_of(&lane_word(&lane)), Some(lane));
+        }
+        assert_eq!(lane_of(b"x\0\0"), None);
     }
 }

@@ -20,12 +20,21 @@ pub(crate) struct PartitionKeys {
 pub(crate) struct ReadyKeys {
     pub(crate) order: String,
     pub(crate) tasks: String,
+    pub(crate) parked: String,
+    pub(crate) whereabouts: String,
 }
 
 #[derive(Debug)]
 pub(crate) struct Keys {
     prefix: String,
     partitions: Vec<PartitionKeys>,
+}
+
+impl ReadyKeys {
+    /// As the scripts that put and take out single entries want them.
+    pub(crate) fn all(&self) -> [&str; 4] {
+        [&self.order, &self.tasks, &self.parked, &self.whereabouts]
+    }
 }
 
 impl Keys {
@@ -48,12 +57,18 @@ impl Keys {
 
     pub(crate) fn ready(&self, queue: &QueueKey) -> ReadyKeys {
         let key = |what| format!("{}:{{q:{}}}:{what}", self.prefix, queue_word(queue));
-        ReadyKeys { order: key("order"), tasks: key("tasks") }
+        let [order, tasks, parked, whereabouts] = ["order", "tasks", "parked", "where"].map(key);
+        ReadyKeys { order, tasks, parked, whereabouts }
     }
 
     /// SET of the queues that may have something ready, as `queue_word`.
     pub(crate) fn queues(&self) -> String {
         format!("{}:queues", self.prefix)
+    }
+
+    /// All of the limiter's keys: in one slot, because limits of all kinds are checked in one step.
+    pub(crate) fn limits(&self, what: &str) -> String {
+        format!("{}:{{limits}}:{what}", self.prefix)
     }
 
     /// Channel of the signals.

@@ -2,15 +2,22 @@
 
 use super::{
     CALL_MAX, RedisHot,
-    codec::{Reader, ordered, ready_score, record_of},
+    codec::{Reader, lane_of, lane_word, ordered, ready_score, record_of},
     keys::queue_word,
     partition::{bytes, count, list, one, size_of},
     problem::all,
     script::SCRIPTS,
 };
 use hashbrown::HashMap;
-use punctual_contract::{Error, hot::HotEntry};
-use punctual_domain::name::{Name, QueueKey};
+use punctual_contract::{
+    Error,
+    hot::{Admission, HotEntry, Lane},
+};
+use punctual_domain::{
+    chooser::WEIGHT_MAX,
+    name::{Name, QueueKey},
+    settings::{Choice, Retries},
+};
 use std::sync::Arc;
 
 /// Entries in one call of a script that writes records: about 2 ms of Redis.
@@ -25,7 +32,7 @@ pub(super) struct Popped {
 
 impl RedisHot {
     /// They fire.
-    pub(super) async fn put_ready(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
+    pub(super) async fn put_ready(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
         if entries.is_empty() {
             return Ok(());
         }
@@ -35,9 +42,9 @@ impl RedisHot {
         for (queue, entries) in by_queue(&entries) {
             let keys = self.keys.ready(&queue);
             for entries in entries.chunks(WRITE_MAX) {
-                let mut call = SCRIPTS.offer.call(&[&keys.order, &keys.tasks]);
+                let mut call = SCRIPTS.offer.call(&keys.all());
                 for it in entries {
-                    call.arg(ready_score(it)).arg(&ordered(it.task_id)).arg(record_of(it));
+                    call.arg(ready_score(it, retries)).arg(&ordered(it.task_id)).arg(record_of(it));
                 }
                 calls.push(call);
             }
@@ -50,12 +57,94 @@ impl RedisHot {
         all("offer entries", self.link_for(entries.len()).run(calls).await).map(drop)
     }
 
+    /// They fire, and are of one queue.
+    pub(super) async fn put_aside(
+        &self,
+        lane: &Lane,
+        entries: Vec<HotEntry>,
+        retries: Retries,
+    ) -> Result<(), Error> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.recent.are_ready(&entries);
+        let (mut calls, mut words) = (Vec::new(), Vec::new());
+        for (queue, entries) in by_queue(&entries) {
+            let keys = self.keys.ready(&queue);
+            for entries in entries.chunks(WRITE_MAX) {
+                let mut call = SCRIPTS.park.call(&keys.all());
+                call.arg(lane_word(lane));
+                for it in entries {
+                    call.arg(ready_score(it, retries)).arg(&ordered(it.task_id)).arg(record_of(it));
+                }
+                calls.push(call);
+            }
+            words.push(queue_word(&queue));
+        }
+        let mut note = SCRIPTS.note.call(&[&self.keys.queues()]);
+        note.arg(words);
+        calls.push(note);
+        all("park entries", self.link_for(entries.len()).run(calls).await).map(drop)
+    }
+
+    pub(super) async fn bring_back(
+        &self,
+        queue: &QueueKey,
+        lane: &Lane,
+        limit: usize,
+    ) -> Result<usize, Error> {
+        const DOING: &str = "bring parked entries back";
+        let (keys, word, mut back) = (self.keys.ready(queue), lane_word(lane), 0);
+        loop {
+            let wanted = (limit - back).min(CALL_MAX);
+            if wanted == 0 {
+                return Ok(back);
+            }
+            let mut call = SCRIPTS.unpark.call(&[&keys.order, &keys.parked, &keys.whereabouts]);
+            call.arg(&word).arg(wanted);
+            let some = count(DOING, one(DOING, self.quick.run_one(call).await)?)?;
+            back += some;
+            if some < wanted {
+                return Ok(back);
+            }
+        }
+    }
+
+    pub(super) async fn lanes_of(
+        &self,
+        queue: &QueueKey,
+        after: Option<&Lane>,
+        limit: usize,
+    ) -> Result<Vec<(Lane, usize)>, Error> {
+        const DOING: &str = "look at what is parked";
+        let mut call = SCRIPTS.lanes.call(&[&self.keys.ready(queue).parked]);
+        call.arg(limit.min(CALL_MAX)).arg(after.map_or_else(Vec::new, lane_word));
+        let mut answer = list(DOING, one(DOING, self.bulk().run_one(call).await)?)?.into_iter();
+        let mut lanes = Vec::new();
+        while let (Some(word), Some(parked)) = (answer.next(), answer.next()) {
+            if let Some(lane) = lane_of(&bytes(DOING, word)?) {
+                lanes.push((lane, count(DOING, parked)?));
+            }
+        }
+        Ok(lanes)
+    }
+
     /// At most `wanted`, which is at most `CALL_MAX`.
-    pub(super) async fn pop_ready(&self, queue: &QueueKey, wanted: usize) -> Result<Popped, Error> {
+    pub(super) async fn pop_ready(
+        &self,
+        queue: &QueueKey,
+        admission: Admission,
+        wanted: usize,
+    ) -> Result<Popped, Error> {
         const DOING: &str = "admit entries";
         let keys = self.keys.ready(queue);
         let mut call = SCRIPTS.admit.call(&[&keys.order, &keys.tasks]);
-        call.arg(wanted.min(CALL_MAX));
+        call.arg(wanted.min(CALL_MAX)).arg(admission.seed);
+        let (percent, weights) = match admission.chooser.choice {
+            Choice::HighestFirst { percent } => (i32::from(percent), [0; 5]),
+            Choice::Weights { weights } => (-1, weights.map(|it| it.min(WEIGHT_MAX))),
+        };
+        call.arg(percent).arg(&weights).arg(admission.chooser.share());
         let records = list(DOING, one(DOING, self.quick.run_one(call).await)?)?;
         let (count, mut reader, mut entries) = (records.len(), Reader::default(), Vec::new());
         for it in records {
@@ -86,7 +175,7 @@ impl RedisHot {
         for (queue, entries) in by_queue(entries) {
             let keys = self.keys.ready(&queue);
             for entries in entries.chunks(WRITE_MAX) {
-                let mut call = SCRIPTS.leave.call(&[&keys.order, &keys.tasks]);
+                let mut call = SCRIPTS.leave.call(&keys.all());
                 for it in entries {
                     call.arg(&ordered(it.task_id)).arg(&ordered(it.place.id)).arg(&ordered(it.fence));
                 }
@@ -96,8 +185,8 @@ impl RedisHot {
         all("take entries out of ready sets", self.link_for(entries.len()).run(calls).await).map(drop)
     }
 
-    /// Queues with something ready, in order. Strikes off those that have nothing.
-    pub(super) async fn depth_of_queues(&self) -> Result<Vec<(Arc<QueueKey>, usize)>, Error> {
+    /// Queues with something ready, in order, and those with something parked. Strikes off those that have nothing.
+    pub(super) async fn depth_of_queues(&self) -> Result<[Vec<(Arc<QueueKey>, usize)>; 2], Error> {
         const DOING: &str = "count what is ready";
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys.queues());
@@ -105,20 +194,32 @@ impl RedisHot {
         for it in list(DOING, one(DOING, self.bulk().run_one(members).await)?)? {
             queues.extend(queue_of(&bytes(DOING, it)?));
         }
-        let mut ready = Vec::new();
-        let mut empty = Vec::new();
-        for (queue, size) in queues.iter().zip(self.sizes(DOING, &queues).await?) {
-            if size > 0 { ready.push((Arc::clone(queue), size)) } else { empty.push(Arc::clone(queue)) }
+        let (mut depth, mut empty) = ([Vec::new(), Vec::new()], Vec::new());
+        for (queue, sizes) in queues.iter().zip(self.sizes(DOING, &queues).await?) {
+            for (line, size) in depth.iter_mut().zip(sizes).filter(|(_, size)| *size > 0) {
+                line.push((Arc::clone(queue), size));
+            }
+            if sizes == [0, 0] {
+                empty.push(Arc::clone(queue));
+            }
         }
         self.strike_off(DOING, &empty).await?;
-        ready.sort_unstable();
-        Ok(ready)
+        depth.iter_mut().for_each(|it| it.sort_unstable());
+        Ok(depth)
     }
 
-    async fn sizes(&self, doing: &'static str, queues: &[Arc<QueueKey>]) -> Result<Vec<usize>, Error> {
-        let calls = queues.iter().map(|it| size_of(&self.keys.ready(it).order)).collect();
-        let sizes = all(doing, self.bulk().run(calls).await)?;
-        sizes.into_iter().map(|it| count(doing, it)).collect()
+    /// In the order, and parked.
+    async fn sizes(&self, doing: &'static str, queues: &[Arc<QueueKey>]) -> Result<Vec<[usize; 2]>, Error> {
+        let both = |it: &Arc<QueueKey>| {
+            let keys = self.keys.ready(it);
+            [size_of(&keys.order), size_of(&keys.parked)]
+        };
+        let calls = queues.iter().flat_map(both).collect();
+        let (mut sizes, mut answers) = (Vec::new(), all(doing, self.bulk().run(calls).await)?.into_iter());
+        while let (Some(ready), Some(parked)) = (answers.next(), answers.next()) {
+            sizes.push([count(doing, ready)?, count(doing, parked)?]);
+        }
+        Ok(sizes)
     }
 
     /// An offer may have come between: then the queue is written down again, by it or by this.
@@ -130,7 +231,7 @@ impl RedisHot {
         let mut strike = redis::cmd("SREM");
         strike.arg(self.keys.queues()).arg(words(empty));
         one(doing, self.bulk().run_one(strike).await)?;
-        let filled = empty.iter().zip(self.sizes(doing, empty).await?).filter(|(_, size)| *size > 0);
+        let filled = empty.iter().zip(self.sizes(doing, empty).await?).filter(|(_, sizes)| *sizes != [0, 0]);
         let filled: Vec<_> = filled.map(|(queue, _)| Arc::clone(queue)).collect();
         if !filled.is_empty() {
             let mut note = SCRIPTS.note.call(&[&self.keys.queues()]);

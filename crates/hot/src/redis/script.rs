@@ -47,7 +47,31 @@ macro_rules! scripts {
     };
 }
 
-scripts!(load, peek, take, withdraw, settle, firing, fires, drop, offer, admit, leave, note, whole);
+scripts!(
+    load,
+    peek,
+    take,
+    withdraw,
+    settle,
+    firing,
+    fires,
+    drop,
+    offer,
+    admit,
+    leave,
+    note,
+    whole,
+    park,
+    unpark,
+    lanes,
+    limit_grant,
+    limit_room,
+    limit_release,
+    limit_restore,
+    limit_prolong,
+    limit_members,
+    limit_holders,
+);
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@
 
 pub mod bus;
 pub mod hot;
+pub mod limiter;
 pub mod ownership;
 pub mod signals;
 pub mod store;
@@ -192,6 +193,40 @@ macro_rules! for_each_hot_case {
             ready::admitting_is_bounded,
             ready::depth_says_what_is_where,
             ready::of_many_who_admit_each_entry_goes_to_one,
+            ready::the_chooser_says_which_level_goes_next,
+            parked::what_is_parked_is_not_admitted_until_it_is_brought_back,
+            parked::the_first_of_a_lane_come_back_first_and_to_their_place,
+            parked::lanes_do_not_mix_and_are_listed_page_by_page,
+            parked::offered_or_parked_again_it_stays_where_it_is,
+            parked::what_stands_in_the_order_is_taken_out_of_it,
+            parked::what_is_settled_leaves_its_lane,
+            parked::a_newer_fence_takes_the_place_of_what_is_parked,
+            parked::of_two_versions_the_parked_one_does_not_hold_up_the_other,
+            parked::what_never_fired_is_not_parked,
+            parked::depth_tells_the_parked_from_the_ready,
+            parked::of_many_who_park_and_admit_nothing_is_lost_or_doubled,
+        }
+    };
+}
+
+/// Cases of a limiter: `async fn(Arc<dyn Limiter>)`, on an empty one each, whose rates run on the caller's clock.
+#[macro_export]
+macro_rules! for_each_limiter_case {
+    ($stamp:ident) => {
+        $stamp! {
+            cases::what_has_lost_its_members_grants_nothing_until_it_is_made_whole,
+            cases::no_scope_gets_more_members_than_its_limit,
+            cases::a_wish_gets_all_of_its_scopes_or_none,
+            cases::a_member_that_holds_a_place_is_granted_again_at_no_cost,
+            cases::a_place_is_given_up_once_and_says_what_it_was,
+            cases::time_alone_frees_nothing,
+            cases::members_are_found_by_when_to_look_at_them,
+            cases::what_is_restored_holds_whatever_the_limit_and_takes_the_place_of_what_was,
+            cases::holders_say_who_they_are_and_scopes_do_not_mix,
+            cases::room_is_what_could_be_granted_and_says_what_bounds_it,
+            cases::a_rate_gives_its_burst_and_then_as_it_flows,
+            cases::a_clock_that_is_behind_brings_nothing_and_a_new_rate_keeps_what_fits,
+            cases::of_many_who_ask_at_once_no_more_than_the_limit_get_a_place,
         }
     };
 }
@@ -282,6 +317,8 @@ mod tests {
             ("due", include_str!("hot/due.rs")),
             ("firing", include_str!("hot/firing.rs")),
             ("ready", include_str!("hot/ready.rs")),
+            ("parked", include_str!("hot/parked.rs")),
+            ("cases", include_str!("limiter/cases.rs")),
             ("bus", include_str!("bus.rs")),
             ("ownership", include_str!("ownership.rs")),
             ("signals", include_str!("signals.rs")),
@@ -306,7 +343,7 @@ mod tests {
     #[test]
     fn every_file_of_cases_is_looked_at() {
         let source = include_str!("mod.rs");
-        for dir in ["store", "hot"] {
+        for dir in ["store", "hot", "limiter"] {
             for file in
                 std::fs::read_dir(format!("{}/src/conformance/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap()
             {

@@ -4,10 +4,10 @@ use super::Faults;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Depth, HotEntry, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,9 +17,9 @@ pub enum HotGroup {
     Take,
     Withdraw,
     Settle,
-    /// `offer`, `admit`.
+    /// `offer`, `admit`, `park`, `unpark`.
     Ready,
-    /// `firing`, `depth`, `is_whole`, `fullness`.
+    /// `lanes`, `firing`, `depth`, `is_whole`, `fullness`.
     Look,
 }
 
@@ -66,12 +66,31 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Settle, "settle entries", self.inner.settle(settled)).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
-        self.faults.run(HotGroup::Ready, "offer entries", self.inner.offer(entries)).await
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+        self.faults.run(HotGroup::Ready, "offer entries", self.inner.offer(entries, retries)).await
     }
 
-    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        self.faults.run(HotGroup::Ready, "admit entries", self.inner.admit(queue, limit)).await
+    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
+        self.faults.run(HotGroup::Ready, "admit entries", self.inner.admit(queue, admission)).await
+    }
+
+    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+        self.faults.run(HotGroup::Ready, "park entries", self.inner.park(lane, entries, retries)).await
+    }
+
+    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
+        let call = self.inner.unpark(queue, lane, limit);
+        self.faults.run(HotGroup::Ready, "bring parked entries back", call).await
+    }
+
+    async fn lanes(
+        &self,
+        queue: &QueueKey,
+        after: Option<&Lane>,
+        limit: usize,
+    ) -> Result<Vec<(Lane, usize)>, Error> {
+        let call = self.inner.lanes(queue, after, limit);
+        self.faults.run(HotGroup::Look, "look at what is parked", call).await
     }
 
     async fn firing(

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Bus, Error, Hot, Ownership, SettingStore, Store,
     bus::Delivery,
-    hot::{Depth, HotEntry, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
     ownership::{Owner, Tenure},
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
@@ -17,7 +17,7 @@ use punctual_contract::{
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
-    settings::Scope,
+    settings::{Retries, Scope},
     task::{NewTask, Task},
     time::Millis,
 };
@@ -215,11 +215,25 @@ impl Hot for Mortal<dyn Hot> {
     async fn settle(&self, settled: &[(Partition, i64, i64)]) -> Result<(), Error> {
         self.life.call(self.inner.settle(settled)).await
     }
-    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
-        self.life.call(self.inner.offer(entries)).await
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+        self.life.call(self.inner.offer(entries, retries)).await
     }
-    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        self.life.call(self.inner.admit(queue, limit)).await
+    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
+        self.life.call(self.inner.admit(queue, admission)).await
+    }
+    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+        self.life.call(self.inner.park(lane, entries, retries)).await
+    }
+    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
+        self.life.call(self.inner.unpark(queue, lane, limit)).await
+    }
+    async fn lanes(
+        &self,
+        queue: &QueueKey,
+        after: Option<&Lane>,
+        limit: usize,
+    ) -> Result<Vec<(Lane, usize)>, Error> {
+        self.life.call(self.inner.lanes(queue, after, limit)).await
     }
     async fn firing(
         &self,

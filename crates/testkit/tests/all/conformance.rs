@@ -45,6 +45,32 @@ mod hot_in_memory {
     }
 }
 
+mod limiter_in_memory {
+    use punctual_contract::Limiter;
+    use punctual_hot::MemoryLimiter;
+    use punctual_testkit::conformance::limiter;
+    use std::sync::Arc;
+
+    fn fresh() -> Arc<dyn Limiter> {
+        Arc::new(MemoryLimiter::default())
+    }
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                limiter::$module::$case(fresh()).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_limiter_case!(stamp);
+
+    #[test]
+    fn agrees_with_the_model() {
+        limiter::model::agrees_with(3_000, async || fresh());
+    }
+}
+
 mod bus_in_memory {
     macro_rules! stamp {
         ($($module:ident :: $case:ident),* $(,)?) => {$(

@@ -16,6 +16,7 @@ mod outages;
 mod ratchets;
 mod redis_bus;
 mod redis_hot;
+mod redis_limiter;
 mod redis_worker;
 mod servers;
 mod shared;

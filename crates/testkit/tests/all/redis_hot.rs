@@ -9,11 +9,12 @@ use punctual_contract::{
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::Retries,
     time::Millis,
 };
 use punctual_hot::{RedisHot, RedisOptions, RedisProblem};
 use punctual_testkit::{
-    conformance::hot::{PARTITIONS, entry},
+    conformance::hot::{PARTITIONS, entry, strict},
     servers::{self, Redis, RedisCluster, Sentinels},
 };
 use std::{sync::Arc, time::Duration};
@@ -88,8 +89,8 @@ async fn goes_its_way(one: &dyn Hot, other: &dyn Hot, id: i64) {
     assert_eq!(one.load(vec![entry(id, 5, 1)]).await.unwrap(), 1);
     let taken = one.take(Tenure::sole(P0), Millis(5), 1).await.unwrap();
     assert_eq!(ids(&taken), [id]);
-    one.offer(taken.clone()).await.unwrap();
-    assert_eq!(other.admit(&taken[0].queue, 9).await.unwrap(), taken);
+    one.offer(taken.clone(), Retries::default()).await.unwrap();
+    assert_eq!(other.admit(&taken[0].queue, strict(9)).await.unwrap(), taken);
     other.settle(&[(P0, id, 1)]).await.unwrap();
     assert_eq!(one.firing(P0, Millis::MAX, 9).await.unwrap(), []);
 }
@@ -118,13 +119,13 @@ async fn what_another_engine_settled_is_not_admitted_and_leaves_nothing_behind()
     for partition in 0..PARTITIONS {
         taken.extend(one.take(Tenure::sole(Partition(partition)), Millis(5), 9).await.unwrap());
     }
-    one.offer(taken.clone()).await.unwrap();
+    one.offer(taken.clone(), Retries::default()).await.unwrap();
     let settled: Vec<_> = taken.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
     other.settle(&settled).await.unwrap();
-    assert_eq!(one.admit(&taken[0].queue, 99).await.unwrap(), []);
+    assert_eq!(one.admit(&taken[0].queue, strict(99)).await.unwrap(), []);
     // An entry that one admits and gives back, while the other settles it.
-    one.offer(taken).await.unwrap();
-    assert_eq!(one.admit(&entry(0, 5, 1).queue, 99).await.unwrap(), []);
+    one.offer(taken, Retries::default()).await.unwrap();
+    assert_eq!(one.admit(&entry(0, 5, 1).queue, strict(99)).await.unwrap(), []);
     let keys = server.command(&["--scan", "--pattern", &format!("{prefix}*")]).await;
     let mut kept: Vec<&str> = keys.lines().filter(|it| !it.ends_with(":term")).collect();
     kept.retain(|it| !it.ends_with(":queues"));
@@ -145,8 +146,8 @@ async fn large_batches_are_cut_and_come_back_whole() {
         }
         assert_eq!(taken.len(), 20_000);
         assert_eq!(hot.firing(P0, Millis(8), usize::MAX).await.unwrap().len(), 6_667);
-        hot.offer(taken.clone()).await.unwrap();
-        let admitted = hot.admit(&taken[0].queue, 20_001).await.unwrap();
+        hot.offer(taken.clone(), Retries::default()).await.unwrap();
+        let admitted = hot.admit(&taken[0].queue, strict(20_001)).await.unwrap();
         assert_eq!(ids(&admitted), (0..20_000).collect::<Vec<_>>());
         let settled: Vec<_> = admitted.iter().map(|it| (it.place.partition, it.place.id, 1)).collect();
         hot.settle(&settled).await.unwrap();
@@ -163,11 +164,11 @@ async fn many_versions_of_one_task_come_out_newest_first_at_any_limit() {
         hot.load((0..50).map(of).collect()).await.unwrap();
         let taken = hot.take(Tenure::sole(P0), Millis(99), 99).await.unwrap();
         for some in taken.chunks(7) {
-            hot.offer(some.to_vec()).await.unwrap();
+            hot.offer(some.to_vec(), Retries::default()).await.unwrap();
         }
         let (mut admitted, queue) = (Vec::new(), Arc::clone(&taken[0].queue));
         loop {
-            let more = hot.admit(&queue, limit).await.unwrap();
+            let more = hot.admit(&queue, strict(limit)).await.unwrap();
             admitted.extend(more.iter().map(|it| (it.task_id, it.task_version)));
             if more.len() < limit {
                 break;
@@ -220,8 +221,8 @@ async fn a_full_server_refuses_loads_and_lets_everything_else_go_on() {
     assert_eq!(hot.withdraw(P0, 3, 1).await.unwrap(), Withdrawn::Removed);
     let taken = hot.take(Tenure { partition: P0, term: 9 }, Millis(5), 9).await.unwrap();
     assert_eq!(ids(&taken), [1, 2]);
-    hot.offer(taken.clone()).await.unwrap();
-    assert_eq!(hot.admit(&taken[0].queue, 9).await.unwrap(), taken);
+    hot.offer(taken.clone(), Retries::default()).await.unwrap();
+    assert_eq!(hot.admit(&taken[0].queue, strict(9)).await.unwrap(), taken);
     hot.settle(&[(P0, 1, 1), (P0, 2, 1)]).await.unwrap();
     assert_eq!(hot.depth().await.unwrap().firing, 0);
 }

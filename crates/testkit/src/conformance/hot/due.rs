@@ -1,6 +1,6 @@
 //! What waits for its time: loading, peeking, taking.
 
-use super::{entry, ids, in_partition};
+use super::{entry, ids, in_partition, strict};
 use punctual_contract::{
     Hot,
     hot::{Depth, HotEntry},
@@ -9,6 +9,7 @@ use punctual_contract::{
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::Retries,
     state::State,
     task::{Demands, Priority},
     time::Millis,
@@ -25,7 +26,7 @@ pub async fn loading_puts_into_due_and_counts(hot: Arc<dyn Hot>) {
     assert_eq!(hot.load(vec![entry(1, 5, 1), entry(2, 3, 1)]).await.unwrap(), 2);
     assert_eq!(hot.load(vec![entry(3, 4, 1), entry(1, 5, 1)]).await.unwrap(), 1, "only what was put in");
     assert_eq!(ids(&peek_all(&*hot).await), [2, 3, 1]);
-    assert_eq!(hot.depth().await.unwrap(), Depth { due: 3, firing: 0, ready: vec![] });
+    assert_eq!(hot.depth().await.unwrap(), Depth { due: 3, firing: 0, ..Depth::default() });
 }
 
 pub async fn loading_twice_is_harmless(hot: Arc<dyn Hot>) {
@@ -70,8 +71,8 @@ pub async fn an_entry_comes_back_as_it_went_in(hot: Arc<dyn Hot>) {
     let fired = |it| HotEntry { fired_at: Millis::MAX, ..it };
     let taken = hot.take(Tenure::sole(P0), Millis::MAX, 2).await.unwrap();
     assert_eq!(taken, [fired(odd.clone()), fired(other)]);
-    hot.offer(taken.clone()).await.unwrap();
-    assert_eq!(hot.admit(&odd.queue, 9).await.unwrap(), taken);
+    hot.offer(taken.clone(), Retries::default()).await.unwrap();
+    assert_eq!(hot.admit(&odd.queue, strict(9)).await.unwrap(), taken);
 }
 
 pub async fn an_older_fence_never_replaces_a_newer_in_due(hot: Arc<dyn Hot>) {
@@ -106,7 +107,7 @@ pub async fn peeking_reads_in_order_and_moves_nothing(hot: Arc<dyn Hot>) {
     for _ in 0..2 {
         assert_eq!(peek_all(&*hot).await, batch);
     }
-    assert_eq!(hot.depth().await.unwrap(), Depth { due: 100, firing: 0, ready: vec![] });
+    assert_eq!(hot.depth().await.unwrap(), Depth { due: 100, firing: 0, ..Depth::default() });
 }
 
 pub async fn peeking_goes_on_after_a_position(hot: Arc<dyn Hot>) {
@@ -151,7 +152,7 @@ pub async fn nothing_is_taken_before_its_time(hot: Arc<dyn Hot>) {
     }
     assert_eq!(
         hot.depth().await.unwrap(),
-        Depth { due: 49, firing: 51, ready: vec![] },
+        Depth { due: 49, firing: 51, ..Depth::default() },
         "and all that was due"
     );
 }
@@ -171,9 +172,9 @@ pub async fn the_earliest_is_taken_first_up_to_the_limit(hot: Arc<dyn Hot>) {
 pub async fn empty_batches_are_nothing(hot: Arc<dyn Hot>) {
     assert_eq!(hot.load(vec![]).await.unwrap(), 0);
     hot.settle(&[]).await.unwrap();
-    hot.offer(vec![]).await.unwrap();
+    hot.offer(vec![], Retries::default()).await.unwrap();
     assert_eq!(hot.take(Tenure::sole(P0), Millis::MAX, 9).await.unwrap(), []);
     assert_eq!(hot.firing(P0, Millis::MAX, 9).await.unwrap(), []);
-    assert_eq!(hot.admit(&super::queue("mail"), 9).await.unwrap(), []);
+    assert_eq!(hot.admit(&super::queue("mail"), strict(9)).await.unwrap(), []);
     assert_eq!(hot.depth().await.unwrap(), Depth::default());
 }

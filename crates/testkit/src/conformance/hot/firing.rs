@@ -1,12 +1,12 @@
 //! What fires: one place at a time, definite withdrawal, the newest fence.
 
-use super::{entry, ids, in_partition};
+use super::{entry, ids, in_partition, strict};
 use punctual_contract::{
     Hot,
     hot::{Depth, HotEntry, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{place::Partition, time::Millis};
+use punctual_domain::{place::Partition, settings::Retries, time::Millis};
 use std::{collections::HashSet, sync::Arc};
 use tokio::{sync::Barrier, task::JoinSet};
 
@@ -61,9 +61,9 @@ pub async fn what_fires_cannot_be_withdrawn(hot: Arc<dyn Hot>) {
     for _ in 0..2 {
         assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired);
     }
-    hot.offer(hot.firing(P0, Millis::MAX, 9).await.unwrap()).await.unwrap();
+    hot.offer(hot.firing(P0, Millis::MAX, 9).await.unwrap(), Retries::default()).await.unwrap();
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired, "ready has fired");
-    assert_eq!(hot.admit(&it.queue, 9).await.unwrap(), [it]);
+    assert_eq!(hot.admit(&it.queue, strict(9)).await.unwrap(), [it]);
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired, "until its hand-over is known");
 }
 

@@ -1,16 +1,19 @@
-//! What every hot set must do. In reading order: what is due, what fires, what is ready; and `model`, which plays
+//! What every hot set must do. In reading order: what is due, what fires, what is ready, what is parked; and `model`, which plays
 //! random steps against a plain model of all three.
 
 pub mod due;
 pub mod firing;
+pub mod parked;
 pub mod ready;
 
 pub mod model;
 
-use punctual_contract::hot::HotEntry;
+use punctual_contract::hot::{Admission, HotEntry};
 use punctual_domain::{
+    chooser::Chooser,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::Choice,
     state::State,
     task::Priority,
     time::Millis,
@@ -40,6 +43,13 @@ pub fn entry(id: i64, due_at: i64, fence: i64) -> HotEntry {
         attempt: 0,
         demands: None,
     }
+}
+
+/// The most urgent first, always.
+#[must_use]
+pub fn strict(limit: usize) -> Admission {
+    let chooser = Chooser { choice: Choice::HighestFirst { percent: 100 }, ..Chooser::default() };
+    Admission { chooser, ..Admission::of(limit) }
 }
 
 fn queue(name: &str) -> QueueKey {

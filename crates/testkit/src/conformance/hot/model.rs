@@ -1,17 +1,17 @@
 //! Random steps against a hot set and against a plain model of it. After each step both must say the same; where
 //! the contract leaves the order open, what was given is checked against what it promises.
 
-use super::{PARTITIONS, entry, in_partition, queue};
+use super::{PARTITIONS, entry, in_partition, queue, strict};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
 use punctual_contract::{
     Hot,
-    hot::{HotEntry, Withdrawn},
+    hot::{HotEntry, Lane, Withdrawn},
     ownership::Tenure,
 };
-use punctual_domain::{name::QueueKey, place::Partition, task::Priority, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, task::Priority, time::Millis};
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
@@ -40,6 +40,17 @@ enum Step {
     Settle(Vec<(Partition, i64, i64)>),
     /// The nth of what was ever taken, whatever became of it.
     Offer(Vec<usize>),
+    /// The nth of what was ever taken, of one queue.
+    Park {
+        queue: QueueKey,
+        lane: Lane,
+        nth: Vec<usize>,
+    },
+    Unpark {
+        queue: QueueKey,
+        lane: Lane,
+        limit: usize,
+    },
     Admit {
         queue: QueueKey,
         limit: usize,
@@ -82,6 +93,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let time = || (0..TIMES).prop_map(Millis);
     let addressed = || (0..IDS, 1..=FENCES).prop_map(|(id, fence)| (Partition(partition_of(id)), id, fence));
     let after = prop::option::of((time(), 0..IDS));
+    let lane = || prop_oneof![Just(Lane::Retries), Just(Lane::Key("a".to_owned()))];
     prop_oneof![
         4 => prop::collection::vec(entries(), 0..5).prop_map(Step::Load),
         1 => (partition(), after, time(), 0..5_usize)
@@ -91,6 +103,10 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => prop::collection::vec(addressed(), 0..3).prop_map(Step::Settle),
         4 => prop::collection::vec(any::<prop::sample::Index>().prop_map(|it| it.index(1 << 16)), 0..4)
             .prop_map(Step::Offer),
+        2 => (0..2_i64, lane(), prop::collection::vec(0..1_000_usize, 0..4))
+            .prop_map(|(id, lane, nth)| Step::Park { queue: queue_of(id), lane, nth }),
+        1 => (0..2_i64, lane(), 0..3_usize)
+            .prop_map(|(id, lane, limit)| Step::Unpark { queue: queue_of(id), lane, limit }),
         2 => (0..2_i64, 0..4_usize).prop_map(|(id, limit)| Step::Admit { queue: queue_of(id), limit }),
         1 => (partition(), time(), 0..5_usize)
             .prop_map(|(partition, before, limit)| Step::Firing { partition, before, limit }),
@@ -104,6 +120,8 @@ struct Model {
     firing: BTreeMap<i64, HotEntry>,
     /// Offered, and firing with the same fence ever since.
     ready: BTreeMap<i64, HotEntry>,
+    /// Put aside, and firing with the same fence ever since; with its lane.
+    parked: BTreeMap<i64, (Lane, HotEntry)>,
     /// All that was ever taken, in order.
     taken: Vec<HotEntry>,
 }
@@ -117,6 +135,7 @@ impl Model {
             if known.is_none_or(|known| known.fence < it.fence) {
                 self.firing.remove(&id);
                 self.ready.remove(&id);
+                self.parked.remove(&id);
                 self.due.insert(id, it.clone());
                 put += 1;
             }
@@ -156,6 +175,9 @@ impl Model {
 
     fn settle(&mut self, settled: &[(Partition, i64, i64)]) {
         for (_, id, fence) in settled {
+            if self.parked.get(id).is_some_and(|it| it.1.fence <= *fence) {
+                self.parked.remove(id);
+            }
             for place in [&mut self.due, &mut self.firing, &mut self.ready] {
                 if place.get(id).is_some_and(|it| it.fence <= *fence) {
                     place.remove(id);
@@ -166,10 +188,33 @@ impl Model {
 
     fn offer(&mut self, entries: &[HotEntry]) {
         for it in entries {
-            if self.firing.get(&it.place.id).is_some_and(|fires| fires.fence == it.fence) {
+            let fires = self.firing.get(&it.place.id).is_some_and(|fires| fires.fence == it.fence);
+            if fires && !self.parked.contains_key(&it.place.id) {
                 self.ready.entry(it.place.id).or_insert_with(|| it.clone());
             }
         }
+    }
+
+    fn park(&mut self, lane: &Lane, entries: &[HotEntry]) {
+        for it in entries {
+            let id = it.place.id;
+            if self.firing.get(&id).is_some_and(|fires| fires.fence == it.fence) {
+                self.ready.remove(&id);
+                self.parked.entry(id).or_insert_with(|| (lane.clone(), it.clone()));
+            }
+        }
+    }
+
+    fn unpark(&mut self, queue: &QueueKey, lane: &Lane, limit: usize) -> usize {
+        let here = |it: &&(Lane, HotEntry)| it.0 == *lane && *it.1.queue == *queue;
+        let mut back: Vec<HotEntry> = self.parked.values().filter(here).map(|it| it.1.clone()).collect();
+        back.sort_by_key(|it| (it.priority, it.due_at, it.place.id));
+        back.truncate(limit);
+        for it in &back {
+            self.parked.remove(&it.place.id);
+            self.ready.insert(it.place.id, it.clone());
+        }
+        back.len()
     }
 
     /// What was given must be the whole or the limit, and each in its turn.
@@ -234,10 +279,21 @@ async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCa
             let some: Vec<_> =
                 nth.iter().filter_map(|it| taken.get(it % taken.len().max(1)).cloned()).collect();
             model.offer(&some);
-            hot.offer(some).await.unwrap();
+            hot.offer(some, Retries::default()).await.unwrap();
+        }
+        Step::Park { queue, lane, nth } => {
+            let taken = &model.taken;
+            let some = nth.iter().filter_map(|it| taken.get(it % taken.len().max(1)).cloned());
+            let some: Vec<_> = some.filter(|it| *it.queue == queue).collect();
+            model.park(&lane, &some);
+            hot.park(&lane, some, Retries::default()).await.unwrap();
+        }
+        Step::Unpark { queue, lane, limit } => {
+            let back = hot.unpark(&queue, &lane, limit).await.unwrap();
+            prop_assert_eq!(back, model.unpark(&queue, &lane, limit));
         }
         Step::Admit { queue, limit } => {
-            let given = hot.admit(&queue, limit).await.unwrap();
+            let given = hot.admit(&queue, strict(limit)).await.unwrap();
             model.admit(&queue, limit, &given)?;
         }
         Step::Firing { partition, before, limit } => {
@@ -252,6 +308,9 @@ async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCa
 async fn check(hot: &dyn Hot, model: &Model) -> Result<(), TestCaseError> {
     let depth = hot.depth().await.unwrap();
     prop_assert_eq!((depth.due, depth.firing), (model.due.len(), model.firing.len()));
+    let count = |line: &[(Arc<QueueKey>, usize)]| line.iter().map(|it| it.1).sum::<usize>();
+    prop_assert_eq!(count(&depth.ready), model.ready.len());
+    prop_assert_eq!(count(&depth.parked), model.parked.len());
     let places: BTreeSet<&i64> = model.due.keys().chain(model.firing.keys()).collect();
     prop_assert_eq!(places.len(), depth.due + depth.firing, "one place at a time");
     Ok(())

@@ -2,7 +2,10 @@
 
 use super::*;
 use async_trait::async_trait;
-use punctual_contract::{Error, hot::Depth};
+use punctual_contract::{
+    Error,
+    hot::{Admission, Depth},
+};
 use punctual_hot::{MemoryHot, Options};
 use std::panic::catch_unwind;
 
@@ -15,6 +18,7 @@ enum Flaw {
     LoadsAnyFence,
     AdmitsTheLast,
     FindsFiringTooSoon,
+    AdmitsTheParked,
 }
 
 #[derive(Debug)]
@@ -58,16 +62,36 @@ impl Hot for Flawed {
         self.0.settle(&settled).await
     }
 
-    async fn offer(&self, entries: Vec<HotEntry>) -> Result<(), Error> {
-        self.0.offer(entries).await
+    async fn offer(&self, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+        self.0.offer(entries, retries).await
     }
 
-    async fn admit(&self, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        let Flaw::AdmitsTheLast = self.1 else { return self.0.admit(queue, limit).await };
-        let mut all = self.0.admit(queue, usize::MAX).await?;
-        let given = all.split_off(all.len().saturating_sub(limit));
-        self.0.offer(all).await?;
+    async fn admit(&self, queue: &QueueKey, admission: Admission) -> Result<Vec<HotEntry>, Error> {
+        if let Flaw::AdmitsTheParked = self.1 {
+            self.0.unpark(queue, &Lane::Retries, 1).await?;
+        }
+        let Flaw::AdmitsTheLast = self.1 else { return self.0.admit(queue, admission).await };
+        let mut all = self.0.admit(queue, strict(usize::MAX)).await?;
+        let given = all.split_off(all.len().saturating_sub(admission.limit));
+        self.0.offer(all, Retries::default()).await?;
         Ok(given)
+    }
+
+    async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
+        self.0.park(lane, entries, retries).await
+    }
+
+    async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
+        self.0.unpark(queue, lane, limit).await
+    }
+
+    async fn lanes(
+        &self,
+        queue: &QueueKey,
+        after: Option<&Lane>,
+        limit: usize,
+    ) -> Result<Vec<(Lane, usize)>, Error> {
+        self.0.lanes(queue, after, limit).await
     }
 
     async fn firing(
@@ -112,6 +136,7 @@ fn every_flaw_is_noticed_and_none_is_imagined() {
         Flaw::LoadsAnyFence,
         Flaw::AdmitsTheLast,
         Flaw::FindsFiringTooSoon,
+        Flaw::AdmitsTheParked,
     ];
     for flaw in flaws {
         assert!(is_noticed(flaw), "{flaw:?}");

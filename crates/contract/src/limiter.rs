@@ -1,0 +1,126 @@
+//! How many attempts may be in flight, and how fast they may start. A slot is not a number that is counted up and down:
+//! it is a member, an attempt with the scopes that it holds, so that it cannot drift, says who has it, and is given up
+//! once however often that is said. The store has the truth; what is here can be rebuilt from its leases.
+
+use crate::error::Error;
+use async_trait::async_trait;
+use punctual_domain::{limits::Scope, place::TaskRef, settings::Rate, time::Millis};
+use std::fmt;
+
+/// Promises:
+/// - **Never above.** `grant` leaves no scope with more members than the limit that the wish names for it, whoever else
+///   grants at the same time.
+/// - **All or nothing.** A wish gets a place in all of its scopes and a start from all of its rates, or none of either.
+/// - **Once.** A member that holds a place already is granted again without cost: a repeated call changes nothing.
+/// - **Never over the rate.** From a rate come at most its burst and what the rate brings, in any stretch of time. Where
+///   engines share a limiter it has one clock for all of them, so that it does not matter how theirs differ.
+/// - **Never by time.** A place is given up by `release` and by nothing else. `until` only says when to look.
+/// - **Whole or nothing.** What has lost its members knows it, and grants nothing until `make_whole`.
+/// - **Bounded.** Every method does at most as much as its arguments say.
+#[async_trait]
+pub trait Limiter: Send + Sync + fmt::Debug + 'static {
+    /// One answer a wish, in order; an earlier one is served before a later one. `now` on the engine's own clock.
+    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error>;
+
+    /// What could be granted now to wishes with just these limits and rates: so that no more is taken than can go.
+    async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error>;
+
+    /// Gives places up. One answer a member, in order: what it held, if it did.
+    async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error>;
+
+    /// Says anew when to look at members; who holds nothing is passed over.
+    async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error>;
+
+    /// These hold places, whatever the limits say: they are in flight. Takes the place of what a member held.
+    async fn restore(&self, held: Vec<Held>) -> Result<(), Error>;
+
+    /// Members to be looked at by `until`, in that order, without the first `skip`.
+    async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error>;
+
+    /// Who holds a scope: how many, and the first of them.
+    async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error>;
+
+    /// Whether it has all its members. Not at first, and not after it has lost them.
+    async fn is_whole(&self) -> Result<bool, Error>;
+
+    /// All that is in flight has been restored.
+    async fn make_whole(&self) -> Result<(), Error>;
+}
+
+/// An attempt: `fence` is the one that the hand-over will make, or has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    pub id: i64,
+    pub fence: i64,
+}
+
+/// At most this many members in a scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    pub scope: Scope,
+    pub most: u32,
+}
+
+/// At most this fast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flowing {
+    pub scope: Scope,
+    pub rate: Rate,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub member: Member,
+    pub place: TaskRef,
+    /// When to look whether it is still in flight.
+    pub until: Millis,
+    /// Scopes that it counts for without a limit have `u32::MAX`.
+    pub limits: Vec<Limit>,
+    pub rates: Vec<Flowing>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Granted,
+    /// The first of its scopes that is full.
+    Blocked(Scope),
+    /// The first of its rates that has no start left, and how long until it has; None: never.
+    Throttled {
+        scope: Scope,
+        wait_ms: Option<i64>,
+    },
+    /// The limiter has lost its members.
+    NotWhole,
+}
+
+/// A member with what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub member: Member,
+    pub place: TaskRef,
+    pub granted_at: Millis,
+    pub until: Millis,
+    pub scopes: Vec<Scope>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    pub free: usize,
+    /// What stands in the way of more.
+    pub bound: Option<Answer>,
+}
+
+impl Room {
+    /// It is no more than this, for this reason.
+    pub fn narrow(&mut self, free: usize, bound: impl FnOnce() -> Answer) {
+        if free < self.free {
+            *self = Self { free, bound: Some(bound()) };
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    pub count: usize,
+    pub first: Vec<Held>,
+}

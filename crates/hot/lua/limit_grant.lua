@@ -1,0 +1,119 @@
+#!lua flags=allow-oom
+-- Grants places to attempts: each in all of its scopes and with a start from all of its rates, or none of either. A member
+-- that holds a place already is granted again and costs nothing. Rates run on this server's clock.
+-- KEYS     1 whole  2 members (HASH, member to its record)  3 until (ZSET, member by when to look at it, ms)
+--          4 holds (ZSET without scores: length of a scope's word in 2 bytes, the word, member)
+--          5 buckets (HASH, scope's word to "units period at", in whole numbers below 2^53)
+-- ARGV     1 now (ms; '': this server's)  2 how many scopes, and for each: word (with its length), most
+--          then how many rates, and for each: word, limit, period (ms), burst
+--          then for each wish: member (id and fence in 8 bytes each), until (ms), the numbers of its scopes and
+--          of its rates (from 1, in 2 bytes each), record (opaque up to its scopes, see limit_release)
+-- Returns  nothing: members were lost.  For each wish: 0, 0: granted;  n, 0: scope n is full;  -n, wait (ms; -1: for ever):
+--          rate n has no start left
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return {}
+end
+local TOP, at = string.rep('\255', 17), 2
+
+local function next_arg()
+  at = at + 1
+  return ARGV[at - 1]
+end
+
+local function clock()
+  if ARGV[1] ~= '' then
+    return tonumber(ARGV[1])
+  end
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local scopes, rates = {}, {}
+for n = 1, tonumber(next_arg()) do
+  scopes[n] = { word = next_arg(), most = tonumber(next_arg()) }
+end
+for n = 1, tonumber(next_arg()) do
+  rates[n] = { word = next_arg(), limit = tonumber(next_arg()), period = tonumber(next_arg()), burst = tonumber(next_arg()) }
+end
+
+local function held(scope)
+  scope.held = scope.held or redis.call('ZLEXCOUNT', KEYS[4], '[' .. scope.word, '[' .. scope.word .. TOP)
+  return scope.held
+end
+
+-- `domain::limits::Bucket`, in the same steps.
+local function filled(rate)
+  if rate.units then
+    return rate
+  end
+  local now, full = clock(), rate.burst * rate.period
+  local units, period, was_at = string.match(redis.call('HGET', KEYS[5], rate.word) or '', '^(%d+) (%d+) (%d+)$')
+  if not units then
+    rate.units, rate.at = full, now
+    return rate
+  end
+  units, period, was_at = tonumber(units), tonumber(period), tonumber(was_at)
+  if period ~= rate.period then
+    units = math.min(math.floor(units / period), rate.burst) * rate.period
+  end
+  local elapsed, missing = math.max(now - was_at, 0), math.max(full - units, 0)
+  if rate.limit > 0 and elapsed >= math.floor(missing / rate.limit) + 1 then
+    units = full
+  else
+    units = math.min(units + elapsed * rate.limit, full)
+  end
+  rate.units, rate.at = units, math.max(now, was_at)
+  return rate
+end
+
+local function numbers(bytes)
+  local list = {}
+  for i = 1, #bytes, 2 do
+    list[#list + 1] = struct.unpack('>I2', bytes, i)
+  end
+  return list
+end
+
+local function what_stands_in_the_way(own_scopes, own_rates)
+  for _, n in ipairs(own_scopes) do
+    if held(scopes[n]) >= scopes[n].most then
+      return n, 0
+    end
+  end
+  for _, n in ipairs(own_rates) do
+    local rate = filled(rates[n])
+    if rate.units < rate.period then
+      return -n, rate.limit > 0 and math.ceil((rate.period - rate.units) / rate.limit) or -1
+    end
+  end
+  return 0, 0
+end
+
+local answers = {}
+while at <= #ARGV do
+  local member, til, own_scopes, own_rates, record = next_arg(), next_arg(), numbers(next_arg()), numbers(next_arg()), next_arg()
+  local code, wait = 0, 0
+  if redis.call('HEXISTS', KEYS[2], member) == 0 then
+    code, wait = what_stands_in_the_way(own_scopes, own_rates)
+    if code == 0 then
+      for _, n in ipairs(own_scopes) do
+        redis.call('ZADD', KEYS[4], 0, scopes[n].word .. member)
+        scopes[n].held = held(scopes[n]) + 1
+      end
+      for _, n in ipairs(own_rates) do
+        rates[n].units = rates[n].units - rates[n].period
+      end
+      if #own_scopes > 0 then
+        redis.call('HSET', KEYS[2], member, record)
+        redis.call('ZADD', KEYS[3], til, member)
+      end
+    end
+  end
+  answers[#answers + 1], answers[#answers + 2] = code, wait
+end
+for _, rate in ipairs(rates) do
+  if rate.units then
+    redis.call('HSET', KEYS[5], rate.word, string.format('%.0f %.0f %.0f', rate.units, rate.period, rate.at))
+  end
+end
+return answers

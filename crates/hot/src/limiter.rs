@@ -1,0 +1,164 @@
+//! The limiter in memory: for engines of one process. One lock, held for the length of one method, which is what makes a
+//! grant all or nothing. Every method is done when it is first polled.
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error, Limiter,
+    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Room, Wish},
+};
+use punctual_domain::{
+    limits::{Bucket, Flow, Scope},
+    time::Millis,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+#[derive(Debug, Default)]
+pub struct MemoryLimiter {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    is_whole: bool,
+    members: HashMap<Member, Held>,
+    until: BTreeSet<(Millis, Member)>,
+    holders: HashMap<Scope, BTreeSet<Member>>,
+    buckets: BTreeMap<Scope, Bucket>,
+}
+
+impl Inner {
+    fn grant(&mut self, wish: Wish, now: Millis) -> Answer {
+        if self.members.contains_key(&wish.member) {
+            return Answer::Granted;
+        }
+        if let Some(it) = wish.limits.iter().find(|it| self.left(it) == 0) {
+            return Answer::Blocked(it.scope.clone());
+        }
+        let mut buckets: Vec<(Scope, Bucket)> = Vec::with_capacity(wish.rates.len());
+        for it in wish.rates {
+            let (flow, mut bucket) = self.bucket(&it, now);
+            let wait_ms = bucket.wait_ms(flow);
+            if !bucket.take() {
+                return Answer::Throttled { scope: it.scope, wait_ms };
+            }
+            buckets.push((it.scope, bucket));
+        }
+        self.buckets.extend(buckets);
+        let scopes: Vec<Scope> = wish.limits.into_iter().map(|it| it.scope).collect();
+        if !scopes.is_empty() {
+            let Wish { member, place, until, .. } = wish;
+            self.hold(Held { member, place, granted_at: now, until, scopes });
+        }
+        Answer::Granted
+    }
+
+    fn left(&self, limit: &Limit) -> usize {
+        let held = self.holders.get(&limit.scope).map_or(0, BTreeSet::len);
+        usize::try_from(limit.most).unwrap_or(usize::MAX).saturating_sub(held)
+    }
+
+    fn bucket(&self, it: &Flowing, now: Millis) -> (Flow, Bucket) {
+        let flow = Flow::of(it.rate);
+        let standing = self.buckets.get(&it.scope).copied();
+        (flow, standing.unwrap_or_else(|| Bucket::full(flow, now)).at(flow, now))
+    }
+
+    fn hold(&mut self, held: Held) {
+        self.release(held.member);
+        for it in &held.scopes {
+            self.holders.entry(it.clone()).or_default().insert(held.member);
+        }
+        self.until.insert((held.until, held.member));
+        self.members.insert(held.member, held);
+    }
+
+    fn release(&mut self, member: Member) -> Option<Held> {
+        let held = self.members.remove(&member)?;
+        self.until.remove(&(held.until, member));
+        for it in &held.scopes {
+            if let Some(holders) = self.holders.get_mut(it) {
+                holders.remove(&member);
+                if holders.is_empty() {
+                    self.holders.remove(it);
+                }
+            }
+        }
+        Some(held)
+    }
+
+    fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Room {
+        let mut room = Room { free: usize::MAX, bound: None };
+        if !self.is_whole {
+            return Room { free: 0, bound: Some(Answer::NotWhole) };
+        }
+        for it in limits {
+            room.narrow(self.left(it), || Answer::Blocked(it.scope.clone()));
+        }
+        for it in rates {
+            let (flow, bucket) = self.bucket(it, now);
+            let (scope, wait_ms) = (&it.scope, bucket.wait_ms(flow));
+            let starts = usize::try_from(bucket.starts()).unwrap_or(0);
+            room.narrow(starts, || Answer::Throttled { scope: scope.clone(), wait_ms });
+        }
+        room
+    }
+}
+
+#[async_trait]
+impl Limiter for MemoryLimiter {
+    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
+        let mut inner = self.inner.lock();
+        if !inner.is_whole {
+            return Ok(vec![Answer::NotWhole; wishes.len()]);
+        }
+        Ok(wishes.into_iter().map(|it| inner.grant(it, now)).collect())
+    }
+
+    async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
+        Ok(self.inner.lock().room(limits, rates, now))
+    }
+
+    async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
+        let mut inner = self.inner.lock();
+        Ok(members.iter().map(|it| inner.release(*it)).collect())
+    }
+
+    async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        for (member, until) in members {
+            if let Some(held) = inner.release(*member) {
+                inner.hold(Held { until: *until, ..held });
+            }
+        }
+        Ok(())
+    }
+
+    async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        held.into_iter().for_each(|it| inner.hold(it));
+        Ok(())
+    }
+
+    async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
+        let inner = self.inner.lock();
+        let found = inner.until.iter().take_while(|it| it.0 <= until).skip(skip).take(limit);
+        Ok(found.filter_map(|it| inner.members.get(&it.1).cloned()).collect())
+    }
+
+    async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
+        let inner = self.inner.lock();
+        let Some(members) = inner.holders.get(scope) else { return Ok(Holders::default()) };
+        let first = members.iter().take(limit).filter_map(|it| inner.members.get(it).cloned()).collect();
+        Ok(Holders { count: members.len(), first })
+    }
+
+    async fn is_whole(&self) -> Result<bool, Error> {
+        Ok(self.inner.lock().is_whole)
+    }
+
+    async fn make_whole(&self) -> Result<(), Error> {
+        self.inner.lock().is_whole = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,373 @@
+//! The limiter in Redis, shared by many engines. All of its keys are in one slot, so that global, namespace, queue and key
+//! limits are checked in one atomic step. Knows nothing of ready sets.
+
+use super::{
+    CALL_MAX, RedisHot,
+    codec::{number, ordered},
+    link::Link,
+    partition::{bytes, count, list, one},
+    problem::{Failure, all},
+    script::SCRIPTS,
+};
+use async_trait::async_trait;
+use hashbrown::HashMap;
+use punctual_contract::{
+    Error, Limiter,
+    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Room, Wish},
+};
+use punctual_domain::{
+    limits::{Flow, Scope},
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+use redis::{Cmd, Value};
+use std::sync::Arc;
+
+/// Wishes in one call: about 4 ms of Redis.
+const GRANT_MAX: usize = 500;
+
+/// The clock on which rates run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateClock {
+    /// Redis's own: one for all engines, however theirs differ.
+    Server,
+    /// Whatever the caller says: for whoever moves time by hand.
+    Caller,
+}
+
+#[derive(Debug)]
+struct LimitKeys {
+    whole: String,
+    members: String,
+    until: String,
+    holds: String,
+    buckets: String,
+}
+
+#[derive(Debug)]
+pub struct RedisLimiter {
+    link: Arc<Link>,
+    keys: LimitKeys,
+    clock: RateClock,
+}
+
+impl RedisHot {
+    /// The limiter of this prefix, over the connection for what must be quick.
+    #[must_use]
+    pub fn limiter(&self, clock: RateClock) -> RedisLimiter {
+        let key = |what| self.keys.limits(what);
+        let [whole, members, until, holds, buckets] =
+            ["whole", "members", "until", "holds", "buckets"].map(key);
+        let keys = LimitKeys { whole, members, until, holds, buckets };
+        RedisLimiter { link: Arc::clone(&self.quick), keys, clock }
+    }
+}
+
+fn word_of(scope: &Scope) -> Vec<u8> {
+    let text = scope.word();
+    let mut word = u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes().to_vec();
+    word.extend(text.as_bytes());
+    word
+}
+
+fn member_of(it: Member) -> [u8; 16] {
+    let mut member = [0; 16];
+    let (id, fence) = member.split_at_mut(8);
+    id.copy_from_slice(&ordered(it.id));
+    fence.copy_from_slice(&ordered(it.fence));
+    member
+}
+
+fn read_member(bytes: &[u8]) -> Option<Member> {
+    Some(Member { id: number(bytes.get(..8)?)?, fence: number(bytes.get(8..16)?)? })
+}
+
+/// 26 bytes: granted_at, partition, due_at, id; then the scopes, as the scripts read them.
+fn record_of<'a>(
+    place: TaskRef,
+    granted_at: Millis,
+    scopes: impl ExactSizeIterator<Item = &'a Scope>,
+) -> Vec<u8> {
+    let mut record = Vec::with_capacity(96);
+    record.extend(ordered(granted_at.0));
+    record.extend(place.partition.0.to_be_bytes());
+    record.extend(ordered(place.due_at.0));
+    record.extend(ordered(place.id));
+    record.extend(u16::try_from(scopes.len()).unwrap_or(u16::MAX).to_be_bytes());
+    scopes.for_each(|it| record.extend(word_of(it)));
+    record
+}
+
+fn read_record(member: Member, until: Millis, record: &[u8]) -> Option<Held> {
+    let partition = Partition(u16::from_be_bytes(record.get(8..10)?.try_into().ok()?));
+    let due_at = Millis(number(record.get(10..18)?)?);
+    let place = TaskRef { partition, due_at, id: number(record.get(18..26)?)? };
+    let (mut scopes, mut rest) = (Vec::new(), record.get(28..)?);
+    while let Some((length, more)) = rest.split_first_chunk::<2>() {
+        let (word, more) = more.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        scopes.push(Scope::from_word(str::from_utf8(word).ok()?)?);
+        rest = more;
+    }
+    Some(Held { member, place, granted_at: Millis(number(record.get(..8)?)?), until, scopes })
+}
+
+/// What the wishes of one call name, each once.
+#[derive(Default)]
+struct Named<'a> {
+    limits: Vec<&'a Limit>,
+    rates: Vec<&'a Flowing>,
+    limit_numbers: HashMap<&'a Scope, u16>,
+    rate_numbers: HashMap<&'a Scope, u16>,
+}
+
+impl<'a> Named<'a> {
+    fn of(wishes: &'a [Wish]) -> Self {
+        let mut it = Self::default();
+        for limit in wishes.iter().flat_map(|wish| &wish.limits) {
+            let next = u16::try_from(it.limits.len() + 1).unwrap_or(u16::MAX);
+            it.limit_numbers.entry(&limit.scope).or_insert_with(|| {
+                it.limits.push(limit);
+                next
+            });
+        }
+        for rate in wishes.iter().flat_map(|wish| &wish.rates) {
+            let next = u16::try_from(it.rates.len() + 1).unwrap_or(u16::MAX);
+            it.rate_numbers.entry(&rate.scope).or_insert_with(|| {
+                it.rates.push(rate);
+                next
+            });
+        }
+        it
+    }
+}
+
+fn name_limits<'a>(call: &mut Cmd, limits: impl ExactSizeIterator<Item = &'a Limit>) {
+    call.arg(limits.len());
+    limits.for_each(|it| {
+        call.arg(word_of(&it.scope)).arg(it.most);
+    });
+}
+
+fn name_rate(call: &mut Cmd, rate: &Flowing) {
+    let flow = Flow::of(rate.rate);
+    call.arg(rate.scope.word()).arg(flow.limit).arg(flow.period_ms).arg(flow.burst);
+}
+
+fn numbers<'a>(named: &HashMap<&Scope, u16>, scopes: impl Iterator<Item = &'a Scope>) -> Vec<u8> {
+    scopes.filter_map(|it| named.get(it)).flat_map(|it| it.to_be_bytes()).collect()
+}
+
+impl RedisLimiter {
+    fn now(&self, now: Millis) -> String {
+        match self.clock {
+            RateClock::Server => String::new(),
+            RateClock::Caller => now.0.to_string(),
+        }
+    }
+
+    fn grant_call(&self, wishes: &[Wish], named: &Named<'_>, now: Millis) -> Cmd {
+        let keys = &self.keys;
+        let keys = [&*keys.whole, &keys.members, &keys.until, &keys.holds, &keys.buckets];
+        let mut call = SCRIPTS.limit_grant.call(&keys);
+        call.arg(self.now(now));
+        name_limits(&mut call, named.limits.iter().copied());
+        call.arg(named.rates.len());
+        named.rates.iter().for_each(|it| name_rate(&mut call, it));
+        for wish in wishes {
+            let scopes = wish.limits.iter().map(|it| &it.scope);
+            call.arg(&member_of(wish.member)).arg(wish.until.0);
+            call.arg(numbers(&named.limit_numbers, scopes.clone()));
+            call.arg(numbers(&named.rate_numbers, wish.rates.iter().map(|it| &it.scope)));
+            call.arg(record_of(wish.place, now, scopes));
+        }
+        call
+    }
+
+    async fn grant_some(&self, wishes: &[Wish], now: Millis) -> Result<Vec<Answer>, Error> {
+        const DOING: &str = "grant slots";
+        let named = Named::of(wishes);
+        let answer = one(DOING, self.link.run_one(self.grant_call(wishes, &named, now)).await)?;
+        let answer = whole_numbers(DOING, answer)?;
+        if answer.is_empty() {
+            return Ok(vec![Answer::NotWhole; wishes.len()]);
+        }
+        let named_by = |code: i64| usize::try_from(code.abs() - 1).unwrap_or(usize::MAX);
+        let (codes, _) = answer.as_chunks::<2>();
+        let answers = codes.iter().map(|[code, wait_ms]| match code.signum() {
+            0 => Some(Answer::Granted),
+            1 => named.limits.get(named_by(*code)).map(|it| Answer::Blocked(it.scope.clone())),
+            _ => {
+                let scope = named.rates.get(named_by(*code)).map(|it| it.scope.clone());
+                scope.map(|scope| Answer::Throttled { scope, wait_ms: (*wait_ms >= 0).then_some(*wait_ms) })
+            }
+        });
+        let answers: Option<Vec<Answer>> = answers.collect();
+        let is_whole = |it: &Vec<Answer>| it.len() == wishes.len();
+        answers.filter(is_whole).ok_or_else(|| Failure::answer("an answer a wish").into_error(DOING))
+    }
+
+    /// `answer`: member, record and until, one after the other. What cannot be read is left to the next rebuilding.
+    fn held(doing: &'static str, answer: impl Iterator<Item = Value>) -> Result<Vec<Held>, Error> {
+        let (mut answer, mut found) = (answer, Vec::new());
+        while let (Some(member), Some(record), Some(until)) = (answer.next(), answer.next(), answer.next()) {
+            let (member, record) = (bytes(doing, member)?, bytes(doing, record)?);
+            let until = text_number(&bytes(doing, until)?);
+            let held =
+                read_member(&member).zip(until).and_then(|(it, until)| read_record(it, until, &record));
+            match held {
+                Some(it) => found.push(it),
+                None => tracing::error!("a member of the limiter cannot be read"),
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn text_number(text: &[u8]) -> Option<Millis> {
+    str::from_utf8(text).ok()?.parse().ok().map(Millis)
+}
+
+fn whole_numbers(doing: &'static str, answer: Value) -> Result<Vec<i64>, Error> {
+    let number = |it| match it {
+        Value::Int(it) => Ok(it),
+        _ => Err(Failure::answer("numbers").into_error(doing)),
+    };
+    list(doing, answer)?.into_iter().map(number).collect()
+}
+
+#[async_trait]
+impl Limiter for RedisLimiter {
+    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
+        let mut answers = Vec::with_capacity(wishes.len());
+        for some in wishes.chunks(GRANT_MAX) {
+            answers.extend(self.grant_some(some, now).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
+        const DOING: &str = "look for room";
+        let mut call = SCRIPTS.limit_room.call(&[&self.keys.whole, &self.keys.holds, &self.keys.buckets]);
+        call.arg(self.now(now));
+        name_limits(&mut call, limits.iter());
+        rates.iter().for_each(|it| name_rate(&mut call, it));
+        let answer = whole_numbers(DOING, one(DOING, self.link.run_one(call).await)?)?;
+        if answer.is_empty() && limits.len() + rates.len() > 0 {
+            return Ok(Room { free: 0, bound: Some(Answer::NotWhole) });
+        }
+        let (mut room, mut answer) = (Room { free: usize::MAX, bound: None }, answer.into_iter());
+        for (it, held) in limits.iter().zip(answer.by_ref()) {
+            let free = usize::try_from(i64::from(it.most) - held).unwrap_or(0);
+            room.narrow(free, || Answer::Blocked(it.scope.clone()));
+        }
+        for it in rates {
+            let (Some(starts), Some(wait_ms)) = (answer.next(), answer.next()) else { break };
+            let wait_ms = (wait_ms >= 0).then_some(wait_ms);
+            let throttled = || Answer::Throttled { scope: it.scope.clone(), wait_ms };
+            room.narrow(usize::try_from(starts).unwrap_or(0), throttled);
+        }
+        Ok(room)
+    }
+
+    async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
+        const DOING: &str = "give slots up";
+        let mut answers = Vec::with_capacity(members.len());
+        for some in members.chunks(CALL_MAX) {
+            let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
+            let mut call = SCRIPTS.limit_release.call(&keys);
+            some.iter().for_each(|it| {
+                call.arg(&member_of(*it));
+            });
+            let mut answer = list(DOING, one(DOING, self.link.run_one(call).await)?)?.into_iter();
+            for member in some {
+                let held = match (answer.next(), answer.next()) {
+                    (Some(Value::BulkString(record)), Some(Value::BulkString(until))) => {
+                        text_number(&until).and_then(|until| read_record(*member, until, &record))
+                    }
+                    _ => None,
+                };
+                answers.push(held);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
+        let mut calls = Vec::new();
+        for some in members.chunks(CALL_MAX) {
+            let mut call = SCRIPTS.limit_prolong.call(&[&self.keys.until]);
+            some.iter().for_each(|(member, until)| {
+                call.arg(&member_of(*member)).arg(until.0);
+            });
+            calls.push(call);
+        }
+        all("prolong slots", self.link.run(calls).await).map(drop)
+    }
+
+    async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
+        let mut calls = Vec::new();
+        for some in held.chunks(GRANT_MAX) {
+            let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
+            let mut call = SCRIPTS.limit_restore.call(&keys);
+            some.iter().for_each(|it| {
+                call.arg(&member_of(it.member)).arg(it.until.0);
+                call.arg(record_of(it.place, it.granted_at, it.scopes.iter()));
+            });
+            calls.push(call);
+        }
+        all("restore slots", self.link.run(calls).await).map(drop)
+    }
+
+    async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
+        const DOING: &str = "look at who holds slots";
+        let mut call = SCRIPTS.limit_members.call(&[&self.keys.members, &self.keys.until]);
+        call.arg(until.0).arg(skip).arg(limit.min(CALL_MAX));
+        let answer = list(DOING, one(DOING, self.link.run_one(call).await)?)?;
+        Self::held(DOING, answer.into_iter())
+    }
+
+    async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
+        const DOING: &str = "look at who holds a scope";
+        let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
+        let mut call = SCRIPTS.limit_holders.call(&keys);
+        call.arg(word_of(scope)).arg(limit.min(CALL_MAX));
+        let mut answer = list(DOING, one(DOING, self.link.run_one(call).await)?)?.into_iter();
+        let count = answer.next().map_or(Ok(0), |it| count(DOING, it))?;
+        Ok(Holders { count, first: Self::held(DOING, answer)? })
+    }
+
+    async fn is_whole(&self) -> Result<bool, Error> {
+        const DOING: &str = "look whether slots were lost";
+        let mut call = redis::cmd("EXISTS");
+        call.arg(&self.keys.whole);
+        Ok(count(DOING, one(DOING, self.link.run_one(call).await)?)? > 0)
+    }
+
+    async fn make_whole(&self) -> Result<(), Error> {
+        let mut call = redis::cmd("SET");
+        call.arg(&self.keys.whole).arg(1);
+        one("note that all slots are restored", self.link.run_one(call).await).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::name::{Name, QueueKey};
+
+    #[test]
+    fn a_record_comes_back_as_it_went() {
+        let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
+        let held = Held {
+            member: Member { id: i64::MIN, fence: 7 },
+            place: TaskRef { partition: Partition(513), due_at: Millis(-1), id: i64::MIN },
+            granted_at: Millis(3),
+            until: Millis(9),
+            scopes: vec![Scope::Everything, Scope::Key(queue, "é/".to_owned())],
+        };
+        let record = record_of(held.place, held.granted_at, held.scopes.iter());
+        assert_eq!(read_record(held.member, held.until, &record), Some(held.clone()));
+        assert_eq!(read_member(&member_of(held.member)), Some(held.member));
+        assert_eq!(read_record(held.member, held.until, &record[..record.len() - 1]), None);
+    }
+}

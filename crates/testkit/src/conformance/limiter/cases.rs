@@ -1,0 +1,234 @@
+//! One case a promise.
+
+use super::{held, key, limit, member, queue, rated, whole, wish};
+use punctual_contract::{
+    Limiter,
+    limiter::{Answer, Held, Holders, Member, Room, Wish},
+};
+use punctual_domain::{limits::Scope, name::Name, time::Millis};
+use std::{collections::HashSet, sync::Arc};
+use tokio::task::JoinSet;
+
+const NOW: Millis = Millis(1_000_000);
+
+async fn grant(limiter: &dyn Limiter, wishes: Vec<Wish>) -> Vec<Answer> {
+    limiter.grant(wishes, NOW).await.unwrap()
+}
+
+async fn count(limiter: &dyn Limiter, scope: &Scope) -> usize {
+    limiter.holders(scope, 0).await.unwrap().count
+}
+
+pub async fn what_has_lost_its_members_grants_nothing_until_it_is_made_whole(limiter: Arc<dyn Limiter>) {
+    let wishes = || vec![wish(1, vec![limit(queue("mail"), 5)]), wish(2, vec![])];
+    assert!(!limiter.is_whole().await.unwrap());
+    assert_eq!(grant(&*limiter, wishes()).await, [Answer::NotWhole, Answer::NotWhole]);
+    let room = limiter.room(&[limit(queue("mail"), 5)], &[], NOW).await.unwrap();
+    assert_eq!(room, Room { free: 0, bound: Some(Answer::NotWhole) });
+    limiter.restore(vec![held(1, 50, vec![queue("mail")])]).await.unwrap();
+    assert_eq!(grant(&*limiter, wishes()).await, [Answer::NotWhole, Answer::NotWhole], "not yet");
+    limiter.make_whole().await.unwrap();
+    assert!(limiter.is_whole().await.unwrap());
+    assert_eq!(grant(&*limiter, wishes()).await, [Answer::Granted, Answer::Granted]);
+    assert_eq!(count(&*limiter, &queue("mail")).await, 1);
+}
+
+pub async fn no_scope_gets_more_members_than_its_limit(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let wishes = (1..=5).map(|id| wish(id, vec![limit(queue("mail"), 3)])).collect();
+    let answers = grant(&*limiter, wishes).await;
+    assert_eq!(answers[..3], [Answer::Granted, Answer::Granted, Answer::Granted], "the earlier first");
+    assert_eq!(answers[3..], [Answer::Blocked(queue("mail")), Answer::Blocked(queue("mail"))]);
+    let none = grant(&*limiter, vec![wish(9, vec![limit(queue("sms"), 0)])]).await;
+    assert_eq!(none, [Answer::Blocked(queue("sms"))]);
+    let lowered = grant(&*limiter, vec![wish(9, vec![limit(queue("mail"), 1)])]).await;
+    assert_eq!(lowered, [Answer::Blocked(queue("mail"))], "a limit below what is held");
+    assert_eq!(count(&*limiter, &queue("mail")).await, 3);
+}
+
+pub async fn a_wish_gets_all_of_its_scopes_or_none(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let namespace = Scope::Namespace(Name::default_namespace());
+    let scopes = |key_name: &str| {
+        vec![
+            limit(Scope::Everything, 9),
+            limit(namespace.clone(), 3),
+            limit(queue("mail"), 9),
+            limit(key("mail", key_name), 1),
+        ]
+    };
+    let wishes = [(1, "a"), (2, "a"), (3, "b"), (4, "c"), (5, "d")];
+    let answers = grant(&*limiter, wishes.map(|(id, key)| wish(id, scopes(key))).to_vec()).await;
+    let blocked = [Answer::Blocked(key("mail", "a")), Answer::Blocked(namespace.clone())];
+    let granted = Answer::Granted;
+    assert_eq!(answers, [granted.clone(), blocked[0].clone(), granted.clone(), granted, blocked[1].clone()]);
+    for (scope, held) in [(Scope::Everything, 3), (namespace, 3), (queue("mail"), 3), (key("mail", "d"), 0)] {
+        assert_eq!(count(&*limiter, &scope).await, held, "{scope}");
+    }
+}
+
+pub async fn a_member_that_holds_a_place_is_granted_again_at_no_cost(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let once =
+        || Wish { rates: vec![rated(queue("mail"), 1, 1_000, 1)], ..wish(1, vec![limit(queue("mail"), 1)]) };
+    assert_eq!(grant(&*limiter, vec![once(), once()]).await, [Answer::Granted, Answer::Granted]);
+    assert_eq!(grant(&*limiter, vec![once()]).await, [Answer::Granted]);
+    assert_eq!(count(&*limiter, &queue("mail")).await, 1);
+}
+
+pub async fn a_place_is_given_up_once_and_says_what_it_was(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let scopes = vec![limit(queue("mail"), 1), limit(key("mail", "a"), 1)];
+    grant(&*limiter, vec![wish(1, scopes.clone())]).await;
+    let other_attempt = Member { fence: 99, ..member(1) };
+    let released = limiter.release(&[member(7), other_attempt, member(1), member(1)]).await.unwrap();
+    let wanted = held(1, 5_000, vec![queue("mail"), key("mail", "a")]);
+    assert_eq!(released, [None, None, Some(Held { granted_at: NOW, ..wanted }), None]);
+    assert_eq!(grant(&*limiter, vec![wish(2, scopes)]).await, [Answer::Granted]);
+    assert_eq!(limiter.release(&[]).await.unwrap(), []);
+}
+
+pub async fn time_alone_frees_nothing(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    grant(&*limiter, vec![wish(1, vec![limit(queue("mail"), 1)])]).await;
+    let years_later = Millis(NOW.0 * 1_000_000);
+    let answers = limiter.grant(vec![wish(2, vec![limit(queue("mail"), 1)])], years_later).await.unwrap();
+    assert_eq!(answers, [Answer::Blocked(queue("mail"))]);
+}
+
+pub async fn members_are_found_by_when_to_look_at_them(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let all: Vec<Held> = (1..=5).map(|id| held(id, 100 - id * 10, vec![queue("mail")])).collect();
+    limiter.restore(all).await.unwrap();
+    let found = async |until, skip, limit| {
+        let found = limiter.members(Millis(until), skip, limit).await.unwrap();
+        found.iter().map(|it| it.member.id).collect::<Vec<_>>()
+    };
+    assert_eq!(found(1_000, 0, 9).await, [5, 4, 3, 2, 1]);
+    assert_eq!(found(70, 0, 9).await, [5, 4, 3], "until is inclusive");
+    assert_eq!(found(1_000, 1, 2).await, [4, 3]);
+    limiter.prolong(&[(member(5), Millis(500)), (member(77), Millis(5))]).await.unwrap();
+    assert_eq!(found(1_000, 0, 9).await, [4, 3, 2, 1, 5]);
+    assert_eq!(count(&*limiter, &queue("mail")).await, 5, "who holds nothing is not given anything");
+}
+
+pub async fn what_is_restored_holds_whatever_the_limit_and_takes_the_place_of_what_was(
+    limiter: Arc<dyn Limiter>,
+) {
+    let limiter = whole(limiter).await;
+    grant(&*limiter, vec![wish(1, vec![limit(queue("mail"), 1)])]).await;
+    let both = vec![queue("mail"), key("mail", "a")];
+    let restored = vec![held(1, 9, both.clone()), held(2, 9, both.clone()), held(2, 9, both)];
+    limiter.restore(restored.clone()).await.unwrap();
+    let holders = limiter.holders(&key("mail", "a"), 9).await.unwrap();
+    assert_eq!(holders, Holders { count: 2, first: restored[..2].to_vec() });
+    limiter.restore(vec![held(2, 9, vec![queue("sms")])]).await.unwrap();
+    let counts = [queue("mail"), key("mail", "a"), queue("sms")];
+    for (scope, held) in counts.iter().zip([1, 1, 1]) {
+        assert_eq!(count(&*limiter, scope).await, held, "{scope}");
+    }
+}
+
+pub async fn holders_say_who_they_are_and_scopes_do_not_mix(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let texts = ["a", "ab", "", "a/", "\u{ff}"];
+    let wishes =
+        texts.iter().zip(1..).map(|(text, id)| wish(id, vec![limit(key("mail", text), 1)])).collect();
+    assert_eq!(grant(&*limiter, wishes).await, vec![Answer::Granted; 5]);
+    for (text, id) in texts.iter().zip(1..) {
+        let holders = limiter.holders(&key("mail", text), 9).await.unwrap();
+        assert_eq!((holders.count, holders.first[0].member), (1, member(id)), "{text:?}");
+        assert_eq!(holders.first[0].place, held(id, 0, vec![]).place);
+    }
+    assert_eq!(limiter.holders(&key("sms", "a"), 9).await.unwrap(), Holders::default());
+    assert_eq!(limiter.holders(&Scope::Retries(super::name("mail")), 9).await.unwrap(), Holders::default());
+}
+
+pub async fn room_is_what_could_be_granted_and_says_what_bounds_it(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let limits = [limit(queue("mail"), 5), limit(Scope::Everything, 9)];
+    let room = limiter.room(&limits, &[], NOW).await.unwrap();
+    assert_eq!(room, Room { free: 5, bound: Some(Answer::Blocked(queue("mail"))) });
+    grant(&*limiter, (1..=2).map(|id| wish(id, limits.to_vec())).collect()).await;
+    let rate = [rated(queue("mail"), 2, 1_000, 4)];
+    assert_eq!(limiter.room(&limits, &rate, NOW).await.unwrap().free, 3);
+    let wishes =
+        (3..=4).map(|id| Wish { rates: rate.to_vec(), ..wish(id, vec![limit(key("mail", "a"), 9)]) });
+    assert_eq!(grant(&*limiter, wishes.collect()).await, [Answer::Granted, Answer::Granted]);
+    let room = limiter.room(&limits, &rate, NOW).await.unwrap();
+    let throttled = Answer::Throttled { scope: queue("mail"), wait_ms: Some(0) };
+    assert_eq!(room, Room { free: 2, bound: Some(throttled) });
+    assert_eq!(limiter.room(&[], &[], NOW).await.unwrap().bound, None);
+}
+
+pub async fn a_rate_gives_its_burst_and_then_as_it_flows(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let rates = vec![rated(queue("mail"), 10, 1_000, 3), rated(key("mail", "a"), 1_000, 1_000, 1_000)];
+    let (mut granted_at, mut id) = (Vec::new(), 0);
+    for ms in 0..1_000 {
+        id += 1;
+        let one = Wish { rates: rates.clone(), ..wish(id, vec![]) };
+        let now = NOW.plus(ms);
+        match limiter.grant(vec![one.clone(), Wish { member: member(-id), ..one }], now).await.unwrap()[0] {
+            Answer::Granted => granted_at.push(ms),
+            Answer::Throttled { ref scope, wait_ms } => {
+                assert_eq!(*scope, queue("mail"));
+                let next = (ms / 100 + 1) * 100;
+                assert!(wait_ms.is_some_and(|it| ms + it <= next), "{ms}: {wait_ms:?}");
+            }
+            ref other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(granted_at[..4], [0, 1, 100, 200], "three at once, and one each 100 ms");
+    assert_eq!(granted_at.len(), 11);
+    let never = Wish { rates: vec![rated(queue("sms"), 0, 1_000, 1)], ..wish(5_000, vec![]) };
+    grant(&*limiter, vec![never.clone()]).await;
+    let later = limiter.grant(vec![Wish { member: member(5_001), ..never }], Millis(1 << 50)).await.unwrap();
+    assert_eq!(later, [Answer::Throttled { scope: queue("sms"), wait_ms: None }]);
+}
+
+pub async fn a_clock_that_is_behind_brings_nothing_and_a_new_rate_keeps_what_fits(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let with = |id, limit, burst| Wish {
+        rates: vec![rated(queue("mail"), limit, 1_000, burst)],
+        ..wish(id, vec![])
+    };
+    let all = limiter.grant((1..=4).map(|id| with(id, 1, 4)).collect(), NOW).await.unwrap();
+    assert_eq!(all, vec![Answer::Granted; 4]);
+    for behind_ms in [1_000, 0, 500] {
+        let answers = limiter.grant(vec![with(9, 1, 4)], NOW.plus(-behind_ms)).await.unwrap();
+        assert!(matches!(answers[0], Answer::Throttled { .. }), "{behind_ms}");
+    }
+    let later = NOW.plus(3_000);
+    assert_eq!(limiter.room(&[], &with(1, 1, 4).rates, later).await.unwrap().free, 3);
+    assert_eq!(limiter.room(&[], &with(1, 1, 2).rates, later).await.unwrap().free, 2);
+}
+
+pub async fn of_many_who_ask_at_once_no_more_than_the_limit_get_a_place(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let mut engines = JoinSet::new();
+    for engine in 0..8 {
+        let limiter = Arc::clone(&limiter);
+        engines.spawn(async move {
+            let mut got = Vec::new();
+            for nth in 0..30 {
+                let id = engine * 1_000 + nth;
+                let limits = vec![limit(Scope::Everything, 20), limit(queue("mail"), 10)];
+                if limiter.grant(vec![wish(id, limits)], NOW).await.unwrap() == [Answer::Granted] {
+                    got.push(id);
+                    let holders = limiter.holders(&queue("mail"), 0).await.unwrap();
+                    assert!(holders.count <= 10, "{}", holders.count);
+                    if nth % 2 == 0 {
+                        limiter.release(&[member(id)]).await.unwrap();
+                        got.pop();
+                    }
+                }
+            }
+            got
+        });
+    }
+    let got: HashSet<i64> = engines.join_all().await.concat().into_iter().collect();
+    let holders = limiter.holders(&queue("mail"), 1_000).await.unwrap();
+    assert_eq!(holders.first.iter().map(|it| it.member.id).collect::<HashSet<_>>(), got);
+    assert!(got.len() <= 10);
+}
