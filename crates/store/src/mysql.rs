@@ -35,6 +35,7 @@ mod shards;
 mod statements;
 mod statements_moves;
 mod stats;
+mod trips;
 mod writer;
 
 use crate::Error;

@@ -8,6 +8,7 @@ use super::{
     row,
     statements::bind,
     statements_moves as sql,
+    trips::{Literal, Trips},
 };
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -57,7 +58,18 @@ impl Ends {
     }
 }
 
-/// In the transaction that gives the leases.
+/// In the transaction that gives the leases, along with its commit.
+pub(crate) fn keep_at_last(trips: &mut Trips, mut ends: Ends) {
+    for (part, text) in sql::BATCH_ADD.parts(&ends.batches()) {
+        let entries: Vec<_> =
+            part.iter().map(|it| (it.first().map_or(0, |it| it.until.0), encoded(it))).collect();
+        let values: Vec<_> =
+            entries.iter().flat_map(|it| [Literal::Int(it.0), Literal::Bytes(&it.1)]).collect();
+        trips.at_last(text, &values);
+    }
+}
+
+/// In a transaction that takes over leases.
 pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Result<()> {
     for (part, text) in sql::BATCH_ADD.parts(&ends.batches()) {
         let mut values = MySqlArguments::default();

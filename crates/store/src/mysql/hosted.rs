@@ -3,8 +3,9 @@
 //! read looks afterwards whether it was at the right place.
 
 use super::{row, statements::sql};
+use futures_util::TryStreamExt as _;
 use punctual_domain::place::Partition;
-use sqlx::{AssertSqlSafe, MySqlConnection, Row as _, mysql::MySqlRow};
+use sqlx::{AssertSqlSafe, Either, MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::BTreeSet, fmt::Write as _};
 
 /// Of table `hosted`.
@@ -34,10 +35,16 @@ pub(crate) struct Begun {
     pub(crate) open: BTreeSet<Partition>,
     /// Of the pauses, where it hands tasks over.
     pub(crate) pause_epoch: Option<i64>,
+    /// Of the look that went along.
+    pub(crate) found: Vec<MySqlRow>,
 }
 
-/// Begins a transaction, in one round trip.
-pub(crate) async fn begin(conn: &mut MySqlConnection, wanted: &Wanted) -> sqlx::Result<Begun> {
+/// Begins a transaction, in one round trip, and has it look at something: a text without parameters, of one statement.
+pub(crate) async fn begin(
+    conn: &mut MySqlConnection,
+    wanted: &Wanted,
+    look: Option<&str>,
+) -> sqlx::Result<Begun> {
     let mut text = if wanted.any {
         sql!("hosted/open_all.sql").to_owned()
     } else if wanted.these.is_empty() {
@@ -49,11 +56,31 @@ pub(crate) async fn begin(conn: &mut MySqlConnection, wanted: &Wanted) -> sqlx::
     if wanted.hands_over {
         let _ = write!(text, ";\n{}", sql!("pause/epoch.sql"));
     }
-    let mut rows: Vec<MySqlRow> = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await?;
-    let epoch = if wanted.hands_over { rows.pop().ok_or(sqlx::Error::RowNotFound)?.into() } else { None };
-    let pause_epoch = epoch.map(|it: MySqlRow| it.try_get("pause_epoch")).transpose()?;
-    let open = rows.iter().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;
-    Ok(Begun { open, pause_epoch })
+    if let Some(look) = look {
+        let _ = write!(text, ";\n{look}");
+    }
+    let mut answers = answers(conn, text).await?;
+    let found = if look.is_some() { answers.pop().unwrap_or_default() } else { Vec::new() };
+    let epoch = if wanted.hands_over { answers.pop().unwrap_or_default().pop() } else { None };
+    let pause_epoch = epoch.map(|it| it.try_get("pause_epoch")).transpose()?;
+    if wanted.hands_over && pause_epoch.is_none() {
+        return Err(sqlx::Error::RowNotFound);
+    }
+    let open = answers.iter().flatten().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;
+    Ok(Begun { open, pause_epoch, found })
+}
+
+/// The rows of each statement of a text.
+async fn answers(conn: &mut MySqlConnection, text: String) -> sqlx::Result<Vec<Vec<MySqlRow>>> {
+    let (mut answers, mut rows) = (Vec::new(), Vec::new());
+    let mut coming = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
+    while let Some(it) = coming.try_next().await? {
+        match it {
+            Either::Left(_) => answers.push(std::mem::take(&mut rows)),
+            Either::Right(row) => rows.push(row),
+        }
+    }
+    Ok(answers)
 }
 
 fn list(partitions: &BTreeSet<Partition>) -> String {

@@ -7,7 +7,8 @@ use super::{
     ledger::Ledger,
     moves,
     pauses::Pauses,
-    reply, retention,
+    reply, retention, statements_moves as sql,
+    trips::{FirstLook, Trips},
     writer::Unfinished,
 };
 use crate::Error;
@@ -181,12 +182,41 @@ impl Job {
 
 /// What jobs share in one transaction.
 pub(crate) struct Shared<'a> {
+    pub(crate) trips: &'a mut Trips,
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) context: &'a Context,
     /// Where it may write.
     pub(crate) open: &'a BTreeSet<Partition>,
     /// What it may not hand over.
     pub(crate) pauses: &'a Pauses,
+}
+
+/// What a transaction of these jobs looks at first, if it is one statement.
+pub(crate) fn first_look(jobs: &[Job]) -> Option<FirstLook> {
+    let kind = jobs.first()?.kind(0);
+    if jobs.iter().enumerate().any(|(nth, it)| it.kind(nth) != kind) {
+        return None;
+    }
+    let mut text = None;
+    let mut places: Vec<TaskRef> = Vec::new();
+    for it in jobs {
+        match &it.work {
+            Work::Apply(steps, ..) => {
+                text = Some(sql::AT);
+                places.extend(steps.iter().map(|it| it.place));
+            }
+            Work::Dispatch(grants, ..) => {
+                text = Some(sql::GRANT);
+                places.extend(grants.iter().map(|it| it.place));
+            }
+            _ => return None,
+        }
+    }
+    // A task that is named twice is looked at twice.
+    let mut ids: Vec<i64> = places.iter().map(|it| it.id).collect();
+    ids.sort_unstable();
+    let is_one_round = ids.windows(2).all(|it| it.first() != it.last());
+    text.filter(|_| is_one_round).and_then(|text| FirstLook::new(text, places))
 }
 
 /// Runs jobs inside a transaction, answers in their order.
@@ -215,7 +245,7 @@ async fn together(
     shared: &mut Shared<'_>,
     works: &[&Work],
 ) -> sqlx::Result<Vec<Done>> {
-    let Shared { ledger, context, open, pauses } = shared;
+    let Shared { trips, ledger, context, open, pauses } = shared;
     let Some(first) = works.first() else { return Ok(Vec::new()) };
     Ok(match first {
         Work::Insert(..) => {
@@ -225,19 +255,27 @@ async fn together(
         }
         Work::Apply(..) => {
             let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
-            apart(&steps, moves::apply(conn, ledger, &all(&steps), latest(works)).await?, Done::Applied)
+            apart(
+                &steps,
+                moves::apply(conn, trips, ledger, &all(&steps), latest(works)).await?,
+                Done::Applied,
+            )
         }
         Work::Dispatch(..) => {
             let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
             apart(
                 &grants,
-                lease::dispatch(conn, ledger, pauses, &all(&grants), latest(works)).await?,
+                lease::dispatch(conn, trips, ledger, pauses, &all(&grants), latest(works)).await?,
                 Done::Dispatched,
             )
         }
         Work::Extend(..) => {
             let beats = each(works, |it| if let Work::Extend(beats, ..) = it { beats } else { &[] });
-            apart(&beats, lease::extend(conn, ledger, &all(&beats), latest(works)).await?, Done::Extended)
+            apart(
+                &beats,
+                lease::extend(conn, trips, ledger, &all(&beats), latest(works)).await?,
+                Done::Extended,
+            )
         }
         Work::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
         Work::Retire(it, _) => {

@@ -7,6 +7,7 @@ use super::{
     pauses::Pauses,
     place::{self, Rows, Spotted},
     row, statements_moves as sql,
+    trips::Trips,
 };
 use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Grant};
 use punctual_domain::{
@@ -20,6 +21,7 @@ use sqlx::{MySqlConnection, Row as _};
 
 pub(crate) async fn dispatch(
     conn: &mut MySqlConnection,
+    trips: &mut Trips,
     ledger: &mut Ledger,
     pauses: &Pauses,
     grants: &[Grant],
@@ -30,7 +32,7 @@ pub(crate) async fn dispatch(
     for round in place::rounds(grants.iter().map(|it| it.place.id)) {
         let places: Vec<TaskRef> =
             round.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
-        let found = place::find(conn, sql::GRANT, &places).await?;
+        let found = place::find_ahead(conn, trips, sql::GRANT, &places).await?;
         let mut given: Vec<(usize, From, Assignment)> = Vec::with_capacity(places.len());
         for (nth, it) in round.iter().zip(found.rows) {
             let (Some(grant), Some(it), Some(answer)) = (grants.get(*nth), it, dispatched.get_mut(*nth))
@@ -58,7 +60,7 @@ pub(crate) async fn dispatch(
         }
         moves.finish(conn).await?;
     }
-    ended::keep(conn, ends).await?;
+    ended::keep_at_last(trips, ends);
     Ok(dispatched)
 }
 
@@ -118,6 +120,7 @@ fn bounded(asked: Millis, since: Millis, timeout_ms: Option<i64>) -> Millis {
 
 pub(crate) async fn extend(
     conn: &mut MySqlConnection,
+    trips: &mut Trips,
     ledger: &mut Ledger,
     beats: &[Beat],
     now: Millis,
@@ -137,7 +140,7 @@ pub(crate) async fn extend(
         }
         signs.finish(conn).await?;
     }
-    ended::keep(conn, ends).await?;
+    ended::keep_at_last(trips, ends);
     Ok(extended)
 }
 

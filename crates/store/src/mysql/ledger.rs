@@ -1,7 +1,10 @@
 //! The running account inside one transaction: jobs enter what they move, the end of the transaction writes the
 //! sums, in one fixed order. Must never be written in another transaction than the rows it counts.
 
-use super::statements::{self as sql, bind};
+use super::{
+    statements::{self as sql, bind},
+    trips::{Literal, Trips},
+};
 use punctual_domain::state::State;
 use sqlx::{MySqlConnection, mysql::MySqlArguments};
 use std::collections::HashMap;
@@ -93,18 +96,49 @@ impl Ledger {
         at
     }
 
-    /// Writes the sums; to be followed by the commit.
-    pub(crate) async fn write(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
-        // By name, so that two writers that share a slot lock its rows in the same order.
+    /// Writes the sums along with the commit.
+    pub(crate) fn write_at_last(&mut self, trips: &mut Trips) {
+        self.sort();
+        let slot = Literal::Int(self.slot.into());
+        for (part, text) in sql::BOOKS_ADD.parts(&self.entries()) {
+            let mut values = Vec::with_capacity(part.len() * 5);
+            for (account, code, tasks) in part {
+                let names = [&account.namespace, &account.queue].map(|it| Literal::Text(it));
+                values.push(slot);
+                values.extend(names);
+                values.extend([i64::from(*code), *tasks].map(Literal::Int));
+            }
+            trips.at_last(text, &values);
+        }
+        for (part, text) in sql::COUNT.parts(&self.counts()) {
+            let row = |it: &(&'static str, i64)| [slot, Literal::Text(it.0), Literal::Int(it.1)];
+            trips.at_last(text, &part.iter().flat_map(row).collect::<Vec<_>>());
+        }
+    }
+
+    /// By name, so that two writers that share a slot lock its rows in the same order.
+    fn sort(&mut self) {
         let queues = &self.queues;
         let names = |at: &usize| queues.get(*at).map(|it| (&it.namespace, &it.queue));
         self.touched.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
-        let accounts = self.touched.iter().filter_map(|at| queues.get(*at));
-        let entries: Vec<_> = accounts
+    }
+
+    fn entries(&self) -> Vec<(&Account, i32, i64)> {
+        let accounts = self.touched.iter().filter_map(|at| self.queues.get(*at));
+        accounts
             .flat_map(|it| it.tasks.iter().zip(0_i32..).map(move |(tasks, code)| (it, code, *tasks)))
             .filter(|it| it.2 != 0)
-            .collect();
-        for (part, text) in sql::BOOKS_ADD.parts(&entries) {
+            .collect()
+    }
+
+    fn counts(&self) -> Vec<(&'static str, i64)> {
+        [("accepted", self.accepted), ("deleted", self.deleted)].into_iter().filter(|it| it.1 != 0).collect()
+    }
+
+    /// Writes the sums; to be followed by the commit.
+    pub(crate) async fn write(&mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
+        self.sort();
+        for (part, text) in sql::BOOKS_ADD.parts(&self.entries()) {
             let mut values = MySqlArguments::default();
             for (account, code, tasks) in part {
                 let row = (self.slot, &*account.namespace, &*account.queue, *code, *tasks);
@@ -116,11 +150,7 @@ impl Ledger {
     }
 
     async fn count(&self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
-        let counts: Vec<_> = [("accepted", self.accepted), ("deleted", self.deleted)]
-            .into_iter()
-            .filter(|it| it.1 != 0)
-            .collect();
-        for (part, text) in sql::COUNT.parts(&counts) {
+        for (part, text) in sql::COUNT.parts(&self.counts()) {
             let mut values = MySqlArguments::default();
             for (name, by) in part {
                 bind!(values, self.slot, *name, *by);

@@ -6,6 +6,7 @@ use super::{
     near,
     place::{self, One, Rows, Spotted},
     row, statements as bodies, statements_moves as sql,
+    trips::Trips,
 };
 use punctual_contract::store::{Applied, Change, Step};
 use punctual_domain::{
@@ -23,6 +24,7 @@ const JSON_LEN_MAX: usize = 4 << 20;
 
 pub(crate) async fn apply(
     conn: &mut MySqlConnection,
+    trips: &mut Trips,
     ledger: &mut Ledger,
     steps: &[Step],
     now: Millis,
@@ -30,7 +32,7 @@ pub(crate) async fn apply(
     let mut applied = vec![Applied::Lost; steps.len()];
     for round in place::rounds(steps.iter().map(|it| it.place.id)) {
         let steps: Vec<&Step> = round.iter().filter_map(|nth| steps.get(*nth)).collect();
-        let moved = one_round(conn, ledger, &steps, now).await?;
+        let moved = one_round(conn, trips, ledger, &steps, now).await?;
         for nth in round.iter().zip(moved).filter(|it| it.1).map(|it| *it.0) {
             if let Some(it) = applied.get_mut(nth) {
                 *it = Applied::Moved;
@@ -43,12 +45,13 @@ pub(crate) async fn apply(
 /// Steps of different tasks. True: moved.
 async fn one_round(
     conn: &mut MySqlConnection,
+    trips: &mut Trips,
     ledger: &mut Ledger,
     steps: &[&Step],
     now: Millis,
 ) -> sqlx::Result<Vec<bool>> {
     let places: Vec<TaskRef> = steps.iter().map(|it| it.place).collect();
-    let found = place::find(conn, sql::AT, &places).await?;
+    let found = place::find_ahead(conn, trips, sql::AT, &places).await?;
     let mut moved = vec![false; steps.len()];
     let mut moves = Moves::new(now);
     // In the order of the key, so that the updates walk the pages in their order.

@@ -2,7 +2,7 @@
 //! statement as one JSON parameter, so that any number of them is one text and an exact look-up each, however many
 //! others are due at the same instant. Must not change a task, but where it stands.
 
-use super::{query::wanted, row, statements_moves as sql};
+use super::{query::wanted, row, statements_moves as sql, trips::Trips};
 use punctual_domain::{place::TaskRef, time::Millis};
 use sqlx::{MySqlConnection, mysql::MySqlRow};
 use std::{collections::HashMap, fmt::Write as _};
@@ -33,13 +33,23 @@ pub(crate) async fn find(
     text: &'static str,
     places: &[TaskRef],
 ) -> sqlx::Result<Found> {
+    find_ahead(conn, &mut Trips::default(), text, places).await
+}
+
+/// The same, where the transaction may have begun with it.
+pub(crate) async fn find_ahead(
+    conn: &mut MySqlConnection,
+    trips: &mut Trips,
+    text: &'static str,
+    places: &[TaskRef],
+) -> sqlx::Result<Found> {
     let mut found = Found { rows: places.iter().map(|_| None).collect() };
     // In the order of the key, so that transactions lock in the same order.
     let mut left: Vec<(TaskRef, usize)> = places.iter().copied().zip(0..).collect();
     for _ in 0..TRIES {
         left.sort_unstable();
         for part in left.chunks(ROWS_MAX) {
-            look(conn, text, part, &mut found).await?;
+            look(conn, trips, text, part, &mut found).await?;
         }
         left.retain(|it| found.is_missing(it.1));
         if left.is_empty() {
@@ -58,12 +68,17 @@ impl Found {
 
 async fn look(
     conn: &mut MySqlConnection,
+    trips: &mut Trips,
     text: &'static str,
     part: &[(TaskRef, usize)],
     found: &mut Found,
 ) -> sqlx::Result<()> {
     let places: Vec<TaskRef> = part.iter().map(|it| it.0).collect();
-    for row in sqlx::query(text).bind(wanted(&places)).fetch_all(conn).await? {
+    let rows = match trips.found(text, &places) {
+        Some(rows) => rows,
+        None => sqlx::query(text).bind(wanted(&places)).fetch_all(conn).await?,
+    };
+    for row in rows {
         let (at, due_at) = (row::small::<usize>(&row, 0)?, row::millis(&row, 1)?);
         let Some((place, nth)) = part.get(at) else { continue };
         if let Some(slot) = found.rows.get_mut(*nth) {

@@ -207,7 +207,7 @@ async fn forget(
         }
         _ => {
             let wanted = Wanted { these: [partition].into(), ..Wanted::default() };
-            !hosted::begin(conn, &wanted).await?.open.is_empty()
+            !hosted::begin(conn, &wanted, None).await?.open.is_empty()
         }
     };
     if is_mine {

@@ -9,12 +9,13 @@ use super::{
     line::Line,
     pauses::Pauses,
     session::Door,
+    trips::{FirstLook, Trips},
 };
 use crate::Error;
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, TryStreamExt as _};
 use punctual_contract::Happened;
 use punctual_domain::place::Partition;
-use sqlx::{Connection as _, MySqlConnection, mysql::MySqlDatabaseError};
+use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, mysql::MySqlDatabaseError};
 use std::{any::Any, collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -189,7 +190,7 @@ impl Writer {
         };
         self.ledger.clear();
         let work = AssertUnwindSafe(self.work(&mut conn, jobs)).catch_unwind();
-        let done = match timeout(SILENT_AFTER, work).await {
+        let (done, trips) = match timeout(SILENT_AFTER, work).await {
             Ok(Ok(Ok(done))) => done,
             Ok(Ok(Err(error))) => {
                 if undo(&mut conn).await {
@@ -200,13 +201,19 @@ impl Writer {
             Ok(Err(panic)) => return Err(Failed::Refused(Error::Panicked(message(panic.as_ref())))),
             Err(_) => return Err(Failed::Refused(Error::Silent { at: self.door.to_string() })),
         };
-        self.commit(conn).await?;
+        self.commit(conn, trips).await?;
         Ok(done)
     }
 
-    async fn work(&mut self, conn: &mut MySqlConnection, jobs: &[Job]) -> Result<Vec<Done>, Stopped> {
+    async fn work(
+        &mut self,
+        conn: &mut MySqlConnection,
+        jobs: &[Job],
+    ) -> Result<(Vec<Done>, Trips), Stopped> {
         let wanted = self.wanted(jobs);
-        let Begun { open, pause_epoch } = hosted::begin(conn, &wanted).await?;
+        let first = job::first_look(jobs);
+        let look = first.as_ref().map(FirstLook::sql);
+        let Begun { open, pause_epoch, found } = hosted::begin(conn, &wanted, look.as_deref()).await?;
         let closed: BTreeSet<Partition> = wanted.these.difference(&open).copied().collect();
         if !closed.is_empty() {
             return Err(Stopped::Elsewhere(closed));
@@ -214,11 +221,17 @@ impl Writer {
         if let Some(epoch) = pause_epoch {
             self.pauses.look(conn, epoch).await?;
         }
-        let mut shared =
-            Shared { ledger: &mut self.ledger, context: &self.context, open: &open, pauses: &self.pauses };
+        let mut trips = Trips::new(first.map(|it| it.answered(found)));
+        let mut shared = Shared {
+            trips: &mut trips,
+            ledger: &mut self.ledger,
+            context: &self.context,
+            open: &open,
+            pauses: &self.pauses,
+        };
         let done = job::run(conn, &mut shared, jobs).await?;
-        self.ledger.write(conn).await?;
-        Ok(done)
+        self.ledger.write_at_last(&mut trips);
+        Ok((done, trips))
     }
 
     fn wanted(&self, jobs: &[Job]) -> Wanted {
@@ -250,12 +263,29 @@ impl Writer {
         }
     }
 
-    async fn commit(&mut self, mut conn: MySqlConnection) -> Result<(), Failed> {
+    /// What was kept for last goes along: the first of it that fails keeps the server from the COMMIT.
+    async fn commit(&mut self, mut conn: MySqlConnection, trips: Trips) -> Result<(), Failed> {
         let at = || self.door.to_string();
-        match timeout(SILENT_AFTER, control(&mut conn, "COMMIT")).await {
+        let (text, before) = trips.commit();
+        let mut done = 0;
+        let sent = async {
+            let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(&mut conn);
+            while let Some(it) = answers.try_next().await? {
+                done += usize::from(it.is_left());
+            }
+            Ok(())
+        };
+        match timeout(SILENT_AFTER, sent).await {
             Ok(Ok(())) => {
                 self.conn = Some(conn);
                 Ok(())
+            }
+            // Said by the server, and not of the commit.
+            Ok(Err(error)) if done < before && code(&error).is_some() => {
+                if undo(&mut conn).await {
+                    self.conn = Some(conn);
+                }
+                Err(self.before_commit(Stopped::Database(error)))
             }
             // A cluster that certifies at the commit says so with a deadlock: nothing of it is left.
             Ok(Err(error)) if was_raced(&error) => Err(Failed::Raced(error)),

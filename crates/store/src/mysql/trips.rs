@@ -1,0 +1,140 @@
+//! The round trips of one transaction: what is looked at first goes along with BEGIN, and what is written last goes along
+//! with COMMIT, as text. Each trip wakes two processes, which under a light load is most of what a task costs. Must hold
+//! nothing that a later statement of the same transaction reads.
+
+use super::{place, query::wanted};
+use punctual_domain::place::TaskRef;
+use sqlx::mysql::MySqlRow;
+use std::fmt::Write as _;
+
+/// A value as it stands in a text: texts and bytes in hexadecimal, so that nothing in them is read as SQL.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Literal<'v> {
+    Int(i64),
+    Text(&'v str),
+    Bytes(&'v [u8]),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Trips {
+    first: Option<FirstLook>,
+    last: Vec<String>,
+}
+
+/// What one statement over places finds, before anything is changed.
+#[derive(Debug)]
+pub(crate) struct FirstLook {
+    text: &'static str,
+    /// In the order of the key.
+    places: Vec<TaskRef>,
+    rows: Vec<MySqlRow>,
+}
+
+impl FirstLook {
+    /// None: they are too many for one statement.
+    pub(crate) fn new(text: &'static str, mut places: Vec<TaskRef>) -> Option<Self> {
+        places.sort_unstable();
+        let is_one = !places.is_empty() && places.len() <= place::ROWS_MAX;
+        is_one.then_some(Self { text, places, rows: Vec::new() })
+    }
+
+    /// The statement, with its places.
+    pub(crate) fn sql(&self) -> String {
+        // Numbers, commas and brackets.
+        self.text.replacen('?', &format!("'{}'", wanted(&self.places)), 1)
+    }
+
+    pub(crate) fn answered(self, rows: Vec<MySqlRow>) -> Self {
+        Self { rows, ..self }
+    }
+}
+
+impl Trips {
+    pub(crate) fn new(first: Option<FirstLook>) -> Self {
+        Self { first, last: Vec::new() }
+    }
+
+    /// What was found at the beginning, if it was this that was looked for; once, because what is changed meanwhile is
+    /// not in it.
+    pub(crate) fn found(&mut self, text: &'static str, places: &[TaskRef]) -> Option<Vec<MySqlRow>> {
+        let it = self.first.take()?;
+        (it.text == text && it.places == places).then_some(it.rows)
+    }
+
+    /// A statement that goes along with the commit.
+    pub(crate) fn at_last(&mut self, text: &str, values: &[Literal<'_>]) {
+        self.last.push(filled(text, values));
+    }
+
+    /// The last trip, and how many statements come before its COMMIT.
+    pub(crate) fn commit(self) -> (String, usize) {
+        let before = self.last.len();
+        let mut text = self.last.join(";\n");
+        text.push_str(if before > 0 { ";\nCOMMIT" } else { "COMMIT" });
+        (text, before)
+    }
+}
+
+/// The text with its parameters in their places.
+fn filled(text: &str, values: &[Literal<'_>]) -> String {
+    debug_assert_eq!(text.matches('?').count(), values.len(), "{text}");
+    let mut filled = String::with_capacity(text.len() + values.len() * 16);
+    let mut parts = text.split('?');
+    filled.push_str(parts.next().unwrap_or_default());
+    for (part, value) in parts.zip(values) {
+        write_to(&mut filled, *value);
+        filled.push_str(part);
+    }
+    filled
+}
+
+fn write_to(to: &mut String, value: Literal<'_>) {
+    let bytes = match value {
+        Literal::Int(it) => {
+            let _ = write!(to, "{it}");
+            return;
+        }
+        Literal::Text(it) => {
+            to.push_str("_utf8mb4");
+            it.as_bytes()
+        }
+        Literal::Bytes(it) => it,
+    };
+    to.push_str("x'");
+    for it in bytes {
+        let _ = write!(to, "{it:02x}");
+    }
+    to.push('\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::{place::Partition, time::Millis};
+
+    #[test]
+    fn values_cannot_leave_their_places() {
+        let mut trips = Trips::default();
+        trips.at_last("A ?, ?", &[Literal::Text("'; DROP TABLE task; -- ?"), Literal::Int(i64::MIN)]);
+        trips.at_last("B ?", &[Literal::Bytes(&[0, 39, 255])]);
+        let (text, before) = trips.commit();
+        let quoted = "273b2044524f50205441424c45207461736b3b202d2d203f";
+        let wanted = format!("A _utf8mb4x'{quoted}', -9223372036854775808;\nB x'0027ff';\nCOMMIT");
+        assert_eq!((text, before), (wanted, 2));
+        assert_eq!(Trips::default().commit(), ("COMMIT".to_owned(), 0));
+    }
+
+    #[test]
+    fn a_first_look_is_for_what_it_looked_for_and_only_once() {
+        let place = |id| TaskRef { partition: Partition(1), due_at: Millis(2), id };
+        let look = || FirstLook::new("L ?", vec![place(4), place(3)]).unwrap();
+        assert_eq!(look().sql(), "L '[[0,1,2,3],[1,1,2,4]]'");
+        assert!(Trips::new(Some(look())).found("L ?", &[place(3)]).is_none());
+        assert!(Trips::new(Some(look())).found("M ?", &[place(3), place(4)]).is_none());
+        let mut trips = Trips::new(Some(look()));
+        assert!(trips.found("L ?", &[place(3), place(4)]).is_some());
+        assert!(trips.found("L ?", &[place(3), place(4)]).is_none());
+        assert!(FirstLook::new("L ?", Vec::new()).is_none());
+        assert!(FirstLook::new("L ?", (0..=1_000).map(place).collect()).is_none());
+    }
+}
