@@ -100,6 +100,25 @@ impl Checks {
         }
     }
 
+    /// A version of a handler: major.minor.patch.
+    pub(crate) fn version(&mut self, pointer: &str, version: Option<&str>) {
+        let Some(Err(problem)) = version.filter(|it| !it.is_empty()).map(semver::Version::parse) else {
+            return;
+        };
+        self.refuse(pointer, format!("is not a version: {problem}; write major.minor.patch, such as 2.1.0"));
+    }
+
+    /// A range of such versions.
+    pub(crate) fn versions(&mut self, pointer: &str, range: Option<&str>) {
+        let Some(Err(problem)) = range.filter(|it| !it.is_empty()).map(semver::VersionReq::parse) else {
+            return;
+        };
+        self.refuse(
+            pointer,
+            format!("is not a range of versions: {problem}; write such as >=2.1, <3 or ^1.4"),
+        );
+    }
+
     pub(crate) fn at_most_one(&mut self, a: (&str, bool), b: (&str, bool)) {
         if a.1 && b.1 {
             self.refuse(format!("/{}", b.0), format!("give either {} or {}, not both", a.0, b.0));
