@@ -16,7 +16,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use punctual_sdk::protocol::{
     Code, HeartbeatAnswer, HeartbeatRequest, InsertBatch, InsertTask, LeaseAnswer, LeaseNews, LeaseRequest,
-    LeasedTask, Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Wish,
+    LeasedTask, Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem,
+    Wish,
 };
 use punctual_sdk::{Call, Client, Failure, Reply, Transport, Worker};
 use serde_json::{Value, json};
