@@ -100,12 +100,18 @@ impl Checks {
         }
     }
 
-    /// A version of a handler: major.minor.patch.
+    /// A version of a handler: one to three numbers, and what semantic versions may have behind them. What is missing
+    /// is 0.
     pub(crate) fn version(&mut self, pointer: &str, version: Option<&str>) {
-        let Some(Err(problem)) = version.filter(|it| !it.is_empty()).map(semver::Version::parse) else {
-            return;
-        };
-        self.refuse(pointer, format!("is not a version: {problem}; write major.minor.patch, such as 2.1.0"));
+        let Some(version) = version.filter(|it| !it.is_empty()) else { return };
+        let (numbers, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
+        let missing = 2_usize.saturating_sub(numbers.matches('.').count());
+        if let Err(problem) = semver::Version::parse(&format!("{numbers}{}{rest}", ".0".repeat(missing))) {
+            self.refuse(
+                pointer,
+                format!("is not a version: {problem}; write major.minor.patch, such as 2.1.0"),
+            );
+        }
     }
 
     /// A range of such versions.

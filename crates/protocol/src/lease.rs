@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(refused(r#"{"lease_ms":86400001}"#), "/lease_ms");
         assert_eq!(refused(r#"{"executor":""}"#), "/executor");
         assert_eq!(refused(r#"{"queue":"x"}"#), "/queue");
-        assert_eq!(refused(r#"{"version":"2.1"}"#), "/version");
+        assert_eq!(refused(r#"{"version":"two"}"#), "/version");
         assert_eq!(refused(r#"{"kinds":["a b"]}"#), "/kinds/0");
         let declared = r#"{"version":"2.1.0-rc.1","capacity":3,"kinds":["a","b"],"labels":{"zone":"x"}}"#;
         assert_eq!(LeaseRequest::from_json(declared.as_bytes()).map(|it| it.capacity), Ok(Some(3)));

@@ -552,7 +552,7 @@ async fn what_a_handler_says_survives_a_heartbeat_that_fails() {
 
 #[tokio::test]
 async fn a_version_that_is_none_is_refused_at_the_start() {
-    let worker = Fake::new().worker().version("2.1").handle("k", |_| async { Ok(()) });
+    let worker = Fake::new().worker().version("two").handle("k", |_| async { Ok(()) });
     let error = worker.run().await.unwrap_err().to_string();
     assert!(error.contains("/version") && error.contains("major.minor.patch"), "{error}");
 }
