@@ -62,6 +62,11 @@ CREATE TABLE IF NOT EXISTS executor (
     name VARCHAR(191) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     -- JSON: version, capacity, what it runs, see domain::executor
     body MEDIUMTEXT NOT NULL,
+    -- What its operator wishes: 0 serve, 1 quiet, 2 drain
+    wish INT NOT NULL,
+    -- 0 not, 1 found dead, 2 left in order: kept for a while, so that an older sign of life does not bring it back
+    gone INT NOT NULL,
+    first_seen_at BIGINT NOT NULL,
     seen_at BIGINT NOT NULL,
     alive_until BIGINT NOT NULL,
     PRIMARY KEY (namespace, name),

@@ -51,6 +51,11 @@ CREATE TABLE executor (
     name TEXT NOT NULL,
     -- JSON: version, capacity, what it runs, see domain::executor
     body TEXT NOT NULL,
+    -- What its operator wishes: 0 serve, 1 quiet, 2 drain
+    wish INTEGER NOT NULL,
+    -- 0 not, 1 found dead, 2 left in order: kept for a while, so that an older sign of life does not bring it back
+    gone INTEGER NOT NULL,
+    first_seen_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,
     alive_until INTEGER NOT NULL,
     PRIMARY KEY (namespace, name)

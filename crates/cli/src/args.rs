@@ -1,6 +1,6 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
-use crate::{config, dev, queue, serve, shard, task, work};
+use crate::{config, dead, dev, executor, queue, serve, shard, task, work};
 use clap::{Parser, Subcommand};
 
 /// Delayed tasks, on time to the millisecond.
@@ -20,6 +20,12 @@ pub(crate) enum Command {
     /// Insert, read and change tasks of a running server
     #[command(subcommand)]
     Task(task::TaskCommand),
+    /// Look at dead tasks, and give them their attempts again
+    #[command(subcommand)]
+    Dead(dead::DeadCommand),
+    /// Look at executors, and send them home
+    #[command(subcommand)]
+    Executor(executor::ExecutorCommand),
     /// Look at queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),

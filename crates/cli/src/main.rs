@@ -15,7 +15,9 @@ mod logs;
 mod serve;
 mod signals;
 
+mod dead;
 mod dev;
+mod executor;
 mod queue;
 mod shard;
 mod task;
@@ -46,6 +48,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Dev(args) => dev::run(args).await,
         Command::Serve(args) => serve::run(args).await,
         Command::Task(command) => task::run(command).await,
+        Command::Dead(command) => dead::run(command).await,
+        Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
         Command::Work(args) => work::run(args).await,
         Command::Shard(command) => shard::run(command).await,

@@ -10,6 +10,9 @@ mod load;
 mod progress;
 mod show;
 
+pub(crate) use ask::{GetArgs, get};
+pub(crate) use list::word;
+
 use crate::logs;
 use anyhow::Result;
 use clap::Subcommand;

@@ -66,6 +66,9 @@ pub(crate) struct WorkArgs {
     /// Name in the history of tasks
     #[arg(long, value_name = "NAME")]
     executor: Option<String>,
+    /// Version of the command, major.minor.patch: without one, no tasks that demand handler versions
+    #[arg(long, value_name = "VERSION")]
+    handler_version: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -111,6 +114,9 @@ fn worker(args: WorkArgs, client: Client, stopping: &TaskTracker) -> Worker {
     }
     if let Some(executor) = args.executor {
         worker = worker.executor(executor);
+    }
+    if let Some(version) = args.handler_version {
+        worker = worker.version(version);
     }
     let handler = Arc::new(Handler {
         command: Command { line: args.exec, kill_after: args.kill_after, stopping: stopping.clone() },

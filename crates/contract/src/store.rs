@@ -4,6 +4,7 @@
 use crate::{error::Error, hot::HotEntry, settings::SettingStore};
 use async_trait::async_trait;
 use punctual_domain::{
+    executor::{Executor, Roll, Sign, Wish},
     history::Note,
     insert::Decision,
     name::{Name, QueueKey},
@@ -81,6 +82,21 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
 
     /// The answer kept under a key, if its time is not over.
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error>;
+
+    /// Keeps signs of life of executors, and answers what is wished of executors (namespace, name) wherever it is more
+    /// than to serve. What a sign does not say stays; one that is older than the last changes nothing; after a
+    /// farewell nothing is wished of the executor any more, and it is in no list. Of one executor, one sign at a time.
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error>;
+
+    /// Executors of a namespace, by name, from a name on (inclusive).
+    async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error>;
+
+    /// Says what is wished of an executor. Lost: there is none of that name.
+    async fn wish_of_executor(&self, namespace: &Name, name: &Name, wish: Wish) -> Result<Applied, Error>;
+
+    /// Counts the executors. Each that fell silent by `now` is found dead once, whoever asks; those that are silent
+    /// since before `silent_since`, or left before `left_before`, are forgotten.
+    async fn call_roll(&self, now: Millis, silent_since: Millis, left_before: Millis) -> Result<Roll, Error>;
 
     /// How many partitions the rows were placed into; fixed when the store was created.
     fn partitions(&self) -> u16;
@@ -256,6 +272,9 @@ pub struct Beat {
     pub lease_until: Millis,
     /// JSON text.
     pub progress: Option<String>,
+    /// What the handler said since the last beat, as `domain::log::encode` writes it; kept behind what it said before,
+    /// of which the oldest lines go.
+    pub log: Option<String>,
     pub executor: String,
 }
 
@@ -288,6 +307,10 @@ pub struct Query {
     pub label: Option<(String, String)>,
     pub due_after: Option<Millis>,
     pub due_before: Option<Millis>,
+    /// Changed at or after.
+    pub updated_from: Option<Millis>,
+    /// Its last error has this text in it, letter for letter.
+    pub error: Option<String>,
     /// Go on below this id.
     pub before_id: Option<i64>,
     pub limit: usize,

@@ -15,6 +15,8 @@ pub mod chooser;
 pub mod limits;
 pub mod versions;
 
+pub mod executor;
 pub mod history;
 pub mod insert;
+pub mod log;
 pub mod outcome;

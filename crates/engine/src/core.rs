@@ -3,6 +3,7 @@
 use crate::{
     arrivals::Arrival,
     engine::{Backends, Shared},
+    executors::Roster,
     maintenance::compensate::Unsent,
     meters::Meters,
     options::Options,
@@ -37,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) shared: Option<Shared>,
     pub(crate) options: Options,
     pub(crate) settings: Settings,
+    pub(crate) roster: Roster,
     pub(crate) timer: Arc<Timer>,
     pub(crate) holdings: Holdings,
     pub(crate) claims: Claims,
@@ -93,6 +95,7 @@ impl Core {
             settling: Settling::default(),
             room: Room::default(),
             settings: Settings::default(),
+            roster: Roster::default(),
             from_store: FromStore::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),

@@ -5,6 +5,7 @@ use crate::{
     answer::{Cancelled, Changed, Error, Settled},
     change, control,
     core::Core,
+    executors,
     maintenance::{
         compensate, leases, mark_ready,
         offer_again::{self, OfferAgain},
@@ -14,6 +15,7 @@ use crate::{
     meters::Meters,
     options::Options,
     pipeline::{claim, fire, from_store, hand_over, intake, outcome, preload, push},
+    redrive,
     sharing::{adopt, announce, listen, own},
     supervisor::Supervisor,
     why::{self, Why},
@@ -21,9 +23,11 @@ use crate::{
 use punctual_contract::{
     Bus, Clock, Error as BackendError, Hot, Ownership, Signals, Store,
     hot::Depth,
-    store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan},
+    store::{Applied, Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan},
 };
 use punctual_domain::{
+    executor::{Roll, Wish},
+    name::Name,
     place::{Partition, TaskRef},
     task::{NewTask, Task},
     time::Millis,
@@ -175,6 +179,9 @@ impl Engine {
         supervisor.every(core, "mark_ready", period, |core| async move {
             mark_ready::run_once(&core, core.now()).await
         });
+        supervisor.every(core, "executors", executors::PERIOD, |core| async move {
+            executors::run_once(&core, core.now()).await
+        });
         let period = Duration::from_millis(core.options.retire_interval_ms);
         supervisor.every(core, "retention", period, |core| async move {
             retention::run_once(&core, core.now()).await
@@ -210,6 +217,7 @@ impl Engine {
         }
         mark_ready::run_once(core, now).await?;
         let retired = retention::run_once(core, now).await?;
+        executors::run_once(core, now).await?;
         announce::run_once(core).await?;
         Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
     }
@@ -268,7 +276,7 @@ impl Engine {
     /// A failing store.
     pub async fn versions(
         &self,
-        namespace: &punctual_domain::name::Name,
+        namespace: &Name,
         task_id: i64,
         version: Option<i64>,
         limit: usize,
@@ -324,6 +332,20 @@ impl Engine {
         self.run(async move { change::redrive(&core, place, &by).await }).await
     }
 
+    /// Gives many dead tasks new attempts, spread over time. A failure leaves some of them redriven: the call can be
+    /// made again.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn redrive_many(
+        &self,
+        asked: redrive::RedriveMany,
+        by: &str,
+    ) -> Result<redrive::Redriven, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { Ok(redrive::many(&core, asked, &by).await?) }).await
+    }
+
     /// # Errors
     /// [`Error::NotFound`] or a failing store.
     pub async fn why(&self, place: TaskRef) -> Result<(Task, Why), Error> {
@@ -360,6 +382,35 @@ impl Engine {
     pub async fn extend(&self, beats: Vec<Beat>) -> Result<Vec<Extended>, Error> {
         let core = Arc::clone(&self.core);
         self.run(async move { Ok(core.store.extend(beats, core.now()).await?) }).await
+    }
+
+    /// An executor called: remembered, and written soon. Answers what is wished of it.
+    #[must_use]
+    pub fn executor_seen(&self, seen: executors::Seen) -> Wish {
+        self.core.roster.seen(seen, self.core.now())
+    }
+
+    /// Waits until what is wished of an executor is to serve, or (`serves` is false) is something else.
+    pub async fn until_executor(&self, namespace: &Name, name: &Name, serves: bool) {
+        self.core.roster.until(namespace, name, serves).await;
+    }
+
+    /// Says what is wished of an executor: here from before the answer on, at other engines within seconds. False:
+    /// there is none of that name.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn wish_of_executor(&self, namespace: &Name, name: &Name, wish: Wish) -> Result<bool, Error> {
+        let (core, namespace, name) = (Arc::clone(&self.core), namespace.clone(), name.clone());
+        let set = async move { Ok(executors::set_wish(&core, &namespace, &name, wish).await?) };
+        Ok(self.run(set).await? == Applied::Moved)
+    }
+
+    /// Executors of all namespaces as they stood a few seconds ago, and deaths found, by the engine whose duty it is;
+    /// all zero at others.
+    #[must_use]
+    pub fn roll_of_executors(&self) -> Roll {
+        self.core.roster.roll()
     }
 
     pub(crate) async fn run<T: Send + 'static>(

@@ -8,6 +8,7 @@ mod arrivals;
 mod control;
 mod core;
 mod engine;
+mod executors;
 mod meters;
 mod options;
 mod settings;
@@ -33,6 +34,7 @@ mod pipeline {
 }
 
 mod change;
+mod redrive;
 mod why;
 
 mod sharing {
@@ -61,8 +63,10 @@ mod maintenance {
 
 pub use answer::{Cancelled, Changed, Error, Settled};
 pub use engine::{Backends, Engine, Running, Shared, Turn};
+pub use executors::Seen;
 pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, QueueNumbers, ServiceNumbers};
 pub use options::Options;
 pub use pipeline::hand_over::LeaseRequest;
 pub use pipeline::outcome::OutcomeReport;
+pub use redrive::{RedriveMany, Redriven};
 pub use why::Why;

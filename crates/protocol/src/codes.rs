@@ -72,6 +72,8 @@ codes! {
         "A request with the same key has not been answered yet. Wait and send again: the answer will then be the first one's."
     QueueNotFound "queue.not_found" 404 "No such queue"
         "The namespace has no queue of this name, and the call does not create one."
+    ExecutorNotFound "executor.not_found" 404 "No such executor"
+        "The namespace has no executor of this name: it never called, ended in order, or fell silent more than a day ago. Executors that give no name are not known."
     StoreUnavailable "store.unavailable" 503 "The store cannot be reached"
         "The store refused or could not be reached. Nothing was done; send it again after `Retry-After`."
     StoreOutcomeUnknown "store.outcome_unknown" 503 "It is not known whether the request took effect"

@@ -100,6 +100,31 @@ impl Checks {
         }
     }
 
+    /// A version of a handler: one to three numbers, and what semantic versions may have behind them. What is missing
+    /// is 0.
+    pub(crate) fn version(&mut self, pointer: &str, version: Option<&str>) {
+        let Some(version) = version.filter(|it| !it.is_empty()) else { return };
+        let (numbers, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
+        let missing = 2_usize.saturating_sub(numbers.matches('.').count());
+        if let Err(problem) = semver::Version::parse(&format!("{numbers}{}{rest}", ".0".repeat(missing))) {
+            self.refuse(
+                pointer,
+                format!("is not a version: {problem}; write major.minor.patch, such as 2.1.0"),
+            );
+        }
+    }
+
+    /// A range of such versions.
+    pub(crate) fn versions(&mut self, pointer: &str, range: Option<&str>) {
+        let Some(Err(problem)) = range.filter(|it| !it.is_empty()).map(semver::VersionReq::parse) else {
+            return;
+        };
+        self.refuse(
+            pointer,
+            format!("is not a range of versions: {problem}; write such as >=2.1, <3 or ^1.4"),
+        );
+    }
+
     pub(crate) fn at_most_one(&mut self, a: (&str, bool), b: (&str, bool)) {
         if a.1 && b.1 {
             self.refuse(format!("/{}", b.0), format!("give either {} or {}, not both", a.0, b.0));

@@ -1,10 +1,13 @@
 //! Heartbeats: an executor says which leases it still works on, and learns which were lost or should stop.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
+use crate::executors::{Declared, check_declared, check_log};
 use crate::fields::{Checks, Invalid};
 use crate::limits::BATCH_MAX;
-use crate::{Json, parse};
+use crate::{Json, NewLogLine, Wish, parse};
 
 /// A sign of life of one executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -15,6 +18,23 @@ pub struct HeartbeatRequest {
     /// Tasks it can run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
+    /// Of its handlers, major.minor.patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2.1.0")]
+    pub version: Option<String>,
+    /// Those it takes tasks from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1000)]
+    pub queues: Option<BTreeSet<String>>,
+    /// Those it has handlers for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1000)]
+    pub kinds: Option<BTreeSet<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// A farewell: it ends in order, and is forgotten.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaving: bool,
     /// The leases to extend; may be empty.
     #[serde(default)]
     pub leases: Vec<LeaseBeat>,
@@ -35,6 +55,12 @@ impl HeartbeatRequest {
         if self.leases.len() > BATCH_MAX {
             checks.refuse("/leases", format!("must have at most {BATCH_MAX} items"));
         }
+        let (version, labels) = (self.version.as_deref(), self.labels.as_ref());
+        let (kinds, queues) = (self.kinds.as_ref(), self.queues.as_ref());
+        check_declared(&mut checks, Declared { version, kinds, queues, labels });
+        for (nth, lease) in self.leases.iter().enumerate().filter(|it| !it.1.log.is_empty()) {
+            check_log(&mut checks, &format!("/leases/{nth}/log"), &lease.log);
+        }
         checks.done()
     }
 }
@@ -48,12 +74,19 @@ pub struct LeaseBeat {
     /// How far it is; any JSON value.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub progress: Option<Json>,
+    /// What the handler said since the last heartbeat; kept with the task, of which the oldest lines go beyond 16 KiB.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub log: Vec<NewLogLine>,
 }
 
 /// News of the leases, in the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HeartbeatAnswer {
     pub leases: Vec<LeaseNews>,
+    /// Absent: go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wish: Option<Wish>,
 }
 
 /// News of one lease.
@@ -104,18 +137,26 @@ mod tests {
         assert_eq!(refused(r#"{"executor":"a b"}"#), "/executor");
         assert_eq!(refused(r#"{"executor":"w","leases":[{"ref":"a"}]}"#), "/leases/0/token");
         assert_eq!(refused(r#"{"executor":"w","leases":[{"ref":"a","token":"k","x":1}]}"#), "/leases/0/x");
+        let long = format!(
+            r#"{{"executor":"w","leases":[{{"ref":"a","token":"k","log":[{{"text":"{}"}}]}}]}}"#,
+            "x".repeat(4_097)
+        );
+        assert_eq!(refused(&long), "/leases/0/log/0/text");
+        assert_eq!(refused(r#"{"executor":"w","version":"x"}"#), "/version");
         let many = HeartbeatRequest {
             executor: "w".into(),
             leases: vec![LeaseBeat::default(); 10_001],
-            capacity: None,
+            ..HeartbeatRequest::default()
         };
         assert_eq!(many.check().unwrap_err().errors[0].pointer, "/leases");
     }
 
     #[test]
     fn news_read_like_this() {
-        let answer =
-            HeartbeatAnswer { leases: vec![LeaseNews::extended("a", 5, true), LeaseNews::lost("b")] };
+        let answer = HeartbeatAnswer {
+            leases: vec![LeaseNews::extended("a", 5, true), LeaseNews::lost("b")],
+            wish: None,
+        };
         let golden = concat!(
             r#"{"leases":[{"ref":"a","lease_until_ms":5,"cancel_requested":true,"lost":false},"#,
             r#"{"ref":"b","cancel_requested":false,"lost":true}]}"#

@@ -116,6 +116,7 @@ impl InsertTask {
         checks.labels(&self.labels);
         checks.text("/concurrency_key", self.concurrency_key.as_deref(), CONCURRENCY_KEY_MAX_CHARS);
         checks.text("/handler_versions", self.handler_versions.as_deref(), HANDLER_VERSIONS_MAX_CHARS);
+        checks.versions("/handler_versions", self.handler_versions.as_deref());
         checks.done()
     }
 

@@ -1,12 +1,13 @@
 //! Leasing: an executor asks for work and waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::executors::{Declared, check_declared};
 use crate::fields::{Checks, Invalid};
 use crate::limits::{DEFAULT_EXECUTOR, LEASE_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, WAIT_MS_MAX};
-use crate::{Base64, Body, Json, parse};
+use crate::{Base64, Body, Json, Wish, parse};
 
 /// A request for work; every field has a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -23,11 +24,34 @@ pub struct LeaseRequest {
     pub lease_ms: u64,
     /// Name of the executor; appears in the history. `anonymous` unless given.
     pub executor: String,
+    /// Of its handlers, major.minor.patch. Without one, it gets no task that demands `handler_versions`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2.1.0")]
+    pub version: Option<String>,
+    /// Tasks it can run at one time; shown, and no limit: that is `max`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+    /// Those it has handlers for; shown, and no filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1000)]
+    pub kinds: Option<BTreeSet<String>>,
+    /// Shown with the executor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 impl Default for LeaseRequest {
     fn default() -> Self {
-        Self { max: 1, wait_ms: 0, lease_ms: LEASE_MS_DEFAULT, executor: DEFAULT_EXECUTOR.into() }
+        Self {
+            max: 1,
+            wait_ms: 0,
+            lease_ms: LEASE_MS_DEFAULT,
+            executor: DEFAULT_EXECUTOR.into(),
+            version: None,
+            capacity: None,
+            kinds: None,
+            labels: None,
+        }
     }
 }
 
@@ -46,6 +70,8 @@ impl LeaseRequest {
         checks.range("/wait_ms", Some(self.wait_ms), 0..=WAIT_MS_MAX);
         checks.range("/lease_ms", Some(self.lease_ms), LEASE_MS_MIN..=LEASE_MS_MAX);
         checks.name("/executor", &self.executor);
+        let (version, kinds, labels) = (self.version.as_deref(), self.kinds.as_ref(), self.labels.as_ref());
+        check_declared(&mut checks, Declared { version, kinds, queues: None, labels });
         checks.done()
     }
 }
@@ -54,6 +80,9 @@ impl LeaseRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeaseAnswer {
     pub tasks: Vec<LeasedTask>,
+    /// Absent: go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wish: Option<Wish>,
 }
 
 /// A task in an executor's hands, until `lease_until_ms` or the outcome.
@@ -100,7 +129,13 @@ mod tests {
 
     #[test]
     fn every_field_of_a_request_has_a_default() {
-        let expected = LeaseRequest { max: 1, wait_ms: 0, lease_ms: 30_000, executor: "anonymous".into() };
+        let expected = LeaseRequest {
+            max: 1,
+            wait_ms: 0,
+            lease_ms: 30_000,
+            executor: "anonymous".into(),
+            ..LeaseRequest::default()
+        };
         for json in ["", "{}"] {
             assert_eq!(LeaseRequest::from_json(json.as_bytes()).as_ref(), Ok(&expected));
         }
@@ -117,6 +152,10 @@ mod tests {
         assert_eq!(refused(r#"{"lease_ms":86400001}"#), "/lease_ms");
         assert_eq!(refused(r#"{"executor":""}"#), "/executor");
         assert_eq!(refused(r#"{"queue":"x"}"#), "/queue");
+        assert_eq!(refused(r#"{"version":"two"}"#), "/version");
+        assert_eq!(refused(r#"{"kinds":["a b"]}"#), "/kinds/0");
+        let declared = r#"{"version":"2.1.0-rc.1","capacity":3,"kinds":["a","b"],"labels":{"zone":"x"}}"#;
+        assert_eq!(LeaseRequest::from_json(declared.as_bytes()).map(|it| it.capacity), Ok(Some(3)));
         let edges = r#"{"max":10000,"wait_ms":60000,"lease_ms":100,"executor":"w-1"}"#;
         assert!(LeaseRequest::from_json(edges.as_bytes()).is_ok());
     }
@@ -130,7 +169,7 @@ mod tests {
             r#"{"tasks":[{"ref":"t_1","task_id":0,"task_version":0,"queue":"","kind":"","priority":0,"attempt":1,"#,
             r#""max_attempts":0,"token":"k","payload_base64":"aGVsbG8=","execute_at_ms":0,"fired_at_ms":0,"lease_until_ms":0}]}"#
         );
-        let answer = LeaseAnswer { tasks: vec![task] };
+        let answer = LeaseAnswer { tasks: vec![task], wish: None };
         assert_eq!(serde_json::to_string(&answer).unwrap(), golden);
         assert_eq!(serde_json::from_str::<LeaseAnswer>(golden).unwrap(), answer);
     }

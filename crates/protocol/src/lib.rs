@@ -22,9 +22,11 @@ mod schedule;
 mod task;
 
 mod change;
+mod dead;
 mod search;
 mod why;
 
+mod executors;
 mod heartbeat;
 mod lease;
 mod outcome;
@@ -36,6 +38,8 @@ pub use at::At;
 pub use base64_bytes::Base64;
 pub use change::{ActionAnswer, ActionOutcome, CancelRequest, PatchTask};
 pub use codes::{CODES, Code, CodeInfo};
+pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
+pub use executors::{Executor, ExecutorState, HeldLease, ListExecutors, LogLine, NewLogLine, Wish};
 pub use fields::{FieldError, Invalid};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest, LeaseBeat, LeaseNews};
 pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask};

@@ -24,6 +24,15 @@ pub const LABEL_VALUE_MAX_CHARS: usize = 256;
 pub const CONCURRENCY_KEY_MAX_CHARS: usize = 256;
 pub const HANDLER_VERSIONS_MAX_CHARS: usize = 128;
 
+/// Kinds and queues that an executor declares at most; characters in a version.
+pub const EXECUTOR_KINDS_MAX: usize = 1_000;
+pub const VERSION_MAX_CHARS: usize = 64;
+
+/// Log lines of one lease in one heartbeat, and of one outcome; characters of a line and of its level.
+pub const LOG_LINES_MAX: usize = 100;
+pub const LOG_TEXT_MAX_CHARS: usize = 4_096;
+pub const LOG_LEVEL_MAX_CHARS: usize = 16;
+
 /// Last instant that can be written, 9999-12-31T23:59:59.999Z, in epoch milliseconds.
 pub const INSTANT_MAX_MS: i64 = 253_402_300_799_999;
 
@@ -51,6 +60,9 @@ pub const LEASE_MS_DEFAULT: u64 = 30_000;
 
 /// Characters of an outcome's `status_msg`.
 pub const STATUS_MSG_MAX_CHARS: usize = 4_096;
+
+/// Characters of a text that is looked for in errors.
+pub const ERROR_TEXT_MAX_CHARS: usize = 1_024;
 
 /// Items of one page of a list.
 pub const PAGE_MAX: u32 = 1_000;

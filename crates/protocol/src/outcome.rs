@@ -3,9 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::executors::check_log;
 use crate::fields::{Checks, FieldError, Invalid};
 use crate::limits::{BATCH_MAX, DURATION_MAX_MS, STATUS_MSG_MAX_CHARS};
-use crate::{Base64, Body, Json, Problem, parse};
+use crate::{Base64, Body, Json, NewLogLine, Problem, parse};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -43,6 +44,10 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub retry_after_ms: Option<i64>,
+    /// What the handler said since the last heartbeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub log: Vec<NewLogLine>,
 }
 
 impl Outcome {
@@ -57,6 +62,7 @@ impl Outcome {
             result: None,
             result_base64: None,
             retry_after_ms: None,
+            log: Vec::new(),
         }
     }
 
@@ -73,6 +79,7 @@ impl Outcome {
         checks.at_most_chars("/status_msg", self.status_msg.as_deref(), STATUS_MSG_MAX_CHARS);
         checks
             .at_most_one(("result", self.result.is_some()), ("result_base64", self.result_base64.is_some()));
+        check_log(&mut checks, "/log", &self.log);
         checks.range("/retry_after_ms", self.retry_after_ms, 0..=DURATION_MAX_MS);
         let again = matches!(self.outcome, OutcomeKind::Failed | OutcomeKind::Snooze);
         if self.retry_after_ms.is_some() && !again {

@@ -80,9 +80,13 @@ impl SearchTasks {
 
     /// The label as key and value.
     pub fn label(&self) -> Option<(&str, &str)> {
-        let label = self.label.as_deref()?;
-        label.split_once('=').or_else(|| label.split_once(':')).filter(|(key, _)| !key.is_empty())
+        label_of(self.label.as_deref())
     }
+}
+
+pub(crate) fn label_of(label: Option<&str>) -> Option<(&str, &str)> {
+    let label = label?;
+    label.split_once('=').or_else(|| label.split_once(':')).filter(|(key, _)| !key.is_empty())
 }
 
 /// An instant in a query, epoch milliseconds; RFC 3339 or an integer on the wire.

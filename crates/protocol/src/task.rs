@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{At, Base64, Json, Retry};
+use crate::{At, Base64, Json, LogLine, Retry};
 
 /// Where a task is in its life, in the machine's own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -111,6 +111,12 @@ pub struct Task {
     pub concurrency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_versions: Option<String>,
+    /// The last that its executor said of how far it is.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub progress: Option<Json>,
+    /// What its handlers said, the oldest first, at most 16 KiB; only in answers about one task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
     /// Every change of state, oldest first; only in answers about one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryEntry>,
@@ -207,6 +213,8 @@ pub(crate) mod tests {
             retry: Some(Retry::Immediate {}),
             concurrency_key: None,
             handler_versions: None,
+            progress: None,
+            log: Vec::new(),
             history: vec![entry],
         }
     }

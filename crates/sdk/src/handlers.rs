@@ -2,7 +2,7 @@
 //! worker and an engine under a test's clock run the same handlers the same way.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -105,6 +105,12 @@ impl Handlers {
     {
         self.any = Some(erase(handler));
         self
+    }
+
+    /// Those that have a handler of their own; empty if there is one for any.
+    pub fn kinds(&self) -> BTreeSet<String> {
+        let own = self.by_kind.keys().filter(|_| self.any.is_none());
+        own.cloned().collect()
     }
 
     /// Whether there is none.

@@ -2,10 +2,11 @@
 //! learns how far it is.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use punctual_protocol::{Json, LeasedTask};
+use punctual_protocol::limits::{LOG_LEVEL_MAX_CHARS, LOG_LINES_MAX, LOG_TEXT_MAX_CHARS};
+use punctual_protocol::{Json, LeasedTask, NewLogLine};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -95,6 +96,12 @@ impl Task {
         Ok(())
     }
 
+    /// Says something that is kept with the task: what it does, what it met. Goes out with the next heartbeat, or with
+    /// the outcome; of what is said faster than that, the oldest lines go.
+    pub fn log(&self, level: &str, text: impl Into<String>) {
+        self.control.say(level, text.into());
+    }
+
     /// Waits until the task is asked to stop. What the handler returns after that is still its outcome.
     pub async fn cancelled(&self) {
         self.control.cancel.cancelled().await;
@@ -111,6 +118,7 @@ impl Task {
 pub struct Control {
     cancel: CancellationToken,
     progress: Arc<Mutex<Option<Json>>>,
+    log: Arc<Mutex<VecDeque<NewLogLine>>>,
 }
 
 impl Control {
@@ -122,6 +130,37 @@ impl Control {
     /// What the handler last said of its progress, once.
     pub fn take_progress(&self) -> Option<Json> {
         self.lock().take()
+    }
+
+    /// What the handler said since it was last asked, the oldest first; each line once.
+    pub fn take_log(&self) -> Vec<NewLogLine> {
+        self.lines().drain(..).collect()
+    }
+
+    fn say(&self, level: &str, text: String) {
+        let level =
+            Some(level.chars().take(LOG_LEVEL_MAX_CHARS).collect()).filter(|it: &String| !it.is_empty());
+        let text = text.chars().take(LOG_TEXT_MAX_CHARS).collect();
+        let mut lines = self.lines();
+        if lines.len() >= LOG_LINES_MAX {
+            lines.pop_front();
+        }
+        lines.push_back(NewLogLine { at_ms: None, level, text });
+    }
+
+    /// Puts back what could not be sent, before what was said since.
+    pub(crate) fn restore_log(&self, unsent: Vec<NewLogLine>) {
+        let mut lines = self.lines();
+        for line in unsent.into_iter().rev() {
+            if lines.len() < LOG_LINES_MAX {
+                lines.push_front(line);
+            }
+        }
+    }
+
+    fn lines(&self) -> std::sync::MutexGuard<'_, VecDeque<NewLogLine>> {
+        // Nothing panics while it is held.
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set_progress(&self, progress: Json) {
@@ -165,6 +204,20 @@ mod tests {
         };
         assert_eq!(Task::new(leased, Control::default()).payload_bytes().as_ref(), [255]);
         assert!(task(None).payload_bytes().is_empty());
+    }
+
+    #[test]
+    fn of_what_is_said_too_fast_the_oldest_lines_go() {
+        let task = task(None);
+        task.log("info", "é".repeat(5_000));
+        (0..LOG_LINES_MAX).for_each(|nth| task.log("", nth.to_string()));
+        let said = task.control.take_log();
+        assert_eq!((said.len(), said[0].text.as_str(), &said[0].level), (LOG_LINES_MAX, "0", &None));
+        assert_eq!(task.control.take_log(), []);
+        task.log("a level that is too long", "later");
+        task.control.restore_log(said[98..].to_vec());
+        let texts: Vec<_> = task.control.take_log().into_iter().map(|it| it.text).collect();
+        assert_eq!(texts, ["98", "99", "later"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! outcomes. Nothing that a server does or a handler throws ends it; only its shutdown does.
 
 mod attempt;
+mod declared;
 mod heartbeat;
 mod held;
 mod leasing;
@@ -9,14 +10,15 @@ mod report;
 #[cfg(feature = "redis")]
 mod subscribing;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_protocol::LeaseRequest;
 use punctual_protocol::limits::LEASE_MS_DEFAULT;
+use punctual_protocol::{LeaseRequest, Wish};
 use serde::Serialize;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -71,6 +73,8 @@ struct Options {
     grace: Duration,
     /// How long the first outcome of a report waits for others.
     gather: Duration,
+    version: Option<String>,
+    labels: BTreeMap<String, String>,
 }
 
 impl Default for Options {
@@ -82,6 +86,8 @@ impl Default for Options {
             wait_ms: 20_000,
             grace: Duration::from_secs(30),
             gather: Duration::from_millis(2),
+            version: None,
+            labels: BTreeMap::new(),
         }
     }
 }
@@ -92,13 +98,16 @@ struct Shared {
     client: Client,
     handlers: Handlers,
     options: Options,
-    queues: usize,
+    queues: Vec<String>,
     slots: Arc<Semaphore>,
     held: Held,
     running: TaskTracker,
     tally: Tally,
-    /// No new leases.
+    /// No new leases: a shutdown, or a drain.
     stop: CancellationToken,
+    shutdown: CancellationToken,
+    /// What an operator wishes; none: to serve.
+    wish: watch::Sender<Option<Wish>>,
     /// Handlers that still run are dropped and their tasks handed back.
     abandon: CancellationToken,
     /// None: the server is asked.
@@ -188,6 +197,20 @@ impl Worker {
         self
     }
 
+    /// Version of the handlers, major.minor.patch. A worker without one gets no tasks that demand `handler_versions`.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.options.version = Some(version.into());
+        self
+    }
+
+    /// Shown with the executor.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.labels.insert(key.into(), value.into());
+        self
+    }
+
     /// Longest long poll, in whole milliseconds; 20 s unless set.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -207,7 +230,8 @@ impl Worker {
         self.shutdown.clone()
     }
 
-    /// Works until the shutdown. The only errors are settings that cannot work. Dropping the future drops the
+    /// Works until the shutdown, or until an operator drains it: then it finishes what it has, however long that takes,
+    /// unless a shutdown comes. The only errors are settings that cannot work. Dropping the future drops the
     /// handlers that run; their tasks run again when their leases end.
     pub async fn run(self) -> Result<Worked, Error> {
         self.check()?;
@@ -228,6 +252,7 @@ impl Worker {
         wind_down(&shared, reports, reporting).await;
         beating.cancel();
         services.join_all().await;
+        heartbeat::farewell(&shared).await;
         Ok(shared.tally.total())
     }
 
@@ -243,7 +268,8 @@ impl Worker {
             return Err(Error::configuration("concurrency must be at least 1"));
         }
         let (wait_ms, lease_ms, executor) = (options.wait_ms, options.lease_ms, options.executor.clone());
-        LeaseRequest { max: 1, wait_ms, lease_ms, executor }.check()?;
+        let (version, labels) = (options.version.clone(), Some(options.labels.clone()));
+        LeaseRequest { wait_ms, lease_ms, executor, version, labels, ..LeaseRequest::default() }.check()?;
         #[cfg(feature = "redis")]
         if self.source.is_some() {
             self.queues.iter().try_for_each(|queue| subscribing::key(&self.client, queue).map(|_| ()))?;
@@ -253,7 +279,7 @@ impl Worker {
 
     fn share(self) -> (Arc<Shared>, Vec<String>) {
         let shared = Shared {
-            queues: self.queues.len(),
+            queues: self.queues.clone(),
             slots: Arc::new(Semaphore::new(self.options.concurrency)),
             client: self.client,
             handlers: self.handlers,
@@ -261,7 +287,9 @@ impl Worker {
             held: Held::default(),
             running: TaskTracker::new(),
             tally: Tally::default(),
-            stop: self.shutdown,
+            stop: self.shutdown.child_token(),
+            shutdown: self.shutdown,
+            wish: watch::Sender::default(),
             abandon: CancellationToken::new(),
             #[cfg(feature = "redis")]
             source: self.source,
@@ -282,6 +310,10 @@ async fn fetch(shared: Arc<Shared>, queue: String, reports: mpsc::UnboundedSende
 /// Lets handlers finish, hands back what does not, and reports all of it.
 async fn wind_down(shared: &Shared, reports: mpsc::UnboundedSender<Report>, mut reporting: JoinSet<()>) {
     shared.running.close();
+    if !shared.shutdown.is_cancelled() {
+        // Drained: there is time.
+        shared.shutdown.run_until_cancelled(shared.running.wait()).await;
+    }
     if timeout(shared.options.grace, shared.running.wait()).await.is_err() {
         shared.abandon.cancel();
         // A handler that blocks its thread cannot be dropped; its task runs again when the lease ends.

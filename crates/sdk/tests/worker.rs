@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fake::Fake;
-use punctual_sdk::protocol::{Code, LeasedTask, OutcomeKind, Problem};
+use punctual_sdk::protocol::{Code, LeasedTask, NewLogLine, OutcomeKind, Problem, Wish};
 use punctual_sdk::{CancellationToken, Error, HandlerError, Task, Worked, Worker};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -464,4 +464,95 @@ async fn settings_that_cannot_work_are_refused_at_the_start() {
         assert!(matches!(worker.run().await, Err(Error::Configuration { .. } | Error::Refused(_))), "{what}");
     }
     assert!(fake.kept().calls.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_worker_finishes_what_it_has_however_long_it_takes_and_says_farewell() {
+    let fake = Fake::new();
+    let worker = fake.worker().version("2.1.0").label("zone", "a").grace(Duration::from_secs(1));
+    let mut running = Running::start(worker.handle("long", |_| async {
+        sleep(10 * MINUTE).await;
+        Ok("done")
+    }));
+    fake.put("a", "long");
+    fake.until(|kept| kept.held.len() == 1).await;
+    fake.change(|kept| kept.wish = Some(Wish::Drain));
+    let worked = running.work.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!((worked.succeeded, worked.handed_back), (1, 0), "{worked:?}");
+    assert!(!running.shutdown.is_cancelled(), "it ended by itself");
+    fake.put("b", "long");
+    assert_eq!(fake.kept().waiting["q"].len(), 1, "nobody takes more");
+    let (_, last) = fake.kept().beats.last().unwrap().clone();
+    assert!(last.leaving && last.leases.is_empty(), "{last:?}");
+    let (_, asked) = fake.kept().leases[0].clone();
+    assert_eq!((asked.version.as_deref(), asked.capacity), (Some("2.1.0"), Some(16)));
+    assert_eq!(asked.kinds, Some(["long".to_owned()].into()));
+    assert_eq!((last.version, last.queues), (Some("2.1.0".to_owned()), Some(["q".to_owned()].into())));
+    assert_eq!(last.labels, Some([("zone".to_owned(), "a".to_owned())].into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_a_drain_that_takes_too_long() {
+    let fake = Fake::new();
+    let worker = fake.worker().grace(Duration::from_secs(1));
+    let running = Running::start(worker.handle("endless", |_| async {
+        std::future::pending::<()>().await;
+        Ok(())
+    }));
+    fake.put("a", "endless");
+    fake.until(|kept| kept.held.len() == 1).await;
+    fake.change(|kept| kept.wish = Some(Wish::Drain));
+    sleep(10 * MINUTE).await;
+    assert_eq!(fake.outcomes(), []);
+    let worked = running.end().await;
+    assert_eq!(worked.handed_back, 1, "{worked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_says_goes_out_with_heartbeats_and_the_outcome_once() {
+    let fake = Fake::new();
+    let running =
+        Running::start(fake.worker().lease(Duration::from_secs(30)).handle("k", |task: Task| async move {
+            task.log("info", "begun");
+            sleep(Duration::from_secs(15)).await;
+            task.log("warn", "nearly done");
+            Ok(())
+        }));
+    fake.put("a", "k");
+    let outcome = fake.outcome("a").await;
+    running.end().await;
+    let texts = |log: &[NewLogLine]| log.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+    let beats = fake.kept().beats.clone();
+    let said: Vec<_> =
+        beats.iter().flat_map(|(_, beat)| &beat.leases).flat_map(|it| texts(&it.log)).collect();
+    assert_eq!((said, texts(&outcome.log)), (vec!["begun".to_owned()], vec!["nearly done".to_owned()]));
+    assert_eq!(outcome.log[0].level.as_deref(), Some("warn"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_says_survives_a_heartbeat_that_fails() {
+    let fake = Fake::new();
+    let running =
+        Running::start(fake.worker().lease(Duration::from_secs(30)).handle("k", |task: Task| async move {
+            task.log("info", "said while nobody listens");
+            sleep(Duration::from_secs(18)).await;
+            Ok(())
+        }));
+    fake.put("a", "k");
+    fake.until(|kept| kept.held.len() == 1).await;
+    fake.away(true);
+    sleep(Duration::from_secs(11)).await;
+    fake.away(false);
+    fake.outcome("a").await;
+    running.end().await;
+    let beats = fake.kept().beats.clone();
+    let said: Vec<_> = beats.iter().flat_map(|(_, beat)| &beat.leases).flat_map(|it| &it.log).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[tokio::test]
+async fn a_version_that_is_none_is_refused_at_the_start() {
+    let worker = Fake::new().worker().version("two").handle("k", |_| async { Ok(()) });
+    let error = worker.run().await.unwrap_err().to_string();
+    assert!(error.contains("/version") && error.contains("major.minor.patch"), "{error}");
 }

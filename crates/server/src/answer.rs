@@ -14,8 +14,8 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_protocol::{
-    At, Base64, Body, HistoryEntry, InsertOutcome, Json, LeasedTask, Phase, Retry, State, Task, TaskResult,
-    Why,
+    At, Base64, Body, HistoryEntry, InsertOutcome, Json, LeasedTask, LogLine, Phase, Retry, State, Task,
+    TaskResult, Why,
 };
 use serde::Serialize;
 
@@ -42,7 +42,9 @@ pub(crate) fn json_bytes(status: StatusCode, bytes: bytes::Bytes) -> Response {
 /// The whole task, history included.
 pub(crate) fn task(mut it: task::Task) -> Task {
     let history = std::mem::take(&mut it.history);
-    Task { history: history.into_iter().map(entry).collect(), ..brief(it) }
+    let log = it.log.take().map_or_else(Vec::new, |it| punctual_domain::log::decode(&it));
+    let log = log.into_iter().map(said).collect();
+    Task { history: history.into_iter().map(entry).collect(), log, ..brief(it) }
 }
 
 /// The task as answers to an insert show it.
@@ -87,6 +89,8 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
         retry: Some(retry(it.ask.retry)),
         concurrency_key: it.ask.demands.concurrency_key,
         handler_versions: it.ask.demands.handler_versions,
+        progress: it.progress.and_then(|it| Json::from_text(it).ok()),
+        log: Vec::new(),
         history: Vec::new(),
     }
 }
@@ -95,6 +99,10 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
 fn lateness_ms(it: &task::Task) -> Option<i64> {
     let waits = matches!(it.state, DomainState::Scheduled | DomainState::Dispatching | DomainState::Retrying);
     if waits { None } else { it.lateness_ms() }
+}
+
+fn said(it: punctual_domain::log::LogLine) -> LogLine {
+    LogLine { at: At::from_ms(it.at.0), at_ms: it.at.0, level: it.level, text: it.text }
 }
 
 fn entry(it: history::Entry) -> HistoryEntry {
@@ -199,7 +207,7 @@ const fn phase(it: DomainPhase) -> Phase {
     }
 }
 
-const fn state(it: DomainState) -> State {
+pub(crate) const fn state(it: DomainState) -> State {
     match it {
         DomainState::Scheduled => State::Scheduled,
         DomainState::Dispatching => State::Dispatching,

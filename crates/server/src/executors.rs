@@ -7,19 +7,21 @@ use crate::{
     ask::{self, Context},
     extract::{Body, Caller, Queue},
     refusal::Refusal,
+    roster,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_contract::store::{Beat, Extended};
-use punctual_domain::place::TaskRef;
-use punctual_engine::{LeaseRequest as EngineLease, OutcomeReport, Settled};
+use punctual_domain::{executor::Wish, place::TaskRef};
+use punctual_engine::{LeaseRequest as EngineLease, OutcomeReport, Seen, Settled};
 use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
 const BY: &str = "executor";
+const DRAIN_WAIT_MS: u64 = 1_000;
 
 /// Lease ready tasks, waiting for the first one.
 ///
@@ -40,6 +42,11 @@ pub(crate) async fn lease_tasks(
 ) -> Result<Response, Refusal> {
     let it = LeaseRequest::from_json(&body)?;
     let lease_ms = i64::try_from(it.lease_ms).unwrap_or(i64::MAX);
+    let who = roster::asks(&queue, &it);
+    let wish = who.as_ref().map_or(Wish::Serve, |it| app.engine.executor_seen(it.clone()));
+    if let (Some(who), Wish::Quiet | Wish::Drain) = (&who, wish) {
+        return Ok(nothing_for(&app, who, wish, it.wait_ms).await);
+    }
     let request = EngineLease {
         queue: Arc::new(queue),
         max: usize::try_from(it.max).unwrap_or(usize::MAX),
@@ -51,9 +58,24 @@ pub(crate) async fn lease_tasks(
         leased = app.engine.lease(request) => leased?,
         // Dropping the other loses no task: what it was granted is given back.
         () = app.shutdown.cancelled() => Vec::new(),
+        () = roster::told_otherwise(&app.engine, who.as_ref()) => Vec::new(),
     };
     let tasks = leased.into_iter().map(|it| answer::leased(it, lease_ms)).collect();
-    Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks }))
+    let wish = who.and_then(|it| roster::wish(app.engine.executor_seen(it)));
+    Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks, wish }))
+}
+
+/// An executor that is to get no tasks waits as long as it would for a task, so that it does not ask in a circle. One
+/// that is to end hears of it soon.
+async fn nothing_for(app: &App, who: &Seen, wish: Wish, wait_ms: u64) -> Response {
+    let wait_ms = if wish == Wish::Drain { wait_ms.min(DRAIN_WAIT_MS) } else { wait_ms };
+    tokio::select! {
+        () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
+        () = app.shutdown.cancelled() => {}
+        () = app.engine.until_executor(&who.namespace, &who.name, true) => {}
+    }
+    let wish = roster::wish(app.engine.executor_seen(who.clone()));
+    answer::json(StatusCode::OK, &LeaseAnswer { tasks: Vec::new(), wish })
 }
 
 /// Report what became of up to 10,000 attempts.
@@ -76,20 +98,37 @@ pub(crate) async fn report_outcomes(
 ) -> Result<Response, Refusal> {
     let batch = OutcomeBatch::from_json(&body)?;
     let (mut reports, mut receipts) = (Vec::new(), Vec::with_capacity(batch.outcomes.len()));
+    let mut said = Vec::new();
     for (nth, item) in batch.items().enumerate() {
         receipts.push(match item {
-            Ok(outcome) => take_report(&app, &caller, nth, outcome, &mut reports),
+            Ok(mut outcome) => {
+                said.extend(last_words(&app, batch.executor.as_deref(), &mut outcome));
+                take_report(&app, &caller, nth, outcome, &mut reports)
+            }
             Err(receipt) => *receipt,
         });
     }
+    let by = batch.executor.as_deref().unwrap_or(BY);
+    if !said.is_empty() {
+        // Before the outcomes: after them the leases are gone. A crash between the two keeps the lines, and the
+        // executor reports again.
+        app.engine.extend(said).await?;
+    }
     let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
-    let settled = app.engine.settle(reports, batch.executor.as_deref().unwrap_or(BY)).await?;
+    let settled = app.engine.settle(reports, by).await?;
     for (nth, settled) in places.into_iter().zip(settled) {
         if let (Settled::Accepted, Some(receipt)) = (settled, receipts.get_mut(nth)) {
             receipt.status = OutcomeStatus::Accepted;
         }
     }
     Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
+}
+
+/// What a handler said since its last heartbeat, as one more of them.
+fn last_words(app: &App, executor: Option<&str>, it: &mut Outcome) -> Option<Beat> {
+    let log = roster::log(std::mem::take(&mut it.log), app.engine.now())?;
+    let lease = LeaseBeat { r#ref: it.r#ref.clone(), token: it.token.clone(), ..LeaseBeat::default() };
+    Some(Beat { log: Some(log), ..beat(app, executor.unwrap_or(BY), lease)? })
 }
 
 /// Puts a good outcome with its place among `reports`, and answers the receipt that it has until it is accepted.
@@ -142,9 +181,13 @@ fn outcome_report(app: &App, caller: &Caller, it: Outcome) -> Result<Option<Outc
 )]
 pub(crate) async fn send_heartbeats(
     State(app): State<Shared>,
+    caller: Caller,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let HeartbeatRequest { executor, leases, .. } = HeartbeatRequest::from_json(&body)?;
+    let request = HeartbeatRequest::from_json(&body)?;
+    let who = roster::beats(&caller.namespace, &request);
+    let wish = who.and_then(|it| roster::wish(app.engine.executor_seen(it)));
+    let HeartbeatRequest { executor, leases, .. } = request;
     let mut news: Vec<LeaseNews> = leases.iter().map(|it| LeaseNews::lost(it.r#ref.clone())).collect();
     let beats: Vec<(usize, Beat)> = leases
         .into_iter()
@@ -158,7 +201,7 @@ pub(crate) async fn send_heartbeats(
             *it = LeaseNews::extended(std::mem::take(&mut it.r#ref), lease_until.0, cancel_requested);
         }
     }
-    Ok(answer::json(StatusCode::OK, &HeartbeatAnswer { leases: news }))
+    Ok(answer::json(StatusCode::OK, &HeartbeatAnswer { leases: news, wish }))
 }
 
 /// None: what is no reference, or no token, holds no lease.
@@ -169,6 +212,7 @@ fn beat(app: &App, executor: &str, it: LeaseBeat) -> Option<Beat> {
         fence: token.fence,
         lease_until: app.engine.now().plus(token.lease_ms),
         progress: it.progress.map(punctual_protocol::Json::into_text),
+        log: roster::log(it.log, app.engine.now()),
         executor: executor.to_owned(),
     })
 }

@@ -99,6 +99,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Queue {
     }
 }
 
+/// The executor that the path names.
+#[derive(Debug)]
+pub(crate) struct ExecutorName(pub(crate) Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for ExecutorName {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let text = segment(parts, state).await?;
+        Name::new(&text).map(Self).map_err(|error| Refusal::field("/executor", error.to_string()))
+    }
+}
+
 async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Refusal> {
     let bad = |error: axum::extract::rejection::PathRejection| {
         Refusal::new(Code::RequestInvalid, format!("path: {}", error.body_text()))

@@ -22,10 +22,12 @@ mod hash;
 
 // The calls.
 mod actions;
+mod dead;
 mod executors;
 mod insert;
 mod lookup;
 mod queues;
+mod roster;
 
 // What operators look at.
 mod docs;

@@ -114,12 +114,7 @@ fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Ref
         let checked = text.as_deref().map(Name::new).transpose();
         checked.map_err(|error| Refusal::field(pointer, error.to_string()))
     };
-    let before_id = match &search.cursor {
-        Some(text) => Some(cursor::read(text).ok_or_else(|| {
-            Refusal::field("/cursor", "is not a `next_cursor` that this server has answered")
-        })?),
-        None => None,
-    };
+    let before_id = cursor::before_id(search.cursor.as_deref())?;
     Ok(StoreQuery {
         namespace: Some(namespace.clone()),
         queue: name("/queue", &search.queue)?,
@@ -128,6 +123,8 @@ fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Ref
         label: search.label().map(|(key, value)| (key.to_owned(), value.to_owned())),
         due_after: search.due_after.map(|it| Millis(it.0)),
         due_before: search.due_before.map(|it| Millis(it.0)),
+        updated_from: None,
+        error: None,
         before_id,
         limit: usize::try_from(search.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX),
     })

@@ -111,6 +111,10 @@ metrics! {
         "Tasks that could not be sent and were brought back to be sent again; each time counts."
     LEASES_ENDED Counter "punctual_leases_ended_total" []
         "Leases that ended without an outcome."
+    EXECUTORS Gauge "punctual_executors" ["state"]
+        "Executors by how they stand; said by the engine whose duty it is, 0 at the others."
+    EXECUTORS_DIED Counter "punctual_executors_died_total" []
+        "Executors that fell silent without a farewell. Their tasks run elsewhere when their leases end."
     SERVICE_RUNS Counter "punctual_service_runs_total" ["service"]
         "Runs of a service of the engine."
     SERVICE_FAILURES Counter "punctual_service_failures_total" ["service"]

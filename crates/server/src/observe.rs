@@ -92,10 +92,11 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
     }
 }
 
-/// Only the search has query parameters; what is misspelt elsewhere is not silently ignored either.
+/// Only lists have query parameters; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let searches = route == "/v1/tasks" && matches!(*request.method(), Method::GET | Method::HEAD);
+    let lists = ["/v1/tasks", "/v1/executors", "/v1/dead-letters"].contains(&route);
+    let searches = lists && matches!(*request.method(), Method::GET | Method::HEAD);
     let checked = if searches { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
     match checked {
         Ok(()) => next.run(request).await,

@@ -22,7 +22,8 @@ use utoipa::{
     ),
     tags(
         (name = "tasks", description = "Insert, read, change"),
-        (name = "executors", description = "Executors that pull"),
+        (name = "executors", description = "Executors that pull, and who they are"),
+        (name = "dead letters", description = "Tasks that will not run again by themselves"),
         (name = "queues", description = "Queues"),
         (name = "operation", description = "Health, metrics, this document"),
     ),
@@ -132,6 +133,9 @@ fn refusals(operation_id: &str, path: &str, method: &str) -> Vec<Code> {
     }
     if path.contains("{ref}") {
         codes.push(Code::TaskNotFound);
+    }
+    if path.contains("{executor}") {
+        codes.push(Code::ExecutorNotFound);
     }
     codes.extend(own_refusals(operation_id));
     codes

@@ -4,9 +4,9 @@
 use crate::{
     actions, answer,
     app::{App, Shared},
-    docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
+    dead, docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
     options::ServerOptions,
-    queues,
+    queues, roster,
 };
 use axum::{
     Router,
@@ -68,6 +68,13 @@ fn interface() -> OpenApiRouter<Shared> {
         .routes(routes!(executors::lease_tasks))
         .routes(routes!(executors::report_outcomes))
         .routes(routes!(executors::send_heartbeats))
+        .routes(routes!(roster::list_executors))
+        .routes(routes!(roster::get_executor))
+        .routes(routes!(roster::drain_executor))
+        .routes(routes!(roster::quiet_executor))
+        .routes(routes!(roster::resume_executor))
+        .routes(routes!(dead::list_dead))
+        .routes(routes!(dead::redrive_dead))
         .routes(routes!(queues::list_queues))
 }
 

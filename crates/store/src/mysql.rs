@@ -6,6 +6,7 @@ mod archive;
 mod buckets;
 mod calls;
 mod ended;
+mod executors;
 mod floor;
 mod hosted;
 mod ids;
@@ -59,6 +60,7 @@ use punctual_contract::{
     },
 };
 use punctual_domain::{
+    executor::{Executor, Roll, Sign, Wish},
     name::Name,
     place::{Partition, TaskRef},
     task::{NewTask, Task},
@@ -562,6 +564,37 @@ impl Store for MysqlStore {
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, CallError> {
         let key = key.clone();
         self.reading("look up a reply", |inner| search::load_reply(inner, key, now)).await
+    }
+
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, CallError> {
+        executors::note(self.catalog(), signs).await
+    }
+
+    async fn executors(
+        &self,
+        namespace: &Name,
+        from: &str,
+        limit: usize,
+    ) -> Result<Vec<Executor>, CallError> {
+        executors::list(self.catalog(), namespace.clone(), from.to_owned(), limit).await
+    }
+
+    async fn wish_of_executor(
+        &self,
+        namespace: &Name,
+        name: &Name,
+        wish: Wish,
+    ) -> Result<Applied, CallError> {
+        executors::set_wish(self.catalog(), namespace.clone(), name.clone(), wish).await
+    }
+
+    async fn call_roll(
+        &self,
+        now: Millis,
+        silent_since: Millis,
+        left_before: Millis,
+    ) -> Result<Roll, CallError> {
+        executors::call_roll(self.catalog(), now, silent_since, left_before).await
     }
 
     fn partitions(&self) -> u16 {

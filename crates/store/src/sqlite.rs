@@ -2,6 +2,7 @@
 //! together; reads run beside it. In memory there are no threads at all: jobs run in the caller, the same code.
 
 mod archive;
+mod executors;
 mod insert;
 mod lanes;
 mod lease;
@@ -36,6 +37,7 @@ use punctual_contract::{
     },
 };
 use punctual_domain::{
+    executor::{Executor, Roll, Sign, Wish},
     name::Name,
     place::TaskRef,
     task::{NewTask, Task},
@@ -361,6 +363,47 @@ impl Store for SqliteStore {
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, CallError> {
         let key = key.clone();
         self.reading("look up a reply", Lane::Urgent, move |conn| reply::load(conn, &key, now)).await
+    }
+
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, CallError> {
+        let rows = signs.len();
+        self.writing("note executors", rows, move |conn, _| executors::note(conn, &signs)).await
+    }
+
+    async fn executors(
+        &self,
+        namespace: &Name,
+        from: &str,
+        limit: usize,
+    ) -> Result<Vec<Executor>, CallError> {
+        let (namespace, from) = (namespace.clone(), from.to_owned());
+        let work = move |conn: &Connection| executors::list(conn, &namespace, &from, limit);
+        self.reading("list executors", Lane::Urgent, work).await
+    }
+
+    async fn wish_of_executor(
+        &self,
+        namespace: &Name,
+        name: &Name,
+        wish: Wish,
+    ) -> Result<Applied, CallError> {
+        let (namespace, name) = (namespace.clone(), name.clone());
+        let work =
+            move |conn: &Connection, _: &mut Ledger| executors::set_wish(conn, &namespace, &name, wish);
+        let found = self.writing("say what is wished of an executor", 1, work).await?;
+        Ok(if found { Applied::Moved } else { Applied::Lost })
+    }
+
+    async fn call_roll(
+        &self,
+        now: Millis,
+        silent_since: Millis,
+        left_before: Millis,
+    ) -> Result<Roll, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            executors::call_roll(conn, now, silent_since, left_before)
+        };
+        self.writing("call the roll of executors", 1, work).await
     }
 
     fn partitions(&self) -> u16 {

@@ -43,7 +43,7 @@ pub(crate) struct ListArgs {
 }
 
 /// Reads a value as the wire spells it.
-fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let text: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
     T::deserialize(text).map_err(|e| e.to_string())
 }

@@ -66,6 +66,14 @@ pub(super) fn task(task: &Task, form: Form) -> Result<()> {
     }
     output::line(&task.r#ref);
     output::facts(&facts(task));
+    if !task.log.is_empty() {
+        output::line("");
+        let rows = task
+            .log
+            .iter()
+            .map(|it| [it.at.to_string(), it.level.clone().unwrap_or_default(), it.text.clone()]);
+        output::table(["AT", "LEVEL", "SAID"], rows);
+    }
     if !task.history.is_empty() {
         output::line("");
         let rows = task.history.iter().map(entry);
@@ -93,6 +101,8 @@ fn facts(task: &Task) -> Vec<(&'static str, String)> {
     }
     facts.extend(task.payload.as_ref().map(|it| ("payload", it.get().to_owned())));
     facts.extend(task.payload_base64.as_ref().map(|it| ("payload", word(it))));
+    facts.extend(task.handler_versions.clone().map(|it| ("versions", it)));
+    facts.extend(task.progress.as_ref().map(|it| ("progress", it.get().to_owned())));
     facts.extend(task.result.as_ref().map(|it| ("result", result(it))));
     facts.extend(task.last_error.clone().map(|it| ("error", it)));
     facts

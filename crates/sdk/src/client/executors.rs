@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use punctual_protocol::{
-    HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseRequest, LeasedTask, Outcome, OutcomeReceipt,
-    OutcomesAnswer,
+    Executor, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseRequest, LeasedTask, ListExecutors,
+    Outcome, OutcomeReceipt, OutcomesAnswer, Page,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -25,12 +26,47 @@ impl Client {
     /// Waits for work of a queue. After an `Indeterminate` error, tasks may be leased that nobody knows of; they come
     /// back when their lease ends.
     pub async fn lease(&self, queue: &str, request: &LeaseRequest) -> Result<Vec<LeasedTask>, Error> {
+        Ok(self.lease_or_wish(queue, request).await?.tasks)
+    }
+
+    /// The same, with what is wished of the executor.
+    pub async fn lease_or_wish(&self, queue: &str, request: &LeaseRequest) -> Result<LeaseAnswer, Error> {
         request.check()?;
         let mut call =
             self.new_call(Method::POST, format!("/v1/queues/{}/lease", segment(queue)), body(request)?);
         call.timeout += Duration::from_millis(request.wait_ms);
-        let answer: LeaseAnswer = self.call(call, Repeat::Never).await?;
-        Ok(answer.tasks)
+        self.call(call, Repeat::Never).await
+    }
+
+    /// A page of the executors of the namespace, by name.
+    pub async fn executors(&self, list: &ListExecutors) -> Result<Page<Executor>, Error> {
+        list.check()?;
+        let query = serde_urlencoded::to_string(list).map_err(|e| Error::configuration(e.to_string()))?;
+        self.fetch(format!("/v1/executors?{query}")).await
+    }
+
+    /// One executor, with the tasks in its hands.
+    pub async fn executor(&self, name: &str) -> Result<Executor, Error> {
+        self.fetch(format!("/v1/executors/{}", segment(name))).await
+    }
+
+    /// No new tasks for an executor; it finishes what it has, and ends.
+    pub async fn drain_executor(&self, name: &str) -> Result<Executor, Error> {
+        self.wish(name, "drain").await
+    }
+
+    /// No new tasks for an executor until it is resumed.
+    pub async fn quiet_executor(&self, name: &str) -> Result<Executor, Error> {
+        self.wish(name, "quiet").await
+    }
+
+    /// Takes back either.
+    pub async fn resume_executor(&self, name: &str) -> Result<Executor, Error> {
+        self.wish(name, "resume").await
+    }
+
+    async fn wish(&self, name: &str, wish: &str) -> Result<Executor, Error> {
+        self.post(format!("/v1/executors/{}/{wish}", segment(name)), Bytes::new(), Repeat::Safe).await
     }
 
     /// Reports outcomes; the receipts are in their order. Sending them again is safe: a lease takes one outcome.

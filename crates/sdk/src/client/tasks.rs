@@ -5,7 +5,7 @@ use bytes::Bytes;
 use punctual_protocol::limits::BATCH_MAX;
 use punctual_protocol::{
     ActionAnswer, BatchAnswer, BatchItem, CancelRequest, InsertTask, Int64, Page, PatchTask, QueueSummary,
-    SearchTasks, Task, Why, headers,
+    RedriveAnswer, RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -104,6 +104,21 @@ impl Client {
     /// Gives a dead task its attempts again.
     pub async fn redrive(&self, reference: &str) -> Result<ActionAnswer, Error> {
         self.act(reference, "/redrive", Bytes::new()).await
+    }
+
+    /// A page of the tasks that are dead; for the next one set `cursor` to its `next_cursor`.
+    pub async fn dead_letters(&self, search: &SearchDead) -> Result<Page<Task>, Error> {
+        search.check()?;
+        let query = serde_urlencoded::to_string(search).map_err(|e| Error::configuration(e.to_string()))?;
+        self.fetch(format!("/v1/dead-letters?{query}")).await
+    }
+
+    /// Gives many dead tasks their attempts again. One call takes at most its `limit`; `next_cursor` goes on.
+    pub async fn redrive_dead(&self, request: &RedriveDead) -> Result<RedriveAnswer, Error> {
+        request.check()?;
+        let mut call = self.new_call(Method::POST, "/v1/dead-letters/redrive".into(), body(request)?);
+        call.headers.push((headers::IDEMPOTENCY_KEY, new_key()));
+        self.call(call, Repeat::Safe).await
     }
 
     /// Why a task has not run.

@@ -29,6 +29,7 @@ pub(super) async fn run(
         () = std::future::ready(()), if slot.is_none() => (hand_back(&holding), true),
         outcome = attempt(&shared, leased, &holding) => (outcome, false),
     };
+    let outcome = Outcome { log: holding.lease.control.take_log(), ..outcome };
     // The slot is free for the next task while the report is on its way.
     drop(slot);
     // The reporter outlives the attempts, except when the worker itself was dropped; then the lease ends by itself.

@@ -13,6 +13,8 @@ use super::held::Lease;
 
 /// An idle worker says that it is there, and how much it can take, this often.
 const IDLE: Duration = Duration::from_secs(10);
+/// A server that is away does not hold up the end.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(shared: Arc<Shared>, done: CancellationToken) {
     done.run_until_cancelled(beat_on(&shared)).await;
@@ -55,6 +57,7 @@ async fn beat(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> boo
     let why = match timeout(patience, shared.client.heartbeat(&request)).await {
         Ok(Ok(answer)) => {
             leases.iter().zip(&answer.leases).for_each(|(lease, news)| hear(shared, lease, news));
+            shared.hear_wish(answer.wish);
             return true;
         }
         Ok(Err(error)) => error.to_string(),
@@ -62,6 +65,7 @@ async fn beat(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> boo
     };
     for (lease, unsent) in leases.iter().zip(request.leases) {
         lease.control.restore_progress(unsent.progress);
+        lease.control.restore_log(unsent.log);
     }
     tracing::warn!(leases = leases.len(), error = why, "a heartbeat failed, trying again");
     false
@@ -72,11 +76,18 @@ fn request(shared: &Shared, leases: &[Arc<Lease>]) -> HeartbeatRequest {
         r#ref: lease.reference.clone(),
         token: lease.token.clone(),
         progress: lease.control.take_progress(),
+        log: lease.control.take_log(),
     };
-    HeartbeatRequest {
-        executor: shared.options.executor.clone(),
-        capacity: Some(u32::try_from(shared.options.concurrency).unwrap_or(u32::MAX)),
-        leases: leases.iter().map(beat).collect(),
+    shared.beat_request(leases.iter().map(beat).collect())
+}
+
+/// Says that the worker has ended in order. Best effort: unheard, it is found silent.
+pub(super) async fn farewell(shared: &Shared) {
+    let request = HeartbeatRequest { leaving: true, ..shared.beat_request(Vec::new()) };
+    match timeout(FAREWELL, shared.client.heartbeat(&request)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::debug!(error = %error, "the farewell was not heard"),
+        Err(_) => tracing::debug!("the farewell was not answered"),
     }
 }
 

@@ -33,9 +33,11 @@ async fn poll(shared: &Arc<Shared>, queue: &str, reports: &mpsc::UnboundedSender
         let mut slots = free_slots(shared, busy).await;
         let request = request(shared, &slots, busy);
         let asked = Instant::now();
-        match shared.client.lease(queue, &request).await {
-            Ok(tasks) => {
+        match shared.client.lease_or_wish(queue, &request).await {
+            Ok(answer) => {
                 backoff.reset();
+                let tasks = answer.tasks;
+                shared.hear_wish(answer.wish);
                 busy = !tasks.is_empty();
                 let pause = if busy || request.wait_ms == 0 { Duration::ZERO } else { EMPTY_PAUSE };
                 start(shared, tasks, &mut slots, reports);
@@ -56,7 +58,7 @@ async fn poll(shared: &Arc<Shared>, queue: &str, reports: &mpsc::UnboundedSender
 /// long poll does not keep the others' tasks from running.
 pub(super) async fn free_slots(shared: &Shared, busy: bool) -> OwnedSemaphorePermit {
     let mut slots = shared.slots.clone().acquire_owned().await.expect("the slots are never closed");
-    if busy || shared.queues == 1 {
+    if busy || shared.queues.len() == 1 {
         let free = u32::try_from(shared.slots.available_permits()).unwrap_or(LEASE_MAX).min(LEASE_MAX - 1);
         // Another queue's loop may be faster; then there is just the one.
         if let Ok(more) = shared.slots.clone().try_acquire_many_owned(free) {
@@ -68,14 +70,14 @@ pub(super) async fn free_slots(shared: &Shared, busy: bool) -> OwnedSemaphorePer
 
 pub(super) fn request(shared: &Shared, slots: &OwnedSemaphorePermit, busy: bool) -> LeaseRequest {
     let options = &shared.options;
-    let wait_ms = match (shared.queues > 1, busy) {
+    let wait_ms = match (shared.queues.len() > 1, busy) {
         (true, true) => 0,
         // Fewer slots than queues: the queues take turns, and must not wait long for theirs.
-        (true, false) if shared.queues > options.concurrency => options.wait_ms.min(500),
+        (true, false) if shared.queues.len() > options.concurrency => options.wait_ms.min(500),
         _ => options.wait_ms,
     };
     let max = u32::try_from(slots.num_permits()).unwrap_or(LEASE_MAX);
-    LeaseRequest { max, wait_ms, lease_ms: options.lease_ms, executor: options.executor.clone() }
+    shared.lease_request(max, wait_ms)
 }
 
 pub(super) fn start(

@@ -11,7 +11,7 @@ use punctual_contract::store::Assignment;
 use punctual_domain::name::{Name, QueueKey};
 use punctual_domain::task::Content;
 use punctual_protocol::limits::BATCH_MAX;
-use punctual_protocol::{Body, HeartbeatRequest, Json, LeaseBeat, LeasedTask, Token};
+use punctual_protocol::{Body, Json, LeaseBeat, LeasedTask, Token};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -54,6 +54,9 @@ impl Subscription {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         let (mut busy, mut reclaimed_at) = (false, None);
         while !stop.is_cancelled() {
+            if stop.run_until_cancelled(self.shared.served()).await.is_none() {
+                return;
+            }
             self.reclaim(&mut reclaimed_at).await;
             let Some(mut slots) = stop.run_until_cancelled(free_slots(&self.shared, busy)).await else {
                 return;
@@ -152,13 +155,9 @@ impl Subscription {
         let beat = |it: &Delivery| LeaseBeat {
             r#ref: it.message.place.to_string(),
             token: token(&it.message, options.lease_ms),
-            progress: None,
+            ..LeaseBeat::default()
         };
-        let request = HeartbeatRequest {
-            executor: options.executor.clone(),
-            capacity: Some(u32::try_from(options.concurrency).unwrap_or(u32::MAX)),
-            leases: part.iter().map(beat).collect(),
-        };
+        let request = self.shared.beat_request(part.iter().map(beat).collect());
         match self.shared.client.heartbeat(&request).await {
             Ok(answer) if answer.leases.len() == part.len() => {
                 Some(answer.leases.iter().map(|it| !it.lost).collect())

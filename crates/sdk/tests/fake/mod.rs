@@ -17,6 +17,7 @@ use futures_util::future::BoxFuture;
 use punctual_sdk::protocol::{
     Code, HeartbeatAnswer, HeartbeatRequest, InsertBatch, InsertTask, LeaseAnswer, LeaseNews, LeaseRequest,
     LeasedTask, Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem,
+    Wish,
 };
 use punctual_sdk::{Call, Client, Failure, Reply, Transport, Worker};
 use serde_json::{Value, json};
@@ -38,6 +39,8 @@ pub(crate) struct Kept {
     pub(crate) held: HashMap<String, String>,
     pub(crate) lost: HashSet<String>,
     pub(crate) cancel: HashSet<String>,
+    /// Told with every lease and heartbeat.
+    pub(crate) wish: Option<Wish>,
     pub(crate) leases: Vec<(String, LeaseRequest)>,
     /// Long polls that wait.
     pub(crate) polling: usize,
@@ -315,7 +318,8 @@ async fn lease(State(fake): State<Arc<Fake>>, Path(queue): Path<String>, request
     loop {
         let tasks = take(&fake, &queue, usize::try_from(request.max).unwrap());
         if !tasks.is_empty() || timeout_at(until, changes.changed()).await.is_err() {
-            return ok(&LeaseAnswer { tasks });
+            let wish = fake.kept().wish;
+            return ok(&LeaseAnswer { tasks, wish });
         }
     }
 }
@@ -392,7 +396,7 @@ async fn heartbeats(State(fake): State<Arc<Fake>>, request: Request) -> Response
                 LeaseNews::extended(&lease.r#ref, 0, kept.cancel.contains(&lease.r#ref))
             }
         };
-        let answer = HeartbeatAnswer { leases: beat.leases.iter().map(news).collect() };
+        let answer = HeartbeatAnswer { leases: beat.leases.iter().map(news).collect(), wish: kept.wish };
         kept.beats.push((Instant::now(), beat));
         ok(&answer)
     })

@@ -2,11 +2,11 @@
 //! does not answer, its numbers are left out and the rest is served: that is when somebody looks.
 
 use super::{
-    FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_REBUILT, LEASES_ENDED, Metric,
-    OFFERED_AGAIN, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES,
-    SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED, TASKS_COMPENSATED,
-    TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT,
-    TERMS_GAINED, TERMS_LOST, WHEEL_TASKS,
+    EXECUTORS, EXECUTORS_DIED, FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_REBUILT,
+    LEASES_ENDED, Metric, OFFERED_AGAIN, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START,
+    PUBLISH_FAILURES, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED,
+    TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED,
+    TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, WHEEL_TASKS,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -17,6 +17,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use punctual_contract::{hot::Depth, store::Books};
+use punctual_domain::executor::Roll;
 use punctual_engine::ServiceNumbers;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -41,6 +42,7 @@ async fn render(app: &App) -> String {
     let mut out = Exposition::default();
     tasks(&mut out, app, books.as_ref(), depth.as_ref());
     engine(&mut out, app);
+    executors(&mut out, &app.engine.roll_of_executors());
     services(&mut out, app.engine.meters().services());
     app.http.render(&mut out);
     process(&mut out, app);
@@ -92,6 +94,16 @@ fn sharing(out: &mut Exposition, app: &App) {
     out.single(&PARTITIONS_OWNED, app.engine.owned());
     out.single(&TERMS_GAINED, meters.terms_gained_total());
     out.single(&TERMS_LOST, meters.terms_lost_total());
+}
+
+fn executors(out: &mut Exposition, roll: &Roll) {
+    out.begin(&EXECUTORS);
+    let standing =
+        [("alive", roll.alive), ("quiet", roll.quiet), ("draining", roll.draining), ("dead", roll.dead)];
+    for (word, count) in standing {
+        out.sample(&EXECUTORS, &[word], count);
+    }
+    out.single(&EXECUTORS_DIED, roll.died);
 }
 
 /// Services of one name (one for each push queue) are counted together.

@@ -22,7 +22,10 @@ fn documented() -> Vec<(String, Vec<&'static str>)> {
 async fn each_documented_path_takes_exactly_the_documented_methods() {
     let world = World::new();
     for (path, methods) in documented() {
-        let concrete = path.replace("{ref}", "t00000000000000000000000001").replace("{queue}", "q");
+        let concrete = path
+            .replace("{ref}", "t00000000000000000000000001")
+            .replace("{queue}", "q")
+            .replace("{executor}", "x");
         for method in METHODS {
             let answer = world.send(ask(method, &concrete)).await;
             assert_eq!(answer.status == 405, !methods.contains(&method), "{method} {path}: {}", answer.text);

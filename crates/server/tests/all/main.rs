@@ -7,6 +7,7 @@ mod document;
 mod world;
 
 mod actions;
+mod dead;
 mod documentation;
 mod errors;
 mod executors;
@@ -15,4 +16,5 @@ mod idempotency;
 mod insert;
 mod lookup;
 mod metrics;
+mod roster;
 mod serving;

@@ -131,7 +131,7 @@ pub(crate) async fn extend(
         let places: Vec<TaskRef> =
             round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
         let found = place::find(conn, sql::HELD, &places).await?;
-        let mut signs = Signs { now, rows: Rows::default(), moves: Moves::new(now) };
+        let mut signs = Signs { now, rows: Rows::default(), said: Rows::default(), moves: Moves::new(now) };
         for (nth, it) in round.iter().zip(found.rows) {
             let (Some(beat), Some(it), Some(answer)) = (beats.get(*nth), it, extended.get_mut(*nth)) else {
                 continue;
@@ -148,6 +148,7 @@ pub(crate) async fn extend(
 struct Signs {
     now: Millis,
     rows: Rows,
+    said: Rows,
     moves: Moves,
 }
 
@@ -180,6 +181,9 @@ impl Signs {
             self.rows.row(*place).int(fence)
         };
         rows.at(lease_until).maybe_text(beat.progress.as_deref());
+        if let Some(said) = &beat.log {
+            self.said.row(*place).int(fence).text(said);
+        }
         Ok(Extended::Held { lease_until, cancel_requested: row.try_get(10)? })
     }
 
@@ -187,7 +191,11 @@ impl Signs {
         if self.rows.len() > 0 {
             sqlx::query(sql::EXTEND).bind(self.rows.json()).bind(self.now.0).execute(&mut *conn).await?;
         }
-        self.moves.finish(conn).await
+        self.moves.finish(&mut *conn).await?;
+        if self.said.len() > 0 {
+            sqlx::query(sql::LOG).bind(self.said.json()).execute(conn).await?;
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod statement;
 
-pub(crate) use statement::{apart, is_lock};
+pub(crate) use statement::{Statement, apart, is_lock};
 
 use async_trait::async_trait;
 use punctual_contract::{
@@ -13,7 +13,7 @@ use punctual_contract::{
 };
 use punctual_domain::place::Partition;
 use sqlx::{MySqlPool, Row, mysql::MySqlRow};
-use statement::{LONGEST, Statement};
+use statement::LONGEST;
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,

@@ -91,6 +91,7 @@ pub(crate) async fn list(
     let state = query.state.map(|it| i32::from(it.code()));
     let (after, before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
     let label = query.label.as_ref().map(label_text);
+    let updated = query.updated_from.map(|it| it.0);
     let search = sqlx::query(sql::LIST)
         .bind(ids.end().saturating_add(1))
         .bind(ids.start())
@@ -108,6 +109,10 @@ pub(crate) async fn list(
         .bind(before)
         .bind(label.as_deref())
         .bind(label.as_deref())
+        .bind(updated)
+        .bind(updated)
+        .bind(query.error.as_deref())
+        .bind(query.error.as_deref())
         .bind(rows(query.limit.max(1)));
     tasks(&search.fetch_all(conn).await?)
 }

@@ -15,6 +15,7 @@ pub(crate) const GRANT: &str = sql!("lease/grant.sql");
 pub(crate) const HELD: &str = sql!("lease/held.sql");
 pub(crate) const EXTEND: &str = sql!("lease/extend.sql");
 pub(crate) const STOP: &str = sql!("lease/stop.sql");
+pub(crate) const LOG: &str = sql!("lease/log.sql");
 
 pub(crate) static BATCH_ADD: Many = Many::new(sql!("ended/add.sql"));
 pub(crate) const BATCHES: &str = sql!("ended/batches.sql");

@@ -102,6 +102,7 @@ pub(crate) fn extend(
         now,
         held: conn.prepare_cached(sql::HELD)?,
         extend: conn.prepare_cached(sql::EXTEND)?,
+        log: conn.prepare_cached(sql::LOG)?,
         moves: Moves::prepare(conn, now)?,
     };
     beats.iter().map(|it| leases.beat(ledger, it)).collect()
@@ -111,6 +112,7 @@ struct Leases<'c> {
     now: Millis,
     held: CachedStatement<'c>,
     extend: CachedStatement<'c>,
+    log: CachedStatement<'c>,
     moves: Moves<'c>,
 }
 
@@ -131,6 +133,9 @@ impl Leases<'_> {
         };
         let lease_until = bounded(beat.lease_until, it.since, it.timeout_ms);
         self.extend.execute(params![id, fence, self.now.0, lease_until.0, beat.progress])?;
+        if beat.log.is_some() {
+            self.log.execute(params![id, fence, beat.log])?;
+        }
         if it.state == State::Dispatched {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
             if self.moves.bound(Event::Start, id, Some(fence), &note)?.raw_execute()? == 1 {

@@ -62,6 +62,8 @@ pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
             query.due_before.map(|it| it.0),
             label.map(|it| it.0.as_str()),
             label.map(|it| it.1.as_str()),
+            query.updated_from.map(|it| it.0),
+            query.error,
         ],
     )?;
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);

@@ -35,6 +35,15 @@ pub(crate) const GRANT: &str = sql!("lease/grant.sql");
 pub(crate) const HELD: &str = sql!("lease/held.sql");
 pub(crate) const EXTEND: &str = sql!("lease/extend.sql");
 pub(crate) const STOP: &str = sql!("lease/stop.sql");
+pub(crate) const LOG: &str = sql!("lease/log.sql");
+
+pub(crate) const EXECUTOR_NOTE: &str = sql!("executor/note.sql");
+pub(crate) const EXECUTOR_WISHES: &str = sql!("executor/wishes.sql");
+pub(crate) const EXECUTOR_LIST: &str = sql!("executor/list.sql");
+pub(crate) const EXECUTOR_WISH: &str = sql!("executor/wish.sql");
+pub(crate) const EXECUTOR_DIED: &str = sql!("executor/died.sql");
+pub(crate) const EXECUTOR_FORGET: &str = sql!("executor/forget.sql");
+pub(crate) const EXECUTOR_ROLL: &str = sql!("executor/roll.sql");
 
 pub(crate) const READ: &str = sql!("query/read.sql");
 pub(crate) const VERSIONS: &str = sql!("query/versions.sql");

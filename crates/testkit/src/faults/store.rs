@@ -12,6 +12,7 @@ use punctual_contract::{
     },
 };
 use punctual_domain::{
+    executor::{Executor, Roll, Sign, Wish},
     name::Name,
     place::TaskRef,
     settings::Scope,
@@ -34,6 +35,8 @@ pub enum StoreGroup {
     Retire,
     Replies,
     Settings,
+    /// What is known of executors.
+    Executors,
 }
 
 #[derive(Debug)]
@@ -144,6 +147,25 @@ impl Store for FaultyStore {
 
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error> {
         self.faults.run(StoreGroup::Replies, "load a reply", self.inner.load_reply(key, now)).await
+    }
+
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
+        self.faults.run(StoreGroup::Executors, "note executors", self.inner.note_executors(signs)).await
+    }
+
+    async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error> {
+        let call = self.inner.executors(namespace, from, limit);
+        self.faults.run(StoreGroup::Executors, "list executors", call).await
+    }
+
+    async fn wish_of_executor(&self, namespace: &Name, name: &Name, wish: Wish) -> Result<Applied, Error> {
+        let call = self.inner.wish_of_executor(namespace, name, wish);
+        self.faults.run(StoreGroup::Executors, "wish of an executor", call).await
+    }
+
+    async fn call_roll(&self, now: Millis, silent_since: Millis, left_before: Millis) -> Result<Roll, Error> {
+        let call = self.inner.call_roll(now, silent_since, left_before);
+        self.faults.run(StoreGroup::Executors, "call the roll", call).await
     }
 
     fn partitions(&self) -> u16 {

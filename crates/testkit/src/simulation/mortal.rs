@@ -15,6 +15,7 @@ use punctual_contract::{
     },
 };
 use punctual_domain::{
+    executor::{Executor, Roll, Sign, Wish},
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     settings::{Retries, Scope},
@@ -186,6 +187,18 @@ impl Store for Mortal<dyn Store> {
     }
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, Error> {
         self.life.call(self.inner.load_reply(key, now)).await
+    }
+    async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
+        self.life.call(self.inner.note_executors(signs)).await
+    }
+    async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error> {
+        self.life.call(self.inner.executors(namespace, from, limit)).await
+    }
+    async fn wish_of_executor(&self, namespace: &Name, name: &Name, wish: Wish) -> Result<Applied, Error> {
+        self.life.call(self.inner.wish_of_executor(namespace, name, wish)).await
+    }
+    async fn call_roll(&self, now: Millis, silent_since: Millis, left_before: Millis) -> Result<Roll, Error> {
+        self.life.call(self.inner.call_roll(now, silent_since, left_before)).await
     }
     fn partitions(&self) -> u16 {
         self.inner.partitions()

@@ -559,6 +559,7 @@ impl World {
             fence: held.fence,
             lease_until: self.now().plus(5_000),
             progress: None,
+            log: None,
             executor: "executor".into(),
         };
         let Some(engine) = self.engine() else {

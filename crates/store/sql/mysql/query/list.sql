@@ -2,7 +2,7 @@
 -- 1 below this id, 2 down to this id; each other condition holds only if it is not NULL, and is given twice:
 -- 3 and 4 namespace, 5 and 6 queue, 7 and 8 state code, 9 and 10 kind, 11 and 12 due from (ms), 13 and 14 due before
 -- (ms), 15 and 16 a label as it stands in the text of all labels (the caller looks again: it may be in another's
--- value), 17 limit.
+-- value), 17 and 18 changed from (ms), 19 and 20 a text in its last error, 21 limit.
 SELECT STRAIGHT_JOIN
     task.id, task.partition_no, task.namespace, task.task_id, task.task_version, queue, kind, priority, state, fence,
     attempt, max_attempts, execute_at, task.due_at, fired_at, created_at, updated_at, keep_until, place_due_at,
@@ -25,4 +25,6 @@ WHERE registry.id < ? AND registry.id >= ?
     AND (? IS NULL OR task.due_at >= ?)
     AND (? IS NULL OR task.due_at < ?)
     AND (? IS NULL OR INSTR(labels, ?) > 0)
+    AND (? IS NULL OR updated_at >= ?)
+    AND (? IS NULL OR LOCATE(CAST(? AS BINARY), CAST(last_error AS BINARY)) > 0)
 ORDER BY registry.id DESC LIMIT ?

@@ -18,7 +18,7 @@ const DEADLOCK: u16 = 1213;
 const LOCK_TIMEOUT: u16 = 1205;
 
 #[derive(Debug)]
-pub(super) struct Statement {
+pub(crate) struct Statement {
     file: &'static str,
     length: usize,
     values: Vec<Value>,
@@ -31,16 +31,16 @@ enum Value {
 }
 
 impl Statement {
-    pub(super) const fn new(file: &'static str) -> Self {
+    pub(crate) const fn new(file: &'static str) -> Self {
         Self { file, length: 1, values: Vec::new() }
     }
 
-    pub(super) fn text(mut self, value: &str) -> Self {
+    pub(crate) fn text(mut self, value: &str) -> Self {
         self.values.push(Value::Text(value.to_owned()));
         self
     }
 
-    pub(super) fn int(mut self, value: i64) -> Self {
+    pub(crate) fn int(mut self, value: i64) -> Self {
         self.values.push(Value::Int(value));
         self
     }
@@ -54,7 +54,7 @@ impl Statement {
     }
 
     /// How many rows it found, changed or not.
-    pub(super) async fn execute(&self, pool: &MySqlPool) -> Result<u64, sqlx::Error> {
+    pub(crate) async fn execute(&self, pool: &MySqlPool) -> Result<u64, sqlx::Error> {
         let mut tries = 1;
         loop {
             match self.query().execute(pool).await {
@@ -65,7 +65,7 @@ impl Statement {
         }
     }
 
-    pub(super) async fn fetch(&self, pool: &MySqlPool) -> Result<Vec<MySqlRow>, sqlx::Error> {
+    pub(crate) async fn fetch(&self, pool: &MySqlPool) -> Result<Vec<MySqlRow>, sqlx::Error> {
         self.query().fetch_all(pool).await
     }
 

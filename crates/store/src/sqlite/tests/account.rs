@@ -126,7 +126,7 @@ impl World {
         let Some(task) = self.nth(nth) else { return };
         let executor = "executor".to_owned();
         let (place, fence) = (task.place, task.fence);
-        let beat = Beat { place, fence, lease_until: LATER, progress: None, executor };
+        let beat = Beat { place, fence, lease_until: LATER, progress: None, log: None, executor };
         drop(now(self.store.extend(vec![beat], NOW)).unwrap());
     }
 

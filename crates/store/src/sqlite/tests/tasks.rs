@@ -137,6 +137,7 @@ fn a_lease_never_outlives_the_timeout_and_an_ended_one_is_lost() {
             fence: given.fence,
             lease_until: LATER,
             progress: None,
+            log: None,
             executor: "executor".to_owned(),
         };
         now(store.extend(vec![beat], at)).unwrap().remove(0)

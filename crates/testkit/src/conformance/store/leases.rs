@@ -12,6 +12,7 @@ use punctual_contract::{
     store::{Applied, Beat, Change, Extended},
 };
 use punctual_domain::{
+    log::{self, LogLine},
     state::{Event, State},
     task::{Content, NewTask, Task},
     time::Millis,
@@ -121,6 +122,63 @@ pub async fn progress_is_kept_until_there_is_new(store: Arc<dyn Store>) {
         assert_eq!(extend(&*store, sign, LATER).await, held(LEASE_END));
         assert_eq!(read(&*store, task.place).await.progress.as_deref(), kept);
     }
+}
+
+fn lines(nths: std::ops::Range<i64>, text: &str) -> Vec<LogLine> {
+    let line = |nth| LogLine { at: Millis(nth), level: Some("info".to_owned()), text: text.to_owned() };
+    nths.map(line).collect()
+}
+
+async fn say(store: &dyn Store, task: &Task, said: Vec<LogLine>) -> Extended {
+    extend(store, Beat { log: log::encode(said), ..beat(task, LEASE_END) }, LATER).await
+}
+
+async fn log_of(store: &dyn Store, task: &Task) -> Vec<LogLine> {
+    read(store, task.place).await.log.map_or_else(Vec::new, |it| log::decode(&it))
+}
+
+pub async fn what_a_handler_says_is_kept_with_the_task(store: Arc<dyn Store>) {
+    let text = "a\nb 'c' \"d\" \\ é \u{1F980} \u{0}";
+    for state in [State::Dispatched, State::Running] {
+        let task = walk_to(&*store, i64::from(state.code()), state).await;
+        assert_eq!(say(&*store, &task, lines(1..3, text)).await, held(LEASE_END));
+        assert_eq!(say(&*store, &task, Vec::new()).await, held(LEASE_END));
+        assert_eq!(say(&*store, &task, lines(3..4, "")).await, held(LEASE_END));
+        let want = [lines(1..3, text), lines(3..4, "")].concat();
+        assert_eq!(log_of(&*store, &task).await, want, "{state:?}");
+        let stale = Task { fence: task.fence - 1, ..task.clone() };
+        assert_eq!(say(&*store, &stale, lines(9..10, "stale")).await, Extended::Lost);
+        assert_eq!(log_of(&*store, &task).await, want, "{state:?}");
+        moved(&*store, &task, success(), LATER).await;
+        assert_eq!(log_of(&*store, &task).await, want, "the outcome keeps it");
+    }
+}
+
+pub async fn a_long_log_loses_its_oldest_lines_only(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Running).await;
+    for nth in 0..40 {
+        assert_eq!(
+            say(&*store, &task, lines(nth * 10..nth * 10 + 10, &"é".repeat(40))).await,
+            held(LEASE_END)
+        );
+    }
+    let kept = log_of(&*store, &task).await;
+    assert_eq!(kept, lines(400 - i64::try_from(kept.len()).unwrap()..400, &"é".repeat(40)));
+    let bytes = read(&*store, task.place).await.log.unwrap().len();
+    let whole = log::LOG_LEN_MAX - 200..=log::LOG_LEN_MAX;
+    assert!(whole.contains(&bytes), "{bytes}");
+    say(&*store, &task, lines(0..100, &"x".repeat(log::LOG_LEN_MAX / 100 - 40))).await;
+    assert!(log_of(&*store, &task).await.len() >= 100, "as much as fits in one beat");
+}
+
+pub async fn a_replacement_begins_a_new_log(store: Arc<dyn Store>) {
+    let task = walk_to(&*store, 1, State::Running).await;
+    say(&*store, &task, lines(1..2, "x")).await;
+    let dead = moved(&*store, &task, Change::Bury { result: None, keep_until: KEEP }, LATER).await;
+    assert!(dead.log.is_some());
+    let again = NewTask { task_version: dead.ask.task_version, ..ask(dead.task_id()) };
+    let again = insert(&*store, again).await;
+    assert_eq!((again.task.place.id, again.task.log), (dead.place.id, None));
 }
 
 pub async fn beats_are_answered_in_their_order(store: Arc<dyn Store>) {

@@ -1,14 +1,18 @@
 //! How callers find tasks.
 
 use super::{
-    sample::{CALLER, LATER, NEXT, NOW, ask, full, insert, insert_at, name, nowhere, queue, read, version},
+    sample::{
+        CALLER, KEEP, LATER, NEXT, NOW, apply, ask, full, insert, insert_at, name, note, nowhere, queue,
+        read, step, version,
+    },
     walk::{reachable, walk_to},
 };
 use punctual_contract::{
     Store,
-    store::{Page, Query},
+    store::{Applied, Change, Page, Query, Step},
 };
 use punctual_domain::{
+    history::Note,
     name::{Name, QueueKey},
     state::State,
     task::{NewTask, Task},
@@ -101,6 +105,33 @@ pub async fn each_filter_holds_and_all_hold_together(store: Arc<dyn Store>) {
         (Query { label: label("team", "blue"), due_before: Some(LATER), ..any() }, vec![]),
         (Query { queue: Some(name("mail")), namespace: Some(name("other")), ..any() }, vec![1]),
         (Query { queue: Some(name("nothing")), ..any() }, vec![]),
+    ];
+    for (query, wanted) in table {
+        assert_eq!(ids(&list(&*store, &query).await), wanted, "{query:?}");
+    }
+}
+
+pub async fn the_dead_are_found_by_when_they_died_and_of_what(store: Arc<dyn Store>) {
+    let errors = [Some("card declined: 51"), Some("Card 100% gone"), None, Some("timeout \u{e9}\u{1F980}")];
+    for (id, error) in (0_i64..).zip(errors) {
+        let task = walk_to(&*store, id, State::Running).await;
+        let at = LATER.plus(id);
+        let note = Note { error: error.map(str::to_owned), ..note() };
+        let bury = Step { note, ..step(&task, Change::Bury { result: None, keep_until: KEEP }) };
+        assert_eq!(apply(&*store, bury, at).await, Applied::Moved);
+    }
+    let dead = || Query { state: Some(State::Dead), limit: 2, ..Query::default() };
+    let error = |it: &str| Some(it.to_owned());
+    let table = [
+        (dead(), vec![3, 2, 1, 0]),
+        (Query { updated_from: Some(LATER.plus(2)), ..dead() }, vec![3, 2]),
+        (Query { updated_from: Some(LATER.plus(4)), ..dead() }, vec![]),
+        (Query { error: error("declined"), ..dead() }, vec![0]),
+        (Query { error: error("Card"), ..dead() }, vec![1]),
+        (Query { error: error("100%"), ..dead() }, vec![1]),
+        (Query { error: error("10_% "), ..dead() }, vec![]),
+        (Query { error: error("\u{e9}\u{1F980}"), ..dead() }, vec![3]),
+        (Query { error: error("card"), updated_from: Some(LATER.plus(1)), ..dead() }, vec![]),
     ];
     for (query, wanted) in table {
         assert_eq!(ids(&list(&*store, &query).await), wanted, "{query:?}");

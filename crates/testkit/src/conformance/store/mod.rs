@@ -1,5 +1,5 @@
 //! What every store must do. In reading order: how tasks come in, what they carry, how they move, who has them,
-//! how they are found, how they end, and that the account is right at all times.
+//! how they are found, how they end, who runs them, and that the account is right at all times.
 
 mod sample;
 mod walk;
@@ -21,6 +21,7 @@ pub mod settings;
 pub mod retire;
 
 pub mod books;
+pub mod executors;
 pub mod replies;
 
 pub mod durable;

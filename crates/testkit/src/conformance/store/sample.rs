@@ -121,7 +121,14 @@ pub(super) async fn dispatch(store: &dyn Store, grant: Grant, now: Millis) -> Op
 }
 
 pub(super) fn beat(task: &Task, lease_until: Millis) -> Beat {
-    Beat { place: task.place, fence: task.fence, lease_until, progress: None, executor: EXECUTOR.to_owned() }
+    Beat {
+        place: task.place,
+        fence: task.fence,
+        lease_until,
+        progress: None,
+        log: None,
+        executor: EXECUTOR.to_owned(),
+    }
 }
 
 pub(super) async fn extend(store: &dyn Store, beat: Beat, now: Millis) -> Extended {

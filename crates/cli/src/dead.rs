@@ -1,0 +1,142 @@
+//! `punctual dead …`: dead letters, looked at and redriven many at a time.
+
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    logs,
+    output::{self, Form},
+    task,
+};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use punctual_protocol::{RedriveDead, SearchDead, TimeBound};
+use std::process::ExitCode;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum DeadCommand {
+    List(ListArgs),
+    /// Show one with its history and what its handlers said
+    Show(task::GetArgs),
+    Redrive(RedriveArgs),
+}
+
+/// Which of them; all conditions that are given must hold
+#[derive(Args, Debug)]
+struct Filters {
+    #[arg(long, short)]
+    queue: Option<String>,
+    #[arg(long, short)]
+    kind: Option<String>,
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Option<String>,
+    /// A text in the last error, letter for letter
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+    /// Died at or after this instant: RFC 3339 or epoch milliseconds
+    #[arg(long, value_name = "INSTANT", value_parser = task::word::<TimeBound>)]
+    since: Option<TimeBound>,
+}
+
+/// Search tasks that are dead, the newest first
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    filters: Filters,
+    /// Tasks of a page
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    /// Go on where a page ended
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Give dead tasks their attempts again
+///
+/// With --rate they come back evenly spread over time. --dry-run only counts them.
+#[derive(Args, Debug)]
+pub(crate) struct RedriveArgs {
+    #[command(flatten)]
+    filters: Filters,
+    /// At most this many
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    /// All of them, however many calls that takes; --limit is that of one call
+    #[arg(long)]
+    all: bool,
+    /// So many are due in each second; all at once unless given
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Only say how many there are
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) async fn run(command: DeadCommand) -> Result<ExitCode> {
+    logs::start_for_client();
+    match command {
+        DeadCommand::List(args) => list(args).await,
+        DeadCommand::Show(args) => task::get(args).await,
+        DeadCommand::Redrive(args) => redrive(args).await,
+    }
+}
+
+async fn list(args: ListArgs) -> Result<ExitCode> {
+    let Filters { queue, kind, label, error, since } = args.filters;
+    let search =
+        SearchDead { queue, kind, label, error, since, limit: Some(args.limit), cursor: args.cursor };
+    let page = args.connect.client(TRIES_OF_ONE_CALL)?.dead_letters(&search).await?;
+    if args.connect.form() == Form::Json {
+        output::json(&page)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = page.items.iter().map(|it| {
+        let error = it.last_error.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
+        [it.r#ref.clone(), it.queue.clone(), it.kind.clone(), it.updated_at.to_string(), error.to_owned()]
+    });
+    output::table(["REF", "QUEUE", "KIND", "DIED", "ERROR"], rows);
+    if let Some(cursor) = &page.next_cursor {
+        output::error_line(&format!("more with --cursor {cursor}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn redrive(args: RedriveArgs) -> Result<ExitCode> {
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let (form, all, dry_run) = (args.connect.form(), args.all, args.dry_run);
+    let Filters { queue, kind, label, error, since } = args.filters;
+    let (limit, rate_per_second) = (Some(args.limit), args.rate);
+    let mut request = RedriveDead {
+        queue,
+        kind,
+        label,
+        error,
+        since,
+        limit,
+        rate_per_second,
+        dry_run,
+        ..RedriveDead::default()
+    };
+    loop {
+        let done = client.redrive_dead(&request).await?;
+        let verb = if dry_run { "would redrive" } else { "redriven" };
+        match form {
+            Form::Json => output::json(&done)?,
+            Form::Text => output::line(&format!("{verb} {}, the last before {}", done.tasks, done.until)),
+        }
+        request.start_at_ms = Some(done.until_ms);
+        request.cursor = done.next_cursor;
+        match &request.cursor {
+            Some(_) if all => {}
+            Some(_) => {
+                if form == Form::Text {
+                    output::error_line("there may be more: again, or with --all");
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            None => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! `punctual executor …`: who runs tasks, and how they are sent home.
+
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    logs,
+    output::{self, Form},
+};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use punctual_protocol::{Executor, ListExecutors};
+use serde::Serialize;
+use std::process::ExitCode;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ExecutorCommand {
+    List(ListArgs),
+    /// Show one, with the tasks in its hands
+    Get(NameArgs),
+    /// No new tasks: it finishes what it has, and ends
+    Drain(NameArgs),
+    /// No new tasks until it is resumed
+    Quiet(NameArgs),
+    /// Take back a drain or a quiet
+    Resume(NameArgs),
+}
+
+/// Show who runs tasks, by name
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Executors of a page
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    /// Go on where a page ended
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NameArgs {
+    /// Name of the executor
+    name: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) async fn run(command: ExecutorCommand) -> Result<ExitCode> {
+    logs::start_for_client();
+    match command {
+        ExecutorCommand::List(args) => list(args).await?,
+        ExecutorCommand::Get(args) => {
+            let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+            show(&client.executor(&args.name).await?, args.connect.form())?;
+        }
+        ExecutorCommand::Drain(args) => {
+            let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+            show(&client.drain_executor(&args.name).await?, args.connect.form())?;
+        }
+        ExecutorCommand::Quiet(args) => {
+            let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+            show(&client.quiet_executor(&args.name).await?, args.connect.form())?;
+        }
+        ExecutorCommand::Resume(args) => {
+            let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+            show(&client.resume_executor(&args.name).await?, args.connect.form())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(args: ListArgs) -> Result<()> {
+    let asked = ListExecutors { limit: Some(args.limit), cursor: args.cursor };
+    let page = args.connect.client(TRIES_OF_ONE_CALL)?.executors(&asked).await?;
+    if args.connect.form() == Form::Json {
+        return Ok(output::json(&page)?);
+    }
+    let rows = page.items.iter().map(|it| {
+        [
+            it.name.clone(),
+            word(&it.state),
+            it.version.clone().unwrap_or_default(),
+            running(it),
+            it.queues.iter().cloned().collect::<Vec<_>>().join(", "),
+            it.last_seen_at.to_string(),
+        ]
+    });
+    output::table(["NAME", "STATE", "VERSION", "RUNNING", "QUEUES", "LAST SEEN"], rows);
+    if let Some(cursor) = &page.next_cursor {
+        output::error_line(&format!("more with --cursor {cursor}"));
+    }
+    Ok(())
+}
+
+fn running(it: &Executor) -> String {
+    let running = it.running.map_or_else(|| "?".to_owned(), |it| it.to_string());
+    it.capacity.map_or_else(|| running.clone(), |capacity| format!("{running} of {capacity}"))
+}
+
+fn word(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn show(it: &Executor, form: Form) -> Result<()> {
+    if form == Form::Json {
+        return Ok(output::json(it)?);
+    }
+    output::line(&format!("{} is {}", it.name, word(&it.state)));
+    let joined =
+        |names: &std::collections::BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    let mut facts = vec![("running", running(it)), ("queues", joined(&it.queues))];
+    facts.extend(it.version.clone().map(|it| ("version", it)));
+    if !it.kinds.is_empty() {
+        facts.push(("kinds", joined(&it.kinds)));
+    }
+    facts.extend(it.labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
+    facts.push(("first seen", it.first_seen_at.to_string()));
+    facts.push(("last seen", it.last_seen_at.to_string()));
+    output::facts(&facts);
+    let leases = it.leases.as_deref().unwrap_or_default();
+    if !leases.is_empty() {
+        output::line("");
+        let rows = leases.iter().map(|it| {
+            [it.r#ref.clone(), it.queue.clone(), it.kind.clone(), word(&it.state), it.lease_until.to_string()]
+        });
+        output::table(["REF", "QUEUE", "KIND", "STATE", "LEASE UNTIL"], rows);
+    }
+    Ok(())
+}

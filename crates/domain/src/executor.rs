@@ -1,0 +1,213 @@
+//! Executors as they tell of themselves, and what their operator wishes of them. Who has which task is never decided
+//! here: that is a lease, and the store's.
+
+use crate::{name::Name, place::TaskRef, time::Millis};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Leases that a profile names at most; `running` counts all.
+pub const HOLDS_MAX: usize = 256;
+
+/// What an executor says of itself. What it does not say stays as it was said before: each kind of call knows a part.
+/// Kept as JSON; fields are only ever added.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    /// Of its handlers: major.minor.patch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Tasks it can run at one time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+    /// Those it takes tasks from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<BTreeSet<String>>,
+    /// Those it has handlers for; empty: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<BTreeSet<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// The first of the leases that its last heartbeat named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds: Option<Vec<String>>,
+    /// How many leases its last heartbeat named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<u64>,
+}
+
+impl Profile {
+    /// Takes over what `newer` says; answers whether that changes anything.
+    pub fn update(&mut self, newer: Self) -> bool {
+        let before = self.clone();
+        let Self { version, capacity, queues, kinds, labels, holds, running } = newer;
+        self.version = version.or_else(|| self.version.take());
+        self.capacity = capacity.or(self.capacity);
+        self.queues = queues.or_else(|| self.queues.take());
+        self.kinds = kinds.or_else(|| self.kinds.take());
+        self.labels = labels.or_else(|| self.labels.take());
+        self.holds = holds.or_else(|| self.holds.take());
+        self.running = running.or(self.running);
+        *self != before
+    }
+
+    /// The leases it named, as places.
+    pub fn places(&self) -> impl Iterator<Item = TaskRef> {
+        self.holds.iter().flatten().filter_map(|it| it.parse().ok())
+    }
+}
+
+/// What an operator wishes of an executor. Stands until it is taken back, or the executor says farewell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Wish {
+    #[default]
+    Serve,
+    /// No new tasks until it is to serve again.
+    Quiet,
+    /// No new tasks; it should finish what it has, and end.
+    Drain,
+}
+
+impl Wish {
+    pub const ALL: [Self; 3] = [Self::Serve, Self::Quiet, Self::Drain];
+
+    /// As it is stored; never reused.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Serve => 0,
+            Self::Quiet => 1,
+            Self::Drain => 2,
+        }
+    }
+
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.code() == code)
+    }
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sign {
+    pub namespace: Name,
+    pub name: Name,
+    pub profile: Profile,
+    pub at: Millis,
+    /// Silent until then, it counts as dead.
+    pub alive_until: Millis,
+    /// A farewell: it has ended in order.
+    pub leaving: bool,
+}
+
+/// How an executor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Alive,
+    Quiet,
+    Draining,
+    /// It fell silent.
+    Dead,
+}
+
+impl Standing {
+    /// Of one that gives signs of life.
+    #[must_use]
+    pub const fn of(wish: Wish) -> Self {
+        match wish {
+            Wish::Serve => Self::Alive,
+            Wish::Quiet => Self::Quiet,
+            Wish::Drain => Self::Draining,
+        }
+    }
+
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Quiet => "quiet",
+            Self::Draining => "draining",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// An executor with all that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executor {
+    pub namespace: Name,
+    pub name: Name,
+    pub profile: Profile,
+    pub wish: Wish,
+    pub first_seen_at: Millis,
+    pub seen_at: Millis,
+    pub alive_until: Millis,
+}
+
+impl Executor {
+    #[must_use]
+    pub fn standing(&self, now: Millis) -> Standing {
+        if self.alive_until <= now { Standing::Dead } else { Standing::of(self.wish) }
+    }
+}
+
+/// How many executors stand how, and what became of those that fell silent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Roll {
+    pub alive: u64,
+    pub quiet: u64,
+    pub draining: u64,
+    pub dead: u64,
+    /// Found dead just now; each death is found once.
+    pub died: u64,
+}
+
+impl Roll {
+    pub const fn count(&mut self, standing: Standing, executors: u64) {
+        match standing {
+            Standing::Alive => self.alive += executors,
+            Standing::Quiet => self.quiet += executors,
+            Standing::Draining => self.draining += executors,
+            Standing::Dead => self.dead += executors,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_executor_does_not_say_stays() {
+        let mut known = Profile { version: Some("1.2.0".into()), capacity: Some(4), ..Profile::default() };
+        assert!(!known.update(Profile::default()));
+        assert!(known.update(Profile { capacity: Some(8), running: Some(0), ..Profile::default() }));
+        assert_eq!(
+            (known.version.as_deref(), known.capacity, known.running),
+            (Some("1.2.0"), Some(8), Some(0))
+        );
+        assert!(!known.update(Profile { capacity: Some(8), ..Profile::default() }), "the same again");
+    }
+
+    #[test]
+    fn an_executor_is_dead_from_the_instant_its_time_is_over_whatever_was_wished() {
+        let name = |it| Name::new(it).unwrap();
+        for (wish, alive) in [
+            (Wish::Serve, Standing::Alive),
+            (Wish::Quiet, Standing::Quiet),
+            (Wish::Drain, Standing::Draining),
+        ] {
+            let it = Executor {
+                namespace: name("n"),
+                name: name("x"),
+                profile: Profile::default(),
+                wish,
+                first_seen_at: Millis(1),
+                seen_at: Millis(5),
+                alive_until: Millis(10),
+            };
+            assert_eq!((it.standing(Millis(9)), it.standing(Millis(10))), (alive, Standing::Dead));
+            assert_eq!(Wish::from_code(wish.code()), Some(wish));
+        }
+        assert_eq!(Wish::from_code(3), None);
+    }
+}

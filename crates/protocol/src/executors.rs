@@ -1,0 +1,168 @@
+//! Executors as they declare themselves and as they are shown, what is wished of them, and what their handlers say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{Checks, Invalid};
+use crate::limits::{
+    EXECUTOR_KINDS_MAX, LOG_LEVEL_MAX_CHARS, LOG_LINES_MAX, LOG_TEXT_MAX_CHARS, PAGE_MAX, VERSION_MAX_CHARS,
+};
+use crate::{At, State};
+
+/// What is wished of an executor beyond serving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Wish {
+    /// It gets no new tasks until it is resumed.
+    Quiet,
+    /// It gets no new tasks; it should finish what it has, and end.
+    Drain,
+}
+
+/// How an executor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutorState {
+    Alive,
+    /// Gets no new tasks until it is resumed.
+    Quiet,
+    /// Gets no new tasks, finishes what it has, and ends.
+    Draining,
+    /// It fell silent. Its tasks run elsewhere when their leases end.
+    Dead,
+}
+
+/// An executor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Executor {
+    #[schema(example = "mailer-1")]
+    pub name: String,
+    pub state: ExecutorState,
+    /// Of its handlers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2.1.0")]
+    pub version: Option<String>,
+    /// Tasks it can run at one time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+    /// How many leases its last heartbeat named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<u64>,
+    /// Those it takes tasks from.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub queues: BTreeSet<String>,
+    /// Those it has handlers for; empty: any.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub kinds: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    pub first_seen_at: At,
+    pub first_seen_at_ms: i64,
+    pub last_seen_at: At,
+    pub last_seen_at_ms: i64,
+    /// Silent until then, it counts as dead.
+    pub alive_until: At,
+    pub alive_until_ms: i64,
+    /// The tasks it has in its hands, of those that its last heartbeat named; only in answers about one executor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leases: Option<Vec<HeldLease>>,
+}
+
+/// Query parameters of `GET /v1/executors`.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
+)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListExecutors {
+    /// Items of a page, 1 to 1,000; 100 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl ListExecutors {
+    /// Every rule.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.range("/limit", self.limit, 1..=PAGE_MAX);
+        checks.done()
+    }
+}
+
+/// A task in the hands of an executor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HeldLease {
+    pub r#ref: String,
+    pub task_id: i64,
+    pub task_version: i64,
+    pub queue: String,
+    pub kind: String,
+    pub state: State,
+    pub attempt: u32,
+    pub lease_until: At,
+    pub lease_until_ms: i64,
+    #[serde(default)]
+    pub cancel_requested: bool,
+}
+
+/// A line that a handler says of its task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewLogLine {
+    /// When, by the executor's clock; when it arrived unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<i64>,
+    /// Any word: `info`, `warn`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    pub text: String,
+}
+
+/// A line that a handler said of its task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct LogLine {
+    pub at: At,
+    pub at_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    pub text: String,
+}
+
+/// What an executor declares of itself, in each call that has these fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Declared<'a> {
+    pub(crate) version: Option<&'a str>,
+    pub(crate) kinds: Option<&'a BTreeSet<String>>,
+    pub(crate) queues: Option<&'a BTreeSet<String>>,
+    pub(crate) labels: Option<&'a BTreeMap<String, String>>,
+}
+
+pub(crate) fn check_declared(checks: &mut Checks, it: Declared<'_>) {
+    checks.text("/version", it.version, VERSION_MAX_CHARS);
+    checks.version("/version", it.version);
+    for (pointer, names) in [("/kinds", it.kinds), ("/queues", it.queues)] {
+        let names = names.into_iter().flatten();
+        if names.clone().nth(EXECUTOR_KINDS_MAX).is_some() {
+            checks.refuse(pointer, format!("must have at most {EXECUTOR_KINDS_MAX} items"));
+        }
+        names.enumerate().for_each(|(nth, name)| checks.name(&format!("{pointer}/{nth}"), name));
+    }
+    if let Some(labels) = it.labels {
+        checks.labels(labels);
+    }
+}
+
+pub(crate) fn check_log(checks: &mut Checks, pointer: &str, log: &[NewLogLine]) {
+    if log.len() > LOG_LINES_MAX {
+        checks.refuse(pointer, format!("must have at most {LOG_LINES_MAX} items"));
+    }
+    for (nth, line) in log.iter().enumerate() {
+        checks.at_most_chars(&format!("{pointer}/{nth}/level"), line.level.as_deref(), LOG_LEVEL_MAX_CHARS);
+        checks.at_most_chars(&format!("{pointer}/{nth}/text"), Some(&line.text), LOG_TEXT_MAX_CHARS);
+    }
+}

@@ -1,0 +1,62 @@
+//! What a worker says of itself in its calls, and how it takes what is wished of it.
+
+use std::collections::BTreeSet;
+
+use punctual_protocol::{HeartbeatRequest, LeaseBeat, LeaseRequest, Wish};
+
+use super::Shared;
+
+impl Shared {
+    pub(super) fn lease_request(&self, max: u32, wait_ms: u64) -> LeaseRequest {
+        let options = &self.options;
+        LeaseRequest {
+            max,
+            wait_ms,
+            lease_ms: options.lease_ms,
+            executor: options.executor.clone(),
+            version: options.version.clone(),
+            capacity: Some(self.capacity()),
+            kinds: Some(self.handlers.kinds()),
+            labels: Some(options.labels.clone()).filter(|it| !it.is_empty()),
+        }
+    }
+
+    pub(super) fn beat_request(&self, leases: Vec<LeaseBeat>) -> HeartbeatRequest {
+        HeartbeatRequest {
+            executor: self.options.executor.clone(),
+            capacity: Some(self.capacity()),
+            version: self.options.version.clone(),
+            queues: Some(self.queues.iter().cloned().collect::<BTreeSet<_>>()),
+            kinds: Some(self.handlers.kinds()),
+            labels: Some(self.options.labels.clone()).filter(|it| !it.is_empty()),
+            leaving: false,
+            leases,
+        }
+    }
+
+    fn capacity(&self) -> u32 {
+        u32::try_from(self.options.concurrency).unwrap_or(u32::MAX)
+    }
+
+    /// A drain cannot be taken back: the worker is on its way out.
+    pub(super) fn hear_wish(&self, wish: Option<Wish>) {
+        let changed = self.wish.send_if_modified(|known| {
+            let changed = *known != wish;
+            *known = wish;
+            changed
+        });
+        if changed {
+            tracing::info!(executor = self.options.executor, wish = ?wish, "an operator wishes (None: serve)");
+        }
+        if wish == Some(Wish::Drain) {
+            self.stop.cancel();
+        }
+    }
+
+    /// Waits while the worker is to be quiet.
+    #[cfg(feature = "redis")]
+    pub(super) async fn served(&self) {
+        // The sender lives as long as this value.
+        let _ = self.wish.subscribe().wait_for(|it| *it != Some(Wish::Quiet)).await;
+    }
+}

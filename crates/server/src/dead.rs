@@ -1,0 +1,97 @@
+//! Dead letters: tasks whose attempts are exhausted, or that were refused for good. Looked for, and redriven many at a
+//! time; one alone is redriven as any other change of a task.
+
+use crate::{
+    answer,
+    app::Shared,
+    cursor,
+    extract::{Body, Caller, Query},
+    refusal::Refusal,
+};
+use axum::{extract::State, http::StatusCode, response::Response};
+use punctual_contract::store::Query as StoreQuery;
+use punctual_domain::{name::Name, state::State as TaskState, time::Millis};
+use punctual_engine::RedriveMany;
+use punctual_protocol::{
+    At, Page, RedriveAnswer, RedriveDead, SearchDead, Task as WireTask, limits::PAGE_DEFAULT,
+};
+
+const BY: &str = "api";
+const LIMIT_DEFAULT: u32 = 1_000;
+
+/// Tasks that are dead.
+///
+/// Newest first (by when they were inserted); `updated_at` is when they died and `last_error` of what. Histories are
+/// left out.
+#[utoipa::path(
+    get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "dead letters", params(SearchDead),
+    responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",
+        body = Page<WireTask>)),
+)]
+pub(crate) async fn list_dead(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(search): Query<SearchDead>,
+) -> Result<Response, Refusal> {
+    search.check()?;
+    let page = app.engine.list(&store_query(&search, &caller.namespace)?).await?;
+    let items = page.tasks.into_iter().map(answer::brief).collect();
+    let page = Page { items, next_cursor: page.next_before_id.map(cursor::write) };
+    Ok(answer::json(StatusCode::OK, &page))
+}
+
+/// Give many dead tasks new attempts.
+///
+/// Each gets all its attempts again and an `execute_at` of its own, so that they come back at the wished rate. Safe to
+/// repeat: what is not dead any more is left alone, and under an `Idempotency-Key` the first answer is given again. To
+/// go on after `limit`, send `next_cursor` as `cursor` and `until_ms` as `start_at_ms`.
+#[utoipa::path(
+    post, path = "/v1/dead-letters/redrive", operation_id = "redrive_dead_letters", tag = "dead letters",
+    request_body(content = Option<RedriveDead>, example = json!({
+        "queue": "mail", "error": "mailbox full", "limit": 1000, "rate_per_second": 20.0
+    })),
+    responses((status = 200, description = "How many, and until when.", body = RedriveAnswer)),
+)]
+pub(crate) async fn redrive_dead(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let it = RedriveDead::from_json(&body)?;
+    let asked = RedriveMany {
+        query: store_query(&it.filters(), &caller.namespace)?,
+        limit: usize::try_from(it.limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or(usize::MAX),
+        start_at: it.start_at_ms.map_or(Millis::ZERO, Millis),
+        per_second: it.rate_per_second,
+        dry_run: it.dry_run,
+    };
+    let done = app.engine.redrive_many(asked, BY).await?;
+    let answer = RedriveAnswer {
+        tasks: done.tasks,
+        skipped: done.lost,
+        until: At::from_ms(done.until.0),
+        until_ms: done.until.0,
+        dry_run: it.dry_run,
+        next_cursor: done.next_before_id.map(cursor::write),
+    };
+    Ok(answer::json(StatusCode::OK, &answer))
+}
+
+fn store_query(search: &SearchDead, namespace: &Name) -> Result<StoreQuery, Refusal> {
+    let name = |pointer: &str, text: &Option<String>| {
+        let checked = text.as_deref().map(Name::new).transpose();
+        checked.map_err(|error| Refusal::field(pointer, error.to_string()))
+    };
+    Ok(StoreQuery {
+        namespace: Some(namespace.clone()),
+        queue: name("/queue", &search.queue)?,
+        state: Some(TaskState::Dead),
+        kind: name("/kind", &search.kind)?,
+        label: search.label().map(|(key, value)| (key.to_owned(), value.to_owned())),
+        updated_from: search.since.map(|it| Millis(it.0)),
+        error: search.error.clone(),
+        before_id: cursor::before_id(search.cursor.as_deref())?,
+        limit: usize::try_from(search.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX),
+        ..StoreQuery::default()
+    })
+}

@@ -1,0 +1,247 @@
+//! Who the executors are: what their calls say of them, and the calls by which operators look at them and send them
+//! home. Gives and takes no task.
+
+use crate::{
+    answer,
+    app::Shared,
+    extract::{Caller, ExecutorName, Query},
+    refusal::Refusal,
+};
+use axum::{extract::State, http::StatusCode, response::Response};
+use punctual_domain::{
+    executor::{self, HOLDS_MAX, Profile, Standing, Wish},
+    log::{self, LogLine},
+    name::{Name, QueueKey},
+    task::Task,
+    time::Millis,
+};
+use punctual_engine::{Engine, Seen};
+use punctual_protocol::{
+    At, Code, Executor, ExecutorState, HeartbeatRequest, HeldLease, LeaseRequest, ListExecutors, NewLogLine,
+    Page, Token, Wish as WireWish, limits,
+};
+
+/// Longer than the longest pause between two signs of an idle worker, three times over.
+const ALIVE_MS: i64 = 30_000;
+/// Leases can be long; how soon a death is noticed should not.
+const ALIVE_MAX_MS: i64 = 300_000;
+
+/// An executor that asks for work; None: it has no name of its own.
+pub(crate) fn asks(queue: &QueueKey, it: &LeaseRequest) -> Option<Seen> {
+    let profile = Profile {
+        version: it.version.clone(),
+        capacity: it.capacity,
+        queues: Some([queue.queue.as_str().to_owned()].into()),
+        kinds: it.kinds.clone(),
+        labels: it.labels.clone(),
+        ..Profile::default()
+    };
+    let silence_ms = it.wait_ms.saturating_add(it.lease_ms);
+    seen(&queue.namespace, &it.executor, profile, i64::try_from(silence_ms).unwrap_or(i64::MAX))
+}
+
+/// An executor that gives a sign of life.
+pub(crate) fn beats(namespace: &Name, it: &HeartbeatRequest) -> Option<Seen> {
+    let profile = Profile {
+        version: it.version.clone(),
+        capacity: it.capacity,
+        queues: it.queues.clone(),
+        kinds: it.kinds.clone(),
+        labels: it.labels.clone(),
+        holds: Some(it.leases.iter().take(HOLDS_MAX).map(|it| it.r#ref.clone()).collect()),
+        running: u64::try_from(it.leases.len()).ok(),
+    };
+    let lease_ms =
+        it.leases.iter().filter_map(|it| it.token.parse::<Token>().ok()).map(|it| it.lease_ms).max();
+    let seen = seen(namespace, &it.executor, profile, lease_ms.unwrap_or_default())?;
+    Some(Seen { leaving: it.leaving, ..seen })
+}
+
+fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Option<Seen> {
+    if name == limits::DEFAULT_EXECUTOR {
+        return None;
+    }
+    let alive_for_ms = silence_ms.saturating_add(ALIVE_MS / 3).clamp(ALIVE_MS, ALIVE_MAX_MS);
+    Some(Seen {
+        namespace: namespace.clone(),
+        name: Name::new(name).ok()?,
+        profile,
+        alive_for_ms,
+        leaving: false,
+    })
+}
+
+/// Done when an executor that asks for work is to get none any more.
+pub(crate) async fn told_otherwise(engine: &Engine, who: Option<&Seen>) {
+    match who {
+        Some(it) => engine.until_executor(&it.namespace, &it.name, false).await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(crate) const fn wish(it: Wish) -> Option<WireWish> {
+    match it {
+        Wish::Serve => None,
+        Wish::Quiet => Some(WireWish::Quiet),
+        Wish::Drain => Some(WireWish::Drain),
+    }
+}
+
+/// Lines as they are kept; None: there are none.
+pub(crate) fn log(lines: Vec<NewLogLine>, now: Millis) -> Option<String> {
+    let line = |it: NewLogLine| LogLine { at: it.at_ms.map_or(now, Millis), level: it.level, text: it.text };
+    log::encode(lines.into_iter().map(line))
+}
+
+/// The executors of the namespace.
+///
+/// By name. One that fell silent is shown as `dead` for a day; one that ended in order is not shown. Executors without
+/// a name of their own (`anonymous`) are not known.
+#[utoipa::path(
+    get, path = "/v1/executors", operation_id = "list_executors", tag = "executors", params(ListExecutors),
+    responses((status = 200, description = "A page of executors.", body = Page<Executor>)),
+)]
+pub(crate) async fn list_executors(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(asked): Query<ListExecutors>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let limit = usize::try_from(asked.limit.unwrap_or(limits::PAGE_DEFAULT)).unwrap_or(usize::MAX);
+    let from = asked.cursor.as_deref().unwrap_or_default();
+    let mut found = app.engine.store().executors(&caller.namespace, from, limit + 1).await?;
+    let next_cursor = found.get(limit).map(|it| it.name.as_str().to_owned());
+    found.truncate(limit);
+    let now = app.engine.now();
+    let items = found.into_iter().map(|it| shown(it, now)).collect();
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// One executor, with the tasks in its hands.
+#[utoipa::path(
+    get, path = "/v1/executors/{executor}", operation_id = "get_executor", tag = "executors",
+    params(("executor" = String, Path, description = "Its name, in the caller's namespace.")),
+    responses((status = 200, description = "The executor.", body = Executor)),
+)]
+pub(crate) async fn get_executor(
+    State(app): State<Shared>,
+    caller: Caller,
+    ExecutorName(name): ExecutorName,
+) -> Result<Response, Refusal> {
+    one(&app.engine, &caller.namespace, &name).await
+}
+
+async fn one(engine: &Engine, namespace: &Name, name: &Name) -> Result<Response, Refusal> {
+    let found = engine.store().executors(namespace, name.as_str(), 1).await?.pop();
+    let Some(found) = found.filter(|it| it.name == *name) else { return Err(nobody(name)) };
+    let places: Vec<_> = found.profile.places().collect();
+    let tasks = engine.store().read(&places).await?;
+    let leases = tasks.into_iter().flatten().filter_map(|it| held(it, name)).collect();
+    let shown = Executor { leases: Some(leases), ..shown(found, engine.now()) };
+    Ok(answer::json(StatusCode::OK, &shown))
+}
+
+fn nobody(name: &Name) -> Refusal {
+    Refusal::new(Code::ExecutorNotFound, format!("the namespace has no executor of the name {name}"))
+}
+
+/// Send an executor home.
+///
+/// It gets no new tasks: from before the answer on at this instance, within three seconds at every other. It hears of
+/// it with its next heartbeat or lease, finishes what it has, and ends. Takes back a `quiet`.
+#[utoipa::path(
+    post, path = "/v1/executors/{executor}/drain", operation_id = "drain_executor", tag = "executors",
+    params(("executor" = String, Path, description = "Its name, in the caller's namespace.")),
+    responses((status = 200, description = "The executor as it is now.", body = Executor)),
+)]
+pub(crate) async fn drain_executor(
+    State(app): State<Shared>,
+    caller: Caller,
+    name: ExecutorName,
+) -> Result<Response, Refusal> {
+    set(&app.engine, &caller.namespace, name, Wish::Drain).await
+}
+
+/// Give an executor no new tasks until it is resumed.
+#[utoipa::path(
+    post, path = "/v1/executors/{executor}/quiet", operation_id = "quiet_executor", tag = "executors",
+    params(("executor" = String, Path, description = "Its name, in the caller's namespace.")),
+    responses((status = 200, description = "The executor as it is now.", body = Executor)),
+)]
+pub(crate) async fn quiet_executor(
+    State(app): State<Shared>,
+    caller: Caller,
+    name: ExecutorName,
+) -> Result<Response, Refusal> {
+    set(&app.engine, &caller.namespace, name, Wish::Quiet).await
+}
+
+/// Give an executor new tasks again.
+#[utoipa::path(
+    post, path = "/v1/executors/{executor}/resume", operation_id = "resume_executor", tag = "executors",
+    params(("executor" = String, Path, description = "Its name, in the caller's namespace.")),
+    responses((status = 200, description = "The executor as it is now.", body = Executor)),
+)]
+pub(crate) async fn resume_executor(
+    State(app): State<Shared>,
+    caller: Caller,
+    name: ExecutorName,
+) -> Result<Response, Refusal> {
+    set(&app.engine, &caller.namespace, name, Wish::Serve).await
+}
+
+async fn set(
+    engine: &Engine,
+    namespace: &Name,
+    ExecutorName(name): ExecutorName,
+    wish: Wish,
+) -> Result<Response, Refusal> {
+    if !engine.wish_of_executor(namespace, &name, wish).await? {
+        return Err(nobody(&name));
+    }
+    one(engine, namespace, &name).await
+}
+
+fn shown(it: executor::Executor, now: Millis) -> Executor {
+    let state = match it.standing(now) {
+        Standing::Alive => ExecutorState::Alive,
+        Standing::Quiet => ExecutorState::Quiet,
+        Standing::Draining => ExecutorState::Draining,
+        Standing::Dead => ExecutorState::Dead,
+    };
+    let at = |instant: Millis| At::from_ms(instant.0);
+    Executor {
+        name: it.name.as_str().to_owned(),
+        state,
+        version: it.profile.version,
+        capacity: it.profile.capacity,
+        running: it.profile.running,
+        queues: it.profile.queues.unwrap_or_default(),
+        kinds: it.profile.kinds.unwrap_or_default(),
+        labels: it.profile.labels.unwrap_or_default(),
+        first_seen_at: at(it.first_seen_at),
+        first_seen_at_ms: it.first_seen_at.0,
+        last_seen_at: at(it.seen_at),
+        last_seen_at_ms: it.seen_at.0,
+        alive_until: at(it.alive_until),
+        alive_until_ms: it.alive_until.0,
+        leases: None,
+    }
+}
+
+/// None: it is in other hands, or in none.
+fn held(it: Task, executor: &Name) -> Option<HeldLease> {
+    let lease = it.lease.as_ref().filter(|lease| lease.executor == executor.as_str())?;
+    Some(HeldLease {
+        r#ref: it.place.to_string(),
+        task_id: it.task_id(),
+        task_version: it.ask.task_version,
+        queue: it.ask.queue.queue.as_str().to_owned(),
+        kind: it.ask.kind.as_str().to_owned(),
+        state: answer::state(it.state),
+        attempt: it.attempt,
+        lease_until: At::from_ms(lease.until.0),
+        lease_until_ms: lease.until.0,
+        cancel_requested: lease.cancel_requested,
+    })
+}

@@ -1,0 +1,109 @@
+//! The registry of executors, on a table of the catalog. A look at who is there; it never says who has which task.
+
+use super::{
+    ownership::{Statement, apart},
+    row,
+};
+use punctual_contract::{Error, Happened, store::Applied};
+use punctual_domain::{
+    executor::{Executor, Roll, Sign, Standing, Wish},
+    name::Name,
+    time::Millis,
+};
+use sqlx::{MySqlPool, Row as _, mysql::MySqlRow};
+
+macro_rules! sql {
+    ($file:literal) => {
+        include_str!(concat!("../../sql/mysql/executor/", $file))
+    };
+}
+
+/// Signs of one statement.
+const SIGNS_MAX: usize = 500;
+
+pub(super) async fn note(catalog: MySqlPool, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
+    apart("note executors", Happened::Maybe, async move {
+        for some in signs.chunks(SIGNS_MAX) {
+            Statement::new(sql!("note.sql")).text(&json(some)).execute(&catalog).await?;
+        }
+        let wished = Statement::new(sql!("wishes.sql")).fetch(&catalog).await?;
+        wished.iter().map(|it| Ok((row::name(it, 0)?, row::name(it, 1)?, wish(it, 2)?))).collect()
+    })
+    .await
+}
+
+fn json(signs: &[Sign]) -> String {
+    let one = |it: &Sign| {
+        let body = serde_json::to_string(&it.profile).expect("numbers and strings always have a JSON form");
+        let gone = if it.leaving { 2 } else { 0 };
+        (it.namespace.clone(), it.name.clone(), body, it.at.0, it.alive_until.0, gone)
+    };
+    let rows: Vec<_> = signs.iter().map(one).collect();
+    serde_json::to_string(&rows).expect("numbers and strings always have a JSON form")
+}
+
+pub(super) async fn list(
+    catalog: MySqlPool,
+    namespace: Name,
+    from: String,
+    limit: usize,
+) -> Result<Vec<Executor>, Error> {
+    apart("list executors", Happened::No, async move {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let asked = Statement::new(sql!("list.sql")).text(namespace.as_str()).text(&from).int(limit);
+        asked.fetch(&catalog).await?.iter().map(executor).collect()
+    })
+    .await
+}
+
+fn executor(it: &MySqlRow) -> sqlx::Result<Executor> {
+    Ok(Executor {
+        namespace: row::name(it, 0)?,
+        name: row::name(it, 1)?,
+        profile: serde_json::from_str(it.try_get(2)?).map_err(|error| row::odd(2, error))?,
+        wish: wish(it, 3)?,
+        first_seen_at: row::millis(it, 4)?,
+        seen_at: row::millis(it, 5)?,
+        alive_until: row::millis(it, 6)?,
+    })
+}
+
+fn wish(it: &MySqlRow, at: usize) -> sqlx::Result<Wish> {
+    let code: u8 = row::small(it, at)?;
+    Wish::from_code(code).ok_or_else(|| row::odd(at, format!("{code} is not the code of a wish")))
+}
+
+pub(super) async fn set_wish(
+    catalog: MySqlPool,
+    namespace: Name,
+    name: Name,
+    wish: Wish,
+) -> Result<Applied, Error> {
+    apart("say what is wished of an executor", Happened::Maybe, async move {
+        let set = Statement::new(sql!("wish.sql")).int(i64::from(wish.code()));
+        let found = set.text(namespace.as_str()).text(name.as_str()).execute(&catalog).await?;
+        Ok(if found == 0 { Applied::Lost } else { Applied::Moved })
+    })
+    .await
+}
+
+pub(super) async fn call_roll(
+    catalog: MySqlPool,
+    now: Millis,
+    silent_since: Millis,
+    left_before: Millis,
+) -> Result<Roll, Error> {
+    apart("call the roll of executors", Happened::Maybe, async move {
+        let died = Statement::new(sql!("died.sql")).int(now.0).execute(&catalog).await?;
+        let forget = Statement::new(sql!("forget.sql")).int(silent_since.0).int(left_before.0);
+        forget.execute(&catalog).await?;
+        let mut roll = Roll { died, ..Roll::default() };
+        for it in Statement::new(sql!("roll.sql")).int(now.0).fetch(&catalog).await? {
+            let silent: i64 = it.try_get(1)?;
+            let standing = if silent != 0 { Standing::Dead } else { Standing::of(wish(&it, 0)?) };
+            roll.count(standing, row::small(&it, 2)?);
+        }
+        Ok(roll)
+    })
+    .await
+}

@@ -1,0 +1,84 @@
+//! The registry of executors. A look at who is there; it never says who has which task.
+
+use super::{row, statements as sql};
+use punctual_domain::{
+    executor::{Executor, Roll, Sign, Standing, Wish},
+    name::Name,
+    time::Millis,
+};
+use rusqlite::{Connection, Row, params, types::Type};
+
+pub(crate) fn note(conn: &Connection, signs: &[Sign]) -> rusqlite::Result<Vec<(Name, Name, Wish)>> {
+    let mut note = conn.prepare_cached(sql::EXECUTOR_NOTE)?;
+    for it in signs {
+        let gone = if it.leaving { 2 } else { 0 };
+        let key = (it.namespace.as_str(), it.name.as_str());
+        note.execute(params![key.0, key.1, body_text(it), it.at.0, it.alive_until.0, gone])?;
+    }
+    let wished = |it: &Row<'_>| Ok((row::name(it, 0)?, row::name(it, 1)?, wish(it, 2)?));
+    conn.prepare_cached(sql::EXECUTOR_WISHES)?.query_map([], wished)?.collect()
+}
+
+pub(crate) fn body_text(it: &Sign) -> String {
+    serde_json::to_string(&it.profile).expect("numbers and strings always have a JSON form")
+}
+
+pub(crate) fn list(
+    conn: &Connection,
+    namespace: &Name,
+    from: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<Executor>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let asked = params![namespace.as_str(), from, limit];
+    conn.prepare_cached(sql::EXECUTOR_LIST)?.query_map(asked, executor)?.collect()
+}
+
+fn executor(it: &Row<'_>) -> rusqlite::Result<Executor> {
+    let odd = |error| rusqlite::Error::FromSqlConversionFailure(2, Type::Text, Box::new(error));
+    Ok(Executor {
+        namespace: row::name(it, 0)?,
+        name: row::name(it, 1)?,
+        profile: serde_json::from_str(it.get_ref(2)?.as_str()?).map_err(odd)?,
+        wish: wish(it, 3)?,
+        first_seen_at: row::millis(it, 4)?,
+        seen_at: row::millis(it, 5)?,
+        alive_until: row::millis(it, 6)?,
+    })
+}
+
+fn wish(it: &Row<'_>, at: usize) -> rusqlite::Result<Wish> {
+    let code: u8 = it.get(at)?;
+    let odd = format!("{code} is not the code of a wish");
+    Wish::from_code(code)
+        .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(at, Type::Integer, odd.into()))
+}
+
+pub(crate) fn set_wish(
+    conn: &Connection,
+    namespace: &Name,
+    name: &Name,
+    wish: Wish,
+) -> rusqlite::Result<bool> {
+    let asked = params![namespace.as_str(), name.as_str(), wish.code()];
+    Ok(conn.prepare_cached(sql::EXECUTOR_WISH)?.execute(asked)? > 0)
+}
+
+pub(crate) fn call_roll(
+    conn: &Connection,
+    now: Millis,
+    silent_since: Millis,
+    left_before: Millis,
+) -> rusqlite::Result<Roll> {
+    let died = conn.prepare_cached(sql::EXECUTOR_DIED)?.execute([now.0])?;
+    conn.prepare_cached(sql::EXECUTOR_FORGET)?.execute([silent_since.0, left_before.0])?;
+    let mut roll = Roll { died: u64::try_from(died).unwrap_or(u64::MAX), ..Roll::default() };
+    let mut counted = conn.prepare_cached(sql::EXECUTOR_ROLL)?;
+    let mut rows = counted.query([now.0])?;
+    while let Some(it) = rows.next()? {
+        let count = u64::try_from(it.get::<_, i64>(2)?).unwrap_or_default();
+        let standing = if it.get(1)? { Standing::Dead } else { Standing::of(wish(it, 0)?) };
+        roll.count(standing, count);
+    }
+    Ok(roll)
+}
