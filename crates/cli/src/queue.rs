@@ -1,34 +1,177 @@
-//! `punctual queue list`: the queues that have tasks, with the counts of the running account.
+//! `punctual queue`: the queues, what is set for them, pause and resume.
 
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
 };
-use anyhow::Result;
-use clap::Subcommand;
-use punctual_protocol::QueueSummary;
-use std::process::ExitCode;
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use punctual_protocol::{PauseRequest, PutQueue, Queue, SettingChange};
+use serde::Serialize;
+use std::{io::Read as _, process::ExitCode};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum QueueCommand {
-    /// Show the queues that have tasks, and how many stand in which state
+    /// Show the queues that have tasks or settings, and how many tasks stand in which state
     List(ConnectArgs),
+    /// Show one queue: what is set, what stands in it, who paused it
+    Get(OneArgs),
+    /// Set all of a queue: what is left out has its default from then on, only a pause stays
+    Set(SetArgs),
+    /// Pause a queue: when this returns, nothing of it starts any more
+    Pause(PauseArgs),
+    /// Resume a queue: what waits goes on in its order
+    Resume(OneArgs),
+    /// Show the changes of what is set for a queue, the newest first
+    History(HistoryArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OneArgs {
+    /// Name of the queue
+    queue: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SetArgs {
+    /// Name of the queue
+    queue: String,
+    /// Settings as JSON, for example '{"concurrency": 10}'; `-`: from stdin
+    settings: String,
+    /// Set them only if this is the queue's revision
+    #[arg(long, value_name = "NUMBER")]
+    if_revision: Option<i64>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PauseArgs {
+    /// Name of the queue
+    queue: String,
+    /// Shown wherever the pause is
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who pauses
+    #[arg(long, env = "USER", value_name = "NAME")]
+    by: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgs {
+    /// Name of the queue
+    queue: String,
+    /// Most changes to show
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    #[command(flatten)]
+    connect: ConnectArgs,
 }
 
 pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {
-    let QueueCommand::List(connect) = command;
-    let page = connect.client(TRIES_OF_ONE_CALL)?.queues().await?;
-    match connect.form() {
-        Form::Json => output::json(&page)?,
-        Form::Text => print(&page.items),
+    match command {
+        QueueCommand::List(connect) => {
+            let page = connect.client(TRIES_OF_ONE_CALL)?.queues().await?;
+            shown(connect.form(), &page, || print(&page.items))
+        }
+        QueueCommand::Get(OneArgs { queue, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.queue(&queue).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        QueueCommand::Set(it) => set(it).await,
+        QueueCommand::Pause(PauseArgs { queue, reason, by, connect }) => {
+            let by = by.filter(|it| !it.is_empty());
+            let request = PauseRequest { reason, by };
+            let it = connect.client(TRIES_OF_ONE_CALL)?.pause(&queue, &request).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        QueueCommand::Resume(OneArgs { queue, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.resume(&queue).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        QueueCommand::History(HistoryArgs { queue, limit, connect }) => {
+            let page = connect.client(TRIES_OF_ONE_CALL)?.queue_changes(&queue, limit, None).await?;
+            shown(connect.form(), &page, || print_changes(&page.items))
+        }
+    }
+}
+
+async fn set(SetArgs { queue, settings, if_revision, connect }: SetArgs) -> Result<ExitCode> {
+    let mut text = settings;
+    if text == "-" {
+        text.clear();
+        std::io::stdin().read_to_string(&mut text).context("the settings cannot be read from stdin")?;
+    }
+    let settings = PutQueue::from_json(text.as_bytes())?;
+    let it = connect.client(TRIES_OF_ONE_CALL)?.put_queue(&queue, &settings, if_revision).await?;
+    shown(connect.form(), &it, || print_one(&it))
+}
+
+fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {
+    match form {
+        Form::Json => output::json(answer)?,
+        Form::Text => print(),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(queues: &[QueueSummary]) {
+fn print(queues: &[Queue]) {
     let rows = queues.iter().map(|it| {
-        let tasks = it.tasks.iter().map(|(state, count)| format!("{state} {count}")).collect::<Vec<_>>();
-        [it.queue.clone(), it.ready.to_string(), tasks.join(", ")]
+        let paused = if it.pause.is_some() { "paused" } else { "" };
+        [it.queue.clone(), paused.to_owned(), it.waiting.to_string(), it.ready.to_string(), tasks(it)]
     });
-    output::table(["QUEUE", "READY", "TASKS BY STATE"], rows);
+    output::table(["QUEUE", "", "WAITING", "READY", "TASKS BY STATE"], rows);
+}
+
+fn tasks(it: &Queue) -> String {
+    it.tasks.iter().map(|(state, count)| format!("{state} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+fn print_one(it: &Queue) {
+    output::line(&format!("{} ({})", it.queue, it.namespace));
+    let mut facts = vec![
+        ("revision", it.revision.to_string()),
+        ("waiting", it.waiting.to_string()),
+        ("ready", it.ready.to_string()),
+        ("tasks", tasks(it)),
+    ];
+    if let Some(pause) = &it.pause {
+        let because = pause.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+        facts.push(("paused", format!("by {} at {}{because}", pause.by, pause.at)));
+    }
+    output::facts(&facts);
+    for (name, value) in settings(it) {
+        output::line(&format!("  {name}  {value}"));
+    }
+}
+
+/// What is set, as it stands in JSON.
+fn settings(it: &Queue) -> Vec<(String, String)> {
+    const OTHERS: [&str; 10] = [
+        "queue",
+        "namespace",
+        "revision",
+        "updated_at",
+        "updated_at_ms",
+        "updated_by",
+        "pause",
+        "tasks",
+        "waiting",
+        "ready",
+    ];
+    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(it) else { return Vec::new() };
+    let set = fields.into_iter().filter(|it| !OTHERS.contains(&it.0.as_str()));
+    set.map(|(name, value)| (name, value.to_string())).collect()
+}
+
+fn print_changes(changes: &[SettingChange]) {
+    let rows = changes.iter().map(|it| {
+        let settings = it.settings.as_ref().map_or("(removed)".to_owned(), ToString::to_string);
+        [it.revision.to_string(), it.changed_at.to_string(), it.changed_by.clone(), settings]
+    });
+    output::table(["REVISION", "AT", "BY", "SETTINGS"], rows);
 }

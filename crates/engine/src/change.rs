@@ -81,7 +81,7 @@ pub(crate) async fn cancel(
 }
 
 async fn withdraw(core: &Arc<Core>, task: &Task, event: Event, by: &str) -> Result<Applied, Error> {
-    let keep_until = core.now().plus(core.options.keep_cancelled_ms);
+    let keep_until = core.now().plus(core.keep(Some(&task.ask.queue)).cancelled_ms);
     let change =
         if event == Event::Cancel { Change::Cancel { keep_until } } else { Change::Withdraw { keep_until } };
     let applied = apply(core, task, change, by).await?;

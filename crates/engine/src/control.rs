@@ -50,33 +50,55 @@ async fn standing(core: &Core, scope: &Scope) -> Result<Option<Standing>, Error>
     Ok(core.store.settings().await?.all.into_iter().find(|it| it.scope == *scope))
 }
 
-/// Changes what stands for a queue, whatever others change meanwhile. `change` answers whether it has to be saved.
+/// What became of the wish to change settings on a condition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Put {
+    /// What stands now; None: nothing is set.
+    Done(Option<Standing>),
+    /// This revision stands, which is not what was expected; 0: nothing is set.
+    Otherwise(i64),
+}
+
+/// Changes what stands for a queue, whatever others change meanwhile. `change` answers whether it has to be saved, and
+/// is not asked where `fits` says that another revision was expected.
 async fn change_queue(
     core: &Arc<Core>,
     queue: QueueKey,
     by: &str,
+    fits: impl Fn(i64) -> bool,
     change: impl Fn(&mut QueueSettings) -> bool,
-) -> Result<Option<Standing>, Error> {
+) -> Result<Put, Error> {
     let scope = Scope::Queue(queue);
     for _ in 0..TRIES {
         let stands = standing(core, &scope).await?;
         let expected = stands.as_ref().map_or(0, |it| it.revision);
+        if !fits(expected) {
+            return Ok(Put::Otherwise(expected));
+        }
         let mut settings = match stands.as_ref().map(|it| &it.setting) {
             Some(Setting::Queue(it)) => (**it).clone(),
             _ => QueueSettings::default(),
         };
         if !change(&mut settings) {
-            return Ok(stands);
+            return Ok(Put::Done(stands));
         }
         let is_nothing = settings == QueueSettings::default();
         let setting = (!is_nothing).then(|| Setting::Queue(Box::new(settings)));
         let asked =
             SaveSetting { scope: scope.clone(), setting, expected: Some(expected), by: by.to_owned() };
         if let Saved::Done(_) = save(core, asked).await? {
-            return standing(core, &scope).await;
+            return Ok(Put::Done(standing(core, &scope).await?));
         }
     }
     Err(Error::Contended)
+}
+
+/// Without a condition nothing else can come of it.
+fn done(it: Put) -> Option<Standing> {
+    match it {
+        Put::Done(it) => it,
+        Put::Otherwise(_) => None,
+    }
 }
 
 impl Engine {
@@ -94,6 +116,39 @@ impl Engine {
     /// A failing store.
     pub async fn setting(&self, scope: &Scope) -> Result<Option<Standing>, Error> {
         standing(&self.core, scope).await
+    }
+
+    /// Gives a queue these settings, if its revision fits. Only its pause stays, unless `pause` says otherwise: a reason
+    /// to pause, or None to resume.
+    ///
+    /// # Errors
+    /// A failing store; the error says whether it may be set all the same. Or [`Error::Contended`].
+    pub async fn put_queue(
+        &self,
+        queue: QueueKey,
+        settings: QueueSettings,
+        pause: Option<Option<Pause>>,
+        by: &str,
+        fits: impl Fn(i64) -> bool + Send + Sync + 'static,
+    ) -> Result<Put, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        let change = move |it: &mut QueueSettings| {
+            let stands = it.pause.take();
+            let wanted = match &pause {
+                None => stands,
+                Some(None) => None,
+                Some(Some(new)) => stands.or_else(|| Some(new.clone())),
+            };
+            *it = QueueSettings { pause: wanted, ..settings.clone() };
+            true
+        };
+        self.run(async move { change_queue(&core, queue, &by, fits, change).await }).await
+    }
+
+    /// What this engine knows to be set for a queue; a second behind the store at most.
+    #[must_use]
+    pub fn known_settings(&self, queue: &QueueKey) -> Arc<QueueSettings> {
+        self.core.settings.queue(queue)
     }
 
     /// Sets or removes what a scope has. This engine acts on it when this returns, the others within a second.
@@ -135,7 +190,7 @@ impl Engine {
             // Also when it stands: whoever paused may have died before every database knew.
             true
         };
-        self.run(async move { change_queue(&core, queue, &by, change).await }).await
+        self.run(async move { Ok(done(change_queue(&core, queue, &by, |_| true, change).await?)) }).await
     }
 
     /// What waits goes on, in its order.
@@ -145,6 +200,6 @@ impl Engine {
     pub async fn resume(&self, queue: QueueKey, by: &str) -> Result<Option<Standing>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let change = |it: &mut QueueSettings| it.pause.take().is_some();
-        self.run(async move { change_queue(&core, queue, &by, change).await }).await
+        self.run(async move { Ok(done(change_queue(&core, queue, &by, |_| true, change).await?)) }).await
     }
 }

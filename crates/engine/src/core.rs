@@ -2,6 +2,7 @@
 
 use crate::{
     arrivals::Arrival,
+    caps::Caps,
     engine::{Backends, Shared},
     executors::Roster,
     maintenance::compensate::Unsent,
@@ -11,13 +12,14 @@ use crate::{
     settings::Settings,
     sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{Bus, Clock, Hot, Store, hot::HotEntry};
 use punctual_domain::{
     history::Note,
     name::QueueKey,
     place::{Partition, TaskRef},
+    settings::Mode,
     time::Millis,
 };
 use std::{
@@ -39,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) settings: Settings,
     pub(crate) roster: Roster,
+    pub(crate) caps: Caps,
     pub(crate) timer: Arc<Timer>,
     pub(crate) holdings: Holdings,
     pub(crate) claims: Claims,
@@ -96,6 +99,7 @@ impl Core {
             room: Room::default(),
             settings: Settings::default(),
             roster: Roster::default(),
+            caps: Caps::default(),
             from_store: FromStore::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),
@@ -107,6 +111,20 @@ impl Core {
             shared,
             options,
         }
+    }
+
+    /// The queues whose tasks are published: those that are set to, and those of the start that are not set otherwise.
+    pub(crate) fn push_queues(&self) -> HashSet<QueueKey> {
+        let known = self.settings.known();
+        let mut queues: HashSet<QueueKey> = self.options.push_queues.iter().cloned().collect();
+        for (queue, settings) in &known.queues {
+            match settings.mode {
+                Some(Mode::Push) => drop(queues.insert(queue.clone())),
+                Some(Mode::Pull) => drop(queues.remove(queue)),
+                None => {}
+            }
+        }
+        queues
     }
 
     pub(crate) fn now(&self) -> Millis {

@@ -127,9 +127,11 @@ impl Engine {
         let core = &self.core;
         let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
         supervisor.always(core, "fire", move |core| fire_when_due(core, Arc::clone(&partitions)));
-        for queue in core.options.push_queues.iter().cloned().map(Arc::new) {
-            supervisor.always(core, "push", move |core| push::run(core, Arc::clone(&queue)));
-        }
+        let pushers = Arc::new(push::Pushers::default());
+        supervisor.every(core, "push", control::PERIOD, move |core| {
+            let pushers = Arc::clone(&pushers);
+            async move { Ok(pushers.run_once(&core)) }
+        });
         let period = Duration::from_millis(core.options.claim_interval_ms);
         supervisor.every(
             core,
@@ -212,7 +214,7 @@ impl Engine {
         compensate::run_once(core, now).await?;
         core.claims_settled().await;
         fired += fire::fire_all(core).await?;
-        for queue in core.options.push_queues.iter().cloned().map(Arc::new) {
+        for queue in core.push_queues().into_iter().map(Arc::new) {
             while push::run_once(core, &queue, 0).await?.published > 0 {}
         }
         mark_ready::run_once(core, now).await?;

@@ -5,6 +5,7 @@
 
 mod answer;
 mod arrivals;
+mod caps;
 mod control;
 mod core;
 mod engine;
@@ -62,6 +63,8 @@ mod maintenance {
 }
 
 pub use answer::{Cancelled, Changed, Error, Settled};
+pub use caps::Full;
+pub use control::Put;
 pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;
 pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, QueueNumbers, ServiceNumbers};

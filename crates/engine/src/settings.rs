@@ -20,6 +20,7 @@ pub(crate) struct Known {
     pub(crate) everything: ScopeSettings,
     pub(crate) namespaces: HashMap<Name, ScopeSettings>,
     pub(crate) queues: HashMap<QueueKey, Arc<QueueSettings>>,
+    keeps_successes: bool,
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +34,13 @@ pub(crate) struct Settings {
 }
 
 impl Known {
+    /// Somewhere the number of waiting tasks is bounded.
+    pub(crate) fn has_caps(&self) -> bool {
+        self.everything.max_waiting.is_some()
+            || self.namespaces.values().any(|it| it.max_waiting.is_some())
+            || self.queues.values().any(|it| it.max_waiting.is_some())
+    }
+
     pub(crate) fn of(it: settings::Settings) -> Self {
         let mut known = Self { revision: it.revision, ..Self::default() };
         for it in it.all {
@@ -42,6 +50,7 @@ impl Known {
                     known.namespaces.insert(namespace, it);
                 }
                 (Scope::Queue(queue), Setting::Queue(it)) => {
+                    known.keeps_successes |= it.keep.succeeded_ms.is_some();
                     known.queues.insert(queue, Arc::new(*it));
                 }
                 (scope, setting) => tracing::error!(?scope, ?setting, "settings of another kind of scope"),
@@ -66,6 +75,12 @@ impl Settings {
         !known.queues.contains_key(queue)
             && is_free(&known.everything)
             && known.namespaces.get(&queue.namespace).is_none_or(is_free)
+    }
+
+    /// Whether any queue keeps its successes otherwise than the engine was started to: only then is it worth knowing
+    /// which queue a success is of.
+    pub(crate) fn keeps_successes(&self) -> bool {
+        self.known.read().keeps_successes
     }
 
     pub(crate) fn known(&self) -> Arc<Known> {

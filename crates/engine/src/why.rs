@@ -28,6 +28,11 @@ pub(crate) fn why(core: &Core, task: &Task) -> Why {
         expected_at,
     };
     match task.state {
+        State::Dispatching | State::Ready | State::DispatchFailed
+            if task.due_at <= now && core.settings.queue(&task.ask.queue).pause.is_some() =>
+        {
+            paused(core, task)
+        }
         State::Scheduled | State::Retrying => waiting(task, now),
         State::Dispatching if task.due_at > now => answer(
             "It is on the wheel and fires at its time.".into(),
@@ -75,6 +80,22 @@ pub(crate) fn why(core: &Core, task: &Task) -> Why {
             "redrive it",
             None,
         ),
+    }
+}
+
+/// Its queue is paused: nothing else matters for now.
+fn paused(core: &Core, task: &Task) -> Why {
+    let settings = core.settings.queue(&task.ask.queue);
+    let pause = settings.pause.as_ref();
+    let by = pause.map(|it| it.by.clone());
+    let because = pause.and_then(|it| it.reason.as_ref()).map(|it| format!(": {it}")).unwrap_or_default();
+    let (who, queue) = (by.as_deref().unwrap_or("somebody"), task.ask.queue.queue.as_str());
+    Why {
+        reason: format!("It is due; {who:?} has paused queue {queue:?}{because}."),
+        blocking: Some("pause"),
+        owner: by,
+        next_step: "somebody resumes the queue".to_owned(),
+        expected_at: None,
     }
 }
 

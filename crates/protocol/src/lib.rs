@@ -49,7 +49,10 @@ pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
 pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
 pub use parse::parse;
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
-pub use queues::QueueSummary;
+pub use queues::{
+    Choice, Keep, Limits, Mode, Pause, PauseRequest, PauseWish, PutLimits, PutQueue, Queue, Rate, Retries,
+    SearchChanges, SettingChange,
+};
 pub use retry::Retry;
 pub use schedule::When;
 pub use search::{Page, SearchTasks, TimeBound};

@@ -33,6 +33,13 @@ pub const LOG_LINES_MAX: usize = 100;
 pub const LOG_TEXT_MAX_CHARS: usize = 4_096;
 pub const LOG_LEVEL_MAX_CHARS: usize = 16;
 
+/// Highest limit of slots and rates, and cap of waiting tasks.
+pub const LIMIT_MAX: u32 = 1_000_000;
+pub const WAITING_MAX: u64 = 1_000_000_000_000;
+
+/// Characters of the reason of a pause, and of who paused.
+pub const PAUSE_REASON_MAX_CHARS: usize = 1_000;
+
 /// Last instant that can be written, 9999-12-31T23:59:59.999Z, in epoch milliseconds.
 pub const INSTANT_MAX_MS: i64 = 253_402_300_799_999;
 

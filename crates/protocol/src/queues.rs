@@ -1,17 +1,506 @@
-//! What is said of queues. Counts only: a queue's settings have calls of their own.
+//! Queues and limits: what is set, what stands in them, and who changed what. What is set of a queue stands flat in its
+//! object, so that what was read can be changed and put back.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-/// A queue and what stands in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct QueueSummary {
-    #[schema(example = "mail")]
-    pub queue: String,
-    /// Tasks by state; states without a task are left out.
-    #[schema(example = json!({"scheduled": 120, "running": 4}))]
-    pub tasks: BTreeMap<String, i64>,
-    /// Fired tasks that wait for an executor now.
-    pub ready: u64,
+use crate::fields::{Checks, Invalid};
+use crate::limits::{
+    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, WAITING_MAX,
+};
+use crate::{At, Retry, parse};
+
+/// Structs that have all settings of a queue, and more.
+macro_rules! with_queue_settings {
+    ($(#[$about:meta])* $name:ident { $($(#[$more:meta])* pub $field:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$more])* pub $field: $kind,)*
+            /// Attempts in flight at one time.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1, maximum = 1_000_000)]
+            pub concurrency: Option<u32>,
+            /// The same for each `concurrency_key` of the queue.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1, maximum = 1_000_000)]
+            pub key_concurrency: Option<u32>,
+            /// Starts per time.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub rate: Option<Rate>,
+            /// The same for each `concurrency_key`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub key_rate: Option<Rate>,
+            /// Which of the waiting tasks goes next; 80 percent highest first unless set.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub choice: Option<Choice>,
+            /// How tasks that are tried again stand beside new ones.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub retries: Option<Retries>,
+            /// Waiting tasks from which on inserts are refused with `queue.full`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1)]
+            pub max_waiting: Option<u64>,
+            /// For tasks that do not say.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub retry: Option<Retry>,
+            /// For tasks that do not say.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1, maximum = 1000)]
+            pub max_attempts: Option<u32>,
+            /// Longest time of an attempt, for tasks that do not say.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1)]
+            pub timeout_ms: Option<i64>,
+            /// Fired and not started for so long, a task is dead.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1)]
+            pub pending_timeout_ms: Option<i64>,
+            /// How long finished tasks are kept.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub keep: Option<Keep>,
+            /// What fires later than this is counted and raises an alert.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1)]
+            pub lateness_budget_ms: Option<i64>,
+            /// Who has the tasks brought to them; as the engines were started unless set.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub mode: Option<Mode>,
+        }
+    };
+}
+
+with_queue_settings! {
+    /// A queue: what is set, and what stands in it.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+    Queue {
+        #[schema(example = "mail")]
+        pub queue: String,
+        #[serde(default)]
+        #[schema(example = "default")]
+        pub namespace: String,
+        /// Of the last change; 0: nothing was ever set. The ETag is made of it.
+        #[serde(default)]
+        pub revision: i64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>, format = DateTime)]
+        pub updated_at: Option<At>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub updated_at_ms: Option<i64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub updated_by: Option<String>,
+        /// Nothing starts while it is there.
+        #[serde(default)]
+        pub pause: Option<Pause>,
+        /// Tasks by state; states without a task are left out.
+        #[serde(default)]
+        #[schema(example = json!({"scheduled": 120, "running": 4}))]
+        pub tasks: BTreeMap<String, i64>,
+        /// Tasks that have not been handed over, whether or not they are due.
+        #[serde(default)]
+        pub waiting: i64,
+        /// Fired tasks that wait for an executor now.
+        #[serde(default)]
+        pub ready: u64,
+    }
+}
+
+with_queue_settings! {
+    /// All that a queue is to have: what is left out has its default from then on; only a pause stays as it is.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+    #[serde(deny_unknown_fields)]
+    PutQueue {
+        /// `true` or `{"reason": "..."}` pauses, `false` resumes; left out or `null`, it stays as it is.
+        #[serde(default, skip_serializing)]
+        pub pause: Option<PauseWish>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub queue: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub namespace: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub revision: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub updated_at: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub updated_at_ms: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub updated_by: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub tasks: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub waiting: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub ready: Option<IgnoredAny>,
+    }
+}
+
+/// Who paused a queue, when and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Pause {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: At,
+    pub at_ms: i64,
+    pub by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Of a put: pause or resume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub enum PauseWish {
+    Is(bool),
+    Because {
+        #[serde(default)]
+        reason: Option<String>,
+    },
+}
+
+/// Of the call that pauses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRequest {
+    /// Shown wherever the pause is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1000)]
+    pub reason: Option<String>,
+    /// Who pauses; `api` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1000)]
+    pub by: Option<String>,
+}
+
+/// A token bucket: `limit` starts every `period_ms`, and up to `burst` at once after a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub limit: u32,
+    #[schema(minimum = 1)]
+    pub period_ms: i64,
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub burst: u32,
+}
+
+/// Inside a priority it is always the oldest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Choice {
+    /// With this probability the most urgent priority that waits, else the least urgent.
+    #[schema(title = "ChoiceHighestFirst")]
+    HighestFirst { percent: u8 },
+    /// Shares of the priorities 1 to 5; one that is 0 goes when nothing else waits.
+    #[schema(title = "ChoiceWeights")]
+    Weights { weights: [u32; 5] },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retries {
+    /// Priorities lower, down to the lowest.
+    #[schema(maximum = 4)]
+    pub lower_by: u8,
+    /// They have a pusher of their own with this share of the starts, in percent, while both wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100)]
+    pub share_percent: Option<u8>,
+    /// Of the queue's slots, at most so many for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub concurrency: Option<u32>,
+}
+
+/// What is left out is as the engines were started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Keep {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub succeeded_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled_ms: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Executors ask for them.
+    Pull,
+    /// They are published to the bus.
+    Push,
+}
+
+/// Limits of a namespace, or of everything.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Limits {
+    /// Of a namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(default)]
+    pub revision: i64,
+    /// Attempts in flight at one time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub concurrency: Option<u32>,
+    /// Waiting tasks from which on inserts are refused with `queue.full`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_waiting: Option<u64>,
+}
+
+/// What is left out is without a limit from then on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutLimits {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub concurrency: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_waiting: Option<u64>,
+    #[serde(default, skip_serializing)]
+    #[schema(ignore)]
+    pub namespace: Option<IgnoredAny>,
+    #[serde(default, skip_serializing)]
+    #[schema(ignore)]
+    pub revision: Option<IgnoredAny>,
+}
+
+/// One change of what is set for a queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SettingChange {
+    pub revision: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub changed_at: At,
+    pub changed_at_ms: i64,
+    pub changed_by: String,
+    /// All that was set by it; `null`: nothing any more.
+    #[schema(value_type = Option<Object>)]
+    pub settings: Option<serde_json::Value>,
+}
+
+/// Which changes are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SearchChanges {
+    /// 1 to 1,000; 100 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl SearchChanges {
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.range("/limit", self.limit, 1..=PAGE_MAX);
+        checks.done()
+    }
+}
+
+const NONE: &str = "leave it out for no limit";
+const DEFAULT: &str = "leave it out for the default";
+
+/// Says what was sent, what may be, and the way out.
+fn within<T>(checks: &mut Checks, pointer: &str, value: Option<T>, range: RangeInclusive<T>, way_out: &str)
+where
+    T: PartialOrd + Display,
+{
+    if let Some(value) = value.filter(|it| !range.contains(it)) {
+        let (least, most) = (range.start(), range.end());
+        checks.refuse(pointer, format!("must be between {least} and {most}, not {value}; {way_out}"));
+    }
+}
+
+impl PutQueue {
+    /// Reads and checks one; every faulty field is named.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let it: Self = parse(json)?;
+        it.check()?;
+        Ok(it)
+    }
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        within(&mut checks, "/concurrency", self.concurrency, 1..=LIMIT_MAX, NONE);
+        within(&mut checks, "/key_concurrency", self.key_concurrency, 1..=LIMIT_MAX, NONE);
+        self.rate.iter().for_each(|it| it.check(&mut checks, "/rate"));
+        self.key_rate.iter().for_each(|it| it.check(&mut checks, "/key_rate"));
+        self.choice.iter().for_each(|it| it.check(&mut checks));
+        self.retries.iter().for_each(|it| it.check(&mut checks, self.concurrency));
+        within(&mut checks, "/max_waiting", self.max_waiting, 1..=WAITING_MAX, NONE);
+        self.retry.iter().for_each(|it| it.check(&mut checks));
+        within(&mut checks, "/max_attempts", self.max_attempts, 1..=MAX_ATTEMPTS_MAX, DEFAULT);
+        let spans = [
+            ("/timeout_ms", self.timeout_ms),
+            ("/pending_timeout_ms", self.pending_timeout_ms),
+            ("/lateness_budget_ms", self.lateness_budget_ms),
+        ];
+        for (pointer, span) in spans {
+            within(&mut checks, pointer, span, 1..=DURATION_MAX_MS, NONE);
+        }
+        let keep = self.keep.unwrap_or_default();
+        let kept = [
+            ("/keep/succeeded_ms", keep.succeeded_ms),
+            ("/keep/dead_ms", keep.dead_ms),
+            ("/keep/cancelled_ms", keep.cancelled_ms),
+        ];
+        for (pointer, span) in kept {
+            within(&mut checks, pointer, span, 0..=DURATION_MAX_MS, DEFAULT);
+        }
+        if let Some(PauseWish::Because { reason }) = &self.pause {
+            checks.at_most_chars("/pause/reason", reason.as_deref(), PAUSE_REASON_MAX_CHARS);
+        }
+        checks.done()
+    }
+}
+
+impl Rate {
+    fn check(&self, checks: &mut Checks, at: &str) {
+        let way_out = "leave the whole rate out for no limit";
+        within(checks, &format!("{at}/limit"), Some(self.limit), 1..=LIMIT_MAX, way_out);
+        within(checks, &format!("{at}/period_ms"), Some(self.period_ms), 1..=DURATION_MAX_MS, way_out);
+        within(checks, &format!("{at}/burst"), Some(self.burst), 1..=LIMIT_MAX, way_out);
+    }
+}
+
+impl Choice {
+    fn check(&self, checks: &mut Checks) {
+        match self {
+            Self::HighestFirst { percent } => {
+                within(checks, "/choice/percent", Some(*percent), 0..=100, "80 is the default");
+            }
+            Self::Weights { weights } => {
+                if weights.iter().all(|it| *it == 0) {
+                    checks.refuse("/choice/weights", "must not all be 0: give at least one priority a share");
+                }
+                for (nth, it) in weights.iter().enumerate() {
+                    let pointer = format!("/choice/weights/{nth}");
+                    within(checks, &pointer, Some(*it), 0..=LIMIT_MAX, "shares are relative to each other");
+                }
+            }
+        }
+    }
+}
+
+impl Retries {
+    fn check(&self, checks: &mut Checks, concurrency: Option<u32>) {
+        within(checks, "/retries/lower_by", Some(self.lower_by), 0..=4, "0 leaves priorities as they are");
+        let no_pusher = "leave it out for no pusher of their own";
+        within(checks, "/retries/share_percent", self.share_percent, 1..=100, no_pusher);
+        within(checks, "/retries/concurrency", self.concurrency, 1..=LIMIT_MAX, NONE);
+        if let (Some(mine), Some(all)) = (self.concurrency, concurrency)
+            && mine > all
+        {
+            let detail = format!("must be at most the queue's concurrency, {all}, not {mine}; {NONE}");
+            checks.refuse("/retries/concurrency", detail);
+        }
+    }
+}
+
+impl PutLimits {
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let it: Self = parse(json)?;
+        let mut checks = Checks::default();
+        within(&mut checks, "/concurrency", it.concurrency, 1..=LIMIT_MAX, NONE);
+        within(&mut checks, "/max_waiting", it.max_waiting, 1..=WAITING_MAX, NONE);
+        checks.done()?;
+        Ok(it)
+    }
+}
+
+impl PauseRequest {
+    /// The body may be left out.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let it: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
+        let mut checks = Checks::default();
+        checks.text("/by", it.by.as_deref(), PAUSE_REASON_MAX_CHARS);
+        checks.at_most_chars("/reason", it.reason.as_deref(), PAUSE_REASON_MAX_CHARS);
+        checks.done()?;
+        Ok(it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(json: &str) -> Vec<String> {
+        PutQueue::from_json(json.as_bytes()).unwrap_err().errors.into_iter().map(|it| it.pointer).collect()
+    }
+
+    #[test]
+    fn every_fault_of_a_queue_is_named_at_once_with_its_value_and_a_way_out() {
+        let json = concat!(
+            r#"{"concurrency":0,"key_concurrency":2000000,"rate":{"limit":0,"period_ms":0,"burst":0},"#,
+            r#""choice":{"by":"weights","weights":[0,0,0,0,0]},"retries":{"lower_by":5,"share_percent":101},"#,
+            r#""max_waiting":0,"retry":{"strategy":"list","delays_ms":[]},"max_attempts":0,"timeout_ms":0,"#,
+            r#""pending_timeout_ms":-1,"lateness_budget_ms":0,"keep":{"succeeded_ms":-1}}"#
+        );
+        let all = [
+            "/concurrency",
+            "/key_concurrency",
+            "/rate/limit",
+            "/rate/period_ms",
+            "/rate/burst",
+            "/choice/weights",
+            "/retries/lower_by",
+            "/retries/share_percent",
+            "/max_waiting",
+            "/retry/delays_ms",
+            "/max_attempts",
+            "/timeout_ms",
+            "/pending_timeout_ms",
+            "/lateness_budget_ms",
+            "/keep/succeeded_ms",
+        ];
+        assert_eq!(faults(json), all);
+        let one = PutQueue::from_json(br#"{"concurrency":0}"#).unwrap_err();
+        let said = "must be between 1 and 1000000, not 0; leave it out for no limit";
+        assert_eq!(one.errors[0].detail, said);
+    }
+
+    #[test]
+    fn what_was_read_can_be_put_back() {
+        let read = Queue {
+            queue: "mail".to_owned(),
+            pause: Some(Pause { at: At::from_ms(0), at_ms: 0, by: "ann".to_owned(), reason: None }),
+            concurrency: Some(7),
+            choice: Some(Choice::HighestFirst { percent: 90 }),
+            ..Queue::default()
+        };
+        let json = serde_json::to_string(&read).unwrap();
+        let put = PutQueue::from_json(json.as_bytes()).unwrap();
+        assert_eq!((put.concurrency, put.choice), (read.concurrency, read.choice));
+        assert!(matches!(put.pause, Some(PauseWish::Because { .. })));
+        let written = serde_json::to_string(&put).unwrap();
+        assert_eq!(written, r#"{"concurrency":7,"choice":{"by":"highest_first","percent":90}}"#);
+    }
+
+    #[test]
+    fn misspelt_settings_are_refused_and_a_pause_is_a_word_or_a_reason() {
+        assert_eq!(faults(r#"{"concurency":1}"#), ["/concurency"]);
+        assert_eq!(faults(r#"{"retries":{"concurrency":9},"concurrency":3}"#), ["/retries/concurrency"]);
+        let wish = |json: &str| PutQueue::from_json(json.as_bytes()).unwrap().pause;
+        assert_eq!(wish(r#"{"pause":true}"#), Some(PauseWish::Is(true)));
+        assert_eq!(wish(r#"{"pause":null}"#), None);
+        let reason = Some("flood".to_owned());
+        assert_eq!(wish(r#"{"pause":{"reason":"flood"}}"#), Some(PauseWish::Because { reason }));
+    }
 }

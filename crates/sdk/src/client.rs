@@ -2,6 +2,7 @@
 //! again only when the server can tell that it is the same one.
 
 mod executors;
+mod queues;
 mod tasks;
 
 use std::sync::Arc;

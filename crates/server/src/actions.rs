@@ -40,7 +40,8 @@ pub(crate) async fn patch_task(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let limits = (app.engine.now(), app.options.payload_max_bytes);
-    let context = Context { caller: &caller, now: limits.0, payload_max_bytes: limits.1 };
+    let engine = &app.engine;
+    let context = Context { caller: &caller, now: limits.0, payload_max_bytes: limits.1, engine };
     let change = ask::reschedule(PatchTask::from_json(&body)?, context)?;
     task_of(&app, &caller, place).await?;
     let condition = etag::condition(&headers);

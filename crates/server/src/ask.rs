@@ -10,6 +10,7 @@ use punctual_domain::{
     task::{Content, Demands, MAX_ATTEMPTS_DEFAULT, NewTask, Priority, TaskResult},
     time::Millis,
 };
+use punctual_engine::Engine;
 use punctual_protocol::{
     Body, Code, FieldError, InsertTask, Invalid, Outcome, OutcomeKind, PatchTask, Problem, Retry, When,
     limits::DEFAULT_KIND,
@@ -21,12 +22,15 @@ pub(crate) struct Context<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) now: Millis,
     pub(crate) payload_max_bytes: usize,
+    /// What its queue is set to, a task has that does not say.
+    pub(crate) engine: &'a Engine,
 }
 
 pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTask, Refusal> {
     let payload = content(it.take_payload(), "/payload", context)?.unwrap_or_default();
     let execute_at = instant(it.schedule()?, context.now)?.unwrap_or(context.now);
     let queue = QueueKey { namespace: context.caller.namespace.clone(), queue: name("/queue", &it.queue)? };
+    let set = context.engine.known_settings(&queue);
     Ok(NewTask {
         queue,
         task_id: it.task_id.map(i64::from),
@@ -35,9 +39,9 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
         priority: priority(it.priority)?.unwrap_or_default(),
         execute_at,
         payload,
-        max_attempts: it.max_attempts.unwrap_or(MAX_ATTEMPTS_DEFAULT),
-        retry: it.retry.map(retry).transpose()?.unwrap_or_default(),
-        timeout_ms: it.timeout_ms,
+        max_attempts: it.max_attempts.or(set.max_attempts).unwrap_or(MAX_ATTEMPTS_DEFAULT),
+        retry: it.retry.map(retry).transpose()?.or_else(|| set.retry.clone()).unwrap_or_default(),
+        timeout_ms: it.timeout_ms.or(set.timeout_ms),
         deadline_ms: it.deadline_ms,
         labels: it.labels,
         traceparent: context.caller.traceparent.clone(),

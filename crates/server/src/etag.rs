@@ -36,3 +36,14 @@ fn named(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     let values: Vec<&str> = headers.get_all(name).iter().map(|it| it.to_str().unwrap_or("")).collect();
     if values.is_empty() { None } else { Some(values.join(",")) }
 }
+
+/// The ETag of settings: their revision.
+pub(crate) fn of_revision(revision: i64) -> HeaderValue {
+    HeaderValue::try_from(format!("\"{revision}\"")).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
+}
+
+/// `If-Match` names this revision. `*`: anything that is set.
+pub(crate) fn is_revision(condition: &str, revision: i64) -> bool {
+    let tag = format!("\"{revision}\"");
+    condition.split(',').map(str::trim).any(|it| (it == "*" && revision > 0) || it == tag)
+}

@@ -111,6 +111,17 @@ impl<S: Send + Sync> FromRequestParts<S> for ExecutorName {
     }
 }
 
+/// What the path names, as it was written.
+#[derive(Debug)]
+pub(crate) struct Segment(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        segment(parts, state).await.map(Self)
+    }
+}
+
 async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Refusal> {
     let bad = |error: axum::extract::rejection::PathRejection| {
         Refusal::new(Code::RequestInvalid, format!("path: {}", error.body_text()))

@@ -19,13 +19,17 @@ use punctual_contract::store::Inserted;
 use punctual_domain::{
     insert::Decision,
     name::Name,
+    settings::Scope,
     task::{NewTask, Task},
 };
+use punctual_engine::Full;
 use punctual_protocol::{
     BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
 };
 
 const BY: &str = "api";
+/// As often as waiting tasks are counted.
+const FULL_RETRY_AFTER_MS: u64 = 1_000;
 
 /// Insert one task.
 ///
@@ -54,6 +58,9 @@ pub(crate) async fn insert_task(
         give_ids_of_key(&app, &caller, std::slice::from_mut(&mut new)).await?.pop().flatten()
     {
         return Ok(answer_one(200, existing, InsertOutcome::Existing));
+    }
+    if let Some(Some(it)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
+        return Err(full(it).into());
     }
     let inserted = app.engine.insert(vec![new], BY).await?.pop();
     let inserted = inserted.ok_or_else(|| Refusal::new(Code::Internal, "the store answered for no task"))?;
@@ -94,14 +101,32 @@ pub(crate) async fn insert_batch(
 /// One call of the engine for all that are not there already.
 async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Result<Vec<BatchItem>, Refusal> {
     let known = give_ids_of_key(app, caller, &mut tasks).await?;
-    let new = tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it).collect();
-    let mut inserted = app.engine.insert(new, BY).await?.into_iter().map(item);
+    let new: Vec<NewTask> =
+        tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it).collect();
+    let refused = app.engine.refused(&new).await?;
+    let with_room =
+        new.into_iter().zip(&refused).filter(|(_, full)| full.is_none()).map(|(it, _)| it).collect();
+    let mut inserted = app.engine.insert(with_room, BY).await?.into_iter().map(item);
+    let refusal = |it: Option<Full>| it.map(|it| BatchItem::refused(full(it)));
+    let mut new = refused.into_iter().filter_map(|it| refusal(it).or_else(|| inserted.next()));
     let existing = |it| BatchItem::accepted(200, answer::inserted(it, InsertOutcome::Existing));
-    Ok(known.into_iter().filter_map(|it| it.map(existing).or_else(|| inserted.next())).collect())
+    Ok(known.into_iter().filter_map(|it| it.map(existing).or_else(|| new.next())).collect())
 }
 
-fn context<'a>(app: &App, caller: &'a Caller) -> Context<'a> {
-    Context { caller, now: app.engine.now(), payload_max_bytes: app.options.payload_max_bytes }
+fn context<'a>(app: &'a App, caller: &'a Caller) -> Context<'a> {
+    let payload_max_bytes = app.options.payload_max_bytes;
+    Context { caller, now: app.engine.now(), payload_max_bytes, engine: &app.engine }
+}
+
+/// No room for it.
+fn full(it: Full) -> Problem {
+    let of = match &it.scope {
+        Scope::Everything => "all queues together".to_owned(),
+        Scope::Namespace(it) => format!("namespace {:?}", it.as_str()),
+        Scope::Queue(it) => format!("queue {:?}", it.queue.as_str()),
+    };
+    let detail = format!("{} tasks wait in {of}, which may have {}", it.waiting, it.max_waiting);
+    Problem::new(Code::QueueFull, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
 }
 
 /// Pointers of a batch begin at the batch.

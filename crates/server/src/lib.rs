@@ -28,6 +28,7 @@ mod insert;
 mod lookup;
 mod queues;
 mod roster;
+mod settings;
 
 // What operators look at.
 mod docs;

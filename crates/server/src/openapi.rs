@@ -143,7 +143,11 @@ fn refusals(operation_id: &str, path: &str, method: &str) -> Vec<Code> {
 
 fn own_refusals(operation_id: &str) -> &'static [Code] {
     match operation_id {
-        "insert_task" => &[Code::TaskVersionSuperseded],
+        "insert_task" => &[Code::TaskVersionSuperseded, Code::QueueFull],
+        "get_queue" => &[Code::QueueNotFound],
+        "put_queue" | "reset_queue" => &[Code::PreconditionFailed, Code::TaskContended],
+        "pause_queue" | "resume_queue" => &[Code::TaskContended],
+        "put_namespace" | "put_limits" => &[Code::PreconditionFailed],
         "patch_task" => &[Code::TaskAlreadyFired, Code::PreconditionFailed, Code::TaskContended],
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],

@@ -1,27 +1,236 @@
-//! The queues of a namespace, with the counts of the running account: cheap, whatever the number of tasks.
+//! The queues of a namespace: what is set, what stands in them (counts of the running account: cheap, whatever the number
+//! of tasks), who changed what; pause and resume. What a setting means is the engine's.
 
-use crate::{answer, app::Shared, extract::Caller, refusal::Refusal};
-use axum::{extract::State, http::StatusCode, response::Response};
-use punctual_protocol::{Page, QueueSummary};
+use crate::{
+    answer,
+    app::{App, Shared},
+    cursor, etag,
+    extract::{Body, Caller, Query, Queue as QueueOf},
+    refusal::Refusal,
+    settings,
+};
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use punctual_contract::{settings::Standing, store::Books};
+use punctual_domain::{
+    name::QueueKey,
+    settings::{Pause, QueueSettings, Scope},
+};
+use punctual_engine::Put;
+use punctual_protocol::{
+    Code, Page, PauseRequest, PauseWish, PutQueue, Queue, SearchChanges, SettingChange, limits::PAGE_DEFAULT,
+};
 use std::collections::BTreeMap;
 
-/// The queues of the namespace that have tasks.
+const BY: &str = "api";
+
+/// The queues of the namespace that have tasks or settings.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
-    responses((status = 200, description = "All of them, by name.", body = Page<QueueSummary>)),
+    responses((status = 200, description = "All of them, by name.", body = Page<Queue>)),
 )]
 pub(crate) async fn list_queues(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
-    let books = app.engine.store().books().await?;
-    let depth = app.engine.depth().await?;
-    let mut queues: BTreeMap<String, QueueSummary> = BTreeMap::new();
-    for tally in books.standing.iter().filter(|it| it.queue.namespace == caller.namespace) {
-        let summary = queues.entry(tally.queue.queue.as_str().to_owned()).or_default();
-        summary.tasks.insert(tally.state.word().to_owned(), tally.tasks);
+    let mut queues: BTreeMap<QueueKey, Option<Standing>> = BTreeMap::new();
+    for it in app.engine.settings().await?.all {
+        if let Scope::Queue(queue) = &it.scope
+            && queue.namespace == caller.namespace
+        {
+            queues.insert(queue.clone(), Some(it));
+        }
     }
-    for (queue, ready) in depth.ready.iter().filter(|(it, _)| it.namespace == caller.namespace) {
-        let ready = u64::try_from(*ready).unwrap_or(u64::MAX);
-        queues.entry(queue.queue.as_str().to_owned()).or_default().ready = ready;
+    let numbers = Numbers::read(&app).await?;
+    let named = numbers.books.standing.iter().map(|it| &it.queue);
+    for it in named.chain(numbers.ready.iter().map(|it| &it.0)).filter(|it| it.namespace == caller.namespace)
+    {
+        queues.entry(it.clone()).or_default();
     }
-    let items = queues.into_iter().map(|(queue, it)| QueueSummary { queue, ..it }).collect();
+    let items =
+        queues.iter().map(|(queue, it)| numbers.shown(queue, it.as_ref())).collect::<Result<_, _>>()?;
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
+}
+
+/// One queue, with its settings.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
+    params(("queue" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "The queue.", body = Queue, headers(("ETag" = String)))),
+)]
+pub(crate) async fn get_queue(
+    State(app): State<Shared>,
+    QueueOf(queue): QueueOf,
+) -> Result<Response, Refusal> {
+    let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
+    let numbers = Numbers::read(&app).await?;
+    if stands.is_none() && !numbers.knows(&queue) {
+        let detail = format!("{:?} has no tasks, and nothing was set for it", queue.queue.as_str());
+        return Err(Refusal::new(Code::QueueNotFound, detail));
+    }
+    one(&numbers, &queue, stands.as_ref())
+}
+
+/// Set all of a queue.
+///
+/// What is left out has its default from then on; only a pause stays as it is. Every engine acts on it within a second.
+#[utoipa::path(
+    put, path = "/v1/queues/{queue}", operation_id = "put_queue", tag = "queues",
+    params(
+        ("queue" = String, Path, description = "Its name. It need not have tasks."),
+        ("If-Match" = Option<String>, Header, description = "Set it only if this is its ETag."),
+    ),
+    request_body(content = PutQueue, example = json!({
+        "concurrency": 10, "rate": {"limit": 100, "period_ms": 1000, "burst": 20}, "max_waiting": 1000000
+    })),
+    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+)]
+pub(crate) async fn put_queue(
+    State(app): State<Shared>,
+    QueueOf(queue): QueueOf,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let asked = PutQueue::from_json(&body)?;
+    let new = |reason| Pause { at: app.engine.now(), by: BY.to_owned(), reason };
+    let pause = asked.pause.as_ref().map(|it| match it {
+        PauseWish::Is(false) => None,
+        PauseWish::Is(true) => Some(new(None)),
+        PauseWish::Because { reason } => Some(new(reason.clone())),
+    });
+    put(&app, queue, settings::of_wire(&asked)?, pause, &headers).await
+}
+
+/// Forget what was set for a queue.
+///
+/// Its tasks stay, and have the defaults. A pause stays until the queue is resumed.
+#[utoipa::path(
+    delete, path = "/v1/queues/{queue}", operation_id = "reset_queue", tag = "queues",
+    params(
+        ("queue" = String, Path, description = "Its name."),
+        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+    ),
+    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+)]
+pub(crate) async fn reset_queue(
+    State(app): State<Shared>,
+    QueueOf(queue): QueueOf,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    put(&app, queue, QueueSettings::default(), None, &headers).await
+}
+
+async fn put(
+    app: &App,
+    queue: QueueKey,
+    settings: QueueSettings,
+    pause: Option<Option<Pause>>,
+    headers: &HeaderMap,
+) -> Result<Response, Refusal> {
+    let condition = etag::condition(headers);
+    let fits = move |revision| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
+    match app.engine.put_queue(queue.clone(), settings, pause, BY, fits).await? {
+        Put::Done(stands) => one(&Numbers::read(app).await?, &queue, stands.as_ref()),
+        Put::Otherwise(revision) => Err(settings::has_changed(revision)),
+    }
+}
+
+/// The changes of what is set for a queue, the newest first.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/changes", operation_id = "list_queue_changes", tag = "queues",
+    params(("queue" = String, Path, description = "Its name."), SearchChanges),
+    responses((status = 200, description = "A page of them.", body = Page<SettingChange>)),
+)]
+pub(crate) async fn list_queue_changes(
+    State(app): State<Shared>,
+    QueueOf(queue): QueueOf,
+    Query(asked): Query<SearchChanges>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let before = cursor::before_id(asked.cursor.as_deref())?;
+    let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
+    let changes = app.engine.setting_changes(&Scope::Queue(queue), before, limit).await?;
+    let next = changes.last().filter(|_| changes.len() == limit).map(|it| cursor::write(it.revision));
+    let items = changes.into_iter().map(settings::change).collect::<Result<_, _>>()?;
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: next }))
+}
+
+/// Pause a queue.
+///
+/// When this is answered, nothing of it starts any more, at any engine; what is with an executor, or on the bus already,
+/// goes on. Inserts, cancels and changes go on too. A queue that is paused stays as it was paused first. The body may be
+/// left out.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
+    params(("queue" = String, Path, description = "Its name.")),
+    request_body(content = Option<PauseRequest>, example = json!({"reason": "mail provider is down"})),
+    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+)]
+pub(crate) async fn pause_queue(
+    State(app): State<Shared>,
+    QueueOf(queue): QueueOf,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
+    let stands = app.engine.pause(queue.clone(), reason, by.as_deref().unwrap_or(BY)).await?;
+    one(&Numbers::read(&app).await?, &queue, stands.as_ref())
+}
+
+/// Resume a queue.
+///
+/// What waits goes on in its order. The body may be left out; a `reason` is not kept.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
+    params(("queue" = String, Path, description = "Its name.")),
+    request_body(content = Option<PauseRequest>, example = json!({"by": "ann"})),
+    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+)]
+pub(crate) async fn resume_queue(
+    State(app): State<Shared>,
+    QueueOf(queue): QueueOf,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let by = PauseRequest::from_json(&body)?.by;
+    let stands = app.engine.resume(queue.clone(), by.as_deref().unwrap_or(BY)).await?;
+    one(&Numbers::read(&app).await?, &queue, stands.as_ref())
+}
+
+fn one(numbers: &Numbers, queue: &QueueKey, stands: Option<&Standing>) -> Result<Response, Refusal> {
+    let tag = [(header::ETAG, etag::of_revision(stands.map_or(0, |it| it.revision)))];
+    Ok((tag, answer::json(StatusCode::OK, &numbers.shown(queue, stands)?)).into_response())
+}
+
+/// What stands in all queues.
+struct Numbers {
+    books: Books,
+    ready: Vec<(QueueKey, usize)>,
+}
+
+impl Numbers {
+    async fn read(app: &App) -> Result<Self, Refusal> {
+        let books = app.engine.store().books().await?;
+        // While the hot set is away nothing is in its ready sets.
+        let depth = app.engine.depth().await.unwrap_or_default();
+        let ready = depth.ready.into_iter().map(|(queue, count)| ((*queue).clone(), count)).collect();
+        Ok(Self { books, ready })
+    }
+
+    fn knows(&self, queue: &QueueKey) -> bool {
+        self.books.standing.iter().any(|it| it.queue == *queue) || self.ready.iter().any(|it| it.0 == *queue)
+    }
+
+    fn shown(&self, queue: &QueueKey, stands: Option<&Standing>) -> Result<Queue, Refusal> {
+        let mut shown = settings::queue(stands)?;
+        shown.queue = queue.queue.as_str().to_owned();
+        shown.namespace = queue.namespace.as_str().to_owned();
+        for it in self.books.standing.iter().filter(|it| it.queue == *queue) {
+            shown.tasks.insert(it.state.word().to_owned(), it.tasks);
+            if !it.state.is_finished() && !it.state.is_in_flight() {
+                shown.waiting += it.tasks;
+            }
+        }
+        let ready = self.ready.iter().find(|it| it.0 == *queue).map_or(0, |it| it.1);
+        shown.ready = u64::try_from(ready).unwrap_or(u64::MAX);
+        Ok(shown)
+    }
 }

@@ -6,7 +6,7 @@ use crate::{
     app::{App, Shared},
     dead, docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
     options::ServerOptions,
-    queues, roster,
+    queues, roster, settings,
 };
 use axum::{
     Router,
@@ -76,6 +76,12 @@ fn interface() -> OpenApiRouter<Shared> {
         .routes(routes!(dead::list_dead))
         .routes(routes!(dead::redrive_dead))
         .routes(routes!(queues::list_queues))
+        .routes(routes!(queues::get_queue, queues::put_queue, queues::reset_queue))
+        .routes(routes!(queues::list_queue_changes))
+        .routes(routes!(queues::pause_queue))
+        .routes(routes!(queues::resume_queue))
+        .routes(routes!(settings::get_namespace, settings::put_namespace))
+        .routes(routes!(settings::get_limits, settings::put_limits))
 }
 
 fn operation() -> OpenApiRouter<Shared> {

@@ -53,7 +53,8 @@ fn step(core: &Core, task: &Task, now: Millis) -> Step {
         reason: Some(verdict.reason.to_owned()),
         error: Some(error),
     };
-    Step { place: task.place, fence: Some(task.fence), change: change_of(core, verdict, None, now), note }
+    let change = change_of(core, verdict, None, Some(&task.ask.queue), now);
+    Step { place: task.place, fence: Some(task.fence), change, note }
 }
 
 fn what_happened(task: &Task) -> (Report, String) {

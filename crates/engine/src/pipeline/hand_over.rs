@@ -198,13 +198,14 @@ async fn expire(core: &Arc<Core>, entries: Vec<HotEntry>) {
     if entries.is_empty() {
         return;
     }
-    let keep_until = core.now().plus(core.options.keep_dead_ms);
+    let now = core.now();
     let steps = entries
         .iter()
         .map(|it| {
             let mut note = core.note();
             note.reason = Some("deadline".to_owned());
             note.error = Some("not started by its deadline".to_owned());
+            let keep_until = now.plus(core.keep(Some(&it.queue)).dead_ms);
             Step { place: it.row(), fence: Some(it.fence), change: Change::Expire { keep_until }, note }
         })
         .collect();

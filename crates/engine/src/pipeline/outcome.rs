@@ -8,6 +8,7 @@ use punctual_contract::{
 };
 use punctual_domain::{
     history::Note,
+    name::QueueKey,
     outcome::{Facts, Report, Verdict, decide},
     place::TaskRef,
     state::Event,
@@ -38,7 +39,8 @@ pub(crate) async fn settle(
     for ((nth, report), task) in reports.into_iter().enumerate().zip(&tasks) {
         if let Some(verdict) = verdict(&report, task.as_ref(), now) {
             planned.push((nth, report.place, verdict.event, task));
-            steps.push(step(core, report, verdict, by, now));
+            let queue = task.as_ref().map(|it| &it.ask.queue);
+            steps.push(step(core, report, verdict, queue, by, now));
         }
     }
     let applied = core.store.apply(steps, now).await?;
@@ -76,27 +78,40 @@ pub(crate) fn judge(report: Report, task: &Task, now: Millis) -> Verdict {
     decide(report, facts, now, fastrand::f64())
 }
 
-fn step(core: &Core, report: OutcomeReport, verdict: Verdict, by: &str, now: Millis) -> Step {
+fn step(
+    core: &Core,
+    report: OutcomeReport,
+    verdict: Verdict,
+    queue: Option<&QueueKey>,
+    by: &str,
+    now: Millis,
+) -> Step {
     let failed = matches!(verdict.event, Event::Retry | Event::Bury | Event::Abort);
     let error = failed.then(|| report.result.status_msg.clone()).filter(|it| !it.is_empty());
     let reason = (verdict.event != Event::Succeed).then(|| verdict.reason.to_owned());
     let note = Note { by: by.to_owned(), due_at: verdict.due_at, reason, error };
-    let change = change_of(core, verdict, Some(report.result), now);
+    let change = change_of(core, verdict, Some(report.result), queue, now);
     Step { place: report.place, fence: Some(report.fence), change, note }
 }
 
-/// The change that a verdict asks for.
-pub(crate) fn change_of(core: &Core, verdict: Verdict, result: Option<TaskResult>, now: Millis) -> Change {
+/// The change that a verdict asks for. `queue`: None where it keeps what is finished as the engine was started to.
+pub(crate) fn change_of(
+    core: &Core,
+    verdict: Verdict,
+    result: Option<TaskResult>,
+    queue: Option<&QueueKey>,
+    now: Millis,
+) -> Change {
     let due_at = verdict.due_at.unwrap_or(now);
+    let keep = core.keep(queue);
     match verdict.event {
-        Event::Succeed => Change::Succeed {
-            result: result.unwrap_or_default(),
-            keep_until: now.plus(core.options.keep_succeeded_ms),
-        },
+        Event::Succeed => {
+            Change::Succeed { result: result.unwrap_or_default(), keep_until: now.plus(keep.succeeded_ms) }
+        }
         Event::Retry => Change::Retry { due_at, result },
         Event::Snooze => Change::Snooze { due_at },
-        Event::Abort => Change::Abort { keep_until: now.plus(core.options.keep_cancelled_ms) },
-        _ => Change::Bury { result, keep_until: now.plus(core.options.keep_dead_ms) },
+        Event::Abort => Change::Abort { keep_until: now.plus(keep.cancelled_ms) },
+        _ => Change::Bury { result, keep_until: now.plus(keep.dead_ms) },
     }
 }
 
@@ -114,10 +129,28 @@ pub(crate) async fn load_next_attempts(core: &Arc<Core>, places: &[TaskRef]) {
     }
 }
 
+/// How long finished tasks are kept.
+pub(crate) struct Kept {
+    pub(crate) succeeded_ms: i64,
+    pub(crate) dead_ms: i64,
+    pub(crate) cancelled_ms: i64,
+}
+
 impl Core {
-    /// The tasks of the reports that need a decision; successes need none.
+    /// As the queue is set to, else as the engine was started to.
+    pub(crate) fn keep(&self, queue: Option<&QueueKey>) -> Kept {
+        let set = queue.map(|it| self.settings.queue(it).keep).unwrap_or_default();
+        Kept {
+            succeeded_ms: set.succeeded_ms.unwrap_or(self.options.keep_succeeded_ms),
+            dead_ms: set.dead_ms.unwrap_or(self.options.keep_dead_ms),
+            cancelled_ms: set.cancelled_ms.unwrap_or(self.options.keep_cancelled_ms),
+        }
+    }
+
+    /// The tasks of the reports that need a decision; successes need none, unless a queue keeps them in its own way.
     async fn read_for(&self, reports: &[OutcomeReport]) -> Result<Vec<Option<Task>>, Error> {
-        let needed = |it: &&OutcomeReport| it.report != Report::Succeeded;
+        let all = self.settings.keeps_successes();
+        let needed = |it: &&OutcomeReport| all || it.report != Report::Succeeded;
         let places: Vec<TaskRef> = reports.iter().filter(needed).map(|it| it.place).collect();
         let mut read =
             if places.is_empty() { Vec::new() } else { self.store.read(&places).await? }.into_iter();

@@ -14,6 +14,8 @@ use crate::{
         intake,
     },
 };
+use hashbrown::HashMap;
+use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     store::{Applied, Assignment, Change, Step},
@@ -24,6 +26,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
 };
 use std::{sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
 
 /// Messages in one publish.
 const BATCH: usize = 100;
@@ -41,10 +44,49 @@ pub(crate) struct Pushed {
     pub(crate) failed: usize,
 }
 
-/// Pushes one queue until the engine stops. Messages published.
-pub(crate) async fn run(core: Arc<Core>, queue: Arc<QueueKey>) -> Result<usize, Error> {
+/// The pushers that are at work, one for each push queue.
+#[derive(Debug, Default)]
+pub(crate) struct Pushers(Mutex<HashMap<QueueKey, CancellationToken>>);
+
+impl Pushers {
+    /// Starts those that are missing and ends those that should not be: which they are can change at any time. How many
+    /// were started or ended. One that ends finishes what it has leased.
+    pub(crate) fn run_once(&self, core: &Arc<Core>) -> usize {
+        let wanted = core.push_queues();
+        let mut working = self.0.lock();
+        let before = working.len();
+        working.retain(|queue, ending| {
+            let stays = wanted.contains(queue) && !ending.is_cancelled();
+            if !stays {
+                ending.cancel();
+            }
+            stays
+        });
+        let mut changed = before - working.len();
+        for queue in wanted {
+            if working.contains_key(&queue) {
+                continue;
+            }
+            let ending = core.stopping.child_token();
+            working.insert(queue.clone(), ending.clone());
+            changed += 1;
+            let its = Arc::clone(core);
+            core.detach(async move {
+                // However it ends, a panic included: it is started again if it is still wanted.
+                let _ended = ending.clone().drop_guard();
+                if let Err(error) = run(its, Arc::new(queue), &ending).await {
+                    tracing::warn!(%error, "a pusher failed; it is started again");
+                }
+            });
+        }
+        changed
+    }
+}
+
+/// Pushes one queue until it is to end. Messages published.
+async fn run(core: Arc<Core>, queue: Arc<QueueKey>, ending: &CancellationToken) -> Result<usize, Error> {
     let (mut published, mut back_off) = (0, BACK_OFF);
-    while !core.stopping.is_cancelled() {
+    while !ending.is_cancelled() {
         let pushed = run_once(&core, &queue, WAIT_MS).await?;
         published += pushed.published;
         if pushed.published > 0 {
@@ -52,7 +94,7 @@ pub(crate) async fn run(core: Arc<Core>, queue: Arc<QueueKey>) -> Result<usize, 
         }
         if pushed.failed > 0 {
             tokio::select! {
-                () = core.stopping.cancelled() => {}
+                () = ending.cancelled() => {}
                 () = tokio::time::sleep(back_off) => {}
             }
             back_off = (back_off * 2).min(BACK_OFF_MAX);

@@ -126,11 +126,6 @@ impl Client {
         self.fetch(path(reference, "/why")).await
     }
 
-    /// The queues of the namespace that have tasks, and how many stand in which state.
-    pub async fn queues(&self) -> Result<Page<QueueSummary>, Error> {
-        self.fetch("/v1/queues".into()).await
-    }
-
     async fn act(&self, reference: &str, action: &str, body: Bytes) -> Result<ActionAnswer, Error> {
         self.post(path(reference, action), body, Repeat::IfNotDone).await
     }

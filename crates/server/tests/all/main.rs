@@ -16,5 +16,6 @@ mod idempotency;
 mod insert;
 mod lookup;
 mod metrics;
+mod queues;
 mod roster;
 mod serving;

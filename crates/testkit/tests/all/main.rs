@@ -13,6 +13,7 @@ mod mysql_moving;
 mod mysql_ownership;
 mod mysql_plans;
 mod outages;
+mod pausing;
 mod ratchets;
 mod redis_bus;
 mod redis_hot;

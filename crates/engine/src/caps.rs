@@ -1,0 +1,167 @@
+//! Caps on waiting tasks: whether there is room for what somebody wants to insert. Cheap: counted from the account once a
+//! second, and only where a cap is set; between two counts this engine adds what it lets in itself. What other engines
+//! let in meanwhile is not seen: a cap is passed by at most what they take in a second. Decides nothing about a task that
+//! is there already.
+
+use crate::{core::Core, engine::Engine, settings::Known};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::{Error, store::Books};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    settings::Scope,
+    state::State,
+    task::NewTask,
+};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How old a count may be.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// Why a task is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Full {
+    pub scope: Scope,
+    /// As of the last count, with what was let in since.
+    pub waiting: u64,
+    pub max_waiting: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Caps {
+    counts: Mutex<Counts>,
+    counting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    counted_at: Option<Instant>,
+    everything: u64,
+    namespaces: HashMap<Name, u64>,
+    queues: HashMap<QueueKey, u64>,
+}
+
+/// Has not been handed over.
+pub(crate) fn is_waiting(state: State) -> bool {
+    !state.is_finished() && !state.is_in_flight()
+}
+
+impl Counts {
+    fn of(books: &Books) -> Self {
+        let mut counts = Self { counted_at: Some(Instant::now()), ..Self::default() };
+        for it in books.standing.iter().filter(|it| is_waiting(it.state)) {
+            let tasks = u64::try_from(it.tasks).unwrap_or(0);
+            counts.everything += tasks;
+            *counts.namespaces.entry(it.queue.namespace.clone()).or_default() += tasks;
+            *counts.queues.entry(it.queue.clone()).or_default() += tasks;
+        }
+        counts
+    }
+
+    /// The narrowest scope that has no room for one more.
+    fn full(&self, known: &Known, queue: &QueueKey) -> Option<Full> {
+        let in_queue = known.queues.get(queue).and_then(|it| it.max_waiting);
+        let in_namespace = known.namespaces.get(&queue.namespace).and_then(|it| it.max_waiting);
+        let of_queue = self.queues.get(queue).copied().unwrap_or(0);
+        let of_namespace = self.namespaces.get(&queue.namespace).copied().unwrap_or(0);
+        let scopes = [
+            (in_queue, of_queue, Scope::Queue(queue.clone())),
+            (in_namespace, of_namespace, Scope::Namespace(queue.namespace.clone())),
+            (known.everything.max_waiting, self.everything, Scope::Everything),
+        ];
+        let full = |(max, waiting, scope): (Option<u64>, u64, Scope)| {
+            max.filter(|max| waiting >= *max).map(|max_waiting| Full { scope, waiting, max_waiting })
+        };
+        scopes.into_iter().find_map(full)
+    }
+
+    fn add(&mut self, queue: &QueueKey) {
+        self.everything += 1;
+        *self.namespaces.entry(queue.namespace.clone()).or_default() += 1;
+        *self.queues.entry(queue.clone()).or_default() += 1;
+    }
+}
+
+async fn count(core: &Core) -> Result<(), Error> {
+    let is_fresh = || core.caps.counts.lock().counted_at.is_some_and(|it| it.elapsed() < FRESH_FOR);
+    if is_fresh() {
+        return Ok(());
+    }
+    let _one_counts = core.caps.counting.lock().await;
+    if !is_fresh() {
+        let counts = Counts::of(&core.store.books().await?);
+        *core.caps.counts.lock() = counts;
+    }
+    Ok(())
+}
+
+/// In order: None, there is room, and it is kept for the task.
+pub(crate) async fn refused(core: &Core, tasks: &[NewTask]) -> Result<Vec<Option<Full>>, Error> {
+    let known = core.settings.known();
+    let mut refused: Vec<Option<Full>> = vec![None; tasks.len()];
+    if !known.has_caps() {
+        return Ok(refused);
+    }
+    count(core).await?;
+    {
+        let mut counts = core.caps.counts.lock();
+        for (task, refused) in tasks.iter().zip(&mut refused) {
+            *refused = counts.full(&known, &task.queue);
+            if refused.is_none() {
+                counts.add(&task.queue);
+            }
+        }
+    }
+    for (task, refused) in tasks.iter().zip(&mut refused) {
+        // What is there already is replaced, or is the answer: nothing comes to what waits.
+        if let (Some(id), true) = (task.task_id, refused.is_some()) {
+            let version = Some(task.task_version);
+            if !core.store.versions(&task.queue.namespace, id, version, 1).await?.is_empty() {
+                *refused = None;
+            }
+        }
+    }
+    Ok(refused)
+}
+
+impl Engine {
+    /// Which of these tasks there is no room for, in order. What is not refused has room until the next count.
+    ///
+    /// # Errors
+    /// A failing store, where a cap is set.
+    pub async fn refused(&self, tasks: &[NewTask]) -> Result<Vec<Option<Full>>, crate::Error> {
+        Ok(refused(&self.core, tasks).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::settings::{QueueSettings, ScopeSettings};
+    use std::sync::Arc;
+
+    #[test]
+    fn the_narrowest_full_scope_is_named_and_what_is_let_in_counts() {
+        let name = |it: &str| Name::new(it).unwrap();
+        let queue = |it: &str| QueueKey { namespace: name("eu"), queue: name(it) };
+        let capped = QueueSettings { max_waiting: Some(2), ..QueueSettings::default() };
+        let mut known = Known {
+            everything: ScopeSettings { max_waiting: Some(4), concurrency: None },
+            ..Known::default()
+        };
+        known.queues.insert(queue("mail"), Arc::new(capped));
+        let mut counts = Counts::default();
+        let mut let_in = |it: &str| {
+            let full = counts.full(&known, &queue(it));
+            if full.is_none() {
+                counts.add(&queue(it));
+            }
+            full.map(|it| (it.scope, it.waiting))
+        };
+        assert_eq!((let_in("mail"), let_in("mail")), (None, None));
+        assert_eq!(let_in("mail"), Some((Scope::Queue(queue("mail")), 2)));
+        assert_eq!((let_in("sms"), let_in("sms")), (None, None));
+        assert_eq!(let_in("sms"), Some((Scope::Everything, 4)));
+    }
+}

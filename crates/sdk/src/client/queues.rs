@@ -1,0 +1,60 @@
+//! The calls about queues: what is set, what stands in them, pause and resume.
+
+use bytes::Bytes;
+use punctual_protocol::{Page, PauseRequest, PutQueue, Queue, SettingChange};
+use reqwest::Method;
+
+use super::tasks::{body, segment};
+use super::{Client, Repeat};
+use crate::error::Error;
+
+impl Client {
+    /// The queues of the namespace that have tasks or settings, and how many tasks stand in which state.
+    pub async fn queues(&self) -> Result<Page<Queue>, Error> {
+        self.fetch("/v1/queues".into()).await
+    }
+
+    /// One queue, with its settings.
+    pub async fn queue(&self, queue: &str) -> Result<Queue, Error> {
+        self.fetch(path(queue, "")).await
+    }
+
+    /// Gives a queue all of its settings: what is left out has its default from then on, and only a pause stays. With a
+    /// revision, only if that is the queue's; else the error is `precondition.failed`.
+    pub async fn put_queue(
+        &self,
+        queue: &str,
+        settings: &PutQueue,
+        revision: Option<i64>,
+    ) -> Result<Queue, Error> {
+        settings.check()?;
+        let mut call = self.new_call(Method::PUT, path(queue, ""), body(settings)?);
+        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        self.call(call, Repeat::Safe).await
+    }
+
+    /// The changes of what is set for a queue, the newest first.
+    pub async fn queue_changes(
+        &self,
+        queue: &str,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<Page<SettingChange>, Error> {
+        let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
+        self.fetch(path(queue, &format!("/changes?limit={limit}{cursor}"))).await
+    }
+
+    /// When this returns, nothing of the queue starts any more, at any engine.
+    pub async fn pause(&self, queue: &str, request: &PauseRequest) -> Result<Queue, Error> {
+        self.post(path(queue, "/pause"), body(request)?, Repeat::Safe).await
+    }
+
+    /// What waits goes on, in its order.
+    pub async fn resume(&self, queue: &str) -> Result<Queue, Error> {
+        self.post(path(queue, "/resume"), Bytes::new(), Repeat::Safe).await
+    }
+}
+
+fn path(queue: &str, tail: &str) -> String {
+    format!("/v1/queues/{}{tail}", segment(queue))
+}

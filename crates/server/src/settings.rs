@@ -1,0 +1,190 @@
+//! Settings on the wire and in the domain: both have the same names, so that one is written and read as the other. And
+//! the limits of namespaces and of everything.
+
+use crate::{
+    answer,
+    app::{App, Shared},
+    etag,
+    extract::{Body, Segment},
+    refusal::Refusal,
+};
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use punctual_contract::settings::{SaveSetting, Saved, SettingChange as Change, Standing};
+use punctual_domain::{
+    name::Name,
+    settings::{QueueSettings, Scope, ScopeSettings, Setting},
+};
+use punctual_protocol::{At, Code, Limits, Pause, PutLimits, PutQueue, Queue, SettingChange};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+const BY: &str = "api";
+
+fn turned<T: DeserializeOwned>(from: &impl Serialize) -> Result<T, Refusal> {
+    let value = serde_json::to_value(from).and_then(serde_json::from_value);
+    value.map_err(|it| Refusal::new(Code::Internal, format!("settings cannot be told: {it}")))
+}
+
+/// Without the pause.
+pub(crate) fn of_wire(asked: &PutQueue) -> Result<QueueSettings, Refusal> {
+    turned(asked)
+}
+
+/// Settings and pause of a queue; its names and counts are the caller's to fill in.
+pub(crate) fn queue(stands: Option<&Standing>) -> Result<Queue, Refusal> {
+    let Some(stands) = stands else { return turned(&Bare::of(QueueSettings::default())) };
+    let Setting::Queue(settings) = &stands.setting else { return Ok(Queue::default()) };
+    let pause = settings.pause.as_ref().map(|it| Pause {
+        at: At::from_ms(it.at.0),
+        at_ms: it.at.0,
+        by: it.by.clone(),
+        reason: it.reason.clone(),
+    });
+    Ok(Queue {
+        pause,
+        revision: stands.revision,
+        updated_at: Some(At::from_ms(stands.updated_at.0)),
+        updated_at_ms: Some(stands.updated_at.0),
+        updated_by: Some(stands.updated_by.clone()),
+        ..turned(&Bare::of((**settings).clone()))?
+    })
+}
+
+/// Settings without the pause, which has another shape on the wire.
+#[derive(Serialize)]
+struct Bare {
+    queue: &'static str,
+    #[serde(flatten)]
+    settings: QueueSettings,
+}
+
+impl Bare {
+    fn of(settings: QueueSettings) -> Self {
+        Self { queue: "", settings: QueueSettings { pause: None, ..settings } }
+    }
+}
+
+pub(crate) fn change(it: Change) -> Result<SettingChange, Refusal> {
+    let settings: Option<Value> = it.setting.as_ref().map(all_of).transpose()?;
+    Ok(SettingChange {
+        revision: it.revision,
+        changed_at: At::from_ms(it.changed_at.0),
+        changed_at_ms: it.changed_at.0,
+        changed_by: it.changed_by,
+        settings,
+    })
+}
+
+/// What was set, without what was not.
+fn all_of(it: &Setting) -> Result<Value, Refusal> {
+    let mut value: Value = match it {
+        Setting::Scope(it) => turned(it)?,
+        Setting::Queue(it) => turned(it)?,
+    };
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, it| !it.is_null());
+    }
+    Ok(value)
+}
+
+pub(crate) fn has_changed(revision: i64) -> Refusal {
+    Refusal::new(Code::PreconditionFailed, format!("its ETag is \"{revision}\" now"))
+}
+
+/// The limits of a namespace.
+#[utoipa::path(
+    get, path = "/v1/namespaces/{namespace}", operation_id = "get_namespace", tag = "queues",
+    params(("namespace" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "Its limits.", body = Limits, headers(("ETag" = String)))),
+)]
+pub(crate) async fn get_namespace(
+    State(app): State<Shared>,
+    Segment(name): Segment,
+) -> Result<Response, Refusal> {
+    shown(&app, Scope::Namespace(namespace(&name)?)).await
+}
+
+/// Set the limits of a namespace.
+#[utoipa::path(
+    put, path = "/v1/namespaces/{namespace}", operation_id = "put_namespace", tag = "queues",
+    params(
+        ("namespace" = String, Path, description = "Its name."),
+        ("If-Match" = Option<String>, Header, description = "Set them only if this is their ETag."),
+    ),
+    request_body(content = PutLimits, example = json!({"concurrency": 100, "max_waiting": 5000000})),
+    responses((status = 200, description = "Its limits as they are now.", body = Limits, headers(("ETag" = String)))),
+)]
+pub(crate) async fn put_namespace(
+    State(app): State<Shared>,
+    Segment(name): Segment,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    put(&app, Scope::Namespace(namespace(&name)?), &headers, &body).await
+}
+
+/// The limits of everything.
+#[utoipa::path(
+    get, path = "/v1/limits", operation_id = "get_limits", tag = "queues",
+    responses((status = 200, description = "They hold for all namespaces together.", body = Limits,
+        headers(("ETag" = String)))),
+)]
+pub(crate) async fn get_limits(State(app): State<Shared>) -> Result<Response, Refusal> {
+    shown(&app, Scope::Everything).await
+}
+
+/// Set the limits of everything.
+#[utoipa::path(
+    put, path = "/v1/limits", operation_id = "put_limits", tag = "queues",
+    params(("If-Match" = Option<String>, Header, description = "Set them only if this is their ETag.")),
+    request_body(content = PutLimits, example = json!({"concurrency": 1000})),
+    responses((status = 200, description = "As they are now.", body = Limits, headers(("ETag" = String)))),
+)]
+pub(crate) async fn put_limits(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    put(&app, Scope::Everything, &headers, &body).await
+}
+
+fn namespace(name: &str) -> Result<Name, Refusal> {
+    Name::new(name).map_err(|error| Refusal::field("/namespace", error.to_string()))
+}
+
+async fn put(app: &App, scope: Scope, headers: &HeaderMap, body: &[u8]) -> Result<Response, Refusal> {
+    let wanted: ScopeSettings = turned(&PutLimits::from_json(body)?)?;
+    let mut expected = None;
+    if let Some(condition) = etag::condition(headers) {
+        let stands = app.engine.setting(&scope).await?.map_or(0, |it| it.revision);
+        if !etag::is_revision(&condition, stands) {
+            return Err(has_changed(stands));
+        }
+        expected = Some(stands);
+    }
+    let setting = (wanted != ScopeSettings::default()).then_some(Setting::Scope(wanted));
+    let asked = SaveSetting { scope: scope.clone(), setting, expected, by: BY.to_owned() };
+    match app.engine.save_setting(asked).await? {
+        Saved::Done(_) => shown(app, scope).await,
+        Saved::Conflict(revision) => Err(has_changed(revision)),
+    }
+}
+
+async fn shown(app: &App, scope: Scope) -> Result<Response, Refusal> {
+    let stands = app.engine.setting(&scope).await?;
+    let revision = stands.as_ref().map_or(0, |it| it.revision);
+    let mut limits = match stands.map(|it| it.setting) {
+        Some(Setting::Scope(it)) => turned(&it)?,
+        _ => Limits::default(),
+    };
+    limits.revision = revision;
+    if let Scope::Namespace(name) = &scope {
+        limits.namespace = Some(name.as_str().to_owned());
+    }
+    let tag = [(header::ETAG, etag::of_revision(revision))];
+    Ok((tag, answer::json(StatusCode::OK, &limits)).into_response())
+}

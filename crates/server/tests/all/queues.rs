@@ -1,0 +1,205 @@
+//! What is set for queues and limits, pause and resume, caps, defaults.
+
+use crate::world::{Ask, World, ask, get, post};
+use serde_json::{Value, json};
+
+fn put(path: &str, body: &Value) -> Ask {
+    ask("PUT", path).json(body)
+}
+
+#[tokio::test]
+async fn a_queue_is_set_whole_read_back_and_put_back() {
+    let world = World::new();
+    world.send(get("/v1/queues/mail")).await.expect_problem(404, "queue.not_found");
+    let settings = json!({
+        "concurrency": 10, "key_concurrency": 2, "rate": {"limit": 100, "period_ms": 1000, "burst": 20},
+        "key_rate": {"limit": 1, "period_ms": 1000, "burst": 1}, "choice": {"by": "weights", "weights": [5, 4, 3, 2, 0]},
+        "retries": {"lower_by": 1, "share_percent": 25, "concurrency": 3}, "max_waiting": 1000,
+        "retry": {"strategy": "fixed", "delay_ms": 300}, "max_attempts": 7, "timeout_ms": 30_000,
+        "pending_timeout_ms": 60_000, "keep": {"succeeded_ms": 1, "dead_ms": 2, "cancelled_ms": 3},
+        "lateness_budget_ms": 250, "mode": "pull"
+    });
+    let answer = world.send(put("/v1/queues/mail", &settings)).await;
+    assert_eq!(answer.header("etag"), Some("\"1\""));
+    let set = answer.expect(200);
+    for (name, value) in settings.as_object().unwrap() {
+        assert_eq!(&set[name], value, "{name}");
+    }
+    assert_eq!(
+        (&set["queue"], &set["namespace"], &set["pause"]),
+        (&json!("mail"), &json!("default"), &Value::Null)
+    );
+    assert_eq!(world.send(get("/v1/queues/mail")).await.expect(200), set);
+    let again = world.send(put("/v1/queues/mail", &set)).await.expect(200);
+    assert_eq!((&again["revision"], &again["rate"]), (&json!(2), &set["rate"]));
+    let bare = world.send(put("/v1/queues/mail", &json!({"concurrency": 3}))).await.expect(200);
+    assert_eq!(
+        (&bare["concurrency"], &bare["rate"]),
+        (&json!(3), &Value::Null),
+        "what is left out is not set"
+    );
+    let gone = world.send(ask("DELETE", "/v1/queues/mail")).await.expect(200);
+    assert_eq!((&gone["revision"], &gone["concurrency"]), (&json!(0), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_queue_that_is_not_valid_is_refused_with_every_fault() {
+    let world = World::new();
+    let bad = json!({"concurrency": 0, "rate": {"limit": 1, "period_ms": 1000, "burst": 0}, "keep": {"dead_ms": -1}});
+    let problem = world.send(put("/v1/queues/mail", &bad)).await.expect_problem(400, "request.invalid");
+    let pointers: Vec<_> =
+        problem["errors"].as_array().unwrap().iter().map(|it| it["pointer"].clone()).collect();
+    assert_eq!(pointers, ["/concurrency", "/rate/burst", "/keep/dead_ms"]);
+    assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("not 0; leave it out"), "{problem}");
+    let unknown = put("/v1/queues/mail", &json!({"concurency": 1}));
+    world.send(unknown).await.expect_problem(400, "request.unknown_field");
+    world.send(get("/v1/queues/mail")).await.expect_problem(404, "queue.not_found");
+}
+
+#[tokio::test]
+async fn settings_that_changed_meanwhile_are_not_overwritten() {
+    let world = World::new();
+    let change = |tag: &str, concurrency: u32| {
+        put("/v1/queues/mail", &json!({"concurrency": concurrency})).header("if-match", tag)
+    };
+    world.send(change("*", 1)).await.expect_problem(412, "precondition.failed");
+    assert_eq!(world.send(change("\"0\"", 1)).await.expect(200)["revision"], 1);
+    world.send(change("\"0\"", 2)).await.expect_problem(412, "precondition.failed");
+    assert_eq!(world.send(change("\"9\", \"1\"", 2)).await.expect(200)["concurrency"], 2);
+    let limits = |tag: &str| put("/v1/limits", &json!({"concurrency": 5})).header("if-match", tag);
+    world.send(limits("\"7\"")).await.expect_problem(412, "precondition.failed");
+    assert_eq!(world.send(limits("\"0\"")).await.expect(200)["concurrency"], 5);
+}
+
+#[tokio::test]
+async fn limits_of_a_namespace_and_of_everything_are_set_and_read() {
+    let world = World::new();
+    for path in ["/v1/namespaces/eu", "/v1/limits"] {
+        assert_eq!(world.send(get(path)).await.expect(200)["revision"], 0);
+        let wanted = json!({"concurrency": 5, "max_waiting": 10});
+        let set = world.send(put(path, &wanted)).await.expect(200);
+        assert_eq!((&set["concurrency"], &set["max_waiting"]), (&json!(5), &json!(10)));
+        assert_eq!(world.send(get(path)).await.expect(200), set);
+        let none = put(path, &json!({"max_waiting": 0}));
+        world.send(none).await.expect_problem(400, "request.invalid");
+        assert_eq!(world.send(put(path, &json!({}))).await.expect(200)["concurrency"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn a_paused_queue_hands_nothing_over_and_goes_on_in_its_order() {
+    let world = World::new();
+    for (id, priority) in [(1, 5), (2, 1), (3, 3)] {
+        world.insert(json!({"queue": "mail", "task_id": id, "priority": priority, "delay_ms": 10})).await;
+    }
+    let pause = json!({"reason": "provider is down", "by": "ann"});
+    let paused = world.send(post("/v1/queues/mail/pause", &pause)).await.expect(200);
+    assert_eq!(
+        (&paused["pause"]["by"], &paused["pause"]["reason"]),
+        (&json!("ann"), &json!("provider is down"))
+    );
+    world.advance(50).await;
+    assert_eq!(world.lease("mail").await, [] as [Value; 0]);
+    let later = json!({"reason": "again", "by": "bob"});
+    let again = world.send(post("/v1/queues/mail/pause", &later)).await.expect(200);
+    assert_eq!(again["pause"], paused["pause"], "who paused first, and why, stays");
+    let waiting = world.insert(json!({"queue": "mail", "task_id": 4, "delay_ms": 60_000})).await;
+    let task = waiting["ref"].as_str().unwrap();
+    world.send(ask("POST", format!("/v1/tasks/{task}/cancel"))).await.expect(200);
+    let listed = world.send(get("/v1/queues")).await.expect(200);
+    assert_eq!((&listed["items"][0]["waiting"], &listed["items"][0]["ready"]), (&json!(3), &json!(3)));
+    let due = world.send(get("/v1/tasks?task_id=1")).await.expect(200)["items"][0]["ref"].clone();
+    let why = world.send(get(format!("/v1/tasks/{}/why", due.as_str().unwrap()))).await.expect(200);
+    assert_eq!((&why["blocking"], &why["owner"]), (&json!("pause"), &json!("ann")));
+    let put_meanwhile = world.send(put("/v1/queues/mail", &json!({"max_attempts": 3}))).await.expect(200);
+    assert_eq!(put_meanwhile["pause"], paused["pause"], "settings leave a pause alone");
+    assert_eq!(world.lease("mail").await, [] as [Value; 0]);
+    let resumed = world.send(ask("POST", "/v1/queues/mail/resume")).await.expect(200);
+    assert_eq!(resumed["pause"], Value::Null);
+    let ids: Vec<_> = world.lease("mail").await.iter().map(|it| it["task_id"].clone()).collect();
+    assert_eq!(ids, [2, 3, 1]);
+}
+
+#[tokio::test]
+async fn changes_are_listed_the_newest_first_in_pages() {
+    let world = World::new();
+    for concurrency in 1..4 {
+        world.send(put("/v1/queues/mail", &json!({"concurrency": concurrency}))).await.expect(200);
+    }
+    world.send(put("/v1/queues/sms", &json!({"pause": true}))).await.expect(200);
+    world.send(ask("DELETE", "/v1/queues/mail")).await.expect(200);
+    let page = world.send(get("/v1/queues/mail/changes?limit=3")).await.expect(200);
+    let told = |page: &Value| {
+        let items = page["items"].as_array().unwrap();
+        items.iter().map(|it| it["settings"]["concurrency"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&page), [Value::Null, json!(3), json!(2)]);
+    let next = page["next_cursor"].as_str().unwrap();
+    let rest = world.send(get(format!("/v1/queues/mail/changes?limit=3&cursor={next}"))).await.expect(200);
+    assert_eq!((told(&rest), &rest["next_cursor"]), (vec![json!(1)], &Value::Null));
+    world.send(get("/v1/queues/mail/changes?cursor=x")).await.expect_problem(400, "request.invalid");
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_what_is_new_and_nothing_else() {
+    let world = World::new();
+    world.send(put("/v1/queues/mail", &json!({"max_waiting": 2}))).await.expect(200);
+    world.insert(json!({"queue": "mail", "task_id": 1, "delay_ms": 60_000})).await;
+    let batch = json!({"tasks": [
+        {"queue": "mail", "task_id": 2, "delay_ms": 60_000}, {"queue": "mail", "task_id": 3, "delay_ms": 60_000},
+        {"queue": "sms", "task_id": 4, "delay_ms": 60_000}, {"queue": "mail", "task_id": 1, "delay_ms": 70_000}
+    ]});
+    let answer = world.send(post("/v1/tasks/batch", &batch)).await.expect(200);
+    let statuses: Vec<_> =
+        answer["results"].as_array().unwrap().iter().map(|it| it["status"].clone()).collect();
+    assert_eq!(statuses, [201, 429, 201, 201], "accepted ones stay, replacements are not refused");
+    assert_eq!(answer["results"][1]["error"]["code"], "queue.full");
+    let one = world.send(post("/v1/tasks", &json!({"queue": "mail"}))).await;
+    assert_eq!(one.header("retry-after"), Some("1"));
+    let problem = one.expect_problem(429, "queue.full");
+    assert_eq!(problem["detail"], "2 tasks wait in queue \"mail\", which may have 2");
+    world.send(put("/v1/queues/mail", &json!({"max_waiting": 3}))).await.expect(200);
+    world.insert(json!({"queue": "mail"})).await;
+    world.send(put("/v1/limits", &json!({"max_waiting": 1}))).await.expect(200);
+    world.send(post("/v1/tasks", &json!({"queue": "other"}))).await.expect_problem(429, "queue.full");
+}
+
+#[tokio::test]
+async fn tasks_that_do_not_say_have_what_their_queue_says() {
+    let world = World::new();
+    let defaults =
+        json!({"retry": {"strategy": "fixed", "delay_ms": 5_000}, "max_attempts": 2, "timeout_ms": 7_000});
+    world.send(put("/v1/queues/mail", &defaults)).await.expect(200);
+    let task = world.insert(json!({"queue": "mail"})).await;
+    assert_eq!(task["max_attempts"], 2);
+    world.insert(json!({"queue": "mail", "max_attempts": 9, "timeout_ms": 1_000, "priority": 5})).await;
+    world.advance(0).await;
+    let leased = world.lease("mail").await;
+    let told: Vec<_> =
+        leased.iter().map(|it| (it["max_attempts"].clone(), it["lease_until_ms"].clone())).collect();
+    let now = json!(crate::world::START_MS + 7_000);
+    assert_eq!(told, [(json!(2), now), (json!(9), json!(crate::world::START_MS + 1_000))]);
+    world.report(&leased[0], json!({"outcome": "failed"})).await;
+    let failed = world.task(task["ref"].as_str().unwrap()).await;
+    assert_eq!(failed["execute_at_ms"], crate::world::START_MS);
+    world.advance(4_999).await;
+    assert_eq!(world.lease("mail").await, [] as [Value; 0]);
+    world.advance(1).await;
+    assert_eq!(world.lease("mail").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_queue_keeps_what_is_finished_as_long_as_it_says() {
+    let world = World::new();
+    world.send(put("/v1/queues/mail", &json!({"keep": {"succeeded_ms": 1_000}}))).await.expect(200);
+    let (short, long) =
+        (world.insert(json!({"queue": "mail"})).await, world.insert(json!({"queue": "sms"})).await);
+    world.advance(0).await;
+    for queue in ["mail", "sms"] {
+        let leased = world.lease(queue).await.remove(0);
+        assert_eq!(world.report(&leased, json!({"outcome": "succeeded"})).await["status"], "accepted");
+    }
+    world.advance(1_001).await;
+    assert_eq!(world.task(short["ref"].as_str().unwrap()).await["state"], "stopped");
+    assert_eq!(world.task(long["ref"].as_str().unwrap()).await["state"], "succeeded");
+}

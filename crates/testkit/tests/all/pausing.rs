@@ -1,0 +1,246 @@
+//! A pause that really pauses: nothing starts after its answer, also at an engine that has not heard of it, and whatever
+//! becomes of whoever paused between two of its steps. On the embedded store, and on two MariaDB databases.
+
+use crate::engine::{WallClock, queue, until};
+use punctual_contract::{
+    SettingStore as _, Store,
+    settings::SaveSetting,
+    store::{Change, Dispatched, Grant, Step},
+};
+use punctual_domain::{
+    history::Note,
+    name::Name,
+    settings::{Pause, QueueSettings, Scope, Setting},
+    task::{NewTask, Task},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_hot::MemoryHot;
+use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
+use punctual_testkit::{
+    faults::{Dials, FaultyStore, StoreGroup},
+    servers,
+    shared::{MemoryOwnership, SignalHub},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::Instant};
+
+const OPTIONS: MysqlOptions =
+    MysqlOptions { partitions: 4, writers_per_database: 2, readers_per_database: 4 };
+const TASKS: usize = 200;
+
+/// Two engines, each with its own way to the store. The second can be made deaf for settings.
+struct Two {
+    knows: Engine,
+    deaf: Engine,
+    way: Arc<FaultyStore>,
+}
+
+fn two(stores: [Arc<dyn Store>; 2]) -> Two {
+    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: stores[0].partitions() }));
+    let (ownership, signals) = (Arc::new(MemoryOwnership::new(Arc::new(WallClock))), SignalHub::default());
+    let [one, other] = stores;
+    let engine = |store: Arc<dyn Store>, name: &str| {
+        let shared = Shared { ownership: ownership.clone(), signals: signals.join() };
+        let backends = Backends {
+            store,
+            hot: hot.clone(),
+            bus: Arc::new(punctual_bus::MemoryBus::default()),
+            clock: Arc::new(WallClock),
+            shared: Some(shared),
+        };
+        Engine::new(backends, Options { name: name.to_owned(), ..Options::default() })
+    };
+    let way = Arc::new(FaultyStore::new(other, 1));
+    Two { knows: engine(one, "knows"), deaf: engine(way.clone(), "deaf"), way }
+}
+
+fn request(wait_ms: u64) -> LeaseRequest {
+    let executor = "test".to_owned();
+    LeaseRequest { queue: Arc::new(queue()), max: 3, wait_ms, lease_ms: 60_000, executor }
+}
+
+/// Executors lease at both engines while the queue is paused and resumed; half of the tasks are on the wheel then.
+async fn nothing_starts_after_the_answer(stores: [Arc<dyn Store>; 2]) {
+    let Two { knows, deaf, way } = two(stores);
+    let running = [knows.start().unwrap(), deaf.start().unwrap()];
+    // It has loaded what is set, which is nothing, and hears of nothing more.
+    deaf.lease(request(0)).await.unwrap();
+    way.faults.set(StoreGroup::Settings, Dials::REFUSES);
+    let now = knows.now();
+    let task = |nth: usize| {
+        let delay_ms = i64::try_from(nth * 5).unwrap();
+        NewTask::new(queue(), Name::new("k").unwrap(), now.plus(delay_ms))
+    };
+    knows.insert((0..TASKS).map(task).collect(), "test").await.unwrap();
+    let mut executors = JoinSet::new();
+    for engine in [&knows, &deaf, &deaf] {
+        let engine = engine.clone();
+        executors.spawn(async move {
+            let (mut leased, end) = (Vec::new(), Instant::now() + Duration::from_secs(4));
+            while Instant::now() < end {
+                leased.extend(engine.lease(request(200)).await.unwrap());
+            }
+            leased
+        });
+    }
+    let started = || async {
+        let books = knows.store().books().await.unwrap();
+        books.standing.iter().filter(|it| it.state.is_in_flight()).map(|it| it.tasks).sum::<i64>()
+    };
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while started().await < 20 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    knows.pause(queue(), Some("a test".to_owned()), "ann").await.unwrap();
+    let at_the_answer = started().await;
+    let leased: Vec<_> = executors.join_all().await.into_iter().flatten().collect();
+    assert_eq!(started().await, at_the_answer, "nothing has started since");
+    assert_eq!(i64::try_from(leased.len()).unwrap(), at_the_answer);
+    assert!(leased.len() < TASKS, "the pause came in the middle");
+    way.faults.heal();
+    knows.resume(queue(), "ann").await.unwrap();
+    let (mut all, end) = (leased, Instant::now() + Duration::from_secs(30));
+    while all.len() < TASKS && Instant::now() < end {
+        for engine in [&knows, &deaf] {
+            all.extend(engine.lease(request(100)).await.unwrap());
+        }
+    }
+    let ids: std::collections::HashSet<i64> = all.iter().map(|it| it.place.id).collect();
+    assert_eq!((ids.len(), all.len()), (TASKS, TASKS), "each once");
+    assert!(all.iter().all(|it| it.attempt == 1), "a refusal spends no attempt");
+    for it in running {
+        it.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_starts_after_a_pause_at_an_engine_that_knows_nothing_of_it_embedded() {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+    nothing_starts_after_the_answer([Arc::clone(&store), store]).await;
+}
+
+async fn databases() -> Vec<String> {
+    let server = servers::mariadb().await;
+    vec![server.fresh_database().await, server.fresh_database().await]
+}
+
+async fn open(urls: &[String]) -> Arc<MysqlStore> {
+    Arc::new(MysqlStore::open(urls, OPTIONS).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_starts_after_a_pause_at_an_engine_that_knows_nothing_of_it_on_two_databases() {
+    let urls = databases().await;
+    nothing_starts_after_the_answer([open(&urls).await, open(&urls).await]).await;
+}
+
+const NOW: Millis = Millis(1_900_000_000_000);
+
+/// Tasks in every partition, hence in both databases.
+async fn claimed(store: &MysqlStore) -> Vec<Task> {
+    let ask = |id| NewTask { task_id: Some(id), ..NewTask::new(queue(), Name::new("k").unwrap(), NOW) };
+    let tasks = store.insert((1..41).map(ask).collect(), "test", NOW).await.unwrap();
+    let claim = |it: &Task| Step {
+        place: it.place,
+        fence: Some(it.fence),
+        change: Change::Claim,
+        note: Note::default(),
+    };
+    let tasks: Vec<Task> = tasks.into_iter().map(|it| it.task).collect();
+    store.apply(tasks.iter().map(claim).collect(), NOW).await.unwrap();
+    tasks
+}
+
+async fn refused(store: &MysqlStore, tasks: &[Task]) -> usize {
+    let grant = |it: &Task| Grant {
+        place: it.place,
+        fence: it.fence,
+        fired_at: NOW,
+        lease_until: NOW.plus(60_000),
+        executor: "test".to_owned(),
+    };
+    let answers = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();
+    answers.iter().filter(|it| **it == Dispatched::Paused).count()
+}
+
+async fn sql(url: &str, text: &str) {
+    servers::mariadb().await.sql(url.rsplit('/').next().unwrap(), text).await;
+}
+
+fn pause() -> SaveSetting {
+    let pause = Some(Pause { at: NOW, by: "ann".to_owned(), reason: None });
+    let setting = Setting::Queue(Box::new(QueueSettings { pause, ..QueueSettings::default() }));
+    SaveSetting { scope: Scope::Queue(queue()), setting: Some(setting), expected: None, by: "ann".to_owned() }
+}
+
+/// As a crash after the first step leaves it: the catalog says so, and no database holds to it.
+async fn forget_what_was_spread(urls: &[String]) {
+    for url in urls {
+        sql(url, "DELETE FROM paused_queue; UPDATE meta SET value = 0 WHERE name = 'pause_epoch'").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_whose_engine_died_before_it_was_spread_comes_into_force_by_itself() {
+    let urls = databases().await;
+    let first = open(&urls).await;
+    let tasks = claimed(&first).await;
+    first.save_setting(pause(), NOW).await.unwrap();
+    assert_eq!(refused(&first, &tasks).await, tasks.len());
+    first.close().await;
+    forget_what_was_spread(&urls).await;
+    let second = open(&urls).await;
+    let looked = Instant::now();
+    let is_spread = async || {
+        let server = servers::mariadb().await;
+        let name = urls[1].rsplit('/').next().unwrap();
+        server.sql(name, "SELECT COUNT(*) FROM paused_queue").await.trim() == "1"
+    };
+    while !is_spread().await {
+        assert!(looked.elapsed() < Duration::from_secs(20), "it was never spread");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(refused(&second, &tasks).await, tasks.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pausing_again_brings_a_half_spread_pause_everywhere_before_it_is_answered() {
+    let urls = databases().await;
+    let store = open(&urls).await;
+    let tasks = claimed(&store).await;
+    store.save_setting(pause(), NOW).await.unwrap();
+    forget_what_was_spread(&urls[1..]).await;
+    store.save_setting(pause(), NOW).await.unwrap();
+    assert_eq!(refused(&store, &tasks).await, tasks.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_joins_holds_to_the_pauses_before_it_gets_a_partition() {
+    let urls = databases().await;
+    let store = Arc::new(MysqlStore::open(&urls[..1], OPTIONS).await.unwrap());
+    store.save_setting(pause(), NOW).await.unwrap();
+    store.close().await;
+    MysqlStore::add_databases(&urls).await.unwrap();
+    let server = servers::mariadb().await;
+    let name = urls[1].rsplit('/').next().unwrap();
+    assert_eq!(server.sql(name, "SELECT queue FROM paused_queue").await.trim(), "q");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_engine_acts_on_a_change_within_a_second() {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+    let Two { knows, deaf, .. } = two([Arc::clone(&store), store]);
+    let running = [knows.start().unwrap(), deaf.start().unwrap()];
+    deaf.lease(request(0)).await.unwrap();
+    let asked = Instant::now();
+    knows.pause(queue(), None, "ann").await.unwrap();
+    until(|| deaf.known_settings(&queue()).pause.is_some()).await;
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    for it in running {
+        it.stop().await;
+    }
+}
