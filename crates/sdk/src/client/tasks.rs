@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use punctual_protocol::limits::BATCH_MAX;
 use punctual_protocol::{
-    ActionAnswer, BatchAnswer, BatchItem, CancelRequest, InsertTask, Int64, Page, PatchTask, QueueSummary,
-    RedriveAnswer, RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
+    ActionAnswer, BatchAnswer, BatchItem, CancelRequest, InsertTask, Int64, Page, PatchTask, RedriveAnswer,
+    RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
 };
 use reqwest::Method;
 use serde::Serialize;
