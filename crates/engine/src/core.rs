@@ -1,6 +1,7 @@
 //! What all parts of one engine share. Holds no rule of a task: those are in `domain` and in the steps.
 
 use crate::{
+    alerts::Alerts,
     arrivals::Arrival,
     caps::Caps,
     engine::{Backends, Shared},
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) roster: Roster,
     pub(crate) caps: Caps,
+    pub(crate) alerts: Alerts,
     pub(crate) timer: Arc<Timer>,
     pub(crate) holdings: Holdings,
     pub(crate) claims: Claims,
@@ -100,6 +102,7 @@ impl Core {
             settings: Settings::default(),
             roster: Roster::default(),
             caps: Caps::default(),
+            alerts: Alerts::default(),
             from_store: FromStore::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),

@@ -2,6 +2,7 @@
 //! turn by turn under a clock that somebody else moves (`turn`); the steps are the same.
 
 use crate::{
+    alerts,
     answer::{Cancelled, Changed, Error, Settled},
     change, control,
     core::Core,
@@ -183,6 +184,9 @@ impl Engine {
         });
         supervisor.every(core, "executors", executors::PERIOD, |core| async move {
             executors::run_once(&core, core.now()).await
+        });
+        supervisor.every(core, "alerts", alerts::PERIOD, |core| async move {
+            alerts::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.retire_interval_ms);
         supervisor.every(core, "retention", period, |core| async move {

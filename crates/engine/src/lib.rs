@@ -3,6 +3,7 @@
 //!
 //! `pipeline/` stands in the order in which a task meets it; `maintenance/` is what repairs the rest.
 
+mod alerts;
 mod answer;
 mod arrivals;
 mod caps;
@@ -62,6 +63,7 @@ mod maintenance {
     pub(crate) mod sweep;
 }
 
+pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Error, Settled};
 pub use caps::Full;
 pub use control::Put;

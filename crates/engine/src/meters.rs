@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use punctual_domain::name::QueueKey;
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
 };
 
 /// Upper bounds of the lateness histogram, in milliseconds; above the last: the rest.
@@ -42,6 +42,9 @@ pub(crate) struct QueueMeters {
     other: AtomicU64,
     lateness: [AtomicU64; LATENESS_BOUNDS_MS.len() + 1],
     lateness_sum_ms: AtomicU64,
+    over_budget: AtomicU64,
+    /// What fires later is over its budget; 0: it has none.
+    budget_ms: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -51,6 +54,7 @@ pub(crate) struct ServiceMeters {
     pub(crate) failures: AtomicU64,
     pub(crate) panics: AtomicU64,
     pub(crate) handled: AtomicU64,
+    pub(crate) failures_in_a_row: AtomicU64,
 }
 
 /// One queue's counts since the process began.
@@ -67,6 +71,8 @@ pub struct QueueNumbers {
     pub cancelled: u64,
     pub lateness: Vec<Bucket>,
     pub lateness_sum_ms: u64,
+    /// Fired later than the queue's budget.
+    pub over_budget: u64,
 }
 
 /// Tasks that were at most this late and later than the bucket before; None: no bound.
@@ -83,6 +89,8 @@ pub struct ServiceNumbers {
     pub failures: u64,
     pub panics: u64,
     pub handled: u64,
+    /// Failures and panics since it last ended well.
+    pub failures_in_a_row: u64,
 }
 
 fn add(counter: &AtomicU64, count: usize) {
@@ -109,8 +117,16 @@ impl QueueMeters {
         add(&self.other, count);
     }
 
+    pub(crate) fn set_budget(&self, budget_ms: Option<i64>) {
+        self.budget_ms.store(budget_ms.unwrap_or(0), Relaxed);
+    }
+
     pub(crate) fn fired(&self, lateness_ms: &[i64]) {
         add(&self.fired, lateness_ms.len());
+        let budget_ms = self.budget_ms.load(Relaxed);
+        if budget_ms > 0 {
+            add(&self.over_budget, lateness_ms.iter().filter(|it| **it > budget_ms).count());
+        }
         for &ms in lateness_ms {
             if ms < 0 {
                 add(&self.early, 1);
@@ -140,6 +156,7 @@ impl QueueMeters {
             cancelled: self.cancelled.load(Relaxed),
             lateness,
             lateness_sum_ms: self.lateness_sum_ms.load(Relaxed),
+            over_budget: self.over_budget.load(Relaxed),
         }
     }
 }
@@ -153,8 +170,8 @@ impl Meters {
     }
 
     pub(crate) fn service(&self, name: &'static str) -> Arc<ServiceMeters> {
-        let (runs, failures, panics, handled) = Default::default();
-        let it = Arc::new(ServiceMeters { name, runs, failures, panics, handled });
+        let (runs, failures, panics, handled, failures_in_a_row) = Default::default();
+        let it = Arc::new(ServiceMeters { name, runs, failures, panics, handled, failures_in_a_row });
         self.services.lock().push(Arc::clone(&it));
         it
     }
@@ -193,6 +210,12 @@ impl Meters {
         add(&self.fired_from_store, count);
     }
 
+    /// How late the tasks of each queue may fire.
+    pub(crate) fn set_budgets<'q>(&self, budgets: impl Iterator<Item = (&'q QueueKey, Option<i64>)>) {
+        self.queues.read().values().for_each(|it| it.set_budget(None));
+        budgets.filter(|it| it.1.is_some()).for_each(|(queue, it)| self.queue(queue).set_budget(it));
+    }
+
     /// Sorted by queue.
     #[must_use]
     pub fn queues(&self) -> Vec<QueueNumbers> {
@@ -210,6 +233,7 @@ impl Meters {
             failures: it.failures.load(Relaxed),
             panics: it.panics.load(Relaxed),
             handled: it.handled.load(Relaxed),
+            failures_in_a_row: it.failures_in_a_row.load(Relaxed),
         };
         self.services.lock().iter().map(numbers).collect()
     }

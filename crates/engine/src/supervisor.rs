@@ -95,16 +95,19 @@ fn record(meters: &ServiceMeters, run: Result<Result<usize, Error>, tokio::task:
     meters.runs.fetch_add(1, Relaxed);
     match run {
         Ok(Ok(handled)) => {
+            meters.failures_in_a_row.store(0, Relaxed);
             meters.handled.fetch_add(u64::try_from(handled).unwrap_or(u64::MAX), Relaxed);
             true
         }
         Ok(Err(error)) => {
             meters.failures.fetch_add(1, Relaxed);
+            meters.failures_in_a_row.fetch_add(1, Relaxed);
             tracing::warn!(service = meters.name, %error, "service failed; it runs again");
             false
         }
         Err(panic) => {
             meters.panics.fetch_add(1, Relaxed);
+            meters.failures_in_a_row.fetch_add(1, Relaxed);
             tracing::error!(service = meters.name, %panic, "service panicked; it is started again");
             false
         }

@@ -32,8 +32,10 @@ mod lease;
 mod outcome;
 mod token;
 
+mod alerts;
 mod queues;
 
+pub use alerts::{Alert, Severity};
 pub use at::At;
 pub use base64_bytes::Base64;
 pub use change::{ActionAnswer, ActionOutcome, CancelRequest, PatchTask};

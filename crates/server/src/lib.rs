@@ -22,6 +22,7 @@ mod hash;
 
 // The calls.
 mod actions;
+mod alerts;
 mod dead;
 mod executors;
 mod insert;

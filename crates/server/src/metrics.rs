@@ -75,6 +75,12 @@ metrics! {
         "Outcomes `succeeded` that were accepted."
     LATENESS Histogram "punctual_lateness_seconds" ["namespace", "queue"]
         "How long after its time a task fired; resolution 1 ms."
+    TASKS_OVER_BUDGET Counter "punctual_tasks_over_budget_total" ["namespace", "queue"]
+        "Tasks that fired later than the `lateness_budget_ms` of their queue."
+    OLDEST_WAITING Gauge "punctual_oldest_waiting_seconds" ["namespace", "queue"]
+        "How long the oldest fired task has waited for an executor, from 60 s on, in queues that are not paused and partitions of this engine."
+    QUEUE_PAUSED Gauge "punctual_queue_paused" ["namespace", "queue"]
+        "1 for each queue that is paused."
     TASKS_READY Gauge "punctual_tasks_ready" ["namespace", "queue"]
         "Fired tasks that wait for an executor, in the hot set."
     HOT_DUE Gauge "punctual_hot_due_tasks" []
@@ -121,6 +127,8 @@ metrics! {
         "Runs that failed; the next one tries again."
     SERVICE_PANICS Counter "punctual_service_panics_total" ["service"]
         "Runs that panicked; the service was started again."
+    SERVICE_FAILING Gauge "punctual_service_failures_in_a_row" ["service"]
+        "Runs of a service that failed since one ended well."
     SERVICE_HANDLED Counter "punctual_service_handled_total" ["service"]
         "Things that the runs of a service did."
     HTTP_REQUESTS Counter "punctual_http_requests_total" ["method", "route", "status"]

@@ -2,7 +2,7 @@
 //! not part of the interface.
 
 use crate::{
-    actions, answer,
+    actions, alerts, answer,
     app::{App, Shared},
     dead, docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
     options::ServerOptions,
@@ -78,6 +78,7 @@ fn interface() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::list_queues))
         .routes(routes!(queues::get_queue, queues::put_queue, queues::reset_queue))
         .routes(routes!(queues::list_queue_changes))
+        .routes(routes!(alerts::list_alerts))
         .routes(routes!(queues::pause_queue))
         .routes(routes!(queues::resume_queue))
         .routes(routes!(settings::get_namespace, settings::put_namespace))

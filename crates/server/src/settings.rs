@@ -16,7 +16,7 @@ use axum::{
 use punctual_contract::settings::{SaveSetting, Saved, SettingChange as Change, Standing};
 use punctual_domain::{
     name::Name,
-    settings::{QueueSettings, Scope, ScopeSettings, Setting},
+    settings::{Choice, Keep, QueueSettings, Retries, Scope, ScopeSettings, Setting},
 };
 use punctual_protocol::{At, Code, Limits, Pause, PutLimits, PutQueue, Queue, SettingChange};
 use serde::{Serialize, de::DeserializeOwned};
@@ -36,7 +36,7 @@ pub(crate) fn of_wire(asked: &PutQueue) -> Result<QueueSettings, Refusal> {
 
 /// Settings and pause of a queue; its names and counts are the caller's to fill in.
 pub(crate) fn queue(stands: Option<&Standing>) -> Result<Queue, Refusal> {
-    let Some(stands) = stands else { return turned(&Bare::of(QueueSettings::default())) };
+    let Some(stands) = stands else { return Ok(Queue::default()) };
     let Setting::Queue(settings) = &stands.setting else { return Ok(Queue::default()) };
     let pause = settings.pause.as_ref().map(|it| Pause {
         at: At::from_ms(it.at.0),
@@ -44,13 +44,18 @@ pub(crate) fn queue(stands: Option<&Standing>) -> Result<Queue, Refusal> {
         by: it.by.clone(),
         reason: it.reason.clone(),
     });
+    let mut queue: Queue = turned(&Bare::of((**settings).clone()))?;
+    // What is as if it were not set is not shown.
+    queue.choice = queue.choice.filter(|_| settings.choice != Choice::default());
+    queue.retries = queue.retries.filter(|_| settings.retries != Retries::default());
+    queue.keep = queue.keep.filter(|_| settings.keep != Keep::default());
     Ok(Queue {
         pause,
         revision: stands.revision,
         updated_at: Some(At::from_ms(stands.updated_at.0)),
         updated_at_ms: Some(stands.updated_at.0),
         updated_by: Some(stands.updated_by.clone()),
-        ..turned(&Bare::of((**settings).clone()))?
+        ..queue
     })
 }
 

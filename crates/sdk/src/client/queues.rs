@@ -1,7 +1,7 @@
 //! The calls about queues: what is set, what stands in them, pause and resume.
 
 use bytes::Bytes;
-use punctual_protocol::{Page, PauseRequest, PutQueue, Queue, SettingChange};
+use punctual_protocol::{Alert, Page, PauseRequest, PutQueue, Queue, SettingChange};
 use reqwest::Method;
 
 use super::tasks::{body, segment};
@@ -42,6 +42,11 @@ impl Client {
     ) -> Result<Page<SettingChange>, Error> {
         let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
         self.fetch(path(queue, &format!("/changes?limit={limit}{cursor}"))).await
+    }
+
+    /// What a human should look at, as the engine that answers sees it.
+    pub async fn alerts(&self) -> Result<Page<Alert>, Error> {
+        self.fetch("/v1/alerts".into()).await
     }
 
     /// When this returns, nothing of the queue starts any more, at any engine.

@@ -1,12 +1,13 @@
 //! Numbers by queue, with a bound on the queues that are told apart.
 
 use super::{
-    LATENESS, Metric, QUEUES_SHOWN_MAX, TASKS, TASKS_CANCELLED, TASKS_DEAD, TASKS_DISPATCHED, TASKS_EARLY,
-    TASKS_FIRED, TASKS_INSERTED, TASKS_READY, TASKS_RETRIED,
+    LATENESS, Metric, OLDEST_WAITING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, TASKS, TASKS_CANCELLED, TASKS_DEAD,
+    TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED, TASKS_OVER_BUDGET, TASKS_READY,
+    TASKS_RETRIED,
     exposition::{Buckets, Exposition, seconds},
 };
 use punctual_contract::{hot::Depth, store::Books};
-use punctual_domain::name::QueueKey;
+use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::{LATENESS_BOUNDS_MS, QueueNumbers};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +54,32 @@ pub(super) fn ready<'a>(out: &mut Exposition, shown: &Shown<'a>, depth: &'a Dept
     }
 }
 
+pub(super) fn oldest<'a>(
+    out: &mut Exposition,
+    shown: &Shown<'a>,
+    oldest: &'a [(QueueKey, Millis)],
+    now: Millis,
+) {
+    let mut longest: BTreeMap<Label<'_>, u64> = BTreeMap::new();
+    for (queue, fired_at) in oldest {
+        let waited_us = now.since(*fired_at).max(0).unsigned_abs() * 1_000;
+        let it = longest.entry(shown.label(queue)).or_default();
+        *it = waited_us.max(*it);
+    }
+    out.begin(&OLDEST_WAITING);
+    for ((namespace, queue), us) in longest {
+        out.sample(&OLDEST_WAITING, &[namespace, queue], seconds(us));
+    }
+}
+
+pub(super) fn paused<'a>(out: &mut Exposition, shown: &Shown<'a>, paused: &'a [QueueKey]) {
+    let labels: BTreeSet<Label<'_>> = paused.iter().map(|it| shown.label(it)).collect();
+    out.begin(&QUEUE_PAUSED);
+    for (namespace, queue) in labels {
+        out.sample(&QUEUE_PAUSED, &[namespace, queue], 1);
+    }
+}
+
 pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
     let sums = |of: Count| {
         let mut sums: BTreeMap<Label<'a>, u64> = BTreeMap::new();
@@ -61,7 +88,7 @@ pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
         }
         sums
     };
-    let table: [(&Metric, Count); 7] = [
+    let table: [(&Metric, Count); 8] = [
         (&TASKS_INSERTED, |it| it.inserted),
         (&TASKS_FIRED, |it| it.fired),
         (&TASKS_EARLY, |it| it.early),
@@ -69,6 +96,7 @@ pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
         (&TASKS_RETRIED, |it| it.retried),
         (&TASKS_DEAD, |it| it.dead),
         (&TASKS_CANCELLED, |it| it.cancelled),
+        (&TASKS_OVER_BUDGET, |it| it.over_budget),
     ];
     for (metric, of) in table {
         out.begin(metric);

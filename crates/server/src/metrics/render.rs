@@ -4,9 +4,9 @@
 use super::{
     EXECUTORS, EXECUTORS_DIED, FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_REBUILT,
     LEASES_ENDED, Metric, OFFERED_AGAIN, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START,
-    PUBLISH_FAILURES, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED,
-    TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED,
-    TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, WHEEL_TASKS,
+    PUBLISH_FAILURES, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS,
+    TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED, TASKS_SWEPT,
+    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, WHEEL_TASKS,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -53,7 +53,10 @@ fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&
     let numbers = app.engine.meters().queues();
     let standing = books.iter().flat_map(|it| it.standing.iter().map(|it| &it.queue));
     let waiting = depth.iter().flat_map(|it| it.ready.iter().map(|(queue, _)| queue.as_ref()));
-    let shown = queues::Shown::of(standing.chain(waiting).chain(numbers.iter().map(|it| it.queue.as_ref())));
+    let (oldest, paused) = (app.engine.oldest_waiting(), app.engine.paused());
+    let named = numbers.iter().map(|it| it.queue.as_ref());
+    let set = oldest.iter().map(|it| &it.0).chain(&paused);
+    let shown = queues::Shown::of(standing.chain(waiting).chain(named).chain(set));
     if let Some(books) = books {
         queues::states(out, &shown, books);
         out.single(&TASKS_ACCEPTED, books.accepted);
@@ -62,6 +65,8 @@ fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&
     }
     queues::counters(out, &shown, &numbers);
     queues::lateness(out, &shown, &numbers);
+    queues::oldest(out, &shown, &oldest, app.engine.now());
+    queues::paused(out, &shown, &paused);
     if let Some(depth) = depth {
         queues::ready(out, &shown, depth);
         out.single(&HOT_DUE, depth.due);
@@ -123,6 +128,15 @@ fn services(out: &mut Exposition, services: Vec<ServiceNumbers>) {
         for (name, count) in sums {
             out.sample(metric, &[name], count);
         }
+    }
+    let mut failing: BTreeMap<&str, u64> = BTreeMap::new();
+    for it in &services {
+        let most = failing.entry(it.name).or_default();
+        *most = it.failures_in_a_row.max(*most);
+    }
+    out.begin(&SERVICE_FAILING);
+    for (name, count) in failing {
+        out.sample(&SERVICE_FAILING, &[name], count);
     }
 }
 

@@ -79,7 +79,13 @@ async fn queues_are_listed_with_what_stands_in_them() {
     world.insert(json!({"queue": "b"})).await;
     world.advance(0).await;
     let items = world.send(get("/v1/queues")).await.expect(200)["items"].clone();
-    assert_eq!(items[0], json!({"queue": "a", "tasks": {"scheduled": 2}, "ready": 0}));
+    assert_eq!(
+        items[0],
+        json!({
+            "queue": "a", "namespace": "default", "revision": 0, "pause": null, "tasks": {"scheduled": 2},
+            "waiting": 2, "ready": 0
+        })
+    );
     assert_eq!(
         (&items[1]["queue"], &items[1]["tasks"]["scheduled"], &items[1]["ready"]),
         (&json!("b"), &json!(2), &json!(1))

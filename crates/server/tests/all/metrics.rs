@@ -116,3 +116,15 @@ fn names_are_unique_and_follow_the_rule() {
         assert!(METRICS.iter().skip(nth + 1).all(|other| other.name != it.name), "{}", it.name);
     }
 }
+
+#[test]
+fn every_metric_that_a_rule_names_exists() {
+    let rules = include_str!("../../../../deploy/prometheus-rules.yml");
+    let words = rules.split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'));
+    let named: std::collections::BTreeSet<&str> = words.filter(|it| it.starts_with("punctual_")).collect();
+    assert!(named.len() >= 8, "{named:?}");
+    for name in named {
+        let exists = punctual_server::metrics::METRICS.iter().any(|it| it.name == name);
+        assert!(exists, "{name} is in deploy/prometheus-rules.yml and no metric");
+    }
+}

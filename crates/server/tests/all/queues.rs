@@ -181,7 +181,7 @@ async fn tasks_that_do_not_say_have_what_their_queue_says() {
     assert_eq!(told, [(json!(2), now), (json!(9), json!(crate::world::START_MS + 1_000))]);
     world.report(&leased[0], json!({"outcome": "failed"})).await;
     let failed = world.task(task["ref"].as_str().unwrap()).await;
-    assert_eq!(failed["execute_at_ms"], crate::world::START_MS);
+    assert_eq!(failed["execute_at_ms"], crate::world::START_MS + 5_000);
     world.advance(4_999).await;
     assert_eq!(world.lease("mail").await, [] as [Value; 0]);
     world.advance(1).await;
@@ -202,4 +202,34 @@ async fn a_queue_keeps_what_is_finished_as_long_as_it_says() {
     world.advance(1_001).await;
     assert_eq!(world.task(short["ref"].as_str().unwrap()).await["state"], "stopped");
     assert_eq!(world.task(long["ref"].as_str().unwrap()).await["state"], "succeeded");
+}
+
+#[tokio::test]
+async fn late_tasks_and_dead_letters_and_long_waits_raise_alerts() {
+    let world = World::new();
+    let names = async || {
+        let page = world.send(get("/v1/alerts")).await.expect(200);
+        let items = page["items"].as_array().unwrap().clone();
+        items.into_iter().map(|it| (it["name"].clone(), it["queue"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(names().await, []);
+    world.send(put("/v1/queues/mail", &json!({"lateness_budget_ms": 250}))).await.expect(200);
+    for queue in ["mail", "sms"] {
+        world.insert(json!({"queue": queue, "delay_ms": 1_000})).await;
+    }
+    world.advance(1_251).await;
+    assert_eq!(
+        names().await,
+        [(json!("late_tasks"), json!("mail"))],
+        "a queue without a budget is never late"
+    );
+    let leased = world.lease("mail").await.remove(0);
+    world.report(&leased, json!({"outcome": "reject"})).await;
+    let dead = (json!("dead_letters"), json!("mail"));
+    assert_eq!(names().await, [(json!("late_tasks"), json!("mail")), dead]);
+    world.advance(61_000).await;
+    assert_eq!(names().await, [(json!("waiting_long"), json!("sms"))]);
+    world.send(ask("POST", "/v1/queues/sms/pause")).await.expect(200);
+    world.advance(11_000).await;
+    assert_eq!(names().await, [], "what is paused is meant to wait");
 }

@@ -14,6 +14,7 @@ mod mysql_ownership;
 mod mysql_plans;
 mod outages;
 mod pausing;
+mod queue_mode;
 mod ratchets;
 mod redis_bus;
 mod redis_hot;

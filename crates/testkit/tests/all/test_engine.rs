@@ -81,6 +81,7 @@ async fn an_executor_that_falls_silent_loses_its_lease_and_the_task_is_tried_aga
         wait_ms: 0,
         lease_ms: 5_000,
         executor: "silent".into(),
+        ..punctual_sdk::protocol::LeaseRequest::default()
     };
     let first = client.lease("mail", &request).await.unwrap().remove(0);
     assert!(client.lease("mail", &request).await.unwrap().is_empty(), "one at a time");

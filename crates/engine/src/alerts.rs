@@ -1,0 +1,221 @@
+//! What a human should look at, as this engine sees it: late tasks, tasks that wait for long, dead letters, services that
+//! fail again and again, a hot set that is away. Changes nothing, and decides nothing about a task.
+
+use crate::{core::Core, engine::Engine};
+use parking_lot::Mutex;
+use punctual_contract::Error;
+use punctual_domain::{name::QueueKey, time::Millis};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+pub(crate) const PERIOD: Duration = Duration::from_secs(5);
+/// An alert about something that happens, not about a state, ends when it has not happened for so long.
+const QUIET_MS: i64 = 60_000;
+/// A task that has fired and was not handed over for so long waits for long.
+const WAITING_LONG_MS: i64 = 60_000;
+/// Tasks of one partition that are looked at: the oldest.
+const LOOK_AT: usize = 100;
+/// A service that failed so often in a row does not do its work.
+const FAILURES_IN_A_ROW: u64 = 3;
+
+/// In the order in which they are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AlertKind {
+    FiredEarly,
+    ServiceFailing,
+    HotSetAway,
+    LateTasks,
+    WaitingLong,
+    DeadLetters,
+}
+
+impl AlertKind {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FiredEarly => "fired_early",
+            Self::ServiceFailing => "service_failing",
+            Self::HotSetAway => "hot_set_away",
+            Self::LateTasks => "late_tasks",
+            Self::WaitingLong => "waiting_long",
+            Self::DeadLetters => "dead_letters",
+        }
+    }
+
+    #[must_use]
+    pub const fn is_critical(self) -> bool {
+        matches!(self, Self::FiredEarly | Self::ServiceFailing)
+    }
+
+    /// What whoever is woken by it should do first.
+    #[must_use]
+    pub const fn what_to_do(self) -> &'static str {
+        match self {
+            Self::FiredEarly => "A promise is broken: keep the logs, and compare the clocks of all engines.",
+            Self::ServiceFailing => {
+                "Read the log for this service; see whether store and hot set answer (/readyz)."
+            }
+            Self::HotSetAway => {
+                "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."
+            }
+            Self::LateTasks => {
+                "See whether engines lack CPU, or store and hot set are slow; or give the queue a larger budget."
+            }
+            Self::WaitingLong => {
+                "Start executors, or raise the limits of the queue; /v1/tasks/{ref}/why says what a task waits for."
+            }
+            Self::DeadLetters => "Look at the errors of the dead tasks, mend the handler, and redrive them.",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    pub kind: AlertKind,
+    pub since: Millis,
+    pub queue: Option<QueueKey>,
+    pub text: String,
+}
+
+/// What an alert is about: a queue, a service, or nothing further.
+type About = (AlertKind, Option<QueueKey>, &'static str);
+
+#[derive(Debug, Default)]
+pub(crate) struct Alerts {
+    active: Mutex<BTreeMap<About, Active>>,
+    /// Counts at the last look.
+    counted: Mutex<HashMap<About, u64>>,
+    /// When the oldest of what waits in a queue fired.
+    oldest: Mutex<BTreeMap<QueueKey, Millis>>,
+}
+
+#[derive(Clone, Debug)]
+struct Active {
+    since: Millis,
+    until: Millis,
+    text: String,
+}
+
+impl Alerts {
+    /// Something is so: until the next look, at which it is said again or is over.
+    fn is_so(&self, about: About, now: Millis, lasts_ms: i64, text: String) {
+        let mut active = self.active.lock();
+        let it =
+            active.entry(about).or_insert_with(|| Active { since: now, until: now, text: String::new() });
+        (it.until, it.text) = (now.plus(lasts_ms), text);
+    }
+
+    /// How many more there are than at the last look.
+    fn more(&self, about: &About, count: u64) -> u64 {
+        count.saturating_sub(self.counted.lock().insert(about.clone(), count).unwrap_or(0))
+    }
+
+    fn happened(&self, about: About, now: Millis, count: u64, what: &str) {
+        let more = self.more(&about, count);
+        if more > 0 {
+            self.is_so(about, now, QUIET_MS, format!("{more} more tasks {what}"));
+        }
+    }
+
+    fn list(&self, now: Millis) -> Vec<Alert> {
+        let mut active = self.active.lock();
+        active.retain(|_, it| it.until >= now);
+        let alert = |((kind, queue, _), it): (&About, &Active)| Alert {
+            kind: *kind,
+            since: it.since,
+            queue: queue.clone(),
+            text: it.text.clone(),
+        };
+        active.iter().map(alert).collect()
+    }
+}
+
+/// One look. How many alerts are active.
+pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let alerts = &core.alerts;
+    for it in core.meters.queues() {
+        let about = |kind| (kind, Some((*it.queue).clone()), "");
+        alerts.happened(about(AlertKind::FiredEarly), now, it.early, "have fired before their time");
+        alerts.happened(about(AlertKind::LateTasks), now, it.over_budget, "have fired later than the budget");
+        alerts.happened(about(AlertKind::DeadLetters), now, it.dead, "are dead");
+    }
+    let state_ms = i64::try_from(PERIOD.as_millis()).unwrap_or(i64::MAX) * 2;
+    for it in core.meters.services().iter().filter(|it| it.failures_in_a_row >= FAILURES_IN_A_ROW) {
+        let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
+        alerts.is_so((AlertKind::ServiceFailing, None, it.name), now, state_ms, text);
+    }
+    if core.from_store.is_away() {
+        let text = "the hot set does not answer".to_owned();
+        alerts.is_so((AlertKind::HotSetAway, None, ""), now, state_ms, text);
+    } else {
+        let oldest = oldest(core, now).await?;
+        for (queue, fired_at) in &oldest {
+            let text = format!("a task has waited for an executor for {} s", now.since(*fired_at) / 1_000);
+            alerts.is_so((AlertKind::WaitingLong, Some(queue.clone()), ""), now, state_ms, text);
+        }
+        *alerts.oldest.lock() = oldest;
+    }
+    Ok(alerts.list(now).len())
+}
+
+/// Of the partitions of this engine: what waits for long in queues that are not paused.
+async fn oldest(core: &Core, now: Millis) -> Result<BTreeMap<QueueKey, Millis>, Error> {
+    let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
+    for partition in core.owned() {
+        for it in core.hot.firing(partition, now.plus(-WAITING_LONG_MS), LOOK_AT).await? {
+            if !core.settings.is_paused(&it.queue) {
+                let at = oldest.entry((*it.queue).clone()).or_insert(it.fired_at);
+                *at = it.fired_at.min(*at);
+            }
+        }
+    }
+    Ok(oldest)
+}
+
+impl Engine {
+    /// What is active, after a fresh look.
+    ///
+    /// # Errors
+    /// When the hot set fails before it is known to be away.
+    pub async fn alerts(&self) -> Result<Vec<Alert>, crate::Error> {
+        let now = self.core.now();
+        run_once(&self.core, now).await?;
+        Ok(self.core.alerts.list(now))
+    }
+
+    /// Queues in which a task waits for long, and when the oldest of them fired; as of the last look.
+    #[must_use]
+    pub fn oldest_waiting(&self) -> Vec<(QueueKey, Millis)> {
+        self.core.alerts.oldest.lock().iter().map(|(queue, at)| (queue.clone(), *at)).collect()
+    }
+
+    /// Queues that are paused, as far as this engine knows.
+    #[must_use]
+    pub fn paused(&self) -> Vec<QueueKey> {
+        let known = self.core.settings.known();
+        known.queues.iter().filter(|it| it.1.pause.is_some()).map(|it| it.0.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_is_said_until_it_has_been_quiet_for_a_while() {
+        let (alerts, about) = (Alerts::default(), || (AlertKind::DeadLetters, None, ""));
+        let listed =
+            |at: i64| alerts.list(Millis(at)).into_iter().map(|it| (it.since.0, it.text)).collect::<Vec<_>>();
+        alerts.happened(about(), Millis(0), 0, "are dead");
+        assert_eq!(listed(0), []);
+        alerts.happened(about(), Millis(10), 2, "are dead");
+        alerts.happened(about(), Millis(20), 2, "are dead");
+        assert_eq!(listed(20), [(10, "2 more tasks are dead".to_owned())]);
+        alerts.happened(about(), Millis(30), 3, "are dead");
+        assert_eq!(listed(30 + QUIET_MS), [(10, "1 more tasks are dead".to_owned())]);
+        assert_eq!(listed(31 + QUIET_MS), []);
+    }
+}

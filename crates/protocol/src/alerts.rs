@@ -1,0 +1,30 @@
+//! What a human should look at.
+
+use serde::{Deserialize, Serialize};
+
+use crate::At;
+
+/// An active alert.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Alert {
+    /// `fired_early`, `service_failing`, `hot_set_away`, `late_tasks`, `waiting_long`, `dead_letters`.
+    #[schema(example = "late_tasks")]
+    pub name: String,
+    pub severity: Severity,
+    #[schema(value_type = String, format = DateTime)]
+    pub since: At,
+    pub since_ms: i64,
+    /// Of which queue; absent where it is about the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// A sentence for people.
+    pub text: String,
+    pub what_to_do: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Warning,
+    Critical,
+}
