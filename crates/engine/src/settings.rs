@@ -20,7 +20,7 @@ pub(crate) struct Known {
     pub(crate) everything: ScopeSettings,
     pub(crate) namespaces: HashMap<Name, ScopeSettings>,
     pub(crate) queues: HashMap<QueueKey, Arc<QueueSettings>>,
-    keeps_successes: bool,
+    pub(crate) keeps_successes: bool,
 }
 
 #[derive(Debug, Default)]
