@@ -43,6 +43,9 @@ pub(crate) struct Roster {
     members: Mutex<HashMap<Key, Member>>,
     wishes: watch::Sender<Wishes>,
     roll: Mutex<Called>,
+    /// Held from before the store is asked until what it answered is known here: an older answer never takes the place
+    /// of a newer one.
+    asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +65,10 @@ struct Member {
     /// Something was said since the last write that is worth one of its own.
     is_news: bool,
     written_at: Option<Millis>,
+    /// It called since.
+    is_unwritten: bool,
+    /// Of the last sign that was sent. The store takes only later ones, and two calls may come in one millisecond.
+    sent_at: Option<Millis>,
 }
 
 impl Roster {
@@ -78,6 +85,8 @@ impl Roster {
             leaving: false,
             is_news: true,
             written_at: None,
+            is_unwritten: true,
+            sent_at: None,
         });
         let mut profile = profile;
         if let (Some(known), Some(said)) = (&member.profile.queues, &mut profile.queues) {
@@ -91,7 +100,7 @@ impl Roster {
         member.profile.update(profile);
         member.seen_at = member.seen_at.max(now);
         member.alive_until = member.alive_until.max(now.plus(alive_for_ms));
-        member.leaving = leaving;
+        (member.leaving, member.is_unwritten) = (leaving, true);
         wish
     }
 
@@ -133,16 +142,17 @@ impl Roster {
     fn signs(&self, now: Millis) -> Vec<Sign> {
         let mut signs = Vec::new();
         self.members.lock().retain(|(namespace, name), it| {
-            let unwritten = it.written_at.is_none_or(|at| at < it.seen_at);
             let is_time = it.written_at.is_none_or(|at| at.plus(WRITE_AFTER_MS) <= now);
-            if unwritten && (it.is_news || is_time) {
-                (it.is_news, it.written_at) = (false, Some(now));
+            if it.is_unwritten && (it.is_news || is_time) {
+                let at = it.sent_at.map_or(it.seen_at, |sent| it.seen_at.max(sent.plus(1)));
+                (it.is_news, it.is_unwritten, it.written_at, it.sent_at) =
+                    (false, false, Some(now), Some(at));
                 signs.push(Sign {
                     namespace: namespace.clone(),
                     name: name.clone(),
                     profile: it.profile.clone(),
-                    at: it.seen_at,
-                    alive_until: if it.leaving { it.seen_at } else { it.alive_until },
+                    at,
+                    alive_until: if it.leaving { at } else { it.alive_until },
                     leaving: it.leaving,
                 });
             }
@@ -162,8 +172,10 @@ impl Roster {
                 leaving: it.leaving,
                 is_news: true,
                 written_at: None,
+                is_unwritten: true,
+                sent_at: None,
             });
-            (member.is_news, member.written_at) = (true, None);
+            (member.is_news, member.is_unwritten, member.written_at) = (true, true, None);
         }
     }
 
@@ -175,11 +187,17 @@ impl Roster {
 
 /// Signs written.
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
+    let _asking = core.roster.asking.lock().await;
+    let written = write(core, now).await?;
+    call_roll(core, now).await?;
+    Ok(written)
+}
+
+async fn write(core: &Core, now: Millis) -> Result<usize, Error> {
     let signs = core.roster.signs(now);
-    let is_time =
-        |at: Option<Millis>, after_ms: i64| at.is_none_or(|at| at.plus(after_ms) <= now || at > now);
     let looked_at = core.roster.roll.lock().looked_at;
-    let looks = if core.shared.is_some() { is_time(looked_at, LOOK_AFTER_MS) } else { looked_at.is_none() };
+    let looks =
+        if core.shared.is_some() { is_time(looked_at, LOOK_AFTER_MS, now) } else { looked_at.is_none() };
     let written = signs.len();
     if written > 0 || looks {
         match core.store.note_executors(signs.clone()).await {
@@ -191,8 +209,12 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
         }
         core.roster.roll.lock().looked_at = Some(now);
     }
+    Ok(written)
+}
+
+async fn call_roll(core: &Core, now: Millis) -> Result<(), Error> {
     let rolled_at = core.roster.roll.lock().rolled_at;
-    if core.leads() && is_time(rolled_at, ROLL_AFTER_MS) {
+    if core.leads() && is_time(rolled_at, ROLL_AFTER_MS, now) {
         let roll = core.store.call_roll(now, now.plus(-FORGET_DEAD_MS), now.plus(-FORGET_LEFT_MS)).await?;
         let mut called = core.roster.roll.lock();
         (called.rolled_at, called.died, called.roll) = (Some(now), called.died + roll.died, roll);
@@ -205,7 +227,12 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     } else if !core.leads() {
         core.roster.roll.lock().roll = Roll::default();
     }
-    Ok(written)
+    Ok(())
+}
+
+fn is_time(at: Option<Millis>, after_ms: i64, now: Millis) -> bool {
+    // A clock that was set back begins again.
+    at.is_none_or(|at| at.plus(after_ms) <= now || at > now)
 }
 
 /// What is wished counts here from before the answer on, and at other engines within seconds.
@@ -215,10 +242,11 @@ pub(crate) async fn set_wish(
     name: &Name,
     wish: Wish,
 ) -> Result<Applied, Error> {
+    let _asking = core.roster.asking.lock().await;
     let mut applied = core.store.wish_of_executor(namespace, name, wish).await?;
     if applied == Applied::Lost {
         // It may have come a moment ago.
-        run_once(core, core.now()).await?;
+        write(core, core.now()).await?;
         applied = core.store.wish_of_executor(namespace, name, wish).await?;
     }
     if applied == Applied::Moved {
@@ -261,6 +289,16 @@ mod tests {
         assert_eq!(roster.signs(NOW.plus(7_999)), []);
         assert_eq!(roster.signs(NOW.plus(8_000)).len(), 1);
         assert_eq!(roster.signs(NOW.plus(20_000)), [], "it was not seen since");
+    }
+
+    #[test]
+    fn a_farewell_in_the_millisecond_of_a_write_is_told() {
+        let roster = Roster::default();
+        roster.seen(seen(queue("a")), NOW);
+        assert_eq!(roster.signs(NOW).len(), 1);
+        roster.seen(Seen { leaving: true, ..seen(queue("a")) }, NOW);
+        let told = roster.signs(NOW).remove(0);
+        assert_eq!((told.leaving, told.at), (true, NOW.plus(1)), "later than what was told before");
     }
 
     #[test]

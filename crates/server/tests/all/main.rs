@@ -14,6 +14,7 @@ mod executors;
 mod failures;
 mod idempotency;
 mod insert;
+mod life;
 mod lookup;
 mod metrics;
 mod queues;

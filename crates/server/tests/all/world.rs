@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, Request},
 };
 use punctual_bus::MemoryBus;
-use punctual_contract::Store as _;
+use punctual_contract::{Hot, Store};
 use punctual_domain::time::Millis;
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::MemoryHot;
@@ -130,11 +130,20 @@ impl World {
     }
 
     pub(crate) fn with(options: ServerOptions) -> Self {
-        let clock = ManualClock::at(Millis(START_MS));
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
-        let store = Arc::new(FaultyStore::new(Arc::new(sqlite.unwrap()), 7));
-        let memory = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
-        let hot = Arc::new(FaultyHot::new(Arc::new(memory), 7));
+        let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
+        Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), options)
+    }
+
+    /// On any back ends.
+    pub(crate) fn over(store: Arc<dyn Store>, hot: Arc<dyn Hot>) -> Self {
+        Self::of(store, hot, ServerOptions::default())
+    }
+
+    fn of(store: Arc<dyn Store>, hot: Arc<dyn Hot>, options: ServerOptions) -> Self {
+        let clock = ManualClock::at(Millis(START_MS));
+        let store = Arc::new(FaultyStore::new(store, 7));
+        let hot = Arc::new(FaultyHot::new(hot, 7));
         let backends = Backends {
             store: store.clone(),
             hot: hot.clone(),
@@ -195,8 +204,13 @@ impl World {
 
     /// Inserts task `id`, version 5, and brings it into a state. Its queue has the name of the state.
     pub(crate) async fn bring_to(&self, state: &str, id: i64) -> String {
+        self.bring_to_in(state, state, id).await
+    }
+
+    /// The same, in a queue that has nothing else in it.
+    pub(crate) async fn bring_to_in(&self, queue: &str, state: &str, id: i64) -> String {
         let delay_ms = if state == "scheduled" || state == "cancelled" { HOUR_MS } else { 10_000 };
-        let body = json!({"queue": state, "task_id": id, "task_version": 5, "delay_ms": delay_ms});
+        let body = json!({"queue": queue, "task_id": id, "task_version": 5, "delay_ms": delay_ms});
         let task_ref = self.insert(body).await["ref"].as_str().unwrap().to_owned();
         match state {
             "scheduled" => {}
@@ -208,15 +222,15 @@ impl World {
                 self.advance(10_000).await;
                 self.advance(5_000).await;
             }
-            _ => self.bring_through_lease(state).await,
+            _ => self.bring_through_lease(queue, state).await,
         }
         assert_eq!(self.task(&task_ref).await["state"], state);
         task_ref
     }
 
-    async fn bring_through_lease(&self, state: &str) {
+    async fn bring_through_lease(&self, queue: &str, state: &str) {
         self.advance(10_000).await;
-        let leased = self.lease(state).await.remove(0);
+        let leased = self.lease(queue).await.remove(0);
         match state {
             "dispatched" => return,
             "running" => {
