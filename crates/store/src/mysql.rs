@@ -48,7 +48,7 @@ use ids::Ids;
 use insert::{Ask, Context};
 use job::{Caller, Job, Refused, Retire, Work};
 use ledger::Ledger;
-use line::{Lane, Line};
+use line::{Lane, Line, writers_of};
 pub use moving::{MoveProgress, MoveStep, Moved};
 pub use ownership::MysqlOwnership;
 use punctual_contract::{
@@ -354,14 +354,6 @@ impl Shard {
         let readers = options.readers_per_database.max(2);
         let long = Arc::new(Semaphore::new(usize::try_from(readers / 2).unwrap_or(1)));
         Self { lines, readers: door.pool(readers), long }
-    }
-}
-
-/// Of the connections that insert, how many a lane has.
-const fn writers_of(lane: Lane, writers: u32) -> u32 {
-    match lane {
-        Lane::Urgent | Lane::Moves => writers.div_ceil(2),
-        Lane::Bulk => writers,
     }
 }
 

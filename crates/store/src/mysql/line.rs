@@ -116,6 +116,14 @@ impl<J> Waiting<J> {
     }
 }
 
+/// Of the connections that insert, how many a lane has.
+pub(super) const fn writers_of(lane: Lane, writers: u32) -> u32 {
+    match lane {
+        Lane::Urgent | Lane::Moves => writers.div_ceil(2),
+        Lane::Bulk => writers,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
