@@ -28,12 +28,15 @@ const PLANS: &[(&str, &str)] = &[
     ("archive/forget", "SEARCH task USING INTEGER PRIMARY KEY (rowid=?)"),
     ("retire/replies", "SEARCH reply USING COVERING INDEX reply_kept (keep_until<?)"),
     ("reply/load", "SEARCH reply USING PRIMARY KEY (namespace=? AND key=?)"),
+    ("setting/paused", "SCAN setting USING COVERING INDEX setting_paused"),
+    ("setting/stands", "SEARCH setting USING PRIMARY KEY (namespace=? AND queue=?)"),
     ("meta/read", "SEARCH meta USING PRIMARY KEY (key=?)"),
     ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];
 
-/// Read every row on purpose: the audit counts, the books are as short as the list of queues.
-const SCANS: &[&str] = &["ledger/audit", "ledger/books", "meta/objects"];
+/// Read every row on purpose: the audit counts, books and settings are as short as the list of queues, and the index of
+/// what is paused has nothing else.
+const SCANS: &[&str] = &["ledger/audit", "ledger/books", "meta/objects", "setting/all", "setting/paused"];
 
 fn scripts() -> Vec<(String, String)> {
     let mut found = Vec::new();
