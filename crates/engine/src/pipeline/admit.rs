@@ -67,6 +67,8 @@ struct Lately {
     versions: BTreeMap<String, Millis>,
     /// Keys whose rate has no start left, by when it has.
     throttled: BTreeMap<(Millis, Lane), ()>,
+    /// When the queue's own rate has a start again.
+    starts_at: Option<Millis>,
 }
 
 impl Admissions {
@@ -79,6 +81,15 @@ impl Admissions {
         let queues = self.queues.lock();
         let known = queues.get(queue).map(|it| &it.versions).into_iter().flatten();
         known.filter(|it| now.since(*it.1) <= VERSION_GONE_MS).map(|it| it.0.clone()).collect()
+    }
+
+    /// How long until a rate of the queue lets something go that it kept back, as far as this engine knows.
+    pub(crate) fn rate_wait(&self, queue: &QueueKey, now: Millis) -> Option<Duration> {
+        let queues = self.queues.lock();
+        let known = queues.get(queue)?;
+        let key_at = known.throttled.first_key_value().map(|it| it.0.0);
+        let next = known.starts_at.into_iter().chain(key_at).filter(|it| *it > now).min()?;
+        Some(Duration::from_millis(u64::try_from(next.since(now)).unwrap_or(0)))
     }
 
     /// Whether attempts may hold places.
@@ -243,6 +254,9 @@ async fn limited(
     let room = core.limiter.room(&terms.limits, &terms.rates, now).await?;
     let limit = wanted.min(room.free);
     if limit == 0 {
+        if let Some(Answer::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
+            core.admissions.with(&terms.queue, |it| it.starts_at = Some(now.plus(wait_ms)));
+        }
         count(core, &terms.queue, room.bound.as_slice());
         return Ok(Admitted::default());
     }

@@ -56,7 +56,8 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
         if !leased.is_empty() || is_late {
             return Ok(leased);
         }
-        let wake_at = deadline.min(Instant::now() + core.look_again());
+        let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
+        let wake_at = deadline.min(Instant::now() + core.look_again().min(pause));
         let mut seat = arrival.sit(core, request.max);
         given = tokio::select! {
             it = seat.given() => it,
