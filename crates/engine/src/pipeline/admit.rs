@@ -265,7 +265,9 @@ async fn limited(
     let entries = expire::keep_those_in_time(core, popped).await;
     let entries = keep_those_it_may_run(core, request, terms, entries).await?;
     let granted = grant(core, terms, entries, now.plus(request.lease_ms)).await?;
-    Ok(Admitted { more: full && granted.more && limit == wanted, ..granted })
+    // Where some were put aside their room is still there, for those behind them.
+    let may_go_on = limit == wanted || granted.entries.len() < limit;
+    Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
 }
 
 /// Those that are granted. The others go back, or are parked.
