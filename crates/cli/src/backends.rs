@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
 use punctual_contract::Store;
 use punctual_engine::{Backends, Engine, Options, Running, Shared};
-use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_hot::{MemoryHot, MemoryLimiter, RateClock, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use std::{path::Path, sync::Arc};
 use tokio::task::JoinSet;
@@ -68,6 +68,7 @@ async fn embedded(sqlite_path: &Path, archive: &Archive) -> Result<(Backends, Cl
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
         hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+        limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(SystemClock),
         shared: None,
@@ -132,6 +133,7 @@ async fn shared(place: &SharedPlace, archive: &Archive, engine: &str) -> Result<
     let bus = RedisBus::connect(redis_url, options).await?;
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
+        limiter: Arc::new(hot.limiter(RateClock::Server)),
         hot: Arc::new(hot),
         bus: Arc::new(bus),
         clock: Arc::new(SystemClock),

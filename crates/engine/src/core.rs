@@ -6,16 +6,18 @@ use crate::{
     caps::Caps,
     engine::{Backends, Shared},
     executors::Roster,
-    maintenance::compensate::Unsent,
+    maintenance::{compensate::Unsent, reconcile::Reconciler},
     meters::Meters,
     options::Options,
-    pipeline::{claim::Claims, from_store::FromStore, room::Room, settle::Settling, timer::Timer},
+    pipeline::{
+        admit::Admissions, claim::Claims, from_store::FromStore, room::Room, settle::Settling, timer::Timer,
+    },
     settings::Settings,
     sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
 };
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
-use punctual_contract::{Bus, Clock, Hot, Store, hot::HotEntry};
+use punctual_contract::{Bus, Clock, Hot, Limiter, Store, hot::HotEntry};
 use punctual_domain::{
     history::Note,
     name::QueueKey,
@@ -35,6 +37,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hot: Arc<dyn Hot>,
+    pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
     /// None: no other engine works on this store.
@@ -64,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) settling: Settling,
     pub(crate) room: Room,
     pub(crate) from_store: FromStore,
+    pub(crate) admissions: Admissions,
+    pub(crate) reconciler: Reconciler,
     /// The preloader had more than the hot set has room for.
     pub(crate) is_crowded: AtomicBool,
     tasks: TaskTracker,
@@ -81,7 +86,7 @@ pub(crate) struct Unmarked {
 
 impl Core {
     pub(crate) fn new(backends: Backends, options: Options) -> Self {
-        let Backends { store, hot, bus, clock, shared } = backends;
+        let Backends { store, hot, limiter, bus, clock, shared } = backends;
         let (partitions, sole) = (store.partitions(), shared.is_none());
         Self {
             timer: Arc::new(Timer::new(clock.now())),
@@ -104,11 +109,14 @@ impl Core {
             caps: Caps::default(),
             alerts: Alerts::default(),
             from_store: FromStore::default(),
+            admissions: Admissions::default(),
+            reconciler: Reconciler::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),
             arrivals: Mutex::default(),
             store,
             hot,
+            limiter,
             bus,
             clock,
             shared,
@@ -200,6 +208,20 @@ impl Core {
         if let Some(it) = arrival.filter(|it| it.waiting() > 0) {
             it.something.notify_one();
         }
+    }
+
+    /// All who wait for one queue, here and elsewhere: not every one of them can take what there is.
+    pub(crate) fn wake_queue(&self, queue: &Arc<QueueKey>) {
+        self.arrival(queue).something.notify_waiters();
+        if self.shared.is_some() {
+            self.announcer.ready(queue);
+        }
+    }
+
+    /// One who waits for each queue.
+    pub(crate) fn wake_each(&self) {
+        let arrivals = self.arrivals.lock();
+        arrivals.values().filter(|it| it.waiting() > 0).for_each(|it| it.something.notify_one());
     }
 
     pub(crate) fn wake_all(&self) {

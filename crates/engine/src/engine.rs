@@ -10,19 +10,22 @@ use crate::{
     maintenance::{
         compensate, leases, mark_ready,
         offer_again::{self, OfferAgain},
-        retention,
+        reconcile, retention,
         sweep::Sweep,
     },
     meters::Meters,
     options::Options,
-    pipeline::{claim, fire, from_store, hand_over, intake, outcome, preload, push},
+    pipeline::{
+        admit::{self, Slots},
+        claim, fire, from_store, hand_over, intake, outcome, preload, push,
+    },
     redrive,
     sharing::{adopt, announce, listen, own},
     supervisor::Supervisor,
     why::{self, Why},
 };
 use punctual_contract::{
-    Bus, Clock, Error as BackendError, Hot, Ownership, Signals, Store,
+    Bus, Clock, Error as BackendError, Hot, Limiter, Ownership, Signals, Store,
     hot::Depth,
     store::{Applied, Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan},
 };
@@ -41,6 +44,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 pub struct Backends {
     pub store: Arc<dyn Store>,
     pub hot: Arc<dyn Hot>,
+    pub limiter: Arc<dyn Limiter>,
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
     /// None: no other engine works on this store.
@@ -167,6 +171,9 @@ impl Engine {
             let again = Arc::clone(&again);
             async move { again.run_once(&core, core.now()).await }
         });
+        supervisor.every(core, "reconcile", reconcile::PERIOD, |core| async move {
+            reconcile::run_once(&core, core.now()).await
+        });
         let period = Duration::from_millis(core.options.lease_check_interval_ms);
         supervisor.every(
             core,
@@ -214,6 +221,7 @@ impl Engine {
         let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
         let leases_ended = leases::run_once(core, now).await?;
         let swept = self.sweep.run_once(core, now).await?;
+        reconcile::run_once(core, now).await?;
         self.offer_again.run_once(core, now).await?;
         compensate::run_once(core, now).await?;
         core.claims_settled().await;
@@ -356,7 +364,7 @@ impl Engine {
     /// [`Error::NotFound`] or a failing store.
     pub async fn why(&self, place: TaskRef) -> Result<(Task, Why), Error> {
         let task = change::read(&self.core, place).await?;
-        let why = why::why(&self.core, &task);
+        let why = why::why(&self.core, &task).await;
         Ok((task, why))
     }
 
@@ -453,6 +461,14 @@ impl Engine {
     /// A failing hot set.
     pub async fn depth(&self) -> Result<Depth, Error> {
         Ok(self.core.hot.depth().await?)
+    }
+
+    /// The slots of the queues that have a limit of their own.
+    ///
+    /// # Errors
+    /// A failing limiter.
+    pub async fn slots(&self) -> Result<Vec<Slots>, Error> {
+        Ok(admit::slots(&self.core).await?)
     }
 
     /// Tasks claimed and on the wheel.

@@ -56,9 +56,11 @@ mod sharing {
 mod maintenance {
     //! What repairs that which the pipeline left behind.
     pub(crate) mod compensate;
+    pub(crate) mod expire;
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
     pub(crate) mod offer_again;
+    pub(crate) mod reconcile;
     pub(crate) mod retention;
     pub(crate) mod sweep;
 }
@@ -71,6 +73,7 @@ pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;
 pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, QueueNumbers, ServiceNumbers};
 pub use options::Options;
+pub use pipeline::admit::Slots;
 pub use pipeline::hand_over::LeaseRequest;
 pub use pipeline::outcome::OutcomeReport;
 pub use redrive::{RedriveMany, Redriven};

@@ -39,6 +39,8 @@ pub(crate) struct QueueMeters {
     retried: AtomicU64,
     dead: AtomicU64,
     cancelled: AtomicU64,
+    blocked: AtomicU64,
+    throttled: AtomicU64,
     other: AtomicU64,
     lateness: [AtomicU64; LATENESS_BOUNDS_MS.len() + 1],
     lateness_sum_ms: AtomicU64,
@@ -69,6 +71,10 @@ pub struct QueueNumbers {
     pub retried: u64,
     pub dead: u64,
     pub cancelled: u64,
+    /// How often tasks found no slot.
+    pub blocked: u64,
+    /// How often the rate had no start left.
+    pub throttled: u64,
     pub lateness: Vec<Bucket>,
     pub lateness_sum_ms: u64,
     /// Fired later than the queue's budget.
@@ -113,6 +119,12 @@ impl QueueMeters {
     pub(crate) fn cancelled(&self, count: usize) {
         add(&self.cancelled, count);
     }
+    pub(crate) fn blocked(&self, count: usize) {
+        add(&self.blocked, count);
+    }
+    pub(crate) fn throttled(&self, count: usize) {
+        add(&self.throttled, count);
+    }
     pub(crate) fn other(&self, count: usize) {
         add(&self.other, count);
     }
@@ -154,6 +166,8 @@ impl QueueMeters {
             retried: self.retried.load(Relaxed),
             dead: self.dead.load(Relaxed),
             cancelled: self.cancelled.load(Relaxed),
+            blocked: self.blocked.load(Relaxed),
+            throttled: self.throttled.load(Relaxed),
             lateness,
             lateness_sum_ms: self.lateness_sum_ms.load(Relaxed),
             over_budget: self.over_budget.load(Relaxed),

@@ -1,7 +1,12 @@
 //! "Why has this task not run?", in one answer. Reads, and changes nothing.
 
-use crate::core::Core;
-use punctual_domain::{state::State, task::Task, time::Millis};
+use crate::{core::Core, pipeline::admit::Terms};
+use punctual_contract::limiter::{Answer, Held};
+use punctual_domain::{limits::Scope, state::State, task::Task, time::Millis, versions};
+use std::sync::Arc;
+
+/// Holders of a limit that are named.
+const HOLDERS_SHOWN: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
@@ -16,8 +21,14 @@ pub struct Why {
     pub expected_at: Option<Millis>,
 }
 
-pub(crate) fn why(core: &Core, task: &Task) -> Why {
+pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     let now = core.now();
+    if matches!(task.state, State::Dispatching | State::Ready)
+        && task.due_at <= now
+        && let Some(it) = not_admitted(core, task, now).await
+    {
+        return it;
+    }
     let is_mine = core.holdings.tenure(task.place.partition).is_some();
     let engine = is_mine.then(|| core.options.name.clone());
     let answer = |reason: String, blocking, owner, next_step: &str, expected_at| Why {
@@ -128,4 +139,74 @@ fn in_flight(task: &Task) -> Why {
         next_step: "its outcome, or the end of its lease".into(),
         expected_at: lease.map(|it| it.until),
     }
+}
+
+/// What keeps a task that has fired from going, where it is more than that nobody asks for it.
+async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
+    let answer = |reason: String, blocking, owner, next_step: &str, expected_at| {
+        Some(Why { reason, blocking: Some(blocking), owner, next_step: next_step.to_owned(), expected_at })
+    };
+    let demands = &task.ask.demands;
+    let queue = Arc::new(task.ask.queue.clone());
+    if let Some(range) = &demands.handler_versions {
+        let there = core.admissions.versions(&queue, now);
+        if !there.iter().any(|it| versions::may_run(Some(range), Some(it))) {
+            let there =
+                if there.is_empty() { "none that says its version".to_owned() } else { there.join(", ") };
+            let reason =
+                format!("It has fired, and demands a handler version {range}; asking here: {there}.");
+            return answer(reason, "version", None, "an executor with such a version asks", None);
+        }
+    }
+    let terms = Terms::of(core, &queue);
+    if !terms.is_limited {
+        return None;
+    }
+    let unknown =
+        "It has fired; its queue is limited, and its limits are not known because the hot set is away.";
+    if core.from_store.is_away() {
+        return answer(unknown.to_owned(), "limits_unknown", None, "the hot set is back", None);
+    }
+    let (limits, rates) = terms.of_task(task.attempt, demands.concurrency_key.as_deref());
+    let Ok(room) = core.limiter.room(&limits, &rates, now).await else {
+        return answer(unknown.to_owned(), "limits_unknown", None, "the hot set is back", None);
+    };
+    if room.free > 0 {
+        return None;
+    }
+    match room.bound? {
+        Answer::Blocked(scope) => {
+            let most = limits.iter().find(|it| it.scope == scope).map_or(0, |it| it.most);
+            let holders = holders(core, &scope).await;
+            let reason = format!("It has fired; {scope} is at its limit of {most}: {holders}.");
+            answer(reason, "limit", None, "an attempt there ends", None)
+        }
+        Answer::Throttled { scope, wait_ms } => {
+            let reason = format!("It has fired; the rate of {scope} has no start left.");
+            answer(reason, "rate", None, "the rate brings a start", wait_ms.map(|it| now.plus(it)))
+        }
+        Answer::NotWhole => {
+            let reason =
+                "It has fired; its queue is limited, and who holds the limits is being counted again.";
+            answer(reason.to_owned(), "limits_unknown", None, "the limiter is rebuilt", None)
+        }
+        Answer::Granted => None,
+    }
+}
+
+/// In words: some tasks and their executors.
+async fn holders(core: &Core, scope: &Scope) -> String {
+    let Ok(holders) = core.limiter.holders(scope, HOLDERS_SHOWN).await else {
+        return "by whom is not known".into();
+    };
+    let places: Vec<_> = holders.first.iter().map(|it| it.place).collect();
+    let tasks = core.store.read(&places).await.unwrap_or_default();
+    let name = |(held, task): (&Held, Option<Task>)| {
+        let executor = task.and_then(|it| it.lease).map(|it| it.executor);
+        format!("task {} with {:?}", held.member.id, executor.as_deref().unwrap_or("nobody yet"))
+    };
+    let shown: Vec<String> = holders.first.iter().zip(tasks).map(name).collect();
+    let more = holders.count.saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
 }

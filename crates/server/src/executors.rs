@@ -53,6 +53,7 @@ pub(crate) async fn lease_tasks(
         wait_ms: it.wait_ms,
         lease_ms,
         executor: it.executor,
+        version: it.version,
     };
     let leased = tokio::select! {
         leased = app.engine.lease(request) => leased?,

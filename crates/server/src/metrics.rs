@@ -71,6 +71,16 @@ metrics! {
         "Tasks that died: attempts exhausted, refused by the executor, or past their deadline."
     TASKS_CANCELLED Counter "punctual_tasks_cancelled_total" ["namespace", "queue"]
         "Tasks cancelled by a caller."
+    TASKS_BLOCKED Counter "punctual_tasks_blocked_total" ["namespace", "queue"]
+        "How often a task that was to start, or a look for tasks, found no slot free in one of its limits."
+    TASKS_THROTTLED Counter "punctual_tasks_throttled_total" ["namespace", "queue"]
+        "How often a task that was to start, or a look for tasks, found no start left in a rate."
+    TASKS_PARKED Gauge "punctual_tasks_parked" ["namespace", "queue"]
+        "Fired tasks put aside: their key is saturated, or no executor of a version that they demand has asked."
+    SLOTS_HELD Gauge "punctual_slots_held" ["namespace", "queue"]
+        "Attempts that hold a slot of a queue with a limit of its own; of the first 200 such queues."
+    SLOTS_LIMIT Gauge "punctual_slots_limit" ["namespace", "queue"]
+        "The limit of such a queue."
     TASKS_SUCCEEDED Counter "punctual_tasks_succeeded_total" []
         "Outcomes `succeeded` that were accepted."
     LATENESS Histogram "punctual_lateness_seconds" ["namespace", "queue"]

@@ -52,6 +52,7 @@ impl TestEngine {
         let backends = Backends {
             store,
             hot,
+            limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(clock.clone()),
             shared: None,

@@ -4,10 +4,14 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
-    pipeline::outcome::{change_of, judge, load_next_attempts},
+    pipeline::{
+        admit,
+        outcome::{change_of, judge, load_next_attempts},
+    },
 };
 use punctual_contract::{
     Error,
+    limiter::Member,
     store::{Applied, Step},
 };
 use punctual_domain::{history::Note, outcome::Report, task::Task, time::Millis};
@@ -34,13 +38,15 @@ async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, E
     let steps: Vec<Step> = tasks.iter().map(|it| step(core, it, now)).collect();
     let events: Vec<_> = steps.iter().map(|it| it.change.event()).collect();
     let applied = core.store.apply(steps, now).await?;
-    let mut again = Vec::new();
+    let (mut again, mut over) = (Vec::new(), Vec::new());
     for ((task, event), _) in tasks.iter().zip(events).zip(applied).filter(|(_, it)| *it == Applied::Moved) {
         core.count_event(event, Some(task));
         again.push(task.place);
+        over.push(Member { id: task.place.id, fence: task.fence });
     }
     core.meters.leases_ended(again.len());
     load_next_attempts(core, &again).await;
+    admit::free(core, &over).await;
     Ok(again.len())
 }
 

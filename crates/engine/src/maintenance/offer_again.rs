@@ -1,7 +1,8 @@
 //! Offers again what fired a while ago and was not handed over: the engine that had it in its hands may have died, or
-//! the answer of the hot set was lost. Offering what stands in its ready set already changes nothing. Writes nothing.
+//! the answer of the hot set was lost. Offering what stands in its ready set already changes nothing. What has waited
+//! for too long is buried on the way.
 
-use crate::{core::Core, pipeline::fire};
+use crate::{core::Core, maintenance::expire, pipeline::fire};
 use parking_lot::Mutex;
 use punctual_contract::Error;
 use punctual_domain::time::Millis;
@@ -33,6 +34,7 @@ impl OfferAgain {
             let more = old.len() == walked + LIMIT && old.len() < WALK_MAX;
             self.remember(nth, if more { old.len() } else { 0 });
             let rest = old.split_off(walked.min(old.len()));
+            let rest = expire::keep_those_in_time(core, rest).await;
             offered += rest.len();
             fire::offer_again(core, rest).await?;
         }

@@ -1,10 +1,486 @@
-//! Step 5, admission: which of the fired tasks go now.
+//! Step 5, admission: which of the fired tasks go now. A queue for which nothing is set pays nothing here. Order of steps
+//! for the others, and what a crash between two of them leaves:
+//!
+//! 1. `room`: how many could go. Nothing is changed.
+//! 2. Popped from the ready set by the chooser. Crash: they are firing, and offered again after some seconds.
+//! 3. The limiter grants each a place in all of its scopes. Crash: members that no lease follows; the reconciler frees
+//!    them, or the next grant of the same attempt takes them up, since they name it.
+//! 4. What was not granted goes back, or is parked where its key or version keeps it. Crash: as 2.
+//! 5. Granted ones are leased (`hand_over`). Crash: as 3, or the lease ends and gives the place up.
+//! 6. The attempt ends in the store, and only then its place is given up, what was parked for it comes back, and who
+//!    waits is woken. Crash: the reconciler frees the place.
+//!
+//! Never lets an attempt start without its places: while the limiter is away or not whole, limited queues wait.
 
-use crate::core::Core;
+use crate::{
+    core::Core,
+    maintenance::expire,
+    pipeline::{from_store, hand_over::LeaseRequest},
+    settings::Known,
+};
 use hashbrown::HashMap;
-use punctual_contract::{Error, hot::HotEntry};
-use punctual_domain::{name::QueueKey, settings::Retries};
-use std::sync::Arc;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error,
+    hot::{Admission, HotEntry, Lane},
+    limiter::{Answer, Flowing, Held, Limit, Member, Wish},
+};
+use punctual_domain::{
+    chooser::Chooser,
+    limits::Scope,
+    name::QueueKey,
+    settings::{QueueSettings, Retries, ScopeSettings},
+    time::Millis,
+    versions,
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// A range of versions that another engine has parked tasks for is noticed within this.
+const LANES_KNOWN_MS: i64 = 1_000;
+/// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
+const LANES_MAX: usize = 100;
+/// A version that has not asked for tasks for this long is not there.
+const VERSION_GONE_MS: i64 = 60_000;
+
+/// A lease that took longer to be made than this may have lost its places: the reconciler frees what no lease follows
+/// for twice as long (`maintenance::reconcile`).
+const SLOTS_GOOD: Duration = Duration::from_millis(5_000);
+
+/// Queues whose slots are counted for whoever looks at metrics.
+const SLOTS_SHOWN: usize = 200;
+
+/// What this engine knows of its queues' admission. Losing any of it costs an interval.
+#[derive(Debug, Default)]
+pub(crate) struct Admissions {
+    queues: Mutex<HashMap<Arc<QueueKey>, Lately>>,
+    /// Limits have been set since this process began: then attempts that end may hold places.
+    revision: Mutex<(i64, bool)>,
+}
+
+#[derive(Debug, Default)]
+struct Lately {
+    /// Ranges for which something is parked, and when that was looked up.
+    ranges: Vec<String>,
+    looked_at: Option<Millis>,
+    /// Versions that have asked, and when they last did.
+    versions: BTreeMap<String, Millis>,
+    /// Keys whose rate has no start left, by when it has.
+    throttled: BTreeMap<(Millis, Lane), ()>,
+    /// When the queue's own rate has a start again.
+    starts_at: Option<Millis>,
+}
+
+impl Admissions {
+    fn with<T>(&self, queue: &Arc<QueueKey>, work: impl FnOnce(&mut Lately) -> T) -> T {
+        work(self.queues.lock().entry(Arc::clone(queue)).or_default())
+    }
+
+    /// Versions that lately asked for the tasks of a queue here.
+    pub(crate) fn versions(&self, queue: &QueueKey, now: Millis) -> Vec<String> {
+        let queues = self.queues.lock();
+        let known = queues.get(queue).map(|it| &it.versions).into_iter().flatten();
+        known.filter(|it| now.since(*it.1) <= VERSION_GONE_MS).map(|it| it.0.clone()).collect()
+    }
+
+    /// How long until a rate of the queue lets something go that it kept back, as far as this engine knows.
+    pub(crate) fn rate_wait(&self, queue: &QueueKey, now: Millis) -> Option<Duration> {
+        let queues = self.queues.lock();
+        let known = queues.get(queue)?;
+        let key_at = known.throttled.first_key_value().map(|it| it.0.0);
+        let next = known.starts_at.into_iter().chain(key_at).filter(|it| *it > now).min()?;
+        Some(Duration::from_millis(u64::try_from(next.since(now)).unwrap_or(0)))
+    }
+
+    /// Whether attempts may hold places.
+    fn has_limits(&self, known: &Known) -> bool {
+        let mut seen = self.revision.lock();
+        if seen.0 != known.revision {
+            *seen = (known.revision, seen.1 || known.has_limits());
+        }
+        seen.1
+    }
+}
+
+fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
+    let of = |wanted: fn(&Answer) -> bool| answers.iter().filter(|it| wanted(it)).count();
+    let (blocked, throttled) =
+        (of(|it| matches!(it, Answer::Blocked(_))), of(|it| matches!(it, Answer::Throttled { .. })));
+    if blocked + throttled > 0 {
+        let meters = core.meters.queue(queue);
+        meters.blocked(blocked);
+        meters.throttled(throttled);
+    }
+}
+
+fn is_limited(it: &QueueSettings) -> bool {
+    it.concurrency.is_some()
+        || it.key_concurrency.is_some()
+        || it.retries.concurrency.is_some()
+        || it.rate.is_some()
+        || it.key_rate.is_some()
+}
+
+impl Known {
+    fn has_limits(&self) -> bool {
+        let scopes = std::iter::once(&self.everything).chain(self.namespaces.values());
+        scopes.into_iter().any(|it| it.concurrency.is_some()) || self.queues.values().any(|it| is_limited(it))
+    }
+}
+
+/// What the tasks of one queue need to go.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) queue: Arc<QueueKey>,
+    pub(crate) settings: Arc<QueueSettings>,
+    /// Of every task of the queue.
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) rates: Vec<Flowing>,
+    pub(crate) is_limited: bool,
+}
+
+impl Terms {
+    pub(crate) fn of(core: &Core, queue: &Arc<QueueKey>) -> Self {
+        let (known, settings) = (core.settings.known(), core.settings.queue(queue));
+        let most = |it: &ScopeSettings| it.concurrency;
+        let namespace = known.namespaces.get(&queue.namespace).and_then(most);
+        let wide = [
+            (Scope::Everything, most(&known.everything)),
+            (Scope::Namespace(queue.namespace.clone()), namespace),
+        ];
+        let mut limits: Vec<Limit> =
+            wide.into_iter().filter_map(|(scope, most)| Some(Limit { scope, most: most? })).collect();
+        let is_limited = !limits.is_empty() || is_limited(&settings);
+        let of_queue = Scope::Queue((**queue).clone());
+        if is_limited {
+            // Without a limit too: each member says of which queue it is.
+            limits.push(Limit { scope: of_queue.clone(), most: settings.concurrency.unwrap_or(u32::MAX) });
+        }
+        let rates = settings.rate.map(|rate| Flowing { scope: of_queue, rate }).into_iter().collect();
+        Self { queue: Arc::clone(queue), settings, limits, rates, is_limited }
+    }
+
+    /// With what concerns only one task.
+    pub(crate) fn of_task(&self, attempt: u32, key: Option<&str>) -> (Vec<Limit>, Vec<Flowing>) {
+        let (mut limits, mut rates) = (self.limits.clone(), self.rates.clone());
+        if let Some(most) = self.settings.retries.concurrency.filter(|_| attempt > 0) {
+            limits.push(Limit { scope: Scope::Retries((*self.queue).clone()), most });
+        }
+        if let Some(key) = key {
+            let scope = Scope::Key((*self.queue).clone(), key.to_owned());
+            limits.extend(self.settings.key_concurrency.map(|most| Limit { scope: scope.clone(), most }));
+            rates.extend(self.settings.key_rate.map(|rate| Flowing { scope, rate }));
+        }
+        (limits, rates)
+    }
+
+    fn wish(&self, entry: &HotEntry, until: Millis) -> Wish {
+        let key = entry.demands.as_ref().and_then(|it| it.concurrency_key.as_deref());
+        let (limits, rates) = self.of_task(entry.attempt, key);
+        Wish { member: next_attempt(entry), place: entry.row(), until, limits, rates }
+    }
+
+    fn admission(&self, limit: usize) -> Admission {
+        Admission { limit, chooser: Chooser::of(&self.settings), seed: fastrand::u32(..) }
+    }
+}
+
+/// Who a hand-over of this entry makes.
+fn next_attempt(entry: &HotEntry) -> Member {
+    Member { id: entry.place.id, fence: entry.fence + 1 }
+}
+
+/// The instant before a grant, on both clocks: an engine may stand still, and its clock be set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Since {
+    at: Millis,
+    instant: Instant,
+}
+
+impl Since {
+    /// The places may be freed, because no lease has followed for so long.
+    pub(crate) fn is_long_ago(&self, now: Millis) -> bool {
+        self.instant.elapsed() > SLOTS_GOOD
+            || u128::from(now.since(self.at).unsigned_abs()) > SLOTS_GOOD.as_millis()
+    }
+}
+
+/// What may go now.
+#[derive(Debug, Default)]
+pub(crate) struct Admitted {
+    pub(crate) entries: Vec<HotEntry>,
+    /// There may be more that may go.
+    pub(crate) more: bool,
+    /// Since when they have their places; None: they need none.
+    pub(crate) since: Option<Since>,
+}
+
+/// At most `wanted`, each with its places.
+pub(crate) async fn admit(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    wanted: usize,
+) -> Result<Admitted, Error> {
+    let terms = Terms::of(core, &request.queue);
+    bring_back_versions(core, request).await?;
+    if terms.is_limited {
+        return limited(core, request, &terms, wanted).await;
+    }
+    let admission = terms.admission(wanted);
+    let popped = from_store::admit(core, request, admission).await?;
+    let more = popped.len() == wanted;
+    let entries = expire::keep_those_in_time(core, popped).await;
+    let entries = keep_those_it_may_run(core, request, &terms, entries).await?;
+    Ok(Admitted { entries, more, since: None })
+}
+
+async fn limited(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    terms: &Terms,
+    wanted: usize,
+) -> Result<Admitted, Error> {
+    if core.from_store.is_away() {
+        return Ok(Admitted::default());
+    }
+    let now = core.now();
+    let due: Vec<Lane> = core.admissions.with(&terms.queue, |it| {
+        let later = it.throttled.split_off(&(now.plus(1), Lane::Key(String::new())));
+        std::mem::replace(&mut it.throttled, later).into_keys().map(|it| it.1).collect()
+    });
+    for lane in due {
+        bring_back(core, terms, &lane, wanted).await?;
+    }
+    let room = core.limiter.room(&terms.limits, &terms.rates, now).await?;
+    let limit = wanted.min(room.free);
+    if limit == 0 {
+        if let Some(Answer::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
+            core.admissions.with(&terms.queue, |it| it.starts_at = Some(now.plus(wait_ms)));
+        }
+        count(core, &terms.queue, room.bound.as_slice());
+        return Ok(Admitted::default());
+    }
+    let popped = core.hot.admit(&terms.queue, terms.admission(limit)).await?;
+    let full = popped.len() == limit;
+    let entries = expire::keep_those_in_time(core, popped).await;
+    let entries = keep_those_it_may_run(core, request, terms, entries).await?;
+    let granted = grant(core, terms, entries, now.plus(request.lease_ms)).await?;
+    // Where some were put aside their room is still there, for those behind them.
+    let may_go_on = limit == wanted || granted.entries.len() < limit;
+    Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
+}
+
+/// Those that are granted. The others go back, or are parked.
+async fn grant(
+    core: &Arc<Core>,
+    terms: &Terms,
+    entries: Vec<HotEntry>,
+    until: Millis,
+) -> Result<Admitted, Error> {
+    if entries.is_empty() {
+        return Ok(Admitted { entries, more: true, since: None });
+    }
+    let now = core.now();
+    let since = Some(Since { at: now, instant: Instant::now() });
+    let wishes = entries.iter().map(|it| terms.wish(it, until)).collect();
+    let answers = match core.limiter.grant(wishes, now).await {
+        Ok(answers) => answers,
+        Err(error) => {
+            offer(core, entries).await?;
+            return Err(error);
+        }
+    };
+    count(core, &terms.queue, &answers);
+    let (mut granted, mut back, mut lanes) = (Vec::new(), Vec::new(), BTreeMap::<Lane, Vec<HotEntry>>::new());
+    for (entry, answer) in entries.into_iter().zip(answers) {
+        let lane = match answer {
+            Answer::Granted => {
+                granted.push(entry);
+                continue;
+            }
+            Answer::Blocked(Scope::Key(_, key)) => Some(Lane::Key(key)),
+            Answer::Blocked(Scope::Retries(_)) => Some(Lane::Retries),
+            Answer::Throttled { scope: Scope::Key(_, key), wait_ms } => {
+                let lane = Lane::Key(key);
+                let until = wait_ms.map(|it| (now.plus(it), lane.clone()));
+                core.admissions.with(&terms.queue, |it| it.throttled.extend(until.map(|it| (it, ()))));
+                Some(lane)
+            }
+            Answer::Blocked(_) | Answer::Throttled { .. } | Answer::NotWhole => None,
+        };
+        match lane {
+            Some(lane) => lanes.entry(lane).or_default().push(entry),
+            None => back.push(entry),
+        }
+    }
+    let more = back.is_empty();
+    let given_back = offer(core, back).await;
+    for (lane, entries) in lanes {
+        let parked = core.hot.park(&lane, entries, terms.settings.retries).await;
+        // It may have become free between the answer and now, when nothing stood in the lane.
+        if let Err(error) = async { parked.map(|()| bring_back(core, terms, &lane, 1))?.await }.await {
+            tracing::warn!(%error, "tasks that may not go now could not be parked; they are offered again later");
+        }
+    }
+    if let Err(error) = given_back {
+        tracing::warn!(%error, "tasks that may not go now could not be offered again; that is repeated");
+    }
+    Ok(Admitted { entries: granted, more, since })
+}
+
+/// Brings back from a lane what could go now, at most `limit`. How many.
+pub(crate) async fn bring_back(
+    core: &Core,
+    terms: &Terms,
+    lane: &Lane,
+    limit: usize,
+) -> Result<usize, Error> {
+    let (limits, rates) = match lane {
+        Lane::Key(key) => terms.of_task(0, Some(key)),
+        Lane::Retries => terms.of_task(1, None),
+        Lane::Version(_) => return Ok(0),
+    };
+    // Only what keeps them in the lane: the limits of all tasks of the queue are looked at when they are popped.
+    let (own_limits, own_rates) = (terms.limits.len(), terms.rates.len());
+    let (limits, rates) = (limits.get(own_limits..), rates.get(own_rates..));
+    let room = core.limiter.room(limits.unwrap_or_default(), rates.unwrap_or_default(), core.now()).await?;
+    match limit.min(room.free) {
+        0 => Ok(0),
+        some => core.hot.unpark(&terms.queue, lane, some).await,
+    }
+}
+
+/// Those of them that this executor's version may run; the others wait for one that may.
+async fn keep_those_it_may_run(
+    core: &Core,
+    request: &LeaseRequest,
+    terms: &Terms,
+    entries: Vec<HotEntry>,
+) -> Result<Vec<HotEntry>, Error> {
+    let (good, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|it| may_run(it, request));
+    let mut lanes = BTreeMap::<String, Vec<HotEntry>>::new();
+    for it in others {
+        let range = it.demands.as_ref().and_then(|it| it.handler_versions.clone()).unwrap_or_default();
+        lanes.entry(range).or_default().push(it);
+    }
+    for (range, entries) in lanes {
+        let lane = Lane::Version(range.clone());
+        if let Err(error) = core.hot.park(&lane, entries, terms.settings.retries).await {
+            tracing::warn!(%error, "tasks for other handler versions could not be parked; they are offered again later");
+        }
+        core.admissions.with(&terms.queue, |it| {
+            if !it.ranges.contains(&range) {
+                it.ranges.push(range);
+            }
+        });
+        // Somebody with such a version may wait here.
+        core.wake_queue(&terms.queue);
+    }
+    Ok(good)
+}
+
+pub(crate) fn may_run(entry: &HotEntry, request: &LeaseRequest) -> bool {
+    let demanded = entry.demands.as_ref().and_then(|it| it.handler_versions.as_deref());
+    versions::may_run(demanded, request.version.as_deref())
+}
+
+/// What was parked for a version like the caller's comes back into the order.
+async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), Error> {
+    let Some(version) = &request.version else { return Ok(()) };
+    if core.from_store.is_away() {
+        return Ok(());
+    }
+    let now = core.now();
+    let is_known = core.admissions.with(&request.queue, |it| {
+        it.versions.insert(version.clone(), now);
+        it.versions.retain(|_, at| now.since(*at) <= VERSION_GONE_MS);
+        let is_known = it.looked_at.is_some_and(|at| (0..LANES_KNOWN_MS).contains(&now.since(at)));
+        it.looked_at = Some(now);
+        is_known
+    });
+    if !is_known {
+        let lanes = core.hot.lanes(&request.queue, Some(&Lane::Retries), LANES_MAX).await?;
+        let ranges = lanes.into_iter().filter_map(|it| match it.0 {
+            Lane::Version(range) => Some(range),
+            Lane::Key(_) | Lane::Retries => None,
+        });
+        core.admissions.with(&request.queue, |it| it.ranges = ranges.collect());
+    }
+    let ranges = core.admissions.with(&request.queue, |it| it.ranges.clone());
+    for range in ranges.into_iter().filter(|it| versions::may_run(Some(it), Some(version))) {
+        let lane = Lane::Version(range.clone());
+        if core.hot.unpark(&request.queue, &lane, request.max).await? < request.max {
+            core.admissions.with(&request.queue, |it| it.ranges.retain(|it| *it != range));
+        }
+    }
+    Ok(())
+}
+
+/// The slots of one limited queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slots {
+    pub queue: Arc<QueueKey>,
+    pub held: usize,
+    pub most: u32,
+}
+
+/// Of every queue with a limit of its own, in order.
+pub(crate) async fn slots(core: &Core) -> Result<Vec<Slots>, Error> {
+    let known = core.settings.known();
+    let mut limited: Vec<_> =
+        known.queues.iter().filter_map(|(it, set)| Some((it, set.concurrency?))).collect();
+    limited.sort_unstable();
+    let mut slots = Vec::with_capacity(limited.len());
+    for (queue, most) in limited.into_iter().take(SLOTS_SHOWN) {
+        let held = core.limiter.holders(&Scope::Queue(queue.clone()), 0).await?.count;
+        slots.push(Slots { queue: Arc::new(queue.clone()), held, most });
+    }
+    Ok(slots)
+}
+
+/// Attempts have ended in the store: what they held is free, and who waits for it is woken. What fails here the
+/// reconciler does.
+pub(crate) async fn free(core: &Arc<Core>, ended: &[Member]) {
+    if ended.is_empty() || !core.admissions.has_limits(&core.settings.known()) || core.from_store.is_away() {
+        return;
+    }
+    match core.limiter.release(ended).await {
+        Ok(held) => wake(core, &held.into_iter().flatten().collect::<Vec<_>>()).await,
+        Err(error) => tracing::warn!(%error, "slots could not be given up; the reconciler frees them"),
+    }
+}
+
+/// These have given up their places.
+pub(crate) async fn wake(core: &Arc<Core>, freed: &[Held]) {
+    let (mut queues, mut lanes) =
+        (HashMap::<QueueKey, usize>::new(), HashMap::<(QueueKey, Lane), usize>::new());
+    let mut is_wide = false;
+    for scope in freed.iter().flat_map(|it| &it.scopes) {
+        match scope {
+            Scope::Everything | Scope::Namespace(_) => is_wide = true,
+            Scope::Queue(it) => *queues.entry(it.clone()).or_default() += 1,
+            Scope::Key(it, key) => *lanes.entry((it.clone(), Lane::Key(key.clone()))).or_default() += 1,
+            Scope::Retries(it) => *lanes.entry((it.clone(), Lane::Retries)).or_default() += 1,
+        }
+    }
+    for ((queue, lane), count) in lanes {
+        if let Err(error) = core.hot.unpark(&queue, &lane, count).await {
+            tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
+        }
+    }
+    for (queue, count) in queues {
+        core.arrived(&Arc::new(queue), count);
+    }
+    if is_wide {
+        // Other queues may have waited for the same.
+        core.wake_each();
+    }
+}
+
+/// The attempts that would have come of these do not come: their places are free again.
+pub(crate) async fn never_began(core: &Arc<Core>, entries: impl Iterator<Item = &HotEntry>) {
+    free(core, &entries.map(next_attempt).collect::<Vec<_>>()).await;
+}
 
 /// Puts fired tasks into the ready sets, those that are tried again to where their queue wants them.
 pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {

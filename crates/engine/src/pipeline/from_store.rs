@@ -6,7 +6,11 @@
 //! nothing that matters: it is dropped when the hot set is back, and the store says what is still to be handed over.
 //! What the hot set holds of the same tasks is refused by fence and state.
 
-use crate::{core::Core, options::STEP_LIMIT, pipeline::admit};
+use crate::{
+    core::Core,
+    options::STEP_LIMIT,
+    pipeline::{admit, hand_over::LeaseRequest},
+};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -15,7 +19,7 @@ use punctual_contract::{
     ownership::Tenure,
     store::{Applied, Change, Scan, Step},
 };
-use punctual_domain::{chooser::Chooser, name::QueueKey, place::Partition, state::State, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, state::State, time::Millis};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -71,12 +75,14 @@ impl FromStore {
         }
     }
 
-    fn pop(&self, queue: &QueueKey, limit: usize) -> Vec<HotEntry> {
+    /// The most urgent of those that the caller may run.
+    fn pop(&self, request: &LeaseRequest, limit: usize) -> Vec<HotEntry> {
         let mut ready = self.ready.lock();
-        let Some(waiting) = ready.get_mut(queue) else { return Vec::new() };
-        let popped = std::iter::from_fn(|| waiting.pop_first().map(|it| it.1)).take(limit).collect();
+        let Some(waiting) = ready.get_mut(&request.queue) else { return Vec::new() };
+        let popped = waiting.extract_if(.., |_, it| admit::may_run(it, request)).take(limit);
+        let popped = popped.map(|it| it.1).collect();
         if waiting.is_empty() {
-            ready.remove(queue);
+            ready.remove(&request.queue);
         }
         popped
     }
@@ -216,17 +222,17 @@ fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
 }
 
 /// What is ready in a queue, wherever it is.
-pub(crate) async fn admit(core: &Core, queue: &QueueKey, limit: usize) -> Result<Vec<HotEntry>, Error> {
-    let mut admitted = core.from_store.pop(queue, limit);
-    if admitted.len() == limit || core.from_store.is_away() {
+pub(crate) async fn admit(
+    core: &Core,
+    request: &LeaseRequest,
+    admission: Admission,
+) -> Result<Vec<HotEntry>, Error> {
+    let mut admitted = core.from_store.pop(request, admission.limit);
+    let limit = admission.limit - admitted.len();
+    if limit == 0 || core.from_store.is_away() {
         return Ok(admitted);
     }
-    let admission = Admission {
-        limit: limit - admitted.len(),
-        chooser: Chooser::of(&core.settings.queue(queue)),
-        seed: fastrand::u32(..),
-    };
-    match core.hot.admit(queue, admission).await {
+    match core.hot.admit(&request.queue, Admission { limit, ..admission }).await {
         Ok(more) => admitted.extend(more),
         Err(error) if admitted.is_empty() => return Err(error),
         Err(_) => {}

@@ -1,7 +1,7 @@
 //! Steps 5 and 6 for executors that pull: a free executor asks, ready tasks are popped for it, the store makes the
 //! lease durable, and only then are they handed over. Order of steps, and what a crash between two of them leaves:
 //!
-//! 1. `admit` pops entries from the ready set, or what fires is given to who waits. Crash: the store still has them `dispatching` or `ready`, the hot set
+//! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the store still has them `dispatching` or `ready`, the hot set
 //!    still has them firing; the partition's owner offers them again.
 //! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
 //!    the task is tried again.
@@ -12,16 +12,24 @@
 use crate::{
     control,
     core::Core,
-    pipeline::{from_store, settle},
+    maintenance::expire,
+    pipeline::{
+        admit::{self, Since},
+        from_store, settle,
+    },
 };
 use punctual_contract::{
-    Error,
+    Error, Happened,
     hot::HotEntry,
+    limiter::Member,
     store::{Applied, Assignment, Change, Dispatched, Grant, Step},
 };
 use punctual_domain::{name::QueueKey, state::State, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::oneshot, time::Instant};
+
+/// Looks of one caller at a ready set, one after the other: what is behind them is for the next one.
+const ROUNDS_MAX: usize = 50;
 
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
@@ -31,6 +39,8 @@ pub struct LeaseRequest {
     pub wait_ms: u64,
     pub lease_ms: i64,
     pub executor: String,
+    /// Of its handlers. None: it gets only tasks that demand none.
+    pub version: Option<String>,
 }
 
 /// Waits for ready tasks, and leases at most `max`. Empty: none came, or the engine is stopping.
@@ -46,7 +56,8 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
         if !leased.is_empty() || is_late {
             return Ok(leased);
         }
-        let wake_at = deadline.min(Instant::now() + core.look_again());
+        let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
+        let wake_at = deadline.min(Instant::now() + core.look_again().min(pause));
         let mut seat = arrival.sit(core, request.max);
         given = tokio::select! {
             it = seat.given() => it,
@@ -81,39 +92,36 @@ async fn grant(
     given: Vec<HotEntry>,
 ) -> Result<Vec<Assignment>, Error> {
     if !given.is_empty() {
-        let (entries, expired) = split_expired(given, core.now());
-        expire(core, expired).await;
-        return dispatch(core, request, entries).await;
+        let entries = expire::keep_those_in_time(core, given).await;
+        return dispatch(core, request, entries, None).await;
     }
     let mut leased = Vec::new();
     control::loaded(core).await?;
-    loop {
+    for _ in 0..ROUNDS_MAX {
         if core.settings.is_paused(&request.queue) {
             return Ok(leased);
         }
-        let wanted = request.max - leased.len();
-        let entries = match from_store::admit(core, &request.queue, wanted).await {
-            Ok(entries) => entries,
+        let admitted = match admit::admit(core, request, request.max - leased.len()).await {
+            Ok(admitted) => admitted,
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         };
-        let (popped, full) = (entries.len(), entries.len() == wanted);
-        let (entries, expired) = split_expired(entries, core.now());
-        expire(core, expired).await;
-        match dispatch(core, request, entries).await {
+        match dispatch(core, request, admitted.entries, admitted.since).await {
             Ok(more) => leased.extend(more),
             // What is leased already must be heard of.
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         }
-        if leased.len() >= request.max || popped == 0 || !full {
-            if full {
-                // There may be more, which this one does not want.
-                core.arrived(&request.queue, 1);
-            }
+        if !admitted.more {
             return Ok(leased);
         }
+        if leased.len() >= request.max {
+            break;
+        }
     }
+    // There may be more, which this one does not want.
+    core.arrived(&request.queue, 1);
+    Ok(leased)
 }
 
 /// Makes leases durable. On an error the entries are offered again: if the lease was made after all, the store
@@ -122,6 +130,7 @@ async fn dispatch(
     core: &Arc<Core>,
     request: &LeaseRequest,
     entries: Vec<HotEntry>,
+    slots_since: Option<Since>,
 ) -> Result<Vec<Assignment>, Error> {
     if entries.is_empty() {
         return Ok(Vec::new());
@@ -130,15 +139,25 @@ async fn dispatch(
     let grants = entries.iter().map(|it| grant_of(it, request, now)).collect();
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
+            let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));
+            admit::never_began(core, not_made.map(|it| it.0)).await;
             let (entries, paused) = split_paused(entries, &dispatched);
             forget(core, &entries).await;
             let meters = core.meters.queue(&request.queue);
             let assignments: Vec<Assignment> = dispatched.into_iter().filter_map(Dispatched::made).collect();
             meters.dispatched(assignments.len());
             wait_for_resume(core, request, paused).await;
+            if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
+                // This engine stood still meanwhile.
+                give_back(core, assignments).await;
+                return Ok(Vec::new());
+            }
             Ok(assignments)
         }
         Err(error) => {
+            if error.happened == Happened::No {
+                admit::never_began(core, entries.iter()).await;
+            }
             from_store::offer(core, entries).await?;
             Err(error)
         }
@@ -175,7 +194,7 @@ fn grant_of(entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
 }
 
 /// The hand-over of these is known to the store: nothing here needs to remember them.
-async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
+pub(crate) async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
     {
         let mut unmarked = core.unmarked.lock();
         for it in entries {
@@ -187,42 +206,6 @@ async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
     }
     let settled: Vec<_> = entries.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
     settle::settle(core, settled).await;
-}
-
-fn split_expired(entries: Vec<HotEntry>, now: Millis) -> (Vec<HotEntry>, Vec<HotEntry>) {
-    entries.into_iter().partition(|it| now <= it.deadline_at)
-}
-
-/// Buries what was not started by its deadline.
-async fn expire(core: &Arc<Core>, entries: Vec<HotEntry>) {
-    if entries.is_empty() {
-        return;
-    }
-    let now = core.now();
-    let steps = entries
-        .iter()
-        .map(|it| {
-            let mut note = core.note();
-            note.reason = Some("deadline".to_owned());
-            note.error = Some("not started by its deadline".to_owned());
-            let keep_until = now.plus(core.keep(Some(&it.queue)).dead_ms);
-            Step { place: it.row(), fence: Some(it.fence), change: Change::Expire { keep_until }, note }
-        })
-        .collect();
-    match core.store.apply(steps, core.now()).await {
-        Ok(applied) => {
-            for (entry, _) in entries.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved) {
-                core.meters.queue(&entry.queue).dead(1);
-            }
-            forget(core, &entries).await;
-        }
-        Err(error) => {
-            tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");
-            if let Err(error) = from_store::offer(core, entries).await {
-                tracing::warn!(%error, "expired tasks could not be offered again; a restart finds them");
-            }
-        }
-    }
 }
 
 /// Nobody heard of these leases: the attempts are given back, and the tasks are ready again.
@@ -240,13 +223,11 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>) {
         .collect();
     match core.store.apply(steps, core.now()).await {
         Ok(applied) => {
-            let places: Vec<_> = leased
-                .iter()
-                .zip(applied)
-                .filter(|(_, it)| *it == Applied::Moved)
-                .map(|(it, _)| it.place)
-                .collect();
+            let back = leased.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
+            let (places, ended): (Vec<_>, Vec<_>) =
+                back.map(|(it, _)| (it.place, Member { id: it.place.id, fence: it.fence })).unzip();
             load_again(core, &places).await;
+            admit::free(core, &ended).await;
         }
         Err(error) => {
             tracing::warn!(%error, "leases that nobody heard of run out instead of being given back")

@@ -1,9 +1,14 @@
 //! Step 8, outcome: what became of an attempt is decided by `domain::outcome`, written by a conditional update on
 //! (task, fence), and only then believed. At most one outcome is accepted per attempt: the fence sees to it.
 
-use crate::{answer::Settled, core::Core, pipeline::intake};
+use crate::{
+    answer::Settled,
+    core::Core,
+    pipeline::{admit, intake},
+};
 use punctual_contract::{
     Error,
+    limiter::Member,
     store::{Applied, Change, Step},
 };
 use punctual_domain::{
@@ -35,6 +40,7 @@ pub(crate) async fn settle(
     let now = core.now();
     let tasks = core.read_for(&reports).await?;
     let mut settled = vec![Settled::Stale; reports.len()];
+    let fences: Vec<i64> = reports.iter().map(|it| it.fence).collect();
     let (mut planned, mut steps) = (Vec::new(), Vec::new());
     for ((nth, report), task) in reports.into_iter().enumerate().zip(&tasks) {
         if let Some(verdict) = verdict(&report, task.as_ref(), now) {
@@ -44,18 +50,20 @@ pub(crate) async fn settle(
         }
     }
     let applied = core.store.apply(steps, now).await?;
-    let mut again = Vec::new();
+    let (mut again, mut ended) = (Vec::new(), Vec::new());
     let accepted = planned.into_iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
     for ((nth, place, event, task), _) in accepted {
         if let Some(it) = settled.get_mut(nth) {
             *it = Settled::Accepted;
         }
+        ended.extend(fences.get(nth).map(|fence| Member { id: place.id, fence: *fence }));
         core.count_event(event, task.as_ref());
         if matches!(event, Event::Retry | Event::Snooze) {
             again.push(place);
         }
     }
     load_next_attempts(core, &again).await;
+    admit::free(core, &ended).await;
     Ok(settled)
 }
 

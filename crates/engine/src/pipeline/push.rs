@@ -10,6 +10,7 @@
 use crate::{
     core::Core,
     pipeline::{
+        admit,
         hand_over::{LeaseRequest, lease},
         intake,
     },
@@ -18,6 +19,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error,
+    limiter::Member,
     store::{Applied, Assignment, Change, Step},
 };
 use punctual_domain::{
@@ -110,6 +112,8 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
         wait_ms,
         lease_ms: core.options.push_lease_ms,
         executor: "bus".to_owned(),
+        // Who subscribes says no version.
+        version: None,
     };
     let leased = lease(core, request).await?;
     let count = leased.len();
@@ -152,8 +156,10 @@ pub(crate) async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, Strin
         match core.store.apply(steps(core, &failed), core.now()).await {
             Ok(applied) => {
                 let moved = applied.chunks(2).map(|it| it.last() == Some(&Applied::Moved));
-                let places = failed.iter().zip(moved).filter(|(_, moved)| *moved).map(|(it, _)| it.0.place);
-                return remember(core, &places.collect::<Vec<_>>()).await;
+                let back: Vec<_> = failed.iter().zip(moved).filter(|it| it.1).map(|it| &it.0.0).collect();
+                let ended = back.iter().map(|it| Member { id: it.place.id, fence: it.fence });
+                admit::free(core, &ended.collect::<Vec<_>>()).await;
+                return remember(core, &back.iter().map(|it| it.place).collect::<Vec<_>>()).await;
             }
             Err(error) => {
                 tracing::warn!(%error, tasks = failed.len(), "what could not be sent is not marked")

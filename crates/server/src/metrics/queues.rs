@@ -1,14 +1,14 @@
 //! Numbers by queue, with a bound on the queues that are told apart.
 
 use super::{
-    LATENESS, Metric, OLDEST_WAITING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, TASKS, TASKS_CANCELLED, TASKS_DEAD,
-    TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED, TASKS_OVER_BUDGET, TASKS_READY,
-    TASKS_RETRIED,
+    LATENESS, Metric, OLDEST_WAITING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, SLOTS_HELD, SLOTS_LIMIT, TASKS,
+    TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD, TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED,
+    TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY, TASKS_RETRIED, TASKS_THROTTLED,
     exposition::{Buckets, Exposition, seconds},
 };
 use punctual_contract::{hot::Depth, store::Books};
 use punctual_domain::{name::QueueKey, time::Millis};
-use punctual_engine::{LATENESS_BOUNDS_MS, QueueNumbers};
+use punctual_engine::{LATENESS_BOUNDS_MS, QueueNumbers, Slots};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No queue has brackets in its name.
@@ -44,13 +44,31 @@ pub(super) fn states<'a>(out: &mut Exposition, shown: &Shown<'a>, books: &'a Boo
 }
 
 pub(super) fn ready<'a>(out: &mut Exposition, shown: &Shown<'a>, depth: &'a Depth) {
-    let mut sums: BTreeMap<Label<'_>, usize> = BTreeMap::new();
-    for (queue, tasks) in &depth.ready {
-        *sums.entry(shown.label(queue)).or_default() += tasks;
+    for (metric, tasks) in [(&TASKS_READY, &depth.ready), (&TASKS_PARKED, &depth.parked)] {
+        let tasks = tasks.iter().map(|(queue, tasks)| (queue.as_ref(), *tasks));
+        gauge(out, shown, metric, tasks);
     }
-    out.begin(&TASKS_READY);
-    for ((namespace, queue), tasks) in sums {
-        out.sample(&TASKS_READY, &[namespace, queue], tasks);
+}
+
+pub(super) fn slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a [Slots]) {
+    gauge(out, shown, &SLOTS_HELD, slots.iter().map(|it| (it.queue.as_ref(), it.held)));
+    let most = |it: &Slots| usize::try_from(it.most).unwrap_or(usize::MAX);
+    gauge(out, shown, &SLOTS_LIMIT, slots.iter().map(|it| (it.queue.as_ref(), most(it))));
+}
+
+fn gauge<'a>(
+    out: &mut Exposition,
+    shown: &Shown<'a>,
+    metric: &Metric,
+    numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
+) {
+    let mut sums: BTreeMap<Label<'_>, usize> = BTreeMap::new();
+    for (queue, number) in numbers {
+        *sums.entry(shown.label(queue)).or_default() += number;
+    }
+    out.begin(metric);
+    for ((namespace, queue), number) in sums {
+        out.sample(metric, &[namespace, queue], number);
     }
 }
 
@@ -88,7 +106,7 @@ pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
         }
         sums
     };
-    let table: [(&Metric, Count); 8] = [
+    let table: [(&Metric, Count); 10] = [
         (&TASKS_INSERTED, |it| it.inserted),
         (&TASKS_FIRED, |it| it.fired),
         (&TASKS_EARLY, |it| it.early),
@@ -97,6 +115,8 @@ pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
         (&TASKS_DEAD, |it| it.dead),
         (&TASKS_CANCELLED, |it| it.cancelled),
         (&TASKS_OVER_BUDGET, |it| it.over_budget),
+        (&TASKS_BLOCKED, |it| it.blocked),
+        (&TASKS_THROTTLED, |it| it.throttled),
     ];
     for (metric, of) in table {
         out.begin(metric);

@@ -18,7 +18,7 @@ use axum::{
 };
 use punctual_contract::{hot::Depth, store::Books};
 use punctual_domain::executor::Roll;
-use punctual_engine::ServiceNumbers;
+use punctual_engine::{ServiceNumbers, Slots};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A scrape must not hang on a store that does.
@@ -39,8 +39,9 @@ pub(crate) async fn get_metrics(State(app): State<Shared>) -> Response {
 async fn render(app: &App) -> String {
     let books = tokio::time::timeout(PATIENCE, app.engine.store().books()).await.ok().and_then(Result::ok);
     let depth = tokio::time::timeout(PATIENCE, app.engine.depth()).await.ok().and_then(Result::ok);
+    let slots = tokio::time::timeout(PATIENCE, app.engine.slots()).await.ok().and_then(Result::ok);
     let mut out = Exposition::default();
-    tasks(&mut out, app, books.as_ref(), depth.as_ref());
+    tasks(&mut out, app, books.as_ref(), depth.as_ref(), &slots.unwrap_or_default());
     engine(&mut out, app);
     executors(&mut out, &app.engine.roll_of_executors());
     services(&mut out, app.engine.meters().services());
@@ -49,11 +50,12 @@ async fn render(app: &App) -> String {
     out.done()
 }
 
-fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&Depth>) {
+fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&Depth>, slots: &[Slots]) {
     let numbers = app.engine.meters().queues();
     let standing = books.iter().flat_map(|it| it.standing.iter().map(|it| &it.queue));
     let waiting = depth.iter().flat_map(|it| it.ready.iter().map(|(queue, _)| queue.as_ref()));
     let (oldest, paused) = (app.engine.oldest_waiting(), app.engine.paused());
+    let waiting = waiting.chain(slots.iter().map(|it| it.queue.as_ref()));
     let named = numbers.iter().map(|it| it.queue.as_ref());
     let set = oldest.iter().map(|it| &it.0).chain(&paused);
     let shown = queues::Shown::of(standing.chain(waiting).chain(named).chain(set));
@@ -67,6 +69,7 @@ fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&
     queues::lateness(out, &shown, &numbers);
     queues::oldest(out, &shown, &oldest, app.engine.now());
     queues::paused(out, &shown, &paused);
+    queues::slots(out, &shown, slots);
     if let Some(depth) = depth {
         queues::ready(out, &shown, depth);
         out.single(&HOT_DUE, depth.due);

@@ -147,6 +147,7 @@ impl World {
         let backends = Backends {
             store: store.clone(),
             hot: hot.clone(),
+            limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::new()),
             clock: Arc::new(clock.clone()),
             shared: None,

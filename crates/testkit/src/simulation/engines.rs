@@ -7,7 +7,7 @@ use super::{
     world::{Known, World, queue},
 };
 use punctual_contract::{
-    Bus, Hot, Ownership, Store,
+    Bus, Hot, Limiter, Ownership, Store,
     store::{Assignment, Inserted, Query},
 };
 use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
@@ -70,8 +70,10 @@ impl World {
         let inner: Arc<dyn Ownership> = self.ownership.clone();
         let ownership = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let shared = self.is_shared().then(|| Shared { ownership, signals: self.signals.join() });
+        let inner: Arc<dyn Limiter> = self.limiter.clone();
+        let limiter: Arc<dyn Limiter> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let bus: Arc<dyn Bus> = Arc::new(Mortal { inner: self.bus(), life: Arc::clone(&life) });
-        let backends = Backends { store, hot, bus, clock: self.clock.clone(), shared };
+        let backends = Backends { store, hot, limiter, bus, clock: self.clock.clone(), shared };
         let engine = Engine::new(backends, self.options(format!("e{}", self.started)));
         self.nodes.push(Node { engine, life, asleep: None });
     }
@@ -267,5 +269,12 @@ impl World {
 }
 
 pub(super) fn request(max: usize) -> LeaseRequest {
-    LeaseRequest { queue: Arc::new(queue()), max, wait_ms: 0, lease_ms: 10_000, executor: "executor".into() }
+    LeaseRequest {
+        queue: Arc::new(queue()),
+        max,
+        wait_ms: 0,
+        lease_ms: 10_000,
+        executor: "executor".into(),
+        version: None,
+    }
 }

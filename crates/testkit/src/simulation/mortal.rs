@@ -4,9 +4,10 @@
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
-    Bus, Error, Hot, Ownership, SettingStore, Store,
+    Bus, Error, Hot, Limiter, Ownership, SettingStore, Store,
     bus::Delivery,
     hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
+    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Room, Wish as Asked},
     ownership::{Owner, Tenure},
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
@@ -16,6 +17,7 @@ use punctual_contract::{
 };
 use punctual_domain::{
     executor::{Executor, Roll, Sign, Wish},
+    limits::Scope as LimitScope,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     settings::{Retries, Scope},
@@ -264,6 +266,37 @@ impl Hot for Mortal<dyn Hot> {
     }
     async fn fullness(&self) -> Result<u32, Error> {
         self.life.call(self.inner.fullness()).await
+    }
+}
+
+#[async_trait]
+impl Limiter for Mortal<dyn Limiter> {
+    async fn grant(&self, wishes: Vec<Asked>, now: Millis) -> Result<Vec<Answer>, Error> {
+        self.life.call(self.inner.grant(wishes, now)).await
+    }
+    async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
+        self.life.call(self.inner.room(limits, rates, now)).await
+    }
+    async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
+        self.life.call(self.inner.release(members)).await
+    }
+    async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
+        self.life.call(self.inner.prolong(members)).await
+    }
+    async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
+        self.life.call(self.inner.restore(held)).await
+    }
+    async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
+        self.life.call(self.inner.members(until, skip, limit)).await
+    }
+    async fn holders(&self, scope: &LimitScope, limit: usize) -> Result<Holders, Error> {
+        self.life.call(self.inner.holders(scope, limit)).await
+    }
+    async fn is_whole(&self) -> Result<bool, Error> {
+        self.life.call(self.inner.is_whole()).await
+    }
+    async fn make_whole(&self) -> Result<(), Error> {
+        self.life.call(self.inner.make_whole()).await
     }
 }
 

@@ -26,7 +26,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Cancelled, Changed, Error, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::MemoryHot;
+use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_store::sqlite::SqliteStore;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -73,6 +73,7 @@ pub struct World {
     /// Without faults: what the checks read.
     pub(super) truth: Arc<dyn Store>,
     pub(super) true_hot: Arc<MemoryHot>,
+    pub(super) limiter: Arc<MemoryLimiter>,
     faulty_store: Arc<FaultyStore>,
     faulty_hot: Arc<FaultyHot>,
     pub(super) true_bus: Arc<MemoryBus>,
@@ -152,6 +153,7 @@ impl World {
             latest: START,
             truth,
             true_hot,
+            limiter: Arc::default(),
             faulty_store,
             faulty_hot,
             true_bus,
@@ -288,6 +290,7 @@ impl World {
         self.nodes.drain(..).for_each(Node::die);
         let seed = u64::try_from(self.started).unwrap_or(0);
         (self.faulty_store, self.true_hot, self.faulty_hot) = back_ends(&self.truth, self.faults, seed);
+        self.limiter = Arc::default();
         (0..self.setup.engines).for_each(|_| self.start_engine());
     }
 
@@ -464,8 +467,14 @@ impl World {
         if self.setup.hands == Hands::Push {
             return self.receive(max).await;
         }
-        let request =
-            LeaseRequest { queue: Arc::new(queue()), max, wait_ms: 0, lease_ms, executor: "executor".into() };
+        let request = LeaseRequest {
+            queue: Arc::new(queue()),
+            max,
+            wait_ms: 0,
+            lease_ms,
+            executor: "executor".into(),
+            version: None,
+        };
         let Some(engine) = self.engine() else { return Ok(()) };
         let Ok(leased) = engine.lease(request).await else { return Ok(()) };
         if leased.len() > max {

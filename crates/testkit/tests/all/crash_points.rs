@@ -30,7 +30,7 @@ use std::{
 use tokio::{runtime::Runtime, task::JoinSet};
 
 #[derive(Debug)]
-struct WallClock;
+pub(crate) struct WallClock;
 
 impl Clock for WallClock {
     #[expect(clippy::disallowed_methods, reason = "the composition root of these tests")]
@@ -54,6 +54,7 @@ pub(crate) trait Ground: Send + Sync + 'static {
 pub(crate) struct Stand {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hot: Arc<dyn Hot>,
+    pub(crate) limiter: Arc<dyn punctual_contract::Limiter>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) shared: Option<Shared>,
 }
@@ -74,6 +75,7 @@ impl Ground for Embedded {
         Stand {
             store: self.0.clone(),
             hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+            limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::default()),
             shared: None,
         }
@@ -107,7 +109,8 @@ impl Ground for OnServers {
         let options = RedisBusOptions { prefix, consumer, ..RedisBusOptions::default() };
         let bus = RedisBus::connect(&self.redis_url, options).await.unwrap();
         let shared = Some(Shared { ownership: Arc::new(store.ownership()), signals });
-        Stand { store, hot: Arc::new(hot), bus: Arc::new(bus), shared }
+        let limiter = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
+        Stand { store, hot: Arc::new(hot), limiter, bus: Arc::new(bus), shared }
     }
 }
 
@@ -119,13 +122,14 @@ pub(crate) struct Rig {
 }
 
 pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
-    let Stand { store, hot, bus, shared } = ground.stand().await;
+    let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
     let store = Arc::new(FaultyStore::new(store, 1));
     let hot = Arc::new(FaultyHot::new(hot, 1));
     let bus = Arc::new(FaultyBus::new(bus, 1));
     let backends = Backends {
         store: store.clone(),
         hot: hot.clone(),
+        limiter,
         bus: bus.clone(),
         clock: Arc::new(WallClock),
         shared,
@@ -150,7 +154,7 @@ pub(crate) fn queue() -> QueueKey {
 
 fn request(wait_ms: u64) -> LeaseRequest {
     let executor = "test".to_owned();
-    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms: LEASE_MS, executor }
+    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms: LEASE_MS, executor, version: None }
 }
 
 pub(crate) fn succeeded(it: &Assignment) -> OutcomeReport {

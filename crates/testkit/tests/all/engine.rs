@@ -60,8 +60,15 @@ fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
     let store = Arc::new(FaultyStore::new(truth, 1));
     let bus = Arc::new(FaultyBus::new(Arc::new(MemoryBus::default()), 1));
     let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
-    let backends =
-        Backends { store: store.clone(), hot, bus: bus.clone(), clock: Arc::new(WallClock), shared: None };
+    let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
+    let backends = Backends {
+        store: store.clone(),
+        hot,
+        limiter,
+        bus: bus.clone(),
+        clock: Arc::new(WallClock),
+        shared: None,
+    };
     Rig { store, bus, engine: Engine::new(backends, options) }
 }
 
@@ -83,7 +90,7 @@ impl Rig {
 /// Waits long enough for anything but the repair that these tests have switched off.
 fn request(lease_ms: i64) -> LeaseRequest {
     let executor = "test".to_owned();
-    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: 20_000, lease_ms, executor }
+    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: 20_000, lease_ms, executor, version: None }
 }
 
 pub(crate) async fn until(holds: impl Fn() -> bool) {

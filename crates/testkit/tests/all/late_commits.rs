@@ -76,7 +76,8 @@ impl Edge {
             let shared = Shared { ownership: ownership.clone(), signals: signals.join() };
             let shared = (engines > 1).then_some(shared);
             let (bus, clock) = (Arc::new(MemoryBus::default()), Arc::new(clock.clone()));
-            let backends = Backends { store: store.clone(), hot: hot.clone(), bus, clock, shared };
+            let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
+            let backends = Backends { store: store.clone(), hot: hot.clone(), limiter, bus, clock, shared };
             let options = Options { name: name.to_owned(), horizon_ms: HORIZON_MS, ..Options::default() };
             Node { store, hot, engine: Engine::new(backends, options) }
         };
@@ -210,7 +211,8 @@ impl Edge {
         }
         let executor = "test".to_owned();
         let queue = Arc::new(queue());
-        let request = LeaseRequest { queue, max: 10_000, wait_ms: 0, lease_ms: i64::MAX / 4, executor };
+        let request =
+            LeaseRequest { queue, max: 10_000, wait_ms: 0, lease_ms: i64::MAX / 4, executor, version: None };
         self.came.extend(self.nodes[0].engine.lease(request).await.unwrap());
     }
 

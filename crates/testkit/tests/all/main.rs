@@ -7,6 +7,7 @@ mod conformance;
 mod crash_points;
 mod engine;
 mod late_commits;
+mod limits;
 mod mysql;
 mod mysql_buckets;
 mod mysql_moving;

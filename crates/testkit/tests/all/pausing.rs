@@ -40,11 +40,13 @@ fn two(stores: [Arc<dyn Store>; 2]) -> Two {
     let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: stores[0].partitions() }));
     let (ownership, signals) = (Arc::new(MemoryOwnership::new(Arc::new(WallClock))), SignalHub::default());
     let [one, other] = stores;
+    let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let engine = |store: Arc<dyn Store>, name: &str| {
         let shared = Shared { ownership: ownership.clone(), signals: signals.join() };
         let backends = Backends {
             store,
             hot: hot.clone(),
+            limiter: limiter.clone(),
             bus: Arc::new(punctual_bus::MemoryBus::default()),
             clock: Arc::new(WallClock),
             shared: Some(shared),
@@ -57,7 +59,7 @@ fn two(stores: [Arc<dyn Store>; 2]) -> Two {
 
 fn request(wait_ms: u64) -> LeaseRequest {
     let executor = "test".to_owned();
-    LeaseRequest { queue: Arc::new(queue()), max: 3, wait_ms, lease_ms: 60_000, executor }
+    LeaseRequest { queue: Arc::new(queue()), max: 3, wait_ms, lease_ms: 60_000, executor, version: None }
 }
 
 /// Executors lease at both engines while the queue is paused and resumed; half of the tasks are on the wheel then.

@@ -30,7 +30,9 @@ async fn the_mode_of_a_queue_changes_while_it_runs() {
     let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
     let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 8 }));
     let bus = Arc::new(punctual_bus::MemoryBus::default());
-    let backends = Backends { store, hot, bus: bus.clone(), clock: Arc::new(WallClock), shared: None };
+    let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
+    let clock = Arc::new(WallClock);
+    let backends = Backends { store, hot, limiter, bus: bus.clone(), clock, shared: None };
     let engine = Engine::new(backends, Options::default());
     let running = engine.start().unwrap();
     set(&engine, Mode::Push).await;
@@ -49,6 +51,7 @@ async fn the_mode_of_a_queue_changes_while_it_runs() {
             wait_ms: 200,
             lease_ms: 60_000,
             executor: "test".to_owned(),
+            version: None,
         };
         pulled = engine.lease(request).await.unwrap();
     }

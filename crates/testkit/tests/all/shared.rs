@@ -51,6 +51,7 @@ mod signals_in_memory {
 struct Cluster {
     truth: Arc<dyn Store>,
     hot: Arc<MemoryHot>,
+    limiter: Arc<punctual_hot::MemoryLimiter>,
     ownership: Arc<MemoryOwnership>,
     signals: SignalHub,
 }
@@ -65,7 +66,7 @@ impl Cluster {
         let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: truth.partitions() }));
         let ownership = Arc::new(MemoryOwnership::new(Arc::new(WallClock)));
-        Self { truth, hot, ownership, signals: SignalHub::default() }
+        Self { truth, hot, limiter: Arc::default(), ownership, signals: SignalHub::default() }
     }
 
     fn node(&self, name: &str, options: Options) -> Node {
@@ -74,6 +75,7 @@ impl Cluster {
         let backends = Backends {
             store: store.clone(),
             hot: self.hot.clone(),
+            limiter: self.limiter.clone(),
             bus: Arc::new(punctual_bus::MemoryBus::default()),
             clock: Arc::new(WallClock),
             shared: Some(shared),
@@ -98,7 +100,7 @@ impl Node {
     async fn lease(&self, wait_ms: u64) -> Vec<Assignment> {
         let executor = "test".to_owned();
         let queue = Arc::new(queue());
-        let request = LeaseRequest { queue, max: 100, wait_ms, lease_ms: 60_000, executor };
+        let request = LeaseRequest { queue, max: 100, wait_ms, lease_ms: 60_000, executor, version: None };
         self.engine.lease(request).await.unwrap()
     }
 
@@ -212,6 +214,7 @@ fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_within_five_s
             wait_ms: 20_000,
             lease_ms: 1_000,
             executor: "test".to_owned(),
+            version: None,
         };
         tokio::select! {
             _ = polling.lease(request) => panic!("the gate is closed"),

@@ -35,6 +35,7 @@ fn engine(store: &Arc<MysqlStore>, clock: &ManualClock) -> Engine {
     let backends = Backends {
         store: Arc::clone(store) as Arc<dyn Store>,
         hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+        limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(clock.clone()),
         shared: None,
@@ -50,6 +51,7 @@ impl Rig {
             wait_ms: 0,
             lease_ms: 60_000,
             executor: "executor".to_owned(),
+            version: None,
         };
         engine.lease(request).await.unwrap()
     }

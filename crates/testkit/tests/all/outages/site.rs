@@ -93,6 +93,7 @@ impl Site {
         let backends = Backends {
             shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
             store,
+            limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
             hot: Arc::new(hot),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(WallClock),
@@ -131,6 +132,7 @@ async fn work(engine: Engine, log: Arc<Mutex<Log>>, is_over: Arc<AtomicBool>) {
             wait_ms: 500,
             lease_ms: 30_000,
             executor: "test".to_owned(),
+            version: None,
         };
         let Ok(leased) = engine.lease(request).await else {
             tokio::time::sleep(BACK_OFF).await;

@@ -1,0 +1,68 @@
+//! Buries what has fired and was not started in time: past its deadline, or pending for longer than its queue allows. When
+//! an executor asks, and for those that nobody asks for by the walk of `offer_again`.
+
+use crate::{
+    core::Core,
+    pipeline::{from_store, hand_over},
+};
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Applied, Change, Step},
+};
+use punctual_domain::time::Millis;
+use std::sync::Arc;
+
+/// What was not in time, in one word, and for people.
+type Reason = (&'static str, &'static str);
+
+fn is_late(core: &Core, entry: &HotEntry, now: Millis) -> Option<Reason> {
+    if now > entry.deadline_at {
+        return Some(("deadline", "not started by its deadline"));
+    }
+    let timeout_ms = core.settings.queue(&entry.queue).pending_timeout_ms?;
+    let is_over = entry.fired_at != Millis::ZERO && now.since(entry.fired_at) > timeout_ms;
+    is_over.then_some(("pending_timeout", "not started within the queue's pending_timeout_ms"))
+}
+
+/// Those that may still start; the others are buried.
+pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>) -> Vec<HotEntry> {
+    let now = core.now();
+    let (mut in_time, mut late) = (Vec::with_capacity(entries.len()), Vec::new());
+    for it in entries {
+        match is_late(core, &it, now) {
+            Some(reason) => late.push((it, reason)),
+            None => in_time.push(it),
+        }
+    }
+    bury(core, late, now).await;
+    in_time
+}
+
+async fn bury(core: &Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
+    if late.is_empty() {
+        return;
+    }
+    let step = |(it, (reason, error)): &(HotEntry, Reason)| {
+        let mut note = core.note();
+        note.reason = Some((*reason).to_owned());
+        note.error = Some((*error).to_owned());
+        let keep_until = now.plus(core.keep(Some(&it.queue)).dead_ms);
+        Step { place: it.row(), fence: Some(it.fence), change: Change::Expire { keep_until }, note }
+    };
+    let applied = core.store.apply(late.iter().map(step).collect(), now).await;
+    let entries: Vec<HotEntry> = late.into_iter().map(|it| it.0).collect();
+    match applied {
+        Ok(applied) => {
+            for (entry, _) in entries.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved) {
+                core.meters.queue(&entry.queue).dead(1);
+            }
+            hand_over::forget(core, &entries).await;
+        }
+        Err(error) => {
+            tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");
+            if let Err(error) = from_store::offer(core, entries).await {
+                tracing::warn!(%error, "expired tasks could not be offered again; that is repeated");
+            }
+        }
+    }
+}

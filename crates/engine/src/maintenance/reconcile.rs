@@ -1,0 +1,230 @@
+//! Holds the limiter against the store, which knows what is in flight. Every second it looks at members whose lease should
+//! be over, every 30 s and after each change of settings at all of them, and at all leases; and it rebuilds a limiter that
+//! has lost its members. Frees nothing by time alone: only what the store says is not in flight, and not while the engine
+//! that was granted it may still commit its lease. One engine does it for all.
+
+use crate::{
+    core::Core,
+    options::STEP_LIMIT,
+    pipeline::admit::{self, Terms},
+};
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error,
+    hot::Lane,
+    limiter::{Held, Member},
+};
+use punctual_domain::{name::QueueKey, place::TaskRef, task::Task, time::Millis};
+use std::{sync::Arc, time::Duration};
+
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+const FULL_EVERY_MS: i64 = 30_000;
+const LANES_EVERY_MS: i64 = 5_000;
+/// Twice what an engine has for a lease after its grant (`admit::SLOTS_GOOD`), clocks that differ by a second or two
+/// included.
+const GRACE_MS: i64 = 10_000;
+/// A limiter that is not whole is rebuilt after this: who was granted something before the loss has used it by then.
+const REBUILD_AFTER_MS: i64 = 2_000;
+/// Leases looked at in one run: those that end first.
+const LEASES_MAX: usize = 20_000;
+/// Lanes of one queue looked at in one run; the next goes on there.
+const LANES_MAX: usize = 500;
+
+/// When what was done last.
+#[derive(Debug, Default)]
+pub(crate) struct Reconciler(Mutex<Last>);
+
+#[derive(Debug, Default)]
+struct Last {
+    full_at: Option<Millis>,
+    lanes_at: Option<Millis>,
+    revision: Option<i64>,
+    lost_at: Option<Millis>,
+    /// By queue, where the look at its lanes goes on.
+    positions: HashMap<QueueKey, Lane>,
+}
+
+fn is_over(last: Option<Millis>, every_ms: i64, now: Millis) -> bool {
+    !last.is_some_and(|it| (0..every_ms).contains(&now.since(it)))
+}
+
+impl Reconciler {
+    /// Whether all is to be looked at in this run.
+    fn begin_full(&self, revision: i64, now: Millis) -> bool {
+        let mut last = self.0.lock();
+        let begins = is_over(last.full_at, FULL_EVERY_MS, now) || last.revision != Some(revision);
+        if begins {
+            (last.full_at, last.revision) = (Some(now), Some(revision));
+        }
+        begins
+    }
+
+    fn begin_lanes(&self, now: Millis) -> bool {
+        let mut last = self.0.lock();
+        let begins = is_over(last.lanes_at, LANES_EVERY_MS, now);
+        if begins {
+            last.lanes_at = Some(now);
+        }
+        begins
+    }
+
+    /// A full look failed half-way.
+    fn again(&self) {
+        self.0.lock().full_at = None;
+    }
+
+    /// Whether it has been lost for long enough.
+    fn is_lost(&self, wait_ms: i64, now: Millis) -> bool {
+        let mut last = self.0.lock();
+        now.since(*last.lost_at.get_or_insert(now)) >= wait_ms
+    }
+
+    fn is_found(&self) {
+        self.0.lock().lost_at = None;
+    }
+}
+
+/// Places freed, given and brought back.
+pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    if !core.leads() || core.from_store.is_away() || !core.settings.is_loaded() {
+        return Ok(0);
+    }
+    if !core.limiter.is_whole().await? {
+        let wait_ms = if core.shared.is_some() { REBUILD_AFTER_MS } else { 0 };
+        return if core.reconciler.is_lost(wait_ms, now) { rebuild(core, now).await } else { Ok(0) };
+    }
+    core.reconciler.is_found();
+    let overdue = core.limiter.members(now, 0, STEP_LIMIT).await?;
+    let mut done = free_the_gone(core, &overdue, now).await?;
+    if core.reconciler.begin_full(core.settings.known().revision, now) {
+        match look_at_all(core, now).await {
+            Ok(count) => done += count,
+            Err(error) => {
+                core.reconciler.again();
+                return Err(error);
+            }
+        }
+    }
+    if core.reconciler.begin_lanes(now) {
+        done += look_at_lanes(core).await?;
+    }
+    Ok(done)
+}
+
+async fn rebuild(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let held: Vec<Held> = in_flight(core).await?.iter().filter_map(|it| held_by(core, it, now)).collect();
+    let count = held.len();
+    core.limiter.restore(held).await?;
+    core.limiter.make_whole().await?;
+    core.reconciler.is_found();
+    tracing::info!(members = count, "the limiter has its members again");
+    core.wake_all();
+    Ok(count)
+}
+
+async fn in_flight(core: &Core) -> Result<Vec<Task>, Error> {
+    let tasks = core.store.leases_ended(Millis::MAX, LEASES_MAX).await?;
+    if tasks.len() == LEASES_MAX {
+        tracing::warn!(leases = LEASES_MAX, "more is in flight than the reconciler looks at in one run");
+    }
+    Ok(tasks)
+}
+
+/// What a task in flight should hold; None: nothing is limited there.
+fn held_by(core: &Core, task: &Task, now: Millis) -> Option<Held> {
+    let terms = Terms::of(core, &Arc::new(task.ask.queue.clone()));
+    let until = task.lease.as_ref()?.until;
+    if !terms.is_limited {
+        return None;
+    }
+    let key = task.ask.demands.concurrency_key.as_deref();
+    // The attempt that is under way is counted already.
+    let (limits, _) = terms.of_task(task.attempt.saturating_sub(1), key);
+    let scopes = limits.into_iter().map(|it| it.scope).collect();
+    let place = TaskRef { due_at: task.due_at, ..task.place };
+    Some(Held {
+        member: Member { id: task.place.id, fence: task.fence },
+        place,
+        granted_at: now,
+        until,
+        scopes,
+    })
+}
+
+/// Of these members, those that the store knows not to be in flight give up their places; the others are looked at
+/// again when their lease should be over.
+async fn free_the_gone(core: &Arc<Core>, members: &[Held], now: Millis) -> Result<usize, Error> {
+    if members.is_empty() {
+        return Ok(0);
+    }
+    let places: Vec<TaskRef> = members.iter().map(|it| it.place).collect();
+    let (mut gone, mut later) = (Vec::new(), Vec::new());
+    for (held, task) in members.iter().zip(core.store.read(&places).await?) {
+        let lease = task.filter(|it| it.fence == held.member.fence && it.state.is_in_flight());
+        let until = lease.and_then(|it| it.lease).map(|it| it.until);
+        // Its engine may be about to commit the lease.
+        let until = until
+            .or_else(|| (now.since(held.granted_at) <= GRACE_MS).then(|| held.granted_at.plus(GRACE_MS)));
+        match until {
+            Some(until) if until != held.until => later.push((held.member, until)),
+            Some(_) => {}
+            None => gone.push(held.member),
+        }
+    }
+    core.limiter.prolong(&later).await?;
+    if gone.is_empty() {
+        return Ok(0);
+    }
+    let freed: Vec<Held> = core.limiter.release(&gone).await?.into_iter().flatten().collect();
+    admit::wake(core, &freed).await;
+    Ok(freed.len())
+}
+
+/// Both ways: members without a lease are freed, leases without their places get them.
+async fn look_at_all(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let (mut members, mut done, mut skip) = (HashMap::<Member, Held>::new(), 0, 0);
+    loop {
+        let page = core.limiter.members(Millis::MAX, skip, STEP_LIMIT).await?;
+        let (count, freed) = (page.len(), free_the_gone(core, &page, now).await?);
+        (done, skip) = (done + freed, skip + count - freed);
+        members.extend(page.into_iter().map(|it| (it.member, it)));
+        if count < STEP_LIMIT {
+            break;
+        }
+    }
+    let is_right = |it: &Held| {
+        let scopes = |it: &Held| it.scopes.iter().cloned().collect::<HashSet<_>>();
+        members.get(&it.member).is_some_and(|known| scopes(known) == scopes(it))
+    };
+    let leased = in_flight(core).await?;
+    let missing: Vec<Held> =
+        leased.iter().filter_map(|it| held_by(core, it, now)).filter(|it| !is_right(it)).collect();
+    core.limiter.restore(missing.clone()).await?;
+    // What has ended meanwhile, and gave up what it did not hold yet, holds nothing.
+    let since = missing.iter().map(|it| Held { granted_at: Millis::ZERO, ..it.clone() });
+    let ended = free_the_gone(core, &since.collect::<Vec<_>>(), now).await?;
+    Ok(done + missing.len() - ended)
+}
+
+/// What is parked and could go: an answer that was lost must not keep it for longer than this takes.
+async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
+    let mut back = 0;
+    for (queue, _) in core.hot.depth().await?.parked {
+        let terms = Terms::of(core, &queue);
+        let after = core.reconciler.0.lock().positions.remove(&*queue);
+        let lanes = core.hot.lanes(&queue, after.as_ref(), LANES_MAX).await?;
+        let mut brought = 0;
+        for (lane, parked) in &lanes {
+            brought += admit::bring_back(core, &terms, lane, *parked).await?;
+        }
+        if let Some((last, _)) = lanes.last().filter(|_| lanes.len() == LANES_MAX) {
+            core.reconciler.0.lock().positions.insert((*queue).clone(), last.clone());
+        }
+        if brought > 0 {
+            core.arrived(&queue, brought);
+        }
+        back += brought;
+    }
+    Ok(back)
+}
