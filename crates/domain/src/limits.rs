@@ -131,7 +131,7 @@ impl Bucket {
         let elapsed_ms = now.since(self.at).max(0);
         let missing = (flow.full() - units).max(0);
         // Compared before they are multiplied: a bucket that rested for years is full.
-        let is_full = flow.limit > 0 && elapsed_ms >= missing / flow.limit + 1;
+        let is_full = flow.limit > 0 && elapsed_ms > missing / flow.limit;
         let units = if is_full { flow.full() } else { (units + elapsed_ms * flow.limit).min(flow.full()) };
         Self { units, period_ms: flow.period_ms, at: now.max(self.at) }
     }

@@ -23,12 +23,21 @@ pub struct Why {
 
 pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     let now = core.now();
-    if matches!(task.state, State::Dispatching | State::Ready)
-        && task.due_at <= now
+    let has_fired =
+        matches!(task.state, State::Dispatching | State::Ready | State::DispatchFailed) && task.due_at <= now;
+    if has_fired && core.settings.queue(&task.ask.queue).pause.is_some() {
+        return paused(core, task);
+    }
+    if has_fired
+        && task.state != State::DispatchFailed
         && let Some(it) = not_admitted(core, task, now).await
     {
         return it;
     }
+    by_state(core, task, now)
+}
+
+fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
     let is_mine = core.holdings.tenure(task.place.partition).is_some();
     let engine = is_mine.then(|| core.options.name.clone());
     let answer = |reason: String, blocking, owner, next_step: &str, expected_at| Why {
@@ -39,11 +48,6 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
         expected_at,
     };
     match task.state {
-        State::Dispatching | State::Ready | State::DispatchFailed
-            if task.due_at <= now && core.settings.queue(&task.ask.queue).pause.is_some() =>
-        {
-            paused(core, task)
-        }
         State::Scheduled | State::Retrying => waiting(task, now),
         State::Dispatching if task.due_at > now => answer(
             "It is on the wheel and fires at its time.".into(),

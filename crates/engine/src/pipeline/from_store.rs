@@ -258,11 +258,13 @@ mod tests {
     fn what_is_ready_comes_by_priority_and_age_and_each_once() {
         let it = FromStore::default();
         let queue = Arc::clone(&entry(1, 1).queue);
+        let asks =
+            LeaseRequest { queue, max: 2, wait_ms: 0, lease_ms: 1, executor: String::new(), version: None };
         it.put(vec![entry(1, 30), entry(2, 10), entry(3, 20), entry(2, 10)]);
         assert!(it.holds(&entry(2, 10)) && !it.holds(&HotEntry { fence: 2, ..entry(2, 10) }));
         let ids = |entries: Vec<HotEntry>| entries.iter().map(|it| it.place.id).collect::<Vec<_>>();
-        assert_eq!(ids(it.pop(&queue, 2)), [2, 3]);
-        assert_eq!(ids(it.pop(&queue, 2)), [1]);
-        assert!(it.pop(&queue, 2).is_empty() && it.ready.lock().is_empty());
+        assert_eq!(ids(it.pop(&asks, 2)), [2, 3]);
+        assert_eq!(ids(it.pop(&asks, 2)), [1]);
+        assert!(it.pop(&asks, 2).is_empty() && it.ready.lock().is_empty());
     }
 }

@@ -65,7 +65,6 @@ pub(crate) async fn dispatch(
 }
 
 /// The row of a grant: as it is, and as it will be after the move.
-#[expect(clippy::large_enum_variant, reason = "nearly all are given: a box for each would cost more")]
 enum Granted {
     Given(From, Assignment),
     Refused(Dispatched),

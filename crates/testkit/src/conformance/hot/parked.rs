@@ -72,7 +72,7 @@ pub async fn lanes_do_not_mix_and_are_listed_page_by_page(hot: Arc<dyn Hot>) {
         Lane::Version("a".into()),
     ];
     for (lane, entry) in kinds.iter().zip(&all) {
-        park(&*hot, lane, &[entry.clone()]).await;
+        park(&*hot, lane, std::slice::from_ref(entry)).await;
     }
     let (mut found, mut after) = (Vec::new(), None);
     loop {
