@@ -170,7 +170,7 @@ fn settings(it: &Queue) -> Vec<(String, String)> {
 
 fn print_changes(changes: &[SettingChange]) {
     let rows = changes.iter().map(|it| {
-        let settings = it.settings.as_ref().map_or("(removed)".to_owned(), ToString::to_string);
+        let settings = it.settings.as_ref().map_or_else(|| "(removed)".to_owned(), ToString::to_string);
         [it.revision.to_string(), it.changed_at.to_string(), it.changed_by.clone(), settings]
     });
     output::table(["REVISION", "AT", "BY", "SETTINGS"], rows);
