@@ -263,7 +263,7 @@ mod tests {
                 concurrency_key: Some("k".repeat(256)),
                 handler_versions: Some(">=2".into()),
             }),
-            ..entry.clone()
+            ..entry
         };
         assert_eq!(reader.body(Partition(0), &ordered(7), &body_of(&retry), Millis::ZERO).unwrap(), retry);
         assert_eq!(reader.record(&record_of(&retry)).unwrap(), retry);
