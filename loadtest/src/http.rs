@@ -68,6 +68,11 @@ impl Target {
         Self { engines: Arc::clone(&self.engines), first: n }
     }
 
+    /// As they were given.
+    pub(crate) fn urls(&self) -> String {
+        self.engines.iter().map(|it| format!("http://{}", it.address)).collect::<Vec<_>>().join(",")
+    }
+
     pub(crate) fn is_one(&self) -> bool {
         self.engines.len() == 1
     }
@@ -152,6 +157,15 @@ impl Connection {
         limit: Duration,
     ) -> Result<Answer<'_>, Error> {
         self.call("POST", path, body, limit).await
+    }
+
+    pub(crate) async fn put(
+        &mut self,
+        path: &str,
+        body: &[u8],
+        limit: Duration,
+    ) -> Result<Answer<'_>, Error> {
+        self.call("PUT", path, body, limit).await
     }
 
     async fn call(

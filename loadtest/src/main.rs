@@ -1,12 +1,13 @@
 //! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
-//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle` beside it.
+//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle` and `limit` (`child`) beside it.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault`.
 
 mod ask;
 mod backing;
 mod check;
+mod child;
 mod clock;
 mod engine;
 mod execute;
@@ -17,6 +18,7 @@ mod http;
 mod idle;
 mod insert;
 mod job;
+mod limit;
 mod measure;
 mod options;
 mod plan;
@@ -60,6 +62,13 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
             print(if options.common.json { json + "\n" } else { report.table() })?;
             Ok(report.ok)
         }
+        options::Command::Limit(options) => {
+            let report = runtime.block_on(limit::limit(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.common.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
 }
 

@@ -18,6 +18,12 @@ pub(crate) enum Command {
     Run(RunOptions),
     /// Inserts tasks far in the future, measures what they cost while nothing is due, then how late one task comes.
     Idle(IdleOptions),
+    /// Limits a queue, and kills executors with -9 in the middle of their work; counts by the executors' own clocks how many
+    /// ran at once. Exit 0 only if never more than the limit, all tasks finished, and no slot is held at the end.
+    Limit(LimitOptions),
+    /// One executor of `limit`
+    #[command(hide = true)]
+    Executor(ChildOptions),
 }
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,6 +204,52 @@ pub(crate) struct IdleOptions {
     pub(crate) common: CommonOptions,
 }
 
+#[derive(Args, Debug, Clone)]
+pub(crate) struct LimitOptions {
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) tasks: usize,
+    /// Attempts of the queue in flight at one time
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Processes
+    #[arg(long, default_value_t = 4)]
+    pub(crate) executors: usize,
+    /// Tasks that each of them runs at a time
+    #[arg(long, default_value_t = 5)]
+    pub(crate) hands: usize,
+    /// How long a task takes
+    #[arg(long, default_value = "10ms", value_parser = parse_ms)]
+    pub(crate) work: i64,
+    #[arg(long, default_value = "2s", value_parser = parse_ms)]
+    pub(crate) lease: i64,
+    /// An executor is killed about this often; 0: never
+    #[arg(long, default_value = "1s", value_parser = parse_ms)]
+    pub(crate) kill_every: i64,
+    /// All must have finished by then
+    #[arg(long, default_value = "300s", value_parser = parse_ms)]
+    pub(crate) within: i64,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ChildOptions {
+    #[arg(long)]
+    pub(crate) url: String,
+    #[arg(long)]
+    pub(crate) queue: String,
+    #[arg(long)]
+    pub(crate) log: PathBuf,
+    #[arg(long, value_parser = parse_ms)]
+    pub(crate) work: i64,
+    #[arg(long, value_parser = parse_ms)]
+    pub(crate) lease: i64,
+    #[arg(long)]
+    pub(crate) hands: usize,
+}
+
 /// What was asked for makes no sense; exit 2.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
@@ -312,6 +364,8 @@ pub(crate) fn server(words: &str) -> ServerOptions {
     match Options::try_parse_from(words).unwrap().command {
         Command::Run(options) => options.server,
         Command::Idle(options) => options.server,
+        Command::Limit(options) => options.server,
+        Command::Executor(_) => panic!("an executor starts no server"),
     }
 }
 
@@ -324,7 +378,7 @@ mod tests {
         let words = ["loadtest", "run", "--spawn"].into_iter().chain(arguments.split(' '));
         match Options::try_parse_from(words).unwrap().command {
             Command::Run(options) => options,
-            Command::Idle(_) => panic!("not run"),
+            Command::Idle(_) | Command::Limit(_) | Command::Executor(_) => panic!("not run"),
         }
     }
 

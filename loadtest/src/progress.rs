@@ -30,6 +30,14 @@ impl Progress {
         note(&line);
     }
 
+    /// The same with a line of another kind.
+    pub(crate) fn say(&mut self, line: &str) {
+        if self.is_shown && now_us() >= self.next_us {
+            self.next_us += INTERVAL_US;
+            note(&format!("{:>4} s  {line}", (now_us() - self.started_us) / 1_000_000));
+        }
+    }
+
     fn line(&mut self, checker: &Checker) -> String {
         let counts = checker.so_far();
         let rate =

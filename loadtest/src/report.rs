@@ -1,6 +1,6 @@
 //! What a run found, as one JSON object or as a table. Fields are only ever added: scripts read them.
 
-use crate::{check::Counts, measure::Percentiles, proc::Usage};
+use crate::{check::Counts, measure::Percentiles, options::LimitOptions, proc::Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
@@ -117,6 +117,72 @@ pub(crate) struct IdleReport {
     pub(crate) probe_lateness_ms: Vec<f64>,
     /// Insert call to answer, of each.
     pub(crate) probe_insert_ms: Vec<f64>,
+}
+
+/// What became of a limit while executors were killed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LimitReport {
+    pub(crate) tasks: usize,
+    pub(crate) limit: u32,
+    pub(crate) ok: bool,
+    pub(crate) broken: Vec<String>,
+    /// By the executors' own clocks.
+    pub(crate) most_at_once: usize,
+    pub(crate) finished: u64,
+    /// Begun, by the executors' own account: more than tasks, where some were killed.
+    pub(crate) executions: usize,
+    pub(crate) executors_killed: usize,
+    pub(crate) worked_s: f64,
+    /// At the end.
+    pub(crate) slots_held: u64,
+}
+
+impl LimitReport {
+    pub(crate) fn new(
+        options: &LimitOptions,
+        executions: usize,
+        most_at_once: usize,
+        executors_killed: usize,
+        worked_s: f64,
+        finished: u64,
+        slots_held: u64,
+    ) -> Self {
+        let (tasks, limit) = (options.tasks, options.limit);
+        let mut broken = Vec::new();
+        if usize::try_from(limit).is_ok_and(|it| most_at_once > it) {
+            broken.push(format!("{most_at_once} ran at once"));
+        }
+        if usize::try_from(finished).is_ok_and(|it| it < tasks) {
+            broken.push(format!("{finished} of {tasks} finished"));
+        }
+        if slots_held > 0 {
+            broken.push(format!("{slots_held} slots are still held"));
+        }
+        let ok = broken.is_empty();
+        Self {
+            tasks,
+            limit,
+            ok,
+            broken,
+            most_at_once,
+            finished,
+            executions,
+            executors_killed,
+            worked_s,
+            slots_held,
+        }
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let mut out = format!("limit: {} tasks, at most {} at once\n\n", self.tasks, self.limit);
+        line(&mut out, "most at once", format_args!("{}", self.most_at_once));
+        line(&mut out, "finished", format_args!("{} in {:.1} s", self.finished, self.worked_s));
+        let (executions, killed) = (self.executions, self.executors_killed);
+        line(&mut out, "executions", format_args!("{executions}, {killed} executors killed"));
+        line(&mut out, "slots held at the end", format_args!(" {}", self.slots_held));
+        write_verdict(&mut out, self.ok, &self.broken);
+        out
+    }
 }
 
 impl FaultReport {

@@ -18,7 +18,7 @@ async fn run_with(fault: Fault, arguments: &str) -> RunReport {
     let fake = Fake::start(fault).await;
     match parse(&fake, &format!("run {arguments}")) {
         Command::Run(options) => run(&options).await.unwrap(),
-        Command::Idle(_) => unreachable!("the words say run"),
+        _ => unreachable!("the words say run"),
     }
 }
 

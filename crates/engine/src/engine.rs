@@ -26,12 +26,13 @@ use crate::{
 };
 use punctual_contract::{
     Bus, Clock, Error as BackendError, Hot, Limiter, Ownership, Signals, Store,
-    hot::Depth,
+    hot::{Depth, Lane},
+    limiter::Holders,
     store::{Applied, Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan},
 };
 use punctual_domain::{
     executor::{Roll, Wish},
-    name::Name,
+    name::{Name, QueueKey},
     place::{Partition, TaskRef},
     task::{NewTask, Task},
     time::Millis,
@@ -469,6 +470,26 @@ impl Engine {
     /// A failing limiter.
     pub async fn slots(&self) -> Result<Vec<Slots>, Error> {
         Ok(admit::slots(&self.core).await?)
+    }
+
+    /// Who holds slots of a queue: its own limit, and the first of the holders. None: it counts for no limit.
+    ///
+    /// # Errors
+    /// A limiter that is away.
+    pub async fn holders(
+        &self,
+        queue: &QueueKey,
+        limit: usize,
+    ) -> Result<Option<(Option<u32>, Holders)>, Error> {
+        Ok(admit::holders(&self.core, queue, limit).await?)
+    }
+
+    /// What is put aside in a queue, by what it waits for.
+    ///
+    /// # Errors
+    /// A failing hot set.
+    pub async fn parked(&self, queue: &QueueKey, limit: usize) -> Result<Vec<(Lane, usize)>, Error> {
+        Ok(self.core.hot.lanes(queue, None, limit).await?)
     }
 
     /// Tasks claimed and on the wheel.

@@ -52,8 +52,8 @@ pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeSta
 pub use parse::parse;
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
 pub use queues::{
-    Choice, Keep, Limits, Mode, Pause, PauseRequest, PauseWish, PutLimits, PutQueue, Queue, Rate, Retries,
-    SearchChanges, SettingChange,
+    Choice, Keep, Limits, Mode, Parked, ParkedFor, Pause, PauseRequest, PauseWish, PutLimits, PutQueue,
+    Queue, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
 };
 pub use retry::Retry;
 pub use schedule::When;

@@ -105,7 +105,56 @@ with_queue_settings! {
         /// Fired tasks that wait for an executor now.
         #[serde(default)]
         pub ready: u64,
+        /// Of a queue that counts for a limit; only in answers about one queue.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub slots: Option<Slots>,
+        /// Fired tasks that are put aside, by what they wait for, at most 100; only in answers about one queue.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub parked: Vec<Parked>,
     }
+}
+
+/// Who holds the slots of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Slots {
+    /// The queue's own limit. Absent: it counts only for a limit of a key, of its namespace, or of everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    pub held: u64,
+    /// At most 100 of them.
+    pub holders: Vec<SlotHolder>,
+}
+
+/// An attempt that holds a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SlotHolder {
+    pub r#ref: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub since: At,
+    pub since_ms: i64,
+    /// What it counts for: `everything`, `namespace:NAME`, `queue`, `retries`, `key:KEY`.
+    pub scopes: Vec<String>,
+}
+
+/// Tasks that wait for the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Parked {
+    pub waits_for: ParkedFor,
+    /// The `concurrency_key`, or the `handler_versions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub tasks: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ParkedFor {
+    /// A slot or a start of a `concurrency_key`.
+    Key,
+    /// A slot for tasks that are tried again.
+    Retries,
+    /// An executor of such a version.
+    HandlerVersions,
 }
 
 with_queue_settings! {
@@ -122,6 +171,12 @@ with_queue_settings! {
         #[serde(default, skip_serializing)]
         #[schema(ignore)]
         pub namespace: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub slots: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub parked: Option<IgnoredAny>,
         #[serde(default, skip_serializing)]
         #[schema(ignore)]
         pub revision: Option<IgnoredAny>,

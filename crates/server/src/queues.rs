@@ -14,16 +14,21 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_contract::{settings::Standing, store::Books};
+use punctual_contract::{hot::Lane, limiter::Held, settings::Standing, store::Books};
 use punctual_domain::{
+    limits::Scope as Scoped,
     name::QueueKey,
     settings::{Pause, QueueSettings, Scope},
 };
 use punctual_engine::Put;
 use punctual_protocol::{
-    Code, Page, PauseRequest, PauseWish, PutQueue, Queue, SearchChanges, SettingChange, limits::PAGE_DEFAULT,
+    At, Code, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue, SearchChanges,
+    SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT,
 };
 use std::collections::BTreeMap;
+
+/// Holders and lanes in an answer.
+const SHOWN_MAX: usize = 100;
 
 const BY: &str = "api";
 
@@ -68,7 +73,44 @@ pub(crate) async fn get_queue(
         let detail = format!("{:?} has no tasks, and nothing was set for it", queue.queue.as_str());
         return Err(Refusal::new(Code::QueueNotFound, detail));
     }
-    one(&numbers, &queue, stands.as_ref())
+    let mut shown = numbers.shown(&queue, stands.as_ref())?;
+    // While the limiter is away nobody knows, and nothing of the queue starts.
+    if let Some((limit, holders)) = app.engine.holders(&queue, SHOWN_MAX).await.ok().flatten() {
+        let held = u64::try_from(holders.count).unwrap_or(u64::MAX);
+        shown.slots = Some(Slots { limit, held, holders: holders.first.iter().map(holder).collect() });
+    }
+    let parked = app.engine.parked(&queue, SHOWN_MAX).await.unwrap_or_default();
+    shown.parked = parked.into_iter().map(put_aside).collect();
+    let tag = [(header::ETAG, etag::of_revision(shown.revision))];
+    Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
+}
+
+fn holder(it: &Held) -> SlotHolder {
+    SlotHolder {
+        r#ref: it.place.to_string(),
+        since: At::from_ms(it.granted_at.0),
+        since_ms: it.granted_at.0,
+        scopes: it.scopes.iter().map(scope).collect(),
+    }
+}
+
+fn scope(it: &Scoped) -> String {
+    match it {
+        Scoped::Everything => "everything".to_owned(),
+        Scoped::Namespace(it) => format!("namespace:{it}"),
+        Scoped::Queue(_) => "queue".to_owned(),
+        Scoped::Retries(_) => "retries".to_owned(),
+        Scoped::Key(_, key) => format!("key:{key}"),
+    }
+}
+
+fn put_aside((lane, tasks): (Lane, usize)) -> Parked {
+    let (waits_for, name) = match lane {
+        Lane::Key(key) => (ParkedFor::Key, Some(key)),
+        Lane::Retries => (ParkedFor::Retries, None),
+        Lane::Version(range) => (ParkedFor::HandlerVersions, Some(range)),
+    };
+    Parked { waits_for, name, tasks: u64::try_from(tasks).unwrap_or(u64::MAX) }
 }
 
 /// Set all of a queue.

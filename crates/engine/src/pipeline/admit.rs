@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     hot::{Admission, HotEntry, Lane},
-    limiter::{Answer, Flowing, Held, Limit, Member, Wish},
+    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Wish},
 };
 use punctual_domain::{
     chooser::Chooser,
@@ -436,6 +436,20 @@ pub(crate) async fn slots(core: &Core) -> Result<Vec<Slots>, Error> {
         slots.push(Slots { queue: Arc::new(queue.clone()), held, most });
     }
     Ok(slots)
+}
+
+/// Of one queue, if it counts for a limit.
+pub(crate) async fn holders(
+    core: &Core,
+    queue: &QueueKey,
+    limit: usize,
+) -> Result<Option<(Option<u32>, Holders)>, Error> {
+    let terms = Terms::of(core, &Arc::new(queue.clone()));
+    if !terms.is_limited {
+        return Ok(None);
+    }
+    let holders = core.limiter.holders(&Scope::Queue(queue.clone()), limit).await?;
+    Ok(Some((terms.settings.concurrency, holders)))
 }
 
 /// Attempts have ended in the store: what they held is free, and who waits for it is woken. What fails here the

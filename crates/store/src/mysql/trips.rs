@@ -95,7 +95,7 @@ fn write_to(to: &mut String, value: Literal<'_>) {
             return;
         }
         Literal::Text(it) => {
-            to.push_str("_utf8mb4");
+            to.push_str("_utf8mb4 ");
             it.as_bytes()
         }
         Literal::Bytes(it) => it,
@@ -119,7 +119,7 @@ mod tests {
         trips.at_last("B ?", &[Literal::Bytes(&[0, 39, 255])]);
         let (text, before) = trips.commit();
         let quoted = "273b2044524f50205441424c45207461736b3b202d2d203f";
-        let wanted = format!("A _utf8mb4x'{quoted}', -9223372036854775808;\nB x'0027ff';\nCOMMIT");
+        let wanted = format!("A _utf8mb4 x'{quoted}', -9223372036854775808;\nB x'0027ff';\nCOMMIT");
         assert_eq!((text, before), (wanted, 2));
         assert_eq!(Trips::default().commit(), ("COMMIT".to_owned(), 0));
     }

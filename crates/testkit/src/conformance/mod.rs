@@ -323,6 +323,7 @@ mod tests {
             ("books", include_str!("store/books.rs")),
             ("replies", include_str!("store/replies.rs")),
             ("settings", include_str!("store/settings.rs")),
+            ("executors", include_str!("store/executors.rs")),
             ("durable", include_str!("store/durable.rs")),
             ("due", include_str!("hot/due.rs")),
             ("firing", include_str!("hot/firing.rs")),
