@@ -4,14 +4,14 @@
 use crate::{
     archive,
     clock::SystemClock,
-    config::{Archive, Place, SharedPlace},
+    config::{Archive, Payloads, Place, Settings, SharedPlace},
 };
 use anyhow::{Context, Result};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::Store;
-use punctual_engine::{Backends, Engine, Options, Running, Shared};
+use punctual_contract::{Blobs, Store};
+use punctual_engine::{Backends, Engine, Running, Shared};
 use punctual_hot::{MemoryHot, MemoryLimiter, RateClock, RedisHot, RedisOptions};
-use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
+use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use std::{path::Path, sync::Arc};
 use tokio::task::JoinSet;
 
@@ -31,14 +31,16 @@ enum Closing {
 }
 
 impl Standing {
-    pub(crate) async fn start(place: &Place, archive: &Archive, mut options: Options) -> Result<Self> {
-        let (backends, store) = match place {
+    pub(crate) async fn start(settings: &Settings) -> Result<Self> {
+        let (archive, mut options) = (&settings.archive, settings.engine.clone());
+        let (mut backends, store) = match &settings.place {
             Place::Embedded { sqlite_path } => embedded(sqlite_path, archive).await?,
             Place::Shared(place) => {
                 options.name = engine_name();
                 shared(place, archive, &options.name).await?
             }
         };
+        backends.blobs = blobs(&settings.payloads)?;
         let engine = Engine::new(backends, options);
         let running = engine.start().context("the engine cannot start")?;
         Ok(Self { engine, running, store })
@@ -62,6 +64,12 @@ impl Standing {
     }
 }
 
+fn blobs(payloads: &Payloads) -> Result<Option<Arc<dyn Blobs>>> {
+    let Some(url) = &payloads.url else { return Ok(None) };
+    let opened = ObjectBlobs::open(url).with_context(|| format!("payloads.url = {url:?} cannot be used"))?;
+    Ok(Some(Arc::new(opened)))
+}
+
 async fn embedded(sqlite_path: &Path, archive: &Archive) -> Result<(Backends, Closing)> {
     let store = Arc::new(archive::of_sqlite(open(sqlite_path).await?, archive).await?);
     let partitions = store.partitions();
@@ -71,6 +79,7 @@ async fn embedded(sqlite_path: &Path, archive: &Archive) -> Result<(Backends, Cl
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(SystemClock),
+        blobs: None,
         shared: None,
     };
     let mut housekeeping = JoinSet::new();
@@ -137,6 +146,7 @@ async fn shared(place: &SharedPlace, archive: &Archive, engine: &str) -> Result<
         hot: Arc::new(hot),
         bus: Arc::new(bus),
         clock: Arc::new(SystemClock),
+        blobs: None,
         shared: Some(Shared { ownership: Arc::new(store.ownership()), signals: Arc::new(signals) }),
     };
     let mut housekeeping = JoinSet::new();

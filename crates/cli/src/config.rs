@@ -5,11 +5,13 @@ mod args;
 mod error;
 pub(crate) mod keys;
 mod layers;
+mod payloads;
 mod settings;
 mod show;
 
 pub(crate) use args::{SettingArgs, pair};
 pub(crate) use error::Error;
 pub(crate) use layers::Layers;
+pub(crate) use payloads::Payloads;
 pub(crate) use settings::{Archive, LogFormat, Place, Settings, SharedPlace};
 pub(crate) use show::{ConfigArgs, run};

@@ -69,7 +69,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
     let signals = Signals::watch()?;
     let (listener, is_other_port) = bind(settings.listen).await?;
     let address = listener.local_addr()?;
-    let standing = Standing::start(&settings.place, &settings.archive, settings.engine.clone()).await?;
+    let standing = Standing::start(&settings).await?;
     announce(&args, address, is_other_port.then_some(settings.listen), &data)?;
     let server_stop = CancellationToken::new();
     let mut server = JoinSet::new();

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let signals = Signals::watch()?;
     let listener = bind(settings.listen).await?;
     let address = listener.local_addr()?;
-    let standing = Standing::start(&settings.place, &settings.archive, settings.engine.clone()).await?;
+    let standing = Standing::start(&settings).await?;
     announce(address, &settings.place, Form::json_if(args.json))?;
     tracing::info!(%address, store = settings.place.shown(), "serving");
     let served = serve(listener, standing.engine.clone(), options(&settings), signals.stop()).await;
@@ -52,8 +52,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
 
 pub(crate) fn options(settings: &Settings) -> ServerOptions {
     ServerOptions {
-        batch_body_max_bytes: settings.batch_body_max_bytes,
-        payload_max_bytes: settings.payload_max_bytes,
+        batch_body_max_bytes: settings.payloads.batch_body_max_bytes,
+        payload_max_bytes: settings.payloads.payload_max_bytes,
+        payload_advice: settings.payloads.advice(),
         ..ServerOptions::default()
     }
 }

@@ -2,6 +2,7 @@
 //! case in the testkit's conformance suite; a back end is right when it passes that suite, and nothing else
 //! is promised. Holds no logic and no back end.
 
+pub mod blobs;
 pub mod bus;
 pub mod clock;
 pub mod error;
@@ -11,6 +12,7 @@ pub mod ownership;
 pub mod settings;
 pub mod store;
 
+pub use blobs::Blobs;
 pub use bus::Bus;
 pub use clock::Clock;
 pub use error::{Error, Happened};

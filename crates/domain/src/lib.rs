@@ -9,6 +9,8 @@ pub mod state;
 
 pub mod retry;
 pub mod settings;
+
+pub mod content;
 pub mod task;
 
 pub mod chooser;

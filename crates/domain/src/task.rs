@@ -1,5 +1,6 @@
 //! The task as everything above the domain sees it: what was asked, where it stands, what came of it.
 
+pub use crate::content::Content;
 use crate::{
     history::Entry,
     name::{Name, QueueKey},
@@ -56,25 +57,6 @@ impl TryFrom<u8> for Priority {
 impl From<Priority> for u8 {
     fn from(priority: Priority) -> Self {
         priority.0
-    }
-}
-
-/// A caller's bytes, and whether they are JSON text (shown as such) or opaque.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Content {
-    pub is_json: bool,
-    pub bytes: Vec<u8>,
-}
-
-impl Content {
-    #[must_use]
-    pub fn json(text: impl Into<String>) -> Self {
-        Self { is_json: true, bytes: text.into().into_bytes() }
-    }
-
-    #[must_use]
-    pub const fn binary(bytes: Vec<u8>) -> Self {
-        Self { is_json: false, bytes }
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::{
     answer::{Cancelled, Changed, Error},
     core::Core,
+    outside::{self, Owned, Put},
     pipeline::intake,
 };
 use punctual_contract::{
@@ -113,7 +114,36 @@ async fn apply(core: &Arc<Core>, task: &Task, change: Change, by: &str) -> Resul
 pub(crate) async fn reschedule(
     core: &Arc<Core>,
     place: TaskRef,
-    change: Change,
+    mut change: Change,
+    by: &str,
+    expected: &(dyn Fn(&Task) -> bool + Send + Sync),
+) -> Result<Option<Changed>, Error> {
+    let put = put_payload(core, place, &mut change).await?;
+    let changed = try_reschedule(core, place, &change, by, expected).await;
+    // After an error it may stand in the row.
+    if matches!(&changed, Ok(None | Some(Changed::Refused(_)))) {
+        outside::delete_soon(core, outside::keys(put));
+    }
+    changed
+}
+
+/// A long payload goes outside of the store while the task is still where it was: that may take long.
+async fn put_payload(core: &Arc<Core>, place: TaskRef, change: &mut Change) -> Result<Put, Error> {
+    let Change::Reschedule { payload: Some(content), .. } = change else { return Ok(Put::new()) };
+    if !core.is_long(content) {
+        return Ok(Put::new());
+    }
+    let task = read(core, place).await?;
+    let (namespace, task_id, task_version) =
+        (&task.ask.queue.namespace, task.task_id(), task.ask.task_version);
+    let owned = Owned { nth: 0, namespace, task_id, task_version, content };
+    Ok(outside::put(core, vec![owned]).await?)
+}
+
+async fn try_reschedule(
+    core: &Arc<Core>,
+    place: TaskRef,
+    change: &Change,
     by: &str,
     expected: &(dyn Fn(&Task) -> bool + Send + Sync),
 ) -> Result<Option<Changed>, Error> {
@@ -129,6 +159,9 @@ pub(crate) async fn reschedule(
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
         if apply(core, &task, change.clone(), by).await? == Applied::Moved {
+            if matches!(change, Change::Reschedule { payload: Some(_), .. }) {
+                outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
+            }
             return Ok(Some(Changed::Changed(Box::new(put_back(core, place).await?))));
         }
     }

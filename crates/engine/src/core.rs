@@ -17,7 +17,7 @@ use crate::{
 };
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
-use punctual_contract::{Bus, Clock, Hot, Limiter, Store, hot::HotEntry};
+use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, hot::HotEntry};
 use punctual_domain::{
     history::Note,
     name::QueueKey,
@@ -40,6 +40,10 @@ pub(crate) struct Core {
     pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Long payloads and results. None: everything is in the store.
+    pub(crate) blobs: Option<Arc<dyn Blobs>>,
+    /// Up to where objects were looked at that may be unused.
+    pub(crate) unused_after: Mutex<String>,
     /// None: no other engine works on this store.
     pub(crate) shared: Option<Shared>,
     pub(crate) options: Options,
@@ -86,7 +90,7 @@ pub(crate) struct Unmarked {
 
 impl Core {
     pub(crate) fn new(backends: Backends, options: Options) -> Self {
-        let Backends { store, hot, limiter, bus, clock, shared } = backends;
+        let Backends { store, hot, limiter, bus, clock, shared, blobs } = backends;
         let (partitions, sole) = (store.partitions(), shared.is_none());
         Self {
             timer: Arc::new(Timer::new(clock.now())),
@@ -119,6 +123,8 @@ impl Core {
             limiter,
             bus,
             clock,
+            blobs,
+            unused_after: Mutex::default(),
             shared,
             options,
         }

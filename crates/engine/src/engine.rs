@@ -12,9 +12,11 @@ use crate::{
         offer_again::{self, OfferAgain},
         reconcile, retention,
         sweep::Sweep,
+        unused,
     },
     meters::Meters,
     options::Options,
+    outside,
     pipeline::{
         admit::{self, Slots},
         claim, fire, from_store, hand_over, intake, outcome, preload, push,
@@ -25,7 +27,7 @@ use crate::{
     why::{self, Why},
 };
 use punctual_contract::{
-    Bus, Clock, Error as BackendError, Hot, Limiter, Ownership, Signals, Store,
+    Blobs, Bus, Clock, Error as BackendError, Hot, Limiter, Ownership, Signals, Store,
     hot::{Depth, Lane},
     limiter::Holders,
     store::{Applied, Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan},
@@ -48,6 +50,8 @@ pub struct Backends {
     pub limiter: Arc<dyn Limiter>,
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
+    /// Where long payloads and results are. None: everything is in the store.
+    pub blobs: Option<Arc<dyn Blobs>>,
     /// None: no other engine works on this store.
     pub shared: Option<Shared>,
 }
@@ -200,6 +204,13 @@ impl Engine {
         supervisor.every(core, "retention", period, |core| async move {
             retention::run_once(&core, core.now()).await
         });
+        let period = Duration::from_millis(core.options.unused_interval_ms);
+        supervisor.every(
+            core,
+            "unused",
+            period,
+            |core| async move { unused::run_once(&core, core.now()).await },
+        );
     }
 
     /// One turn of every service at the clock's present time, for whoever moves the clock by hand. An engine that
@@ -232,6 +243,7 @@ impl Engine {
         }
         mark_ready::run_once(core, now).await?;
         let retired = retention::run_once(core, now).await?;
+        unused::run_once(core, now).await?;
         executors::run_once(core, now).await?;
         announce::run_once(core).await?;
         Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
@@ -283,6 +295,14 @@ impl Engine {
     /// [`Error::NotFound`], or a failing store.
     pub async fn read(&self, place: TaskRef) -> Result<Task, Error> {
         change::read(&self.core, place).await
+    }
+
+    /// The task with its payload and result, where these are kept outside of the store.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a failing store, or a content that cannot be read.
+    pub async fn whole(&self, task: Task) -> Result<Task, Error> {
+        outside::whole(&self.core, task).await
     }
 
     /// The versions of a caller's id, the highest first.

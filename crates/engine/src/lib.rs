@@ -36,6 +36,7 @@ mod pipeline {
 }
 
 mod change;
+mod outside;
 mod redrive;
 mod why;
 
@@ -63,6 +64,7 @@ mod maintenance {
     pub(crate) mod reconcile;
     pub(crate) mod retention;
     pub(crate) mod sweep;
+    pub(crate) mod unused;
 }
 
 pub use alerts::{Alert, AlertKind};

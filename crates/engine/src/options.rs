@@ -37,6 +37,10 @@ pub struct Options {
     pub push_queues: Vec<QueueKey>,
     /// How long a subscriber has a task before it is given to another, unless it sends heartbeats.
     pub push_lease_ms: i64,
+    /// A payload or result that is longer is kept outside of the store, where there is a place for it.
+    pub inline_max_bytes: usize,
+    /// How often a page of the objects outside is looked at, for those that no task refers to.
+    pub unused_interval_ms: u64,
 }
 
 const HOUR_MS: i64 = 3_600_000;
@@ -64,6 +68,8 @@ impl Default for Options {
             keep_dead_ms: 30 * DAY_MS,
             push_queues: Vec::new(),
             push_lease_ms: 30_000,
+            inline_max_bytes: 65_536,
+            unused_interval_ms: 60_000,
         }
     }
 }

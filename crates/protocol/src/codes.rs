@@ -53,7 +53,7 @@ codes! {
     RequestInvalid "request.invalid" 400 "The request is not valid"
         "A field is missing, of the wrong type or out of its range; `errors` names every such field with a JSON pointer. Sending the same request again cannot succeed."
     RequestTooLarge "request.too_large" 413 "The request is too large"
-        "The body or one payload is larger than the server is configured to take (16 MiB for a body and 1 MiB for a payload unless set). Split the batch, or keep the payload elsewhere and send its key."
+        "The body or one payload is larger than the server is configured to take (16 MiB for a body, and 1 MiB for a payload or a result, unless set; where long ones have a place outside of the store, `payloads.url`, 16 MiB for one of them and 22 MiB for a body). Split the batch, or keep the payload elsewhere and send its key."
     RequestUnknownRoute "request.unknown_route" 404 "No such address"
         "The path is not part of the interface; /openapi.json lists all that are."
     RequestMethodNotAllowed "request.method_not_allowed" 405 "The address does not take this method"

@@ -47,7 +47,8 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub delay_ms: Option<i64>,
-    /// Any JSON value, handed to the executor letter for letter.
+    /// Any JSON value, handed to the executor letter for letter. At most 1 MiB, or 16 MiB where long ones are kept
+    /// outside of the store (settings `payloads.url`, `payloads.max_bytes`).
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub payload: Option<Json>,
     /// Bytes, instead of `payload`.

@@ -39,10 +39,7 @@ pub(crate) async fn patch_task(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let limits = (app.engine.now(), app.options.payload_max_bytes);
-    let engine = &app.engine;
-    let context = Context { caller: &caller, now: limits.0, payload_max_bytes: limits.1, engine };
-    let change = ask::reschedule(PatchTask::from_json(&body)?, context)?;
+    let change = ask::reschedule(PatchTask::from_json(&body)?, Context::of(&app, &caller))?;
     task_of(&app, &caller, place).await?;
     let condition = etag::condition(&headers);
     let expected = move |task: &Task| condition.as_deref().is_none_or(|it| etag::matches(it, task));

@@ -133,8 +133,9 @@ fn result(it: task::TaskResult) -> TaskResult {
 }
 
 /// Stored bytes in the field that they came in. Text that is JSON no more (it cannot be) is shown as bytes.
+/// What is kept outside of the store is shown where one task is asked for, which has fetched it before.
 fn fields(content: Option<Content>) -> (Option<Json>, Option<Base64>) {
-    content.map_or((None, None), |it| body(it).into_fields())
+    content.filter(|it| !it.is_outside).map_or((None, None), |it| body(it).into_fields())
 }
 
 fn body(it: Content) -> Body {

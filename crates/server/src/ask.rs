@@ -1,7 +1,7 @@
 //! From what a caller sends to what the domain takes. Rules of the wire were checked by `protocol`; here are those
 //! that need the clock, the server's limits, or the domain's own judgement.
 
-use crate::{extract::Caller, refusal::Refusal};
+use crate::{app::App, extract::Caller, options::ServerOptions, refusal::Refusal};
 use punctual_contract::store::Change;
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -21,9 +21,15 @@ use punctual_protocol::{
 pub(crate) struct Context<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) now: Millis,
-    pub(crate) payload_max_bytes: usize,
+    pub(crate) options: &'a ServerOptions,
     /// What its queue is set to, a task has that does not say.
     pub(crate) engine: &'a Engine,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn of(app: &'a App, caller: &'a Caller) -> Self {
+        Self { caller, now: app.engine.now(), options: &app.options, engine: &app.engine }
+    }
 }
 
 pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTask, Refusal> {
@@ -83,15 +89,18 @@ fn content(body: Option<Body>, pointer: &str, context: Context<'_>) -> Result<Op
     let Some(body) = body else { return Ok(None) };
     let is_json = matches!(body, Body::Json(_));
     let bytes = body.into_bytes();
-    if bytes.len() > context.payload_max_bytes {
+    if bytes.len() > context.options.payload_max_bytes {
         let pointer = if is_json { pointer.to_owned() } else { format!("{pointer}_base64") };
-        return Err(oversized(pointer, bytes.len(), context.payload_max_bytes));
+        return Err(oversized(pointer, bytes.len(), context.options));
     }
-    Ok(Some(Content { is_json, bytes }))
+    Ok(Some(Content::inside(is_json, bytes)))
 }
 
-fn oversized(pointer: String, len: usize, limit: usize) -> Refusal {
-    let detail = format!("has {len} bytes, and may have at most {limit}");
+fn oversized(pointer: String, len: usize, options: &ServerOptions) -> Refusal {
+    let detail = format!(
+        "has {len} bytes, and may have at most {}{}",
+        options.payload_max_bytes, options.payload_advice
+    );
     let mut problem = Problem::new(Code::RequestTooLarge, format!("{pointer}: {detail}"));
     problem.errors.push(FieldError::new(pointer, detail));
     problem.into()

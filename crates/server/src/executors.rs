@@ -164,9 +164,7 @@ fn outcome_report(app: &App, caller: &Caller, it: Outcome) -> Result<Option<Outc
         return Err(problem.into());
     };
     let Ok(place) = it.r#ref.parse::<TaskRef>() else { return Ok(None) };
-    let limits = (app.engine.now(), app.options.payload_max_bytes);
-    let (report, result) =
-        ask::report(it, Context { caller, now: limits.0, payload_max_bytes: limits.1, engine: &app.engine })?;
+    let (report, result) = ask::report(it, Context::of(app, caller))?;
     Ok(Some(OutcomeReport { place, fence: token.fence, report, result }))
 }
 

@@ -35,7 +35,8 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
 ///
 /// Acknowledged means durable. The same `task_id` and `task_version` again: a task that has not begun, or has ended
 /// badly, is replaced; one that runs or has succeeded is the answer. With an `Idempotency-Key` and no `task_id`, the
-/// task gets an id that is derived from the key, so that a repetition finds it even after a crash of the server.
+/// task gets an id that is derived from the key, so that a repetition finds it even after a crash of the server. A
+/// payload above `payloads.inline_max_bytes` is kept outside of the store, and is left out of the answer.
 #[utoipa::path(
     post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks",
     request_body(content = InsertTask, example = json!({
@@ -53,7 +54,7 @@ pub(crate) async fn insert_task(
     caller: Caller,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let mut new = ask::new_task(InsertTask::from_json(&body)?, context(&app, &caller))?;
+    let mut new = ask::new_task(InsertTask::from_json(&body)?, Context::of(&app, &caller))?;
     if let Some(existing) =
         give_ids_of_key(&app, &caller, std::slice::from_mut(&mut new)).await?.pop().flatten()
     {
@@ -87,9 +88,9 @@ pub(crate) async fn insert_batch(
     let (mut valid, mut results) =
         (Vec::with_capacity(batch.tasks.len()), Vec::with_capacity(batch.tasks.len()));
     for (nth, item) in batch.items().enumerate() {
-        let converted = item
-            .map_err(Refusal::from)
-            .and_then(|it| ask::new_task(it, context(&app, &caller)).map_err(|refusal| under(refusal, nth)));
+        let converted = item.map_err(Refusal::from).and_then(|it| {
+            ask::new_task(it, Context::of(&app, &caller)).map_err(|refusal| under(refusal, nth))
+        });
         results
             .push(converted.map(|it| valid.push(it)).err().map(|it| BatchItem::refused(it.into_problem())));
     }
@@ -111,11 +112,6 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Resu
     let mut new = refused.into_iter().filter_map(|it| refusal(it).or_else(|| inserted.next()));
     let existing = |it| BatchItem::accepted(200, answer::inserted(it, InsertOutcome::Existing));
     Ok(known.into_iter().filter_map(|it| it.map(existing).or_else(|| new.next())).collect())
-}
-
-fn context<'a>(app: &'a App, caller: &'a Caller) -> Context<'a> {
-    let payload_max_bytes = app.options.payload_max_bytes;
-    Context { caller, now: app.engine.now(), payload_max_bytes, engine: &app.engine }
 }
 
 /// No room for it.
@@ -190,7 +186,9 @@ async fn give_ids_of_key(
             *known = app.engine.versions(&caller.namespace, id, None, 1).await?.pop();
             tried_before = tried_before.or_else(|| Some(known.is_some()));
         }
-        if known.as_ref().is_some_and(|it| !is_same_wish(&it.ask, task)) {
+        if let Some(it) = known
+            && !is_same_wish(&app.engine.whole(it.clone()).await?.ask, task)
+        {
             let detail = "the task that was inserted under this key is another one";
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
         }

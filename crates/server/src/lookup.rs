@@ -25,7 +25,7 @@ pub(crate) async fn task_of(app: &App, caller: &Caller, place: TaskRef) -> Resul
     Err(punctual_engine::Error::NotFound.into())
 }
 
-/// One task, with its history.
+/// One task, with its history, its payload and its result.
 #[utoipa::path(
     get, path = "/v1/tasks/{ref}", operation_id = "get_task", tag = "tasks",
     params(
@@ -48,6 +48,7 @@ pub(crate) async fn get_task(
     if etag::is_known(&headers, &task) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }
+    let task = app.engine.whole(task).await?;
     Ok((tag, answer::json(StatusCode::OK, &answer::task(task))).into_response())
 }
 
@@ -69,7 +70,8 @@ pub(crate) async fn why_task(
 
 /// Search, or the versions of one `task_id`.
 ///
-/// Newest first; with `task_id`, the highest version first. Histories are left out of a search.
+/// Newest first; with `task_id`, the highest version first. Histories are left out of a search, and so are payloads and
+/// results that are kept outside of the store (`payloads.inline_max_bytes`): get the one task.
 #[utoipa::path(
     get, path = "/v1/tasks", operation_id = "search_tasks", tag = "tasks", params(SearchTasks),
     responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",

@@ -10,7 +10,7 @@ mod block;
 mod error;
 mod format;
 mod lookup;
-mod objects;
+pub(crate) mod objects;
 mod pages;
 mod part;
 mod place;

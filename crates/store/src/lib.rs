@@ -2,11 +2,13 @@
 //! statement here is a file under `sql/` that a test holds against it.
 
 mod archived;
+mod blobs;
 mod cold;
 mod error;
 pub mod mysql;
 pub mod sqlite;
 
+pub use blobs::ObjectBlobs;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};
 pub use error::Error;
 pub use mysql::{

@@ -55,6 +55,7 @@ impl TestEngine {
             limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(clock.clone()),
+            blobs: None,
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());

@@ -94,7 +94,7 @@ pub(crate) fn decode(queue: &QueueKey, bytes: &[u8]) -> Result<Assignment, Error
         max_attempts: it.tries,
         kind: Name::new(it.kind).map_err(|error| Error::Content(error.to_string()))?,
         priority: Priority::new(it.prio).map_err(|error| Error::Content(error.to_string()))?,
-        payload: Content { is_json: it.json, bytes: it.body.to_vec() },
+        payload: Content::inside(it.json, it.body.to_vec()),
         execute_at: Millis(it.asked.unwrap_or(it.due)),
         due_at: Millis(it.due),
         fired_at: Millis(it.fired),

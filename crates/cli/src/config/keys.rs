@@ -30,6 +30,9 @@ pub(crate) const CANCELLED_MS: &str = "retention.cancelled_ms";
 pub(crate) const DEAD_MS: &str = "retention.dead_ms";
 pub(crate) const ARCHIVE_URL: &str = "archive.url";
 pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
+pub(crate) const PAYLOADS_URL: &str = "payloads.url";
+pub(crate) const PAYLOADS_INLINE_MAX_BYTES: &str = "payloads.inline_max_bytes";
+pub(crate) const PAYLOADS_MAX_BYTES: &str = "payloads.max_bytes";
 pub(crate) const BATCH_BODY_MAX_BYTES: &str = "limits.batch_body_max_bytes";
 pub(crate) const PAYLOAD_MAX_BYTES: &str = "limits.payload_max_bytes";
 pub(crate) const LOG_FILTER: &str = "log.filter";
@@ -141,17 +144,36 @@ pub(crate) static KEYS: &[Key] = &[
         default: || "7".to_owned(),
         about: "how old a bucket of a mysql store is when it is archived and dropped",
     },
+    // Empty: follows from `store.url` when that is a file; else none.
+    Key {
+        name: PAYLOADS_URL,
+        variable: "PUNCTUAL_PAYLOADS_URL",
+        default: String::new,
+        about: "where long payloads and results are: file:///directory or s3://bucket/prefix, the same for all engines; off: in the store",
+    },
+    Key {
+        name: PAYLOADS_INLINE_MAX_BYTES,
+        variable: "PUNCTUAL_PAYLOADS_INLINE_MAX_BYTES",
+        default: || "65536".to_owned(),
+        about: "longest payload or result that is kept in the store, where longer ones have a place",
+    },
+    Key {
+        name: PAYLOADS_MAX_BYTES,
+        variable: "PUNCTUAL_PAYLOADS_MAX_BYTES",
+        default: || (16 << 20).to_string(),
+        about: "longest payload or result where long ones have a place, unless limits.payload_max_bytes is set",
+    },
     Key {
         name: BATCH_BODY_MAX_BYTES,
         variable: "PUNCTUAL_LIMITS_BATCH_BODY_MAX_BYTES",
         default: || REQUEST_BYTES_DEFAULT.to_string(),
-        about: "longest body of a batch",
+        about: "longest body of a request; unless set, long enough for one payload of payloads.max_bytes",
     },
     Key {
         name: PAYLOAD_MAX_BYTES,
         variable: "PUNCTUAL_LIMITS_PAYLOAD_MAX_BYTES",
         default: || PAYLOAD_BYTES_DEFAULT.to_string(),
-        about: "longest payload of a task",
+        about: "longest payload or result of a task",
     },
     Key {
         name: LOG_FILTER,

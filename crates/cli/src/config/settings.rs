@@ -1,11 +1,11 @@
 //! The settings as the program uses them, made from the layers in one go: what is wrong is said before anything starts.
 
 use super::{
-    Error, Layers,
+    Error, Layers, Payloads,
     keys::{
-        ARCHIVE_AFTER_DAYS, ARCHIVE_URL, BATCH_BODY_MAX_BYTES, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS,
-        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS,
-        PAYLOAD_MAX_BYTES, PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
+        ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB,
+        HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PUSH_LEASE_MS,
+        PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
     },
     layers::shown,
 };
@@ -30,8 +30,7 @@ pub(crate) struct Settings {
     pub(crate) place: Place,
     pub(crate) archive: Archive,
     pub(crate) engine: Options,
-    pub(crate) batch_body_max_bytes: usize,
-    pub(crate) payload_max_bytes: usize,
+    pub(crate) payloads: Payloads,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
 }
@@ -80,18 +79,17 @@ impl Place {
 const MINUTE_MS: i64 = 60_000;
 const WEEK_MS: i64 = 7 * 24 * 60 * MINUTE_MS;
 const TEN_YEARS_MS: i64 = 315_576_000_000;
-const GIB: usize = 1 << 30;
 
 impl Settings {
     pub(crate) fn from_layers(layers: &Layers) -> Result<Self, Error> {
-        let batch_body_max_bytes = layers.number(BATCH_BODY_MAX_BYTES, 1_024..=GIB)?;
+        let place = place(layers)?;
+        let payloads = Payloads::from_layers(layers, &place)?;
         Ok(Self {
             listen: listen(layers)?,
-            place: place(layers)?,
             archive: archive(layers)?,
-            engine: engine(layers)?,
-            batch_body_max_bytes,
-            payload_max_bytes: layers.number(PAYLOAD_MAX_BYTES, 1..=batch_body_max_bytes)?,
+            engine: Options { inline_max_bytes: payloads.inline_max_bytes, ..engine(layers)? },
+            place,
+            payloads,
             log_filter: log_filter(layers)?,
             log_format: log_format(layers)?,
         })
@@ -143,21 +141,35 @@ fn place(layers: &Layers) -> Result<Place, Error> {
 }
 
 fn archive(layers: &Layers) -> Result<Archive, Error> {
-    let url = layers.get(ARCHIVE_URL).text;
+    let url = object_url(layers, ARCHIVE_URL, "archive", "no archives")?;
+    Ok(Archive { url, after_days: layers.number(ARCHIVE_AFTER_DAYS, 1..=3_650)? })
+}
+
+/// A directory or a bucket. None: empty. `folder` is for the examples, and `without` is what empty means.
+pub(super) fn object_url(
+    layers: &Layers,
+    key: &'static str,
+    folder: &str,
+    without: &str,
+) -> Result<Option<String>, Error> {
+    let url = layers.get(key).text;
     let is_s3 = url.strip_prefix("s3://").is_some_and(|it| !it.is_empty() && !it.starts_with('/'));
     let is_directory = url.strip_prefix("file://").is_some_and(|it| it.starts_with('/') && it.len() > 1);
     if is_s3 && !cfg!(feature = "s3") {
-        let reason = "this program was built without object stores; use one that was built with --features s3, or a \
-                      directory, such as file:///var/lib/punctual/archive";
-        return Err(layers.refused(ARCHIVE_URL, reason));
+        let reason = format!(
+            "this program was built without object stores; use one that was built with --features s3, or a \
+             directory, such as file:///var/lib/punctual/{folder}"
+        );
+        return Err(layers.refused(key, reason));
     }
     if !(url.is_empty() || is_s3 || is_directory) {
-        let reason = "must be a directory named from the root, such as file:///var/lib/punctual/archive, or \
-                      s3://bucket/prefix; or empty, for no archives";
-        return Err(layers.invalid(ARCHIVE_URL, reason));
+        let reason = format!(
+            "must be a directory named from the root, such as file:///var/lib/punctual/{folder}, or \
+             s3://bucket/prefix; or empty, for {without}"
+        );
+        return Err(layers.invalid(key, reason));
     }
-    let url = Some(url).filter(|it| !it.is_empty());
-    Ok(Archive { url, after_days: layers.number(ARCHIVE_AFTER_DAYS, 1..=3_650)? })
+    Ok(Some(url).filter(|it| !it.is_empty()))
 }
 
 fn prefix(layers: &Layers) -> Result<String, Error> {

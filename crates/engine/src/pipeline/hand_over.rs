@@ -5,6 +5,7 @@
 //!    still has them firing; the partition's owner offers them again.
 //! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
 //!    the task is tried again.
+//!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
 //! 3. `settle` drops the entries from the hot set, beside the answer. Crash: the hot set is gone with the process; where it is not,
 //!    the store refuses the stale fence.
 //! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
@@ -13,6 +14,7 @@ use crate::{
     control,
     core::Core,
     maintenance::expire,
+    outside,
     pipeline::{
         admit::{self, Since},
         from_store, settle,
@@ -79,7 +81,7 @@ async fn admit_and_grant(
     core.detach(async move {
         let result = grant(&work_core, &work_request, given).await;
         if let Err(Ok(unheard)) = answer.send(result) {
-            give_back(&work_core, unheard).await;
+            give_back(&work_core, unheard, "executor_gone").await;
         }
     });
     granted.await.unwrap_or_else(|_| Err(Error::may_have_happened("lease tasks", "the work panicked")))
@@ -149,10 +151,10 @@ async fn dispatch(
             wait_for_resume(core, request, paused).await;
             if slots_since.is_some_and(|it| it.is_long_ago(core.now())) {
                 // This engine stood still meanwhile.
-                give_back(core, assignments).await;
+                give_back(core, assignments, "engine_stood_still").await;
                 return Ok(Vec::new());
             }
-            Ok(assignments)
+            Ok(outside::fetch(core, assignments).await)
         }
         Err(error) => {
             if error.happened == Happened::No {
@@ -209,7 +211,7 @@ pub(crate) async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
 }
 
 /// Nobody heard of these leases: the attempts are given back, and the tasks are ready again.
-pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>) {
+pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason: &str) {
     if leased.is_empty() {
         return;
     }
@@ -217,7 +219,7 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>) {
         .iter()
         .map(|it| {
             let mut note = core.note();
-            note.reason = Some("executor_gone".to_owned());
+            note.reason = Some(reason.to_owned());
             Step { place: it.place, fence: Some(it.fence), change: Change::Release, note }
         })
         .collect();

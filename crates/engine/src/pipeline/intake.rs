@@ -4,6 +4,7 @@
 
 use crate::{
     core::Core,
+    outside,
     pipeline::{claim, room},
 };
 use hashbrown::HashMap;
@@ -21,8 +22,15 @@ const SOON_MS: i64 = 10_000;
 /// How far the clocks of two engines may be apart without a task being loaded late.
 const CLOCKS_APART_MS: i64 = 10_000;
 
-pub(crate) async fn insert(core: &Arc<Core>, tasks: Vec<NewTask>, by: &str) -> Result<Vec<Inserted>, Error> {
-    let inserted = core.store.insert(tasks, by, core.now()).await?;
+pub(crate) async fn insert(
+    core: &Arc<Core>,
+    mut tasks: Vec<NewTask>,
+    by: &str,
+) -> Result<Vec<Inserted>, Error> {
+    let put = outside::put_payloads(core, &mut tasks).await?;
+    let inserted = core.store.insert(tasks, by, core.now()).await;
+    outside::inserted(core, put, &inserted);
+    let inserted = inserted?;
     let mut entries = Vec::new();
     for it in &inserted {
         if matches!(it.decision, Decision::Create | Decision::Replace) {

@@ -4,6 +4,7 @@
 use crate::{
     answer::Settled,
     core::Core,
+    outside::{self, Owned, Put},
     pipeline::{admit, intake},
 };
 use punctual_contract::{
@@ -34,11 +35,12 @@ pub struct OutcomeReport {
 /// Answers in the order of the reports.
 pub(crate) async fn settle(
     core: &Arc<Core>,
-    reports: Vec<OutcomeReport>,
+    mut reports: Vec<OutcomeReport>,
     by: &str,
 ) -> Result<Vec<Settled>, Error> {
     let now = core.now();
     let tasks = core.read_for(&reports).await?;
+    let put = put_results(core, &mut reports, &tasks).await?;
     let mut settled = vec![Settled::Stale; reports.len()];
     let fences: Vec<i64> = reports.iter().map(|it| it.fence).collect();
     let (mut planned, mut steps) = (Vec::new(), Vec::new());
@@ -49,8 +51,14 @@ pub(crate) async fn settle(
             steps.push(step(core, report, verdict, queue, by, now));
         }
     }
-    let applied = core.store.apply(steps, now).await?;
-    let (mut again, mut ended) = (Vec::new(), Vec::new());
+    let applied = match core.store.apply(steps, now).await {
+        Ok(it) => it,
+        Err(error) => {
+            outside::failed(core, &error, put);
+            return Err(error);
+        }
+    };
+    let (mut again, mut ended, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let accepted = planned.into_iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
     for ((nth, place, event, task), _) in accepted {
         if let Some(it) = settled.get_mut(nth) {
@@ -58,13 +66,43 @@ pub(crate) async fn settle(
         }
         ended.extend(fences.get(nth).map(|fence| Member { id: place.id, fence: *fence }));
         core.count_event(event, task.as_ref());
+        kept.extend(keeps_result(event).then_some((nth, task.as_ref())));
         if matches!(event, Event::Retry | Event::Snooze) {
             again.push(place);
         }
     }
+    forget_results(core, put, &kept);
     load_next_attempts(core, &again).await;
     admit::free(core, &ended).await;
     Ok(settled)
+}
+
+/// Whether the move of an outcome writes the result.
+const fn keeps_result(event: Event) -> bool {
+    matches!(event, Event::Succeed | Event::Retry | Event::Bury)
+}
+
+/// Long results go outside of the store first; those of attempts that do not hold their tasks are not kept at all.
+async fn put_results(
+    core: &Arc<Core>,
+    reports: &mut [OutcomeReport],
+    tasks: &[Option<Task>],
+) -> Result<Put, Error> {
+    let owned = reports.iter_mut().zip(tasks).enumerate().filter_map(|(nth, (it, task))| {
+        let task = task.as_ref().filter(|task| task.fence == it.fence && task.state.is_in_flight())?;
+        let (namespace, content) = (&task.ask.queue.namespace, it.result.content.as_mut()?);
+        let (task_id, task_version) = (task.task_id(), task.ask.task_version);
+        Some(Owned { nth, namespace, task_id, task_version, content })
+    });
+    outside::put(core, owned.collect()).await
+}
+
+/// Objects of results that were not kept, and of results in whose place others are now.
+fn forget_results(core: &Arc<Core>, put: Put, kept: &[(usize, Option<&Task>)]) {
+    let not_kept = put.into_iter().filter(|it| !kept.iter().any(|kept| kept.0 == it.0));
+    let results = kept.iter().filter_map(|it| it.1?.result.as_ref()?.content.as_ref());
+    let replaced = results.filter_map(outside::key_of).collect::<Vec<_>>();
+    outside::delete_soon(core, outside::keys(not_kept).into_iter().chain(replaced).collect());
 }
 
 /// None: the attempt does not hold the task.
@@ -155,10 +193,12 @@ impl Core {
         }
     }
 
-    /// The tasks of the reports that need a decision; successes need none, unless a queue keeps them in its own way.
+    /// The tasks of the reports that need a decision; successes need none, unless a queue keeps them in its own way, or
+    /// their result is long.
     async fn read_for(&self, reports: &[OutcomeReport]) -> Result<Vec<Option<Task>>, Error> {
         let all = self.settings.keeps_successes();
-        let needed = |it: &&OutcomeReport| all || it.report != Report::Succeeded;
+        let is_long = |it: &OutcomeReport| it.result.content.as_ref().is_some_and(|it| self.is_long(it));
+        let needed = |it: &&OutcomeReport| all || it.report != Report::Succeeded || is_long(it);
         let places: Vec<TaskRef> = reports.iter().filter(needed).map(|it| it.place).collect();
         let mut read =
             if places.is_empty() { Vec::new() } else { self.store.read(&places).await? }.into_iter();

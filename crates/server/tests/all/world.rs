@@ -150,6 +150,7 @@ impl World {
             limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::new()),
             clock: Arc::new(clock.clone()),
+            blobs: None,
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());

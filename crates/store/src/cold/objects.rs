@@ -22,12 +22,7 @@ pub(super) struct Objects {
 impl Objects {
     pub(super) fn open(url: &str) -> Result<Self, Error> {
         let refused = |problem: String| Error::Address { url: url.to_owned(), problem };
-        let store = match url.split_once("://") {
-            Some(("file", path)) => directory(path).map_err(refused)?,
-            Some(("s3", place)) => s3(place).map_err(refused)?,
-            _ => return Err(refused("name a directory, like file:///var/lib/punctual/archive".to_owned())),
-        };
-        Ok(Self { store })
+        at(url).map(|store| Self { store }).map_err(refused)
     }
 
     /// Objects whose names end so, in the order of their names.
@@ -72,6 +67,15 @@ impl Objects {
     pub(super) async fn create(&self, object: &Path, bytes: Vec<u8>) -> Result<(), Error> {
         let put = self.store.put_opts(object, PutPayload::from(bytes), PutMode::Create.into()).await;
         put.map(drop).map_err(Error::objects(object))
+    }
+}
+
+/// What an address names: a directory, which is made, or a bucket. The problem, if it is neither.
+pub(crate) fn at(url: &str) -> Result<Arc<dyn ObjectStore>, String> {
+    match url.split_once("://") {
+        Some(("file", path)) => directory(path),
+        Some(("s3", place)) => s3(place),
+        _ => Err("name a directory, like file:///var/lib/punctual/archive".to_owned()),
     }
 }
 

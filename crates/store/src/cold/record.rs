@@ -89,6 +89,9 @@ struct Line<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 struct Bytes<'a> {
     is_json: bool,
+    /// The bytes are an object of their own, which stays: this is its length and key.
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_outside: bool,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     text: Option<Text<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +134,11 @@ struct Change<'a> {
     reason: Option<Text<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     error: Option<Text<'a>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_false(it: &bool) -> bool {
+    !*it
 }
 
 fn no_demands(demands: &Demands) -> bool {
@@ -240,10 +248,12 @@ fn borrowed(text: Option<&String>) -> Option<Text<'_>> {
 
 impl<'a> Bytes<'a> {
     fn of(content: &'a Content) -> Self {
-        let is_json = content.is_json;
+        let (is_json, is_outside) = (content.is_json, content.is_outside);
         match str::from_utf8(&content.bytes) {
-            Ok(text) => Self { is_json, text: Some(Cow::Borrowed(text)), base64: None },
-            Err(_) => Self { is_json, text: None, base64: Some(STANDARD.encode(&content.bytes).into()) },
+            Ok(text) => Self { is_json, is_outside, text: Some(Cow::Borrowed(text)), base64: None },
+            Err(_) => {
+                Self { is_json, is_outside, text: None, base64: Some(STANDARD.encode(&content.bytes).into()) }
+            }
         }
     }
 
@@ -253,7 +263,7 @@ impl<'a> Bytes<'a> {
             (None, Some(base64)) => STANDARD.decode(&*base64).map_err(|it| it.to_string())?,
             _ => return Err("a content has neither text nor base64, or both".to_owned()),
         };
-        Ok(Content { is_json: self.is_json, bytes })
+        Ok(Content { is_json: self.is_json, is_outside: self.is_outside, bytes })
     }
 }
 

@@ -14,7 +14,6 @@ use punctual_domain::{
     history::Note,
     place::TaskRef,
     state::{Event, State},
-    task::Content,
     time::Millis,
 };
 use sqlx::{MySqlConnection, Row as _};
@@ -100,7 +99,7 @@ fn granted(
         max_attempts: row::small(row, 9)?,
         kind: row::name(row, 10)?,
         priority: row::priority(row, 11)?,
-        payload: Content { is_json: row.try_get(12)?, bytes: row.try_get(13)? },
+        payload: row::content(row, 12, 13)?,
         execute_at: row::millis(row, 18)?,
         due_at: place.due_at,
         fired_at: grant.fired_at,

@@ -287,7 +287,7 @@ fn values(to: &mut One, change: &Change, spot: &Spot, due_at: Millis, error: Opt
             let level = priority.map_or(spot.priority, |it: Priority| i64::from(it.level()));
             to.at(due_at).at(execute_at.unwrap_or(spot.execute_at)).int(level);
             let payload = payload.as_ref();
-            to.maybe_int(payload.map(|it| i64::from(it.is_json))).maybe_bytes(payload.and_then(row::inline))
+            to.maybe_int(payload.map(|it| i64::from(it.code()))).maybe_bytes(payload.and_then(row::inline))
         }
     };
 }
@@ -296,7 +296,7 @@ fn values_of_result<'r>(to: &'r mut One, result: Option<&TaskResult>) -> &'r mut
     let content = result.and_then(|it| it.content.as_ref());
     to.maybe_int(result.map(|it| it.status_code))
         .maybe_text(result.map(|it| it.status_msg.as_str()))
-        .maybe_int(content.map(|it| i64::from(it.is_json)))
+        .maybe_int(content.map(|it| i64::from(it.code())))
         .maybe_bytes(content.map(|it| it.bytes.as_slice()))
 }
 

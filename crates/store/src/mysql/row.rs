@@ -106,7 +106,7 @@ fn ask(row: &MySqlRow) -> sqlx::Result<NewTask> {
         kind: name(row, Column::Kind as usize)?,
         priority: priority(row, Column::Priority as usize)?,
         execute_at: millis(row, Column::ExecuteAt as usize)?,
-        payload: Content { is_json: get(row, Column::PayloadIsJson)?, bytes: get(row, Column::Payload)? },
+        payload: content(row, Column::PayloadIsJson as usize, Column::Payload as usize)?,
         max_attempts: small(row, Column::MaxAttempts as usize)?,
         retry: retry(row)?,
         timeout_ms: get(row, Column::TimeoutMs)?,
@@ -129,12 +129,18 @@ fn lease(row: &MySqlRow) -> sqlx::Result<Option<Lease>> {
 
 fn result(row: &MySqlRow) -> sqlx::Result<Option<TaskResult>> {
     let Some(status_code) = get(row, Column::ResultCode)? else { return Ok(None) };
-    let is_json: Option<bool> = get(row, Column::ResultIsJson)?;
-    let content = match is_json {
-        Some(is_json) => Some(Content { is_json, bytes: get(row, Column::ResultBody)? }),
+    let content = match get::<Option<i64>>(row, Column::ResultIsJson)? {
+        Some(_) => Some(content(row, Column::ResultIsJson as usize, Column::ResultBody as usize)?),
         None => None,
     };
     Ok(Some(TaskResult { status_code, status_msg: get(row, Column::ResultMsg)?, content }))
+}
+
+/// From the column of its code and that of its bytes.
+pub(crate) fn content(row: &MySqlRow, code: usize, bytes: usize) -> sqlx::Result<Content> {
+    let number: u8 = small(row, code)?;
+    Content::from_code(number, row.try_get(bytes)?)
+        .ok_or_else(|| odd(code, format!("{number} is not the code of a content")))
 }
 
 fn get<'r, T: Decode<'r, MySql> + Type<MySql>>(row: &'r MySqlRow, at: Column) -> sqlx::Result<T> {

@@ -140,7 +140,7 @@ impl<'a> Insert<'a> {
             row::retry_text(&ask.retry),
             row::labels_text(&ask.labels),
             ask.traceparent,
-            ask.payload.is_json,
+            ask.payload.code(),
             row::inline(&ask.payload),
             line.as_str(),
             row::demands_text(&ask.demands),

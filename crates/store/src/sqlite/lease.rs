@@ -13,7 +13,6 @@ use punctual_domain::{
     name::QueueKey,
     place::{Partition, TaskRef},
     state::{Event, State},
-    task::Content,
     time::Millis,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
@@ -75,7 +74,7 @@ fn assigned(
         max_attempts: row.get(16)?,
         kind: row::name(row, 7)?,
         priority: row::priority(row, 8)?,
-        payload: Content { is_json: row.get(9)?, bytes: row.get(10)? },
+        payload: row::content(row, 9, 10)?,
         execute_at: row::millis(row, 18)?,
         due_at: row::millis(row, 11)?,
         fired_at: grant.fired_at,

@@ -181,7 +181,7 @@ fn bind(to: &mut Statement<'_>, change: &Change, error: Option<&str>) -> rusqlit
         Change::Reschedule { execute_at, priority, payload } => {
             to.raw_bind_parameter(6, execute_at.map(|it| it.0))?;
             to.raw_bind_parameter(7, priority.map(Priority::level))?;
-            to.raw_bind_parameter(8, payload.as_ref().map(|it| it.is_json))?;
+            to.raw_bind_parameter(8, payload.as_ref().map(Content::code))?;
             to.raw_bind_parameter(9, payload.as_ref().and_then(row::inline))
         }
     }
@@ -191,7 +191,7 @@ fn bind_result(to: &mut Statement<'_>, result: Option<&TaskResult>) -> rusqlite:
     let content = result.and_then(|it| it.content.as_ref());
     to.raw_bind_parameter(7, result.map(|it| it.status_code))?;
     to.raw_bind_parameter(8, result.map(|it| it.status_msg.as_str()))?;
-    to.raw_bind_parameter(9, content.map(|it| it.is_json))?;
+    to.raw_bind_parameter(9, content.map(Content::code))?;
     to.raw_bind_parameter(10, content.map(|it| it.bytes.as_slice()))
 }
 
@@ -207,7 +207,7 @@ fn bind_ask(to: &mut Statement<'_>, ask: &NewTask, due_at: Millis) -> rusqlite::
     to.raw_bind_parameter(14, row::retry_text(&ask.retry))?;
     to.raw_bind_parameter(15, row::labels_text(&ask.labels))?;
     to.raw_bind_parameter(16, ask.traceparent.as_deref())?;
-    to.raw_bind_parameter(17, ask.payload.is_json)?;
+    to.raw_bind_parameter(17, ask.payload.code())?;
     to.raw_bind_parameter(18, row::inline(&ask.payload))?;
     to.raw_bind_parameter(19, row::demands_text(&ask.demands))
 }

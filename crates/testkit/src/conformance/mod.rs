@@ -37,6 +37,7 @@ macro_rules! for_each_store_case {
             insert::the_insert_is_the_first_line_of_the_history,
             content::a_megabyte_of_any_bytes_comes_back_identical,
             content::a_result_of_any_bytes_comes_back_identical,
+            content::a_reference_to_what_is_outside_comes_back_as_one,
             content::an_empty_payload_is_not_no_payload,
             content::text_of_any_script_comes_back_identical,
             content::the_furthest_numbers_come_back_identical,

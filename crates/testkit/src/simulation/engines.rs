@@ -73,7 +73,7 @@ impl World {
         let inner: Arc<dyn Limiter> = self.limiter.clone();
         let limiter: Arc<dyn Limiter> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
         let bus: Arc<dyn Bus> = Arc::new(Mortal { inner: self.bus(), life: Arc::clone(&life) });
-        let backends = Backends { store, hot, limiter, bus, clock: self.clock.clone(), shared };
+        let backends = Backends { store, hot, limiter, bus, clock: self.clock.clone(), blobs: None, shared };
         let engine = Engine::new(backends, self.options(format!("e{}", self.started)));
         self.nodes.push(Node { engine, life, asleep: None });
     }

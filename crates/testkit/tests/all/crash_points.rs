@@ -132,6 +132,7 @@ pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
         limiter,
         bus: bus.clone(),
         clock: Arc::new(WallClock),
+        blobs: None,
         shared,
     };
     let push_queues = if push { vec![queue()] } else { Vec::new() };

@@ -67,6 +67,7 @@ fn rig_on(truth: Arc<dyn Store>, options: Options) -> Rig {
         limiter,
         bus: bus.clone(),
         clock: Arc::new(WallClock),
+        blobs: None,
         shared: None,
     };
     Rig { store, bus, engine: Engine::new(backends, options) }

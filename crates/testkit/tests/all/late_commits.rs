@@ -77,7 +77,8 @@ impl Edge {
             let shared = (engines > 1).then_some(shared);
             let (bus, clock) = (Arc::new(MemoryBus::default()), Arc::new(clock.clone()));
             let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
-            let backends = Backends { store: store.clone(), hot: hot.clone(), limiter, bus, clock, shared };
+            let backends =
+                Backends { store: store.clone(), hot: hot.clone(), limiter, bus, clock, blobs: None, shared };
             let options = Options { name: name.to_owned(), horizon_ms: HORIZON_MS, ..Options::default() };
             Node { store, hot, engine: Engine::new(backends, options) }
         };

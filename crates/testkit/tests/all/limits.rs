@@ -75,6 +75,7 @@ impl Rig {
             limiter: limiter.clone(),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(clock.clone()),
+            blobs: None,
             shared: None,
         };
         let rig = Self { engine: Engine::new(backends, Options::default()), clock, store, limiter };
@@ -354,7 +355,8 @@ async fn never_above(ground: Arc<dyn Ground>, engines: usize, tasks: usize) {
     for nth in 0..engines {
         let Stand { store, hot, limiter: its, bus, shared } = ground.stand().await;
         limiter = Some(its.clone());
-        let backends = Backends { store, hot, limiter: its, bus, clock: Arc::new(WallClock), shared };
+        let backends =
+            Backends { store, hot, limiter: its, bus, clock: Arc::new(WallClock), blobs: None, shared };
         let engine = Engine::new(backends, Options { name: format!("n{nth}"), ..Options::default() });
         let running = engine.start().unwrap();
         all.push((engine, running));
@@ -414,6 +416,7 @@ async fn a_limiter_that_lost_its_members_is_rebuilt_from_the_leases() {
         limiter: limiter.clone(),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(rig.clock.clone()),
+        blobs: None,
         shared: None,
     };
     let rig = Rig { engine: Engine::new(backends, Options::default()), limiter, ..rig };

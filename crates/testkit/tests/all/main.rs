@@ -6,6 +6,7 @@ mod cold;
 mod conformance;
 mod crash_points;
 mod engine;
+mod large;
 mod late_commits;
 mod limits;
 mod mysql;

@@ -49,6 +49,7 @@ fn two(stores: [Arc<dyn Store>; 2]) -> Two {
             limiter: limiter.clone(),
             bus: Arc::new(punctual_bus::MemoryBus::default()),
             clock: Arc::new(WallClock),
+            blobs: None,
             shared: Some(shared),
         };
         Engine::new(backends, Options { name: name.to_owned(), ..Options::default() })

@@ -32,7 +32,7 @@ async fn the_mode_of_a_queue_changes_while_it_runs() {
     let bus = Arc::new(punctual_bus::MemoryBus::default());
     let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
     let clock = Arc::new(WallClock);
-    let backends = Backends { store, hot, limiter, bus: bus.clone(), clock, shared: None };
+    let backends = Backends { store, hot, limiter, bus: bus.clone(), clock, blobs: None, shared: None };
     let engine = Engine::new(backends, Options::default());
     let running = engine.start().unwrap();
     set(&engine, Mode::Push).await;

@@ -75,7 +75,8 @@ impl Rig {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
         let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
-        let backends = Backends { store, hot, limiter, bus, clock: Arc::new(WallClock), shared: None };
+        let backends =
+            Backends { store, hot, limiter, bus, clock: Arc::new(WallClock), blobs: None, shared: None };
         let options = Options { push_queues: vec![queue()], push_lease_ms, ..Options::default() };
         let engine = Engine::new(backends, options);
         let router = punctual_server::router(engine.clone(), ServerOptions::default());

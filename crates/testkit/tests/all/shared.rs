@@ -78,6 +78,7 @@ impl Cluster {
             limiter: self.limiter.clone(),
             bus: Arc::new(punctual_bus::MemoryBus::default()),
             clock: Arc::new(WallClock),
+            blobs: None,
             shared: Some(shared),
         };
         let engine = Engine::new(backends, Options { name: name.to_owned(), ..options });

@@ -70,7 +70,7 @@ fn bind_task(values: &mut MySqlArguments, it: &Row<'_>, line: &str) -> sqlx::Res
     bind!(values, task.kind.as_str(), task.priority.level(), i64::from(task.max_attempts));
     bind!(values, task.execute_at.0, place.due_at.0, now.0, now.0, task.timeout_ms, task.deadline_ms);
     bind!(values, row::retry_text(&task.retry), row::labels_text(&task.labels), task.traceparent.as_deref());
-    bind!(values, task.payload.is_json, row::inline(&task.payload), line);
+    bind!(values, i64::from(task.payload.code()), row::inline(&task.payload), line);
     bind!(values, row::demands_text(&task.demands));
     Ok(())
 }

@@ -67,7 +67,7 @@ async fn update(conn: &mut MySqlConnection, row: &Row<'_>, old: &Task) -> sqlx::
         .bind(row::labels_text(&new.labels))
         .bind(new.traceparent.as_deref())
         .bind(row::demands_text(&new.demands))
-        .bind(new.payload.is_json)
+        .bind(i64::from(new.payload.code()))
         .bind(row::inline(&new.payload))
         .bind(now.0)
         .bind(line.head)

@@ -58,6 +58,37 @@ pub async fn a_result_of_any_bytes_comes_back_identical(store: Arc<dyn Store>) {
     assert_eq!(task.result, Some(result), "an empty result is a result");
 }
 
+pub async fn a_reference_to_what_is_outside_comes_back_as_one(store: Arc<dyn Store>) {
+    let outside = |is_json, key: &str| Content::outside(is_json, key, 1 << 24);
+    for (id, is_json) in [(1, false), (2, true)] {
+        let payload = outside(is_json, "020000/n-a/first");
+        let task = insert(&*store, NewTask { payload: payload.clone(), ..ask(id) }).await.task;
+        assert_eq!(read(&*store, task.place).await.ask.payload, payload);
+        let payload = outside(!is_json, "020000/n-a/second");
+        let change = Change::Reschedule { execute_at: None, priority: None, payload: Some(payload.clone()) };
+        let task = moved(&*store, &task, change, NOW).await;
+        assert_eq!(task.ask.payload, payload);
+        let task = moved(&*store, &task, Change::Claim, NOW).await;
+        let assignment = dispatch(&*store, grant(&task, NOW), NOW).await.unwrap();
+        assert_eq!(assignment.payload, payload);
+        let found = store.versions(&name("default"), id, None, 1).await.unwrap();
+        assert_eq!(found[0].ask.payload, payload);
+        for (id, change) in [(id + 10, 0), (id + 20, 1), (id + 30, 2)] {
+            let task = walk_to(&*store, id, State::Running).await;
+            let result = result(outside(is_json, "020000/n-a/third"));
+            let change = match change {
+                0 => Change::Succeed { result: result.clone(), keep_until: KEEP },
+                1 => Change::Retry { due_at: LATER, result: Some(result.clone()) },
+                _ => Change::Bury { result: Some(result.clone()), keep_until: KEEP },
+            };
+            assert_eq!(moved(&*store, &task, change, NOW).await.result, Some(result));
+        }
+        let replaced = insert(&*store, NewTask { payload: outside(is_json, "k"), ..ask(id + 20) }).await;
+        assert_eq!(replaced.decision, Decision::Replace);
+        assert_eq!(replaced.task.ask.payload, outside(is_json, "k"));
+    }
+}
+
 pub async fn an_empty_payload_is_not_no_payload(store: Arc<dyn Store>) {
     for (id, content) in
         [(1, Content::binary(Vec::new())), (2, Content::json("")), (3, Content::json("null"))]

@@ -26,7 +26,8 @@ fn content() -> impl Strategy<Value = Content> {
         prop::collection::vec(any::<u8>(), 0..40),
         Just(br#"{ "a" : 1.50, "b":"\u00e9\n" }"#.to_vec()),
     ];
-    (any::<bool>(), bytes).prop_map(|(is_json, bytes)| Content { is_json, bytes })
+    let flags = (any::<bool>(), any::<bool>());
+    (flags, bytes).prop_map(|((is_json, is_outside), bytes)| Content { is_json, is_outside, bytes })
 }
 
 fn retry() -> impl Strategy<Value = RetryPolicy> {

@@ -38,6 +38,7 @@ fn engine(store: &Arc<MysqlStore>, clock: &ManualClock) -> Engine {
         limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(clock.clone()),
+        blobs: None,
         shared: None,
     };
     Engine::new(backends, Options::default())

@@ -131,7 +131,7 @@ async fn leases_replies_long_payloads_and_rescheduled_tasks_go_with_their_partit
     let long = vec![b'x'; 5_000];
     let ids: Vec<i64> = ids_in(0).take(300).collect();
     let asks = ids.iter().map(|it| {
-        let payload = Content { is_json: false, bytes: if it % 2 == 0 { long.clone() } else { vec![7] } };
+        let payload = Content::binary(if it % 2 == 0 { long.clone() } else { vec![7] });
         NewTask { payload, ..ask(*it) }
     });
     let tasks = insert(&store, asks.collect(), NOW).await;

@@ -91,6 +91,7 @@ impl Site {
         let hot = RedisHot::connect(&self.redis.url(), options).await.unwrap();
         let signals = Arc::new(hot.signals().await.unwrap());
         let backends = Backends {
+            blobs: None,
             shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
             store,
             limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),

@@ -1,0 +1,57 @@
+//! Deletes objects that no row refers to: what a crash left behind, what was replaced, whose task is forgotten. Looks at
+//! objects that are older than a day, a page in each run and round and round, and asks the store for the task of each:
+//! an object of a task that is there, or archived, stays. One engine does it for all. Must never delete on an error.
+
+use crate::{
+    core::Core,
+    outside::{
+        self,
+        key::{Key, is_of_a_later_day},
+    },
+};
+use futures_util::{StreamExt as _, stream};
+use punctual_contract::Error;
+use punctual_domain::{task::Task, time::Millis};
+
+/// So long after its object was put, a row has been written or will never be.
+const UNUSED_AFTER_MS: i64 = 86_400_000;
+/// Objects in one run.
+const PAGE: usize = 500;
+/// Looked up at the same time.
+const AT_ONCE: usize = 4;
+
+/// Objects deleted.
+pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
+    let Some(blobs) = core.blobs.as_ref().filter(|_| core.leads()) else { return Ok(0) };
+    let after = core.unused_after.lock().clone();
+    let page = blobs.list(&after, PAGE).await?;
+    let before = now.plus(-UNUSED_AFTER_MS);
+    let looked_at: Vec<&String> = page.iter().take_while(|it| !is_of_a_later_day(it, before)).collect();
+    let is_last = looked_at.len() < PAGE;
+    let keys = looked_at.into_iter().filter_map(|it| it.parse::<Key>().ok());
+    let looks: Vec<_> = keys.filter(|it| it.put_at < before).map(|it| unused_one(core, it)).collect();
+    let looked: Vec<Result<Option<String>, Error>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+    let mut unused = Vec::new();
+    for it in looked {
+        unused.extend(it?);
+    }
+    if !unused.is_empty() {
+        blobs.delete(&unused).await?;
+    }
+    let last = page.last().filter(|_| !is_last).cloned();
+    *core.unused_after.lock() = last.unwrap_or_default();
+    Ok(unused.len())
+}
+
+/// None: its task is there, or archived, and refers to it.
+async fn unused_one(core: &Core, key: Key) -> Result<Option<String>, Error> {
+    let found = core.store.versions(&key.namespace, key.task_id, Some(key.task_version), 1).await?;
+    let text = key.to_string();
+    Ok(if found.iter().any(|it| refers(it, &text)) { None } else { Some(text) })
+}
+
+fn refers(task: &Task, key: &str) -> bool {
+    let result = task.result.as_ref().and_then(|it| it.content.as_ref());
+    let contents = result.into_iter().chain([&task.ask.payload]);
+    contents.filter_map(outside::key_of).any(|it| it == key)
+}

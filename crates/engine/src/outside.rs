@@ -1,0 +1,225 @@
+//! Contents above the row limit: they are put outside of the store, and rows have their keys. Order of steps, and what a
+//! crash between two of them leaves:
+//!
+//! 1. The object is put. Crash: an object that no row refers to; `maintenance::unused` deletes it a day later.
+//! 2. The row is written, with the key (insert, reschedule, outcome). Crash: all is well, nobody has the answer. What is
+//!    refused, or failed for certain, has its object deleted; where that is not known it stays, for `unused`.
+//! 3. An object whose place another took is deleted, where it is known. Crash, or not known (a replacement by an insert, a
+//!    task that is forgotten): as 1.
+//!
+//! No object is deleted while a row may refer to it: before step 3 comes the commit, and `unused` asks the store.
+//! Contents are fetched after a lease is committed and before it is handed over (`fetch`); what cannot be fetched is
+//! `dispatch_failed`, with its attempt given back, and comes again by the compensator.
+
+pub(crate) mod key;
+
+use crate::{
+    answer,
+    core::Core,
+    pipeline::{hand_over, push},
+};
+use futures_util::{StreamExt as _, stream};
+use key::Key;
+use punctual_contract::{
+    Blobs, Error, Happened,
+    store::{Assignment, Inserted},
+};
+use punctual_domain::{
+    insert::Decision,
+    name::Name,
+    task::{Content, NewTask, Task},
+};
+use std::{sync::Arc, time::Duration};
+
+/// Objects that one call works on at the same time.
+const AT_ONCE: usize = 8;
+/// Fetched for one hand-over: an executor that asks for more tasks than fit gets fewer.
+const FETCH_MAX_BYTES: usize = 256 << 20;
+/// Leases tick meanwhile.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Ids for tasks with a long payload and without an id: the upper half of those that are exact in JavaScript, which the
+/// engine's counted ids do not come near to.
+const IDS: std::ops::Range<i64> = (1 << 52) + (1 << 51)..1 << 53;
+
+/// A content that may be long, and whose it is.
+pub(crate) struct Owned<'a> {
+    pub(crate) nth: usize,
+    pub(crate) namespace: &'a Name,
+    pub(crate) task_id: i64,
+    pub(crate) task_version: i64,
+    pub(crate) content: &'a mut Content,
+}
+
+/// Keys of objects that were just put, with the number of the item that they are for.
+pub(crate) type Put = Vec<(usize, String)>;
+
+impl Core {
+    pub(crate) fn is_long(&self, content: &Content) -> bool {
+        self.blobs.is_some() && !content.is_outside && content.bytes.len() > self.options.inline_max_bytes
+    }
+}
+
+/// Puts those that are long, and leaves their references in place of them. On an error what was put is deleted.
+pub(crate) async fn put(core: &Arc<Core>, contents: Vec<Owned<'_>>) -> Result<Put, Error> {
+    let Some(blobs) = core.blobs.clone() else { return Ok(Vec::new()) };
+    let long = contents.into_iter().filter(|it| core.is_long(it.content));
+    let all: Vec<_> = long.map(|it| put_one(core, Arc::clone(&blobs), it)).collect();
+    let (mut put, mut failed) = (Vec::with_capacity(all.len()), None);
+    for it in stream::iter(all).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+        match it {
+            Ok(it) => put.push(it),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let Some(error) = failed else { return Ok(put) };
+    delete_soon(core, keys(put));
+    // Whatever became of the object: no row has changed.
+    Err(Error { happened: Happened::No, ..error })
+}
+
+async fn put_one(core: &Core, blobs: Arc<dyn Blobs>, it: Owned<'_>) -> Result<(usize, String), Error> {
+    let Owned { nth, namespace, task_id, task_version, content } = it;
+    let (put_at, number) = (core.now(), fastrand::u64(..));
+    let key = Key { namespace: namespace.clone(), task_id, task_version, put_at, number }.to_string();
+    let bytes = std::mem::take(&mut content.bytes);
+    *content = Content::outside(content.is_json, &key, bytes.len());
+    blobs.put(&key, bytes).await?;
+    Ok((nth, key))
+}
+
+/// Puts the long payloads of an insert. A task without an id gets one: the object is found by it.
+pub(crate) async fn put_payloads(core: &Arc<Core>, tasks: &mut [NewTask]) -> Result<Put, Error> {
+    for it in tasks.iter_mut().filter(|it| it.task_id.is_none() && core.is_long(&it.payload)) {
+        it.task_id = Some(free_id(core, &it.queue.namespace).await?);
+    }
+    put(core, tasks.iter_mut().enumerate().map(owned_payload).collect()).await
+}
+
+fn owned_payload<'a>((nth, it): (usize, &'a mut NewTask)) -> Owned<'a> {
+    let NewTask { queue, task_id, task_version, payload: content, .. } = it;
+    let (task_id, task_version) = (task_id.unwrap_or_default(), *task_version);
+    Owned { nth, namespace: &queue.namespace, task_id, task_version, content }
+}
+
+async fn free_id(core: &Core, namespace: &Name) -> Result<i64, Error> {
+    loop {
+        let id = fastrand::i64(IDS);
+        if core.store.versions(namespace, id, None, 1).await?.is_empty() {
+            return Ok(id);
+        }
+    }
+}
+
+/// After the insert: what no row refers to is deleted.
+pub(crate) fn inserted(core: &Arc<Core>, put: Put, inserted: &Result<Vec<Inserted>, Error>) {
+    match inserted {
+        Ok(inserted) => {
+            let is_stored = |it: &Inserted| matches!(it.decision, Decision::Create | Decision::Replace);
+            let refused = put.into_iter().filter(|it| !inserted.get(it.0).is_some_and(is_stored));
+            delete_soon(core, keys(refused));
+        }
+        Err(error) => failed(core, error, put),
+    }
+}
+
+/// The rows were not written, or nobody knows.
+pub(crate) fn failed(core: &Arc<Core>, error: &Error, put: Put) {
+    if error.happened == Happened::No {
+        delete_soon(core, keys(put));
+    }
+}
+
+pub(crate) fn keys(put: impl IntoIterator<Item = (usize, String)>) -> Vec<String> {
+    put.into_iter().map(|it| it.1).collect()
+}
+
+/// The key of what a row no longer refers to.
+pub(crate) fn key_of(content: &Content) -> Option<String> {
+    content.reference().map(|it| it.key.to_owned())
+}
+
+/// Nobody waits for it, and what fails is found by `unused`.
+pub(crate) fn delete_soon(core: &Arc<Core>, keys: Vec<String>) {
+    let Some(blobs) = core.blobs.clone().filter(|_| !keys.is_empty()) else { return };
+    core.detach(async move {
+        if let Err(error) = blobs.delete(&keys).await {
+            tracing::debug!(%error, "objects that nothing refers to are left; they are found a day later");
+        }
+    });
+}
+
+/// The content itself.
+pub(crate) async fn read(core: &Core, content: &mut Content) -> Result<(), Error> {
+    if !content.is_outside {
+        return Ok(());
+    }
+    const DOING: &str = "read a long payload or result";
+    let refused = |problem: String| Error::did_not_happen(DOING, problem);
+    let reference = content.reference().ok_or_else(|| refused("its reference cannot be read".to_owned()))?;
+    let Some(blobs) = &core.blobs else {
+        return Err(refused("it is kept outside of the store, and payloads.url is not set".to_owned()));
+    };
+    let got = tokio::time::timeout(FETCH_TIMEOUT, blobs.get(reference.key)).await;
+    let got = got.map_err(|_| refused(format!("{} was not read within {FETCH_TIMEOUT:?}", reference.key)))?;
+    let bytes = got?.ok_or_else(|| refused(format!("there is no object {}", reference.key)))?;
+    if bytes.len() != reference.len {
+        let problem =
+            format!("{} has {} bytes, and should have {}", reference.key, bytes.len(), reference.len);
+        return Err(refused(problem));
+    }
+    *content = Content::inside(content.is_json, bytes);
+    Ok(())
+}
+
+/// The task with its payload and its result. Where they were replaced meanwhile, those of now.
+pub(crate) async fn whole(core: &Core, task: Task) -> Result<Task, answer::Error> {
+    let place = task.place;
+    match read_both(core, task).await {
+        Ok(it) => Ok(it),
+        Err(_) => Ok(read_both(core, crate::change::read(core, place).await?).await?),
+    }
+}
+
+async fn read_both(core: &Core, mut task: Task) -> Result<Task, Error> {
+    read(core, &mut task.ask.payload).await?;
+    if let Some(content) = task.result.as_mut().and_then(|it| it.content.as_mut()) {
+        read(core, content).await?;
+    }
+    Ok(task)
+}
+
+/// What is handed over, with its contents, in order. What cannot be read has its attempt given back and comes again;
+/// what is too much at once is ready again.
+pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assignment> {
+    if leased.iter().all(|it| !it.payload.is_outside) {
+        return leased;
+    }
+    let (fitting, too_much) = within(leased, FETCH_MAX_BYTES);
+    hand_over::give_back(core, too_much, "too_much_at_once").await;
+    let fetching = fitting.into_iter().map(|mut it| async move {
+        let read = read(core, &mut it.payload).await;
+        (it, read)
+    });
+    let (mut fetched, mut failed) = (Vec::new(), Vec::new());
+    for (it, read) in stream::iter(fetching).buffered(AT_ONCE).collect::<Vec<_>>().await {
+        match read {
+            Ok(()) => fetched.push(it),
+            Err(error) => failed.push((it, error.to_string())),
+        }
+    }
+    if let Some((_, error)) = failed.first() {
+        tracing::warn!(tasks = failed.len(), error, "long payloads cannot be read; their tasks come again");
+    }
+    push::mark_failed(core, failed).await;
+    fetched
+}
+
+/// As many as fit, at least one.
+fn within(leased: Vec<Assignment>, max_bytes: usize) -> (Vec<Assignment>, Vec<Assignment>) {
+    let (mut sum, mut fitting, mut rest) = (0_usize, Vec::new(), Vec::new());
+    for it in leased {
+        sum = sum.saturating_add(it.payload.reference().map_or(0, |it| it.len));
+        if sum <= max_bytes || fitting.is_empty() { fitting.push(it) } else { rest.push(it) }
+    }
+    (fitting, rest)
+}

@@ -1,0 +1,100 @@
+//! Long payloads and results as objects: in a directory, in a bucket, or in memory. Knows keys and bytes; which task they
+//! belong to is not known here.
+
+use crate::cold::{Error as ColdError, objects};
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, memory::InMemory, path::Path};
+use punctual_contract::{Blobs, Error};
+use std::{collections::BinaryHeap, sync::Arc};
+
+const PUT: &str = "keep a long payload or result";
+const GET: &str = "read a long payload or result";
+const DELETE: &str = "delete long payloads or results";
+const LIST: &str = "list long payloads and results";
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct ObjectBlobs {
+    store: Arc<dyn ObjectStore>,
+}
+
+impl ObjectBlobs {
+    /// `file:///directory`, which is made, or `s3://bucket/prefix` in builds with the feature.
+    ///
+    /// # Errors
+    /// When the address names neither, or the directory cannot be made.
+    pub fn open(url: &str) -> Result<Self, ColdError> {
+        let refused = |problem| ColdError::Address { url: url.to_owned(), problem };
+        objects::at(url).map(|store| Self { store }).map_err(refused)
+    }
+
+    /// Forgotten when it is dropped: for tests.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self { store: Arc::new(InMemory::new()) }
+    }
+
+    /// The least keys of one folder that come after a key.
+    async fn least(&self, folder: &Path, after: &str, limit: usize) -> Result<Vec<String>, Error> {
+        let failed = |error| Error::did_not_happen(LIST, error);
+        let mut least: BinaryHeap<String> = BinaryHeap::new();
+        let mut listed = self.store.list(Some(folder));
+        while let Some(found) = listed.try_next().await.map_err(failed)? {
+            let key: String = found.location.into();
+            if key.as_str() <= after {
+                continue;
+            }
+            least.push(key);
+            if least.len() > limit {
+                least.pop();
+            }
+        }
+        Ok(least.into_sorted_vec())
+    }
+}
+
+#[async_trait]
+impl Blobs for ObjectBlobs {
+    async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), Error> {
+        let put = self.store.put(&Path::from(key), PutPayload::from(bytes)).await;
+        put.map(drop).map_err(|error| Error::may_have_happened(PUT, error))
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let failed = |error| Error::did_not_happen(GET, error);
+        match self.store.get(&Path::from(key)).await {
+            Ok(found) => Ok(Some(found.bytes().await.map_err(failed)?.into())),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn delete(&self, keys: &[String]) -> Result<(), Error> {
+        let paths: Vec<_> = keys.iter().map(|it| Ok(Path::from(it.as_str()))).collect();
+        let mut deleted = self.store.delete_stream(stream::iter(paths).boxed());
+        let mut failed = None;
+        while let Some(it) = deleted.next().await {
+            match it {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(()), |error| Err(Error::may_have_happened(DELETE, error)))
+    }
+
+    async fn list(&self, after: &str, limit: usize) -> Result<Vec<String>, Error> {
+        let listed = self.store.list_with_delimiter(None).await;
+        let mut folders = listed.map_err(|error| Error::did_not_happen(LIST, error))?.common_prefixes;
+        folders.sort_unstable();
+        let folder_of_after = after.split('/').next().unwrap_or_default();
+        let mut keys = Vec::new();
+        for folder in folders.iter().filter(|it| it.as_ref() >= folder_of_after) {
+            keys.extend(self.least(folder, after, limit - keys.len()).await?);
+            if keys.len() >= limit {
+                break;
+            }
+        }
+        Ok(keys)
+    }
+}
