@@ -57,10 +57,20 @@ pub(crate) async fn limit(options: &LimitOptions) -> anyhow::Result<LimitReport>
     crew.end().await?;
     let executions = read(&crew.log)?;
     server.end().await?;
-    let at_once = most_at_once(&executions, &crew.killed_us);
-    let report = LimitReport::new(options, executions.len(), at_once, crew.kills, worked_s, finished, left);
     drop(job);
-    Ok(report)
+    let report = LimitReport {
+        tasks: options.tasks,
+        limit: options.limit,
+        ok: false,
+        broken: Vec::new(),
+        most_at_once: most_at_once(&executions, &crew.killed_us),
+        finished,
+        executions: executions.len(),
+        executors_killed: crew.kills,
+        worked_s,
+        slots_held: left,
+    };
+    Ok(report.judged())
 }
 
 async fn set_limit(connection: &mut Connection, queue: &str, most: u32) -> anyhow::Result<()> {

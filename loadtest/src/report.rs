@@ -1,6 +1,6 @@
 //! What a run found, as one JSON object or as a table. Fields are only ever added: scripts read them.
 
-use crate::{check::Counts, measure::Percentiles, options::LimitOptions, proc::Usage};
+use crate::{check::Counts, measure::Percentiles, proc::Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
@@ -138,39 +138,19 @@ pub(crate) struct LimitReport {
 }
 
 impl LimitReport {
-    pub(crate) fn new(
-        options: &LimitOptions,
-        executions: usize,
-        most_at_once: usize,
-        executors_killed: usize,
-        worked_s: f64,
-        finished: u64,
-        slots_held: u64,
-    ) -> Self {
-        let (tasks, limit) = (options.tasks, options.limit);
-        let mut broken = Vec::new();
-        if usize::try_from(limit).is_ok_and(|it| most_at_once > it) {
-            broken.push(format!("{most_at_once} ran at once"));
+    /// With what is broken of it.
+    pub(crate) fn judged(mut self) -> Self {
+        if usize::try_from(self.limit).is_ok_and(|it| self.most_at_once > it) {
+            self.broken.push(format!("{} ran at once", self.most_at_once));
         }
-        if usize::try_from(finished).is_ok_and(|it| it < tasks) {
-            broken.push(format!("{finished} of {tasks} finished"));
+        if usize::try_from(self.finished).is_ok_and(|it| it < self.tasks) {
+            self.broken.push(format!("{} of {} finished", self.finished, self.tasks));
         }
-        if slots_held > 0 {
-            broken.push(format!("{slots_held} slots are still held"));
+        if self.slots_held > 0 {
+            self.broken.push(format!("{} slots are still held", self.slots_held));
         }
-        let ok = broken.is_empty();
-        Self {
-            tasks,
-            limit,
-            ok,
-            broken,
-            most_at_once,
-            finished,
-            executions,
-            executors_killed,
-            worked_s,
-            slots_held,
-        }
+        self.ok = self.broken.is_empty();
+        self
     }
 
     pub(crate) fn table(&self) -> String {
