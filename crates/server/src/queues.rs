@@ -73,16 +73,7 @@ pub(crate) async fn get_queue(
         let detail = format!("{:?} has no tasks, and nothing was set for it", queue.queue.as_str());
         return Err(Refusal::new(Code::QueueNotFound, detail));
     }
-    let mut shown = numbers.shown(&queue, stands.as_ref())?;
-    // While the limiter is away nobody knows, and nothing of the queue starts.
-    if let Some((limit, holders)) = app.engine.holders(&queue, SHOWN_MAX).await.ok().flatten() {
-        let held = u64::try_from(holders.count).unwrap_or(u64::MAX);
-        shown.slots = Some(Slots { limit, held, holders: holders.first.iter().map(holder).collect() });
-    }
-    let parked = app.engine.parked(&queue, SHOWN_MAX).await.unwrap_or_default();
-    shown.parked = parked.into_iter().map(put_aside).collect();
-    let tag = [(header::ETAG, etag::of_revision(shown.revision))];
-    Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
+    one(&app, &numbers, &queue, stands.as_ref()).await
 }
 
 fn holder(it: &Held) -> SlotHolder {
@@ -172,7 +163,7 @@ async fn put(
     let condition = etag::condition(headers);
     let fits = move |revision| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
     match app.engine.put_queue(queue.clone(), settings, pause, BY, fits).await? {
-        Put::Done(stands) => one(&Numbers::read(app).await?, &queue, stands.as_ref()),
+        Put::Done(stands) => one(app, &Numbers::read(app).await?, &queue, stands.as_ref()).await,
         Put::Otherwise(revision) => Err(settings::has_changed(revision)),
     }
 }
@@ -237,9 +228,22 @@ pub(crate) async fn resume_queue(
     one(&Numbers::read(&app).await?, &queue, stands.as_ref())
 }
 
-fn one(numbers: &Numbers, queue: &QueueKey, stands: Option<&Standing>) -> Result<Response, Refusal> {
+async fn one(
+    app: &App,
+    numbers: &Numbers,
+    queue: &QueueKey,
+    stands: Option<&Standing>,
+) -> Result<Response, Refusal> {
+    let mut shown = numbers.shown(queue, stands)?;
+    // While the limiter is away nobody knows, and nothing of the queue starts.
+    if let Some((limit, holders)) = app.engine.holders(queue, SHOWN_MAX).await.ok().flatten() {
+        let held = u64::try_from(holders.count).unwrap_or(u64::MAX);
+        shown.slots = Some(Slots { limit, held, holders: holders.first.iter().map(holder).collect() });
+    }
+    let parked = app.engine.parked(queue, SHOWN_MAX).await.unwrap_or_default();
+    shown.parked = parked.into_iter().map(put_aside).collect();
     let tag = [(header::ETAG, etag::of_revision(stands.map_or(0, |it| it.revision)))];
-    Ok((tag, answer::json(StatusCode::OK, &numbers.shown(queue, stands)?)).into_response())
+    Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
 }
 
 /// What stands in all queues.

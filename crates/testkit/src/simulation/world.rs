@@ -467,14 +467,8 @@ impl World {
         if self.setup.hands == Hands::Push {
             return self.receive(max).await;
         }
-        let request = LeaseRequest {
-            queue: Arc::new(queue()),
-            max,
-            wait_ms: 0,
-            lease_ms,
-            executor: "executor".into(),
-            version: None,
-        };
+        let (queue, executor) = (Arc::new(queue()), "executor".into());
+        let request = LeaseRequest { queue, max, wait_ms: 0, lease_ms, executor, version: None };
         let Some(engine) = self.engine() else { return Ok(()) };
         let Ok(leased) = engine.lease(request).await else { return Ok(()) };
         if leased.len() > max {

@@ -335,7 +335,9 @@ async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, tasks: usize, seed: 
             watch.running.extend(leased.iter().map(|it| (it.place.id, it.fence)));
             watch.most = watch.most.max(watch.running.len());
         }
-        tokio::time::sleep(Duration::from_millis(rng.u64(0..6))).await;
+        for _ in 0..rng.u32(0..300) {
+            tokio::task::yield_now().await;
+        }
         for it in &leased {
             watch.lock().unwrap().running.remove(&(it.place.id, it.fence));
         }
@@ -384,7 +386,15 @@ async fn never_above(ground: Arc<dyn Ground>, engines: usize, tasks: usize) {
     let until = Instant::now() + Duration::from_secs(45);
     while limiter.holders(&LimitScope::Queue(queue()), 0).await.unwrap().count > 0 {
         assert!(Instant::now() < until, "slots are back to 0 by the reconciler at the latest");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let late = LeaseRequest {
+            queue: Arc::new(queue()),
+            max: 1,
+            wait_ms: 100,
+            lease_ms: 1_000,
+            executor: "late".to_owned(),
+            version: None,
+        };
+        assert!(engine.lease(late).await.unwrap().is_empty(), "all have finished");
     }
     for (_, running) in all {
         running.stop().await;

@@ -34,9 +34,10 @@ const PLANS: &[(&str, &str)] = &[
     ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];
 
-/// Read every row on purpose: the audit counts, books and settings are as short as the list of queues, and the index of
-/// what is paused has nothing else.
-const SCANS: &[&str] = &["ledger/audit", "ledger/books", "meta/objects", "setting/all", "setting/paused"];
+/// Read every row on purpose: the audit counts, books and settings are as short as the list of queues, the roll as that of
+/// executors, and the index of what is paused has nothing else.
+const SCANS: &[&str] =
+    &["executor/roll", "ledger/audit", "ledger/books", "meta/objects", "setting/all", "setting/paused"];
 
 fn scripts() -> Vec<(String, String)> {
     let mut found = Vec::new();
