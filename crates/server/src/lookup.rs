@@ -70,8 +70,8 @@ pub(crate) async fn why_task(
 
 /// Search, or the versions of one `task_id`.
 ///
-/// Newest first; with `task_id`, the highest version first. Histories are left out of a search, and so are payloads and
-/// results that are kept outside of the store (`payloads.inline_max_bytes`): get the one task.
+/// Newest first; with `task_id`, the highest version first. Histories are left out of a search. Payloads and results
+/// that are kept outside of the store (`payloads.inline_max_bytes`) are left out always: get the one task.
 #[utoipa::path(
     get, path = "/v1/tasks", operation_id = "search_tasks", tag = "tasks", params(SearchTasks),
     responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",

@@ -48,8 +48,7 @@ async fn an_insert_whose_answer_is_lost_keeps_its_object_as_long_as_its_row(rig:
     assert_eq!(rig.objects().await.len(), 2);
     rig.days_pass(2).await;
     assert_eq!(rig.objects().await.len(), 1, "the one that never came to be is gone");
-    let found = rig.get("/v1/tasks?task_id=1").await;
-    assert_eq!(found["items"][0]["payload_base64"], text(&bytes(MIB, 1)));
+    assert_eq!(rig.task(1).await["payload_base64"], text(&bytes(MIB, 1)));
 }
 
 async fn an_outcome_whose_answer_is_lost_keeps_the_result_that_was_accepted(rig: Rig) {
@@ -67,8 +66,7 @@ async fn an_outcome_whose_answer_is_lost_keeps_the_result_that_was_accepted(rig:
     rig.store.faults.heal();
     assert_eq!(rig.report(&leased, outcome(4)).await, "stale", "the third was accepted");
     rig.until_objects(2).await;
-    let task = rig.get("/v1/tasks?task_id=5").await;
-    assert_eq!(task["items"][0]["result"]["result_base64"], text(&bytes(MIB, 3)));
+    assert_eq!(rig.task(5).await["result"]["result_base64"], text(&bytes(MIB, 3)));
 }
 
 async fn nothing_is_deleted_while_the_store_cannot_be_asked(rig: Rig) {

@@ -196,6 +196,13 @@ impl Rig {
         self.send("GET", path, Value::Null).await.expect(200)
     }
 
+    /// By its id.
+    pub(crate) async fn task(&self, id: i64) -> Value {
+        let found = self.get(&format!("/v1/tasks?task_id={id}")).await;
+        let reference = found["items"][0]["ref"].as_str().unwrap();
+        self.get(&format!("/v1/tasks/{reference}")).await
+    }
+
     /// The task as the store has it.
     pub(crate) async fn read(&self, path: &str) -> Task {
         let place: TaskRef = path.rsplit('/').next().unwrap().parse().unwrap();
