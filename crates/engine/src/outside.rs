@@ -35,6 +35,7 @@ use std::{sync::Arc, time::Duration};
 const AT_ONCE: usize = 8;
 /// Fetched for one hand-over: an executor that asks for more tasks than fit gets fewer.
 const FETCH_MAX_BYTES: usize = 256 << 20;
+const READ: &str = "read a long payload or result";
 /// Leases tick meanwhile.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Ids for tasks with a long payload and without an id: the upper half of those that are exact in JavaScript, which the
@@ -153,8 +154,7 @@ pub(crate) async fn read(core: &Core, content: &mut Content) -> Result<(), Error
     if !content.is_outside {
         return Ok(());
     }
-    const DOING: &str = "read a long payload or result";
-    let refused = |problem: String| Error::did_not_happen(DOING, problem);
+    let refused = |problem: String| Error::did_not_happen(READ, problem);
     let reference = content.reference().ok_or_else(|| refused("its reference cannot be read".to_owned()))?;
     let Some(blobs) = &core.blobs else {
         return Err(refused("it is kept outside of the store, and payloads.url is not set".to_owned()));
