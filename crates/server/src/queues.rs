@@ -206,7 +206,7 @@ pub(crate) async fn pause_queue(
 ) -> Result<Response, Refusal> {
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
     let stands = app.engine.pause(queue.clone(), reason, by.as_deref().unwrap_or(BY)).await?;
-    one(&Numbers::read(&app).await?, &queue, stands.as_ref())
+    one(&app, &Numbers::read(&app).await?, &queue, stands.as_ref()).await
 }
 
 /// Resume a queue.
@@ -225,7 +225,7 @@ pub(crate) async fn resume_queue(
 ) -> Result<Response, Refusal> {
     let by = PauseRequest::from_json(&body)?.by;
     let stands = app.engine.resume(queue.clone(), by.as_deref().unwrap_or(BY)).await?;
-    one(&Numbers::read(&app).await?, &queue, stands.as_ref())
+    one(&app, &Numbers::read(&app).await?, &queue, stands.as_ref()).await
 }
 
 async fn one(
