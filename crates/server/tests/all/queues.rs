@@ -111,7 +111,15 @@ async fn a_paused_queue_hands_nothing_over_and_goes_on_in_its_order() {
     let due = world.send(get("/v1/tasks?task_id=1")).await.expect(200)["items"][0]["ref"].clone();
     let why = world.send(get(format!("/v1/tasks/{}/why", due.as_str().unwrap()))).await.expect(200);
     assert_eq!((&why["blocking"], &why["owner"]), (&json!("pause"), &json!("ann")));
-    let put_meanwhile = world.send(put("/v1/queues/mail", &json!({"max_attempts": 3}))).await.expect(200);
+    let put_meanwhile = world
+        .send(put(
+            "/v1/queues/mail",
+            &json!({
+                "max_attempts": 3, "choice": {"by": "highest_first", "percent": 100}
+            }),
+        ))
+        .await
+        .expect(200);
     assert_eq!(put_meanwhile["pause"], paused["pause"], "settings leave a pause alone");
     assert_eq!(world.lease("mail").await, [] as [Value; 0]);
     let resumed = world.send(ask("POST", "/v1/queues/mail/resume")).await.expect(200);
@@ -172,7 +180,7 @@ async fn tasks_that_do_not_say_have_what_their_queue_says() {
     world.send(put("/v1/queues/mail", &defaults)).await.expect(200);
     let task = world.insert(json!({"queue": "mail"})).await;
     assert_eq!(task["max_attempts"], 2);
-    world.insert(json!({"queue": "mail", "max_attempts": 9, "timeout_ms": 1_000, "priority": 5})).await;
+    world.insert(json!({"queue": "mail", "max_attempts": 9, "timeout_ms": 1_000})).await;
     world.advance(0).await;
     let leased = world.lease("mail").await;
     let told: Vec<_> =
