@@ -34,10 +34,18 @@ const PLANS: &[(&str, &str)] = &[
     ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];
 
-/// Read every row on purpose: the audit counts, books and settings are as short as the list of queues, the roll as that of
-/// executors, and the index of what is paused has nothing else.
-const SCANS: &[&str] =
-    &["executor/roll", "ledger/audit", "ledger/books", "meta/objects", "setting/all", "setting/paused"];
+/// Read every row on purpose: the audit counts, books and settings are as short as the list of queues, what is
+/// asked of executors reads their list, and the index of what is paused has nothing else.
+const SCANS: &[&str] = &[
+    "executor/forget",
+    "executor/roll",
+    "executor/wishes",
+    "ledger/audit",
+    "ledger/books",
+    "meta/objects",
+    "setting/all",
+    "setting/paused",
+];
 
 fn scripts() -> Vec<(String, String)> {
     let mut found = Vec::new();
