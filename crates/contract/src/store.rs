@@ -214,6 +214,7 @@ impl Change {
 pub struct Grant {
     pub place: TaskRef,
     pub fence: i64,
+    /// May be to come: then the attempt begins, and its `timeout_ms` counts, from there.
     pub fired_at: Millis,
     pub lease_until: Millis,
     pub executor: String,
@@ -276,6 +277,9 @@ pub struct Beat {
     /// of which the oldest lines go.
     pub log: Option<String>,
     pub executor: String,
+    /// The engine's, not the executor's: it has handed the task over, at this instant, to this executor. The lease is then
+    /// this executor's, and nothing is said of a beginning. None: a sign of life.
+    pub handed_over_at: Option<Millis>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

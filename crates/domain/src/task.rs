@@ -147,6 +147,21 @@ pub struct Lease {
     pub cancel_requested: bool,
 }
 
+impl Lease {
+    /// In whose name an engine leases what it will hand over at its instant, to whoever waits then. No executor can be
+    /// called so.
+    #[must_use]
+    pub fn ahead(engine: &str) -> String {
+        format!("({engine})")
+    }
+
+    /// As far as the store knows, no executor has it yet.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        self.executor.starts_with('(')
+    }
+}
+
 /// A task with all that is known of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {

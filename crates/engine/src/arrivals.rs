@@ -2,23 +2,50 @@
 //! ready set is for what nobody waits for. Holds nothing that matters: an entry that was given to a seat is firing in the
 //! hot set until its hand-over is known, and is offered again if this engine dies.
 
-use crate::{core::Core, pipeline::from_store};
+use crate::{
+    core::Core,
+    pipeline::{ahead, from_store},
+};
 use parking_lot::Mutex;
-use punctual_contract::hot::HotEntry;
+use punctual_contract::{hot::HotEntry, store::Assignment};
+use punctual_domain::time::Millis;
 use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::{
+    sync::{Notify, futures::Notified, oneshot},
+    time::Instant,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Arrival {
-    pub(crate) something: Notify,
+    something: Notify,
+    /// How often somebody was woken: what was looked at before is out of date.
+    wakes: AtomicU64,
     waiting: AtomicUsize,
     seats: Mutex<Seats>,
+}
+
+/// What somebody who waits is given.
+#[derive(Debug)]
+pub(crate) enum Given {
+    /// Fired: to be leased.
+    Fired(Vec<HotEntry>),
+    /// Leased ahead of its time, and fired.
+    Leased(Vec<Shelved>),
+}
+
+/// Leased ahead of its time, and fired; it lies here until somebody asks.
+#[derive(Debug)]
+pub(crate) struct Shelved {
+    pub(crate) assignment: Assignment,
+    /// When its lease was asked for.
+    pub(crate) asked: Instant,
+    pub(crate) since: Millis,
 }
 
 /// Those who found nothing, in the order in which they came.
@@ -26,6 +53,58 @@ pub(crate) struct Arrival {
 struct Seats {
     idle: VecDeque<Idle>,
     last: u64,
+    shelf: VecDeque<Shelved>,
+    lately: Lately,
+    /// Until then nothing is leased ahead: what was, found nobody.
+    back_off_until: Millis,
+    /// The ready set was empty then, at that many wakes.
+    found_empty: Option<(u64, Instant)>,
+}
+
+impl Seats {
+    /// The first that lie here. What was leased too long ago is not handed over any more.
+    fn take(&mut self, most: usize, now: Millis) -> Vec<Shelved> {
+        let is_good = |it: &&Shelved| it.asked.elapsed() <= ahead::GOOD_FOR;
+        let good = self.shelf.iter().take(most).take_while(is_good).count();
+        if good > 0 {
+            self.lately.turn(now);
+            self.lately.now += good;
+        }
+        self.shelf.drain(..good).collect()
+    }
+
+    fn give_from_shelf(&mut self, now: Millis) {
+        while let Some(Idle { number, max, gives }) = self.idle.pop_front() {
+            let its = self.take(max, now);
+            if its.is_empty() {
+                return self.idle.push_front(Idle { number, max, gives });
+            }
+            let length = its.len();
+            if let Err(Given::Leased(back)) = gives.send(Given::Leased(its)) {
+                // It has gone: the next one gets them.
+                self.lately.now -= length;
+                back.into_iter().rev().for_each(|it| self.shelf.push_front(it));
+            }
+        }
+    }
+}
+
+/// How many were handed over in the present tenth of a second, and in the one before.
+#[derive(Debug, Default)]
+struct Lately {
+    tenth: i64,
+    now: usize,
+    before: usize,
+}
+
+impl Lately {
+    fn turn(&mut self, now: Millis) {
+        let tenth = now.0.div_euclid(100);
+        if tenth != self.tenth {
+            self.before = if tenth == self.tenth + 1 { self.now } else { 0 };
+            (self.tenth, self.now) = (tenth, 0);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -33,7 +112,7 @@ struct Idle {
     number: u64,
     /// How many tasks it takes.
     max: usize,
-    gives: oneshot::Sender<Vec<HotEntry>>,
+    gives: oneshot::Sender<Given>,
 }
 
 impl Arrival {
@@ -47,13 +126,44 @@ impl Arrival {
         self.waiting.load(SeqCst)
     }
 
-    /// Somebody who has looked and found nothing waits for at most `max` tasks.
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        self.something.notified()
+    }
+
+    pub(crate) fn wake_one(&self) {
+        self.wakes.fetch_add(1, SeqCst);
+        self.something.notify_one();
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.wakes.fetch_add(1, SeqCst);
+        self.something.notify_waiters();
+    }
+
+    /// To be asked before a look at the ready set.
+    pub(crate) fn wakes(&self) -> u64 {
+        self.wakes.load(SeqCst)
+    }
+
+    /// The look found nothing.
+    pub(crate) fn is_empty_since(&self, wakes: u64) {
+        self.seats.lock().found_empty = Some((wakes, Instant::now()));
+    }
+
+    /// When somebody looked and found nothing, if nobody was woken since.
+    pub(crate) fn empty_since(&self) -> Option<Instant> {
+        let (wakes, at) = self.seats.lock().found_empty?;
+        (wakes == self.wakes()).then_some(at)
+    }
+
+    /// Somebody who has looked and found nothing waits for at most `max` tasks. What lies here he gets at once.
     pub(crate) fn sit(self: &Arc<Self>, core: &Arc<Core>, max: usize) -> Seat {
         let (gives, given) = oneshot::channel();
         let mut seats = self.seats.lock();
         seats.last += 1;
         let number = seats.last;
         seats.idle.push_back(Idle { number, max, gives });
+        seats.give_from_shelf(core.now());
         Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given }
     }
 
@@ -67,13 +177,53 @@ impl Arrival {
         while !entries.is_empty() {
             let Some(Idle { max, gives, .. }) = seats.idle.pop_front() else { break };
             let others = entries.split_off(max.min(entries.len()));
-            entries = match gives.send(entries) {
+            entries = match gives.send(Given::Fired(entries)) {
                 Ok(()) => others,
                 // It has gone: the next one gets them.
-                Err(back) => back.into_iter().chain(others).collect(),
+                Err(Given::Fired(back)) => back.into_iter().chain(others).collect(),
+                Err(Given::Leased(_)) => others,
             };
         }
         entries
+    }
+
+    /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something lies
+    /// here now.
+    pub(crate) fn hand(&self, leased: Vec<Shelved>, now: Millis) -> bool {
+        let mut seats = self.seats.lock();
+        seats.shelf.extend(leased);
+        seats.give_from_shelf(now);
+        !seats.shelf.is_empty()
+    }
+
+    /// What lies here, for somebody who asks.
+    pub(crate) fn take(&self, most: usize, now: Millis) -> Vec<Shelved> {
+        self.seats.lock().take(most, now)
+    }
+
+    /// What has been lying here since before an instant: it found nobody.
+    pub(crate) fn take_old(&self, before: Millis, back_off_until: Millis) -> Vec<Assignment> {
+        let mut seats = self.seats.lock();
+        let old = seats.shelf.iter().take_while(|it| it.since < before).count();
+        if old > 0 {
+            seats.back_off_until = back_off_until;
+        }
+        seats.shelf.drain(..old).map(|it| it.assignment).collect()
+    }
+
+    pub(crate) fn has_shelved(&self) -> bool {
+        !self.seats.lock().shelf.is_empty()
+    }
+
+    /// How many tasks may be leased ahead: as many as those who wait take, and as were lately handed over.
+    pub(crate) fn room(&self, now: Millis) -> usize {
+        let mut seats = self.seats.lock();
+        if now < seats.back_off_until || !seats.shelf.is_empty() {
+            return 0;
+        }
+        seats.lately.turn(now);
+        let lately = seats.lately.now.max(seats.lately.before);
+        lately + seats.idle.iter().map(|it| it.max).sum::<usize>()
     }
 }
 
@@ -92,33 +242,36 @@ pub(crate) struct Seat {
     core: Arc<Core>,
     arrival: Arc<Arrival>,
     number: u64,
-    given: oneshot::Receiver<Vec<HotEntry>>,
+    given: oneshot::Receiver<Given>,
 }
+
+const NOTHING: Given = Given::Fired(Vec::new());
 
 impl Seat {
     /// Waits for what fires. May be given up at any instant.
-    pub(crate) async fn given(&mut self) -> Vec<HotEntry> {
-        (&mut self.given).await.unwrap_or_default()
+    pub(crate) async fn given(&mut self) -> Given {
+        (&mut self.given).await.unwrap_or(NOTHING)
     }
 
     /// Stands up. What was given at the last instant.
-    pub(crate) fn leave(mut self) -> Vec<HotEntry> {
+    pub(crate) fn leave(mut self) -> Given {
         self.stand_up()
     }
 
-    fn stand_up(&mut self) -> Vec<HotEntry> {
+    fn stand_up(&mut self) -> Given {
         self.arrival.seats.lock().idle.retain(|it| it.number != self.number);
-        self.given.try_recv().unwrap_or_default()
+        self.given.try_recv().unwrap_or(NOTHING)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let entries = self.stand_up();
-        if entries.is_empty() {
-            return;
-        }
         let core = Arc::clone(&self.core);
+        let entries = match self.stand_up() {
+            Given::Leased(leased) => return ahead::lay_down(&core, &self.arrival, leased),
+            Given::Fired(entries) if entries.is_empty() => return,
+            Given::Fired(entries) => entries,
+        };
         self.core.detach(async move {
             let queues: Vec<_> = entries.iter().map(|it| Arc::clone(&it.queue)).collect();
             if let Err(error) = from_store::offer(&core, entries).await {
@@ -134,7 +287,7 @@ mod tests {
     use super::*;
     use crate::pipeline::claim::tests::entry;
 
-    fn seats(arrival: &Arrival, sizes: &[usize]) -> Vec<oneshot::Receiver<Vec<HotEntry>>> {
+    fn seats(arrival: &Arrival, sizes: &[usize]) -> Vec<oneshot::Receiver<Given>> {
         let sit = |max: &usize| {
             let (gives, given) = oneshot::channel();
             arrival.seats.lock().idle.push_back(Idle { number: 0, max: *max, gives });
@@ -143,8 +296,12 @@ mod tests {
         sizes.iter().map(sit).collect()
     }
 
-    fn given(seat: &mut oneshot::Receiver<Vec<HotEntry>>) -> usize {
-        seat.try_recv().map_or(0, |it| it.len())
+    fn given(seat: &mut oneshot::Receiver<Given>) -> usize {
+        match seat.try_recv() {
+            Ok(Given::Fired(it)) => it.len(),
+            Ok(Given::Leased(it)) => it.len(),
+            Err(_) => 0,
+        }
     }
 
     #[test]

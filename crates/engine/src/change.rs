@@ -1,7 +1,8 @@
 //! Changes that callers wish for: cancel, reschedule, run now, redrive. One atomic step decides each: while a task
 //! is in the hot set, that is the withdrawal from it (`fired` xor `withdrawn`); otherwise it is the store's
 //! conditional update. A crash between withdrawal and update leaves the row as it was, unanswered; the sweep loads
-//! it again, and it fires.
+//! it again, and it fires. What is leased ahead of its instant (`pipeline::ahead`) is decided the same way: withdrawn, its
+//! attempt is given back and then it is changed, in one unit of work; a crash between leaves the lease to end.
 
 use crate::{
     answer::{Cancelled, Changed, Error},
@@ -17,7 +18,7 @@ use punctual_domain::{
     history::Note,
     place::TaskRef,
     state::{Event, State},
-    task::Task,
+    task::{Lease, Task},
 };
 use std::sync::Arc;
 
@@ -35,17 +36,32 @@ enum Hold {
     Fired,
 }
 
-async fn hold(core: &Core, task: &Task) -> Result<Hold, Error> {
+/// The fence of the entry that one call has withdrawn, if any: it cannot fire, whatever became of the row meanwhile.
+type Removed = Option<i64>;
+
+async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, Error> {
     let place = task.place;
-    match core.hot.withdraw(place.partition, place.id, task.fence).await? {
-        Withdrawn::Fired => Ok(Hold::Fired),
-        Withdrawn::Removed | Withdrawn::Absent => {
-            if let Some(key) = core.claims.forget(place.partition, place.id, task.fence) {
-                core.timer.cancel(key);
-            }
-            Ok(Hold::Held)
-        }
+    let is_ahead = is_ahead(core, task, *removed);
+    // The entry is as it was before its lease.
+    let fence = if is_ahead { task.fence - 1 } else { task.fence };
+    match core.hot.withdraw(place.partition, place.id, fence).await? {
+        Withdrawn::Fired => return Ok(Hold::Fired),
+        // Its owner may have it.
+        Withdrawn::Absent if is_ahead && *removed != Some(fence) => return Ok(Hold::Fired),
+        Withdrawn::Absent => {}
+        Withdrawn::Removed => *removed = Some(fence),
     }
+    if let Some(key) = core.claims.forget(place.partition, place.id, fence) {
+        core.timer.cancel(key);
+    }
+    Ok(Hold::Held)
+}
+
+/// It has an engine's lease, and its instant has not come, or never will because this call has withdrawn it.
+fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
+    task.state == State::Dispatched
+        && task.lease.as_ref().is_some_and(Lease::is_ahead)
+        && (task.due_at > core.now() || removed == Some(task.fence - 1))
 }
 
 pub(crate) async fn cancel(
@@ -54,15 +70,22 @@ pub(crate) async fn cancel(
     stop_if_fired: bool,
     by: &str,
 ) -> Result<Cancelled, Error> {
+    let mut removed = None;
     for _ in 0..TRIES {
         let task = read(core, place).await?;
+        let is_ahead = is_ahead(core, &task, removed);
         let change = match task.state {
             State::Cancelled => return Ok(Cancelled::Cancelled(Box::new(task))),
-            State::Scheduled | State::Dispatching | State::Retrying => match hold(core, &task).await? {
-                Hold::Held => Event::Cancel,
-                Hold::Fired if stop_if_fired => Event::Withdraw,
-                Hold::Fired => return Ok(Cancelled::AlreadyFired(Box::new(task))),
-            },
+            State::Scheduled | State::Dispatching | State::Retrying => {
+                match hold(core, &task, &mut removed).await? {
+                    Hold::Held => Event::Cancel,
+                    Hold::Fired if stop_if_fired => Event::Withdraw,
+                    Hold::Fired => return Ok(Cancelled::AlreadyFired(Box::new(task))),
+                }
+            }
+            State::Dispatched if is_ahead && matches!(hold(core, &task, &mut removed).await?, Hold::Held) => {
+                Event::Cancel
+            }
             State::Blocked => Event::Cancel,
             State::Ready | State::DispatchFailed if stop_if_fired => Event::Withdraw,
             State::Dispatched | State::Running if stop_if_fired => {
@@ -73,7 +96,7 @@ pub(crate) async fn cancel(
             }
             _ => return Ok(Cancelled::AlreadyFired(Box::new(task))),
         };
-        if withdraw(core, &task, change, by).await? == Applied::Moved {
+        if withdraw(core, &task, change, by, is_ahead).await? == Applied::Moved {
             core.meters.queue(&task.ask.queue).cancelled(1);
             return Ok(Cancelled::Cancelled(Box::new(read(core, place).await?)));
         }
@@ -81,11 +104,17 @@ pub(crate) async fn cancel(
     Err(Error::Contended)
 }
 
-async fn withdraw(core: &Arc<Core>, task: &Task, event: Event, by: &str) -> Result<Applied, Error> {
+async fn withdraw(
+    core: &Arc<Core>,
+    task: &Task,
+    event: Event,
+    by: &str,
+    is_ahead: bool,
+) -> Result<Applied, Error> {
     let keep_until = core.now().plus(core.keep(Some(&task.ask.queue)).cancelled_ms);
     let change =
         if event == Event::Cancel { Change::Cancel { keep_until } } else { Change::Withdraw { keep_until } };
-    let applied = apply(core, task, change, by).await?;
+    let applied = apply(core, task, change, by, is_ahead).await?;
     if applied == Applied::Moved && event == Event::Withdraw {
         core.unmarked.lock().remove(&task.place.id);
         let gone = [(task.place.partition, task.place.id, task.fence)];
@@ -96,14 +125,25 @@ async fn withdraw(core: &Arc<Core>, task: &Task, event: Event, by: &str) -> Resu
     Ok(applied)
 }
 
-/// Applies a change to a task that is held out of the hot set. Where the store fails, the entry goes back.
-async fn apply(core: &Arc<Core>, task: &Task, change: Change, by: &str) -> Result<Applied, Error> {
+/// Applies a change to a task that is held out of the hot set. Where the store fails, the entry goes back; what is leased
+/// ahead comes back when its lease ends.
+async fn apply(
+    core: &Arc<Core>,
+    task: &Task,
+    change: Change,
+    by: &str,
+    is_ahead: bool,
+) -> Result<Applied, Error> {
     let note = Note { by: by.to_owned(), ..Note::default() };
-    let step = Step { place: task.place, fence: Some(task.fence), change, note };
-    match core.store.apply(vec![step], core.now()).await {
-        Ok(applied) => Ok(applied.first().copied().unwrap_or(Applied::Lost)),
+    let step = |change| Step { place: task.place, fence: Some(task.fence), change, note: note.clone() };
+    let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
+    steps.push(step(change));
+    match core.store.apply(steps, core.now()).await {
+        Ok(applied) => Ok(applied.last().copied().unwrap_or(Applied::Lost)),
         Err(error) => {
-            intake::admit_to_hot_set(core, vec![intake::entry_of(task)]).await;
+            if !is_ahead {
+                intake::admit_to_hot_set(core, vec![intake::entry_of(task)]).await;
+            }
             Err(error.into())
         }
     }
@@ -147,18 +187,20 @@ async fn try_reschedule(
     by: &str,
     expected: &(dyn Fn(&Task) -> bool + Send + Sync),
 ) -> Result<Option<Changed>, Error> {
+    let mut removed = None;
     for _ in 0..TRIES {
         let task = read(core, place).await?;
         if !expected(&task) {
             return Ok(None);
         }
-        if task.state.after(Event::Reschedule).is_err() {
+        let is_ahead = is_ahead(core, &task, removed);
+        if task.state.after(Event::Reschedule).is_err() && !is_ahead {
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
-        if matches!(hold(core, &task).await?, Hold::Fired) {
+        if matches!(hold(core, &task, &mut removed).await?, Hold::Fired) {
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
-        if apply(core, &task, change.clone(), by).await? == Applied::Moved {
+        if apply(core, &task, change.clone(), by, is_ahead).await? == Applied::Moved {
             if matches!(change, Change::Reschedule { payload: Some(_), .. }) {
                 outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
             }
@@ -175,7 +217,7 @@ pub(crate) async fn redrive(core: &Arc<Core>, place: TaskRef, by: &str) -> Resul
         return Ok(Changed::Refused(Box::new(task)));
     }
     let change = Change::Redrive { execute_at: core.now() };
-    match apply(core, &task, change, by).await? {
+    match apply(core, &task, change, by, false).await? {
         Applied::Moved => Ok(Changed::Changed(Box::new(put_back(core, place).await?))),
         Applied::Lost => Ok(Changed::Refused(Box::new(read(core, place).await?))),
     }

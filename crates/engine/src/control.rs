@@ -1,7 +1,7 @@
 //! Settings from the side of the engine: keeps what it knows of them current, and changes them for whoever asks. What a
 //! pause promises is the store's to keep; here it only saves vain attempts.
 
-use crate::{answer::Error, core::Core, engine::Engine, settings::Known};
+use crate::{answer::Error, core::Core, engine::Engine, pipeline::ahead, settings::Known};
 use punctual_contract::{
     Error as BackendError,
     settings::{SaveSetting, Saved, SettingChange, Settings, Standing},
@@ -134,6 +134,7 @@ impl Engine {
         fits: impl Fn(i64) -> bool + Send + Sync + 'static,
     ) -> Result<Put, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        let pauses = matches!(pause, Some(Some(_)));
         let change = move |it: &mut QueueSettings| {
             let stands = it.pause.take();
             let wanted = match &pause {
@@ -144,7 +145,14 @@ impl Engine {
             *it = QueueSettings { pause: wanted, ..settings.clone() };
             true
         };
-        self.run(async move { change_queue(&core, queue, &by, fits, change).await }).await
+        self.run(async move {
+            let put = change_queue(&core, queue, &by, fits, change).await;
+            if pauses {
+                ahead::until_none_is_good(&core).await;
+            }
+            put
+        })
+        .await
     }
 
     /// What this engine knows to be set for a queue; a second behind the store at most.
@@ -192,7 +200,12 @@ impl Engine {
             // Also when it stands: whoever paused may have died before every database knew.
             true
         };
-        self.run(async move { Ok(done(change_queue(&core, queue, &by, |_| true, change).await?)) }).await
+        self.run(async move {
+            let paused = done(change_queue(&core, queue, &by, |_| true, change).await?);
+            ahead::until_none_is_good(&core).await;
+            Ok(paused)
+        })
+        .await
     }
 
     /// What waits goes on, in its order.

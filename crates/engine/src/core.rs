@@ -10,7 +10,8 @@ use crate::{
     meters::Meters,
     options::Options,
     pipeline::{
-        admit::Admissions, claim::Claims, from_store::FromStore, room::Room, settle::Settling, timer::Timer,
+        admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, room::Room, settle::Settling,
+        timer::Timer,
     },
     settings::Settings,
     sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
@@ -69,6 +70,7 @@ pub(crate) struct Core {
     pub(crate) look_at_ownership: Notify,
     pub(crate) look_through: Notify,
     pub(crate) settling: Settling,
+    pub(crate) ahead: Ahead,
     pub(crate) room: Room,
     pub(crate) from_store: FromStore,
     pub(crate) admissions: Admissions,
@@ -107,6 +109,7 @@ impl Core {
             look_through: Notify::new(),
             is_crowded: AtomicBool::new(false),
             settling: Settling::default(),
+            ahead: Ahead::default(),
             room: Room::default(),
             settings: Settings::default(),
             roster: Roster::default(),
@@ -203,7 +206,7 @@ impl Core {
     /// whoever waits at another engine.
     pub(crate) fn arrived(&self, queue: &Arc<QueueKey>, count: usize) {
         let arrival = self.arrival(queue);
-        arrival.something.notify_one();
+        arrival.wake_one();
         if self.shared.is_some() && count > arrival.waiting() {
             self.announcer.ready(queue);
         }
@@ -212,13 +215,13 @@ impl Core {
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
         let arrival = self.arrivals.lock().get(queue).map(Arc::clone);
         if let Some(it) = arrival.filter(|it| it.waiting() > 0) {
-            it.something.notify_one();
+            it.wake_one();
         }
     }
 
     /// All who wait for one queue, here and elsewhere: not every one of them can take what there is.
     pub(crate) fn wake_queue(&self, queue: &Arc<QueueKey>) {
-        self.arrival(queue).something.notify_waiters();
+        self.arrival(queue).wake_all();
         if self.shared.is_some() {
             self.announcer.ready(queue);
         }
@@ -227,11 +230,11 @@ impl Core {
     /// One who waits for each queue.
     pub(crate) fn wake_each(&self) {
         let arrivals = self.arrivals.lock();
-        arrivals.values().filter(|it| it.waiting() > 0).for_each(|it| it.something.notify_one());
+        arrivals.values().filter(|it| it.waiting() > 0).for_each(|it| it.wake_one());
     }
 
     pub(crate) fn wake_all(&self) {
-        self.arrivals.lock().values().for_each(|it| it.something.notify_waiters());
+        self.arrivals.lock().values().for_each(|it| it.wake_all());
     }
 
     /// A waiting executor looks again after this, whether or not it was woken.

@@ -19,7 +19,7 @@ use crate::{
     outside,
     pipeline::{
         admit::{self, Slots},
-        claim, fire, from_store, hand_over, intake, outcome, preload, push,
+        ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push,
     },
     redrive,
     sharing::{adopt, announce, listen, own},
@@ -137,6 +137,7 @@ impl Engine {
         let core = &self.core;
         let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
         supervisor.always(core, "fire", move |core| fire_when_due(core, Arc::clone(&partitions)));
+        supervisor.always(core, "ahead", ahead::run);
         let pushers = Arc::new(push::Pushers::default());
         supervisor.every(core, "push", control::PERIOD, move |core| {
             let pushers = Arc::clone(&pushers);
@@ -229,6 +230,8 @@ impl Engine {
         let preloaded = preload::run_once(core, now).await?;
         core.claims_settled().await;
         let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
+        ahead::run_once(core).await?;
+        core.claims_settled().await;
         core.timer.expired(now);
         let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
         let leases_ended = leases::run_once(core, now).await?;
@@ -254,6 +257,7 @@ impl Engine {
     pub async fn leave(&self) {
         self.core.stopping.cancel();
         self.core.settle_down().await;
+        ahead::leave(&self.core).await;
         // Fired and not handed over: marked ready.
         while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}
         own::leave(&self.core).await;

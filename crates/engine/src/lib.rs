@@ -26,6 +26,7 @@ mod pipeline {
     pub(crate) mod timer;
 
     pub(crate) mod admit;
+    pub(crate) mod ahead;
     pub(crate) mod fire;
     pub(crate) mod from_store;
     pub(crate) mod hand_over;

@@ -37,6 +37,11 @@ pub struct Options {
     pub push_queues: Vec<QueueKey>,
     /// How long a subscriber has a task before it is given to another, unless it sends heartbeats.
     pub push_lease_ms: i64,
+    /// How far ahead of its instant a task is leased for whoever waits; 0: never. What is to be cancelled or changed so
+    /// shortly before its instant costs a few steps more, and a pause takes a little longer to be answered.
+    pub ahead_ms: i64,
+    /// So many tasks of a queue are leased ahead although nobody waits for them.
+    pub ahead_room_min: usize,
     /// A payload or result that is longer is kept outside of the store, where there is a place for it.
     pub inline_max_bytes: usize,
     /// How often a page of the objects outside is looked at, for those that no task refers to.
@@ -68,6 +73,8 @@ impl Default for Options {
             keep_dead_ms: 30 * DAY_MS,
             push_queues: Vec::new(),
             push_lease_ms: 30_000,
+            ahead_ms: 100,
+            ahead_room_min: 0,
             inline_max_bytes: 65_536,
             unused_interval_ms: 60_000,
         }

@@ -49,7 +49,7 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
     };
     match task.state {
         State::Scheduled | State::Retrying => waiting(task, now),
-        State::Dispatching if task.due_at > now => answer(
+        State::Dispatching | State::Dispatched if task.due_at > now => answer(
             "It is on the wheel and fires at its time.".into(),
             Some("time"),
             engine,

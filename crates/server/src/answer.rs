@@ -57,6 +57,7 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
     let payload = std::mem::take(&mut it.ask.payload);
     let (payload, payload_base64) = fields(Some(payload).filter(|it| !it.bytes.is_empty()));
     let at = |instant: Millis| At::from_ms(instant.0);
+    let fired_at = it.fired_at.filter(|_| shown(&it) == it.state);
     Task {
         r#ref: it.place.to_string(),
         namespace: it.ask.queue.namespace.as_str().to_owned(),
@@ -65,13 +66,13 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
         queue: it.ask.queue.queue.as_str().to_owned(),
         kind: it.ask.kind.as_str().to_owned(),
         priority: it.ask.priority.level(),
-        state: state(it.state),
-        phase: phase(it.state.phase()),
+        state: state(shown(&it)),
+        phase: phase(shown(&it).phase()),
         outcome: None,
         execute_at: at(it.ask.execute_at),
         execute_at_ms: it.ask.execute_at.0,
-        fired_at: it.fired_at.map(at),
-        fired_at_ms: it.fired_at.map(|it| it.0),
+        fired_at: fired_at.map(at),
+        fired_at_ms: fired_at.map(|it| it.0),
         lateness_ms: lateness_ms(&it),
         attempt: it.attempt,
         max_attempts: it.ask.max_attempts,
@@ -95,9 +96,16 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
     }
 }
 
+/// What an engine has leased ahead of its instant is with nobody yet: to callers it is still on its way there.
+fn shown(it: &task::Task) -> DomainState {
+    let is_ahead = it.lease.as_ref().is_some_and(task::Lease::is_ahead) && it.due_at > it.updated_at;
+    if it.state == DomainState::Dispatched && is_ahead { DomainState::Dispatching } else { it.state }
+}
+
 /// While a task waits for its next time, `fired_at` is that of the attempt before: the two do not belong together.
 fn lateness_ms(it: &task::Task) -> Option<i64> {
-    let waits = matches!(it.state, DomainState::Scheduled | DomainState::Dispatching | DomainState::Retrying);
+    let waits =
+        matches!(shown(it), DomainState::Scheduled | DomainState::Dispatching | DomainState::Retrying);
     if waits { None } else { it.lateness_ms() }
 }
 
@@ -176,8 +184,8 @@ pub(crate) fn leased(it: Assignment, lease_ms: i64) -> LeasedTask {
 pub(crate) fn why(task: &task::Task, it: punctual_engine::Why) -> Why {
     Why {
         r#ref: task.place.to_string(),
-        state: state(task.state),
-        phase: phase(task.state.phase()),
+        state: state(shown(task)),
+        phase: phase(shown(task).phase()),
         reason: it.reason,
         blocking: it.blocking.map(str::to_owned),
         owner: it.owner,

@@ -214,5 +214,6 @@ fn beat(app: &App, executor: &str, it: LeaseBeat) -> Option<Beat> {
         progress: it.progress.map(punctual_protocol::Json::into_text),
         log: roster::log(it.log, app.engine.now()),
         executor: executor.to_owned(),
+        handed_over_at: None,
     })
 }

@@ -12,9 +12,15 @@ use crate::{
 use punctual_contract::{
     Error,
     limiter::Member,
-    store::{Applied, Step},
+    store::{Applied, Change, Step},
 };
-use punctual_domain::{history::Note, outcome::Report, task::Task, time::Millis};
+use punctual_domain::{
+    history::Note,
+    outcome::Report,
+    state::State,
+    task::{Lease, Task},
+    time::Millis,
+};
 use std::sync::Arc;
 
 /// Leases ended.
@@ -51,6 +57,11 @@ async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, E
 }
 
 fn step(core: &Core, task: &Task, now: Millis) -> Step {
+    if task.state == State::Dispatched && task.lease.as_ref().is_some_and(Lease::is_ahead) {
+        // Its engine died before anybody had it, as far as is known.
+        let note = Note { reason: Some("not_handed_over".to_owned()), ..core.note() };
+        return Step { place: task.place, fence: Some(task.fence), change: Change::Release, note };
+    }
     let (report, error) = what_happened(task);
     let verdict = judge(report, task, now);
     let note = Note {

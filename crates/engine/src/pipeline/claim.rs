@@ -191,6 +191,12 @@ impl Claims {
         it.held.extract_if(|_, held| old(held)).filter_map(|(_, held)| held.fired()).collect()
     }
 
+    /// It has been claimed with this fence, and has not fired.
+    pub(crate) fn holds(&self, entry: &HotEntry) -> bool {
+        let it = self.at(entry.place.partition).lock();
+        it.held.get(&entry.place.id).is_some_and(|held| held.fence == entry.fence)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.partitions.iter().map(|it| it.lock().held.len()).sum()
     }
@@ -378,7 +384,12 @@ async fn put_on_wheel(core: &Arc<Core>, entries: &[HotEntry]) -> usize {
     let (mut count, mut fired) = (0, Vec::new());
     for (entry, key) in entries.iter().zip(keys) {
         match core.claims.confirm(entry, key) {
-            Ok(()) => count += 1,
+            Ok(()) => {
+                count += 1;
+                if core.options.ahead_ms > 0 {
+                    core.ahead.claimed(entry);
+                }
+            }
             Err(waiting) => {
                 core.timer.cancel(key);
                 fired.extend(waiting);

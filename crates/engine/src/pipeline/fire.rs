@@ -7,6 +7,7 @@ use crate::{
     options::STEP_LIMIT,
     pipeline::{
         admit,
+        ahead::{self, Fired, Ready},
         claim::{self, Release},
     },
 };
@@ -24,6 +25,7 @@ const TOGETHER: usize = 8;
 struct Taken {
     claimed: Vec<HotEntry>,
     unclaimed: Vec<HotEntry>,
+    leased: Vec<Ready>,
     more: bool,
 }
 
@@ -45,12 +47,15 @@ pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) 
                     Ok(it) => {
                         all.claimed.extend(it.claimed);
                         all.unclaimed.extend(it.unclaimed);
+                        all.leased.extend(it.leased);
                         again.extend(it.more.then_some(partition));
                     }
                     // The others have fired.
                     Err(error) => result = Err(error),
                 }
             }
+            fired += all.leased.len();
+            ahead::deliver(core, all.leased).await;
             let offered = offer(core, all.claimed).await;
             fired += claim_late(core, all.unclaimed).await?;
             fired += offered?;
@@ -72,7 +77,11 @@ async fn take(core: &Core, partition: Partition) -> Result<Taken, Error> {
     for it in popped {
         let it = HotEntry { fired_at: now, ..it };
         match core.claims.release(&it) {
-            Release::Claimed => taken.claimed.push(it),
+            Release::Claimed => match core.ahead.fired(&it) {
+                Fired::Plain => taken.claimed.push(it),
+                Fired::Awaited => {}
+                Fired::Leased(it) => taken.leased.push(it),
+            },
             Release::Awaited => {}
             Release::Unclaimed => taken.unclaimed.push(it),
         }

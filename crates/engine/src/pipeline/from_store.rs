@@ -9,7 +9,7 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
-    pipeline::{admit, hand_over::LeaseRequest},
+    pipeline::{admit, ahead, hand_over::LeaseRequest},
 };
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -135,6 +135,8 @@ fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, bool)>) {
 }
 
 async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
+    // Nobody can take them now.
+    ahead::give_up(core, None).await;
     // Fired, and not offered: the store has them, and shows them.
     core.held_back.lock().clear();
     let (mut fired, mut result) = (0, Ok(()));

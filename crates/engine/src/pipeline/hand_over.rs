@@ -11,13 +11,14 @@
 //! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
 use crate::{
+    arrivals::Given,
     control,
     core::Core,
     maintenance::expire,
     outside,
     pipeline::{
         admit::{self, Since},
-        from_store, settle,
+        ahead, from_store, settle,
     },
 };
 use punctual_contract::{
@@ -52,22 +53,45 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
     let _waiting = arrival.wait();
     let mut given = Vec::new();
     loop {
-        let notified = arrival.something.notified();
-        let is_late = Instant::now() >= deadline;
-        let leased = admit_and_grant(core, &request, given).await?;
-        if !leased.is_empty() || is_late {
-            return Ok(leased);
+        if given.is_empty() {
+            let lies_here = arrival.take(request.max, core.now());
+            if !lies_here.is_empty() {
+                return Ok(ahead::handed_over(core, &request, lies_here));
+            }
         }
+        let notified = arrival.notified();
+        let is_late = Instant::now() >= deadline;
+        let looked_at = match arrival.empty_since().filter(|_| given.is_empty() && !is_late) {
+            Some(at) if at.elapsed() < core.look_again() && is_simple(core, &request) => at,
+            _ => {
+                let wakes = arrival.wakes();
+                let leased = admit_and_grant(core, &request, given).await?;
+                if !leased.is_empty() || is_late {
+                    return Ok(leased);
+                }
+                arrival.is_empty_since(wakes);
+                Instant::now()
+            }
+        };
         let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
-        let wake_at = deadline.min(Instant::now() + core.look_again().min(pause));
+        let wake_at = deadline.min(looked_at + core.look_again().min(pause));
         let mut seat = arrival.sit(core, request.max);
-        given = tokio::select! {
+        let its = tokio::select! {
             it = seat.given() => it,
             () = notified => seat.leave(),
             () = tokio::time::sleep_until(wake_at) => seat.leave(),
             () = core.stopping.cancelled() => return Ok(Vec::new()),
         };
+        given = match its {
+            Given::Fired(it) => it,
+            Given::Leased(it) => return Ok(ahead::handed_over(core, &request, it)),
+        };
     }
+}
+
+/// What one caller finds or does not find, any other would too.
+fn is_simple(core: &Core, request: &LeaseRequest) -> bool {
+    request.version.is_none() && core.settings.is_plain(&request.queue)
 }
 
 /// Runs to its end even if the caller goes; then gives back what it was granted.

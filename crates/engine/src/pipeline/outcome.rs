@@ -71,6 +71,7 @@ pub(crate) async fn settle(
             again.push(place);
         }
     }
+    core.ahead.ended(ended.iter().map(|it| (it.id, it.fence)));
     forget_results(core, put, &kept);
     load_next_attempts(core, &again).await;
     admit::free(core, &ended).await;

@@ -6,7 +6,7 @@ use crate::{
     core::Core,
     engine::Shared,
     options::STEP_LIMIT,
-    pipeline::claim,
+    pipeline::{ahead, claim},
     sharing::{announce, rendezvous::preferred},
 };
 use futures_util::{StreamExt as _, stream};
@@ -78,7 +78,7 @@ async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<u
 }
 
 /// Stops working on a partition. Answers what was claimed there; most of it has not fired.
-async fn drop_partition(core: &Core, partition: Partition) -> Vec<(TaskRef, i64)> {
+async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef, i64)> {
     let _no_take_is_under_way = core.holdings.taking(partition).await;
     core.holdings.lose(partition);
     let closed = core.claims.close(partition);
@@ -86,6 +86,7 @@ async fn drop_partition(core: &Core, partition: Partition) -> Vec<(TaskRef, i64)
         core.timer.cancel(key);
     }
     core.held_back.lock().extend(closed.fired);
+    ahead::give_up(core, Some(partition)).await;
     closed.claimed
 }
 
@@ -96,7 +97,7 @@ async fn give_up(core: &Arc<Core>, shared: &Shared, held: &[Tenure]) {
 
 /// Hands back what was claimed and has not fired, then ends the lease, then says so. Whatever of it fails, the lease
 /// ends by itself, and the next owner takes the claims over.
-async fn give_up_one(core: &Core, shared: &Shared, held: Tenure) {
+async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
     hand_back(core, held.partition).await;
     if let Err(error) = shared.ownership.release(&core.options.name, &[held]).await {
         tracing::warn!(%error, "a partition was not released; its lease ends by itself");
@@ -108,7 +109,7 @@ async fn give_up_one(core: &Core, shared: &Shared, held: Tenure) {
 }
 
 /// Stops working on a partition. What was claimed there and has not fired waits again, as if nobody had claimed it.
-async fn hand_back(core: &Core, partition: Partition) {
+async fn hand_back(core: &Arc<Core>, partition: Partition) {
     let claimed = drop_partition(core, partition).await;
     let count = claimed.len();
     if let Err(error) = write_back(core, partition, claimed).await {

@@ -103,7 +103,7 @@ fn granted(
         execute_at: row::millis(row, 18)?,
         due_at: place.due_at,
         fired_at: grant.fired_at,
-        lease_until: bounded(grant.lease_until, now, timeout_ms),
+        lease_until: bounded(grant.lease_until, now.max(grant.fired_at), timeout_ms),
         timeout_ms,
         labels: row::labels(row, 17)?,
         traceparent: row.try_get(15)?,
@@ -170,15 +170,18 @@ impl Signs {
             // The batch that has it would be looked at too late.
             ends.add(*place, fence, lease_until);
         }
-        let rows = if state == State::Dispatched {
+        if beat.handed_over_at.is_none() && state == State::Dispatched {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
             let (namespace, queue): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
             ledger.moved(namespace, queue, Some(state), Some(Event::Start.target()));
-            self.moves.row(Event::Start, From { place: *place, fence, state }, row.try_get(6)?, &note)
+            let from = From { place: *place, fence, state };
+            let rows = self.moves.row(Event::Start, from, row.try_get(6)?, &note);
+            rows.at(lease_until).maybe_text(beat.progress.as_deref());
         } else {
-            self.rows.row(*place).int(fence)
-        };
-        rows.at(lease_until).maybe_text(beat.progress.as_deref());
+            let executor = beat.handed_over_at.map(|_| beat.executor.as_str());
+            let rows = self.rows.row(*place).int(fence).at(lease_until).maybe_text(beat.progress.as_deref());
+            rows.maybe_text(executor).maybe_int(beat.handed_over_at.map(|it| it.0));
+        }
         if let Some(said) = &beat.log {
             self.said.row(*place).int(fence).text(said);
         }

@@ -170,11 +170,14 @@ impl Moves {
         self.rows.entry(event).or_default().row(from.place).int(from.fence).mark().text(&line)
     }
 
-    /// The same for a dispatch, which has an instant of its own.
+    /// The same for a dispatch, which has an instant of its own: what is leased ahead begins when it fires, and its line
+    /// says so. The statement puts the time of the line before what it gets of it.
     pub(crate) fn fired_row(&mut self, fired_at: Millis, from: From, attempt: i64, note: &Note) -> &mut One {
         let line = self.line(Event::Dispatch, from, attempt, note);
+        let behind_time = line.find(',').and_then(|it| line.get(it..)).unwrap_or_default();
+        let began_at = fired_at.max(self.now);
         let rows = self.rows.entry(Event::Dispatch).or_default();
-        rows.row(from.place).int(from.fence).at(fired_at).mark().text(&line)
+        rows.row(from.place).int(from.fence).at(fired_at).at(began_at).mark().text(behind_time)
     }
 
     fn line(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> String {
@@ -228,7 +231,6 @@ async fn send(conn: &mut MySqlConnection, event: Event, rows: Rows, now: Millis)
         return complete(event, moved, wanted);
     }
     let update = sqlx::query(text).bind(rows.json()).bind(now.0);
-    let update = if event == Event::Dispatch { update.bind(now.0) } else { update };
     complete(event, update.execute(conn).await?.rows_affected(), wanted)
 }
 

@@ -56,7 +56,7 @@ fn named(text: &str, rows: usize) -> String {
 /// What each row has of its own is found by its id.
 fn own_listed(text: &str, length: usize) -> String {
     let list = vec!["?"; length].join(", ");
-    text.replacen("ELT(FIELD(id, ?), ?)", &format!("ELT(FIELD(id, {list}), {list})"), 1)
+    text.replace("ELT(FIELD(id, ?), ?)", &format!("ELT(FIELD(id, {list}), {list})"))
 }
 
 /// A statement with lists of partitions and ids.

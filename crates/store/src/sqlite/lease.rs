@@ -9,7 +9,7 @@ use super::{
 };
 use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Grant};
 use punctual_domain::{
-    history::Note,
+    history::{self, Note},
     name::QueueKey,
     place::{Partition, TaskRef},
     state::{Event, State},
@@ -42,6 +42,12 @@ pub(crate) fn dispatch(
         statement.raw_bind_parameter(6, grant.fired_at.0)?;
         statement.raw_bind_parameter(7, grant.executor.as_str())?;
         statement.raw_bind_parameter(8, assignment.lease_until.0)?;
+        statement.raw_bind_parameter(9, now.max(grant.fired_at).0)?;
+        if grant.fired_at > now {
+            // What is leased ahead begins when it fires, and its line says so.
+            let line = history::line(grant.fired_at, Some(Event::Dispatch), &note);
+            statement.raw_bind_parameter(4, line.head)?;
+        }
         if statement.raw_execute()? == 0 {
             return Ok(Dispatched::Lost);
         }
@@ -78,7 +84,7 @@ fn assigned(
         execute_at: row::millis(row, 18)?,
         due_at: row::millis(row, 11)?,
         fired_at: grant.fired_at,
-        lease_until: bounded(grant.lease_until, now, row.get(12)?),
+        lease_until: bounded(grant.lease_until, now.max(grant.fired_at), row.get(12)?),
         timeout_ms: row.get(12)?,
         labels: row::labels(row, 17)?,
         traceparent: row.get(13)?,
@@ -131,11 +137,21 @@ impl Leases<'_> {
             return Ok(Extended::Lost);
         };
         let lease_until = bounded(beat.lease_until, it.since, it.timeout_ms);
-        self.extend.execute(params![id, fence, self.now.0, lease_until.0, beat.progress])?;
+        let executor = beat.handed_over_at.map(|_| beat.executor.as_str());
+        let fired_at = beat.handed_over_at.map(|it| it.0);
+        self.extend.execute(params![
+            id,
+            fence,
+            self.now.0,
+            lease_until.0,
+            beat.progress,
+            executor,
+            fired_at
+        ])?;
         if beat.log.is_some() {
             self.log.execute(params![id, fence, beat.log])?;
         }
-        if it.state == State::Dispatched {
+        if it.state == State::Dispatched && beat.handed_over_at.is_none() {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
             if self.moves.bound(Event::Start, id, Some(fence), &note)?.raw_execute()? == 1 {
                 ledger.moved((it.slot, it.state), (it.slot, Event::Start.target()));

@@ -564,6 +564,7 @@ impl World {
             progress: None,
             log: None,
             executor: "executor".into(),
+            handed_over_at: None,
         };
         let Some(engine) = self.engine() else {
             self.held.push(held);

@@ -1,17 +1,17 @@
 -- As move/dispatch.sql, for rows that differ in nothing but their places and instants and have few others between them.
--- In order: ids, the fired_at (ms) of each, history line, executor, lease_until (ms), now (ms), partitions, due_at from
+-- In order: ids, the fired_at (ms) of each, ids, the beginning (ms) of each attempt, history line from behind its time, executor, lease_until (ms), now (ms), partitions, due_at from
 -- and to (ms), ids.
 -- moves: dispatch from (2, 3, 6) to 4
 UPDATE task FORCE INDEX (PRIMARY) SET
+    -- Assignments are made in their order.
     fired_at = CAST(ELT(FIELD(id, ?), ?) AS SIGNED),
-    history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
+    lease_since = CAST(ELT(FIELD(id, ?), ?) AS SIGNED),
+    history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), '[', lease_since, ?),
     lease_executor = ?,
     lease_until = ?,
     state = 4,
     fence = fence + 1,
     attempt = attempt + 1,
     cancel_requested = 0,
-    -- Assignments are made in their order.
-    updated_at = ?,
-    lease_since = updated_at
+    updated_at = ?
 WHERE partition_no IN (?) AND due_at BETWEEN ? AND ? AND id IN (?) AND state IN (2, 3, 6)

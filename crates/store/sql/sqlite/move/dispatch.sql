@@ -1,6 +1,7 @@
 -- Handed to an executor: spends an attempt and makes a new fence. One row, which is read by lease/grant.sql before.
 -- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
--- ?6 fired_at (ms), ?7 executor, ?8 lease_until (ms, already bounded by timeout_ms).
+-- ?6 fired_at (ms), ?7 executor, ?8 lease_until (ms, already bounded by timeout_ms), ?9 beginning of
+-- the attempt (ms).
 -- The commonest states stand before the list that has them too: SQLite builds a table for a list, 3 us a row.
 -- moves: dispatch from (2, 3, 6) to 4
 UPDATE task SET
@@ -10,7 +11,7 @@ UPDATE task SET
     wait_at = NULL,
     fired_at = ?6,
     lease_executor = ?7,
-    lease_since = ?3,
+    lease_since = ?9,
     lease_until = ?8,
     cancel_requested = 0,
     updated_at = ?3,

@@ -126,7 +126,15 @@ impl World {
         let Some(task) = self.nth(nth) else { return };
         let executor = "executor".to_owned();
         let (place, fence) = (task.place, task.fence);
-        let beat = Beat { place, fence, lease_until: LATER, progress: None, log: None, executor };
+        let beat = Beat {
+            place,
+            fence,
+            lease_until: LATER,
+            progress: None,
+            log: None,
+            executor,
+            handed_over_at: None,
+        };
         drop(now(self.store.extend(vec![beat], NOW)).unwrap());
     }
 

@@ -139,6 +139,7 @@ fn a_lease_never_outlives_the_timeout_and_an_ended_one_is_lost() {
             progress: None,
             log: None,
             executor: "executor".to_owned(),
+            handed_over_at: None,
         };
         now(store.extend(vec![beat], at)).unwrap().remove(0)
     };

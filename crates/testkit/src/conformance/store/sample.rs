@@ -128,6 +128,7 @@ pub(super) fn beat(task: &Task, lease_until: Millis) -> Beat {
         progress: None,
         log: None,
         executor: EXECUTOR.to_owned(),
+        handed_over_at: None,
     }
 }
 

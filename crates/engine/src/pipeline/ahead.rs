@@ -1,0 +1,469 @@
+//! Steps 5 and 6 ahead of their time: where executors wait, and nothing limits or orders them, the lease of what is about
+//! to fire is committed before its instant, many in one transaction. At the instant there is nothing left to ask the
+//! store for. `take` decides as always what fires: what is leased ahead and was withdrawn is never handed over. Order of
+//! steps, and what a crash between two of them leaves:
+//!
+//! 1. The lease is committed in the engine's name (`Lease::ahead`), for a short time. Crash: it ends, the attempt is given
+//!    back, and the task is ready.
+//! 2. `take` pops the entry at its instant. Crash: the same.
+//! 3. It is given to whoever waits, or waits a moment for somebody who asks. Crash: the same, or it is with an executor:
+//!    then it runs again, and the outcome of the first is refused.
+//! 4. The store is told who has it, and until when. Crash before: as 3. What is finished sooner needs no telling.
+//!
+//! Never hands over what `take` has not popped, nor what was leased so long ago that somebody may have been promised
+//! that nothing starts any more.
+
+use crate::{
+    arrivals::{Arrival, Shelved},
+    core::Core,
+    outside,
+    pipeline::{
+        fire,
+        hand_over::{self, LeaseRequest},
+    },
+};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error,
+    hot::HotEntry,
+    store::{Assignment, Beat, Dispatched, Grant},
+};
+use punctual_domain::{name::QueueKey, place::Partition, task::Lease, time::Millis};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
+use tokio::{sync::Notify, time::Instant};
+
+/// How often what comes next is looked at: what falls due in so long is one transaction.
+const TICK: Duration = Duration::from_millis(20);
+/// What is due sooner could fire before its lease is made: it goes the usual way.
+const TOO_LATE_MS: i64 = 10;
+/// The lease in the engine's name goes on for so long after the instant: long enough for whoever has it to be written
+/// down, and soon enough over for the task of an engine that died.
+const LEASE_MS: i64 = 3_000;
+/// What has fired and found nobody waits here for so long for somebody to come back.
+const SHELF_MS: i64 = 20;
+/// No more of a queue is leased ahead for so long after one found nobody.
+const BACK_OFF_MS: i64 = 1_000;
+/// A hand-over that the outcome does not follow in so long is written down.
+const TOLD_AFTER_MS: i64 = 25;
+/// What was leased longer ago than this is given back instead of handed over.
+pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
+
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// Claimed, and perhaps to be leased ahead, in the order of their instants.
+    upcoming: Mutex<BTreeMap<(Millis, i64), HotEntry>>,
+    leased: Mutex<HashMap<i64, Leased>>,
+    /// Handed over; the store does not know to whom.
+    untold: Mutex<HashMap<i64, Untold>>,
+    /// Where something lies that found nobody.
+    shelves: Mutex<Vec<Arc<Arrival>>>,
+    something: Notify,
+}
+
+/// Before its instant.
+#[derive(Debug)]
+struct Leased {
+    entry: HotEntry,
+    asked: Instant,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The store is being asked. Its instant may come before the answer: then it waits here, fired.
+    Asked {
+        fired: Option<HotEntry>,
+    },
+    Made(Box<Assignment>),
+}
+
+#[derive(Debug)]
+struct Untold {
+    since: Millis,
+    beat: Beat,
+}
+
+/// What the firing of an entry meets.
+#[derive(Debug)]
+pub(crate) enum Fired {
+    /// It was not leased ahead.
+    Plain,
+    /// Its lease is on the way, and will hand it over.
+    Awaited,
+    Leased(Ready),
+}
+
+/// Fired and leased: whoever waits may have it.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) entry: HotEntry,
+    pub(crate) assignment: Assignment,
+    asked: Instant,
+}
+
+impl Ahead {
+    /// Has been claimed, and goes on the wheel.
+    pub(crate) fn claimed(&self, entry: &HotEntry) {
+        let has_time = entry.deadline_at > entry.due_at.plus(LEASE_MS);
+        if entry.demands.is_some() || !has_time {
+            return;
+        }
+        let mut upcoming = self.upcoming.lock();
+        if upcoming.is_empty() {
+            self.something.notify_one();
+        }
+        upcoming.insert(entry.key(), entry.clone());
+    }
+
+    /// Those whose instant has come near.
+    fn near(&self, now: Millis, ahead_ms: i64) -> Vec<HotEntry> {
+        let mut upcoming = self.upcoming.lock();
+        let later = upcoming.split_off(&(now.plus(ahead_ms), i64::MAX));
+        let near = mem::replace(&mut *upcoming, later);
+        drop(upcoming);
+        near.into_values().filter(|it| it.due_at >= now.plus(TOO_LATE_MS)).collect()
+    }
+
+    fn ask(&self, entries: &[HotEntry]) {
+        let mut leased = self.leased.lock();
+        for it in entries {
+            let stage = Stage::Asked { fired: None };
+            leased.insert(it.place.id, Leased { entry: it.clone(), asked: Instant::now(), stage });
+        }
+    }
+
+    /// An entry has fired.
+    pub(crate) fn fired(&self, entry: &HotEntry) -> Fired {
+        let mut leased = self.leased.lock();
+        match leased.get_mut(&entry.place.id).filter(|it| it.entry.fence == entry.fence) {
+            None => Fired::Plain,
+            Some(Leased { stage: Stage::Asked { fired }, .. }) => {
+                *fired = Some(entry.clone());
+                Fired::Awaited
+            }
+            Some(_) => match leased.remove(&entry.place.id) {
+                Some(Leased { stage: Stage::Made(it), asked, .. }) => {
+                    Fired::Leased(Ready { entry: entry.clone(), assignment: *it, asked })
+                }
+                _ => Fired::Plain,
+            },
+        }
+    }
+
+    /// The store has made the lease. Answers what has fired meanwhile, or, as the error, what nobody wants any more.
+    fn made(&self, assignment: Assignment) -> Result<Option<Ready>, Assignment> {
+        let mut leased = self.leased.lock();
+        let id = assignment.place.id;
+        let Some(it) = leased.get_mut(&id).filter(|it| it.entry.fence + 1 == assignment.fence) else {
+            return Err(assignment);
+        };
+        if let Stage::Asked { fired: Some(_) } = it.stage {
+            let Some(Leased { stage: Stage::Asked { fired: Some(entry) }, asked, .. }) = leased.remove(&id)
+            else {
+                return Err(assignment);
+            };
+            return Ok(Some(Ready { entry, assignment, asked }));
+        }
+        it.stage = Stage::Made(Box::new(assignment));
+        Ok(None)
+    }
+
+    /// The lease was not made. Answers the entry if it has fired meanwhile.
+    fn refused(&self, entry: &HotEntry) -> Option<HotEntry> {
+        let mut leased = self.leased.lock();
+        leased.get(&entry.place.id).filter(|it| it.entry.fence == entry.fence)?;
+        match leased.remove(&entry.place.id)?.stage {
+            Stage::Asked { fired } => fired,
+            Stage::Made(_) => None,
+        }
+    }
+
+    /// Takes out what was leased and has not fired. What is being asked for finds that nobody wants it.
+    fn give_up(&self, which: impl Fn(&HotEntry) -> bool) -> (Vec<Assignment>, Vec<HotEntry>) {
+        let (mut made, mut fired_meanwhile) = (Vec::new(), Vec::new());
+        for (_, it) in self.leased.lock().extract_if(|_, it| which(&it.entry)) {
+            match it.stage {
+                Stage::Asked { fired } => fired_meanwhile.extend(fired),
+                Stage::Made(it) => made.push(*it),
+            }
+        }
+        (made, fired_meanwhile)
+    }
+
+    /// Of a queue, how many are leased and have not fired.
+    fn count(&self) -> HashMap<Arc<QueueKey>, usize> {
+        let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+        for it in self.leased.lock().values() {
+            *counts.entry(Arc::clone(&it.entry.queue)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// These attempts are over: nothing needs to be told of them.
+    pub(crate) fn ended(&self, attempts: impl Iterator<Item = (i64, i64)>) {
+        let mut untold = self.untold.lock();
+        if untold.is_empty() {
+            return;
+        }
+        for (id, fence) in attempts {
+            if untold.get(&id).is_some_and(|it| it.beat.fence == fence) {
+                untold.remove(&id);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.upcoming.lock().is_empty()
+            && self.leased.lock().is_empty()
+            && self.untold.lock().is_empty()
+            && self.shelves.lock().is_empty()
+    }
+}
+
+/// Looks every moment while there is something to look at. Leases made ahead.
+pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
+    if core.options.ahead_ms == 0 {
+        core.stopping.cancelled().await;
+        return Ok(0);
+    }
+    let mut count = 0;
+    while !core.stopping.is_cancelled() {
+        if core.ahead.is_empty() {
+            tokio::select! {
+                () = core.ahead.something.notified() => {}
+                () = core.stopping.cancelled() => break,
+            }
+        }
+        count += run_once(&core).await?;
+        tokio::time::sleep(TICK).await;
+    }
+    Ok(count)
+}
+
+/// Leases what has come near, gives back what found nobody, tells the store who has what.
+pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    let now = core.now();
+    clear_shelves(core, now).await;
+    tell(core, now.plus(-TOLD_AFTER_MS)).await;
+    // Their instant has passed, and the hot set did not have them: withdrawn, or lost. Their leases end.
+    core.ahead.give_up(|it| it.due_at < now.plus(-LEASE_MS));
+    if core.options.ahead_ms == 0 || core.stopping.is_cancelled() {
+        return Ok(0);
+    }
+    let near = core.ahead.near(now, core.options.ahead_ms);
+    if near.is_empty() || core.from_store.is_away() {
+        return Ok(0);
+    }
+    let chosen = chosen(core, near, now);
+    let count = chosen.len();
+    if count > 0 {
+        core.ahead.ask(&chosen);
+        let its = Arc::clone(core);
+        core.detach(async move { lease(&its, chosen, now).await });
+    }
+    Ok(count)
+}
+
+/// As many of each queue as find somebody at their instant, by what is known now; the earliest.
+fn chosen(core: &Core, near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
+    let leased = core.ahead.count();
+    let mut rooms: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+    let room = |queue: &Arc<QueueKey>| {
+        if !core.settings.is_plain(queue) {
+            return 0;
+        }
+        let all = core.arrival(queue).room(now).max(core.options.ahead_room_min);
+        all.saturating_sub(leased.get(queue).copied().unwrap_or_default())
+    };
+    let mut chosen = near;
+    chosen.retain(|it| {
+        if core.holdings.tenure(it.place.partition).is_none() || !core.claims.holds(it) {
+            return false;
+        }
+        let left = rooms.entry(Arc::clone(&it.queue)).or_insert_with(|| room(&it.queue));
+        let has_room = *left > 0;
+        *left = left.saturating_sub(1);
+        has_room
+    });
+    chosen
+}
+
+async fn lease(core: &Arc<Core>, entries: Vec<HotEntry>, now: Millis) {
+    // One for all, so that they are one statement.
+    let last = entries.iter().map(|it| it.due_at).max().unwrap_or(now);
+    let grant = |it: &HotEntry| Grant {
+        place: it.row(),
+        fence: it.fence,
+        fired_at: it.due_at,
+        lease_until: last.plus(LEASE_MS),
+        executor: Lease::ahead(&core.options.name),
+    };
+    let grants = entries.iter().map(grant).collect();
+    let dispatched = match core.store.dispatch(grants, now).await {
+        Ok(it) => it,
+        Err(error) => {
+            tracing::warn!(%error, tasks = entries.len(), "leases could not be made ahead of their time");
+            return go_on_without(core, &entries).await;
+        }
+    };
+    let (mut made, mut not_made) = (Vec::with_capacity(entries.len()), Vec::new());
+    for (entry, it) in entries.into_iter().zip(dispatched) {
+        match it {
+            Dispatched::Made(it) => made.push(it),
+            Dispatched::Paused => {
+                core.settings.refused(&entry.queue);
+                not_made.push(entry);
+            }
+            Dispatched::Lost => not_made.push(entry),
+        }
+    }
+    go_on_without(core, &not_made).await;
+    let asked: Vec<i64> = made.iter().map(|it| it.place.id).collect();
+    let made = outside::fetch(core, made).await;
+    if made.len() < asked.len() {
+        // What cannot be read has been marked, and is another's to bring back.
+        let good: Vec<i64> = made.iter().map(|it| it.place.id).collect();
+        core.ahead.give_up(|it| asked.contains(&it.place.id) && !good.contains(&it.place.id));
+    }
+    let (mut ready, mut unwanted) = (Vec::new(), Vec::new());
+    for it in made {
+        match core.ahead.made(it) {
+            Ok(it) => ready.extend(it),
+            Err(it) => unwanted.push(it),
+        }
+    }
+    hand_over::give_back(core, unwanted, "handed_back").await;
+    deliver(core, ready).await;
+}
+
+/// No lease was made for these: what has fired meanwhile goes the usual way.
+async fn go_on_without(core: &Arc<Core>, entries: &[HotEntry]) {
+    let fired: Vec<HotEntry> = entries.iter().filter_map(|it| core.ahead.refused(it)).collect();
+    if let Err(error) = fire::offer(core, fired).await {
+        tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
+    }
+}
+
+/// Gives fired tasks to those who wait.
+pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
+    if ready.is_empty() {
+        return;
+    }
+    let now = core.now();
+    let (mut late, mut good) = (Vec::new(), HashMap::<Arc<QueueKey>, Vec<Shelved>>::new());
+    let mut entries = Vec::with_capacity(ready.len());
+    for Ready { entry, assignment, asked } in ready {
+        if asked.elapsed() > GOOD_FOR || core.settings.is_paused(&entry.queue) {
+            late.push(assignment);
+            continue;
+        }
+        core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
+        let assignment = Assignment { fired_at: now, ..assignment };
+        good.entry(Arc::clone(&entry.queue)).or_default().push(Shelved { assignment, asked, since: now });
+        entries.push(entry);
+    }
+    for (queue, leased) in good {
+        lay_down(core, &core.arrival(&queue), leased);
+    }
+    hand_over::forget(core, &entries).await;
+    // Their entries are firing with an older fence: the newer one takes its place, and fires.
+    hand_over::give_back(core, late, "too_late_for_its_lease").await;
+}
+
+/// For whoever waits, or asks next.
+pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>) {
+    if !arrival.hand(leased, core.now()) {
+        return;
+    }
+    let mut shelves = core.ahead.shelves.lock();
+    if !shelves.iter().any(|it| Arc::ptr_eq(it, arrival)) {
+        shelves.push(Arc::clone(arrival));
+    }
+    drop(shelves);
+    core.ahead.something.notify_one();
+}
+
+/// An executor gets these now: the lease is its own from here on.
+pub(crate) fn handed_over(core: &Core, request: &LeaseRequest, given: Vec<Shelved>) -> Vec<Assignment> {
+    let now = core.now();
+    let mut untold = core.ahead.untold.lock();
+    if untold.is_empty() {
+        core.ahead.something.notify_one();
+    }
+    let leased: Vec<Assignment> = given
+        .into_iter()
+        .map(|Shelved { assignment: it, .. }| {
+            let longest = it.timeout_ms.map_or(Millis::MAX, |timeout_ms| it.due_at.plus(timeout_ms));
+            let lease_until = now.plus(request.lease_ms).min(longest);
+            let beat = Beat {
+                place: it.place,
+                fence: it.fence,
+                lease_until,
+                progress: None,
+                log: None,
+                executor: request.executor.clone(),
+                handed_over_at: Some(it.fired_at),
+            };
+            untold.insert(it.place.id, Untold { since: now, beat });
+            Assignment { lease_until, ..it }
+        })
+        .collect();
+    drop(untold);
+    core.meters.queue(&request.queue).dispatched(leased.len());
+    leased
+}
+
+/// Tells the store who has what was handed over before `before`.
+async fn tell(core: &Core, before: Millis) {
+    let old: Vec<Untold> = {
+        let mut untold = core.ahead.untold.lock();
+        untold.extract_if(|_, it| it.since <= before).map(|it| it.1).collect()
+    };
+    if old.is_empty() {
+        return;
+    }
+    let beats = old.iter().map(|it| it.beat.clone()).collect();
+    if let Err(error) = core.store.extend(beats, core.now()).await {
+        tracing::warn!(%error, tasks = old.len(), "who has these tasks could not be written down; it will be repeated");
+        let good_until = core.now().plus(-LEASE_MS);
+        let mut untold = core.ahead.untold.lock();
+        for it in old.into_iter().filter(|it| it.since > good_until) {
+            untold.entry(it.beat.place.id).or_insert(it);
+        }
+    }
+}
+
+/// What found nobody is given back, and its queue goes the usual way for a while.
+async fn clear_shelves(core: &Arc<Core>, now: Millis) {
+    let mut found_nobody = Vec::new();
+    core.ahead.shelves.lock().retain(|it| {
+        let old = it.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS));
+        found_nobody.extend(old);
+        it.has_shelved()
+    });
+    hand_over::give_back(core, found_nobody, "nobody_waited").await;
+}
+
+/// The partition is another's from now on, or, None, all are: nothing that was leased there is handed over.
+pub(crate) async fn give_up(core: &Arc<Core>, partition: Option<Partition>) {
+    let is_there = |it: &HotEntry| partition.is_none_or(|of| of == it.place.partition);
+    core.ahead.upcoming.lock().retain(|_, it| !is_there(it));
+    let (made, fired) = core.ahead.give_up(is_there);
+    core.held_back.lock().extend(fired);
+    hand_over::give_back(core, made, "handed_back").await;
+}
+
+/// The engine stops.
+pub(crate) async fn leave(core: &Arc<Core>) {
+    give_up(core, None).await;
+    clear_shelves(core, Millis::MAX).await;
+    tell(core, Millis::MAX).await;
+}
+
+/// Waits until nothing of what was leased before is handed over any more.
+pub(crate) async fn until_none_is_good(core: &Core) {
+    if core.options.ahead_ms > 0 {
+        tokio::time::sleep(GOOD_FOR).await;
+    }
+}
