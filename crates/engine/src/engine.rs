@@ -258,6 +258,7 @@ impl Engine {
         self.core.stopping.cancel();
         self.core.settle_down().await;
         ahead::leave(&self.core).await;
+        self.core.claims_settled().await;
         // Fired and not handed over: marked ready.
         while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}
         own::leave(&self.core).await;

@@ -18,22 +18,26 @@ use crate::{
     core::Core,
     outside,
     pipeline::{
-        fire,
+        claim, fire,
         hand_over::{self, LeaseRequest},
     },
 };
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     hot::HotEntry,
     store::{Assignment, Beat, Dispatched, Grant},
 };
-use punctual_domain::{name::QueueKey, place::Partition, task::Lease, time::Millis};
-use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
-use tokio::{sync::Notify, time::Instant};
+use punctual_domain::{name::QueueKey, place::Partition, state::State, task::Lease, time::Millis};
+use std::{sync::Arc, time::Duration};
+
+mod leased;
+
+pub(crate) use leased::{Ahead, Fired, Ready};
+use leased::{Made, Untold};
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
+const TICK_MS: i64 = 20;
 const TICK: Duration = Duration::from_millis(20);
 /// What is due sooner could fire before its lease is made: it goes the usual way.
 const TOO_LATE_MS: i64 = 10;
@@ -49,176 +53,42 @@ const TOLD_AFTER_MS: i64 = 25;
 /// What was leased longer ago than this is given back instead of handed over.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 
-#[derive(Debug, Default)]
-pub(crate) struct Ahead {
-    /// Claimed, and perhaps to be leased ahead, in the order of their instants.
-    upcoming: Mutex<BTreeMap<(Millis, i64), HotEntry>>,
-    leased: Mutex<HashMap<i64, Leased>>,
-    /// Handed over; the store does not know to whom.
-    untold: Mutex<HashMap<i64, Untold>>,
-    /// Where something lies that found nobody.
-    shelves: Mutex<Vec<Arc<Arrival>>>,
-    something: Notify,
+/// It has been claimed, and goes on the wheel.
+pub(crate) fn claimed(core: &Core, entry: &HotEntry) {
+    if core.options.ahead_ms > 0 && may_be_leased(entry) {
+        core.ahead.claimed(entry);
+    }
 }
 
-/// Before its instant.
-#[derive(Debug)]
-struct Leased {
-    entry: HotEntry,
-    asked: Instant,
-    stage: Stage,
+fn may_be_leased(entry: &HotEntry) -> bool {
+    entry.demands.is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
 }
 
-#[derive(Debug)]
-enum Stage {
-    /// The store is being asked. Its instant may come before the answer: then it waits here, fired.
-    Asked {
-        fired: Option<HotEntry>,
-    },
-    Made(Box<Assignment>),
+/// Those that will probably be leased ahead, and need no mark before; and the others.
+pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
+    if core.options.ahead_ms == 0 {
+        return (Vec::new(), entries);
+    }
+    let now = core.now();
+    // Else it could have come near before it is here.
+    let from = now.plus(core.options.ahead_ms + 3 * TICK_MS);
+    let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
+    let mut is_waited_for = |queue: &Arc<QueueKey>| {
+        let has_room = || room(core, queue, now) > 0;
+        *queues.entry(Arc::clone(queue)).or_insert_with(has_room)
+    };
+    entries.into_iter().partition(|it| {
+        let is_new = matches!(it.state, State::Scheduled | State::Retrying);
+        is_new && it.due_at > from && may_be_leased(it) && is_waited_for(&it.queue)
+    })
 }
 
-#[derive(Debug)]
-struct Untold {
-    since: Millis,
-    beat: Beat,
-}
-
-/// What the firing of an entry meets.
-#[derive(Debug)]
-pub(crate) enum Fired {
-    /// It was not leased ahead.
-    Plain,
-    /// Its lease is on the way, and will hand it over.
-    Awaited,
-    Leased(Ready),
-}
-
-/// Fired and leased: whoever waits may have it.
-#[derive(Debug)]
-pub(crate) struct Ready {
-    pub(crate) entry: HotEntry,
-    pub(crate) assignment: Assignment,
-    asked: Instant,
-}
-
-impl Ahead {
-    /// Has been claimed, and goes on the wheel.
-    pub(crate) fn claimed(&self, entry: &HotEntry) {
-        let has_time = entry.deadline_at > entry.due_at.plus(LEASE_MS);
-        if entry.demands.is_some() || !has_time {
-            return;
-        }
-        let mut upcoming = self.upcoming.lock();
-        if upcoming.is_empty() {
-            self.something.notify_one();
-        }
-        upcoming.insert(entry.key(), entry.clone());
+/// How many of a queue may be leased ahead.
+fn room(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> usize {
+    if !core.settings.is_plain(queue) {
+        return 0;
     }
-
-    /// Those whose instant has come near.
-    fn near(&self, now: Millis, ahead_ms: i64) -> Vec<HotEntry> {
-        let mut upcoming = self.upcoming.lock();
-        let later = upcoming.split_off(&(now.plus(ahead_ms), i64::MAX));
-        let near = mem::replace(&mut *upcoming, later);
-        drop(upcoming);
-        near.into_values().filter(|it| it.due_at >= now.plus(TOO_LATE_MS)).collect()
-    }
-
-    fn ask(&self, entries: &[HotEntry]) {
-        let mut leased = self.leased.lock();
-        for it in entries {
-            let stage = Stage::Asked { fired: None };
-            leased.insert(it.place.id, Leased { entry: it.clone(), asked: Instant::now(), stage });
-        }
-    }
-
-    /// An entry has fired.
-    pub(crate) fn fired(&self, entry: &HotEntry) -> Fired {
-        let mut leased = self.leased.lock();
-        match leased.get_mut(&entry.place.id).filter(|it| it.entry.fence == entry.fence) {
-            None => Fired::Plain,
-            Some(Leased { stage: Stage::Asked { fired }, .. }) => {
-                *fired = Some(entry.clone());
-                Fired::Awaited
-            }
-            Some(_) => match leased.remove(&entry.place.id) {
-                Some(Leased { stage: Stage::Made(it), asked, .. }) => {
-                    Fired::Leased(Ready { entry: entry.clone(), assignment: *it, asked })
-                }
-                _ => Fired::Plain,
-            },
-        }
-    }
-
-    /// The store has made the lease. Answers what has fired meanwhile, or, as the error, what nobody wants any more.
-    fn made(&self, assignment: Assignment) -> Result<Option<Ready>, Assignment> {
-        let mut leased = self.leased.lock();
-        let id = assignment.place.id;
-        let Some(it) = leased.get_mut(&id).filter(|it| it.entry.fence + 1 == assignment.fence) else {
-            return Err(assignment);
-        };
-        if let Stage::Asked { fired: Some(_) } = it.stage {
-            let Some(Leased { stage: Stage::Asked { fired: Some(entry) }, asked, .. }) = leased.remove(&id)
-            else {
-                return Err(assignment);
-            };
-            return Ok(Some(Ready { entry, assignment, asked }));
-        }
-        it.stage = Stage::Made(Box::new(assignment));
-        Ok(None)
-    }
-
-    /// The lease was not made. Answers the entry if it has fired meanwhile.
-    fn refused(&self, entry: &HotEntry) -> Option<HotEntry> {
-        let mut leased = self.leased.lock();
-        leased.get(&entry.place.id).filter(|it| it.entry.fence == entry.fence)?;
-        match leased.remove(&entry.place.id)?.stage {
-            Stage::Asked { fired } => fired,
-            Stage::Made(_) => None,
-        }
-    }
-
-    /// Takes out what was leased and has not fired. What is being asked for finds that nobody wants it.
-    fn give_up(&self, which: impl Fn(&HotEntry) -> bool) -> (Vec<Assignment>, Vec<HotEntry>) {
-        let (mut made, mut fired_meanwhile) = (Vec::new(), Vec::new());
-        for (_, it) in self.leased.lock().extract_if(|_, it| which(&it.entry)) {
-            match it.stage {
-                Stage::Asked { fired } => fired_meanwhile.extend(fired),
-                Stage::Made(it) => made.push(*it),
-            }
-        }
-        (made, fired_meanwhile)
-    }
-
-    /// Of a queue, how many are leased and have not fired.
-    fn count(&self) -> HashMap<Arc<QueueKey>, usize> {
-        let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();
-        for it in self.leased.lock().values() {
-            *counts.entry(Arc::clone(&it.entry.queue)).or_default() += 1;
-        }
-        counts
-    }
-
-    /// These attempts are over: nothing needs to be told of them.
-    pub(crate) fn ended(&self, attempts: impl Iterator<Item = (i64, i64)>) {
-        let mut untold = self.untold.lock();
-        if untold.is_empty() {
-            return;
-        }
-        for (id, fence) in attempts {
-            if untold.get(&id).is_some_and(|it| it.beat.fence == fence) {
-                untold.remove(&id);
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.upcoming.lock().is_empty()
-            && self.leased.lock().is_empty()
-            && self.untold.lock().is_empty()
-            && self.shelves.lock().is_empty()
-    }
+    core.arrival(queue).room(now).max(core.options.ahead_room_min)
 }
 
 /// Looks every moment while there is something to look at. Leases made ahead.
@@ -251,42 +121,40 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     if core.options.ahead_ms == 0 || core.stopping.is_cancelled() {
         return Ok(0);
     }
-    let near = core.ahead.near(now, core.options.ahead_ms);
+    let mut near = core.ahead.near(now.plus(core.options.ahead_ms));
+    near.retain(|it| it.due_at >= now.plus(TOO_LATE_MS));
     if near.is_empty() || core.from_store.is_away() {
         return Ok(0);
     }
-    let chosen = chosen(core, near, now);
+    let (chosen, others) = choose(core, near, now);
     let count = chosen.len();
     if count > 0 {
         core.ahead.ask(&chosen);
         let its = Arc::clone(core);
-        core.detach(async move { lease(&its, chosen, now).await });
+        core.detach_claim(async move { lease(&its, chosen, now).await });
+    }
+    let unmarked: Vec<HotEntry> = others.into_iter().filter(|it| !core.claims.is_marked(it)).collect();
+    if !unmarked.is_empty() {
+        let its = Arc::clone(core);
+        core.detach_claim(async move { claim::mark_after_all(&its, &unmarked).await });
     }
     Ok(count)
 }
 
-/// As many of each queue as find somebody at their instant, by what is known now; the earliest.
-fn chosen(core: &Core, near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
+/// As many of each queue as find somebody at their instant, by what is known now, the earliest; and the others, if they
+/// are still this engine's.
+fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> (Vec<HotEntry>, Vec<HotEntry>) {
     let leased = core.ahead.count();
     let mut rooms: HashMap<Arc<QueueKey>, usize> = HashMap::new();
-    let room = |queue: &Arc<QueueKey>| {
-        if !core.settings.is_plain(queue) {
-            return 0;
-        }
-        let all = core.arrival(queue).room(now).max(core.options.ahead_room_min);
-        all.saturating_sub(leased.get(queue).copied().unwrap_or_default())
-    };
-    let mut chosen = near;
-    chosen.retain(|it| {
-        if core.holdings.tenure(it.place.partition).is_none() || !core.claims.holds(it) {
-            return false;
-        }
-        let left = rooms.entry(Arc::clone(&it.queue)).or_insert_with(|| room(&it.queue));
+    near.retain(|it| core.holdings.tenure(it.place.partition).is_some() && core.claims.holds(it));
+    near.into_iter().partition(|it| {
+        let all = || room(core, &it.queue, now);
+        let free = || all().saturating_sub(leased.get(&it.queue).copied().unwrap_or_default());
+        let left = rooms.entry(Arc::clone(&it.queue)).or_insert_with(free);
         let has_room = *left > 0;
         *left = left.saturating_sub(1);
         has_room
-    });
-    chosen
+    })
 }
 
 async fn lease(core: &Arc<Core>, entries: Vec<HotEntry>, now: Millis) {
@@ -329,8 +197,9 @@ async fn lease(core: &Arc<Core>, entries: Vec<HotEntry>, now: Millis) {
     let (mut ready, mut unwanted) = (Vec::new(), Vec::new());
     for it in made {
         match core.ahead.made(it) {
-            Ok(it) => ready.extend(it),
-            Err(it) => unwanted.push(it),
+            Made::Waits => {}
+            Made::Fired(it) => ready.push(*it),
+            Made::Unwanted(it) => unwanted.push(*it),
         }
     }
     hand_over::give_back(core, unwanted, "handed_back").await;
@@ -427,10 +296,7 @@ async fn tell(core: &Core, before: Millis) {
     if let Err(error) = core.store.extend(beats, core.now()).await {
         tracing::warn!(%error, tasks = old.len(), "who has these tasks could not be written down; it will be repeated");
         let good_until = core.now().plus(-LEASE_MS);
-        let mut untold = core.ahead.untold.lock();
-        for it in old.into_iter().filter(|it| it.since > good_until) {
-            untold.entry(it.beat.place.id).or_insert(it);
-        }
+        core.ahead.not_ended(old.into_iter().filter(|it| it.since > good_until).collect());
     }
 }
 

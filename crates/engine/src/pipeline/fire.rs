@@ -76,14 +76,12 @@ async fn take(core: &Core, partition: Partition) -> Result<Taken, Error> {
     let mut taken = Taken { more: popped.len() == STEP_LIMIT, ..Taken::default() };
     for it in popped {
         let it = HotEntry { fired_at: now, ..it };
-        match core.claims.release(&it) {
-            Release::Claimed => match core.ahead.fired(&it) {
-                Fired::Plain => taken.claimed.push(it),
-                Fired::Awaited => {}
-                Fired::Leased(it) => taken.leased.push(it),
-            },
-            Release::Awaited => {}
-            Release::Unclaimed => taken.unclaimed.push(it),
+        let release = core.claims.release(&it);
+        match (release, core.ahead.fired(&it)) {
+            (_, Fired::Leased(it)) => taken.leased.push(*it),
+            (Release::Awaited, _) | (_, Fired::Awaited) => {}
+            (Release::Claimed, Fired::Plain) => taken.claimed.push(it),
+            (Release::Unclaimed, Fired::Plain) => taken.unclaimed.push(it),
         }
     }
     Ok(taken)

@@ -35,10 +35,24 @@ pub struct OutcomeReport {
 /// Answers in the order of the reports.
 pub(crate) async fn settle(
     core: &Arc<Core>,
-    mut reports: Vec<OutcomeReport>,
+    reports: Vec<OutcomeReport>,
     by: &str,
 ) -> Result<Vec<Settled>, Error> {
     let now = core.now();
+    let untold = core.ahead.ended(reports.iter().map(|it| (it.place.id, it.fence)));
+    let settled = write(core, reports, by, now).await;
+    if settled.is_err() {
+        core.ahead.not_ended(untold);
+    }
+    settled
+}
+
+async fn write(
+    core: &Arc<Core>,
+    mut reports: Vec<OutcomeReport>,
+    by: &str,
+    now: Millis,
+) -> Result<Vec<Settled>, Error> {
     let tasks = core.read_for(&reports).await?;
     let put = put_results(core, &mut reports, &tasks).await?;
     let mut settled = vec![Settled::Stale; reports.len()];
@@ -71,7 +85,6 @@ pub(crate) async fn settle(
             again.push(place);
         }
     }
-    core.ahead.ended(ended.iter().map(|it| (it.id, it.fence)));
     forget_results(core, put, &kept);
     load_next_attempts(core, &again).await;
     admit::free(core, &ended).await;

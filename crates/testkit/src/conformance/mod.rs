@@ -80,6 +80,8 @@ macro_rules! for_each_store_case {
             dispatch::each_attempt_has_a_higher_fence_than_the_last,
             leases::a_beat_extends_the_lease,
             leases::a_beat_never_extends_beyond_the_timeout,
+            leases::an_attempt_that_is_leased_ahead_begins_when_it_fires,
+            leases::whoever_was_handed_a_task_is_written_down_and_has_not_begun,
             leases::a_lease_that_has_ended_is_lost,
             leases::a_beat_with_another_fence_is_lost,
             leases::a_beat_for_a_finished_or_unknown_task_is_lost,

@@ -11,7 +11,7 @@ use punctual_contract::{
     store::{Assignment, Inserted, Query},
 };
 use punctual_domain::{insert::Decision, name::Name, place::TaskRef, state::State, task::NewTask};
-use punctual_engine::{Backends, Cancelled, Engine, Error, LeaseRequest, Shared};
+use punctual_engine::{Backends, Cancelled, Engine, Error, LeaseRequest, Options, Shared};
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 /// Engines at a time.
@@ -276,5 +276,19 @@ pub(super) fn request(max: usize) -> LeaseRequest {
         lease_ms: 10_000,
         executor: "executor".into(),
         version: None,
+    }
+}
+
+pub(super) fn options(name: String) -> Options {
+    Options {
+        name,
+        // Steps of the clock are long, and nobody waits.
+        ahead_ms: 500,
+        ahead_room_min: 2,
+        keep_succeeded_ms: 60_000,
+        keep_stopped_ms: 60_000,
+        keep_cancelled_ms: 120_000,
+        keep_dead_ms: 600_000,
+        ..Options::default()
     }
 }

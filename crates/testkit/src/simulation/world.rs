@@ -126,17 +126,6 @@ pub(super) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
 }
 
-fn options(name: String) -> Options {
-    Options {
-        name,
-        keep_succeeded_ms: 60_000,
-        keep_stopped_ms: 60_000,
-        keep_cancelled_ms: 120_000,
-        keep_dead_ms: 600_000,
-        ..Options::default()
-    }
-}
-
 impl World {
     pub(super) fn new(setup: Setup) -> Self {
         let clock = Arc::new(ManualClock::at(START));
@@ -200,7 +189,7 @@ impl World {
 
     pub(super) fn options(&self, name: String) -> Options {
         let push_queues = if self.setup.hands == Hands::Push { vec![queue()] } else { Vec::new() };
-        Options { push_queues, ..options(name) }
+        Options { push_queues, ..super::engines::options(name) }
     }
 
     /// A bus refuses far more often than a store or a hot set fails.

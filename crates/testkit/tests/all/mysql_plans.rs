@@ -298,7 +298,7 @@ async fn check_rows(database: Filled) {
     let (partitions, ids) = (list((0..16).collect()), list((4_000..4_500).collect()));
     let tables = [
         ("claim", State::Scheduled, vec!["'x'"]),
-        ("dispatch", State::Ready, vec![&ids, &ids, "'x'", "'e'", "5"]),
+        ("dispatch", State::Ready, vec![&ids, &ids, &ids, &ids, "'x'", "'e'", "5"]),
         ("start", State::Dispatched, vec!["'x'", "5", "NULL"]),
         ("succeed", State::Running, vec!["'x'", "5", "0", "''", "1", "'{}'"]),
     ];
@@ -314,10 +314,11 @@ async fn check_rows(database: Filled) {
         let touched = database.rows_touched(&put_into(&rows(spread()), state), &few).await;
         assert!((32..=16 * 4).contains(&touched), "few/{event}: {touched} rows for 16");
         let instant = INSTANT.to_string();
-        let crowded =
-            [vec!["3".to_owned(), instant.clone(), instant], vec![list(crowd().map(|it| it.2).collect())]]
-                .concat();
-        let text = with(&format!("near/{event}"), &[&values[..], &crowded].concat());
+        let of_crowd = list(crowd().map(|it| it.2).collect());
+        let mut crowded: Vec<String> =
+            values.iter().map(|it| if *it == ids { of_crowd.clone() } else { it.clone() }).collect();
+        crowded.extend(["3".to_owned(), instant.clone(), instant, of_crowd]);
+        let text = with(&format!("near/{event}"), &crowded);
         let touched = database.rows_touched(&put_into(&rows(crowd()), state), &text).await;
         assert!((1_000..=500 * 4).contains(&touched), "near/{event} in a crowd: {touched} rows for 500");
         values.push(partitions.clone());

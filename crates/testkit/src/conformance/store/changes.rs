@@ -169,7 +169,9 @@ pub async fn histories_chain_from_the_insert_to_the_present(store: Arc<dyn Store
 }
 
 async fn a_long_life(store: &dyn Store, id: i64) -> Task {
-    let task = walk_to(store, id, State::Running).await;
+    let task = walk_to(store, id, State::Dispatching).await;
+    dispatch(store, grant(&task, NOW), NOW).await.unwrap();
+    let task = moved(store, &read(store, task.place).await, Change::Start, NOW).await;
     let task = moved(store, &task, Change::Retry { due_at: NEXT, result: None }, LATER).await;
     let task = moved(store, &task, Change::Claim, NEXT).await;
     let task = moved(store, &task, Change::Fire { fired_at: NEXT }, NEXT).await;

@@ -9,12 +9,12 @@ use super::{
 };
 use punctual_contract::{
     Store,
-    store::{Applied, Beat, Change, Extended},
+    store::{Applied, Beat, Change, Extended, Grant},
 };
 use punctual_domain::{
     log::{self, LogLine},
     state::{Event, State},
-    task::{Content, NewTask, Task},
+    task::{Content, Lease, NewTask, Task},
     time::Millis,
 };
 use std::sync::Arc;
@@ -63,6 +63,41 @@ pub async fn a_beat_never_extends_beyond_the_timeout(store: Arc<dyn Store>) {
     let endless = dispatched(&*store, NewTask { timeout_ms: Some(i64::MAX), ..ask(2) }).await;
     let far = LEASE_END.plus(1_000_000_000);
     assert_eq!(extend(&*store, beat(&endless, far), LATER).await, held(far), "no overflow");
+}
+
+pub async fn an_attempt_that_is_leased_ahead_begins_when_it_fires(store: Arc<dyn Store>) {
+    for (id, is_claimed) in [(1, true), (2, false)] {
+        let task = insert(&*store, NewTask { timeout_ms: Some(500), ..ask(id) }).await.task;
+        let task = if is_claimed { moved(&*store, &task, Change::Claim, NOW).await } else { task };
+        let fires_at = NOW.plus(80);
+        let ahead = Grant { fired_at: fires_at, executor: Lease::ahead("e"), ..grant(&task, NOW) };
+        let leased = dispatch(&*store, ahead, NOW).await.unwrap();
+        assert_eq!((leased.fired_at, leased.lease_until), (fires_at, fires_at.plus(500)));
+        let task = read(&*store, task.place).await;
+        let lease = task.lease.as_ref().unwrap();
+        assert!(lease.is_ahead() && task.updated_at == NOW);
+        assert_eq!((lease.since, lease.until), (fires_at, fires_at.plus(500)));
+        let line = task.history.last().unwrap();
+        assert_eq!((line.event, line.at, line.attempt), (Some(Event::Dispatch), fires_at, 1));
+    }
+}
+
+pub async fn whoever_was_handed_a_task_is_written_down_and_has_not_begun(store: Arc<dyn Store>) {
+    let task = dispatched(&*store, NewTask { timeout_ms: Some(90_000), ..ask(1) }).await;
+    let (fired_at, until) = (NOW.plus(3), NOW.plus(80_000));
+    let told = Beat { handed_over_at: Some(fired_at), executor: "bob".to_owned(), ..beat(&task, until) };
+    assert_eq!(extend(&*store, told, LATER).await, held(until));
+    let after = read(&*store, task.place).await;
+    let lease = after.lease.as_ref().unwrap();
+    assert_eq!((lease.executor.as_str(), lease.until, lease.since), ("bob", until, NOW));
+    assert_eq!((after.state, after.fired_at), (State::Dispatched, Some(fired_at)));
+    assert_eq!(after.history, task.history);
+    assert_eq!(extend(&*store, beat(&task, until), LATER).await, held(until));
+    let begun = read(&*store, task.place).await;
+    assert_eq!((begun.state, begun.fired_at), (State::Running, Some(fired_at)));
+    assert_eq!(begun.lease.unwrap().executor, "bob", "a sign of life is not a hand-over");
+    let late = Beat { handed_over_at: Some(fired_at), executor: "eve".to_owned(), ..beat(&task, until) };
+    assert_eq!(extend(&*store, late, until).await, Extended::Lost);
 }
 
 pub async fn a_lease_that_has_ended_is_lost(store: Arc<dyn Store>) {

@@ -1,0 +1,201 @@
+//! What one engine has leased ahead of its instant, and what it has handed over of that without the store knowing to
+//! whom. Losing any of it costs the rest of a short lease.
+
+use crate::arrivals::Arrival;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::{
+    hot::HotEntry,
+    store::{Assignment, Beat},
+};
+use punctual_domain::{name::QueueKey, time::Millis};
+use std::{collections::BTreeMap, mem, sync::Arc};
+use tokio::{sync::Notify, time::Instant};
+
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// Claimed, and perhaps to be leased ahead, in the order of their instants.
+    pub(super) upcoming: Mutex<BTreeMap<(Millis, i64), HotEntry>>,
+    leased: Mutex<HashMap<i64, Leased>>,
+    /// Handed over; the store does not know to whom.
+    pub(super) untold: Mutex<HashMap<i64, Untold>>,
+    /// Where something lies that found nobody.
+    pub(super) shelves: Mutex<Vec<Arc<Arrival>>>,
+    pub(super) something: Notify,
+}
+
+/// Before its instant.
+#[derive(Debug)]
+struct Leased {
+    entry: HotEntry,
+    asked: Instant,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The store is being asked. Its instant may come before the answer: then it waits here, fired.
+    Asked {
+        fired: Option<HotEntry>,
+    },
+    Made(Box<Assignment>),
+}
+
+/// Who has a task, and since when.
+#[derive(Debug)]
+pub(crate) struct Untold {
+    pub(super) since: Millis,
+    pub(super) beat: Beat,
+}
+
+/// What the firing of an entry meets.
+#[derive(Debug)]
+pub(crate) enum Fired {
+    /// It was not leased ahead.
+    Plain,
+    /// Its lease is on the way, and will hand it over.
+    Awaited,
+    Leased(Box<Ready>),
+}
+
+/// What a lease meets that the store has made.
+#[derive(Debug)]
+pub(super) enum Made {
+    /// For its instant.
+    Waits,
+    /// Its instant has come meanwhile.
+    Fired(Box<Ready>),
+    /// Nobody wants it any more.
+    Unwanted(Box<Assignment>),
+}
+
+/// Fired and leased: whoever waits may have it.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) entry: HotEntry,
+    pub(crate) assignment: Assignment,
+    pub(super) asked: Instant,
+}
+
+impl Ahead {
+    /// Has been claimed, and goes on the wheel.
+    pub(crate) fn claimed(&self, entry: &HotEntry) {
+        let mut upcoming = self.upcoming.lock();
+        if upcoming.is_empty() {
+            self.something.notify_one();
+        }
+        upcoming.insert(entry.key(), entry.clone());
+    }
+
+    /// Those whose instant has come near.
+    pub(super) fn near(&self, until: Millis) -> Vec<HotEntry> {
+        let mut upcoming = self.upcoming.lock();
+        let later = upcoming.split_off(&(until, i64::MAX));
+        let near = mem::replace(&mut *upcoming, later);
+        drop(upcoming);
+        near.into_values().collect()
+    }
+
+    pub(super) fn ask(&self, entries: &[HotEntry]) {
+        let mut leased = self.leased.lock();
+        for it in entries {
+            let stage = Stage::Asked { fired: None };
+            leased.insert(it.place.id, Leased { entry: it.clone(), asked: Instant::now(), stage });
+        }
+    }
+
+    /// An entry has fired.
+    pub(crate) fn fired(&self, entry: &HotEntry) -> Fired {
+        let mut leased = self.leased.lock();
+        match leased.get_mut(&entry.place.id).filter(|it| it.entry.fence == entry.fence) {
+            None => Fired::Plain,
+            Some(Leased { stage: Stage::Asked { fired }, .. }) => {
+                *fired = Some(entry.clone());
+                Fired::Awaited
+            }
+            Some(_) => match leased.remove(&entry.place.id) {
+                Some(Leased { stage: Stage::Made(it), asked, .. }) => {
+                    Fired::Leased(Box::new(Ready { entry: entry.clone(), assignment: *it, asked }))
+                }
+                _ => Fired::Plain,
+            },
+        }
+    }
+
+    /// The store has made the lease.
+    pub(super) fn made(&self, assignment: Assignment) -> Made {
+        let mut leased = self.leased.lock();
+        let id = assignment.place.id;
+        let Some(it) = leased.get_mut(&id).filter(|it| it.entry.fence + 1 == assignment.fence) else {
+            return Made::Unwanted(Box::new(assignment));
+        };
+        let Stage::Asked { fired: Some(entry) } = &mut it.stage else {
+            it.stage = Stage::Made(Box::new(assignment));
+            return Made::Waits;
+        };
+        let ready = Ready { entry: entry.clone(), assignment, asked: it.asked };
+        leased.remove(&id);
+        Made::Fired(Box::new(ready))
+    }
+
+    /// The lease was not made. Answers the entry if it has fired meanwhile.
+    pub(super) fn refused(&self, entry: &HotEntry) -> Option<HotEntry> {
+        let mut leased = self.leased.lock();
+        leased.get(&entry.place.id).filter(|it| it.entry.fence == entry.fence)?;
+        match leased.remove(&entry.place.id)?.stage {
+            Stage::Asked { fired } => fired,
+            Stage::Made(_) => None,
+        }
+    }
+
+    /// Takes out what was leased and has not fired. What is being asked for finds that nobody wants it.
+    pub(super) fn give_up(&self, which: impl Fn(&HotEntry) -> bool) -> (Vec<Assignment>, Vec<HotEntry>) {
+        let (mut made, mut fired_meanwhile) = (Vec::new(), Vec::new());
+        for (_, it) in self.leased.lock().extract_if(|_, it| which(&it.entry)) {
+            match it.stage {
+                Stage::Asked { fired } => fired_meanwhile.extend(fired),
+                Stage::Made(it) => made.push(*it),
+            }
+        }
+        (made, fired_meanwhile)
+    }
+
+    /// Of a queue, how many are leased and have not fired.
+    pub(super) fn count(&self) -> HashMap<Arc<QueueKey>, usize> {
+        let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+        for it in self.leased.lock().values() {
+            *counts.entry(Arc::clone(&it.entry.queue)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The outcomes of these attempts are here: nothing needs to be told of them. Answers what would have been.
+    pub(crate) fn ended(&self, attempts: impl Iterator<Item = (i64, i64)>) -> Vec<Untold> {
+        let mut untold = self.untold.lock();
+        if untold.is_empty() {
+            return Vec::new();
+        }
+        let is_its = |it: &Untold, fence| it.beat.fence == fence;
+        let ended = attempts.filter_map(|(id, fence)| {
+            let has_ended = untold.get(&id).is_some_and(|it| is_its(it, fence));
+            if has_ended { untold.remove(&id) } else { None }
+        });
+        ended.collect()
+    }
+
+    /// They are to be told after all.
+    pub(crate) fn not_ended(&self, ended: Vec<Untold>) {
+        let mut untold = self.untold.lock();
+        for it in ended {
+            untold.entry(it.beat.place.id).or_insert(it);
+        }
+        self.something.notify_one();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.upcoming.lock().is_empty()
+            && self.leased.lock().is_empty()
+            && self.untold.lock().is_empty()
+            && self.shelves.lock().is_empty()
+    }
+}

@@ -1,0 +1,306 @@
+//! Leases that are made ahead of their instant (`engine::pipeline::ahead`): what is withdrawn or changed between the lease
+//! and the instant, who has it afterwards, and engines that die between any two of its steps. On the embedded back ends
+//! and on real MySQL and Redis.
+
+use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, succeeded};
+use punctual_contract::{
+    Store as _,
+    store::{Assignment, Change, Query},
+};
+use punctual_domain::{
+    name::Name,
+    state::{Event, State},
+    task::{NewTask, Task},
+};
+use punctual_engine::{Cancelled, Changed, LeaseRequest, Settled};
+use punctual_testkit::faults::{HotGroup, StoreGroup};
+use std::{sync::Arc, time::Duration};
+use tokio::{runtime::Runtime, task::JoinHandle, time::timeout};
+
+const LEASE_MS: i64 = 60_000;
+
+fn request(wait_ms: u64) -> LeaseRequest {
+    let executor = "ann".to_owned();
+    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms: LEASE_MS, executor, version: None }
+}
+
+/// An executor that waits for the next task.
+fn waits(rig: &Rig, wait_ms: u64) -> JoinHandle<Vec<Assignment>> {
+    let engine = rig.engine.clone();
+    tokio::spawn(async move { engine.lease(request(wait_ms)).await.unwrap() })
+}
+
+/// Until every partition is somebody's work.
+async fn warm_up(rig: &Rig) {
+    for _ in 0..8 {
+        rig.insert(0).await;
+        let it = leased(rig).await;
+        assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+    }
+}
+
+async fn leased(rig: &Rig) -> Assignment {
+    loop {
+        if let Some(it) = rig.engine.lease(request(20_000)).await.unwrap().pop() {
+            return it;
+        }
+    }
+}
+
+/// A task whose lease is made and whose instant has not come: nothing is taken out of the hot set until the gate opens.
+/// The executor that waits for it is given back too.
+async fn leased_ahead(
+    rig: &Rig,
+    ask: impl FnOnce(NewTask) -> NewTask,
+) -> (Task, JoinHandle<Vec<Assignment>>, Arc<punctual_testkit::faults::Gate>) {
+    let executor = waits(rig, 3_000);
+    let gate = rig.hot.faults.hold(HotGroup::Take);
+    let at = rig.engine.now().plus(600);
+    let task = ask(NewTask::new(queue(), Name::new("k").unwrap(), at));
+    let place = rig.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place;
+    let task = loop {
+        let task = rig.store_task(place).await;
+        if task.state == State::Dispatched {
+            break task;
+        }
+        assert!(matches!(task.state, State::Scheduled | State::Dispatching), "{task:?}");
+        tokio::task::yield_now().await;
+    };
+    (task, executor, gate)
+}
+
+impl Rig {
+    async fn store_task(&self, place: punctual_domain::place::TaskRef) -> Task {
+        self.engine.read(place).await.unwrap()
+    }
+
+    async fn is_whole(&self) {
+        let books = self.store.books().await.unwrap();
+        assert_eq!((books.unaccounted(), &books), (0, &self.store.audit().await.unwrap()));
+    }
+}
+
+async fn who_waits_gets_it_at_its_instant_and_the_store_learns_who(ground: Arc<dyn Ground>) {
+    let rig = rig(&*ground, false).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let (task, executor, gate) = leased_ahead(&rig, |it| NewTask { timeout_ms: Some(30_000), ..it }).await;
+    let lease = task.lease.as_ref().unwrap();
+    assert!(lease.is_ahead(), "{lease:?}");
+    assert_eq!(lease.since, task.due_at, "the attempt begins when it fires");
+    gate.open();
+    let it = executor.await.unwrap().remove(0);
+    assert_eq!((it.place, it.attempt, it.fence), (task.place, 1, task.fence));
+    assert!(it.fired_at >= it.due_at && rig.engine.now() >= it.due_at);
+    assert_eq!(it.lease_until, task.due_at.plus(30_000), "no longer than its timeout, from its instant");
+    let told = async {
+        loop {
+            let now = rig.store_task(task.place).await;
+            if !now.lease.as_ref().unwrap().is_ahead() {
+                return now;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let now = timeout(Duration::from_secs(10), told).await.unwrap();
+    let lease = now.lease.unwrap();
+    assert_eq!((now.state, lease.executor.as_str(), lease.until), (State::Dispatched, "ann", it.lease_until));
+    assert_eq!(now.fired_at, Some(it.fired_at));
+    let line = now.history.last().unwrap();
+    assert_eq!((line.event, line.at), (Some(Event::Dispatch), task.due_at), "not before its instant");
+    assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+    running.stop().await;
+    rig.is_whole().await;
+}
+
+async fn what_is_cancelled_between_lease_and_instant_is_never_handed_over(ground: Arc<dyn Ground>) {
+    let rig = rig(&*ground, false).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+    let cancelled = rig.engine.cancel(task.place, false, "ann").await.unwrap();
+    assert!(rig.engine.now() < task.due_at, "too slow to show anything");
+    assert!(matches!(cancelled, Cancelled::Cancelled(_)), "{cancelled:?}");
+    gate.open();
+    assert_eq!(executor.await.unwrap(), []);
+    let task = rig.store_task(task.place).await;
+    assert_eq!((task.state, task.attempt), (State::Cancelled, 0));
+    running.stop().await;
+    rig.is_whole().await;
+}
+
+async fn what_is_put_off_between_lease_and_instant_comes_then_and_once(ground: Arc<dyn Ground>) {
+    let rig = rig(&*ground, false).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+    let at = task.due_at.plus(500);
+    let change = Change::Reschedule { execute_at: Some(at), priority: None, payload: None };
+    let changed = rig.engine.reschedule(task.place, change, "ann", |_| true).await.unwrap();
+    assert!(rig.engine.now() < task.due_at, "too slow to show anything");
+    assert!(matches!(changed, Some(Changed::Changed(_))), "{changed:?}");
+    gate.open();
+    let leased = executor.await.unwrap();
+    assert_eq!(
+        leased.iter().map(|it| (it.place.id, it.due_at, it.attempt)).collect::<Vec<_>>(),
+        [(task.place.id, at, 1)]
+    );
+    assert!(leased[0].fired_at >= at);
+    assert_eq!(rig.engine.lease(request(100)).await.unwrap(), []);
+    running.stop().await;
+}
+
+async fn whose_executor_has_gone_goes_to_the_next_with_the_same_attempt(ground: Arc<dyn Ground>) {
+    let rig = rig(&*ground, false).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+    executor.abort();
+    gate.open();
+    // Longer than it lies there for somebody.
+    while rig.store_task(task.place).await.state == State::Dispatched {
+        tokio::task::yield_now().await;
+    }
+    let it = leased(&rig).await;
+    assert_eq!((it.place.id, it.attempt), (task.place.id, 1));
+    assert!(it.fired_at >= it.due_at && it.fence > task.fence);
+    running.stop().await;
+}
+
+async fn nothing_that_is_leased_starts_after_the_answer_to_a_pause(ground: Arc<dyn Ground>) {
+    let rig = rig(&*ground, false).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+    rig.engine.pause(queue(), None, "ann").await.unwrap();
+    gate.open();
+    assert_eq!(executor.await.unwrap(), []);
+    rig.engine.resume(queue(), "ann").await.unwrap();
+    let it = leased(&rig).await;
+    assert_eq!((it.place.id, it.attempt), (task.place.id, 1));
+    running.stop().await;
+}
+
+async fn what_a_stopping_engine_has_leased_is_handed_back(ground: Arc<dyn Ground>) {
+    let first = rig(&*ground, false).await;
+    let running = first.engine.start().unwrap();
+    warm_up(&first).await;
+    let (task, executor, gate) = leased_ahead(&first, |it| it).await;
+    gate.open();
+    running.stop().await;
+    let leased = executor.await.unwrap();
+    if let Some(it) = leased.first() {
+        // It had come to its instant before the engine came to its stop.
+        assert_eq!(it.place, task.place);
+        return;
+    }
+    let after = first.store_task(task.place).await;
+    assert!(matches!(after.state, State::Ready | State::Scheduled), "{after:?}");
+    assert_eq!(after.attempt, 0);
+    first.is_whole().await;
+}
+
+/// Where an engine dies that has leased ahead.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// The lease is made, its instant has not come.
+    Leased,
+    /// An executor has it, and the store does not know which.
+    HandedOver,
+}
+
+fn dies(ground: &Arc<dyn Ground>, at: At) {
+    let survivor = Runtime::new().unwrap();
+    let (told, heard) = std::sync::mpsc::channel();
+    let doomed = Runtime::new().unwrap();
+    let its = Arc::clone(ground);
+    doomed.spawn(async move {
+        let rig = rig(&*its, false).await;
+        let _running = rig.engine.start().unwrap();
+        warm_up(&rig).await;
+        let telling = rig.store.faults.hold(StoreGroup::Extend);
+        let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+        let first = match at {
+            At::Leased => None,
+            At::HandedOver => {
+                gate.open();
+                let first = executor.await.unwrap().pop();
+                telling.reached().await;
+                first
+            }
+        };
+        told.send((task, first)).unwrap();
+        std::future::pending::<()>().await;
+    });
+    let (task, first) = heard.recv().unwrap();
+    doomed.shutdown_background();
+    survivor.block_on(async {
+        let rig = rig(&**ground, false).await;
+        let running = rig.engine.start().unwrap();
+        let it = timeout(Duration::from_secs(20), leased(&rig)).await.unwrap();
+        assert_eq!(
+            (it.place.id, it.attempt),
+            (task.place.id, 1),
+            "what nobody is known to have spent no attempt"
+        );
+        assert!(it.fired_at >= it.due_at && it.fence > task.fence);
+        if let Some(first) = first {
+            let settled = rig.engine.settle(vec![succeeded(&first)], "ann").await.unwrap();
+            assert_eq!(
+                settled,
+                [Settled::Stale],
+                "the engine that handed it over is dead, and it was given on"
+            );
+        }
+        assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+        let query = Query { limit: 20, ..Query::default() };
+        let all = rig.store.list(&query).await.unwrap().tasks;
+        assert!(all.iter().all(|it| it.state == State::Succeeded), "{all:?}");
+        running.stop().await;
+        rig.is_whole().await;
+    });
+}
+
+macro_rules! on_each_ground {
+    ($($case:ident)*) => {
+        mod embedded {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(Embedded::ground().await).await;
+            })*
+            #[test]
+            fn an_engine_dies_between_the_lease_and_the_instant() {
+                dies(&Runtime::new().unwrap().block_on(Embedded::ground()), At::Leased);
+            }
+            #[test]
+            fn an_engine_dies_before_it_tells_who_has_it() {
+                dies(&Runtime::new().unwrap().block_on(Embedded::ground()), At::HandedOver);
+            }
+        }
+        mod on_servers {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(OnServers::ground().await).await;
+            })*
+            #[test]
+            fn an_engine_dies_between_the_lease_and_the_instant() {
+                dies(&Runtime::new().unwrap().block_on(OnServers::ground()), At::Leased);
+            }
+            #[test]
+            fn an_engine_dies_before_it_tells_who_has_it() {
+                dies(&Runtime::new().unwrap().block_on(OnServers::ground()), At::HandedOver);
+            }
+        }
+    };
+}
+
+on_each_ground! {
+    who_waits_gets_it_at_its_instant_and_the_store_learns_who
+    what_is_cancelled_between_lease_and_instant_is_never_handed_over
+    what_is_put_off_between_lease_and_instant_comes_then_and_once
+    whose_executor_has_gone_goes_to_the_next_with_the_same_attempt
+    nothing_that_is_leased_starts_after_the_answer_to_a_pause
+    what_a_stopping_engine_has_leased_is_handed_back
+}
