@@ -11,11 +11,13 @@ use std::fmt;
 /// - **Never above.** `grant` leaves no scope with more members than the limit that the wish names for it, whoever else
 ///   grants at the same time.
 /// - **All or nothing.** A wish gets a place in all of its scopes and a start from all of its rates, or none of either.
-/// - **Once.** A member that holds a place already is granted again without cost: a repeated call changes nothing.
+/// - **Once.** A member that holds a place already is granted again without cost. It holds it anew from then on: whoever was
+///   granted it before cannot `retract` it any more.
 /// - **Never over the rate.** From a rate come at most its burst and what the rate brings, in any stretch of time. Where
 ///   engines share a limiter it has one clock for all of them, so that it does not matter how theirs differ.
-/// - **Never by time.** A place is given up by `release` and by nothing else. `until` only says when to look.
-/// - **Whole or nothing.** What has lost its members knows it, and grants nothing until `make_whole`.
+/// - **Never by time.** A place is given up by `release` and `retract` and by nothing else. `until` only says when to look.
+/// - **Whole or nothing.** What has lost members, or may have (another server answers, or the same one after a restart),
+///   knows it, and grants nothing until `make_whole`.
 /// - **Bounded.** Every method does at most as much as its arguments say.
 #[async_trait]
 pub trait Limiter: Send + Sync + fmt::Debug + 'static {
@@ -27,6 +29,10 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
 
     /// Gives places up. One answer a member, in order: what it held, if it did.
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error>;
+
+    /// Takes back grants that nothing has come of: each by when it was granted. One answer each, as `release`; who has been
+    /// granted again since, or holds nothing, keeps what it has.
+    async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error>;
 
     /// Says anew when to look at members; who holds nothing is passed over.
     async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error>;
@@ -43,9 +49,17 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     /// Whether it has all its members. Not at first, and not after it has lost them.
     async fn is_whole(&self) -> Result<bool, Error>;
 
-    /// All that is in flight has been restored.
-    async fn make_whole(&self) -> Result<(), Error>;
+    /// All that is in flight is about to be restored. Changes nothing where all members are there.
+    async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error>;
+
+    /// All that is in flight has been restored since `begin_anew`. False: something was lost again, or somebody else has
+    /// begun after that; nothing is changed.
+    async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error>;
 }
+
+/// One who restores members. No other has the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebuilding(pub u64);
 
 /// An attempt: `fence` is the one that the hand-over will make, or has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

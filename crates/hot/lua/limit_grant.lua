@@ -1,16 +1,24 @@
 #!lua flags=allow-oom
 -- Grants places to attempts: each in all of its scopes and with a start from all of its rates, or none of either. A member
--- that holds a place already is granted again and costs nothing. Rates run on this server's clock.
--- KEYS     1 whole  2 members (HASH, member to its record)  3 until (ZSET, member by when to look at it, ms)
+-- that holds a place already is granted again and costs nothing: it says anew since when it holds it and when to look.
+-- Rates run on this server's clock.
+-- KEYS     1 whole (the server that has all members)  2 members (HASH, member to its record)  3 until (ZSET, member by when to look at it, ms)
 --          4 holds (ZSET without scores: length of a scope's word in 2 bytes, the word, member)
 --          5 buckets (HASH, scope's word to "units period at", in whole numbers below 2^53)
 -- ARGV     1 now (ms; '': this server's)  2 how many scopes, and for each: word (with its length), most
 --          then how many rates, and for each: word, limit, period (ms), burst
 --          then for each wish: member (id and fence in 8 bytes each), until (ms), the numbers of its scopes and
---          of its rates (from 1, in 2 bytes each), record (opaque up to its scopes, see limit_release)
+--          of its rates (from 1, in 2 bytes each), record (when it was granted in 8 bytes, then opaque up to its scopes,
+--          see limit_release)
 -- Returns  nothing: members were lost.  For each wish: 0, 0: granted;  n, 0: scope n is full;  -n, wait (ms; -1: for ever):
 --          rate n has no start left
-if redis.call('EXISTS', KEYS[1]) == 0 then
+-- Which server this is: another one after a failover, and the same one after a restart, may lack what was answered last.
+local function server()
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
+end
+
+local whole = redis.call('GET', KEYS[1])
+if not whole or whole ~= server() then
   return {}
 end
 local TOP, at = string.rep('\255', 17), 2
@@ -89,11 +97,28 @@ local function what_stands_in_the_way(own_scopes, own_rates)
   return 0, 0
 end
 
+-- The old record with the new stamp, or with one more than the old: whoever had it before must not find his own.
+local function held_anew(old, new)
+  local high, low = struct.unpack('>I4I4', new)
+  local old_high, old_low = struct.unpack('>I4I4', old)
+  if high < old_high or (high == old_high and low <= old_low) then
+    high, low = old_high, old_low + 1
+    if low > 4294967295 then
+      high, low = high + 1, 0
+    end
+  end
+  return struct.pack('>I4I4', high, low) .. string.sub(old, 9)
+end
+
 local answers = {}
 while at <= #ARGV do
   local member, til, own_scopes, own_rates, record = next_arg(), next_arg(), numbers(next_arg()), numbers(next_arg()), next_arg()
   local code, wait = 0, 0
-  if redis.call('HEXISTS', KEYS[2], member) == 0 then
+  local old = redis.call('HGET', KEYS[2], member)
+  if old then
+    redis.call('HSET', KEYS[2], member, held_anew(old, record))
+    redis.call('ZADD', KEYS[3], til, member)
+  else
     code, wait = what_stands_in_the_way(own_scopes, own_rates)
     if code == 0 then
       for _, n in ipairs(own_scopes) do

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Room, Wish},
+    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
 };
 use punctual_domain::{
     limits::{Bucket, Flow, Scope},
@@ -21,6 +21,7 @@ pub struct MemoryLimiter {
 #[derive(Debug, Default)]
 struct Inner {
     is_whole: bool,
+    rebuilding: Option<Rebuilding>,
     members: HashMap<Member, Held>,
     until: BTreeSet<(Millis, Member)>,
     holders: HashMap<Scope, BTreeSet<Member>>,
@@ -29,7 +30,9 @@ struct Inner {
 
 impl Inner {
     fn grant(&mut self, wish: Wish, now: Millis) -> Answer {
-        if self.members.contains_key(&wish.member) {
+        if let Some(held) = self.members.get(&wish.member) {
+            let granted_at = now.max(held.granted_at.plus(1));
+            self.hold(Held { granted_at, until: wish.until, ..held.clone() });
             return Answer::Granted;
         }
         if let Some(it) = wish.limits.iter().find(|it| self.left(it) == 0) {
@@ -124,6 +127,15 @@ impl Limiter for MemoryLimiter {
         Ok(members.iter().map(|it| inner.release(*it)).collect())
     }
 
+    async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
+        let mut inner = self.inner.lock();
+        let mut retract = |(member, at): &(Member, Millis)| {
+            inner.members.get(member).filter(|it| it.granted_at == *at)?;
+            inner.release(*member)
+        };
+        Ok(granted.iter().map(&mut retract).collect())
+    }
+
     async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
         let mut inner = self.inner.lock();
         for (member, until) in members {
@@ -157,8 +169,14 @@ impl Limiter for MemoryLimiter {
         Ok(self.inner.lock().is_whole)
     }
 
-    async fn make_whole(&self) -> Result<(), Error> {
-        self.inner.lock().is_whole = true;
+    async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
+        self.inner.lock().rebuilding = Some(who);
         Ok(())
+    }
+
+    async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
+        let mut inner = self.inner.lock();
+        inner.is_whole |= inner.rebuilding == Some(who);
+        Ok(inner.is_whole)
     }
 }

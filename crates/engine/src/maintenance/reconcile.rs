@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     hot::Lane,
-    limiter::{Held, Member},
+    limiter::{Held, Member, Rebuilding},
 };
 use punctual_domain::{name::QueueKey, place::TaskRef, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
@@ -21,11 +21,14 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 const FULL_EVERY_MS: i64 = 30_000;
 const LANES_EVERY_MS: i64 = 5_000;
-/// Twice what an engine has for a lease after its grant (`admit::SLOTS_GOOD`), clocks that differ by a second or two
-/// included.
+/// An engine has `admit::SLOTS_GOOD` for a lease after its grant; the rest is for clocks that differ.
 const GRACE_MS: i64 = 10_000;
-/// A limiter that is not whole is rebuilt after this: who was granted something before the loss has used it by then.
-const REBUILD_AFTER_MS: i64 = 2_000;
+/// Of who was in flight: no grant is out.
+const NO_GRACE_MS: i64 = -1;
+/// A limiter that is not whole is rebuilt after this: what was granted before the loss is leased by then and so found in
+/// the store, or given back by its engine before any executor has it.
+const REBUILD_AFTER_MS: i64 = 4_000;
+const _: () = assert!(REBUILD_AFTER_MS.cast_unsigned() > admit::SLOTS_GOOD_MS);
 /// Leases looked at in one run: those that end first.
 const LEASES_MAX: usize = 20_000;
 /// Lanes of one queue looked at in one run; the next goes on there.
@@ -69,7 +72,7 @@ impl Reconciler {
         begins
     }
 
-    /// A full look failed half-way.
+    /// All is to be looked at in the next run.
     fn again(&self) {
         self.0.lock().full_at = None;
     }
@@ -96,7 +99,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     }
     core.reconciler.is_found();
     let overdue = core.limiter.members(now, 0, STEP_LIMIT).await?;
-    let mut done = free_the_gone(core, &overdue, now).await?;
+    let mut done = free_the_gone(core, &overdue, GRACE_MS, now).await?;
     if core.reconciler.begin_full(core.settings.known().revision, now) {
         match look_at_all(core, now).await {
             Ok(count) => done += count,
@@ -112,12 +115,18 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     Ok(done)
 }
 
+/// Restores what is in flight, and then looks at all: what has come along from before the loss may be over.
 async fn rebuild(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let who = Rebuilding(fastrand::u64(..));
+    core.limiter.begin_anew(who).await?;
     let held: Vec<Held> = in_flight(core).await?.iter().filter_map(|it| held_by(core, it, now)).collect();
     let count = held.len();
     core.limiter.restore(held).await?;
-    core.limiter.make_whole().await?;
+    if !core.limiter.make_whole(who).await? {
+        return Ok(0);
+    }
     core.reconciler.is_found();
+    core.reconciler.again();
     tracing::info!(members = count, "the limiter has its members again");
     core.wake_all();
     Ok(count)
@@ -154,7 +163,12 @@ fn held_by(core: &Core, task: &Task, now: Millis) -> Option<Held> {
 
 /// Of these members, those that the store knows not to be in flight give up their places; the others are looked at
 /// again when their lease should be over.
-async fn free_the_gone(core: &Arc<Core>, members: &[Held], now: Millis) -> Result<usize, Error> {
+async fn free_the_gone(
+    core: &Arc<Core>,
+    members: &[Held],
+    grace_ms: i64,
+    now: Millis,
+) -> Result<usize, Error> {
     if members.is_empty() {
         return Ok(0);
     }
@@ -165,18 +179,19 @@ async fn free_the_gone(core: &Arc<Core>, members: &[Held], now: Millis) -> Resul
         let until = lease.and_then(|it| it.lease).map(|it| it.until);
         // Its engine may be about to commit the lease.
         let until = until
-            .or_else(|| (now.since(held.granted_at) <= GRACE_MS).then(|| held.granted_at.plus(GRACE_MS)));
+            .or_else(|| (now.since(held.granted_at) <= grace_ms).then(|| held.granted_at.plus(grace_ms)));
         match until {
             Some(until) if until != held.until => later.push((held.member, until)),
             Some(_) => {}
-            None => gone.push(held.member),
+            // Unless it is granted again meanwhile.
+            None => gone.push((held.member, held.granted_at)),
         }
     }
     core.limiter.prolong(&later).await?;
     if gone.is_empty() {
         return Ok(0);
     }
-    let freed: Vec<Held> = core.limiter.release(&gone).await?.into_iter().flatten().collect();
+    let freed: Vec<Held> = core.limiter.retract(&gone).await?.into_iter().flatten().collect();
     admit::wake(core, &freed).await;
     Ok(freed.len())
 }
@@ -186,7 +201,7 @@ async fn look_at_all(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let (mut members, mut done, mut skip) = (HashMap::<Member, Held>::new(), 0, 0);
     loop {
         let page = core.limiter.members(Millis::MAX, skip, STEP_LIMIT).await?;
-        let (count, freed) = (page.len(), free_the_gone(core, &page, now).await?);
+        let (count, freed) = (page.len(), free_the_gone(core, &page, GRACE_MS, now).await?);
         (done, skip) = (done + freed, skip + count - freed);
         members.extend(page.into_iter().map(|it| (it.member, it)));
         if count < STEP_LIMIT {
@@ -202,8 +217,7 @@ async fn look_at_all(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
         leased.iter().filter_map(|it| held_by(core, it, now)).filter(|it| !is_right(it)).collect();
     core.limiter.restore(missing.clone()).await?;
     // What has ended meanwhile, and gave up what it did not hold yet, holds nothing.
-    let since = missing.iter().map(|it| Held { granted_at: Millis::ZERO, ..it.clone() });
-    let ended = free_the_gone(core, &since.collect::<Vec<_>>(), now).await?;
+    let ended = free_the_gone(core, &missing, NO_GRACE_MS, now).await?;
     Ok(done + missing.len() - ended)
 }
 

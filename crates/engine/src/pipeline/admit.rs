@@ -15,7 +15,7 @@
 use crate::{
     core::Core,
     maintenance::expire,
-    pipeline::{from_store, hand_over::LeaseRequest},
+    pipeline::{from_store, granted::Granted, hand_over::LeaseRequest},
     settings::Known,
 };
 use hashbrown::HashMap;
@@ -36,6 +36,8 @@ use punctual_domain::{
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
+pub(crate) use super::granted::never_began;
+
 /// A range of versions that another engine has parked tasks for is noticed within this.
 const LANES_KNOWN_MS: i64 = 1_000;
 /// Ranges of versions that a queue's parked tasks demand; more are looked at when these are gone.
@@ -43,9 +45,10 @@ const LANES_MAX: usize = 100;
 /// A version that has not asked for tasks for this long is not there.
 const VERSION_GONE_MS: i64 = 60_000;
 
-/// A lease that took longer to be made than this may have lost its places: the reconciler frees what no lease follows
-/// for twice as long (`maintenance::reconcile`).
-const SLOTS_GOOD: Duration = Duration::from_millis(5_000);
+/// A lease that took longer to be made than this may have lost its places: the reconciler rebuilds a limiter that has lost
+/// its members no sooner, and frees what no lease follows much later (`maintenance::reconcile`).
+pub(crate) const SLOTS_GOOD_MS: u64 = 3_000;
+const SLOTS_GOOD: Duration = Duration::from_millis(SLOTS_GOOD_MS);
 
 /// Queues whose slots are counted for whoever looks at metrics.
 const SLOTS_SHOWN: usize = 200;
@@ -56,6 +59,7 @@ pub(crate) struct Admissions {
     queues: Mutex<HashMap<Arc<QueueKey>, Lately>>,
     /// Limits have been set since this process began: then attempts that end may hold places.
     revision: Mutex<(i64, bool)>,
+    pub(super) granted: Mutex<Granted>,
 }
 
 #[derive(Debug, Default)]
@@ -186,7 +190,7 @@ impl Terms {
 }
 
 /// Who a hand-over of this entry makes.
-fn next_attempt(entry: &HotEntry) -> Member {
+pub(super) fn next_attempt(entry: &HotEntry) -> Member {
     Member { id: entry.place.id, fence: entry.fence + 1 }
 }
 
@@ -291,6 +295,8 @@ async fn grant(
         }
     };
     count(core, &terms.queue, &answers);
+    let places = entries.iter().zip(&answers).filter(|it| *it.1 == Answer::Granted);
+    core.admissions.granted.lock().note(places.map(|it| next_attempt(it.0)), now);
     let (mut granted, mut back, mut lanes) = (Vec::new(), Vec::new(), BTreeMap::<Lane, Vec<HotEntry>>::new());
     for (entry, answer) in entries.into_iter().zip(answers) {
         let lane = match answer {
@@ -489,11 +495,6 @@ pub(crate) async fn wake(core: &Arc<Core>, freed: &[Held]) {
         // Other queues may have waited for the same.
         core.wake_each();
     }
-}
-
-/// The attempts that would have come of these do not come: their places are free again.
-pub(crate) async fn never_began(core: &Arc<Core>, entries: impl Iterator<Item = &HotEntry>) {
-    free(core, &entries.map(next_attempt).collect::<Vec<_>>()).await;
 }
 
 /// Puts fired tasks into the ready sets, those that are tried again to where their queue wants them.

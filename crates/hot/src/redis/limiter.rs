@@ -7,13 +7,13 @@ use super::{
     link::Link,
     partition::{bytes, count, list, one},
     problem::{Failure, all},
-    script::SCRIPTS,
+    script::{SCRIPTS, Script},
 };
 use async_trait::async_trait;
 use hashbrown::HashMap;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Room, Wish},
+    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
 };
 use punctual_domain::{
     limits::{Flow, Scope},
@@ -206,6 +206,51 @@ impl RedisLimiter {
         answers.filter(is_whole).ok_or_else(|| Failure::answer("an answer a wish").into_error(DOING))
     }
 
+    /// Each only if it was granted at that time.
+    async fn give_up(
+        &self,
+        members: impl ExactSizeIterator<Item = (Member, Option<Millis>)> + Send,
+    ) -> Result<Vec<Option<Held>>, Error> {
+        const DOING: &str = "give slots up";
+        let members: Vec<_> = members.collect();
+        let mut answers = Vec::with_capacity(members.len());
+        for some in members.chunks(CALL_MAX) {
+            let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
+            let mut call = SCRIPTS.limit_release.call(&keys);
+            for (member, granted_at) in some {
+                call.arg(&member_of(*member));
+                match granted_at {
+                    Some(at) => call.arg(&ordered(at.0)),
+                    None => call.arg(""),
+                };
+            }
+            let mut answer = list(DOING, one(DOING, self.link.run_one(call).await)?)?.into_iter();
+            for (member, _) in some {
+                let held = match (answer.next(), answer.next()) {
+                    (Some(Value::BulkString(record)), Some(Value::BulkString(until))) => {
+                        text_number(&until).and_then(|until| read_record(*member, until, &record))
+                    }
+                    _ => None,
+                };
+                answers.push(held);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn ask_whole(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        who: Option<Rebuilding>,
+    ) -> Result<bool, Error> {
+        let mut call = script.call(&[&self.keys.whole]);
+        if let Some(it) = who {
+            call.arg(it.0);
+        }
+        Ok(count(doing, one(doing, self.link.run_one(call).await)?)? > 0)
+    }
+
     /// `answer`: member, record and until, one after the other. What cannot be read is left to the next rebuilding.
     fn held(doing: &'static str, answer: impl Iterator<Item = Value>) -> Result<Vec<Held>, Error> {
         let (mut answer, mut found) = (answer, Vec::new());
@@ -270,26 +315,11 @@ impl Limiter for RedisLimiter {
     }
 
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
-        const DOING: &str = "give slots up";
-        let mut answers = Vec::with_capacity(members.len());
-        for some in members.chunks(CALL_MAX) {
-            let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];
-            let mut call = SCRIPTS.limit_release.call(&keys);
-            some.iter().for_each(|it| {
-                call.arg(&member_of(*it));
-            });
-            let mut answer = list(DOING, one(DOING, self.link.run_one(call).await)?)?.into_iter();
-            for member in some {
-                let held = match (answer.next(), answer.next()) {
-                    (Some(Value::BulkString(record)), Some(Value::BulkString(until))) => {
-                        text_number(&until).and_then(|until| read_record(*member, until, &record))
-                    }
-                    _ => None,
-                };
-                answers.push(held);
-            }
-        }
-        Ok(answers)
+        self.give_up(members.iter().map(|it| (*it, None))).await
+    }
+
+    async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
+        self.give_up(granted.iter().map(|(it, at)| (*it, Some(*at)))).await
     }
 
     async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
@@ -337,16 +367,15 @@ impl Limiter for RedisLimiter {
     }
 
     async fn is_whole(&self) -> Result<bool, Error> {
-        const DOING: &str = "look whether slots were lost";
-        let mut call = redis::cmd("EXISTS");
-        call.arg(&self.keys.whole);
-        Ok(count(DOING, one(DOING, self.link.run_one(call).await)?)? > 0)
+        self.ask_whole("look whether slots were lost", &SCRIPTS.limit_whole, None).await
     }
 
-    async fn make_whole(&self) -> Result<(), Error> {
-        let mut call = redis::cmd("SET");
-        call.arg(&self.keys.whole).arg(1);
-        one("note that all slots are restored", self.link.run_one(call).await).map(drop)
+    async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
+        self.ask_whole("begin to restore slots", &SCRIPTS.limit_begin, Some(who)).await.map(drop)
+    }
+
+    async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
+        self.ask_whole("note that all slots are restored", &SCRIPTS.limit_restored, Some(who)).await
     }
 }
 

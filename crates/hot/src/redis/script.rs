@@ -71,6 +71,9 @@ scripts!(
     limit_prolong,
     limit_members,
     limit_holders,
+    limit_whole,
+    limit_begin,
+    limit_restored,
 );
 
 #[cfg(test)]

@@ -231,6 +231,8 @@ macro_rules! for_each_limiter_case {
             cases::no_scope_gets_more_members_than_its_limit,
             cases::a_wish_gets_all_of_its_scopes_or_none,
             cases::a_member_that_holds_a_place_is_granted_again_at_no_cost,
+            cases::a_grant_is_taken_back_only_by_whoever_had_it_last,
+            cases::only_who_began_last_to_restore_says_that_all_is_there,
             cases::a_place_is_given_up_once_and_says_what_it_was,
             cases::time_alone_frees_nothing,
             cases::members_are_found_by_when_to_look_at_them,

@@ -7,7 +7,7 @@ use punctual_contract::{
     Bus, Error, Hot, Limiter, Ownership, SettingStore, Store,
     bus::Delivery,
     hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Room, Wish as Asked},
+    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
     ownership::{Owner, Tenure},
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
@@ -280,6 +280,9 @@ impl Limiter for Mortal<dyn Limiter> {
     async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
         self.life.call(self.inner.release(members)).await
     }
+    async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
+        self.life.call(self.inner.retract(granted)).await
+    }
     async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
         self.life.call(self.inner.prolong(members)).await
     }
@@ -295,8 +298,11 @@ impl Limiter for Mortal<dyn Limiter> {
     async fn is_whole(&self) -> Result<bool, Error> {
         self.life.call(self.inner.is_whole()).await
     }
-    async fn make_whole(&self) -> Result<(), Error> {
-        self.life.call(self.inner.make_whole()).await
+    async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
+        self.life.call(self.inner.begin_anew(who)).await
+    }
+    async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
+        self.life.call(self.inner.make_whole(who)).await
     }
 }
 

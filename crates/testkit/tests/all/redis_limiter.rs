@@ -2,7 +2,7 @@
 
 use punctual_contract::{
     Limiter,
-    limiter::{Answer, Flowing, Member, Wish},
+    limiter::{Answer, Flowing, Limit, Member, Wish},
 };
 use punctual_domain::{
     limits::Scope,
@@ -11,8 +11,12 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_hot::{RateClock, RedisHot, RedisOptions};
-use punctual_testkit::{conformance::limiter, servers};
-use std::sync::Arc;
+use punctual_testkit::{
+    conformance::limiter,
+    servers::{self, Redis},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 async fn connect(url: &str, prefix: String, clock: RateClock) -> Arc<dyn Limiter> {
     let options = RedisOptions { partitions: 1, prefix, ..RedisOptions::default() };
@@ -67,7 +71,7 @@ async fn a_rate_runs_on_one_clock_whatever_the_engines_say() {
     for _ in 0..3 {
         engines.push(connect(&server.url(), prefix.clone(), RateClock::Server).await);
     }
-    engines[0].make_whole().await.unwrap();
+    limiter::make_whole(&*engines[0]).await;
     let rate = Rate { limit: 1, period_ms: 3_600_000, burst: 5 };
     let mut granted = 0;
     for id in 0..60_i64 {
@@ -83,4 +87,47 @@ async fn a_rate_runs_on_one_clock_whatever_the_engines_say() {
         granted += i32::from(engine.grant(vec![wish], now).await.unwrap() == [Answer::Granted]);
     }
     assert_eq!(granted, 5, "an hour brings one more");
+}
+
+async fn until(server: &Redis, words: &[&str], answer: &str) {
+    let over = Instant::now() + Duration::from_secs(20);
+    while server.command(words).await != answer {
+        assert!(Instant::now() < over, "{words:?} is not {answer}");
+    }
+}
+
+/// What a failover or a crash may have lost was granted by a server that is no more: one with another run id has to be
+/// told what is in flight before it grants anything, however much of the keys it has.
+#[tokio::test]
+async fn another_server_with_the_same_keys_is_not_whole_and_neither_is_the_old_one_when_it_comes_back() {
+    let sentinels = servers::Sentinels::own().await;
+    let of = async |url: String| connect(&url, "t".to_owned(), RateClock::Server).await;
+    let (master, replica) = (sentinels.master(), sentinels.replica());
+    let first = of(master.url()).await;
+    limiter::make_whole(&*first).await;
+    until(replica, &["EXISTS", "t:{limits}:whole"], "1").await;
+    for it in sentinels.sentinels() {
+        it.pause();
+    }
+    replica.command(&["REPLICAOF", "NO", "ONE"]).await;
+    let second = of(replica.url()).await;
+    let limits = vec![Limit { scope: Scope::Everything, most: 9 }];
+    let wish = Wish {
+        member: Member { id: 1, fence: 1 },
+        place: TaskRef { partition: Partition(0), due_at: Millis(0), id: 1 },
+        until: Millis(1),
+        limits: limits.clone(),
+        rates: Vec::new(),
+    };
+    let wish = || vec![wish.clone()];
+    assert_eq!(second.grant(wish(), Millis(1)).await.unwrap(), [Answer::NotWhole]);
+    let room = second.room(&limits, &[], Millis(1)).await.unwrap();
+    assert_eq!((room.free, room.bound), (0, Some(Answer::NotWhole)));
+    assert!(!second.is_whole().await.unwrap());
+    assert_eq!(first.grant(wish(), Millis(1)).await.unwrap(), [Answer::Granted]);
+    // The old one becomes the master again with what the other has, which lacks what it granted meanwhile.
+    master.command(&["REPLICAOF", "127.0.0.1", &replica.port().to_string()]).await;
+    until(master, &["EXISTS", "t:{limits}:whole"], "0").await;
+    master.command(&["REPLICAOF", "NO", "ONE"]).await;
+    assert!(!of(master.url()).await.is_whole().await.unwrap());
 }

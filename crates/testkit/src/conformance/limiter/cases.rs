@@ -1,9 +1,9 @@
 //! One case a promise.
 
-use super::{held, key, limit, member, queue, rated, whole, wish};
+use super::{held, key, limit, make_whole, member, queue, rated, whole, wish};
 use punctual_contract::{
     Limiter,
-    limiter::{Answer, Held, Holders, Member, Room, Wish},
+    limiter::{Answer, Held, Holders, Member, Rebuilding, Room, Wish},
 };
 use punctual_domain::{limits::Scope, name::Name, time::Millis};
 use std::{collections::HashSet, sync::Arc};
@@ -27,7 +27,7 @@ pub async fn what_has_lost_its_members_grants_nothing_until_it_is_made_whole(lim
     assert_eq!(room, Room { free: 0, bound: Some(Answer::NotWhole) });
     limiter.restore(vec![held(1, 50, vec![queue("mail")])]).await.unwrap();
     assert_eq!(grant(&*limiter, wishes()).await, [Answer::NotWhole, Answer::NotWhole], "not yet");
-    limiter.make_whole().await.unwrap();
+    make_whole(&*limiter).await;
     assert!(limiter.is_whole().await.unwrap());
     assert_eq!(grant(&*limiter, wishes()).await, [Answer::Granted, Answer::Granted]);
     assert_eq!(count(&*limiter, &queue("mail")).await, 1);
@@ -74,6 +74,38 @@ pub async fn a_member_that_holds_a_place_is_granted_again_at_no_cost(limiter: Ar
     assert_eq!(grant(&*limiter, vec![once(), once()]).await, [Answer::Granted, Answer::Granted]);
     assert_eq!(grant(&*limiter, vec![once()]).await, [Answer::Granted]);
     assert_eq!(count(&*limiter, &queue("mail")).await, 1);
+}
+
+pub async fn a_grant_is_taken_back_only_by_whoever_had_it_last(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let one = || vec![wish(1, vec![limit(queue("mail"), 1)])];
+    grant(&*limiter, one()).await;
+    assert_eq!(limiter.retract(&[(member(1), NOW.plus(-1)), (member(2), NOW)]).await.unwrap(), [None, None]);
+    // Another engine's clock is behind, and it is granted the same all the same.
+    let behind = Wish { until: Millis(9_000), ..one().remove(0) };
+    assert_eq!(limiter.grant(vec![behind], NOW.plus(-500)).await.unwrap(), [Answer::Granted]);
+    assert_eq!(limiter.retract(&[(member(1), NOW)]).await.unwrap(), [None], "it is the other's now");
+    let later = NOW.plus(5_000);
+    assert_eq!(limiter.grant(one(), later).await.unwrap(), [Answer::Granted]);
+    assert_eq!(count(&*limiter, &queue("mail")).await, 1);
+    let back = limiter.retract(&[(member(1), later), (member(1), later)]).await.unwrap();
+    let wanted = Held { granted_at: later, ..held(1, 5_000, vec![queue("mail")]) };
+    assert_eq!(back, [Some(wanted), None]);
+    assert_eq!(count(&*limiter, &queue("mail")).await, 0);
+}
+
+/// What an older one has restored may be gone again, or not be all.
+pub async fn only_who_began_last_to_restore_says_that_all_is_there(limiter: Arc<dyn Limiter>) {
+    let (one, other) = (Rebuilding(1), Rebuilding(u64::MAX));
+    assert!(!limiter.make_whole(one).await.unwrap(), "nobody has begun");
+    limiter.begin_anew(one).await.unwrap();
+    limiter.begin_anew(other).await.unwrap();
+    assert!(!limiter.make_whole(one).await.unwrap());
+    assert!(!limiter.is_whole().await.unwrap());
+    assert!(limiter.make_whole(other).await.unwrap());
+    limiter.begin_anew(one).await.unwrap();
+    assert!(limiter.is_whole().await.unwrap(), "what is whole stays so");
+    assert!(limiter.make_whole(one).await.unwrap());
 }
 
 pub async fn a_place_is_given_up_once_and_says_what_it_was(limiter: Arc<dyn Limiter>) {

@@ -6,7 +6,7 @@ pub mod model;
 
 use punctual_contract::{
     Limiter,
-    limiter::{Flowing, Held, Limit, Member, Wish},
+    limiter::{Flowing, Held, Limit, Member, Rebuilding, Wish},
 };
 use punctual_domain::{
     limits::Scope,
@@ -55,6 +55,16 @@ fn held(id: i64, until: i64, scopes: Vec<Scope>) -> Held {
 }
 
 async fn whole(limiter: Arc<dyn Limiter>) -> Arc<dyn Limiter> {
-    limiter.make_whole().await.unwrap();
+    make_whole(&*limiter).await;
     limiter
+}
+
+/// What is in it is all that is in flight.
+///
+/// # Panics
+/// When it cannot be made whole.
+pub async fn make_whole(limiter: &dyn Limiter) {
+    let who = Rebuilding(fastrand::u64(..));
+    limiter.begin_anew(who).await.unwrap();
+    assert!(limiter.make_whole(who).await.unwrap());
 }
