@@ -255,9 +255,15 @@ impl World {
             self.turn().await;
         }
         self.receive(ALL).await?;
-        let leased = engine.lease(request(ALL)).await.map_err(|it| it.to_string())?;
-        for it in leased {
-            self.got(it)?;
+        loop {
+            // What was leased ahead comes by itself, and what is ready when asked again.
+            let leased = engine.lease(request(ALL)).await.map_err(|it| it.to_string())?;
+            if leased.is_empty() {
+                break;
+            }
+            for it in leased {
+                self.got(it)?;
+            }
         }
         let query = Query { limit: ALL, ..Query::default() };
         let tasks = self.truth.list(&query).await.map_err(|it| it.to_string())?.tasks;
