@@ -40,7 +40,7 @@ impl Standing {
                 shared(place, archive, &options.name).await?
             }
         };
-        backends.blobs = blobs(&settings.payloads)?;
+        backends.blobs = blobs(&settings.payloads, &store).await?;
         let engine = Engine::new(backends, options);
         let running = engine.start().context("the engine cannot start")?;
         Ok(Self { engine, running, store })
@@ -64,10 +64,14 @@ impl Standing {
     }
 }
 
-fn blobs(payloads: &Payloads) -> Result<Option<Arc<dyn Blobs>>> {
+async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Blobs>>> {
     let Some(url) = &payloads.url else { return Ok(None) };
     let opened = ObjectBlobs::open(url).with_context(|| format!("payloads.url = {url:?} cannot be used"))?;
-    Ok(Some(Arc::new(opened)))
+    let owned = match store {
+        Closing::Sqlite { store, .. } => store.own_payloads(opened, payloads.is_named).await,
+        Closing::Mysql { store, .. } => store.own_payloads(opened).await,
+    };
+    Ok(Some(Arc::new(owned.with_context(|| format!("payloads.url = {url:?} is refused"))?)))
 }
 
 async fn embedded(sqlite_path: &Path, archive: &Archive) -> Result<(Backends, Closing)> {

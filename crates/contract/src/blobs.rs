@@ -15,6 +15,10 @@ use std::fmt;
 ///   `list`.
 #[async_trait]
 pub trait Blobs: Send + Sync + fmt::Debug + 'static {
+    /// The place is here, and is that of this store: what is not in it is lost, and what no row has may be deleted. False:
+    /// it is another's, or one that nobody has used, like a directory that is not mounted.
+    async fn is_own(&self) -> Result<bool, Error>;
+
     async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), Error>;
 
     /// None: there is nothing under this key.

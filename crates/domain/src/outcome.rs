@@ -20,6 +20,8 @@ pub enum Report {
     LeaseExpired,
     /// The attempt took longer than its `timeout_ms`.
     TimedOut,
+    /// Its payload is lost: no executor has had it.
+    PayloadLost,
 }
 
 /// What the decision rests on.
@@ -54,6 +56,7 @@ pub fn decide(report: Report, facts: Facts<'_>, now: Millis, unit: f64) -> Verdi
         Report::Failed { after_ms } => again_or_dead("failed", after_ms, facts, now, unit),
         Report::LeaseExpired => again_or_dead("lease_expired", None, facts, now, unit),
         Report::TimedOut => again_or_dead("timed_out", None, facts, now, unit),
+        Report::PayloadLost => again_or_dead("payload_lost", None, facts, now, unit),
     }
 }
 
@@ -98,6 +101,8 @@ mod tests {
             (Report::LeaseExpired, 2, (Event::Retry, Some(1_300))),
             (Report::LeaseExpired, 3, (Event::Bury, None)),
             (Report::TimedOut, 3, (Event::Bury, None)),
+            (Report::PayloadLost, 2, (Event::Retry, Some(1_300))),
+            (Report::PayloadLost, 3, (Event::Bury, None)),
         ];
         for (report, attempt, want) in table {
             assert_eq!(on(report, attempt, false), want, "{report:?}, attempt {attempt}");

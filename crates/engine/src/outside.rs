@@ -8,10 +8,13 @@
 //!    task that is forgotten): as 1.
 //!
 //! No object is deleted while a row may refer to it: before step 3 comes the commit, and `unused` asks the store.
-//! Contents are fetched after a lease is committed and before it is handed over (`fetch`); what cannot be fetched is
-//! `dispatch_failed`, with its attempt given back, and comes again by the compensator.
+//! Contents are fetched after a lease is committed and before it is handed over (`fetch`). While the place does not answer,
+//! is not set or is not this store's, they are `dispatch_failed`, with their attempt given back, and come again by the
+//! compensator: an outage buries no task. What is not in a place that answers, and is this store's, is lost, and no waiting
+//! brings it back: that spends attempts (`lost`), so that the task is dead after the last, and somebody hears of it.
 
 pub(crate) mod key;
+mod lost;
 
 use crate::{
     answer,
@@ -149,47 +152,83 @@ pub(crate) fn delete_soon(core: &Arc<Core>, keys: Vec<String>) {
     });
 }
 
+/// Why a content is not here.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// It may be there: nobody can say now.
+    Away(Error),
+    /// It is not in its place, or is not what was put: in words for people.
+    Lost(String),
+}
+
+impl From<Unread> for Error {
+    fn from(it: Unread) -> Self {
+        match it {
+            Unread::Away(error) => error,
+            Unread::Lost(problem) => Self::did_not_happen(READ, problem),
+        }
+    }
+}
+
 /// The content itself.
-pub(crate) async fn read(core: &Core, content: &mut Content) -> Result<(), Error> {
+pub(crate) async fn read(core: &Core, content: &mut Content) -> Result<(), Unread> {
     if !content.is_outside {
         return Ok(());
     }
-    let refused = |problem: String| Error::did_not_happen(READ, problem);
-    let reference = content.reference().ok_or_else(|| refused("its reference cannot be read".to_owned()))?;
     let Some(blobs) = &core.blobs else {
-        return Err(refused("it is kept outside of the store, and payloads.url is not set".to_owned()));
+        return Err(away("it is kept outside of the store, and payloads.url is not set".to_owned()));
     };
-    let got = tokio::time::timeout(FETCH_TIMEOUT, blobs.get(reference.key)).await;
-    let got = got.map_err(|_| refused(format!("{} was not read within {FETCH_TIMEOUT:?}", reference.key)))?;
-    let bytes = got?.ok_or_else(|| refused(format!("there is no object {}", reference.key)))?;
-    if bytes.len() != reference.len {
-        let problem =
-            format!("{} has {} bytes, and should have {}", reference.key, bytes.len(), reference.len);
-        return Err(refused(problem));
-    }
-    *content = Content::inside(content.is_json, bytes);
+    let read = read_at(blobs.as_ref(), content);
+    let read = tokio::time::timeout(FETCH_TIMEOUT, read).await;
+    *content = read.map_err(|_| away(format!("it was not read within {FETCH_TIMEOUT:?}")))??;
     Ok(())
 }
 
-/// The task with its payload and its result. Where they were replaced meanwhile, those of now.
+fn away(problem: String) -> Unread {
+    Unread::Away(Error::did_not_happen(READ, problem))
+}
+
+async fn read_at(blobs: &dyn Blobs, content: &Content) -> Result<Content, Unread> {
+    let Some(reference) = content.reference() else {
+        return Err(Unread::Lost("its reference cannot be read".to_owned()));
+    };
+    let (key, len) = (reference.key, reference.len);
+    let problem = match blobs.get(key).await.map_err(Unread::Away)? {
+        Some(bytes) if bytes.len() == len => return Ok(Content::inside(content.is_json, bytes)),
+        Some(bytes) => format!("the object {key} has {} bytes, and should have {len}", bytes.len()),
+        None => format!("there is no object {key}"),
+    };
+    match blobs.is_own().await {
+        Ok(true) => Err(Unread::Lost(problem)),
+        Ok(false) => Err(away(format!("{problem}, in a place that is not marked as this store's"))),
+        Err(error) => Err(Unread::Away(error)),
+    }
+}
+
+/// The task with its payload and its result. Where they were replaced meanwhile, those of now; without those that are lost.
 pub(crate) async fn whole(core: &Core, task: Task) -> Result<Task, answer::Error> {
     let place = task.place;
     match read_both(core, task).await {
-        Ok(it) => Ok(it),
-        Err(_) => Ok(read_both(core, crate::change::read(core, place).await?).await?),
+        Ok((it, false)) => Ok(it),
+        _ => Ok(read_both(core, crate::change::read(core, place).await?).await?.0),
     }
 }
 
-async fn read_both(core: &Core, mut task: Task) -> Result<Task, Error> {
-    read(core, &mut task.ask.payload).await?;
-    if let Some(content) = task.result.as_mut().and_then(|it| it.content.as_mut()) {
-        read(core, content).await?;
+/// And whether one of them is lost.
+async fn read_both(core: &Core, mut task: Task) -> Result<(Task, bool), Error> {
+    let result = task.result.as_mut().and_then(|it| it.content.as_mut());
+    let mut is_lost = false;
+    for content in result.into_iter().chain([&mut task.ask.payload]) {
+        match read(core, content).await {
+            Err(Unread::Lost(_)) => is_lost = true,
+            other => other?,
+        }
     }
-    Ok(task)
+    Ok((task, is_lost))
 }
 
-/// What is handed over, with its contents, in order. What cannot be read has its attempt given back and comes again;
-/// what is too much at once is ready again.
+/// What is handed over, with its contents, in order. What cannot be read has its attempt given back and comes again, or
+/// has spent it where it is lost; what is too much at once is ready again.
 pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assignment> {
     if leased.iter().all(|it| !it.payload.is_outside) {
         return leased;
@@ -200,17 +239,19 @@ pub(crate) async fn fetch(core: &Arc<Core>, leased: Vec<Assignment>) -> Vec<Assi
         let read = read(core, &mut it.payload).await;
         (it, read)
     });
-    let (mut fetched, mut failed) = (Vec::new(), Vec::new());
+    let (mut fetched, mut away, mut lost) = (Vec::new(), Vec::new(), Vec::new());
     for (it, read) in stream::iter(fetching).buffered(AT_ONCE).collect::<Vec<_>>().await {
         match read {
             Ok(()) => fetched.push(it),
-            Err(error) => failed.push((it, error.to_string())),
+            Err(Unread::Away(error)) => away.push((it, error.to_string())),
+            Err(Unread::Lost(problem)) => lost.push((it, problem)),
         }
     }
-    if let Some((_, error)) = failed.first() {
-        tracing::warn!(tasks = failed.len(), error, "long payloads cannot be read; their tasks come again");
+    if let Some((_, error)) = away.first() {
+        tracing::warn!(tasks = away.len(), error, "long payloads cannot be read; their tasks come again");
     }
-    push::mark_failed(core, failed).await;
+    push::mark_failed(core, away).await;
+    lost::spend(core, lost).await;
     fetched
 }
 

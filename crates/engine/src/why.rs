@@ -89,7 +89,12 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
         State::Succeeded | State::Stopped => answer("It has run.".into(), None, None, "none", None),
         State::Cancelled => answer("It was cancelled.".into(), Some("cancelled"), None, "none", None),
         State::Dead => answer(
-            format!("It is dead after {} of {} attempts.", task.attempt, task.ask.max_attempts),
+            format!(
+                "It is dead after {} of {} attempts{}.",
+                task.attempt,
+                task.ask.max_attempts,
+                because(task)
+            ),
             Some("dead"),
             None,
             "redrive it",
@@ -114,10 +119,20 @@ fn paused(core: &Core, task: &Task) -> Why {
     }
 }
 
+/// What went wrong last.
+fn because(task: &Task) -> String {
+    task.last_error.as_ref().map_or_else(String::new, |it| format!(" ({it})"))
+}
+
 fn waiting(task: &Task, now: Millis) -> Why {
     let left_ms = task.due_at.since(now);
     let what = if task.state == State::Retrying {
-        format!("Attempt {} of {} failed; the next one is", task.attempt, task.ask.max_attempts)
+        format!(
+            "Attempt {} of {} failed{}; the next one is",
+            task.attempt,
+            task.ask.max_attempts,
+            because(task)
+        )
     } else {
         "Its time has not come; it is".to_owned()
     };

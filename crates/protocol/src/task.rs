@@ -95,6 +95,10 @@ pub struct Task {
     pub payload: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
+    /// The payload is kept outside of the store, has so many bytes, and is not in this answer: in one about this task alone
+    /// it is, unless it is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_outside_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<TaskResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,6 +136,9 @@ pub struct TaskResult {
     pub result: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64>,
+    /// As `payload_outside_bytes` of the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_outside_bytes: Option<u64>,
 }
 
 /// One change of state.
@@ -201,6 +208,7 @@ pub(crate) mod tests {
             updated_at_ms: 1_000,
             payload: Some(Json::from_text(r#"{"to": "x"}"#.into()).unwrap()),
             payload_base64: None,
+            payload_outside_bytes: None,
             result: Some(TaskResult {
                 status_code: 3,
                 status_msg: Some("no".into()),

@@ -55,6 +55,7 @@ pub(crate) fn inserted(it: task::Task, outcome: InsertOutcome) -> Task {
 /// The task without its history.
 pub(crate) fn brief(mut it: task::Task) -> Task {
     let payload = std::mem::take(&mut it.ask.payload);
+    let payload_outside_bytes = outside_bytes(&payload);
     let (payload, payload_base64) = fields(Some(payload).filter(|it| !it.bytes.is_empty()));
     let at = |instant: Millis| At::from_ms(instant.0);
     let fired_at = it.fired_at.filter(|_| shown(&it) == it.state);
@@ -82,6 +83,7 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
         updated_at_ms: it.updated_at.0,
         payload,
         payload_base64,
+        payload_outside_bytes,
         result: it.result.map(result),
         last_error: it.last_error,
         labels: it.ask.labels,
@@ -130,6 +132,7 @@ fn entry(it: history::Entry) -> HistoryEntry {
 }
 
 fn result(it: task::TaskResult) -> TaskResult {
+    let result_outside_bytes = it.content.as_ref().and_then(outside_bytes);
     let (result, result_base64) = fields(it.content);
     let limit = if it.status_code < 0 { i32::MIN } else { i32::MAX };
     TaskResult {
@@ -137,6 +140,7 @@ fn result(it: task::TaskResult) -> TaskResult {
         status_msg: Some(it.status_msg).filter(|it| !it.is_empty()),
         result,
         result_base64,
+        result_outside_bytes,
     }
 }
 
@@ -144,6 +148,11 @@ fn result(it: task::TaskResult) -> TaskResult {
 /// What is kept outside of the store is shown where one task is asked for, which has fetched it before.
 fn fields(content: Option<Content>) -> (Option<Json>, Option<Base64>) {
     content.filter(|it| !it.is_outside).map_or((None, None), |it| body(it).into_fields())
+}
+
+/// How long it is, where it is not shown.
+fn outside_bytes(content: &Content) -> Option<u64> {
+    content.reference().and_then(|it| u64::try_from(it.len).ok())
 }
 
 fn body(it: Content) -> Body {

@@ -1,7 +1,14 @@
-//! Long payloads and results as objects: in a directory, in a bucket, or in memory. Knows keys and bytes; which task they
-//! belong to is not known here.
+//! Long payloads and results as objects: in a directory, in a bucket, or in memory. A place belongs to one store, and says
+//! whose it is. Knows keys and bytes; which task they belong to is not known here.
 
-use crate::cold::{Error as ColdError, objects};
+use crate::{
+    Error as StoreError,
+    cold::{
+        Error as ColdError,
+        objects::{self, Objects},
+        place::PAYLOADS,
+    },
+};
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, memory::InMemory, path::Path};
@@ -12,11 +19,14 @@ const PUT: &str = "keep a long payload or result";
 const GET: &str = "read a long payload or result";
 const DELETE: &str = "delete long payloads or results";
 const LIST: &str = "list long payloads and results";
+const LOOK: &str = "look whose the long payloads and results are";
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct ObjectBlobs {
     store: Arc<dyn ObjectStore>,
+    /// The number of the store that it was taken for. None: nobody has, and nothing there is taken for unused or lost.
+    owner: Option<i64>,
 }
 
 impl ObjectBlobs {
@@ -26,13 +36,26 @@ impl ObjectBlobs {
     /// When the address names neither, or the directory cannot be made.
     pub fn open(url: &str) -> Result<Self, ColdError> {
         let refused = |problem| ColdError::Address { url: url.to_owned(), problem };
-        objects::at(url).map(|store| Self { store }).map_err(refused)
+        objects::at(url).map(|store| Self { store, owner: None }).map_err(refused)
     }
 
     /// Forgotten when it is dropped: for tests.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self { store: Arc::new(InMemory::new()) }
+        Self { store: Arc::new(InMemory::new()), owner: None }
+    }
+
+    /// The place of one store, by its number: marked as such if it was never used. `is_known`: the store has been here.
+    pub(crate) async fn owned_by(self, store: i64, is_known: bool, at: &str) -> Result<Self, StoreError> {
+        let objects = Objects::over(Arc::clone(&self.store));
+        let refused = |found| StoreError::OtherPayloads { at: at.to_owned(), store, found };
+        if is_known && PAYLOADS.read(&objects).await?.is_none() {
+            return Err(refused(None));
+        }
+        match PAYLOADS.take(&objects, store).await? {
+            owner if owner == store => Ok(Self { owner: Some(owner), ..self }),
+            other => Err(refused(Some(other))),
+        }
     }
 
     /// The least keys of one folder that come after a key.
@@ -56,6 +79,12 @@ impl ObjectBlobs {
 
 #[async_trait]
 impl Blobs for ObjectBlobs {
+    async fn is_own(&self) -> Result<bool, Error> {
+        let found = PAYLOADS.read(&Objects::over(Arc::clone(&self.store))).await;
+        let found = found.map_err(|error| Error::did_not_happen(LOOK, error))?;
+        Ok(self.owner.is_some() && found == self.owner)
+    }
+
     async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), Error> {
         let put = self.store.put(&Path::from(key), PutPayload::from(bytes)).await;
         put.map(drop).map_err(|error| Error::may_have_happened(PUT, error))

@@ -13,7 +13,7 @@ mod lookup;
 pub(crate) mod objects;
 mod pages;
 mod part;
-mod place;
+pub(crate) mod place;
 mod record;
 mod write;
 

@@ -77,6 +77,13 @@ pub enum Error {
          docs/archive.md for how to give up archives"
     )]
     NoArchives { at: String },
+    #[error(
+        "{at}: payloads.url is not the place of the long payloads of this store, number {store} ({}); give each store a \
+         place of its own, mount the right one before the engine starts, or copy the objects to the new one, with \
+         punctual-payload-place.json; docs/payloads.md says more",
+        match .found { Some(other) => format!("it has those of store {other}"), None => "it is empty".to_owned() }
+    )]
+    OtherPayloads { at: String, store: i64, found: Option<i64> },
     #[error(transparent)]
     Cold(#[from] crate::ColdError),
     #[error(transparent)]

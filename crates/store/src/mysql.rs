@@ -21,6 +21,7 @@ mod moving;
 mod near;
 mod ownership;
 mod pauses;
+mod payloads;
 mod place;
 mod query;
 mod repair;

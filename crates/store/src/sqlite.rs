@@ -9,6 +9,7 @@ mod lease;
 mod ledger;
 mod moves;
 mod open;
+mod payloads;
 mod query;
 mod reply;
 mod retention;

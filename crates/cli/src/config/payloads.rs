@@ -19,6 +19,8 @@ const OFF: &str = "off";
 pub(crate) struct Payloads {
     /// None: all are in the store.
     pub(crate) url: Option<String>,
+    /// That place was named, and does not only go with the file.
+    pub(crate) is_named: bool,
     /// Longer ones are outside, where there is a place for them.
     pub(crate) inline_max_bytes: usize,
     pub(crate) payload_max_bytes: usize,
@@ -36,6 +38,7 @@ impl Payloads {
         // Bytes are a third longer as base 64.
         let one = payload_max_bytes / 3 * 4 + AROUND_BYTES;
         Ok(Self {
+            is_named: !layers.get(PAYLOADS_URL).text.is_empty(),
             url,
             inline_max_bytes: layers.number(PAYLOADS_INLINE_MAX_BYTES, 0..=1 << 20)?,
             payload_max_bytes,

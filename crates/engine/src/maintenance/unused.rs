@@ -1,6 +1,7 @@
 //! Deletes objects that no row refers to: what a crash left behind, what was replaced, whose task is forgotten. Looks at
 //! objects that are older than a day, a page in each run and round and round, and asks the store for the task of each:
-//! an object of a task that is there, or archived, stays. One engine does it for all. Must never delete on an error.
+//! an object of a task that is there, or archived, stays. One engine does it for all. Must never delete on an error, nor
+//! in a place that is not marked as this store's: there are the objects of tasks that this store has never seen.
 
 use crate::{
     core::Core,
@@ -23,6 +24,12 @@ const AT_ONCE: usize = 4;
 /// Objects deleted.
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let Some(blobs) = core.blobs.as_ref().filter(|_| core.leads()) else { return Ok(0) };
+    if !blobs.is_own().await? {
+        tracing::error!(
+            "the place of long payloads (payloads.url) is not marked as this store's; nothing there is deleted"
+        );
+        return Ok(0);
+    }
     let after = core.unused_after.lock().clone();
     let page = blobs.list(&after, PAGE).await?;
     let before = now.plus(-UNUSED_AFTER_MS);

@@ -15,11 +15,15 @@ const CHUNK_BYTES: usize = 8 * 1_048_576;
 const CHUNKS_MAX: usize = 2;
 
 #[derive(Clone, Debug)]
-pub(super) struct Objects {
+pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
 }
 
 impl Objects {
+    pub(crate) const fn over(store: Arc<dyn ObjectStore>) -> Self {
+        Self { store }
+    }
+
     pub(super) fn open(url: &str) -> Result<Self, Error> {
         let refused = |problem: String| Error::Address { url: url.to_owned(), problem };
         at(url).map(|store| Self { store }).map_err(refused)

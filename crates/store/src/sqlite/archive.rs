@@ -77,8 +77,7 @@ impl SqliteStore {
         if known.is_some() && known != found {
             return Err(Error::OtherArchives { at: AT.to_owned(), found });
         }
-        let random = RandomState::new().hash_one(STORE) >> 1;
-        let number = self.keep(STORE, i64::try_from(random).unwrap_or(i64::MAX)).await?;
+        let number = self.number().await?;
         let place = cold.take_place(number).await?;
         if place != number {
             return Err(Error::OtherArchives { at: AT.to_owned(), found: Some(place) });
@@ -99,13 +98,19 @@ impl SqliteStore {
         }
     }
 
-    async fn meta(&self, key: &'static str) -> Result<Option<i64>, Error> {
+    /// What tells this store from others; made when it is first asked for.
+    pub(super) async fn number(&self) -> Result<i64, Error> {
+        let random = RandomState::new().hash_one(STORE) >> 1;
+        self.keep(STORE, i64::try_from(random).unwrap_or(i64::MAX)).await
+    }
+
+    pub(super) async fn meta(&self, key: &'static str) -> Result<Option<i64>, Error> {
         let work = move |conn: &Connection| number(conn, key);
         self.reading("read a setting", Lane::Urgent, work).await.map_err(Error::Call)
     }
 
     /// What stands wins, and is answered.
-    async fn keep(&self, key: &'static str, value: i64) -> Result<i64, Error> {
+    pub(super) async fn keep(&self, key: &'static str, value: i64) -> Result<i64, Error> {
         let work = move |conn: &Connection, _: &mut Ledger| {
             conn.prepare_cached(sql::META_KEEP)?.execute(params![key, value])?;
             Ok(number(conn, key)?.unwrap_or(value))
@@ -171,7 +176,7 @@ impl SqliteStore {
 }
 
 /// How errors name it.
-const AT: &str = "the embedded store";
+pub(super) const AT: &str = "the embedded store";
 
 pub(super) fn number(conn: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
     conn.prepare_cached(sql::META_READ)?.query_row([key], |it| it.get(0)).optional()

@@ -2,6 +2,10 @@
 //! are gone when nothing refers to them, and while their objects are away nothing is lost. On both back ends.
 
 mod crashing;
+mod elsewhere;
+mod kept;
+mod lost;
+mod owning;
 mod rig;
 
 use rig::{DAY_MS, Rig, bytes, on_each_store, text};

@@ -5,7 +5,7 @@ use super::engine::{WallClock, queue};
 use axum::{Router, body::Body, http::Request};
 use futures_util::future::BoxFuture;
 use punctual_bus::{Guard, GuardOptions, RedisBus, RedisBusOptions};
-use punctual_contract::{Bus, Clock, Store, bus::Delivery, store::Assignment};
+use punctual_contract::{Blobs, Bus, Clock, Store, bus::Delivery, store::Assignment};
 use punctual_domain::{
     name::Name,
     outcome::Report,
@@ -19,7 +19,7 @@ use punctual_sdk::{
     Call, CancellationToken, Client, Failure, Reply, Task, Transport, Worked, Worker, bus::BusSource,
 };
 use punctual_server::ServerOptions;
-use punctual_store::SqliteStore;
+use punctual_store::{ObjectBlobs, SqliteStore};
 use punctual_testkit::servers::{self, Redis};
 use std::{
     sync::{
@@ -72,14 +72,23 @@ impl Rig {
         let redis = servers::redis().await;
         let prefix = redis.fresh_prefix();
         let bus = Arc::new(bus(redis, &prefix, "engine").await);
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+        let store = SqliteStore::in_memory(&Default::default()).unwrap();
+        let place = ObjectBlobs::in_memory();
+        let blobs: Arc<dyn Blobs> = Arc::new(store.own_payloads(place, true).await.unwrap());
+        let store: Arc<dyn Store> = Arc::new(store);
         let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
         let limiter = Arc::new(punctual_hot::MemoryLimiter::default());
-        let backends =
-            Backends { store, hot, limiter, bus, clock: Arc::new(WallClock), blobs: None, shared: None };
-        let options = Options { push_queues: vec![queue()], push_lease_ms, ..Options::default() };
+        let (clock, blobs) = (Arc::new(WallClock), Some(blobs));
+        let backends = Backends { store, hot, limiter, bus, clock, blobs, shared: None };
+        let options = Options {
+            push_queues: vec![queue()],
+            push_lease_ms,
+            inline_max_bytes: 65_536,
+            ..Options::default()
+        };
         let engine = Engine::new(backends, options);
-        let router = punctual_server::router(engine.clone(), ServerOptions::default());
+        let options = ServerOptions { payload_max_bytes: 8 << 20, ..ServerOptions::default() };
+        let router = punctual_server::router(engine.clone(), options);
         let client = Client::builder().transport(Arc::new(InProcess { router })).build().unwrap();
         let running = engine.start().unwrap();
         Self { redis, prefix, engine, running, client }
@@ -316,5 +325,32 @@ async fn a_worker_outlives_its_bus() {
         own.start_again().await;
     }
     working.end().await;
+    rig.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_long_payload_and_a_long_result_go_over_the_bus_whole() {
+    const LEN: usize = 3 << 20;
+    let rig = Rig::start(30_000).await;
+    let letters = |it: char| serde_json::to_string(&it.to_string().repeat(LEN)).unwrap();
+    let worker = rig.worker("w-1", rig.source("w-1").await).handle("k", |task: Task| async move {
+        let sent: String = task.payload()?;
+        Ok(sent.replace('a', "b"))
+    });
+    let working = Working::start([worker]);
+    let payload = Content::json(letters('a'));
+    let new =
+        NewTask { payload, ..NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now().plus(20)) };
+    let place = rig.engine.insert(vec![new], "test").await.unwrap()[0].task.place;
+    rig.until_in_state(place, State::Succeeded).await;
+    let row = rig.engine.read(place).await.unwrap();
+    let is_outside = |it: Option<&Content>| it.is_some_and(|it| it.is_outside);
+    let result = |it: &punctual_domain::task::Task| it.result.as_ref().and_then(|it| it.content.clone());
+    assert!(is_outside(Some(&row.ask.payload)) && is_outside(result(&row).as_ref()), "{row:?}");
+    let whole = rig.engine.whole(row).await.unwrap();
+    assert!(whole.ask.payload == Content::json(letters('a')), "the payload, letter for letter");
+    assert!(result(&whole) == Some(Content::json(letters('b'))), "the result, letter for letter");
+    rig.until_empty().await;
+    assert_eq!(working.end().await, 1);
     rig.running.stop().await;
 }

@@ -43,7 +43,7 @@ impl MysqlStore {
     }
 
     /// What all databases of this store share, and no other has.
-    async fn number(&self) -> sqlx::Result<i64> {
+    pub(in crate::mysql) async fn number(&self) -> sqlx::Result<i64> {
         sqlx::query(sql::META_READ).bind(CLUSTER).fetch_one(&self.inner.catalog).await?.try_get(0)
     }
 

@@ -1,6 +1,7 @@
 //! An engine with the API in front, a store of either kind, and objects in memory that can be taken away. Time stands still
 //! until a test moves it.
 
+use super::kept::Kept;
 use axum::{Router, body::Body, http::Request};
 use parking_lot::Mutex;
 use punctual_bus::MemoryBus;
@@ -10,8 +11,8 @@ use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::MemoryHot;
 use punctual_sdk::protocol::Base64;
 use punctual_server::ServerOptions;
-use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
-use punctual_testkit::{clock::ManualClock, faults::FaultyStore, servers};
+use punctual_store::ObjectBlobs;
+use punctual_testkit::{clock::ManualClock, faults::FaultyStore};
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
@@ -22,7 +23,7 @@ use tower::ServiceExt as _;
 pub(crate) const DAY_MS: i64 = 86_400_000;
 pub(crate) const INLINE_MAX_BYTES: usize = 65_536;
 pub(crate) const LEASE: &str = r#"{"max": 100, "lease_ms": 60000, "executor": "x1"}"#;
-const START: Millis = Millis(1_900_000_000_000);
+pub(crate) const START: Millis = Millis(1_900_000_000_000);
 
 /// Objects in memory, of which none can be put or read while they are away.
 #[derive(Debug)]
@@ -44,6 +45,11 @@ impl Objects {
 
 #[async_trait::async_trait]
 impl Blobs for Objects {
+    async fn is_own(&self) -> Result<bool, Error> {
+        self.here()?;
+        self.inner.is_own().await
+    }
+
     async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), Error> {
         self.here()?;
         *self.puts.lock() += 1;
@@ -67,7 +73,10 @@ impl Blobs for Objects {
 }
 
 pub(crate) struct Rig {
+    pub(crate) kept: Kept,
     truth: Arc<dyn Store>,
+    /// The objects, and what else is in their place, for nobody in particular.
+    pub(crate) place: ObjectBlobs,
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) blobs: Arc<Objects>,
     clock: ManualClock,
@@ -96,15 +105,11 @@ impl Answer {
 }
 
 pub(crate) async fn in_sqlite() -> Rig {
-    let options = punctual_store::Options { partitions: 4, ..Default::default() };
-    Rig::over(Arc::new(SqliteStore::in_memory(&options).unwrap()))
+    Rig::over(Kept::sqlite()).await
 }
 
 pub(crate) async fn in_mysql() -> Rig {
-    let server = servers::mariadb().await;
-    let urls = [server.fresh_database().await, server.fresh_database().await];
-    let options = MysqlOptions { partitions: 4, ..MysqlOptions::default() };
-    Rig::over(Arc::new(MysqlStore::open(&urls, options).await.unwrap()))
+    Rig::over(Kept::mysql().await).await
 }
 
 fn engine_on(store: Arc<dyn Store>, blobs: Arc<Objects>, clock: &ManualClock) -> Engine {
@@ -121,14 +126,15 @@ fn engine_on(store: Arc<dyn Store>, blobs: Arc<Objects>, clock: &ManualClock) ->
 }
 
 impl Rig {
-    fn over(truth: Arc<dyn Store>) -> Self {
+    pub(crate) async fn over(kept: Kept) -> Self {
+        let (truth, place) = (kept.store(), ObjectBlobs::in_memory());
         let clock = ManualClock::at(START);
         let store = Arc::new(FaultyStore::new(Arc::clone(&truth), 1));
-        let inner = ObjectBlobs::in_memory();
+        let inner = kept.own(place.clone()).await.unwrap();
         let blobs = Arc::new(Objects { inner, is_away: AtomicBool::new(false), puts: Mutex::default() });
         let engine = engine_on(store.clone(), Arc::clone(&blobs), &clock);
         let router = Self::router(&engine);
-        Self { truth, store, blobs, clock, engine, router }
+        Self { kept, truth, place, store, blobs, clock, engine, router }
     }
 
     fn router(engine: &Engine) -> Router {
@@ -211,6 +217,27 @@ impl Rig {
 
     pub(crate) async fn row(&self, shown: &Value) -> Task {
         self.read(shown["ref"].as_str().unwrap()).await
+    }
+
+    /// By its id, as the store has it.
+    pub(crate) async fn row_of(&self, id: i64) -> Task {
+        let found = self.get(&format!("/v1/tasks?task_id={id}")).await;
+        self.row(&found["items"][0]).await
+    }
+
+    /// Under which its payload is kept.
+    pub(crate) async fn key_of(&self, id: i64) -> String {
+        self.row_of(id).await.ask.payload.reference().unwrap().key.to_owned()
+    }
+
+    /// Tasks that were archived.
+    pub(crate) async fn archive(&self) -> u64 {
+        self.kept.archive(self.engine.now()).await
+    }
+
+    /// Tasks that have a row.
+    pub(crate) async fn rows(&self) -> i64 {
+        self.truth.audit().await.unwrap().standing.iter().map(|it| it.tasks).sum()
     }
 
     /// Moves time and does what is due by then.

@@ -1,0 +1,97 @@
+//! A store of either kind, with what only the one or the other has: archives, partitions that move.
+
+use punctual_contract::Store;
+use punctual_domain::{place::Partition, time::Millis};
+use punctual_store::{
+    ArchiveOptions, BucketOptions, ColdOptions, ColdStorage, Error, MoveProgress, MysqlOptions, MysqlStore,
+    ObjectBlobs, SqliteStore,
+};
+use punctual_testkit::servers;
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+pub(crate) const PARTITIONS: u16 = 4;
+const BUCKETS: BucketOptions = BucketOptions {
+    width_hours: 24,
+    ahead_hours: 48,
+    keep_hours: 72,
+    carry_rows: 100_000,
+    batch_rows: 40,
+    batches_per_run: 1_000,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kept {
+    Sqlite(Arc<SqliteStore>),
+    Mysql(Arc<MysqlStore>),
+}
+
+impl Kept {
+    pub(crate) fn sqlite() -> Self {
+        Self::Sqlite(Arc::new(a_file()))
+    }
+
+    pub(crate) async fn mysql() -> Self {
+        Self::Mysql(Arc::new(databases().await))
+    }
+
+    pub(crate) async fn sqlite_with_archives(dir: &Path) -> Self {
+        Self::Sqlite(Arc::new(a_file().with_archive(cold(dir).await).await.unwrap()))
+    }
+
+    pub(crate) async fn mysql_with_archives(dir: &Path, now: Millis) -> Self {
+        let store = databases().await.with_archive(cold(dir).await).await.unwrap();
+        store.buckets(BUCKETS).run_once(now).await.unwrap();
+        Self::Mysql(Arc::new(store))
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Sqlite(it) => it.clone(),
+            Self::Mysql(it) => it.clone(),
+        }
+    }
+
+    /// As a place that somebody named.
+    pub(crate) async fn own(&self, place: ObjectBlobs) -> Result<ObjectBlobs, Error> {
+        match self {
+            Self::Sqlite(it) => it.own_payloads(place, true).await,
+            Self::Mysql(it) => it.own_payloads(place).await,
+        }
+    }
+
+    /// Tasks that were archived.
+    pub(crate) async fn archive(&self, now: Millis) -> u64 {
+        match self {
+            Self::Sqlite(it) => {
+                let at_once = ArchiveOptions { rows_min: 1, wait_ms: 0, rows_max: 100_000 };
+                it.archive_once(now, at_once).await.unwrap().archived
+            }
+            Self::Mysql(it) => it.buckets(BUCKETS).run_once(now).await.unwrap().archived,
+        }
+    }
+
+    /// All partitions to one database.
+    pub(crate) async fn gather(&self, database: usize) {
+        let Self::Mysql(store) = self else { panic!("a file has one database") };
+        for partition in 0..PARTITIONS {
+            let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
+            store.move_partition(Partition(partition), database, &mut go_on).await.unwrap();
+        }
+    }
+}
+
+fn a_file() -> SqliteStore {
+    SqliteStore::in_memory(&punctual_store::Options { partitions: PARTITIONS, ..Default::default() }).unwrap()
+}
+
+async fn databases() -> MysqlStore {
+    let server = servers::mariadb().await;
+    let urls = [server.fresh_database().await, server.fresh_database().await];
+    let options = MysqlOptions { partitions: PARTITIONS, ..MysqlOptions::default() };
+    MysqlStore::open(&urls, options).await.unwrap()
+}
+
+async fn cold(dir: &Path) -> Arc<ColdStorage> {
+    let url = format!("file://{}", dir.display());
+    Arc::new(ColdStorage::open(&url, ColdOptions::default()).await.unwrap())
+}
