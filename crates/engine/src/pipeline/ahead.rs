@@ -114,8 +114,17 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<usize, Error> {
 /// Leases what has come near, gives back what found nobody, tells the store who has what.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let now = core.now();
-    clear_shelves(core, now).await;
-    tell(core, now.plus(-TOLD_AFTER_MS)).await;
+    // What comes next does not wait for these.
+    let old = core.ahead.untold_since(now.plus(-TOLD_AFTER_MS));
+    if !old.is_empty() {
+        let its = Arc::clone(core);
+        core.detach_claim(async move { tell(&its, old).await });
+    }
+    let found_nobody = clear_shelves(core, now);
+    if !found_nobody.is_empty() {
+        let its = Arc::clone(core);
+        core.detach_claim(async move { hand_over::give_back(&its, found_nobody, "nobody_waited").await });
+    }
     // Their instant has passed, and the hot set did not have them: withdrawn, or lost. Their leases end.
     core.ahead.give_up(|it| it.due_at < now.plus(-LEASE_MS));
     if core.options.ahead_ms == 0 || core.stopping.is_cancelled() {
@@ -283,15 +292,8 @@ pub(crate) fn handed_over(core: &Core, request: &LeaseRequest, given: Vec<Shelve
     leased
 }
 
-/// Tells the store who has what was handed over before `before`.
-async fn tell(core: &Core, before: Millis) {
-    let old: Vec<Untold> = {
-        let mut untold = core.ahead.untold.lock();
-        untold.extract_if(|_, it| it.since <= before).map(|it| it.1).collect()
-    };
-    if old.is_empty() {
-        return;
-    }
+/// Tells the store who has what.
+async fn tell(core: &Core, old: Vec<Untold>) {
     let beats = old.iter().map(|it| it.beat.clone()).collect();
     if let Err(error) = core.store.extend(beats, core.now()).await {
         tracing::warn!(%error, tasks = old.len(), "who has these tasks could not be written down; it will be repeated");
@@ -300,15 +302,15 @@ async fn tell(core: &Core, before: Millis) {
     }
 }
 
-/// What found nobody is given back, and its queue goes the usual way for a while.
-async fn clear_shelves(core: &Arc<Core>, now: Millis) {
+/// What found nobody; its queue goes the usual way for a while.
+fn clear_shelves(core: &Core, now: Millis) -> Vec<Assignment> {
     let mut found_nobody = Vec::new();
     core.ahead.shelves.lock().retain(|it| {
         let old = it.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS));
         found_nobody.extend(old);
         it.has_shelved()
     });
-    hand_over::give_back(core, found_nobody, "nobody_waited").await;
+    found_nobody
 }
 
 /// The partition is another's from now on, or, None, all are: nothing that was leased there is handed over.
@@ -323,8 +325,11 @@ pub(crate) async fn give_up(core: &Arc<Core>, partition: Option<Partition>) {
 /// The engine stops.
 pub(crate) async fn leave(core: &Arc<Core>) {
     give_up(core, None).await;
-    clear_shelves(core, Millis::MAX).await;
-    tell(core, Millis::MAX).await;
+    hand_over::give_back(core, clear_shelves(core, Millis::MAX), "handed_back").await;
+    let untold = core.ahead.untold_since(Millis::MAX);
+    if !untold.is_empty() {
+        tell(core, untold).await;
+    }
 }
 
 /// Waits until nothing of what was leased before is handed over any more.

@@ -183,6 +183,11 @@ impl Ahead {
         ended.collect()
     }
 
+    /// Takes out what was handed over until then, and the store does not know to whom.
+    pub(super) fn untold_since(&self, until: Millis) -> Vec<Untold> {
+        self.untold.lock().extract_if(|_, it| it.since <= until).map(|it| it.1).collect()
+    }
+
     /// They are to be told after all.
     pub(crate) fn not_ended(&self, ended: Vec<Untold>) {
         let mut untold = self.untold.lock();
