@@ -21,7 +21,7 @@ use std::{collections::HashMap, sync::Arc};
 const MOST: u32 = 3;
 const MOST_OF_A_KEY: u32 = 1;
 const MOST_RETRIES: u32 = 2;
-const RATE: Rate = Rate { limit: 20, period_ms: 1_000, burst: 4 };
+const RATE: Rate = Rate { limit: 2, period_ms: 1_000, burst: 2 };
 const KEYS: [Option<&str>; 4] = [Some("a"), Some("b"), None, Some("a")];
 /// More than there ever is.
 const ALL: usize = 10_000;

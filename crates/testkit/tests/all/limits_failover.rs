@@ -73,6 +73,11 @@ impl Site {
         let engine = self.engines[0].0.clone();
         let concurrency = Some(u32::try_from(LIMIT).unwrap());
         set_queue(&engine, &queue(), QueueSettings { concurrency, ..QueueSettings::default() }).await;
+        // What has just been set, the other engines know within a second.
+        let knows = |it: &(Engine, Running)| it.0.known_settings(&queue()).concurrency == concurrency;
+        while !self.engines.iter().all(knows) {
+            tokio::time::sleep(BACK_OFF).await;
+        }
         let new = |_| NewTask {
             max_attempts: 1_000,
             retry: RetryPolicy::Fixed { delay_ms: 0 },
@@ -108,6 +113,12 @@ impl Site {
         }
     }
 
+    /// How many run, and how many ran at most.
+    fn at_once(&self) -> (usize, usize) {
+        let watch = self.watch.lock();
+        (watch.running.len(), watch.most)
+    }
+
     async fn finish(mut self) -> usize {
         while let Some(ended) = tokio::time::timeout(DEADLINE, self.executors.join_next()).await.unwrap() {
             ended.unwrap();
@@ -118,8 +129,7 @@ impl Site {
         for (_, running) in self.engines {
             running.stop().await;
         }
-        let most = self.watch.lock().most;
-        most
+        self.watch.lock().most
     }
 }
 
@@ -192,6 +202,7 @@ async fn master_dies(is_lossy: bool) {
     }
     site.work.send_replace(Work::Long);
     site.until("the limit is used up", |it| it.long == LIMIT).await;
+    assert_eq!(site.at_once().1, LIMIT, "before anything happens");
     let known = members(sentinels.replica(), ground.prefix()).await;
     let lost = members(sentinels.master(), ground.prefix()).await.difference(&known).count();
     assert!(!is_lossy || lost >= LIMIT / 2, "{lost} grants are to be lost");
@@ -209,7 +220,8 @@ async fn master_dies(is_lossy: bool) {
     // Whoever waits has the time to be granted what there is not.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let done = site.watch.lock().done.len();
-    assert_eq!(site.watch.lock().running.len(), LIMIT);
+    let (running, most) = site.at_once();
+    assert_eq!((running, most), (LIMIT, LIMIT), "while the new master is asked");
     site.work.send_replace(Work::Briefly);
     site.until("it goes on", |it| it.done.len() > done + LIMIT).await;
     let most = site.finish().await;
