@@ -43,6 +43,9 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     /// Members to be looked at by `until`, in that order, without the first `skip`.
     async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error>;
 
+    /// What these hold, in any order; who holds nothing is left out.
+    async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error>;
+
     /// Who holds a scope: how many, and the first of them.
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error>;
 

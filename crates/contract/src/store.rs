@@ -52,6 +52,14 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
     /// Tasks in flight whose lease ended at or before `now`, the longest ended first. Histories are not filled in.
     async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error>;
 
+    /// All tasks in flight, page by page: about `limit` of them, and where the next page begins; None: that was all. A lease
+    /// that is extended meanwhile may come twice; one that is made meanwhile, or not at all. Histories are not filled in.
+    async fn in_flight(
+        &self,
+        after: Option<LeasePosition>,
+        limit: usize,
+    ) -> Result<(Vec<Task>, Option<LeasePosition>), Error>;
+
     /// Whole tasks, histories included.
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error>;
 
@@ -290,6 +298,14 @@ pub enum Extended {
     },
     /// The lease ended, or the task is with another attempt, or it is finished.
     Lost,
+}
+
+/// Where a page of `in_flight` ended. Only the store knows what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeasePosition {
+    pub shard: usize,
+    pub until: Millis,
+    pub id: i64,
 }
 
 #[derive(Clone, Debug)]

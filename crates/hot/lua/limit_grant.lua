@@ -2,7 +2,8 @@
 -- Grants places to attempts: each in all of its scopes and with a start from all of its rates, or none of either. A member
 -- that holds a place already is granted again and costs nothing: it says anew since when it holds it and when to look.
 -- Rates run on this server's clock.
--- KEYS     1 whole (the server that has all members)  2 members (HASH, member to its record)  3 until (ZSET, member by when to look at it, ms)
+-- KEYS     1 whole (the history that has all members)  2 members (HASH, member to its record)
+--          3 until (ZSET, member by when to look at it, ms)
 --          4 holds (ZSET without scores: length of a scope's word in 2 bytes, the word, member)
 --          5 buckets (HASH, scope's word to "units period at", in whole numbers below 2^53)
 -- ARGV     1 now (ms; '': this server's)  2 how many scopes, and for each: word (with its length), most
@@ -12,13 +13,18 @@
 --          see limit_release)
 -- Returns  nothing: members were lost.  For each wish: 0, 0: granted;  n, 0: scope n is full;  -n, wait (ms; -1: for ever):
 --          rate n has no start left
--- Which server this is: another one after a failover, and the same one after a restart, may lack what was answered last.
-local function server()
-  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
+
+-- The history that this server writes: another one after a failover or a restart, which may lack what was answered last.
+local function history()
+  return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
 end
 
 local whole = redis.call('GET', KEYS[1])
-if not whole or whole ~= server() then
+if not whole or whole ~= history() then
+  if whole and string.sub(whole, 1, 1) ~= '~' then
+    -- `limit_room` only looks whether there is one.
+    redis.call('DEL', KEYS[1])
+  end
   return {}
 end
 local TOP, at = string.rep('\255', 17), 2

@@ -1,18 +1,16 @@
 #!lua flags=no-writes
 -- How much could be granted now, without granting any of it.
--- KEYS     1 whole (the server that has all members)  2 holds (ZSET without scores: length of a scope's word in 2 bytes, the word, member)
+-- KEYS     1 whole (the history that has all members)
+--          2 holds (ZSET without scores: length of a scope's word in 2 bytes, the word, member)
 --          3 buckets (HASH, scope's word to "units period at", in whole numbers below 2^53)
 -- ARGV     1 now (ms; '': this server's)  2 how many scopes, and for each: word (with its length), most
 --          then for each rate: word, limit, period (ms), burst
 -- Returns  nothing: members were lost.  For each scope: how many members it has; then for each rate: starts in it, and
 --          how long until there is one (ms; -1: never)
--- Which server this is: another one after a failover, and the same one after a restart, may lack what was answered last.
-local function server()
-  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
-end
 
+-- Of which history is looked at by whoever grants.
 local whole = redis.call('GET', KEYS[1])
-if not whole or whole ~= server() then
+if not whole or string.sub(whole, 1, 1) == '~' then
   return {}
 end
 local TOP, at, answers = string.rep('\255', 17), 3, {}

@@ -158,6 +158,11 @@ impl Limiter for MemoryLimiter {
         Ok(found.filter_map(|it| inner.members.get(&it.1).cloned()).collect())
     }
 
+    async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
+        let inner = self.inner.lock();
+        Ok(members.iter().filter_map(|it| inner.members.get(it).cloned()).collect())
+    }
+
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
         let inner = self.inner.lock();
         let Some(members) = inner.holders.get(scope) else { return Ok(Holders::default()) };

@@ -56,8 +56,8 @@ use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
-        Scan, Step,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query, Reply,
+        ReplyKey, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
@@ -476,6 +476,14 @@ impl Store for MysqlStore {
 
     async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {
         self.reading("look for ended leases", |inner| search::leases_ended(inner, now, limit)).await
+    }
+
+    async fn in_flight(
+        &self,
+        after: Option<LeasePosition>,
+        limit: usize,
+    ) -> Result<(Vec<Task>, Option<LeasePosition>), CallError> {
+        self.reading("read what is in flight", move |inner| search::in_flight(inner, after, limit)).await
     }
 
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, CallError> {

@@ -33,8 +33,8 @@ use punctual_contract::{
     Error as CallError, Happened, Store,
     hot::HotEntry,
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
-        Scan, Step,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query, Reply,
+        ReplyKey, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
@@ -293,6 +293,15 @@ impl Store for SqliteStore {
     async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {
         self.reading("look for ended leases", Lane::Urgent, move |conn| query::leases_ended(conn, now, limit))
             .await
+    }
+
+    async fn in_flight(
+        &self,
+        after: Option<LeasePosition>,
+        limit: usize,
+    ) -> Result<(Vec<Task>, Option<LeasePosition>), CallError> {
+        let page = move |conn: &Connection| query::in_flight(conn, after, limit);
+        self.reading("read what is in flight", Lane::Urgent, move |conn| page(conn)).await
     }
 
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, CallError> {

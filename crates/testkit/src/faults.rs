@@ -12,10 +12,12 @@
 
 mod bus;
 mod hot;
+mod limiter;
 mod store;
 
 pub use bus::{BusGroup, FaultyBus};
 pub use hot::{FaultyHot, HotGroup};
+pub use limiter::{FaultyLimiter, LimiterGroup};
 pub use store::{FaultyStore, StoreGroup};
 
 use parking_lot::Mutex;

@@ -14,6 +14,7 @@ use punctual_contract::{
     Error,
     hot::Lane,
     limiter::{Held, Member, Rebuilding},
+    store::LeasePosition,
 };
 use punctual_domain::{name::QueueKey, place::TaskRef, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
@@ -29,8 +30,8 @@ const NO_GRACE_MS: i64 = -1;
 /// the store, or given back by its engine before any executor has it.
 const REBUILD_AFTER_MS: i64 = 4_000;
 const _: () = assert!(REBUILD_AFTER_MS.cast_unsigned() > admit::SLOTS_GOOD_MS);
-/// Leases looked at in one run: those that end first.
-const LEASES_MAX: usize = 20_000;
+/// Pages of leases looked at in one run; the next run goes on there.
+const LEASE_PAGES: usize = 20;
 /// Lanes of one queue looked at in one run; the next goes on there.
 const LANES_MAX: usize = 500;
 
@@ -44,8 +45,18 @@ struct Last {
     lanes_at: Option<Millis>,
     revision: Option<i64>,
     lost_at: Option<Millis>,
+    leases: Leases,
     /// By queue, where the look at its lanes goes on.
     positions: HashMap<QueueKey, Lane>,
+}
+
+/// How far the look at all leases has come.
+#[derive(Clone, Copy, Debug, Default)]
+enum Leases {
+    #[default]
+    AllSeen,
+    /// None: from the beginning.
+    From(Option<LeasePosition>),
 }
 
 fn is_over(last: Option<Millis>, every_ms: i64, now: Millis) -> bool {
@@ -58,9 +69,21 @@ impl Reconciler {
         let mut last = self.0.lock();
         let begins = is_over(last.full_at, FULL_EVERY_MS, now) || last.revision != Some(revision);
         if begins {
+            // What was set anew holds for leases that were looked at before, too.
+            if matches!(last.leases, Leases::AllSeen) || last.revision != Some(revision) {
+                last.leases = Leases::From(None);
+            }
             (last.full_at, last.revision) = (Some(now), Some(revision));
         }
         begins
+    }
+
+    fn leases(&self) -> Leases {
+        self.0.lock().leases
+    }
+
+    fn go_on(&self, next: Option<LeasePosition>) {
+        self.0.lock().leases = next.map_or(Leases::AllSeen, |it| Leases::From(Some(it)));
     }
 
     fn begin_lanes(&self, now: Millis) -> bool {
@@ -74,7 +97,8 @@ impl Reconciler {
 
     /// All is to be looked at in the next run.
     fn again(&self) {
-        self.0.lock().full_at = None;
+        let mut last = self.0.lock();
+        (last.full_at, last.leases) = (None, Leases::AllSeen);
     }
 
     /// Whether it has been lost for long enough.
@@ -90,7 +114,12 @@ impl Reconciler {
 
 /// Places freed, given and brought back.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    if !core.leads() || core.from_store.is_away() || !core.settings.is_loaded() {
+    if !core.leads() {
+        // What it knew of a loss may be about an older one when it leads again.
+        core.reconciler.is_found();
+        return Ok(0);
+    }
+    if core.from_store.is_away() || !core.settings.is_loaded() {
         return Ok(0);
     }
     if !core.limiter.is_whole().await? {
@@ -101,7 +130,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     let overdue = core.limiter.members(now, 0, STEP_LIMIT).await?;
     let mut done = free_the_gone(core, &overdue, GRACE_MS, now).await?;
     if core.reconciler.begin_full(core.settings.known().revision, now) {
-        match look_at_all(core, now).await {
+        match look_at_members(core, now).await {
             Ok(count) => done += count,
             Err(error) => {
                 core.reconciler.again();
@@ -109,6 +138,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
             }
         }
     }
+    done += look_at_leases(core, now).await?;
     if core.reconciler.begin_lanes(now) {
         done += look_at_lanes(core).await?;
     }
@@ -119,9 +149,17 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 async fn rebuild(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     let who = Rebuilding(fastrand::u64(..));
     core.limiter.begin_anew(who).await?;
-    let held: Vec<Held> = in_flight(core).await?.iter().filter_map(|it| held_by(core, it, now)).collect();
-    let count = held.len();
-    core.limiter.restore(held).await?;
+    let (mut count, mut after) = (0, None);
+    loop {
+        let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
+        let held: Vec<Held> = tasks.iter().filter_map(|it| held_by(core, it, now)).collect();
+        count += held.len();
+        core.limiter.restore(held).await?;
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
     if !core.limiter.make_whole(who).await? {
         return Ok(0);
     }
@@ -130,14 +168,6 @@ async fn rebuild(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     tracing::info!(members = count, "the limiter has its members again");
     core.wake_all();
     Ok(count)
-}
-
-async fn in_flight(core: &Core) -> Result<Vec<Task>, Error> {
-    let tasks = core.store.leases_ended(Millis::MAX, LEASES_MAX).await?;
-    if tasks.len() == LEASES_MAX {
-        tracing::warn!(leases = LEASES_MAX, "more is in flight than the reconciler looks at in one run");
-    }
-    Ok(tasks)
 }
 
 /// What a task in flight should hold; None: nothing is limited there.
@@ -196,29 +226,48 @@ async fn free_the_gone(
     Ok(freed.len())
 }
 
-/// Both ways: members without a lease are freed, leases without their places get them.
-async fn look_at_all(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let (mut members, mut done, mut skip) = (HashMap::<Member, Held>::new(), 0, 0);
+/// Members without a lease are freed; then those leases are looked at that have no places.
+async fn look_at_members(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let (mut done, mut skip) = (0, 0);
     loop {
         let page = core.limiter.members(Millis::MAX, skip, STEP_LIMIT).await?;
         let (count, freed) = (page.len(), free_the_gone(core, &page, GRACE_MS, now).await?);
         (done, skip) = (done + freed, skip + count - freed);
-        members.extend(page.into_iter().map(|it| (it.member, it)));
         if count < STEP_LIMIT {
-            break;
+            return Ok(done);
         }
     }
+}
+
+/// Leases without their places get them, some pages of them in one run.
+async fn look_at_leases(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let mut done = 0;
+    for _ in 0..LEASE_PAGES {
+        let Leases::From(after) = core.reconciler.leases() else { break };
+        let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
+        done += give_places(core, &tasks, now).await?;
+        core.reconciler.go_on(next);
+    }
+    Ok(done)
+}
+
+async fn give_places(core: &Arc<Core>, leased: &[Task], now: Millis) -> Result<usize, Error> {
+    let wanted: Vec<Held> = leased.iter().filter_map(|it| held_by(core, it, now)).collect();
+    if wanted.is_empty() {
+        return Ok(0);
+    }
+    let members: Vec<Member> = wanted.iter().map(|it| it.member).collect();
+    let found = core.limiter.find(&members).await?;
+    let known: HashMap<Member, Held> = found.into_iter().map(|it| (it.member, it)).collect();
     let is_right = |it: &Held| {
         let scopes = |it: &Held| it.scopes.iter().cloned().collect::<HashSet<_>>();
-        members.get(&it.member).is_some_and(|known| scopes(known) == scopes(it))
+        known.get(&it.member).is_some_and(|known| scopes(known) == scopes(it))
     };
-    let leased = in_flight(core).await?;
-    let missing: Vec<Held> =
-        leased.iter().filter_map(|it| held_by(core, it, now)).filter(|it| !is_right(it)).collect();
+    let missing: Vec<Held> = wanted.into_iter().filter(|it| !is_right(it)).collect();
     core.limiter.restore(missing.clone()).await?;
     // What has ended meanwhile, and gave up what it did not hold yet, holds nothing.
     let ended = free_the_gone(core, &missing, NO_GRACE_MS, now).await?;
-    Ok(done + missing.len() - ended)
+    Ok(missing.len() - ended)
 }
 
 /// What is parked and could go: an answer that was lost must not keep it for longer than this takes.

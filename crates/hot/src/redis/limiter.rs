@@ -356,6 +356,20 @@ impl Limiter for RedisLimiter {
         Self::held(DOING, answer.into_iter())
     }
 
+    async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
+        const DOING: &str = "look at what attempts hold";
+        let mut found = Vec::new();
+        for some in members.chunks(CALL_MAX) {
+            let mut call = SCRIPTS.limit_find.call(&[&self.keys.members, &self.keys.until]);
+            some.iter().for_each(|it| {
+                call.arg(&member_of(*it));
+            });
+            let answer = list(DOING, one(DOING, self.link.run_one(call).await)?)?;
+            found.extend(Self::held(DOING, answer.into_iter())?);
+        }
+        Ok(found)
+    }
+
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
         const DOING: &str = "look at who holds a scope";
         let keys = [&*self.keys.members, &self.keys.until, &self.keys.holds];

@@ -70,6 +70,7 @@ scripts!(
     limit_restore,
     limit_prolong,
     limit_members,
+    limit_find,
     limit_holders,
     limit_whole,
     limit_begin,

@@ -141,6 +141,28 @@ pub(crate) async fn leases_ended(
     search.tasks(conn, limit).await
 }
 
+/// Tasks in flight of the batches after a position, without histories: about `limit`, and where to go on. Tidies as
+/// `leases_ended` does: what it writes anew stands behind the position, and comes again.
+pub(crate) async fn in_flight(
+    conn: &mut MySqlConnection,
+    after: Option<(i64, i64)>,
+    limit: usize,
+    is_here: &(dyn Fn(Partition) -> bool + Sync),
+) -> sqlx::Result<(Vec<Task>, Option<(i64, i64)>)> {
+    let mut search = Search { now: Millis::MAX, is_here, ended: HashMap::new(), looked: 0 };
+    let page = page(conn, Millis::MAX, after.unwrap_or((i64::MIN, i64::MIN))).await?;
+    let is_last = i64::try_from(page.len()).is_ok_and(|it| it < PAGE);
+    let mut next = None;
+    for some in portions(&page) {
+        if search.ended.len() >= limit {
+            return Ok((search.tasks(conn, usize::MAX).await?, next));
+        }
+        search.look(conn, some).await?;
+        next = some.last().map(|it| (it.until.0, it.id));
+    }
+    Ok((search.tasks(conn, usize::MAX).await?, next.filter(|_| !is_last)))
+}
+
 /// One row of `lease_batch`.
 #[derive(Debug)]
 struct Batch {

@@ -13,7 +13,7 @@ use super::{
 use crate::Error;
 use punctual_contract::{
     hot::HotEntry,
-    store::{Books, Page, Query, Reply, ReplyKey, Scan, Tally},
+    store::{Books, LeasePosition, Page, Query, Reply, ReplyKey, Scan, Tally},
 };
 use punctual_domain::{
     name::Name,
@@ -100,6 +100,27 @@ pub(super) async fn leases_ended(inner: Arc<Inner>, now: Millis, limit: usize) -
     tasks.sort_by_key(|it| it.lease.as_ref().map(|it| it.until));
     tasks.truncate(limit);
     Ok(tasks)
+}
+
+pub(super) async fn in_flight(
+    inner: Arc<Inner>,
+    after: Option<LeasePosition>,
+    limit: usize,
+) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
+    let (number, position) = after.map_or((0, None), |it| (it.shard, Some((it.until.0, it.id))));
+    let members = inner.members();
+    let Some(shard) = members.get(number) else { return Ok((Vec::new(), None)) };
+    let placement = inner.routing.placement();
+    let is_here = |it: Partition| placement.shard_of(it) == number;
+    let mut conn = shard.reader().await?;
+    let (mut found, next) = ended::in_flight(&mut conn, position, limit, &is_here).await?;
+    // As above: what has left is found where it is now, if that shard comes later, or at the next look.
+    let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
+    found.retain(|it| !gone.contains(&it.place.partition));
+    let here = |(until, id)| LeasePosition { shard: number, until: Millis(until), id };
+    let next_shard = LeasePosition { shard: number + 1, until: Millis(i64::MIN), id: i64::MIN };
+    let is_last = number + 1 >= members.len();
+    Ok((found, next.map(here).or((!is_last).then_some(next_shard))))
 }
 
 pub(super) async fn read(inner: Arc<Inner>, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, Error> {

@@ -3,7 +3,7 @@
 use super::{row, statements as sql};
 use punctual_contract::{
     hot::HotEntry,
-    store::{Books, Page, Query, Scan, Tally},
+    store::{Books, LeasePosition, Page, Query, Scan, Tally},
 };
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -38,6 +38,19 @@ pub(crate) fn versions(
 
 pub(crate) fn leases_ended(conn: &Connection, now: Millis, limit: usize) -> rusqlite::Result<Vec<Task>> {
     tasks(conn, sql::LEASES_ENDED, [now.0, rows(limit)])
+}
+
+pub(crate) fn in_flight(
+    conn: &Connection,
+    after: Option<LeasePosition>,
+    limit: usize,
+) -> rusqlite::Result<(Vec<Task>, Option<LeasePosition>)> {
+    let (until, id) = after.map_or((i64::MIN, i64::MIN), |it| (it.until.0, it.id));
+    let tasks = tasks(conn, sql::IN_FLIGHT, [until, id, rows(limit)])?;
+    let last = tasks.last().filter(|_| tasks.len() >= limit);
+    let next = last
+        .and_then(|it| Some(LeasePosition { shard: 0, until: it.lease.as_ref()?.until, id: it.place.id }));
+    Ok((tasks, next))
 }
 
 pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {

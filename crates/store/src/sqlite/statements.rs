@@ -51,6 +51,7 @@ pub(crate) const VERSION: &str = sql!("query/version.sql");
 pub(crate) const SCAN: &str = sql!("query/scan.sql");
 pub(crate) const SCAN_INSTANT: &str = sql!("query/scan_instant.sql");
 pub(crate) const LEASES_ENDED: &str = sql!("query/leases_ended.sql");
+pub(crate) const IN_FLIGHT: &str = sql!("query/in_flight.sql");
 pub(crate) const LIST: &str = sql!("query/list.sql");
 pub(crate) const BELOW: &str = sql!("query/below.sql");
 

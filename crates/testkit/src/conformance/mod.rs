@@ -96,6 +96,7 @@ macro_rules! for_each_store_case {
             leases::a_stop_request_reaches_the_executor_at_its_next_beat,
             leases::only_a_task_in_flight_can_be_asked_to_stop,
             leases::a_new_attempt_has_not_been_asked_to_stop,
+            leases::all_that_is_in_flight_is_found_page_by_page,
             leases::ended_leases_are_found_the_longest_ended_first,
             leases::leases_that_were_given_back_are_not_found,
             scan::only_what_waits_is_found,

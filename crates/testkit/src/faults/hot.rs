@@ -17,8 +17,10 @@ pub enum HotGroup {
     Take,
     Withdraw,
     Settle,
-    /// `offer`, `admit`, `park`, `unpark`.
+    /// `offer`, `admit`.
     Ready,
+    Park,
+    Unpark,
     /// `lanes`, `firing`, `depth`, `is_whole`, `fullness`.
     Look,
 }
@@ -75,12 +77,12 @@ impl Hot for FaultyHot {
     }
 
     async fn park(&self, lane: &Lane, entries: Vec<HotEntry>, retries: Retries) -> Result<(), Error> {
-        self.faults.run(HotGroup::Ready, "park entries", self.inner.park(lane, entries, retries)).await
+        self.faults.run(HotGroup::Park, "park entries", self.inner.park(lane, entries, retries)).await
     }
 
     async fn unpark(&self, queue: &QueueKey, lane: &Lane, limit: usize) -> Result<usize, Error> {
         let call = self.inner.unpark(queue, lane, limit);
-        self.faults.run(HotGroup::Ready, "bring parked entries back", call).await
+        self.faults.run(HotGroup::Unpark, "bring parked entries back", call).await
     }
 
     async fn lanes(

@@ -7,8 +7,8 @@ use punctual_contract::{
     hot::HotEntry,
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, Page, Query, Reply, ReplyKey, Retired,
-        Scan, Step,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query, Reply,
+        ReplyKey, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
@@ -107,6 +107,15 @@ impl Store for FaultyStore {
 
     async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
         self.faults.run(StoreGroup::Scan, "find ended leases", self.inner.leases_ended(now, limit)).await
+    }
+
+    async fn in_flight(
+        &self,
+        after: Option<LeasePosition>,
+        limit: usize,
+    ) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
+        let call = self.inner.in_flight(after, limit);
+        self.faults.run(StoreGroup::Scan, "read what is in flight", call).await
     }
 
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error> {

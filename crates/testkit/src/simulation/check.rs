@@ -19,6 +19,7 @@ impl World {
     /// Never early, definite cancel, one success: at every hand-over.
     pub(super) fn check_lease(&mut self, it: &Assignment) -> Result<(), String> {
         let now = self.now();
+        self.starts.push(now);
         let uncertain_inserts = self.uncertain_inserts;
         if it.fired_at < it.due_at {
             return Err(format!("promise 2: {it:?} fired before it was due"));
@@ -50,6 +51,7 @@ impl World {
         if books.unaccounted() != 0 {
             return Err(format!("promise 6: {} unaccounted: {books:?}", books.unaccounted()));
         }
+        self.check_limits().await?;
         if nth.is_multiple_of(8) {
             let audit = self.truth.audit().await.map_err(|it| it.to_string())?;
             if audit != books {

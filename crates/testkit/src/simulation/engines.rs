@@ -196,7 +196,12 @@ impl World {
             Answer::Cancelled(place, Ok(Cancelled::Cancelled(then))) => {
                 let task = self.truth_of(place).await;
                 match task {
-                    Some(now) if now.fence == then.fence && now.state != State::Cancelled => {
+                    // What was answered may already show the task that took its place.
+                    Some(now)
+                        if then.state == State::Cancelled
+                            && now.fence == then.fence
+                            && now.state != State::Cancelled =>
+                    {
                         Err(format!("promise 5: cancelled, and yet {now:?}"))
                     }
                     _ => Ok(()),

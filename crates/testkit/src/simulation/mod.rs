@@ -2,13 +2,15 @@
 //! promises checked after each step. A failing seed prints its operations; `run` replays them. Deterministic but
 //! for the engine's jitter, which no check rests on.
 
+mod back_ends;
 mod check;
 mod engines;
+mod limits;
 mod mortal;
 mod ops;
 mod world;
 
-pub use ops::{How, Op, Work, seeded, seeded_for_many, with_a_bus};
+pub use ops::{How, Op, Work, seeded, seeded_for_many, with_a_bus, with_limits};
 pub use world::{Faults, Hands, Setup, World};
 
 /// Runs a list of operations in a fresh world, then lets everything that is left finish.
@@ -17,9 +19,11 @@ pub use world::{Faults, Hands, Setup, World};
 /// The first broken promise, and the step that broke it.
 pub async fn run(ops: &[Op], setup: Setup) -> Result<(), String> {
     let mut world = World::new(setup);
+    world.set_limits().await?;
     for (nth, op) in ops.iter().enumerate() {
         world.step(op).await.map_err(|it| format!("step {nth}, {op:?}: {it}"))?;
         world.check(nth).await.map_err(|it| format!("after step {nth}, {op:?}: {it}"))?;
     }
-    world.finish().await.map_err(|it| format!("at the end: {it}"))
+    world.finish().await.map_err(|it| format!("at the end: {it}"))?;
+    world.check_no_slot_is_left().await.map_err(|it| format!("after all is over: {it}"))
 }

@@ -11,8 +11,8 @@ use punctual_contract::{
     ownership::{Owner, Tenure},
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
-        Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, Page, Query, Reply,
-        ReplyKey, Retired, Scan, Step,
+        Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query,
+        Reply, ReplyKey, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
@@ -160,6 +160,13 @@ impl Store for Mortal<dyn Store> {
     async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
         self.life.call(self.inner.leases_ended(now, limit)).await
     }
+    async fn in_flight(
+        &self,
+        after: Option<LeasePosition>,
+        limit: usize,
+    ) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
+        self.life.call(self.inner.in_flight(after, limit)).await
+    }
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error> {
         self.life.call(self.inner.read(places)).await
     }
@@ -297,6 +304,9 @@ impl Limiter for Mortal<dyn Limiter> {
     }
     async fn is_whole(&self) -> Result<bool, Error> {
         self.life.call(self.inner.is_whole()).await
+    }
+    async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
+        self.life.call(self.inner.find(members)).await
     }
     async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
         self.life.call(self.inner.begin_anew(who)).await

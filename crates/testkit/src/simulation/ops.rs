@@ -96,6 +96,10 @@ pub enum Op {
     BusAway {
         away: bool,
     },
+    /// The limiter loses all but so many of its members, the newest first, and knows that it may have.
+    LoseSlots {
+        keep: usize,
+    },
     /// Five seconds pass; then all that was due must be with an executor.
     TakeOver,
 }
@@ -143,6 +147,15 @@ pub fn with_a_bus(ops: Vec<Op>, seed: u64) -> Vec<Op> {
         with.push(op);
     }
     with
+}
+
+/// The same for a queue with limits, which keep tasks waiting for longer than `TakeOver` allows: one operation in sixteen
+/// loses slots. The clock is not set back, since how long an engine has stood still could not be known.
+#[must_use]
+pub fn with_limits(ops: Vec<Op>, seed: u64) -> Vec<Op> {
+    let mut rng = Rng::with_seed(!seed.rotate_left(1));
+    let kept = ops.into_iter().filter(|it| !matches!(it, Op::SetBack { .. } | Op::TakeOver));
+    kept.map(|it| if rng.u8(..16) == 0 { Op::LoseSlots { keep: rng.usize(..4) } } else { it }).collect()
 }
 
 fn of_engines(rng: &mut Rng) -> Op {

@@ -2,7 +2,9 @@
 //! told. It believes only what it was told; what it was not told (an error) it marks as uncertain.
 
 use super::{
+    back_ends::{PARTITIONS, back_ends},
     engines::Node,
+    limits::Losing,
     ops::{How, Op},
 };
 use crate::{
@@ -26,7 +28,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Cancelled, Changed, Error, LeaseRequest, Options, OutcomeReport, Settled};
-use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_hot::MemoryHot;
 use punctual_store::sqlite::SqliteStore;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -39,7 +41,7 @@ pub enum Faults {
 }
 
 impl Faults {
-    const fn seed(self) -> u64 {
+    pub(super) const fn seed(self) -> u64 {
         match self {
             Self::None => 0,
             Self::Some(seed) => seed,
@@ -53,6 +55,8 @@ pub struct Setup {
     pub engines: usize,
     pub faults: Faults,
     pub hands: Hands,
+    /// The queue, its keys and its retries have limits, and the queue a rate.
+    pub limits: bool,
 }
 
 /// How tasks come to executors.
@@ -66,14 +70,16 @@ pub enum Hands {
 
 #[derive(Debug)]
 pub struct World {
-    setup: Setup,
+    pub(super) setup: Setup,
     pub(super) clock: Arc<ManualClock>,
     /// The furthest that the clock has been.
     pub(super) latest: Millis,
     /// Without faults: what the checks read.
     pub(super) truth: Arc<dyn Store>,
     pub(super) true_hot: Arc<MemoryHot>,
-    pub(super) limiter: Arc<MemoryLimiter>,
+    pub(super) limiter: Arc<Losing>,
+    /// When executors were handed something, since the limiter last began anew.
+    pub(super) starts: Vec<Millis>,
     faulty_store: Arc<FaultyStore>,
     faulty_hot: Arc<FaultyHot>,
     pub(super) true_bus: Arc<MemoryBus>,
@@ -118,8 +124,6 @@ impl Known {
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
-/// Few, so that tasks meet in one; more than engines, so that they are shared.
-const PARTITIONS: u16 = 5;
 const RETRY_GUESS: Option<Millis> = None;
 
 pub(super) fn queue() -> QueueKey {
@@ -143,6 +147,7 @@ impl World {
             truth,
             true_hot,
             limiter: Arc::default(),
+            starts: Vec::new(),
             faulty_store,
             faulty_hot,
             true_bus,
@@ -168,6 +173,10 @@ impl World {
 
     pub(super) fn is_shared(&self) -> bool {
         self.setup.engines > 1
+    }
+
+    pub(super) fn is_limited(&self) -> bool {
+        self.setup.limits
     }
 
     /// Nothing fails, so that promises of time hold.
@@ -269,6 +278,7 @@ impl World {
             Op::Pause { pick, calls, work } => return self.pause(pick, calls, work).await,
             Op::Continue { pick } => return self.go_on(pick).await,
             Op::TakeOver => return self.take_over().await,
+            Op::LoseSlots { keep } => return self.lose_members(keep).await,
             _ => {}
         }
         Ok(())
@@ -280,6 +290,7 @@ impl World {
         let seed = u64::try_from(self.started).unwrap_or(0);
         (self.faulty_store, self.true_hot, self.faulty_hot) = back_ends(&self.truth, self.faults, seed);
         self.limiter = Arc::default();
+        self.starts.clear();
         (0..self.setup.engines).for_each(|_| self.start_engine());
     }
 
@@ -317,6 +328,7 @@ impl World {
         task.max_attempts = *max_attempts;
         task.retry = RetryPolicy::Fixed { delay_ms: *retry_ms };
         task.deadline_ms = *deadline_ms;
+        task.demands = self.demands();
         let due_at = task.execute_at.max(now);
         let Some(engine) = self.engine() else { return Ok(()) };
         match engine.insert(vec![task], "caller").await {
@@ -571,20 +583,4 @@ const SNOOZE_MS: i64 = 700;
 
 fn milliseconds(ms: i64) -> Duration {
     Duration::from_millis(ms.unsigned_abs())
-}
-
-fn back_ends(
-    truth: &Arc<dyn Store>,
-    faults: Faults,
-    life: u64,
-) -> (Arc<FaultyStore>, Arc<MemoryHot>, Arc<FaultyHot>) {
-    let seed = faults.seed() ^ life;
-    let store = Arc::new(FaultyStore::new(Arc::clone(truth), seed));
-    let true_hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: PARTITIONS }));
-    let hot = Arc::new(FaultyHot::new(true_hot.clone(), seed));
-    if faults != Faults::None {
-        store.faults.set_all(Dials { happens: 0.95, reported: 0.95 });
-        hot.faults.set_all(Dials { happens: 0.97, reported: 0.97 });
-    }
-    (store, true_hot, hot)
 }

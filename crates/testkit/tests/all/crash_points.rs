@@ -90,9 +90,23 @@ pub(crate) struct OnServers {
 
 impl OnServers {
     pub(crate) async fn ground() -> Arc<dyn Ground> {
-        let redis = servers::redis().await;
+        Arc::new(Self::at(servers::redis().await.url()).await)
+    }
+
+    /// With this Redis.
+    pub(crate) async fn at(redis_url: String) -> Self {
         let mysql_url = servers::mariadb().await.fresh_database().await;
-        Arc::new(Self { mysql_url, redis_url: redis.url(), prefix: redis.fresh_prefix() })
+        let prefix = servers::redis().await.fresh_prefix();
+        Self { mysql_url, redis_url, prefix }
+    }
+
+    /// The same ground, and another way to its Redis.
+    pub(crate) fn by_way_of(&self, redis_url: String) -> Self {
+        Self { mysql_url: self.mysql_url.clone(), redis_url, prefix: self.prefix.clone() }
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
     }
 }
 

@@ -52,8 +52,8 @@ async fn set(engine: &Engine, scope: Scope, setting: Setting) {
     engine.save_setting(asked).await.unwrap();
 }
 
-async fn set_queue(engine: &Engine, settings: QueueSettings) {
-    set(engine, Scope::Queue(queue()), Setting::Queue(Box::new(settings))).await;
+pub(crate) async fn set_queue(engine: &Engine, queue: &QueueKey, settings: QueueSettings) {
+    set(engine, Scope::Queue(queue.clone()), Setting::Queue(Box::new(settings))).await;
 }
 
 /// One embedded engine that is turned by hand.
@@ -79,7 +79,7 @@ impl Rig {
             shared: None,
         };
         let rig = Self { engine: Engine::new(backends, Options::default()), clock, store, limiter };
-        set_queue(&rig.engine, settings).await;
+        set_queue(&rig.engine, &queue(), settings).await;
         rig.turn().await;
         rig
     }
@@ -364,7 +364,7 @@ async fn never_above(ground: Arc<dyn Ground>, engines: usize, tasks: usize) {
         all.push((engine, running));
     }
     let engine = &all[0].0;
-    set_queue(engine, QueueSettings { concurrency: Some(LIMIT), ..QueueSettings::default() }).await;
+    set_queue(engine, &queue(), QueueSettings { concurrency: Some(LIMIT), ..QueueSettings::default() }).await;
     let patient = RetryPolicy::Fixed { delay_ms: 0 };
     for _ in 0..tasks / 100 {
         let new = |_| NewTask { max_attempts: 1_000, retry: patient.clone(), ..task(engine.now()) };

@@ -1,6 +1,7 @@
 //! All that holds the workspace together, in one binary: the suites on each back end, the simulation, the users' test clock, and the ratchets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod admission_crashes;
 mod ahead;
 mod bus_away;
 mod cold;
@@ -10,6 +11,8 @@ mod engine;
 mod large;
 mod late_commits;
 mod limits;
+mod limits_failover;
+mod lost_signals;
 mod mysql;
 mod mysql_buckets;
 mod mysql_moving;

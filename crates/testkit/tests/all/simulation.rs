@@ -1,6 +1,8 @@
 //! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
 
-use punctual_testkit::simulation::{Faults, Hands, Op, Setup, run, seeded, seeded_for_many, with_a_bus};
+use punctual_testkit::simulation::{
+    Faults, Hands, Op, Setup, run, seeded, seeded_for_many, with_a_bus, with_limits,
+};
 
 /// More by `PUNCTUAL_SEEDS`, from another place by `PUNCTUAL_FIRST_SEED`.
 const SEEDS: u64 = 1_000;
@@ -15,11 +17,18 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn run_seeds(engines: usize, hands: Hands, faults: impl Fn(u64) -> Faults) {
+    run_seeds_with(false, engines, hands, faults);
+}
+
+fn run_seeds_with(limits: bool, engines: usize, hands: Hands, faults: impl Fn(u64) -> Faults) {
     let first = number("PUNCTUAL_FIRST_SEED", 0);
-    for seed in first..first + number("PUNCTUAL_SEEDS", SEEDS) {
+    // One with limits takes its time: all that waits goes three at a time.
+    let seeds = if limits { SEEDS / 4 } else { SEEDS };
+    for seed in first..first + number("PUNCTUAL_SEEDS", seeds) {
         let ops = if engines > 1 { seeded_for_many(seed, STEPS) } else { seeded(seed, STEPS) };
         let ops = if hands == Hands::Push { with_a_bus(ops, seed) } else { ops };
-        let setup = Setup { engines, faults: faults(seed), hands };
+        let ops = if limits { with_limits(ops, seed) } else { ops };
+        let setup = Setup { engines, faults: faults(seed), hands, limits };
         if let Err(broken) = block_on(run(&ops, setup)) {
             let ops = shrink(&ops, setup);
             panic!("seed {seed}: {broken}\nthe shortest list found that breaks a promise:\n{ops:#?}");
@@ -72,4 +81,24 @@ fn a_bus_that_fails_and_lies_about_it_breaks_no_promise() {
 #[test]
 fn engines_that_come_and_die_around_a_bus_that_fails_break_no_promise() {
     run_seeds(3, Hands::Push, Faults::Some);
+}
+
+#[test]
+fn limits_and_rates_hold_after_every_step_and_no_slot_is_left() {
+    run_seeds_with(true, 1, Hands::Pull, |_| Faults::None);
+}
+
+#[test]
+fn limits_hold_while_engines_die_and_sleep_at_any_step_and_the_limiter_loses_what_it_granted() {
+    run_seeds_with(true, 3, Hands::Pull, |_| Faults::None);
+}
+
+#[test]
+fn limits_hold_on_back_ends_that_fail_and_lie() {
+    run_seeds_with(true, 3, Hands::Pull, Faults::Some);
+}
+
+#[test]
+fn limits_hold_for_what_a_bus_takes_from_engines_that_come_and_die() {
+    run_seeds_with(true, 3, Hands::Push, Faults::Some);
 }

@@ -14,6 +14,7 @@ const PLANS: &[(&str, &str)] = &[
     ("query/scan", "SEARCH task USING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)"),
     ("query/scan_instant", "SEARCH task USING INDEX task_waiting (partition=? AND wait_at=? AND rowid>?)"),
     ("query/leases_ended", "SEARCH task USING INDEX task_in_flight (lease_until<?)"),
+    ("query/in_flight", "SEARCH task USING INDEX task_in_flight (lease_until>?)"),
     ("query/versions", "SEARCH task USING INDEX task_of_caller (namespace=? AND task_id=?)"),
     (
         "query/version",

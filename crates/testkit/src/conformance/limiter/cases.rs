@@ -141,6 +141,10 @@ pub async fn members_are_found_by_when_to_look_at_them(limiter: Arc<dyn Limiter>
     assert_eq!(found(1_000, 1, 2).await, [4, 3]);
     limiter.prolong(&[(member(5), Millis(500)), (member(77), Millis(5))]).await.unwrap();
     assert_eq!(found(1_000, 0, 9).await, [4, 3, 2, 1, 5]);
+    let mut held = limiter.find(&[member(5), member(77), member(2)]).await.unwrap();
+    held.sort_by_key(|it| it.member);
+    let until: Vec<_> = held.iter().map(|it| (it.member.id, it.until.0)).collect();
+    assert_eq!((until, limiter.find(&[]).await.unwrap()), (vec![(2, 80), (5, 500)], vec![]));
     assert_eq!(count(&*limiter, &queue("mail")).await, 5, "who holds nothing is not given anything");
 }
 

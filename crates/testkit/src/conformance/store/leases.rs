@@ -321,6 +321,29 @@ pub async fn ended_leases_are_found_the_longest_ended_first(store: Arc<dyn Store
     assert_eq!(store.leases_ended(at(10).plus(-1), 10).await.unwrap(), []);
 }
 
+pub async fn all_that_is_in_flight_is_found_page_by_page(store: Arc<dyn Store>) {
+    let mut all = Vec::new();
+    for (id, seconds) in (0..).zip([30, 10, 50, 10, 40, 10]) {
+        all.push(dispatched(&*store, NewTask { timeout_ms: Some(seconds * 1_000), ..ask(id) }).await.place);
+    }
+    let ended = dispatched(&*store, ask(99)).await;
+    moved(&*store, &ended, Change::Retry { due_at: NOW, result: None }, NOW).await;
+    let (mut found, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let (tasks, next) = store.in_flight(after, 2).await.unwrap();
+        assert!(tasks.iter().all(|it| it.state == State::Dispatched && it.history.is_empty()));
+        found.extend(tasks.into_iter().map(|it| it.place));
+        (after, pages) = (next, pages + 1);
+        if after.is_none() {
+            break;
+        }
+        assert!(pages < 20, "it comes to an end");
+    }
+    found.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(found, all, "each once, since nothing was extended meanwhile");
+}
+
 pub async fn leases_that_were_given_back_are_not_found(store: Arc<dyn Store>) {
     for state in reachable() {
         walk_to(&*store, i64::from(state.code()), state).await;

@@ -1,0 +1,197 @@
+//! Limits in the world: a queue that has them, a limiter that can lose what it granted, and what must hold after every
+//! step and when all is quiet. Must not ask the engine what it believes: the store says what is in flight.
+
+use super::world::{Faults, World, queue};
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error, Limiter,
+    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    settings::SaveSetting,
+};
+use punctual_domain::{
+    limits::Scope,
+    settings::{self, QueueSettings, Rate, Retries, ScopeSettings, Setting},
+    task::{Demands, Task},
+    time::Millis,
+};
+use punctual_hot::MemoryLimiter;
+use std::{collections::HashMap, sync::Arc};
+
+const MOST: u32 = 3;
+const MOST_OF_A_KEY: u32 = 1;
+const MOST_RETRIES: u32 = 2;
+const RATE: Rate = Rate { limit: 2, period_ms: 1_000, burst: 2 };
+const KEYS: [Option<&str>; 4] = [Some("a"), Some("b"), None, Some("a")];
+/// More than there ever is.
+const ALL: usize = 10_000;
+/// By then the reconciler has looked at all, after its grace.
+const QUIET_STEPS: usize = 10;
+const QUIET_STEP_MS: u64 = 5_000;
+
+/// A limiter in memory that outlives engines, and may lose some of its members.
+#[derive(Debug, Default)]
+pub(super) struct Losing(Mutex<Arc<MemoryLimiter>>);
+
+impl Losing {
+    fn now(&self) -> Arc<MemoryLimiter> {
+        Arc::clone(&self.0.lock())
+    }
+
+    /// Only the `keep` oldest are left, as after a failover; and it knows that something may be missing.
+    async fn lose(&self, keep: usize) -> Result<(), Error> {
+        let mut members = self.now().members(Millis::MAX, 0, ALL).await?;
+        members.sort_by_key(|it| (it.granted_at, it.member));
+        members.truncate(keep);
+        let left = MemoryLimiter::default();
+        left.restore(members).await?;
+        *self.0.lock() = Arc::new(left);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Limiter for Losing {
+    async fn grant(&self, wishes: Vec<Wish>, now: Millis) -> Result<Vec<Answer>, Error> {
+        self.now().grant(wishes, now).await
+    }
+    async fn room(&self, limits: &[Limit], rates: &[Flowing], now: Millis) -> Result<Room, Error> {
+        self.now().room(limits, rates, now).await
+    }
+    async fn release(&self, members: &[Member]) -> Result<Vec<Option<Held>>, Error> {
+        self.now().release(members).await
+    }
+    async fn retract(&self, granted: &[(Member, Millis)]) -> Result<Vec<Option<Held>>, Error> {
+        self.now().retract(granted).await
+    }
+    async fn prolong(&self, members: &[(Member, Millis)]) -> Result<(), Error> {
+        self.now().prolong(members).await
+    }
+    async fn restore(&self, held: Vec<Held>) -> Result<(), Error> {
+        self.now().restore(held).await
+    }
+    async fn members(&self, until: Millis, skip: usize, limit: usize) -> Result<Vec<Held>, Error> {
+        self.now().members(until, skip, limit).await
+    }
+    async fn find(&self, members: &[Member]) -> Result<Vec<Held>, Error> {
+        self.now().find(members).await
+    }
+    async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
+        self.now().holders(scope, limit).await
+    }
+    async fn is_whole(&self) -> Result<bool, Error> {
+        self.now().is_whole().await
+    }
+    async fn begin_anew(&self, who: Rebuilding) -> Result<(), Error> {
+        self.now().begin_anew(who).await
+    }
+    async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error> {
+        self.now().make_whole(who).await
+    }
+}
+
+impl World {
+    pub(super) async fn set_limits(&self) -> Result<(), String> {
+        if !self.is_limited() {
+            return Ok(());
+        }
+        let of_queue = QueueSettings {
+            concurrency: Some(MOST),
+            key_concurrency: Some(MOST_OF_A_KEY),
+            rate: Some(RATE),
+            retries: Retries { concurrency: Some(MOST_RETRIES), ..Retries::default() },
+            ..QueueSettings::default()
+        };
+        let of_all = ScopeSettings { concurrency: Some(MOST), ..ScopeSettings::default() };
+        let all = [
+            (settings::Scope::Queue(queue()), Setting::Queue(Box::new(of_queue))),
+            (settings::Scope::Everything, Setting::Scope(of_all)),
+        ];
+        for (scope, setting) in all {
+            let save = SaveSetting { scope, setting: Some(setting), expected: None, by: "test".to_owned() };
+            self.truth.save_setting(save, self.now()).await.map_err(|it| it.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// What the next task demands.
+    pub(super) fn demands(&self) -> Demands {
+        let key = KEYS.get(self.tasks.len() % KEYS.len()).copied().flatten();
+        let concurrency_key = key.filter(|_| self.is_limited()).map(str::to_owned);
+        Demands { concurrency_key, ..Demands::default() }
+    }
+
+    pub(super) async fn lose_members(&mut self, keep: usize) -> Result<(), String> {
+        self.starts.clear();
+        self.limiter.lose(keep).await.map_err(|it| it.to_string())
+    }
+
+    /// The store has no more in flight than the limits allow, and executors were handed no more than the rate. Where back ends
+    /// fail, a lease may stand that its engine wanted to give back: then what counts is what executors have.
+    pub(super) async fn check_limits(&self) -> Result<(), String> {
+        if !self.is_limited() {
+            return Ok(());
+        }
+        let mut leased = self.truth.in_flight(None, ALL).await.map_err(|it| it.to_string())?.0;
+        if !self.is_without_faults() {
+            let handed = |it: &Task| {
+                let all = self.held.iter().chain(&self.given_up);
+                all.into_iter().any(|known| known.place.id == it.place.id && known.fence == it.fence)
+            };
+            leased.retain(handed);
+        }
+        let mut keys = HashMap::<&str, u32>::new();
+        for key in leased.iter().filter_map(|it| it.ask.demands.concurrency_key.as_deref()) {
+            *keys.entry(key).or_default() += 1;
+        }
+        let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+        let retries = count(leased.iter().filter(|it| it.attempt > 1).count());
+        let of_a_key = keys.into_values().max().unwrap_or(0);
+        if count(leased.len()) > MOST || of_a_key > MOST_OF_A_KEY || retries > MOST_RETRIES {
+            let shown: Vec<String> = leased.iter().map(super::check::summary).collect();
+            return Err(format!(
+                "limits: {} in flight, {of_a_key} of a key, {retries} retries: {}",
+                leased.len(),
+                shown.join("; ")
+            ));
+        }
+        self.check_rate()
+    }
+
+    /// An engine that fell asleep hands over later what it was granted before: only one engine's starts say when.
+    fn check_rate(&self) -> Result<(), String> {
+        if self.is_shared() {
+            return Ok(());
+        }
+        for (nth, first) in self.starts.iter().enumerate() {
+            for (count, last) in (1..).zip(self.starts.iter().skip(nth)) {
+                let brought = last.since(*first) * i64::from(RATE.limit) / RATE.period_ms;
+                if count > i64::from(RATE.burst) + brought {
+                    return Err(format!("rate: {count} starts from {first} to {last}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After quiescence nothing is in flight and nobody holds a slot.
+    pub(super) async fn check_no_slot_is_left(&mut self) -> Result<(), String> {
+        if !self.is_limited() {
+            return Ok(());
+        }
+        for _ in 0..QUIET_STEPS {
+            self.clock.advance_ms(QUIET_STEP_MS);
+            self.turn().await;
+        }
+        let members = self.limiter.members(Millis::MAX, 0, ALL).await.map_err(|it| it.to_string())?;
+        let leased = self.truth.in_flight(None, ALL).await.map_err(|it| it.to_string())?.0;
+        match (members.as_slice(), leased.as_slice()) {
+            ([], []) => Ok(()),
+            _ => Err(format!("slots leaked: {members:?}; in flight: {}", leased.len())),
+        }
+    }
+
+    fn is_without_faults(&self) -> bool {
+        self.setup.faults == Faults::None
+    }
+}

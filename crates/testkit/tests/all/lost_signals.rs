@@ -1,0 +1,143 @@
+//! The connection on which an engine hears the others goes silent, and nobody is told: whoever waits there for a task gets it
+//! by the safety net, and the engine finds out that it is deaf.
+#![expect(clippy::print_stderr, reason = "what was measured is to be seen")]
+
+use crate::crash_points::{Ground, OnServers, Stand, WallClock, queue, succeeded};
+use punctual_domain::{name::Name, task::NewTask};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, Running};
+use punctual_testkit::servers;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::Instant,
+};
+
+/// What a task may be late when every signal is lost.
+const SAFETY_NET_MS: i64 = 5_000;
+/// 10 s of quiet, 5 s without an answer, and then some.
+const HEARS_AGAIN_WITHIN: Duration = Duration::from_secs(40);
+
+/// Between an engine and Redis. What comes for who has subscribed can be thrown away, while all connections stay open.
+#[derive(Debug, Default)]
+struct Way {
+    is_mute: AtomicBool,
+    subscribed: AtomicUsize,
+    swallowed: AtomicUsize,
+}
+
+impl Way {
+    async fn to(redis: SocketAddr) -> (Arc<Self>, String) {
+        let way = Arc::new(Self::default());
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", door.local_addr().unwrap());
+        let it = Arc::clone(&way);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = door.accept().await {
+                tokio::spawn(Arc::clone(&it).carry(client, redis));
+            }
+        });
+        (way, url)
+    }
+
+    async fn carry(self: Arc<Self>, client: TcpStream, redis: SocketAddr) {
+        let Ok(server) = TcpStream::connect(redis).await else { return };
+        client.set_nodelay(true).unwrap();
+        server.set_nodelay(true).unwrap();
+        let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+            (client.into_split(), server.into_split());
+        let listens = Arc::new(AtomicBool::new(false));
+        let (asks, way) = (Arc::clone(&listens), Arc::clone(&self));
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 65_536];
+            while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
+                if buffer[..count].windows(9).any(|it| it == b"SUBSCRIBE") && !asks.swap(true, SeqCst) {
+                    way.subscribed.fetch_add(1, SeqCst);
+                }
+                if to_server.write_all(&buffer[..count]).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let (mut buffer, mut is_silent) = (vec![0; 65_536], false);
+        while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
+            // Once silent it stays so: whoever connects anew is heard.
+            is_silent |= listens.load(SeqCst) && self.is_mute.load(SeqCst);
+            if is_silent {
+                self.swallowed.fetch_add(count, SeqCst);
+            } else if to_client.write_all(&buffer[..count]).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn node(ground: &dyn Ground, name: &str) -> (Engine, Running) {
+    let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
+    let backends = Backends { store, hot, limiter, bus, clock: Arc::new(WallClock), blobs: None, shared };
+    let engine = Engine::new(backends, Options { name: name.to_owned(), ..Options::default() });
+    let running = engine.start().unwrap();
+    (engine, running)
+}
+
+async fn insert(engine: &Engine, count: usize) {
+    let task = |_| NewTask::new(queue(), Name::new("k").unwrap(), engine.now());
+    engine.insert((0..count).map(task).collect(), "test").await.unwrap();
+}
+
+/// The latest of so many, in ms, in the hands of an executor that waits at this engine.
+async fn latest(engine: &Engine, count: usize) -> i64 {
+    let (mut left, mut latest) = (count, 0);
+    while left > 0 {
+        let (queue, executor) = (Arc::new(queue()), "test".to_owned());
+        let request =
+            LeaseRequest { queue, max: 100, wait_ms: 20_000, lease_ms: 60_000, executor, version: None };
+        let leased = engine.lease(request).await.unwrap();
+        assert!(!leased.is_empty(), "{left} of {count} did not come");
+        latest = leased.iter().map(|it| engine.now().since(it.due_at)).max().unwrap_or(0).max(latest);
+        left -= leased.len();
+        engine.settle(leased.iter().map(succeeded).collect(), "test").await.unwrap();
+    }
+    latest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_task_for_who_waits_at_a_deaf_engine_comes_by_the_safety_net() {
+    let redis = servers::redis().await;
+    let straight = OnServers::at(redis.url()).await;
+    let (way, url) = Way::to(SocketAddr::from(([127, 0, 0, 1], redis.port()))).await;
+    let (speaks, running) = node(&straight, "speaks").await;
+    let (listens, also_running) = node(&straight.by_way_of(url), "listens").await;
+    while speaks.owned() == 0 || listens.owned() == 0 || speaks.owned() + listens.owned() < 4 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let (heard_ms, ()) = tokio::join!(latest(&listens, 20), insert(&speaks, 20));
+    way.is_mute.store(true, SeqCst);
+    let mut deaf_ms = 0;
+    for _ in 0..5 {
+        let (late_ms, ()) = tokio::join!(latest(&listens, 20), insert(&speaks, 20));
+        deaf_ms = deaf_ms.max(late_ms);
+    }
+    let swallowed = way.swallowed.load(SeqCst);
+    assert!(swallowed > 0, "there was something to hear");
+    assert!(deaf_ms <= SAFETY_NET_MS, "{deaf_ms} ms late");
+    let (since, subscribed) = (Instant::now(), way.subscribed.load(SeqCst));
+    way.is_mute.store(false, SeqCst);
+    while way.subscribed.load(SeqCst) == subscribed {
+        assert!(since.elapsed() < HEARS_AGAIN_WITHIN, "it does not find out that it is deaf");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    eprintln!(
+        "late by {heard_ms} ms with signals, {deaf_ms} without; it listens again {:?} later",
+        since.elapsed()
+    );
+    also_running.stop().await;
+    running.stop().await;
+}
