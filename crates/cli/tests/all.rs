@@ -11,6 +11,8 @@ mod config;
 mod dev;
 #[path = "all/load.rs"]
 mod load;
+#[path = "all/operate.rs"]
+mod operate;
 #[path = "all/recovery.rs"]
 mod recovery;
 #[path = "all/serve.rs"]

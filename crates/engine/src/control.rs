@@ -155,6 +155,12 @@ impl Engine {
         .await
     }
 
+    /// Whether its tasks go to the bus, as far as this engine knows; a second behind the store at most.
+    #[must_use]
+    pub fn is_pushed(&self, queue: &QueueKey) -> bool {
+        self.core.push_queues().contains(queue)
+    }
+
     /// What this engine knows to be set for a queue; a second behind the store at most.
     #[must_use]
     pub fn known_settings(&self, queue: &QueueKey) -> Arc<QueueSettings> {

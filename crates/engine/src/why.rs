@@ -1,5 +1,7 @@
 //! "Why has this task not run?", in one answer. Reads, and changes nothing.
 
+mod crew;
+
 use crate::{core::Core, pipeline::admit::Terms};
 use punctual_contract::limiter::{Answer, Held};
 use punctual_domain::{limits::Scope, state::State, task::Task, time::Millis, versions};
@@ -34,7 +36,14 @@ pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     {
         return it;
     }
-    by_state(core, task, now)
+    let plain = by_state(core, task, now);
+    if plain.blocking != Some("executor") || core.push_queues().contains(&task.ask.queue) {
+        return plain;
+    }
+    match crew::of(core, task, now).await {
+        Ok((blocking, reason)) => Why { reason, blocking: Some(blocking), ..plain },
+        Err(_) => plain,
+    }
 }
 
 fn by_state(core: &Core, task: &Task, now: Millis) -> Why {

@@ -76,7 +76,8 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "customer-7", min_length = 1, max_length = 256)]
     pub concurrency_key: Option<String>,
-    /// Versions of the handler that may run it; an executor that declares none or another leaves it alone.
+    /// Versions of the handler that may run it; an executor that declares none or another leaves it alone. Refused for
+    /// queues whose `mode` is `push`: any subscriber may get their tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = ">=2.1, <3", min_length = 1, max_length = 128)]
     pub handler_versions: Option<String>,

@@ -36,6 +36,7 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
     let payload = content(it.take_payload(), "/payload", context)?.unwrap_or_default();
     let execute_at = instant(it.schedule()?, context.now)?.unwrap_or(context.now);
     let queue = QueueKey { namespace: context.caller.namespace.clone(), queue: name("/queue", &it.queue)? };
+    versions_can_be_met(it.handler_versions.as_deref(), &queue, context)?;
     let set = context.engine.known_settings(&queue);
     Ok(NewTask {
         queue,
@@ -53,6 +54,21 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
         traceparent: context.caller.traceparent.clone(),
         demands: Demands { concurrency_key: it.concurrency_key, handler_versions: it.handler_versions },
     })
+}
+
+/// Any subscriber of a push queue may get any message, whatever its version: a task that demands one would wait for ever.
+fn versions_can_be_met(
+    demanded: Option<&str>,
+    queue: &QueueKey,
+    context: Context<'_>,
+) -> Result<(), FieldError> {
+    let Some(range) = demanded.filter(|_| context.engine.is_pushed(queue)) else { return Ok(()) };
+    let detail = format!(
+        "demands {range:?}, and queue {:?} is pushed over the bus, where any subscriber may get it; leave it out, or \
+         take a queue whose executors pull (its `mode` is `pull`)",
+        queue.queue.as_str()
+    );
+    Err(FieldError::new("/handler_versions", detail))
 }
 
 pub(crate) fn reschedule(mut it: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {

@@ -32,7 +32,7 @@ async fn cancel_is_definite_in_every_state() {
                 (&problem["existing"]["ref"], &problem["existing"]["state"]),
                 (&json!(task_ref), &json!(state))
             );
-            let open = ["ready", "dispatched", "running"].contains(&state);
+            let open = ["ready", "dispatched", "running", "dispatch_failed"].contains(&state);
             assert_eq!(problem["detail"].as_str().unwrap().contains("stop_if_fired"), open, "{problem}");
             assert_eq!(world.task(&task_ref).await["state"], state);
         }
@@ -188,4 +188,95 @@ async fn why_names_what_a_task_waits_for() {
     assert_eq!(world.send(why()).await.expect(200)["blocking"], "executor");
     world.lease("q").await;
     assert_eq!(world.send(why()).await.expect(200)["owner"], "x1");
+}
+
+/// State, what blocks, and words of the reason.
+const WHY: [(&str, Option<&str>, &str); 11] = [
+    ("scheduled", Some("time"), "Its time has not come"),
+    ("dispatching", Some("time"), "on the wheel"),
+    ("ready", Some("executor"), "no executor that has a name asks for queue"),
+    ("dispatched", None, "Attempt 1 is with \"x1\""),
+    ("running", None, "Attempt 1 is with \"x1\""),
+    ("dispatch_failed", Some("bus"), "could not be sent"),
+    ("retrying", Some("time"), "Attempt 1 of 5 failed (too hot); the next one is due in 3600000 ms"),
+    ("succeeded", None, "It has run"),
+    ("dead", Some("dead"), "It is dead after 1 of 5 attempts (never)"),
+    ("cancelled", Some("cancelled"), "It was cancelled"),
+    ("stopped", None, "It has run"),
+];
+
+#[tokio::test]
+async fn why_has_an_answer_for_every_state() {
+    assert_eq!(WHY.map(|it| it.0), STATES);
+    for (state, blocking, words) in WHY {
+        let world = World::new();
+        let task_ref = world.bring_to(state, 7).await;
+        let why = world.send(get(format!("/v1/tasks/{task_ref}/why"))).await.expect(200);
+        assert_eq!((&why["state"], why["blocking"].as_str()), (&json!(state), blocking), "{why}");
+        assert!(why["reason"].as_str().unwrap().contains(words), "{state}: {why}");
+        let has_time = ["scheduled", "dispatching", "dispatched", "running", "dispatch_failed", "retrying"];
+        assert_eq!(why["expected_at_ms"].is_i64(), has_time.contains(&state), "{state}: {why}");
+        assert!(!why["next_step"].as_str().unwrap().is_empty(), "{state}");
+    }
+}
+
+async fn why_of(world: &World, task: &Value) -> Value {
+    world.send(get(format!("/v1/tasks/{}/why", task["ref"].as_str().unwrap()))).await.expect(200)
+}
+
+#[tokio::test]
+async fn why_names_the_limit_and_who_holds_it_who_has_paused_and_which_versions_ask() {
+    let world = World::new();
+    let set = |queue: &str, body: Value| ask("PUT", format!("/v1/queues/{queue}")).json(&body);
+    world.send(set("narrow", json!({"concurrency": 1}))).await.expect(200);
+    let (_first, second) =
+        (world.insert(json!({"queue": "narrow"})).await, world.insert(json!({"queue": "narrow"})).await);
+    let versioned = world.insert(json!({"queue": "v", "handler_versions": ">=2"})).await;
+    let paused = world.insert(json!({"queue": "p"})).await;
+    for _ in 0..3 {
+        world.advance(1_000).await;
+    }
+    assert_eq!(world.lease("narrow").await.len(), 1);
+    let why = why_of(&world, &second).await;
+    let reason = why["reason"].as_str().unwrap();
+    assert_eq!(why["blocking"], "limit", "{why}");
+    assert!(reason.contains("limit of 1") && reason.contains("with \"x1\""), "{why}");
+
+    let old = json!({"max": 1, "executor": "x1", "version": "1.9"});
+    world.send(post("/v1/queues/v/lease", &old)).await.expect(200);
+    let why = why_of(&world, &versioned).await;
+    assert_eq!(why["blocking"], "version");
+    let reason = why["reason"].as_str().unwrap();
+    assert!(reason.contains(">=2") && reason.contains("1.9"), "{why}");
+
+    let pause = json!({"by": "ada", "reason": "the printer burns"});
+    world.send(post("/v1/queues/p/pause", &pause)).await.expect(200);
+    let why = why_of(&world, &paused).await;
+    assert_eq!((&why["blocking"], &why["owner"]), (&json!("pause"), &json!("ada")));
+    assert!(why["reason"].as_str().unwrap().contains("the printer burns"), "{why}");
+}
+
+#[tokio::test]
+async fn why_says_that_no_executor_has_a_handler_for_the_kind_and_who_is_quiet() {
+    let world = World::new();
+    let beat = |kinds: Value| {
+        post(
+            "/v1/heartbeats",
+            &json!({"executor": "w1", "queues": ["q"], "kinds": kinds, "capacity": 4, "leases": []}),
+        )
+    };
+    let task = world.insert(json!({"queue": "q", "kind": "mail"})).await;
+    world.advance(0).await;
+    world.send(beat(json!(["print"]))).await.expect(200);
+    world.advance(1_000).await;
+    let why = why_of(&world, &task).await;
+    assert_eq!(why["blocking"], "kind", "{why}");
+    let reason = why["reason"].as_str().unwrap();
+    assert!(reason.contains("\"mail\"") && reason.contains("\"w1\" is alive and runs 0 of 4"), "{why}");
+    world.send(beat(json!(["mail"]))).await.expect(200);
+    world.advance(1_000).await;
+    assert_eq!(why_of(&world, &task).await["blocking"], "executor");
+    world.send(ask("POST", "/v1/executors/w1/quiet")).await.expect(200);
+    let why = why_of(&world, &task).await;
+    assert!(why["reason"].as_str().unwrap().contains("\"w1\" is quiet"), "{why}");
 }

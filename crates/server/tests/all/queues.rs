@@ -241,3 +241,22 @@ async fn late_tasks_and_dead_letters_and_long_waits_raise_alerts() {
     world.advance(11_000).await;
     assert_eq!(names().await, [], "what is paused is meant to wait");
 }
+
+#[tokio::test]
+async fn a_push_queue_refuses_tasks_that_demand_a_version() {
+    let world = World::new();
+    let asked = json!({"queue": "mail", "handler_versions": ">=2"});
+    world.insert(asked.clone()).await;
+    world.send(put("/v1/queues/mail", &json!({"mode": "push"}))).await.expect(200);
+    let problem = world.send(post("/v1/tasks", &asked)).await.expect_problem(400, "request.invalid");
+    let error = &problem["errors"][0];
+    assert_eq!(error["pointer"], "/handler_versions");
+    let detail = error["detail"].as_str().unwrap();
+    assert!(
+        detail.contains(">=2") && detail.contains("mail") && detail.contains("`mode` is `pull`"),
+        "{detail}"
+    );
+    world.insert(json!({"queue": "mail"})).await;
+    world.send(put("/v1/queues/mail", &json!({"mode": "pull"}))).await.expect(200);
+    world.insert(asked).await;
+}

@@ -15,7 +15,7 @@ use punctual_server::ServerOptions;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
-    faults::{FaultyHot, FaultyStore},
+    faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore},
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
@@ -33,6 +33,7 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) hot: Arc<FaultyHot>,
+    pub(crate) bus: Arc<FaultyBus>,
     pub(crate) router: Router,
 }
 
@@ -144,18 +145,19 @@ impl World {
         let clock = ManualClock::at(Millis(START_MS));
         let store = Arc::new(FaultyStore::new(store, 7));
         let hot = Arc::new(FaultyHot::new(hot, 7));
+        let bus = Arc::new(FaultyBus::new(Arc::new(MemoryBus::new()), 7));
         let backends = Backends {
             store: store.clone(),
             hot: hot.clone(),
             limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
-            bus: Arc::new(MemoryBus::new()),
+            bus: bus.clone(),
             clock: Arc::new(clock.clone()),
             blobs: None,
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());
         let router = punctual_server::router(engine.clone(), options);
-        Self { clock, engine, store, hot, router }
+        Self { clock, engine, store, hot, bus, router }
     }
 
     pub(crate) async fn send(&self, ask: Ask) -> Answer {
@@ -211,6 +213,11 @@ impl World {
 
     /// The same, in a queue that has nothing else in it.
     pub(crate) async fn bring_to_in(&self, queue: &str, state: &str, id: i64) -> String {
+        if state == "dispatch_failed" {
+            self.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
+            let push = ask("PUT", format!("/v1/queues/{queue}")).json(&json!({"mode": "push"}));
+            self.send(push).await.expect(200);
+        }
         let delay_ms = if state == "scheduled" || state == "cancelled" { HOUR_MS } else { 10_000 };
         let body = json!({"queue": queue, "task_id": id, "task_version": 5, "delay_ms": delay_ms});
         let task_ref = self.insert(body).await["ref"].as_str().unwrap().to_owned();
@@ -224,6 +231,7 @@ impl World {
                 self.advance(10_000).await;
                 self.advance(5_000).await;
             }
+            "dispatch_failed" => self.advance(10_000).await,
             _ => self.bring_through_lease(queue, state).await,
         }
         assert_eq!(self.task(&task_ref).await["state"], state);
@@ -242,7 +250,7 @@ impl World {
             _ => {}
         }
         let outcome = match state {
-            "retrying" => json!({"outcome": "failed", "retry_after_ms": HOUR_MS}),
+            "retrying" => json!({"outcome": "failed", "status_msg": "too hot", "retry_after_ms": HOUR_MS}),
             "dead" => json!({"outcome": "reject", "status_msg": "never"}),
             _ => json!({"outcome": "succeeded"}),
         };
@@ -254,12 +262,13 @@ impl World {
 }
 
 /// Every state that a task can be brought to through the API.
-pub(crate) const STATES: [&str; 10] = [
+pub(crate) const STATES: [&str; 11] = [
     "scheduled",
     "dispatching",
     "ready",
     "dispatched",
     "running",
+    "dispatch_failed",
     "retrying",
     "succeeded",
     "dead",

@@ -1,0 +1,58 @@
+//! Who could take a task that waits for an executor, as far as executors have said who they are. Decides nothing: one
+//! that gives no name may take it all the same, and one that is named here may be busy.
+
+use crate::core::Core;
+use punctual_contract::Error;
+use punctual_domain::{
+    executor::{Executor, Standing},
+    task::Task,
+    time::Millis,
+};
+
+/// Executors of a namespace that are looked at.
+const LOOKED_AT: usize = 500;
+const NAMED: usize = 3;
+
+/// What stands in the way, as one word, and a sentence.
+pub(super) async fn of(core: &Core, task: &Task, now: Millis) -> Result<(&'static str, String), Error> {
+    let (queue, kind) = (&task.ask.queue, task.ask.kind.as_str());
+    let known = core.store.executors(&queue.namespace, "", LOOKED_AT).await?;
+    let asks = |it: &Executor| it.profile.queues.as_ref().is_some_and(|it| it.contains(queue.queue.as_str()));
+    let here: Vec<Executor> = known.into_iter().filter(asks).collect();
+    let standing = |standing: Standing| here.iter().filter(move |it| it.standing(now) == standing);
+    let alive: Vec<&Executor> = standing(Standing::Alive).collect();
+    let name = queue.queue.as_str();
+    if alive.is_empty() {
+        let others: Vec<&Executor> =
+            [Standing::Quiet, Standing::Draining, Standing::Dead].into_iter().flat_map(standing).collect();
+        let others = if others.is_empty() { String::new() } else { format!("; {}", named(&others, now)) };
+        return Ok((
+            "executor",
+            format!("It has fired; no executor that has a name asks for queue {name:?}{others}."),
+        ));
+    }
+    let knows =
+        |it: &&Executor| it.profile.kinds.as_ref().is_none_or(|it| it.is_empty() || it.contains(kind));
+    if !alive.iter().any(|it| knows(it)) {
+        let sentence = format!(
+            "It has fired; no executor of queue {name:?} has a handler for kind {kind:?}: {}.",
+            named(&alive, now)
+        );
+        return Ok(("kind", sentence));
+    }
+    let sentence =
+        format!("It has fired; no executor has taken it from queue {name:?} yet: {}.", named(&alive, now));
+    Ok(("executor", sentence))
+}
+
+fn named(executors: &[&Executor], now: Millis) -> String {
+    let one = |it: &&Executor| {
+        let (running, capacity) = (it.profile.running.unwrap_or(0), it.profile.capacity);
+        let of = capacity.map_or_else(String::new, |it| format!(" of {it}"));
+        format!("{:?} is {} and runs {running}{of}", it.name.as_str(), it.standing(now).word())
+    };
+    let shown: Vec<String> = executors.iter().take(NAMED).map(one).collect();
+    let more = executors.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
