@@ -120,7 +120,7 @@ pub(super) async fn in_flight(
     let here = |(until, id)| LeasePosition { shard: number, until: Millis(until), id };
     let next_shard = LeasePosition { shard: number + 1, until: Millis(i64::MIN), id: i64::MIN };
     let is_last = number + 1 >= members.len();
-    Ok((found, next.map(here).or((!is_last).then_some(next_shard))))
+    Ok((found, next.map(here).or_else(|| (!is_last).then_some(next_shard))))
 }
 
 pub(super) async fn read(inner: Arc<Inner>, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, Error> {
