@@ -33,7 +33,7 @@ pub(super) async fn of(core: &Core, task: &Task, now: Millis) -> Result<(&'stati
     }
     let knows =
         |it: &&Executor| it.profile.kinds.as_ref().is_none_or(|it| it.is_empty() || it.contains(kind));
-    if !alive.iter().any(|it| knows(it)) {
+    if !alive.iter().any(knows) {
         let sentence = format!(
             "It has fired; no executor of queue {name:?} has a handler for kind {kind:?}: {}.",
             named(&alive, now)
