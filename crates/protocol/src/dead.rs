@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid};
 use crate::limits::{BATCH_MAX, ERROR_TEXT_MAX_CHARS, INSTANT_MAX_MS, PAGE_MAX};
-use crate::search::label_of;
+use crate::search::{check_label, label_of};
 use crate::{At, TimeBound, parse};
 
 /// Query parameters of `GET /v1/dead-letters`. Those that are given must all hold.
@@ -60,9 +60,7 @@ fn check_filters(checks: &mut Checks, [queue, kind, label, error]: [&Option<Stri
             checks.name(pointer, name);
         }
     }
-    if label.is_some() && label_of(label.as_deref()).is_none() {
-        checks.refuse("/label", "must be key=value");
-    }
+    check_label(checks, label.as_deref());
     checks.text("/error", error.as_deref(), ERROR_TEXT_MAX_CHARS);
 }
 

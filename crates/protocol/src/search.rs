@@ -71,9 +71,7 @@ impl SearchTasks {
                 checks.name(pointer, name);
             }
         }
-        if self.label.is_some() && self.label().is_none() {
-            checks.refuse("/label", "must be key=value");
-        }
+        check_label(&mut checks, self.label.as_deref());
         checks.range("/limit", self.limit, 1..=PAGE_MAX);
         checks.done()
     }
@@ -87,6 +85,12 @@ impl SearchTasks {
 pub(crate) fn label_of(label: Option<&str>) -> Option<(&str, &str)> {
     let label = label?;
     label.split_once('=').or_else(|| label.split_once(':')).filter(|(key, _)| !key.is_empty())
+}
+
+pub(crate) fn check_label(checks: &mut Checks, label: Option<&str>) {
+    if let Some(label) = label.filter(|it| label_of(Some(it)).is_none()) {
+        checks.refuse("/label", format!("must be key=value, not {label:?}"));
+    }
 }
 
 /// An instant in a query, epoch milliseconds; RFC 3339 or an integer on the wire.
