@@ -54,7 +54,8 @@ pub(crate) async fn patch_task(
 }
 
 fn precondition_failed(task: Task) -> Refusal {
-    let detail = format!("its ETag is {} now; look at what has changed, and send that as If-Match", etag::of(&task));
+    let detail =
+        format!("its ETag is {} now; look at what has changed, and send that as If-Match", etag::of(&task));
     Problem::new(Code::PreconditionFailed, detail).with_existing(answer::brief(task)).into()
 }
 

@@ -97,7 +97,10 @@ fn all_of(it: &Setting) -> Result<Value, Refusal> {
 }
 
 pub(crate) fn has_changed(revision: i64) -> Refusal {
-    Refusal::new(Code::PreconditionFailed, format!("its ETag is \"{revision}\" now; look at what has changed, and send that as If-Match"))
+    Refusal::new(
+        Code::PreconditionFailed,
+        format!("its ETag is \"{revision}\" now; look at what has changed, and send that as If-Match"),
+    )
 }
 
 /// The limits of a namespace.

@@ -23,6 +23,7 @@ pub(crate) const HOT_MEMORY_MAX_MIB: &str = "hot.memory_max_mib";
 pub(crate) const PUSH_QUEUES: &str = "queues.push";
 pub(crate) const PUSH_LEASE_MS: &str = "queues.push_lease_ms";
 pub(crate) const HORIZON_MS: &str = "engine.horizon_ms";
+pub(crate) const AHEAD_MS: &str = "engine.ahead_ms";
 pub(crate) const LOOKAHEAD_MS: &str = "engine.lookahead_ms";
 pub(crate) const SUCCEEDED_MS: &str = "retention.succeeded_ms";
 pub(crate) const STOPPED_MS: &str = "retention.stopped_ms";
@@ -106,6 +107,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_ENGINE_LOOKAHEAD_MS",
         default: || Options::default().lookahead_ms.to_string(),
         about: "how far ahead of its time a task is claimed",
+    },
+    Key {
+        name: AHEAD_MS,
+        variable: "PUNCTUAL_ENGINE_AHEAD_MS",
+        default: || Options::default().ahead_ms.to_string(),
+        about: "how far ahead of its time a task is leased for executors that wait, up to 200; 0: never",
     },
     Key {
         name: SUCCEEDED_MS,

@@ -3,9 +3,9 @@
 use super::{
     Error, Layers, Payloads,
     keys::{
-        ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB,
-        HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PUSH_LEASE_MS,
-        PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
+        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS,
+        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS,
+        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
     },
     layers::shown,
 };
@@ -229,6 +229,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
     let lookahead_ms = layers.number(LOOKAHEAD_MS, 50..=MINUTE_MS)?;
     Ok(Options {
         lookahead_ms,
+        ahead_ms: layers.number(AHEAD_MS, 0..=200)?,
         // Below the look-ahead, a task would be claimed from where it has not been loaded yet.
         horizon_ms: layers.number(HORIZON_MS, lookahead_ms.max(10_000)..=WEEK_MS)?,
         keep_succeeded_ms: layers.number(SUCCEEDED_MS, 0..=TEN_YEARS_MS)?,
@@ -385,6 +386,7 @@ mod tests {
             ("engine.horizon_ms", "1h"),
             ("engine.horizon_ms", "-1"),
             ("engine.lookahead_ms", "0"),
+            ("engine.ahead_ms", "201"),
             ("retention.dead_ms", "1.5"),
             ("limits.payload_max_bytes", "0"),
             ("limits.payload_max_bytes", "99999999999"),
