@@ -172,7 +172,7 @@ impl MysqlStore {
     /// # Errors
     /// When one cannot be reached, is no database of ours or of another cluster, or is newer than this program.
     pub async fn open(urls: &[String], options: MysqlOptions) -> Result<Self, Error> {
-        let (doors, mut cluster) = found(urls, &options).await?;
+        let (doors, mut cluster) = shards::found_at(urls, options.partitions).await?;
         let placement = std::mem::take(&mut cluster.placement);
         let first = doors.first().ok_or(Error::NoDatabase)?;
         let catalog = first.pool(CATALOG_CONNECTIONS);
@@ -210,7 +210,7 @@ impl MysqlStore {
     /// # Errors
     /// As `open`.
     pub async fn migrate(urls: &[String], options: MysqlOptions) -> Result<Vec<String>, Error> {
-        Ok(found(urls, &options).await?.1.migrated)
+        Ok(shards::found_at(urls, options.partitions).await?.1.migrated)
     }
 
     /// Makes the databases at the end of the list members of the cluster, which have none of its partitions yet. All
@@ -308,15 +308,6 @@ impl MysqlStore {
             Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
         }
     }
-}
-
-async fn found(urls: &[String], options: &MysqlOptions) -> Result<(Vec<Door>, Cluster), Error> {
-    if options.partitions == 0 {
-        return Err(Error::Partitions { found: 0 });
-    }
-    let doors: Vec<Door> = urls.iter().map(|it| Door::new(it)).collect::<Result<_, _>>()?;
-    let cluster = shards::found(&doors, options.partitions).await?;
-    Ok((doors, cluster))
 }
 
 #[expect(

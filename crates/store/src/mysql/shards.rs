@@ -56,8 +56,18 @@ impl Placement {
     }
 }
 
+/// The databases of a list of addresses, founded as one cluster or found as one.
+pub(crate) async fn found_at(urls: &[String], partitions: u16) -> Result<(Vec<Door>, Cluster), Error> {
+    if partitions == 0 {
+        return Err(Error::Partitions { found: 0 });
+    }
+    let doors: Vec<Door> = urls.iter().map(|it| Door::new(it)).collect::<Result<_, _>>()?;
+    let cluster = found(&doors, partitions).await?;
+    Ok((doors, cluster))
+}
+
 /// Brings every database up to date, and creates the cluster if the first is new. One engine at a time.
-pub(crate) async fn found(doors: &[Door], partitions: u16) -> Result<Cluster, Error> {
+async fn found(doors: &[Door], partitions: u16) -> Result<Cluster, Error> {
     locked(doors, async |catalog, others, joined| {
         let (first, _) = doors.split_first().ok_or(Error::NoDatabase)?;
         prepared(catalog, first, others, joined, partitions).await

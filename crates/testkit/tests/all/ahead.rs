@@ -15,7 +15,7 @@ use punctual_domain::{
 use punctual_engine::{Cancelled, Changed, LeaseRequest, Settled};
 use punctual_testkit::faults::{HotGroup, StoreGroup};
 use std::{sync::Arc, time::Duration};
-use tokio::{runtime::Runtime, task::JoinHandle, time::timeout};
+use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
 
 const LEASE_MS: i64 = 60_000;
 
@@ -25,9 +25,18 @@ fn request(wait_ms: u64) -> LeaseRequest {
 }
 
 /// An executor that waits for the next task.
-fn waits(rig: &Rig, wait_ms: u64) -> JoinHandle<Vec<Assignment>> {
+fn waits(rig: &Rig, wait_ms: u64) -> Executor {
     let engine = rig.engine.clone();
-    tokio::spawn(async move { engine.lease(request(wait_ms)).await.unwrap() })
+    let mut executor = JoinSet::new();
+    executor.spawn(async move { engine.lease(request(wait_ms)).await.unwrap() });
+    executor
+}
+
+/// One, and what it gets.
+type Executor = JoinSet<Vec<Assignment>>;
+
+async fn got(mut executor: Executor) -> Vec<Assignment> {
+    executor.join_next().await.unwrap().unwrap()
 }
 
 /// Until every partition is somebody's work.
@@ -52,7 +61,7 @@ async fn leased(rig: &Rig) -> Assignment {
 async fn leased_ahead(
     rig: &Rig,
     ask: impl FnOnce(NewTask) -> NewTask,
-) -> (Task, JoinHandle<Vec<Assignment>>, Arc<punctual_testkit::faults::Gate>) {
+) -> (Task, Executor, Arc<punctual_testkit::faults::Gate>) {
     let executor = waits(rig, 3_000);
     let gate = rig.hot.faults.hold(HotGroup::Take);
     let at = rig.engine.now().plus(600);
@@ -89,7 +98,7 @@ async fn who_waits_gets_it_at_its_instant_and_the_store_learns_who(ground: Arc<d
     assert!(lease.is_ahead(), "{lease:?}");
     assert_eq!(lease.since, task.due_at, "the attempt begins when it fires");
     gate.open();
-    let it = executor.await.unwrap().remove(0);
+    let it = got(executor).await.remove(0);
     assert_eq!((it.place, it.attempt, it.fence), (task.place, 1, task.fence));
     assert!(it.fired_at >= it.due_at && rig.engine.now() >= it.due_at);
     assert_eq!(it.lease_until, task.due_at.plus(30_000), "no longer than its timeout, from its instant");
@@ -122,7 +131,7 @@ async fn what_is_cancelled_between_lease_and_instant_is_never_handed_over(ground
     assert!(rig.engine.now() < task.due_at, "too slow to show anything");
     assert!(matches!(cancelled, Cancelled::Cancelled(_)), "{cancelled:?}");
     gate.open();
-    assert_eq!(executor.await.unwrap(), []);
+    assert_eq!(got(executor).await, []);
     let task = rig.store_task(task.place).await;
     assert_eq!((task.state, task.attempt), (State::Cancelled, 0));
     running.stop().await;
@@ -140,7 +149,7 @@ async fn what_is_put_off_between_lease_and_instant_comes_then_and_once(ground: A
     assert!(rig.engine.now() < task.due_at, "too slow to show anything");
     assert!(matches!(changed, Some(Changed::Changed(_))), "{changed:?}");
     gate.open();
-    let leased = executor.await.unwrap();
+    let leased = got(executor).await;
     assert_eq!(
         leased.iter().map(|it| (it.place.id, it.due_at, it.attempt)).collect::<Vec<_>>(),
         [(task.place.id, at, 1)]
@@ -155,7 +164,7 @@ async fn whose_executor_has_gone_goes_to_the_next_with_the_same_attempt(ground: 
     let running = rig.engine.start().unwrap();
     warm_up(&rig).await;
     let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
-    executor.abort();
+    drop(executor);
     gate.open();
     // Longer than it lies there for somebody.
     while rig.store_task(task.place).await.state == State::Dispatched {
@@ -174,7 +183,7 @@ async fn nothing_that_is_leased_starts_after_the_answer_to_a_pause(ground: Arc<d
     let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
     rig.engine.pause(queue(), None, "ann").await.unwrap();
     gate.open();
-    assert_eq!(executor.await.unwrap(), []);
+    assert_eq!(got(executor).await, []);
     rig.engine.resume(queue(), "ann").await.unwrap();
     let it = leased(&rig).await;
     assert_eq!((it.place.id, it.attempt), (task.place.id, 1));
@@ -188,7 +197,7 @@ async fn what_a_stopping_engine_has_leased_is_handed_back(ground: Arc<dyn Ground
     let (task, executor, gate) = leased_ahead(&first, |it| it).await;
     gate.open();
     running.stop().await;
-    let leased = executor.await.unwrap();
+    let leased = got(executor).await;
     if let Some(it) = leased.first() {
         // It had come to its instant before the engine came to its stop.
         assert_eq!(it.place, task.place);
@@ -224,7 +233,7 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
             At::Leased => None,
             At::HandedOver => {
                 gate.open();
-                let first = executor.await.unwrap().pop();
+                let first = got(executor).await.pop();
                 telling.reached().await;
                 first
             }

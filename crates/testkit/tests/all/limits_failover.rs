@@ -21,8 +21,6 @@ const TASKS: usize = 300;
 const ENGINES: usize = 3;
 /// More than the limit: some of them wait, and would take what is granted too much.
 const EXECUTORS: usize = 30;
-/// Whoever was refused asks again.
-const BACK_OFF: Duration = Duration::from_millis(20);
 /// Longer than anything here takes.
 const DEADLINE: Duration = Duration::from_secs(90);
 
@@ -39,6 +37,8 @@ enum Work {
 struct Watch {
     running: HashSet<(i64, i64)>,
     long: usize,
+    /// How often they have asked for a task and were answered.
+    asked: usize,
     most: usize,
     done: HashSet<i64>,
 }
@@ -76,7 +76,7 @@ impl Site {
         // What has just been set, the other engines know within a second.
         let knows = |it: &(Engine, Running)| it.0.known_settings(&queue()).concurrency == concurrency;
         while !self.engines.iter().all(knows) {
-            tokio::time::sleep(BACK_OFF).await;
+            tokio::task::yield_now().await;
         }
         let new = |_| NewTask {
             max_attempts: 1_000,
@@ -95,7 +95,7 @@ impl Site {
         let over = Instant::now() + DEADLINE;
         while !holds(&self.watch.lock()) {
             assert!(Instant::now() < over, "not in time: {what}");
-            tokio::time::sleep(BACK_OFF).await;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -109,7 +109,7 @@ impl Site {
                 return;
             }
             assert!(Instant::now() < over, "not {held} slots are held, but {holders:?}");
-            tokio::time::sleep(BACK_OFF).await;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -142,9 +142,10 @@ async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, mut work: watch::Rec
         let lease_ms = if is_long { 120_000 } else { 2_000 };
         let request = LeaseRequest { queue, max: 1, wait_ms: 300, lease_ms, executor, version: None };
         let Ok(leased) = engine.lease(request).await else {
-            tokio::time::sleep(BACK_OFF).await;
+            tokio::task::yield_now().await;
             continue;
         };
+        watch.lock().asked += 1;
         let Some(it) = leased.first() else { continue };
         {
             let mut watch = watch.lock();
@@ -155,7 +156,10 @@ async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, mut work: watch::Rec
         if is_long {
             drop(work.wait_for(|it| *it == Work::Briefly).await);
         } else {
-            tokio::time::sleep(Duration::from_millis(rng.u64(1..50))).await;
+            // Its work: a look or more at what it has.
+            for _ in 0..rng.u8(1..20) {
+                drop(engine.read(it.place).await);
+            }
         }
         watch.lock().running.remove(&(it.place.id, it.fence));
         if !is_long && rng.u8(..15) == 0 {
@@ -164,7 +168,7 @@ async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, mut work: watch::Rec
         let settled = loop {
             match engine.settle(vec![succeeded(it)], "test").await {
                 Ok(settled) => break settled,
-                Err(_) => tokio::time::sleep(BACK_OFF).await,
+                Err(_) => tokio::task::yield_now().await,
             }
         };
         if settled == [Settled::Accepted] {
@@ -212,13 +216,14 @@ async fn master_dies(is_lossy: bool) {
     let promoted = format!("127.0.0.1\n{}", sentinels.replica().port());
     while sentinels.sentinels()[0].command(&MASTER).await != promoted {
         assert!(killed.elapsed() < DEADLINE, "the replica is not promoted");
-        tokio::time::sleep(BACK_OFF).await;
+        tokio::task::yield_now().await;
     }
     let promoted = killed.elapsed();
     site.until_slots_are(LIMIT).await;
     let whole = killed.elapsed();
-    // Whoever waits has the time to be granted what there is not.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Whoever waits is granted what there is not, if there is any.
+    let asked = site.watch.lock().asked;
+    site.until("all have asked again", |it| it.asked > asked + 4 * EXECUTORS).await;
     let done = site.watch.lock().done.len();
     let (running, most) = site.at_once();
     assert_eq!((running, most), (LIMIT, LIMIT), "while the new master is asked");
