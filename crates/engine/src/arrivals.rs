@@ -215,7 +215,8 @@ impl Arrival {
         !self.seats.lock().shelf.is_empty()
     }
 
-    /// How many tasks may be leased ahead: as many as those who wait take, and as were lately handed over.
+    /// How many tasks may be leased ahead: as many as those who wait take, and twice as many as were lately handed over,
+    /// because as many as that are on their way all the time.
     pub(crate) fn room(&self, now: Millis) -> usize {
         let mut seats = self.seats.lock();
         if now < seats.back_off_until || !seats.shelf.is_empty() {
@@ -223,7 +224,7 @@ impl Arrival {
         }
         seats.lately.turn(now);
         let lately = seats.lately.now.max(seats.lately.before);
-        lately + seats.idle.iter().map(|it| it.max).sum::<usize>()
+        2 * lately + seats.idle.iter().map(|it| it.max).sum::<usize>()
     }
 }
 
