@@ -64,12 +64,15 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
         let looked_at = match arrival.empty_since().filter(|_| given.is_empty() && !is_late) {
             Some(at) if at.elapsed() < core.look_again() && is_simple(core, &request) => at,
             _ => {
-                let wakes = arrival.wakes();
+                // What was given is handed over without a look.
+                let (wakes, looks) = (arrival.wakes(), given.is_empty());
                 let leased = admit_and_grant(core, &request, given).await?;
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
                 }
-                arrival.is_empty_since(wakes);
+                if looks {
+                    arrival.is_empty_since(wakes);
+                }
                 Instant::now()
             }
         };

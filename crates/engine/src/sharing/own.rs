@@ -79,9 +79,11 @@ async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<u
 
 /// Stops working on a partition. Answers what was claimed there; most of it has not fired.
 async fn drop_partition(core: &Arc<Core>, partition: Partition) -> Vec<(TaskRef, i64)> {
-    let _no_take_is_under_way = core.holdings.taking(partition).await;
-    core.holdings.lose(partition);
-    let closed = core.claims.close(partition);
+    let closed = {
+        let _no_take_is_under_way = core.holdings.taking(partition).await;
+        core.holdings.lose(partition);
+        core.claims.close(partition)
+    };
     for key in closed.keys {
         core.timer.cancel(key);
     }
