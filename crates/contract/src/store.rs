@@ -286,7 +286,8 @@ pub struct Beat {
     pub log: Option<String>,
     pub executor: String,
     /// The engine's, not the executor's: it has handed the task over, at this instant, to this executor. The lease is then
-    /// this executor's, and nothing is said of a beginning. None: a sign of life.
+    /// this executor's, and nothing is said of a beginning; an end that a sign of life has set meanwhile stays as it is.
+    /// None: a sign of life.
     pub handed_over_at: Option<Millis>,
 }
 

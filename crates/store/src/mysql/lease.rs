@@ -165,7 +165,11 @@ impl Signs {
         let Some(until) = until.filter(|_| state.is_in_flight() && fence == beat.fence) else {
             return Ok(Extended::Lost);
         };
-        let lease_until = bounded(beat.lease_until, row::millis(row, 7)?, row.try_get(9)?);
+        // What is told late does not take back what the executor's own sign of life has got.
+        let lease_until = match beat.handed_over_at {
+            Some(_) if state != State::Dispatched => until,
+            _ => bounded(beat.lease_until, row::millis(row, 7)?, row.try_get(9)?),
+        };
         if lease_until < until {
             // The batch that has it would be looked at too late.
             ends.add(*place, fence, lease_until);

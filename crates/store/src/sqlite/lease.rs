@@ -125,6 +125,7 @@ struct Held {
     slot: Slot,
     state: State,
     since: Millis,
+    until: Millis,
     timeout_ms: Option<i64>,
     cancel_requested: bool,
 }
@@ -136,7 +137,11 @@ impl Leases<'_> {
         let Some(it) = self.held.query_row(params![id, fence, self.now.0], held).optional()? else {
             return Ok(Extended::Lost);
         };
-        let lease_until = bounded(beat.lease_until, it.since, it.timeout_ms);
+        // What is told late does not take back what the executor's own sign of life has got.
+        let lease_until = match beat.handed_over_at {
+            Some(_) if it.state != State::Dispatched => it.until,
+            _ => bounded(beat.lease_until, it.since, it.timeout_ms),
+        };
         let executor = beat.handed_over_at.map(|_| beat.executor.as_str());
         let fired_at = beat.handed_over_at.map(|it| it.0);
         self.extend.execute(params![
@@ -168,6 +173,7 @@ fn held(row: &Row<'_>, ledger: &mut Ledger) -> rusqlite::Result<Held> {
         since: row::millis(row, 3)?,
         timeout_ms: row.get(4)?,
         cancel_requested: row.get(5)?,
+        until: row::millis(row, 6)?,
     })
 }
 

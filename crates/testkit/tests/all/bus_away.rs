@@ -2,15 +2,18 @@
 //! visible as `dispatch_failed`, spends no attempt, and comes when the bus is back. The bus is away by a fault around
 //! it, so that the hot set on the same server is not.
 
-use crate::crash_points::{Embedded, Ground, OnServers, Rig, delivered, queue, rig, succeeded};
+use crate::crash_points::{Embedded, Ground, OnServers, Rig, delivered, leasing_for, queue, succeeded};
 use punctual_contract::{Bus as _, Store as _, store::Query};
 use punctual_domain::{
     place::TaskRef,
     state::{Event, State},
 };
 use punctual_engine::Settled;
-use punctual_testkit::faults::{BusGroup, Dials, StoreGroup};
+use punctual_testkit::faults::{BusGroup, Dials, HotGroup, StoreGroup};
 use std::{collections::HashSet, time::Duration};
+
+/// Nothing here may end with a lease.
+const LEASE_MS: i64 = 60_000;
 
 async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
     loop {
@@ -24,13 +27,16 @@ async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
 
 async fn come_when_it_is_back(ground: &dyn Ground) {
     const TASKS: usize = 120;
-    let rig = rig(ground, true).await;
+    let rig = leasing_for(ground, true, LEASE_MS).await;
     rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
     let running = rig.engine.start().unwrap();
     let mut places = Vec::new();
     for nth in 0..TASKS {
         places.push(rig.insert(i64::try_from(nth % 300).unwrap()).await);
     }
+    // The compensator brings nothing back while the test looks.
+    let gate = rig.hot.faults.hold(HotGroup::Load);
+    gate.reached().await;
     all_are(&rig, &places, State::DispatchFailed).await;
     let (task, why) = rig.engine.why(places[0]).await.unwrap();
     assert_eq!((task.attempt, why.blocking), (0, Some("bus")), "{why:?}");
@@ -42,6 +48,7 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
     assert!(rig.engine.meters().publish_failures_total() >= 2 * 120, "each was tried twice at once");
 
     rig.bus.faults.heal();
+    gate.open();
     let mut came = HashSet::new();
     while came.len() < TASKS {
         for it in rig.bus.receive(&queue(), 100, Duration::from_secs(20), rig.engine.now()).await.unwrap() {
@@ -75,7 +82,7 @@ fn failed_query() -> Query {
 
 /// The store is away when the failure is to be marked: the compensator marks it, and the lease need not run out.
 async fn a_mark_that_fails_is_made_by_the_compensator(ground: &dyn Ground) {
-    let rig = rig(ground, true).await;
+    let rig = leasing_for(ground, true, LEASE_MS).await;
     rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
     let gate = rig.bus.faults.hold(BusGroup::Publish);
     let running = rig.engine.start().unwrap();

@@ -136,6 +136,11 @@ pub(crate) struct Rig {
 }
 
 pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
+    leasing_for(ground, push, LEASE_MS).await
+}
+
+/// What is pushed is leased for so long.
+pub(crate) async fn leasing_for(ground: &dyn Ground, push: bool, push_lease_ms: i64) -> Rig {
     let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
     let store = Arc::new(FaultyStore::new(store, 1));
     let hot = Arc::new(FaultyHot::new(hot, 1));
@@ -154,7 +159,7 @@ pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
     let options = Options {
         name,
         push_queues,
-        push_lease_ms: LEASE_MS,
+        push_lease_ms,
         compensate_interval_ms: 1_000,
         ..Options::default()
     };
