@@ -30,6 +30,7 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, place::Partition, task::Lease, time::Millis};
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 mod leased;
 
@@ -48,7 +49,7 @@ const SHELF_MS: i64 = 20;
 /// No more of a queue is leased ahead for so long after one found nobody.
 const BACK_OFF_MS: i64 = 1_000;
 /// A hand-over that the outcome does not follow in so long is written down.
-const TOLD_AFTER_MS: i64 = 25;
+const TOLD_AFTER_MS: i64 = 200;
 /// What was leased longer ago than this is given back instead of handed over.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 
@@ -112,7 +113,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
     let mut near = core.ahead.near(now.plus(core.options.ahead_ms));
     near.retain(|it| it.due_at >= now.plus(TOO_LATE_MS));
-    if near.is_empty() || core.from_store.is_away() {
+    if near.is_empty() || core.from_store.is_away() || core.ahead.is_too_slow(now) {
         return Ok(0);
     }
     let chosen = choose(core, near, now);
@@ -152,7 +153,11 @@ async fn lease(core: &Arc<Core>, entries: Vec<HotEntry>, now: Millis) {
         executor: Lease::ahead(&core.options.name),
     };
     let grants = entries.iter().map(grant).collect();
-    let dispatched = match core.store.dispatch(grants, now).await {
+    let asked = Instant::now();
+    let answer = core.store.dispatch(grants, now).await;
+    let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);
+    core.ahead.answered(took_ms <= core.options.ahead_ms, core.now());
+    let dispatched = match answer {
         Ok(it) => it,
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "leases could not be made ahead of their time");

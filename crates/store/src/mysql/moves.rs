@@ -175,9 +175,8 @@ impl Moves {
     pub(crate) fn fired_row(&mut self, fired_at: Millis, from: From, attempt: i64, note: &Note) -> &mut One {
         let line = self.line(Event::Dispatch, from, attempt, note);
         let behind_time = line.find(',').and_then(|it| line.get(it..)).unwrap_or_default();
-        let began_at = fired_at.max(self.now);
         let rows = self.rows.entry(Event::Dispatch).or_default();
-        rows.row(from.place).int(from.fence).at(fired_at).at(began_at).mark().text(behind_time)
+        rows.row(from.place).int(from.fence).at(fired_at).mark().at(self.now).text(behind_time)
     }
 
     fn line(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> String {

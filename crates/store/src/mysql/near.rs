@@ -28,57 +28,87 @@ const GROUPS_MAX: usize = 12;
 #[derive(Debug)]
 pub(crate) struct Few {
     one: &'static str,
-    texts: OnceLock<[&'static str; FEW.len()]>,
+    texts: [OnceLock<[&'static str; FEW.len()]>; 2],
 }
 
 impl Few {
     pub(crate) const fn new(one: &'static str) -> Self {
-        Self { one, texts: OnceLock::new() }
+        Self { one, texts: [OnceLock::new(), OnceLock::new()] }
     }
 
     /// The text for at least so many rows, and for how many.
-    fn text(&self, rows: usize) -> Option<(usize, &'static str)> {
+    fn text(&self, rows: usize, own: Own) -> Option<(usize, &'static str)> {
+        let [listed, even] = &self.texts;
+        let texts = if own == Own::Even { even } else { listed };
         // Made once for each statement, and never given back: that bounds it.
-        let texts = self.texts.get_or_init(|| FEW.map(|it| &*named(self.one, it).leak()));
+        let texts = texts.get_or_init(|| FEW.map(|it| &*named(self.one, it, own).leak()));
         FEW.into_iter().zip(texts.iter().copied()).find(|it| it.0 >= rows)
     }
 }
 
+/// What rows have of their own, besides their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    Nothing,
+    /// An instant each, found by the row's id: as many comparisons a row as there are rows.
+    Listed,
+    /// An instant each, equally long after its due time in all.
+    Even,
+}
+
+impl Own {
+    fn of(group: &[&One]) -> Self {
+        let late = |it: &One| Some(it.own.get(1)?.wrapping_sub(it.place.due_at.0));
+        let mut all = group.iter().map(|it| late(it));
+        match all.next().flatten() {
+            None => Self::Nothing,
+            Some(first) if all.all(|it| it == Some(first)) => Self::Even,
+            Some(_) => Self::Listed,
+        }
+    }
+}
+
 /// The text with its condition on one row, in double brackets, as often as there are rows.
-fn named(text: &str, rows: usize) -> String {
+fn named(text: &str, rows: usize, own: Own) -> String {
     let (head, rest) =
         text.split_once("((").expect("a statement for a few rows names one in double brackets");
     let (one, tail) = rest.split_once("))").expect("the brackets are closed");
     let all = vec![format!("({one})"); rows].join(" OR ");
-    own_listed(&format!("{head}({all}){tail}"), rows)
+    with_own(&format!("{head}({all}){tail}"), rows, own)
 }
 
-/// What each row has of its own is found by its id.
-fn own_listed(text: &str, length: usize) -> String {
+const BY_ID: &str = "CAST(ELT(FIELD(id, ?), ?) AS SIGNED)";
+
+fn with_own(text: &str, length: usize, own: Own) -> String {
+    if own == Own::Even {
+        return text.replace(BY_ID, "due_at + ?");
+    }
     let list = vec!["?"; length].join(", ");
-    text.replace("ELT(FIELD(id, ?), ?)", &format!("ELT(FIELD(id, {list}), {list})"))
+    text.replace(BY_ID, &format!("CAST(ELT(FIELD(id, {list}), {list}) AS SIGNED)"))
 }
 
 /// A statement with lists of partitions and ids.
 #[derive(Debug)]
 pub(crate) struct Near {
     one: &'static str,
-    texts: OnceLock<Vec<(usize, usize, &'static str)>>,
+    texts: [OnceLock<Vec<(usize, usize, &'static str)>>; 2],
 }
 
 impl Near {
     pub(crate) const fn new(one: &'static str) -> Self {
-        Self { one, texts: OnceLock::new() }
+        Self { one, texts: [OnceLock::new(), OnceLock::new()] }
     }
 
     /// The text for lists of at least these lengths, and its lengths.
-    fn text(&self, partitions: usize, ids: usize) -> Option<(usize, usize, &'static str)> {
+    fn text(&self, partitions: usize, ids: usize, own: Own) -> Option<(usize, usize, &'static str)> {
+        let [by_id, even] = &self.texts;
+        let texts = if own == Own::Even { even } else { by_id };
         // Made once for each statement, and never given back: that bounds it.
         let all = PARTITIONS.into_iter().flat_map(|it| IDS.into_iter().map(move |ids| (it, ids)));
-        let texts = self.texts.get_or_init(|| {
+        let texts = texts.get_or_init(|| {
             all.map(|(partitions, ids)| {
                 let text = listed(self.one, "partition_no", partitions);
-                (partitions, ids, &*own_listed(&listed(&text, "id", ids), ids).leak())
+                (partitions, ids, &*with_own(&listed(&text, "id", ids), ids, own).leak())
             })
             .collect()
         });
@@ -115,7 +145,8 @@ impl Window {
 
     /// No more rows between the first and the last than there are wanted ones again.
     async fn is_sparse(&self, conn: &mut MySqlConnection) -> sqlx::Result<bool> {
-        let Some((partitions, _, text)) = sql::NEAR_OTHERS.text(self.partitions.len(), 0) else {
+        let Some((partitions, _, text)) = sql::NEAR_OTHERS.text(self.partitions.len(), 0, Own::Nothing)
+        else {
             return Ok(false);
         };
         let most = i64::try_from(self.ids.len() * 2).unwrap_or(i64::MAX);
@@ -182,8 +213,9 @@ fn instants(mut group: Vec<&One>) -> Vec<Vec<&One>> {
 }
 
 async fn one_by_one(conn: &mut MySqlConnection, few: &Few, group: &[&One], now: Millis) -> sqlx::Result<u64> {
-    let Some((length, text)) = few.text(group.len()) else { return Ok(0) };
-    let mut values = changes(group, length, now)?;
+    let own = Own::of(group);
+    let Some((length, text)) = few.text(group.len(), own) else { return Ok(0) };
+    let mut values = changes(group, length, own, now)?;
     for it in group.iter().chain(group.last().into_iter().cycle()).take(length) {
         super::statements::bind!(
             values,
@@ -202,11 +234,12 @@ async fn in_window(
     window: &Window,
     now: Millis,
 ) -> sqlx::Result<u64> {
-    let Some((partitions, ids, text)) = near.text(window.partitions.len(), window.ids.len()) else {
+    let own = Own::of(group);
+    let Some((partitions, ids, text)) = near.text(window.partitions.len(), window.ids.len(), own) else {
         // Not as many as were asked for have moved, which is told as what it is.
         return Ok(0);
     };
-    let mut values = changes(group, ids, now)?;
+    let mut values = changes(group, ids, own, now)?;
     fill(&mut values, &window.partitions, partitions)?;
     super::statements::bind!(values, window.from.0, window.to.0);
     fill(&mut values, &window.ids, ids)?;
@@ -214,14 +247,21 @@ async fn in_window(
 }
 
 /// What the rows are set to: what each has of its own besides its fence, then what they share, then the time.
-fn changes(group: &[&One], length: usize, now: Millis) -> sqlx::Result<MySqlArguments> {
+fn changes(group: &[&One], length: usize, own: Own, now: Millis) -> sqlx::Result<MySqlArguments> {
     let mut values = MySqlArguments::default();
     let Some(first) = group.first() else { return Ok(values) };
-    for nth in 1..first.own.len() {
-        let ids: Vec<i64> = group.iter().map(|it| it.place.id).collect();
-        let own: Vec<i64> = group.iter().filter_map(|it| it.own.get(nth).copied()).collect();
-        fill(&mut values, &ids, length)?;
-        fill(&mut values, &own, length)?;
+    let instants: Vec<i64> = group.iter().filter_map(|it| it.own.get(1).copied()).collect();
+    match own {
+        Own::Nothing => {}
+        Own::Even => {
+            let late = instants.first().map(|it| it.wrapping_sub(first.place.due_at.0));
+            super::statements::bind!(values, late);
+        }
+        Own::Listed => {
+            let ids: Vec<i64> = group.iter().map(|it| it.place.id).collect();
+            fill(&mut values, &ids, length)?;
+            fill(&mut values, &instants, length)?;
+        }
     }
     for it in &first.shared {
         match it {
@@ -244,10 +284,10 @@ mod tests {
     #[test]
     fn lists_get_the_least_length_that_fits_and_too_long_ones_none() {
         let near = Near::new("WHERE partition_no IN (?) AND id IN (?) AND state IN (1)");
-        let (partitions, ids, text) = near.text(2, 31).unwrap();
+        let (partitions, ids, text) = near.text(2, 31, Own::Nothing).unwrap();
         assert_eq!((partitions, ids, text.matches('?').count()), (4, 100, 104));
         assert!(text.ends_with(" AND state IN (1)"));
-        assert!(near.text(65, 1).is_none() && near.text(1, 1_001).is_none());
+        assert!(near.text(65, 1, Own::Nothing).is_none() && near.text(1, 1_001, Own::Nothing).is_none());
     }
 
     #[test]
@@ -268,12 +308,33 @@ mod tests {
 
     #[test]
     fn a_few_rows_are_named_one_by_one_with_what_each_has_of_its_own() {
-        let few = Few::new("SET x = ELT(FIELD(id, ?), ?), y = ? WHERE ((p = ? AND id = ?)) AND state IN (1)");
-        let (rows, text) = few.text(2).unwrap();
-        let wanted = "SET x = ELT(FIELD(id, ?, ?), ?, ?), y = ? WHERE ((p = ? AND id = ?) OR (p = ? AND id = ?)) AND \
+        let few = Few::new(
+            "SET x = CAST(ELT(FIELD(id, ?), ?) AS SIGNED), y = ? WHERE ((p = ? AND id = ?)) AND state IN (1)",
+        );
+        let (rows, text) = few.text(2, Own::Listed).unwrap();
+        let wanted = "SET x = CAST(ELT(FIELD(id, ?, ?), ?, ?) AS SIGNED), y = ? WHERE ((p = ? AND id = ?) OR (p = ? AND id = ?)) AND \
                       state IN (1)";
         assert_eq!((rows, text), (2, wanted));
-        assert_eq!(few.text(4).map(|it| it.0), Some(5));
-        assert!(few.text(FEW_MAX + 1).is_none());
+        assert_eq!(few.text(4, Own::Listed).map(|it| it.0), Some(5));
+        assert!(few.text(FEW_MAX + 1, Own::Listed).is_none());
+        let even = "SET x = due_at + ?, y = ? WHERE ((p = ? AND id = ?)) AND state IN (1)";
+        assert_eq!(few.text(1, Own::Even), Some((1, even)));
+    }
+
+    #[test]
+    fn rows_that_fired_equally_long_after_their_due_time_need_no_list() {
+        let own = |fired: &[(i64, i64)]| {
+            let mut rows = Rows::default();
+            for (due_at, fired_at) in fired {
+                let place = TaskRef { partition: Partition(1), due_at: Millis(*due_at), id: *due_at };
+                rows.row(place).int(7).int(*fired_at).mark().int(9);
+            }
+            Own::of(&rows.alike().unwrap()[0])
+        };
+        assert_eq!(own(&[(10, 12), (20, 22)]), Own::Even);
+        assert_eq!(own(&[(10, 12), (20, 23)]), Own::Listed);
+        let mut rows = Rows::default();
+        rows.row(TaskRef { partition: Partition(1), due_at: Millis(1), id: 1 }).int(7).mark().int(9);
+        assert_eq!(Own::of(&rows.alike().unwrap()[0]), Own::Nothing);
     }
 }

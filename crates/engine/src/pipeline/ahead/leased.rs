@@ -22,6 +22,18 @@ pub(crate) struct Ahead {
     /// Where something lies that found nobody.
     pub(super) shelves: Mutex<Vec<Arc<Arrival>>>,
     pub(super) something: Notify,
+    pace: Mutex<Pace>,
+}
+
+/// Nothing is leased ahead for so long after an answer that came too late, twice as long after each further one.
+const PAUSE_MS: i64 = 200;
+const PAUSE_MAX_MS: i64 = 6_400;
+
+/// Whether the store answers in time.
+#[derive(Debug, Default)]
+struct Pace {
+    not_before: Millis,
+    late_in_a_row: u32,
 }
 
 /// Before its instant.
@@ -138,6 +150,23 @@ impl Ahead {
         Made::Fired(Box::new(ready))
     }
 
+    /// The store has answered, in time or not.
+    pub(super) fn answered(&self, in_time: bool, now: Millis) {
+        let mut pace = self.pace.lock();
+        if in_time {
+            pace.late_in_a_row = 0;
+        } else if now >= pace.not_before {
+            // Those that were asked together count once.
+            pace.not_before = now.plus((PAUSE_MS << pace.late_in_a_row.min(5)).min(PAUSE_MAX_MS));
+            pace.late_in_a_row += 1;
+        }
+    }
+
+    /// The store was too slow lately: what is asked of it besides would make it slower.
+    pub(super) fn is_too_slow(&self, now: Millis) -> bool {
+        now < self.pace.lock().not_before
+    }
+
     /// The lease was not made. Answers the entry if it has fired meanwhile.
     pub(super) fn refused(&self, entry: &HotEntry) -> Option<HotEntry> {
         let mut leased = self.leased.lock();
@@ -202,5 +231,28 @@ impl Ahead {
             && self.leased.lock().is_empty()
             && self.untold.lock().is_empty()
             && self.shelves.lock().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_answers_late_is_asked_less_and_less_until_it_is_in_time() {
+        let it = Ahead::default();
+        let mut at = Millis(1_000);
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            it.answered(false, at);
+            it.answered(false, at.plus(1));
+            let end = (0..=PAUSE_MAX_MS).map(|ms| at.plus(ms)).find(|now| !it.is_too_slow(*now)).unwrap();
+            pauses.push(end.since(at));
+            at = end;
+        }
+        assert_eq!(pauses, [200, 400, 800, 1_600, 3_200, 6_400, 6_400, 6_400]);
+        it.answered(true, at);
+        it.answered(false, at);
+        assert!(it.is_too_slow(at.plus(PAUSE_MS - 1)) && !it.is_too_slow(at.plus(PAUSE_MS)));
     }
 }

@@ -1,23 +1,24 @@
 -- Handed to an executor: spends an attempt and makes a new fence. The rows are read by lease/grant.sql before.
--- 1 the rows (JSON: [partition, due_at (ms), id, fence, fired_at (ms), beginning of the attempt (ms), history line from
+-- 1 the rows (JSON: [partition, due_at (ms), id, fence, fired_at (ms), now (ms), history line from
 -- behind its time, executor, lease_until (ms, already bounded by timeout_ms)]), 2 now (ms).
 -- moves: dispatch from (2, 3, 6) to 4
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
-    fired_at BIGINT PATH '$[4]', lease_since BIGINT PATH '$[5]', line LONGTEXT CHARACTER SET utf8mb4 PATH '$[6]',
+    fired_at BIGINT PATH '$[4]', now BIGINT PATH '$[5]', line LONGTEXT CHARACTER SET utf8mb4 PATH '$[6]',
     lease_executor LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]', lease_until BIGINT PATH '$[8]'
 )) AS wanted
 STRAIGHT_JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
     AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (2, 3, 6)
 SET
     task.history = CONCAT(IF(LENGTH(task.history) > 32768,
-        RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), '[', wanted.lease_since, wanted.line),
+        RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), '[', GREATEST(wanted.fired_at, wanted.now),
+        wanted.line),
     task.state = 4,
     task.fence = task.fence + 1,
     task.attempt = task.attempt + 1,
     task.fired_at = wanted.fired_at,
     task.lease_executor = wanted.lease_executor,
-    task.lease_since = wanted.lease_since,
+    task.lease_since = GREATEST(wanted.fired_at, wanted.now),
     task.lease_until = wanted.lease_until,
     task.cancel_requested = 0,
     task.updated_at = ?
