@@ -117,7 +117,7 @@ pub const TRANSITIONS: &[Transition] = &[
     on(Event::Reclaim,      &[Dispatching, Ready, DispatchFailed],                          Dispatching),
     on(Event::HandBack,     &[Dispatching],                                                 Scheduled),
     on(Event::Fire,         &[Dispatching],                                                 Ready),
-    on(Event::Dispatch,     &[Dispatching, Ready, DispatchFailed],                          Dispatched),
+    on(Event::Dispatch,     &[Scheduled, Dispatching, Ready, DispatchFailed, Retrying],     Dispatched),
     on(Event::FailDispatch, &[Dispatching, Ready],                                          DispatchFailed),
     on(Event::Release,      &[Dispatched],                                                  Ready),
     on(Event::Start,        &[Dispatched],                                                  Running),

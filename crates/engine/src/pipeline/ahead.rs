@@ -18,7 +18,7 @@ use crate::{
     core::Core,
     outside,
     pipeline::{
-        fire,
+        claim, fire,
         hand_over::{self, LeaseRequest},
     },
 };
@@ -28,7 +28,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{Assignment, Beat, Dispatched, Grant},
 };
-use punctual_domain::{name::QueueKey, place::Partition, task::Lease, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, state::State, task::Lease, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -38,6 +38,7 @@ pub(crate) use leased::{Ahead, Fired, Ready};
 use leased::{Made, Untold};
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
+const TICK_MS: i64 = 20;
 const TICK: Duration = Duration::from_millis(20);
 /// What is due sooner could fire before its lease is made: it goes the usual way.
 const TOO_LATE_MS: i64 = 10;
@@ -62,6 +63,28 @@ pub(crate) fn claimed(core: &Core, entry: &HotEntry) {
 
 fn may_be_leased(entry: &HotEntry) -> bool {
     entry.demands.is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
+}
+
+/// Those that will probably be leased ahead, and need no mark before; and the others.
+pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
+    if core.options.ahead_ms == 0 {
+        return (Vec::new(), entries);
+    }
+    let now = core.now();
+    if core.ahead.is_too_slow(now) {
+        return (Vec::new(), entries);
+    }
+    // Else it could have come near before it is here.
+    let from = now.plus(core.options.ahead_ms + 3 * TICK_MS);
+    let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
+    let mut is_waited_for = |queue: &Arc<QueueKey>| {
+        let has_room = || room(core, queue, now) > 0;
+        *queues.entry(Arc::clone(queue)).or_insert_with(has_room)
+    };
+    entries.into_iter().partition(|it| {
+        let is_new = matches!(it.state, State::Scheduled | State::Retrying);
+        is_new && it.due_at > from && may_be_leased(it) && is_waited_for(&it.queue)
+    })
 }
 
 /// How many of a queue may be leased ahead.
@@ -116,30 +139,35 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     if near.is_empty() || core.from_store.is_away() || core.ahead.is_too_slow(now) {
         return Ok(0);
     }
-    let chosen = choose(core, near, now);
+    let (chosen, others) = choose(core, near, now);
     let count = chosen.len();
     if count > 0 {
         core.ahead.ask(&chosen);
         let its = Arc::clone(core);
         core.detach_claim(async move { lease(&its, chosen, now).await });
     }
+    let unmarked: Vec<HotEntry> = others.into_iter().filter(|it| !core.claims.is_marked(it)).collect();
+    if !unmarked.is_empty() {
+        let its = Arc::clone(core);
+        core.detach_claim(async move { claim::mark_after_all(&its, &unmarked).await });
+    }
     Ok(count)
 }
 
-/// As many of each queue as find somebody at their instant, by what is known now; the earliest.
-fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
+/// As many of each queue as find somebody at their instant, by what is known now, the earliest; and the others, if they
+/// are still this engine's.
+fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> (Vec<HotEntry>, Vec<HotEntry>) {
     let leased = core.ahead.count();
     let mut rooms: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     near.retain(|it| core.holdings.tenure(it.place.partition).is_some() && core.claims.holds(it));
-    near.retain(|it| {
+    near.into_iter().partition(|it| {
         let all = || room(core, &it.queue, now);
         let free = || all().saturating_sub(leased.get(&it.queue).copied().unwrap_or_default());
         let left = rooms.entry(Arc::clone(&it.queue)).or_insert_with(free);
         let has_room = *left > 0;
         *left = left.saturating_sub(1);
         has_room
-    });
-    near
+    })
 }
 
 async fn lease(core: &Arc<Core>, entries: Vec<HotEntry>, now: Millis) {

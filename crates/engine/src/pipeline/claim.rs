@@ -46,6 +46,9 @@ struct Held {
     place: TaskRef,
     fence: i64,
     stage: Stage,
+    /// The store knows. Otherwise it is to be leased ahead, which says the same, or to be marked shortly before its
+    /// instant.
+    is_marked: bool,
 }
 
 #[derive(Debug)]
@@ -141,7 +144,8 @@ impl Claims {
             return false;
         }
         let stage = Stage::Asked { fired: None };
-        it.held.insert(entry.place.id, Held { place: entry.row(), fence: entry.fence, stage });
+        let held = Held { place: entry.row(), fence: entry.fence, stage, is_marked: true };
+        it.held.insert(entry.place.id, held);
         true
     }
 
@@ -153,9 +157,10 @@ impl Claims {
                 *fired = Some(entry.clone());
                 Release::Awaited
             }
-            Some(Held { fence, .. }) if *fence == entry.fence => {
+            Some(Held { fence, is_marked, .. }) if *fence == entry.fence => {
+                let release = if *is_marked { Release::Claimed } else { Release::Unclaimed };
                 it.held.remove(&entry.place.id);
-                Release::Claimed
+                release
             }
             _ => Release::Unclaimed,
         }
@@ -173,6 +178,19 @@ impl Claims {
         let mut it = self.at(partition).lock();
         let known = it.held.get(&id).is_some_and(|held| held.fence <= fence);
         if known { it.held.remove(&id) } else { None }
+    }
+
+    /// Says of an entry that is held whether the store knows.
+    pub(crate) fn set_marked(&self, entry: &HotEntry, is_marked: bool) {
+        let mut it = self.at(entry.place.partition).lock();
+        let held = it.held.get_mut(&entry.place.id).filter(|held| held.fence == entry.fence);
+        held.into_iter().for_each(|held| held.is_marked = is_marked);
+    }
+
+    /// Whether the store knows of an entry that is held.
+    pub(crate) fn is_marked(&self, entry: &HotEntry) -> bool {
+        let it = self.at(entry.place.partition).lock();
+        it.held.get(&entry.place.id).is_some_and(|held| held.fence == entry.fence && held.is_marked)
     }
 
     /// The store has confirmed the claim. `Ok`: it is on the wheel; `Err`: it is not to be there, because it has
@@ -289,9 +307,15 @@ async fn claim_slices(
 }
 
 /// Marks entries in the store and puts them on the wheel. A failure leaves them where they were, and they are
-/// looked at again.
+/// looked at again. What will be leased ahead is not marked: its lease says the same, and is one write instead of two.
 pub(crate) async fn claim(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> usize {
     entries.retain(|it| core.claims.reserve(it));
+    let (unmarked, entries) = ahead::split(core, entries);
+    unmarked.iter().for_each(|it| core.claims.set_marked(it, false));
+    put_on_wheel(core, &unmarked).await + mark_and_put(core, entries).await
+}
+
+async fn mark_and_put(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> usize {
     if entries.is_empty() {
         return 0;
     }
@@ -329,6 +353,19 @@ fn not_claimed(core: &Core, entries: &[HotEntry], error: &Error) -> usize {
     let fired: Vec<HotEntry> = held.flatten().filter_map(Held::fired).collect();
     core.held_back.lock().extend(fired);
     0
+}
+
+/// Marks what was put on the wheel without a mark, shortly before its instant. What fires meanwhile is marked then.
+pub(crate) async fn mark_after_all(core: &Core, entries: &[HotEntry]) {
+    match mark(core, entries).await {
+        Ok((won, lost)) => {
+            won.iter().for_each(|it| core.claims.set_marked(it, true));
+            drop_lost(core, lost.into_iter()).await;
+        }
+        Err(error) => {
+            tracing::warn!(%error, tasks = entries.len(), "claim failed; it is made when they fire");
+        }
+    }
 }
 
 /// Asks the store for the mark: who has it, and who is not to fire. What is found marked already, with the same

@@ -2,7 +2,7 @@
 -- In order: ids, the fired_at (ms) of each, now (ms), history line from behind its time, executor, lease_until (ms), now
 -- (ms), partitions, due_at from and to (ms), ids. Where all rows fired equally long after their due time, that time (ms)
 -- stands for ids and instants.
--- moves: dispatch from (2, 3, 6) to 4
+-- moves: dispatch from (1, 2, 3, 6, 7) to 4
 UPDATE task FORCE INDEX (PRIMARY) SET
     -- Assignments are made in their order.
     fired_at = CAST(ELT(FIELD(id, ?), ?) AS SIGNED),
@@ -15,4 +15,4 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     attempt = attempt + 1,
     cancel_requested = 0,
     updated_at = ?
-WHERE partition_no IN (?) AND due_at BETWEEN ? AND ? AND id IN (?) AND state IN (2, 3, 6)
+WHERE partition_no IN (?) AND due_at BETWEEN ? AND ? AND id IN (?) AND state IN (1, 2, 3, 6, 7)

@@ -3,7 +3,7 @@
 -- ?6 fired_at (ms), ?7 executor, ?8 lease_until (ms, already bounded by timeout_ms), ?9 beginning of
 -- the attempt (ms).
 -- The commonest states stand before the list that has them too: SQLite builds a table for a list, 3 us a row.
--- moves: dispatch from (2, 3, 6) to 4
+-- moves: dispatch from (1, 2, 3, 6, 7) to 4
 UPDATE task SET
     state = 4,
     fence = fence + 1,
@@ -17,4 +17,4 @@ UPDATE task SET
     updated_at = ?3,
     history = CASE WHEN octet_length(history) > 32768
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || (attempt + 1) || ?5)
-WHERE id = ?1 AND (state = 2 OR state = 3 OR state IN (2, 3, 6)) AND (?2 IS NULL OR fence = ?2)
+WHERE id = ?1 AND (state = 1 OR state = 2 OR state = 3 OR state IN (1, 2, 3, 6, 7)) AND (?2 IS NULL OR fence = ?2)

@@ -79,7 +79,8 @@ pub async fn grants_are_answered_in_their_order(store: Arc<dyn Store>) {
     let mut grants = Vec::new();
     for id in 0..200 {
         let task = insert(&*store, version(id, 0)).await.task;
-        let task = if id % 4 == 1 { task } else { moved(&*store, &task, Change::Claim, NOW).await };
+        let change = if id % 4 == 1 { Change::Cancel { keep_until: KEEP } } else { Change::Claim };
+        let task = moved(&*store, &task, change, NOW).await;
         grants.push((id, grant(&task, NOW)));
     }
     fastrand::Rng::with_seed(5).shuffle(&mut grants);

@@ -66,18 +66,20 @@ pub async fn a_beat_never_extends_beyond_the_timeout(store: Arc<dyn Store>) {
 }
 
 pub async fn an_attempt_that_is_leased_ahead_begins_when_it_fires(store: Arc<dyn Store>) {
-    let task = insert(&*store, NewTask { timeout_ms: Some(500), ..ask(1) }).await.task;
-    let task = moved(&*store, &task, Change::Claim, NOW).await;
-    let fires_at = NOW.plus(80);
-    let ahead = Grant { fired_at: fires_at, executor: Lease::ahead("e"), ..grant(&task, NOW) };
-    let leased = dispatch(&*store, ahead, NOW).await.unwrap();
-    assert_eq!((leased.fired_at, leased.lease_until), (fires_at, fires_at.plus(500)));
-    let task = read(&*store, task.place).await;
-    let lease = task.lease.as_ref().unwrap();
-    assert!(lease.is_ahead() && task.updated_at == NOW);
-    assert_eq!((lease.since, lease.until), (fires_at, fires_at.plus(500)));
-    let line = task.history.last().unwrap();
-    assert_eq!((line.event, line.at, line.attempt), (Some(Event::Dispatch), fires_at, 1));
+    for (id, is_claimed) in [(1, true), (2, false)] {
+        let task = insert(&*store, NewTask { timeout_ms: Some(500), ..ask(id) }).await.task;
+        let task = if is_claimed { moved(&*store, &task, Change::Claim, NOW).await } else { task };
+        let fires_at = NOW.plus(80);
+        let ahead = Grant { fired_at: fires_at, executor: Lease::ahead("e"), ..grant(&task, NOW) };
+        let leased = dispatch(&*store, ahead, NOW).await.unwrap();
+        assert_eq!((leased.fired_at, leased.lease_until), (fires_at, fires_at.plus(500)));
+        let task = read(&*store, task.place).await;
+        let lease = task.lease.as_ref().unwrap();
+        assert!(lease.is_ahead() && task.updated_at == NOW);
+        assert_eq!((lease.since, lease.until), (fires_at, fires_at.plus(500)));
+        let line = task.history.last().unwrap();
+        assert_eq!((line.event, line.at, line.attempt), (Some(Event::Dispatch), fires_at, 1));
+    }
 }
 
 pub async fn whoever_was_handed_a_task_is_written_down_and_has_not_begun(store: Arc<dyn Store>) {
