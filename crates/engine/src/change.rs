@@ -137,6 +137,10 @@ async fn apply(
     let note = Note { by: by.to_owned(), ..Note::default() };
     let step = |change| Step { place: task.place, fence: Some(task.fence), change, note: note.clone() };
     let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
+    if matches!(change, Change::Withdraw { .. }) && task.state.after(Event::Claim).is_ok() {
+        // It has fired without a mark: the lease that was to follow at once has not come yet.
+        steps.push(step(Change::Claim));
+    }
     steps.push(step(change));
     match core.store.apply(steps, core.now()).await {
         Ok(applied) => Ok(applied.last().copied().unwrap_or(Applied::Lost)),

@@ -4,7 +4,13 @@ mod crew;
 
 use crate::{core::Core, pipeline::admit::Terms};
 use punctual_contract::limiter::{Answer, Held};
-use punctual_domain::{limits::Scope, state::State, task::Task, time::Millis, versions};
+use punctual_domain::{
+    limits::Scope,
+    state::{Event, State},
+    task::Task,
+    time::Millis,
+    versions,
+};
 use std::sync::Arc;
 
 /// Holders of a limit that are named.
@@ -25,6 +31,11 @@ pub struct Why {
 
 pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     let now = core.now();
+    let mark = core.unmarked.lock().get(&task.place.id).copied();
+    if task.state.after(Event::Claim).is_ok() && mark.is_some_and(|it| it.fence == task.fence) {
+        // Its lease was to follow at once, so that nothing was written.
+        return Box::pin(why(core, &Task { state: State::Dispatching, ..task.clone() })).await;
+    }
     let has_fired =
         matches!(task.state, State::Dispatching | State::Ready | State::DispatchFailed) && task.due_at <= now;
     if has_fired && core.settings.queue(&task.ask.queue).pause.is_some() {

@@ -1,16 +1,27 @@
 //! Tells the store which tasks have fired and wait for an executor. A task that is taken at once never needs it, so
-//! it is done a moment later and in batches; nothing but what is shown rests on it.
+//! it is done a moment later and in batches; nothing but what is shown rests on it, so that a store that is slow is asked
+//! for less of it.
 
-use crate::{core::Core, options::STEP_LIMIT};
+use crate::{
+    core::{Core, Unmarked},
+    options::STEP_LIMIT,
+};
 use punctual_contract::{
     Error,
-    store::{Change, Step},
+    store::{Applied, Change, Step},
 };
 use punctual_domain::time::Millis;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Tasks that have waited this long are worth the write.
 const WORTH_MS: i64 = 250;
+/// Tasks in one unit of work.
+const CHUNK: usize = 200;
+/// The store is busy with what cannot wait: one unit of work that takes this long is the last of its run.
+const SLOW: Duration = Duration::from_millis(20);
 
+/// Tasks looked at.
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let before = now.plus(-WORTH_MS);
     let now = core.now();
@@ -19,24 +30,36 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
         let old = unmarked.values().filter(|it| it.fired_at <= before);
         old.copied().take(STEP_LIMIT * 10).collect()
     };
-    for chunk in old.chunks(STEP_LIMIT) {
-        let steps = chunk
-            .iter()
-            .map(|it| Step {
-                place: it.place,
-                fence: Some(it.fence),
-                change: Change::Fire { fired_at: it.fired_at },
-                note: core.note(),
-            })
-            .collect();
-        // Moved, or handed over meanwhile: either way the store knows.
-        core.store.apply(steps, now).await?;
+    let mut done = 0;
+    for chunk in old.chunks(CHUNK) {
+        let began = Instant::now();
+        mark(core, chunk, now).await?;
+        done += chunk.len();
         let mut unmarked = core.unmarked.lock();
         for it in chunk {
             if unmarked.get(&it.place.id).is_some_and(|now| now.fence == it.fence) {
                 unmarked.remove(&it.place.id);
             }
         }
+        drop(unmarked);
+        if began.elapsed() > SLOW {
+            break;
+        }
     }
-    Ok(old.len())
+    Ok(done)
+}
+
+/// Moved, or handed over meanwhile: either way the store knows.
+async fn mark(core: &Core, fired: &[Unmarked], now: Millis) -> Result<(), Error> {
+    let step =
+        |it: &Unmarked, change| Step { place: it.place, fence: Some(it.fence), change, note: core.note() };
+    let fire = |it: &Unmarked| step(it, Change::Fire { fired_at: it.fired_at });
+    let applied = core.store.apply(fired.iter().map(fire).collect(), now).await?;
+    // What executors waited for when it was claimed was not marked then.
+    let lost = fired.iter().zip(applied).filter(|it| it.1 == Applied::Lost).map(|it| it.0);
+    let steps: Vec<Step> = lost.flat_map(|it| [step(it, Change::Claim), fire(it)]).collect();
+    if !steps.is_empty() {
+        core.store.apply(steps, now).await?;
+    }
+    Ok(())
 }

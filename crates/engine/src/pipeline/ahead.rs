@@ -18,7 +18,7 @@ use crate::{
     core::Core,
     outside,
     pipeline::{
-        claim, fire,
+        fire,
         hand_over::{self, LeaseRequest},
     },
 };
@@ -38,7 +38,6 @@ pub(crate) use leased::{Ahead, Fired, Ready};
 use leased::{Made, Untold};
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
-const TICK_MS: i64 = 20;
 const TICK: Duration = Duration::from_millis(20);
 /// What is due sooner could fire before its lease is made: it goes the usual way.
 const TOO_LATE_MS: i64 = 10;
@@ -65,17 +64,12 @@ fn may_be_leased(entry: &HotEntry) -> bool {
     entry.demands.is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
 }
 
-/// Those that will probably be leased ahead, and need no mark before; and the others.
+/// Those whose lease will follow at once, ahead of their instant or at it, and need no mark before; and the others.
 pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
     if core.options.ahead_ms == 0 {
         return (Vec::new(), entries);
     }
     let now = core.now();
-    if core.ahead.is_too_slow(now) {
-        return (Vec::new(), entries);
-    }
-    // Else it could have come near before it is here.
-    let from = now.plus(core.options.ahead_ms + 3 * TICK_MS);
     let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
     let mut is_waited_for = |queue: &Arc<QueueKey>| {
         let has_room = || room(core, queue, now) > 0;
@@ -83,7 +77,7 @@ pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<
     };
     entries.into_iter().partition(|it| {
         let is_new = matches!(it.state, State::Scheduled | State::Retrying);
-        is_new && it.due_at > from && may_be_leased(it) && is_waited_for(&it.queue)
+        is_new && may_be_leased(it) && is_waited_for(&it.queue)
     })
 }
 
@@ -139,35 +133,30 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     if near.is_empty() || core.from_store.is_away() || core.ahead.is_too_slow(now) {
         return Ok(0);
     }
-    let (chosen, others) = choose(core, near, now);
+    let chosen = choose(core, near, now);
     let count = chosen.len();
     if count > 0 {
         core.ahead.ask(&chosen);
         let its = Arc::clone(core);
         core.detach_claim(async move { lease(&its, chosen, now).await });
     }
-    let unmarked: Vec<HotEntry> = others.into_iter().filter(|it| !core.claims.is_marked(it)).collect();
-    if !unmarked.is_empty() {
-        let its = Arc::clone(core);
-        core.detach_claim(async move { claim::mark_after_all(&its, &unmarked).await });
-    }
     Ok(count)
 }
 
-/// As many of each queue as find somebody at their instant, by what is known now, the earliest; and the others, if they
-/// are still this engine's.
-fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> (Vec<HotEntry>, Vec<HotEntry>) {
+/// As many of each queue as find somebody at their instant, by what is known now; the earliest.
+fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     let leased = core.ahead.count();
     let mut rooms: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     near.retain(|it| core.holdings.tenure(it.place.partition).is_some() && core.claims.holds(it));
-    near.into_iter().partition(|it| {
+    near.retain(|it| {
         let all = || room(core, &it.queue, now);
         let free = || all().saturating_sub(leased.get(&it.queue).copied().unwrap_or_default());
         let left = rooms.entry(Arc::clone(&it.queue)).or_insert_with(free);
         let has_room = *left > 0;
         *left = left.saturating_sub(1);
         has_room
-    })
+    });
+    near
 }
 
 async fn lease(core: &Arc<Core>, entries: Vec<HotEntry>, now: Millis) {

@@ -1,5 +1,5 @@
-//! Step 3, claim: reads the slice that is due within the look-ahead, marks it `dispatching` in the store, and puts
-//! it on the wheel. Moves nothing in the hot set: if this engine dies, the next one reads the same entries. What
+//! Step 3, claim: reads the slice that is due within the look-ahead, marks it `dispatching` in the store where its lease
+//! will not follow at once, and puts it on the wheel. Moves nothing in the hot set: if this engine dies, the next one reads the same entries. What
 //! the store did not let it mark was cancelled, changed or handled already, and is dropped from the hot set.
 
 use crate::{
@@ -46,9 +46,6 @@ struct Held {
     place: TaskRef,
     fence: i64,
     stage: Stage,
-    /// The store knows. Otherwise it is to be leased ahead, which says the same, or to be marked shortly before its
-    /// instant.
-    is_marked: bool,
 }
 
 #[derive(Debug)]
@@ -144,8 +141,7 @@ impl Claims {
             return false;
         }
         let stage = Stage::Asked { fired: None };
-        let held = Held { place: entry.row(), fence: entry.fence, stage, is_marked: true };
-        it.held.insert(entry.place.id, held);
+        it.held.insert(entry.place.id, Held { place: entry.row(), fence: entry.fence, stage });
         true
     }
 
@@ -157,10 +153,9 @@ impl Claims {
                 *fired = Some(entry.clone());
                 Release::Awaited
             }
-            Some(Held { fence, is_marked, .. }) if *fence == entry.fence => {
-                let release = if *is_marked { Release::Claimed } else { Release::Unclaimed };
+            Some(Held { fence, .. }) if *fence == entry.fence => {
                 it.held.remove(&entry.place.id);
-                release
+                Release::Claimed
             }
             _ => Release::Unclaimed,
         }
@@ -178,19 +173,6 @@ impl Claims {
         let mut it = self.at(partition).lock();
         let known = it.held.get(&id).is_some_and(|held| held.fence <= fence);
         if known { it.held.remove(&id) } else { None }
-    }
-
-    /// Says of an entry that is held whether the store knows.
-    pub(crate) fn set_marked(&self, entry: &HotEntry, is_marked: bool) {
-        let mut it = self.at(entry.place.partition).lock();
-        let held = it.held.get_mut(&entry.place.id).filter(|held| held.fence == entry.fence);
-        held.into_iter().for_each(|held| held.is_marked = is_marked);
-    }
-
-    /// Whether the store knows of an entry that is held.
-    pub(crate) fn is_marked(&self, entry: &HotEntry) -> bool {
-        let it = self.at(entry.place.partition).lock();
-        it.held.get(&entry.place.id).is_some_and(|held| held.fence == entry.fence && held.is_marked)
     }
 
     /// The store has confirmed the claim. `Ok`: it is on the wheel; `Err`: it is not to be there, because it has
@@ -307,11 +289,11 @@ async fn claim_slices(
 }
 
 /// Marks entries in the store and puts them on the wheel. A failure leaves them where they were, and they are
-/// looked at again. What will be leased ahead is not marked: its lease says the same, and is one write instead of two.
+/// looked at again. What executors wait for is not marked: its lease follows, decides the same, and is one write
+/// instead of two.
 pub(crate) async fn claim(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> usize {
     entries.retain(|it| core.claims.reserve(it));
     let (unmarked, entries) = ahead::split(core, entries);
-    unmarked.iter().for_each(|it| core.claims.set_marked(it, false));
     put_on_wheel(core, &unmarked).await + mark_and_put(core, entries).await
 }
 
@@ -353,19 +335,6 @@ fn not_claimed(core: &Core, entries: &[HotEntry], error: &Error) -> usize {
     let fired: Vec<HotEntry> = held.flatten().filter_map(Held::fired).collect();
     core.held_back.lock().extend(fired);
     0
-}
-
-/// Marks what was put on the wheel without a mark, shortly before its instant. What fires meanwhile is marked then.
-pub(crate) async fn mark_after_all(core: &Core, entries: &[HotEntry]) {
-    match mark(core, entries).await {
-        Ok((won, lost)) => {
-            won.iter().for_each(|it| core.claims.set_marked(it, true));
-            drop_lost(core, lost.into_iter()).await;
-        }
-        Err(error) => {
-            tracing::warn!(%error, tasks = entries.len(), "claim failed; it is made when they fire");
-        }
-    }
 }
 
 /// Asks the store for the mark: who has it, and who is not to fire. What is found marked already, with the same

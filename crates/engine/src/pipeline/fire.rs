@@ -1,6 +1,6 @@
 //! Step 4, fire: takes what is due out of the hot set, atomically; what it takes has fired, and a cancel that comes
 //! after is told so. Never takes what is not due on the engine's clock. What was not claimed before (loaded late)
-//! is claimed now, before anyone can get it.
+//! is claimed now, before anyone can get it, unless executors wait for it: then its lease follows at once.
 
 use crate::{
     core::{Core, Unmarked},
@@ -56,8 +56,10 @@ pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) 
             }
             fired += all.leased.len();
             ahead::deliver(core, all.leased).await;
+            let (unmarked, unclaimed) = ahead::split(core, all.unclaimed);
+            all.claimed.extend(unmarked);
             let offered = offer(core, all.claimed).await;
-            fired += claim_late(core, all.unclaimed).await?;
+            fired += claim_late(core, unclaimed).await?;
             fired += offered?;
             some = again;
         }

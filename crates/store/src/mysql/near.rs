@@ -1,6 +1,6 @@
 //! Moves of rows that differ in nothing but their places. A few are named one by one; many that are near each other are
 //! one range of the key in each partition, at half the cost of rows that are looked up one by one: only where there are
-//! few others between them, because an instant at which a hundred thousand are due must not be read for five hundred.
+//! not many others between them, because an instant at which a hundred thousand are due must not be read for five hundred.
 //! An update that joins a list would write what it changes to a temporary file first. Must not decide what moves: the
 //! rows are locked already.
 
@@ -10,7 +10,7 @@ use super::{
 };
 use punctual_domain::{place::Partition, state::Event, time::Millis};
 use sqlx::{Arguments as _, MySqlConnection, mysql::MySqlArguments};
-use std::sync::OnceLock;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 /// More rows are not worth naming one by one.
 const FEW_MAX: usize = 16;
@@ -23,6 +23,8 @@ const LONGEST: usize = 1_000;
 /// Each group of rows that are alike is a statement: with more of them than this, or with hardly any that are alike,
 /// all rows are one statement of another form.
 const GROUPS_MAX: usize = 12;
+/// So many times as many rows as are wanted are passed by: each costs a twentieth of a row that is named.
+const OTHERS_MAX: usize = 8;
 
 /// A statement that names each row.
 #[derive(Debug)]
@@ -70,11 +72,16 @@ impl Own {
 
 /// The text with its condition on one row, in double brackets, as often as there are rows.
 fn named(text: &str, rows: usize, own: Own) -> String {
-    let (head, rest) =
-        text.split_once("((").expect("a statement for a few rows names one in double brackets");
+    with_own(&repeated(text, rows), rows, own)
+}
+
+fn repeated(text: &str, times: usize) -> String {
+    let (head, rest) = text
+        .split_once("((")
+        .expect("a statement for rows that are alike has a condition in double brackets");
     let (one, tail) = rest.split_once("))").expect("the brackets are closed");
-    let all = vec![format!("({one})"); rows].join(" OR ");
-    with_own(&format!("{head}({all}){tail}"), rows, own)
+    let all = vec![format!("({one})"); times].join(" OR ");
+    format!("{head}({all}){tail}")
 }
 
 const BY_ID: &str = "CAST(ELT(FIELD(id, ?), ?) AS SIGNED)";
@@ -107,8 +114,8 @@ impl Near {
         let all = PARTITIONS.into_iter().flat_map(|it| IDS.into_iter().map(move |ids| (it, ids)));
         let texts = texts.get_or_init(|| {
             all.map(|(partitions, ids)| {
-                let text = listed(self.one, "partition_no", partitions);
-                (partitions, ids, &*with_own(&listed(&text, "id", ids), ids, own).leak())
+                let text = listed(&repeated(self.one, partitions), "id", ids);
+                (partitions, ids, &*with_own(&text, ids, own).leak())
             })
             .collect()
         });
@@ -121,40 +128,45 @@ fn listed(text: &str, column: &str, length: usize) -> String {
     text.replacen(&format!(" {column} IN (?)"), &format!(" {column} IN ({list})"), 1)
 }
 
-/// Where the rows are, in the order of lists.
+/// Where the rows are, in the order of lists: in each partition from the first to the last of them.
 struct Window {
-    partitions: Vec<i32>,
+    parts: Vec<(Partition, Millis, Millis)>,
     ids: Vec<i64>,
-    from: Millis,
-    to: Millis,
 }
 
 impl Window {
     fn of(rows: &[&One]) -> Self {
-        let mut partitions: Vec<Partition> = rows.iter().map(|it| it.place.partition).collect();
-        partitions.sort_unstable();
-        partitions.dedup();
-        let due = || rows.iter().map(|it| it.place.due_at);
+        let mut parts: BTreeMap<Partition, (Millis, Millis)> = BTreeMap::new();
+        for place in rows.iter().map(|it| it.place) {
+            let (from, to) = parts.entry(place.partition).or_insert((place.due_at, place.due_at));
+            (*from, *to) = ((*from).min(place.due_at), (*to).max(place.due_at));
+        }
         Self {
-            partitions: partitions.into_iter().map(row::partition_no).collect(),
+            parts: parts.into_iter().map(|(partition, (from, to))| (partition, from, to)).collect(),
             ids: rows.iter().map(|it| it.place.id).collect(),
-            from: due().min().unwrap_or_default(),
-            to: due().max().unwrap_or_default(),
         }
     }
 
-    /// No more rows between the first and the last than there are wanted ones again.
+    /// Few enough rows between the first and the last that it is cheaper to pass by them than to name each wanted one.
     async fn is_sparse(&self, conn: &mut MySqlConnection) -> sqlx::Result<bool> {
-        let Some((partitions, _, text)) = sql::NEAR_OTHERS.text(self.partitions.len(), 0, Own::Nothing)
-        else {
+        let Some((partitions, _, text)) = sql::NEAR_OTHERS.text(self.parts.len(), 0, Own::Nothing) else {
             return Ok(false);
         };
-        let most = i64::try_from(self.ids.len() * 2).unwrap_or(i64::MAX);
+        let most = i64::try_from(self.ids.len() * OTHERS_MAX).unwrap_or(i64::MAX);
         let mut values = MySqlArguments::default();
-        fill(&mut values, &self.partitions, partitions)?;
-        super::statements::bind!(values, self.from.0, self.to.0, most.saturating_add(1));
+        self.bind(&mut values, partitions)?;
+        super::statements::bind!(values, most.saturating_add(1));
         let found: i64 = sqlx::query_scalar_with(text, values).fetch_one(conn).await?;
         Ok(found <= most)
+    }
+
+    fn bind(&self, values: &mut MySqlArguments, length: usize) -> sqlx::Result<()> {
+        for (partition, from, to) in
+            self.parts.iter().chain(self.parts.last().into_iter().cycle()).take(length)
+        {
+            super::statements::bind!(values, row::partition_no(*partition), from.0, to.0);
+        }
+        Ok(())
     }
 }
 
@@ -235,13 +247,12 @@ async fn in_window(
     now: Millis,
 ) -> sqlx::Result<u64> {
     let own = Own::of(group);
-    let Some((partitions, ids, text)) = near.text(window.partitions.len(), window.ids.len(), own) else {
+    let Some((partitions, ids, text)) = near.text(window.parts.len(), window.ids.len(), own) else {
         // Not as many as were asked for have moved, which is told as what it is.
         return Ok(0);
     };
     let mut values = changes(group, ids, own, now)?;
-    fill(&mut values, &window.partitions, partitions)?;
-    super::statements::bind!(values, window.from.0, window.to.0);
+    window.bind(&mut values, partitions)?;
     fill(&mut values, &window.ids, ids)?;
     Ok(sqlx::query_with(text, values).execute(conn).await?.rows_affected())
 }
@@ -283,9 +294,11 @@ mod tests {
 
     #[test]
     fn lists_get_the_least_length_that_fits_and_too_long_ones_none() {
-        let near = Near::new("WHERE partition_no IN (?) AND id IN (?) AND state IN (1)");
+        let near = Near::new("WHERE ((p = ? AND d < ?)) AND id IN (?) AND state IN (1)");
         let (partitions, ids, text) = near.text(2, 31, Own::Nothing).unwrap();
-        assert_eq!((partitions, ids, text.matches('?').count()), (4, 100, 104));
+        assert_eq!((partitions, ids, text.matches('?').count()), (4, 100, 108));
+        let (_, _, text) = near.text(1, 1, Own::Nothing).unwrap();
+        assert!(text.starts_with("WHERE ((p = ? AND d < ?)) AND id IN (?, ?"), "{text}");
         assert!(text.ends_with(" AND state IN (1)"));
         assert!(near.text(65, 1, Own::Nothing).is_none() && near.text(1, 1_001, Own::Nothing).is_none());
     }

@@ -2,7 +2,7 @@
 //! and the instant, who has it afterwards, and engines that die between any two of its steps. On the embedded back ends
 //! and on real MySQL and Redis.
 
-use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, succeeded};
+use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, rig_with, succeeded};
 use punctual_contract::{
     Store as _,
     store::{Assignment, Change, Query},
@@ -12,7 +12,7 @@ use punctual_domain::{
     state::{Event, State},
     task::{NewTask, Task},
 };
-use punctual_engine::{Cancelled, Changed, LeaseRequest, Settled};
+use punctual_engine::{Cancelled, Changed, LeaseRequest, Options, Running, Settled};
 use punctual_testkit::faults::{HotGroup, StoreGroup};
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
@@ -190,6 +190,62 @@ async fn nothing_that_is_leased_starts_after_the_answer_to_a_pause(ground: Arc<d
     running.stop().await;
 }
 
+/// A task that has fired where executors were expected, and found none: its lease was to follow at once, so that nothing
+/// was written of it. The store takes no move until the gate opens.
+async fn fired_without_a_mark(
+    ground: &dyn Ground,
+) -> (Rig, Running, Task, Arc<punctual_testkit::faults::Gate>) {
+    let rig = rig_with(ground, false, |it| Options { ahead_room_min: 10, ..it }).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let gate = rig.store.faults.hold(StoreGroup::Apply);
+    let place = rig.insert(0).await;
+    // What tells the store which tasks wait for an executor.
+    gate.reached().await;
+    let task = rig.store_task(place).await;
+    assert_eq!((task.state, task.history.len()), (State::Scheduled, 1));
+    (rig, running, task, gate)
+}
+
+async fn what_fired_without_a_mark_is_shown_and_handed_over(ground: Arc<dyn Ground>) {
+    let (rig, running, task, gate) = fired_without_a_mark(&*ground).await;
+    let (_, why) = rig.engine.why(task.place).await.unwrap();
+    assert!(why.blocking == Some("executor") && why.reason.starts_with("It has fired"), "{why:?}");
+    gate.open();
+    let ready = loop {
+        let now = rig.store_task(task.place).await;
+        if now.state == State::Ready {
+            break now;
+        }
+        tokio::task::yield_now().await;
+    };
+    let events: Vec<Option<Event>> = ready.history.iter().map(|it| it.event).collect();
+    assert_eq!(events, [None, Some(Event::Claim), Some(Event::Fire)]);
+    let it = leased(&rig).await;
+    assert_eq!((it.place, it.attempt), (task.place, 1));
+    assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+    running.stop().await;
+    rig.is_whole().await;
+}
+
+async fn what_fired_without_a_mark_is_told_to_have_fired_and_can_be_stopped(ground: Arc<dyn Ground>) {
+    let (rig, running, task, gate) = fired_without_a_mark(&*ground).await;
+    let too_late = rig.engine.cancel(task.place, false, "ann").await.unwrap();
+    assert!(matches!(too_late, Cancelled::AlreadyFired(_)), "{too_late:?}");
+    let (engine, place) = (rig.engine.clone(), task.place);
+    let mut callers = JoinSet::new();
+    callers.spawn(async move { engine.cancel(place, true, "ann").await.unwrap() });
+    gate.reached().await;
+    gate.open();
+    let stopped = callers.join_next().await.unwrap().unwrap();
+    assert!(matches!(stopped, Cancelled::Cancelled(_)), "{stopped:?}");
+    assert_eq!(rig.engine.lease(request(100)).await.unwrap(), []);
+    let task = rig.store_task(task.place).await;
+    assert_eq!((task.state, task.attempt), (State::Cancelled, 0));
+    running.stop().await;
+    rig.is_whole().await;
+}
+
 async fn what_a_stopping_engine_has_leased_is_handed_back(ground: Arc<dyn Ground>) {
     let first = rig(&*ground, false).await;
     let running = first.engine.start().unwrap();
@@ -311,5 +367,7 @@ on_each_ground! {
     what_is_put_off_between_lease_and_instant_comes_then_and_once
     whose_executor_has_gone_goes_to_the_next_with_the_same_attempt
     nothing_that_is_leased_starts_after_the_answer_to_a_pause
+    what_fired_without_a_mark_is_shown_and_handed_over
+    what_fired_without_a_mark_is_told_to_have_fired_and_can_be_stopped
     what_a_stopping_engine_has_leased_is_handed_back
 }

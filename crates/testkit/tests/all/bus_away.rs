@@ -2,18 +2,20 @@
 //! visible as `dispatch_failed`, spends no attempt, and comes when the bus is back. The bus is away by a fault around
 //! it, so that the hot set on the same server is not.
 
-use crate::crash_points::{Embedded, Ground, OnServers, Rig, delivered, leasing_for, queue, succeeded};
+use crate::crash_points::{Embedded, Ground, OnServers, Rig, delivered, queue, rig_with, succeeded};
 use punctual_contract::{Bus as _, Store as _, store::Query};
 use punctual_domain::{
     place::TaskRef,
     state::{Event, State},
 };
-use punctual_engine::Settled;
+use punctual_engine::{Options, Settled};
 use punctual_testkit::faults::{BusGroup, Dials, HotGroup, StoreGroup};
 use std::{collections::HashSet, time::Duration};
 
 /// Nothing here may end with a lease.
-const LEASE_MS: i64 = 60_000;
+async fn rig(ground: &dyn Ground) -> Rig {
+    rig_with(ground, true, |it| Options { push_lease_ms: 60_000, ..it }).await
+}
 
 async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
     loop {
@@ -27,7 +29,7 @@ async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
 
 async fn come_when_it_is_back(ground: &dyn Ground) {
     const TASKS: usize = 120;
-    let rig = leasing_for(ground, true, LEASE_MS).await;
+    let rig = rig(ground).await;
     rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
     let running = rig.engine.start().unwrap();
     let mut places = Vec::new();
@@ -82,7 +84,7 @@ fn failed_query() -> Query {
 
 /// The store is away when the failure is to be marked: the compensator marks it, and the lease need not run out.
 async fn a_mark_that_fails_is_made_by_the_compensator(ground: &dyn Ground) {
-    let rig = leasing_for(ground, true, LEASE_MS).await;
+    let rig = rig(ground).await;
     rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
     let gate = rig.bus.faults.hold(BusGroup::Publish);
     let running = rig.engine.start().unwrap();

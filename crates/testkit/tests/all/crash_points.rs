@@ -136,11 +136,10 @@ pub(crate) struct Rig {
 }
 
 pub(crate) async fn rig(ground: &dyn Ground, push: bool) -> Rig {
-    leasing_for(ground, push, LEASE_MS).await
+    rig_with(ground, push, |it| it).await
 }
 
-/// What is pushed is leased for so long.
-pub(crate) async fn leasing_for(ground: &dyn Ground, push: bool, push_lease_ms: i64) -> Rig {
+pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(Options) -> Options) -> Rig {
     let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
     let store = Arc::new(FaultyStore::new(store, 1));
     let hot = Arc::new(FaultyHot::new(hot, 1));
@@ -159,11 +158,11 @@ pub(crate) async fn leasing_for(ground: &dyn Ground, push: bool, push_lease_ms: 
     let options = Options {
         name,
         push_queues,
-        push_lease_ms,
+        push_lease_ms: LEASE_MS,
         compensate_interval_ms: 1_000,
         ..Options::default()
     };
-    Rig { store, hot, bus, engine: Engine::new(backends, options) }
+    Rig { store, hot, bus, engine: Engine::new(backends, set(options)) }
 }
 
 const LEASE_MS: i64 = 1_500;
@@ -254,7 +253,8 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
     let doomed = Runtime::new().unwrap();
     doomed.spawn(async move {
         let push = at.is_pushed();
-        let rig = rig(&*ground, push).await;
+        // Each step by itself: those ahead of the instant have a table of their own (`ahead`).
+        let rig = rig_with(&*ground, push, |it| Options { ahead_ms: 0, ..it }).await;
         let _running = rig.engine.start().unwrap();
         if !push {
             rig.warm_up().await;

@@ -96,7 +96,8 @@ pub async fn whoever_was_handed_a_task_is_written_down_and_has_not_begun(store: 
     let begun = read(&*store, task.place).await;
     assert_eq!((begun.state, begun.fired_at), (State::Running, Some(fired_at)));
     assert_eq!(begun.lease.unwrap().executor, "bob", "a sign of life is not a hand-over");
-    let sooner = Beat { handed_over_at: Some(fired_at), executor: "al".to_owned(), ..beat(&task, until.plus(-1)) };
+    let sooner =
+        Beat { handed_over_at: Some(fired_at), executor: "al".to_owned(), ..beat(&task, until.plus(-1)) };
     assert_eq!(extend(&*store, sooner, LATER).await, held(until), "told after the sign of life");
     let told = read(&*store, task.place).await;
     let lease = told.lease.unwrap();
