@@ -98,8 +98,11 @@ fn with_own(text: &str, length: usize, own: Own) -> String {
 #[derive(Debug)]
 pub(crate) struct Near {
     one: &'static str,
-    texts: [OnceLock<Vec<(usize, usize, &'static str)>>; 2],
+    texts: [OnceLock<Vec<Text>>; 2],
 }
+
+/// For at most so many partitions and ids.
+type Text = (usize, usize, &'static str);
 
 impl Near {
     pub(crate) const fn new(one: &'static str) -> Self {
@@ -107,7 +110,7 @@ impl Near {
     }
 
     /// The text for lists of at least these lengths, and its lengths.
-    fn text(&self, partitions: usize, ids: usize, own: Own) -> Option<(usize, usize, &'static str)> {
+    fn text(&self, partitions: usize, ids: usize, own: Own) -> Option<Text> {
         let [by_id, even] = &self.texts;
         let texts = if own == Own::Even { even } else { by_id };
         // Made once for each statement, and never given back: that bounds it.

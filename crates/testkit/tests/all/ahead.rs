@@ -246,6 +246,30 @@ async fn what_fired_without_a_mark_is_told_to_have_fired_and_can_be_stopped(grou
     rig.is_whole().await;
 }
 
+/// Nobody says goodbye for the engine that fired it.
+fn fires_without_a_mark_and_dies(ground: &Arc<dyn Ground>) {
+    let (told, heard) = std::sync::mpsc::channel();
+    let doomed = Runtime::new().unwrap();
+    let its = Arc::clone(ground);
+    doomed.spawn(async move {
+        let (_rig, _running, task, _gate) = fired_without_a_mark(&*its).await;
+        told.send(task).unwrap();
+        std::future::pending::<()>().await;
+    });
+    let task = heard.recv().unwrap();
+    doomed.shutdown_background();
+    Runtime::new().unwrap().block_on(async {
+        let rig = rig(&**ground, false).await;
+        let running = rig.engine.start().unwrap();
+        let it = timeout(Duration::from_secs(20), leased(&rig)).await.unwrap();
+        assert_eq!((it.place.id, it.attempt, it.fence), (task.place.id, 1, task.fence + 1));
+        assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+        assert_eq!(rig.engine.lease(request(100)).await.unwrap(), [], "it does not come twice");
+        running.stop().await;
+        rig.is_whole().await;
+    });
+}
+
 async fn what_a_stopping_engine_has_leased_is_handed_back(ground: Arc<dyn Ground>) {
     let first = rig(&*ground, false).await;
     let running = first.engine.start().unwrap();
@@ -308,7 +332,7 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
             (task.place.id, 1),
             "what nobody is known to have spent no attempt"
         );
-        assert!(it.fired_at >= it.due_at && it.fence > task.fence);
+        assert!(it.fired_at >= it.due_at && it.fence > task.fence, "{it:?}");
         if let Some(first) = first {
             let settled = rig.engine.settle(vec![succeeded(&first)], "ann").await.unwrap();
             assert_eq!(
@@ -342,6 +366,10 @@ macro_rules! on_each_ground {
             fn an_engine_dies_before_it_tells_who_has_it() {
                 dies(&Runtime::new().unwrap().block_on(Embedded::ground()), At::HandedOver);
             }
+            #[test]
+            fn an_engine_dies_after_what_it_fired_without_a_mark() {
+                fires_without_a_mark_and_dies(&Runtime::new().unwrap().block_on(Embedded::ground()));
+            }
         }
         mod on_servers {
             use super::*;
@@ -356,6 +384,10 @@ macro_rules! on_each_ground {
             #[test]
             fn an_engine_dies_before_it_tells_who_has_it() {
                 dies(&Runtime::new().unwrap().block_on(OnServers::ground()), At::HandedOver);
+            }
+            #[test]
+            fn an_engine_dies_after_what_it_fired_without_a_mark() {
+                fires_without_a_mark_and_dies(&Runtime::new().unwrap().block_on(OnServers::ground()));
             }
         }
     };
