@@ -44,9 +44,9 @@ use crate::Error;
 use archive::Archive;
 use async_trait::async_trait;
 pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
-use calls::{answered, push, spread};
+use calls::{answered, insert, polled_once, push, spread};
 use ids::Ids;
-use insert::{Ask, Context};
+use insert::Context;
 use job::{Caller, Job, Refused, Retire, Work};
 use ledger::Ledger;
 use line::{Lane, Line, writers_of};
@@ -80,6 +80,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    task::Poll,
 };
 use tokio::{
     sync::{Semaphore, oneshot},
@@ -401,26 +402,15 @@ impl Inner {
     }
 }
 
-/// Inserts, in a task of its own, because ids may have to be asked for first.
-async fn insert(
-    inner: Arc<Inner>,
-    tasks: Vec<NewTask>,
-    by: Arc<str>,
-    now: Millis,
-) -> Result<Vec<Inserted>, CallError> {
-    const DOING: &str = "insert tasks";
-    let ids = inner.context.ids.take(tasks.len()).await.map_err(|it| CallError::did_not_happen(DOING, it))?;
-    let partitions = inner.cluster.partitions;
-    let asks = ids.into_iter().zip(tasks);
-    let asks = asks.map(|(id, task)| Ask::new(id, task, Arc::clone(&by), now, partitions)).collect();
-    spread(&inner, (DOING, Lane::Bulk, CHUNK_ROWS), asks, |it: &Ask| it.partition, Work::Insert).await
-}
-
 #[async_trait]
 impl Store for MysqlStore {
     async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, CallError> {
         self.inner.floors.hear(now);
-        let work = insert(Arc::clone(&self.inner), tasks, by.into(), now);
+        let mut work = Box::pin(insert(Arc::clone(&self.inner), tasks, by.into(), now));
+        // Its turn is that of its caller; from then on it runs to its end whether somebody waits for it or not.
+        if let Poll::Ready(done) = polled_once(work.as_mut()).await {
+            return done;
+        }
         let panicked = |it: tokio::task::JoinError| {
             CallError::may_have_happened("insert tasks", Error::Panicked(it.to_string()))
         };

@@ -2,15 +2,22 @@
 //! sent to a place that its partition has left goes after it. Must not decide anything about a task.
 
 use super::{
-    Inner,
+    CHUNK_ROWS, Inner,
+    insert::Ask,
     job::{Caller, Job, Refused, Work},
     line::{Lane, Line},
     routing::Patience,
 };
 use crate::Error;
-use punctual_contract::{Error as CallError, Happened};
-use punctual_domain::place::Partition;
-use std::{collections::BTreeSet, sync::Arc};
+use punctual_contract::{Error as CallError, Happened, store::Inserted};
+use punctual_domain::{place::Partition, task::NewTask, time::Millis};
+use std::{
+    collections::BTreeSet,
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+};
 use tokio::sync::oneshot;
 
 pub(super) fn push(line: Option<&Arc<Line<Job>>>, job: Job) {
@@ -30,6 +37,34 @@ pub(super) async fn answered<A, I>(
 ) -> Result<A, Refused<I>> {
     let lost = |_| Err(Refused::Failed(CallError::may_have_happened(doing, Error::Closed)));
     answer.await.unwrap_or_else(lost)
+}
+
+/// Asks for ids, and then stands in line before whoever asked later: a caller that hung up and asks again must find what
+/// it asked first, not be overtaken by itself.
+pub(super) async fn insert(
+    inner: Arc<Inner>,
+    tasks: Vec<NewTask>,
+    by: Arc<str>,
+    now: Millis,
+) -> Result<Vec<Inserted>, CallError> {
+    const DOING: &str = "insert tasks";
+    let taken = inner.context.ids.take_in_turn(tasks.len()).await;
+    let (ids, turn) = taken.map_err(|it| CallError::did_not_happen(DOING, it))?;
+    let partitions = inner.cluster.partitions;
+    let asks = ids.into_iter().zip(tasks);
+    let asks = asks.map(|(id, task)| Ask::new(id, task, Arc::clone(&by), now, partitions)).collect();
+    let mut inserted =
+        pin!(spread(&inner, (DOING, Lane::Bulk, CHUNK_ROWS), asks, |it: &Ask| it.partition, Work::Insert));
+    let stands_in_line = polled_once(inserted.as_mut()).await;
+    drop(turn);
+    match stands_in_line {
+        Poll::Ready(it) => it,
+        Poll::Pending => inserted.await,
+    }
+}
+
+pub(super) async fn polled_once<F: Future>(mut work: Pin<&mut F>) -> Poll<F::Output> {
+    std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await
 }
 
 /// Items that go to the writers of their partitions, at most so many in one job; answers in the order of the items.

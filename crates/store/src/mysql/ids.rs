@@ -3,7 +3,7 @@
 
 use super::statements as sql;
 use sqlx::{MySqlConnection, MySqlPool};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// Ids of one block: at 100,000 tasks/s ten blocks a second, each one short statement.
 const BLOCK: i64 = 10_000;
@@ -21,6 +21,11 @@ impl Ids {
 
     /// Ascending ids that nobody else gets.
     pub(crate) async fn take(&self, count: usize) -> sqlx::Result<Vec<i64>> {
+        Ok(self.take_in_turn(count).await?.0)
+    }
+
+    /// The same. Who asks next waits until the turn is over.
+    pub(crate) async fn take_in_turn(&self, count: usize) -> sqlx::Result<(Vec<i64>, Turn<'_>)> {
         let mut ids = Vec::with_capacity(count);
         let mut free = self.free.lock().await;
         while ids.len() < count {
@@ -30,8 +35,14 @@ impl Ids {
             }
             ids.extend(free.by_ref().take(count - ids.len()));
         }
-        Ok(ids)
+        Ok((ids, Turn { _free: free }))
     }
+}
+
+/// Those who ask have their turns in the order in which they asked.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    _free: MutexGuard<'a, std::ops::Range<i64>>,
 }
 
 /// Adds to a counter of the catalog and answers where it stands then.
