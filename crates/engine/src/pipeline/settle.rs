@@ -4,13 +4,9 @@
 use crate::core::Core;
 use parking_lot::Mutex;
 use punctual_domain::place::Partition;
-use std::{mem, sync::Arc, time::Duration};
-use tokio::time::sleep;
+use std::{mem, sync::Arc};
 
 type Settled = (Partition, i64, i64);
-
-/// The least time from one call to the next: what is handed over meanwhile goes with it.
-const PACE: Duration = Duration::from_millis(10);
 
 /// Handed over, and still in the hot set. What comes while a call is under way goes with the next one.
 #[derive(Debug, Default)]
@@ -51,7 +47,6 @@ pub(crate) async fn settle(core: &Arc<Core>, settled: Vec<Settled>) {
                     return;
                 }
                 send(&its, &entries).await;
-                sleep(PACE).await;
             }
         });
     }
