@@ -1,6 +1,7 @@
 //! Step 3, claim: reads the slice that is due within the look-ahead, marks it `dispatching` in the store where its lease
-//! will not follow at once, and puts it on the wheel. Moves nothing in the hot set: if this engine dies, the next one reads the same entries. What
-//! the store did not let it mark was cancelled, changed or handled already, and is dropped from the hot set.
+//! will not follow at once, and puts it on the wheel. Moves nothing in the hot set: if this engine dies, the next one
+//! reads the same entries. What the store did not let it mark was cancelled, changed or handled already, and is dropped
+//! from the hot set.
 
 use crate::{
     core::Core,
