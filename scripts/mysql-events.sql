@@ -49,6 +49,32 @@ BEGIN
     DEALLOCATE PREPARE punctual_change;
 END //
 
+DROP PROCEDURE IF EXISTS punctual_clear_left //
+-- A bucket has left task as a table: what came into it at the last moment is put back, and the table goes.
+CREATE PROCEDURE punctual_clear_left()
+BEGIN
+    IF EXISTS (SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'task_left') THEN
+        START TRANSACTION;
+        INSERT INTO task SELECT * FROM task_left;
+        DELETE FROM task_left;
+        COMMIT;
+        DROP TABLE task_left;
+    END IF;
+END //
+
+DROP PROCEDURE IF EXISTS punctual_leave //
+-- An empty bucket. Where the server can (MariaDB from 10.7 on) it leaves as a table: a drop could wait for the purge, in
+-- steps of a second, while everybody waits for it.
+CREATE PROCEDURE punctual_leave(IN bucket_name VARCHAR(64))
+BEGIN
+    IF VERSION() REGEXP '^(1[1-9]|10\\.([7-9]|1[0-9]))\\..*MariaDB' THEN
+        CALL punctual_change_bucket('ALTER TABLE task CONVERT PARTITION {name} TO TABLE task_left', bucket_name);
+        CALL punctual_clear_left();
+    ELSE
+        CALL punctual_change_bucket('ALTER TABLE task DROP PARTITION {name}', bucket_name);
+    END IF;
+END //
+
 DROP PROCEDURE IF EXISTS punctual_settle //
 -- Account, registry, moved and body of what stands in task_gone, a thousand tasks a transaction; then empties it.
 -- FORCE INDEX: after a swap the server knows nothing of how many rows there are.
@@ -134,6 +160,7 @@ old_ones: BEGIN
     IF EXISTS (SELECT 1 FROM meta WHERE name = 'archive_place') THEN
         LEAVE old_ones;
     END IF;
+    CALL punctual_clear_left();
     CALL punctual_settle(now_ms);
     SET begins_at = -9223372036854775807;
     buckets: LOOP
@@ -164,7 +191,7 @@ old_ones: BEGIN
                 CALL punctual_change_bucket('ALTER TABLE task EXCHANGE PARTITION {name} WITH TABLE task_gone', bucket_name);
             END IF;
             IF NOT EXISTS (SELECT 1 FROM task WHERE due_at >= begins_at AND due_at < ends_at LIMIT 1) THEN
-                CALL punctual_change_bucket('ALTER TABLE task DROP PARTITION {name}', bucket_name);
+                CALL punctual_leave(bucket_name);
             END IF;
             CALL punctual_settle(now_ms);
         END IF;

@@ -13,7 +13,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
 };
 use tokio::{
@@ -27,6 +27,8 @@ pub(crate) struct Arrival {
     /// How often somebody was woken: what was looked at before is out of date.
     wakes: AtomicU64,
     waiting: AtomicUsize,
+    /// When somebody last asked for tasks.
+    asked_at: AtomicI64,
     seats: Mutex<Seats>,
 }
 
@@ -117,9 +119,15 @@ struct Idle {
 
 impl Arrival {
     /// Whoever asks counts as waiting until this is dropped.
-    pub(crate) fn wait(&self) -> Waiting<'_> {
+    pub(crate) fn wait(&self, now: Millis) -> Waiting<'_> {
+        self.asked_at.fetch_max(now.0, SeqCst);
         self.waiting.fetch_add(1, SeqCst);
         Waiting(self)
+    }
+
+    /// Somebody waits, or has asked since an instant: busy executors come back.
+    pub(crate) fn is_asked_since(&self, instant: Millis) -> bool {
+        self.waiting() > 0 || self.asked_at.load(SeqCst) >= instant.0
     }
 
     pub(crate) fn waiting(&self) -> usize {

@@ -69,6 +69,8 @@ pub(crate) struct Core {
     /// Asks for a look ahead of the period: at who owns what, at partitions just taken over.
     pub(crate) look_at_ownership: Notify,
     pub(crate) look_through: Notify,
+    /// What is new here has been looked through: the rest of its horizon is to be loaded.
+    pub(crate) preload: Notify,
     pub(crate) settling: Settling,
     pub(crate) ahead: Ahead,
     pub(crate) room: Room,
@@ -107,6 +109,7 @@ impl Core {
             asked: Asked::default(),
             look_at_ownership: Notify::new(),
             look_through: Notify::new(),
+            preload: Notify::new(),
             is_crowded: AtomicBool::new(false),
             settling: Settling::default(),
             ahead: Ahead::default(),

@@ -151,8 +151,10 @@ impl Engine {
             |core| async move { claim::run_once(&core, core.now()).await },
         );
         let period = Duration::from_millis(core.options.preload_interval_ms);
-        supervisor
-            .every(core, "preload", period, |core| async move { preload::run_once(&core, core.now()).await });
+        let asked = |core: Arc<Core>| async move { core.preload.notified().await };
+        supervisor.every_or_when(core, "preload", period, asked, |core| async move {
+            preload::run_once(&core, core.now()).await
+        });
     }
 
     fn supervise_maintenance(&self, supervisor: &Supervisor) {

@@ -50,6 +50,8 @@ const SHELF_MS: i64 = 20;
 const BACK_OFF_MS: i64 = 1_000;
 /// A hand-over that the outcome does not follow in so long is written down.
 const TOLD_AFTER_MS: i64 = 200;
+/// Executors that asked so short a time ago are at work, and ask again.
+const ASKED_LATELY_MS: i64 = 1_000;
 /// What was leased longer ago than this is given back instead of handed over.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
 
@@ -64,7 +66,7 @@ fn may_be_leased(entry: &HotEntry) -> bool {
     entry.demands.is_none() && entry.deadline_at > entry.due_at.plus(LEASE_MS)
 }
 
-/// Those whose lease will follow at once, ahead of their instant or at it, and need no mark before; and the others.
+/// Those whose lease will follow, ahead of their instant or soon after it, and need no mark before; and the others.
 pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<HotEntry>) {
     if core.options.ahead_ms == 0 {
         return (Vec::new(), entries);
@@ -72,8 +74,12 @@ pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<
     let now = core.now();
     let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
     let mut is_waited_for = |queue: &Arc<QueueKey>| {
-        let has_room = || room(core, queue, now) > 0;
-        *queues.entry(Arc::clone(queue)).or_insert_with(has_room)
+        let comes_back = now.plus(-ASKED_LATELY_MS);
+        let is_worked_on = || {
+            room(core, queue, now) > 0
+                || core.settings.is_plain(queue) && core.arrival(queue).is_asked_since(comes_back)
+        };
+        *queues.entry(Arc::clone(queue)).or_insert_with(is_worked_on)
     };
     entries.into_iter().partition(|it| {
         let is_new = matches!(it.state, State::Scheduled | State::Retrying);

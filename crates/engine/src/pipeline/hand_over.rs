@@ -50,7 +50,7 @@ pub struct LeaseRequest {
 pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec<Assignment>, Error> {
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
     let arrival = core.arrival(&request.queue);
-    let _waiting = arrival.wait();
+    let _waiting = arrival.wait(core.now());
     let mut given = Vec::new();
     loop {
         if given.is_empty() {

@@ -8,43 +8,70 @@ use crate::{
     options::STEP_LIMIT,
     pipeline::{intake, room},
 };
+use futures_util::stream::{self, StreamExt as _};
 use hashbrown::HashSet;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{place::Partition, state::State, time::Millis};
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+};
 
 /// Windows overlap by this much: commit order is not time order.
 const OVERLAP_MS: i64 = 10_000;
 /// What is due this soon is loaded for every partition before any partition is loaded further.
 const NEAR_MS: i64 = 10_000;
+/// Partitions that are loaded at one time: while one is read, another is put in.
+const TOGETHER: usize = 3;
 
 /// Entries loaded.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     if core.from_store.is_away() {
         return Ok(0);
     }
-    let mut room = core.options.hot_entries_max.saturating_sub(core.hot.depth().await?.due);
+    let room = core.options.hot_entries_max.saturating_sub(core.hot.depth().await?.due);
+    let room = Room { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) };
     room::look(core).await?;
-    let (mut loaded, mut is_crowded, mut result) = (0, false, Ok(()));
+    let (mut loaded, mut result) = (0, Ok(()));
     for (reach, reach_ms) in reaches(core) {
-        for partition in core.owned() {
+        let (until, room) = (now.plus(reach_ms), &room);
+        let extend = |partition| async move {
             if reach == Reach::Far && core.room.is_short() {
-                break;
+                return Ok(0);
             }
-            match extend(core, partition, now.plus(reach_ms), room, reach).await {
-                Ok(count) => {
-                    is_crowded |= count >= room;
-                    room = room.saturating_sub(count);
-                    loaded += count;
-                }
+            extend(core, partition, until, room, reach).await
+        };
+        let partitions: Vec<Partition> = core.owned().collect();
+        let mut extended = stream::iter(partitions).map(extend).buffer_unordered(TOGETHER);
+        while let Some(it) = extended.next().await {
+            match it {
+                Ok(count) => loaded += count,
                 // Short of room or of answers: the other partitions have their turn all the same.
                 Err(error) => result = Err(error),
             }
         }
     }
-    core.is_crowded.store(is_crowded, Relaxed);
+    core.is_crowded.store(room.is_crowded.load(Relaxed), Relaxed);
     core.meters.preloaded(loaded);
     result.map(|()| loaded)
+}
+
+/// For how many entries there is room, whichever partition they are of.
+struct Room {
+    left: AtomicUsize,
+    is_crowded: AtomicBool,
+}
+
+impl Room {
+    /// False: no more fit. A page of each partition that is being loaded may be too many.
+    fn took(&self, count: usize) -> bool {
+        let before = self.left.update(Relaxed, Relaxed, |it| it.saturating_sub(count));
+        let has_more = before > count;
+        if !has_more {
+            self.is_crowded.store(true, Relaxed);
+        }
+        has_more
+    }
 }
 
 /// Whether it may be left in the store when room is short.
@@ -66,14 +93,14 @@ async fn extend(
     core: &Arc<Core>,
     partition: Partition,
     until: Millis,
-    room: usize,
+    room: &Room,
     reach: Reach,
 ) -> Result<usize, Error> {
     let Some(raised) = core.holdings.raise_frontier(partition, until) else { return Ok(0) };
     let mut loaded = 0;
     let window = load_window(core, partition, (raised.from, until), reach, |_, count| {
         loaded += count;
-        loaded < room
+        room.took(count)
     });
     let stopped_at = window.await;
     match stopped_at {

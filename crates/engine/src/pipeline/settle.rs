@@ -4,9 +4,13 @@
 use crate::core::Core;
 use parking_lot::Mutex;
 use punctual_domain::place::Partition;
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Duration};
 
 type Settled = (Partition, i64, i64);
+
+/// With so many in one call, the next one waits a moment for more: a call for a few costs as much as one for many.
+const MANY: usize = 16;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Handed over, and still in the hot set. What comes while a call is under way goes with the next one.
 #[derive(Debug, Default)]
@@ -47,6 +51,9 @@ pub(crate) async fn settle(core: &Arc<Core>, settled: Vec<Settled>) {
                     return;
                 }
                 send(&its, &entries).await;
+                if entries.len() >= MANY {
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         });
     }

@@ -27,6 +27,9 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         Ok(1)
     });
     let results: Vec<Result<usize, Error>> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
+    if results.iter().any(Result::is_ok) {
+        core.preload.notify_one();
+    }
     results.into_iter().sum()
 }
 

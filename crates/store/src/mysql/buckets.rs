@@ -10,7 +10,7 @@
 //! | 1a carry a batch of those few to the present: lock, move in the key, `moved`, in one transaction | the batches after it, where they were | looks again, carries what is left |
 //! | 2 `gone_to` back to the start, while `task_gone` is empty | nothing | goes on with 3 |
 //! | 3 swap: the bucket's rows stand in `task_gone`, at once | an empty bucket; registry, moved, body and the account know the tasks still | settles, later drops the empty bucket |
-//! | 4 drop the empty bucket | as 3, without the bucket | settles |
+//! | 4 the empty bucket leaves `task` as a table, `task_left` | as 3, without the bucket; a table with nothing in it, or with what came into the bucket since 3 | settles; puts back what is there, drops the table |
 //! | 4a with cold storage: archive all that is finished, archive by archive (`export`) | archives up to a mark, perhaps one beyond it | goes on at the mark; a task that is archived twice is found once |
 //! | 4b count the archives as published, and mark them as whole | readers list them once too often | marks |
 //! | 5 settle a batch: account, registry, moved, body and `gone_to`, in one transaction | the batches after it | goes on there |
@@ -270,6 +270,7 @@ impl Work<'_> {
             self.report.not_archived += 1;
             return Ok(());
         }
+        self.session.clear_left().await?;
         if !self.settle().await? {
             return Ok(());
         }
@@ -334,10 +335,12 @@ impl Work<'_> {
         self.settle().await
     }
 
-    /// Nobody puts tasks into a bucket of long ago; should one be there all the same, it stays, and so does the bucket.
+    /// Nobody puts tasks into a bucket of long ago; should one be there all the same, it stays, and so does the bucket; one
+    /// that comes at the last moment is put back.
     async fn drop(&mut self, bucket: &Bucket) -> sqlx::Result<()> {
         if !self.session.has_rows(bucket).await? {
             self.changed(Change::Drop(&bucket.name)).await?;
+            self.session.clear_left().await?;
             self.report.dropped += 1;
         }
         Ok(())

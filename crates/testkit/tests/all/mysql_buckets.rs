@@ -238,6 +238,7 @@ async fn after_a_crash_between_any_two_steps_the_next_run_completes_it() {
         ("UPDATE gone_to SET partition_no = 7, due_at = 5, id = 5".to_owned(), 400),
         (swap.clone(), 400),
         (format!("{swap}; ALTER TABLE task DROP PARTITION p2026111500"), 400),
+        (format!("{swap}; ALTER TABLE task CONVERT PARTITION p2026111500 TO TABLE task_left"), 400),
         (format!("{swap}; UPDATE gone_to SET partition_no = 2147483647"), 0),
         (format!("{swap}; TRUNCATE TABLE task_gone; UPDATE gone_to SET partition_no = 2147483647"), 0),
     ] {
@@ -256,6 +257,19 @@ async fn after_a_crash_between_any_two_steps_the_next_run_completes_it() {
             shard.is_accounted_for().await;
         }
     }
+}
+
+/// Nobody puts tasks there; but a bucket that was seen to be empty need not be when it leaves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_came_into_a_bucket_as_it_left_is_put_back() {
+    let shard = Shard::with_buckets_since(6).await;
+    shard.put(1, 40, TODAY - 6 * DAY, 1, "NULL").await;
+    shard.sql("ALTER TABLE task CONVERT PARTITION p2026111500 TO TABLE task_left").await;
+    assert_eq!(shard.sql("SELECT COUNT(*) FROM task").await, "0");
+    shard.run(OPTIONS, NOW).await;
+    assert_eq!(shard.sql("SELECT COUNT(*), COUNT(DISTINCT id) FROM task WHERE state = 1").await, "40\t40");
+    assert_eq!(shard.sql("SHOW TABLES LIKE 'task_left'").await, "");
+    shard.is_accounted_for().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -161,12 +161,42 @@ impl Session {
         let text = match change {
             Change::Make(buckets) => split(buckets),
             Change::Swap(name) => sql!("swap.sql").replace("{name}", name),
-            Change::Drop(name) => sql!("drop.sql").replace("{name}", name),
+            Change::Drop(name) => return self.leave(name).await,
             Change::Empty => return gone::empty(&mut self.conn).await,
         };
+        self.run(text).await
+    }
+
+    async fn run(&mut self, text: String) -> sqlx::Result<()> {
         sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut self.conn).await?;
         Ok(())
     }
+
+    async fn leave(&mut self, name: &str) -> sqlx::Result<()> {
+        match self.run(sql!("leave.sql").replace("{name}", name)).await {
+            Err(error) if is_unknown(&error) => self.run(sql!("drop.sql").replace("{name}", name)).await,
+            other => other,
+        }
+    }
+
+    /// A bucket has left `task`: what came into it at the last moment is put back, whole or not at all, and its table
+    /// goes.
+    pub(super) async fn clear_left(&mut self) -> sqlx::Result<()> {
+        if sqlx::query(sql!("left/any.sql")).fetch_optional(&mut self.conn).await?.is_none() {
+            return Ok(());
+        }
+        let mut tx = self.conn.begin().await?;
+        sqlx::raw_sql(sql!("left/back.sql")).execute(&mut *tx).await?;
+        tx.commit().await?;
+        sqlx::raw_sql(sql!("left/gone.sql")).execute(&mut self.conn).await?;
+        Ok(())
+    }
+}
+
+/// The server does not know the words.
+fn is_unknown(error: &sqlx::Error) -> bool {
+    const SYNTAX: &str = "42000";
+    error.as_database_error().is_some_and(|it| it.code().as_deref() == Some(SYNTAX))
 }
 
 /// The line of one bucket, for each.

@@ -1,0 +1,2 @@
+-- It must be empty.
+DROP TABLE task_left
