@@ -12,7 +12,7 @@ use punctual_domain::{
     task::{Demands, Priority},
     time::Millis,
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 
 /// Promises:
 /// - **One place at a time.** An entry (told apart by id) is in `due`, or in `firing`, or in neither. Each step
@@ -70,12 +70,13 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<(Lane, usize)>, Error>;
 
-    /// Entries of a partition that fired before `before` and that no hand-over has settled, the oldest first.
+    /// Entries of a partition that fired before `before` and that no hand-over has settled, the oldest first; of these
+    /// the ones at `places`.
     async fn firing(
         &self,
         partition: Partition,
         before: Millis,
-        limit: usize,
+        places: Range<usize>,
     ) -> Result<Vec<HotEntry>, Error>;
 
     async fn depth(&self) -> Result<Depth, Error>;

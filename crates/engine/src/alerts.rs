@@ -165,7 +165,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 async fn oldest(core: &Core, now: Millis) -> Result<BTreeMap<QueueKey, Millis>, Error> {
     let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
     for partition in core.owned() {
-        for it in core.hot.firing(partition, now.plus(-WAITING_LONG_MS), LOOK_AT).await? {
+        for it in core.hot.firing(partition, now.plus(-WAITING_LONG_MS), 0..LOOK_AT).await? {
             if !core.settings.is_paused(&it.queue) {
                 let at = oldest.entry((*it.queue).clone()).or_insert(it.fired_at);
                 *at = it.fired_at.min(*at);

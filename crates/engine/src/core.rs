@@ -85,8 +85,9 @@ pub(crate) struct Core {
 }
 
 /// A task that fired and has not been handed over.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Unmarked {
+    pub(crate) queue: Arc<QueueKey>,
     pub(crate) place: TaskRef,
     pub(crate) fence: i64,
     pub(crate) fired_at: Millis,

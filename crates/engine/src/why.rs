@@ -31,7 +31,7 @@ pub struct Why {
 
 pub(crate) async fn why(core: &Core, task: &Task) -> Why {
     let now = core.now();
-    let mark = core.unmarked.lock().get(&task.place.id).copied();
+    let mark = core.unmarked.lock().get(&task.place.id).cloned();
     if task.state.after(Event::Claim).is_ok() && mark.is_some_and(|it| it.fence == task.fence) {
         // Its lease was to follow at once, so that nothing was written.
         return Box::pin(why(core, &Task { state: State::Dispatching, ..task.clone() })).await;

@@ -20,7 +20,7 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::{chooser::Draws, name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -188,10 +188,10 @@ impl Hot for MemoryHot {
         &self,
         partition: Partition,
         before: Millis,
-        limit: usize,
+        places: Range<usize>,
     ) -> Result<Vec<HotEntry>, Error> {
         let slice = self.slice("look at what is firing", partition)?.lock();
-        Ok(slice.fired_before(before, limit).cloned().collect())
+        Ok(slice.fired_before(before, places).cloned().collect())
     }
 
     async fn depth(&self) -> Result<Depth, Error> {
@@ -273,7 +273,7 @@ mod tests {
         at_once(hot.offer(taken, Retries::default())).unwrap();
         assert_eq!(at_once(hot.depth()).unwrap().ready, [(Arc::clone(&queue), 1)]);
         assert_eq!(at_once(hot.admit(&queue, Admission::of(9))).unwrap().len(), 1);
-        assert_eq!(at_once(hot.firing(Partition(0), Millis(6), 9)).unwrap().len(), 1);
+        assert_eq!(at_once(hot.firing(Partition(0), Millis(6), 0..9)).unwrap().len(), 1);
         assert_eq!(at_once(hot.withdraw(Partition(0), 2, 1)).unwrap(), Withdrawn::Removed);
         at_once(hot.settle(&[(Partition(0), 1, 1)])).unwrap();
         assert_eq!(

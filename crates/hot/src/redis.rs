@@ -48,6 +48,7 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
 use std::{
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -257,9 +258,9 @@ impl Hot for RedisHot {
         &self,
         partition: Partition,
         before: Millis,
-        limit: usize,
+        places: Range<usize>,
     ) -> Result<Vec<HotEntry>, Error> {
-        self.fired_before(partition, before, limit).await
+        self.fired_before(partition, before, places).await
     }
 
     async fn depth(&self) -> Result<Depth, Error> {

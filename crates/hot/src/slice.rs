@@ -4,6 +4,7 @@
 use crate::line::Line;
 use punctual_contract::hot::{HotEntry, Withdrawn};
 use punctual_domain::time::Millis;
+use std::ops::Range;
 
 #[derive(Debug)]
 pub(crate) struct Slice {
@@ -85,8 +86,16 @@ impl Slice {
     }
 
     /// Fired before `before`, the oldest first.
-    pub(crate) fn fired_before(&self, before: Millis, limit: usize) -> impl Iterator<Item = &HotEntry> {
-        self.firing.range(None, before).take_while(move |it| it.fired_at < before).take(limit)
+    pub(crate) fn fired_before(
+        &self,
+        before: Millis,
+        places: Range<usize>,
+    ) -> impl Iterator<Item = &HotEntry> {
+        self.firing
+            .range(None, before)
+            .take_while(move |it| it.fired_at < before)
+            .skip(places.start)
+            .take(places.len())
     }
 
     pub(crate) fn depth(&self) -> (usize, usize) {

@@ -5,13 +5,15 @@
 use crate::{
     core::{Core, Unmarked},
     options::STEP_LIMIT,
+    pipeline::ahead,
 };
+use hashbrown::HashMap;
 use punctual_contract::{
     Error,
     store::{Applied, Change, Step},
 };
-use punctual_domain::time::Millis;
-use std::time::Duration;
+use punctual_domain::{name::QueueKey, time::Millis};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Tasks that have waited this long are worth the write.
@@ -25,13 +27,9 @@ const SLOW: Duration = Duration::from_millis(20);
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let before = now.plus(-WORTH_MS);
     let now = core.now();
-    let old: Vec<_> = {
-        let unmarked = core.unmarked.lock();
-        let old = unmarked.values().filter(|it| it.fired_at <= before);
-        old.copied().take(STEP_LIMIT * 10).collect()
-    };
+    let (waiting, soon_gone) = worth_it(core, before, now);
     let mut done = 0;
-    for chunk in old.chunks(CHUNK) {
+    for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
         let began = Instant::now();
         mark(core, chunk, now).await?;
         done += chunk.len();
@@ -47,6 +45,22 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
         }
     }
     Ok(done)
+}
+
+/// What waits for executors that are not there, and what waits for busy ones: of these one unit of work, because each
+/// mark costs as much as a hand-over, and they are handed over next.
+fn worth_it(core: &Core, before: Millis, now: Millis) -> (Vec<Unmarked>, Vec<Unmarked>) {
+    let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
+    let (mut waiting, mut soon_gone) = (Vec::new(), Vec::new());
+    for it in core.unmarked.lock().values().filter(|it| it.fired_at <= before) {
+        let is_worked_on = || ahead::is_worked_on(core, &it.queue, now);
+        let is_worked_on = *queues.entry(Arc::clone(&it.queue)).or_insert_with(is_worked_on);
+        let (to, most) = if is_worked_on { (&mut soon_gone, CHUNK) } else { (&mut waiting, STEP_LIMIT * 10) };
+        if to.len() < most {
+            to.push(it.clone());
+        }
+    }
+    (waiting, soon_gone)
 }
 
 /// Moved, or handed over meanwhile: either way the store knows.

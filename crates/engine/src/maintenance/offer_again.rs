@@ -11,8 +11,9 @@ use std::{sync::Arc, time::Duration};
 /// Whoever has it in its hands has had this long.
 const AFTER_MS: i64 = 3_000;
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// Entries offered in one partition in one run.
-const LIMIT: usize = 500;
+/// Entries offered in one partition in one run. With more than these, executors are behind, and each entry that is
+/// offered for nothing is one less that is handed over.
+const LIMIT: usize = 200;
 /// Behind this many older ones an entry waits for executors anyway; then the walk starts over.
 const WALK_MAX: usize = 10_000;
 
@@ -30,11 +31,10 @@ impl OfferAgain {
         for partition in core.owned() {
             let nth = usize::from(partition.0);
             let walked = self.walked.lock().get(nth).copied().unwrap_or(0);
-            let mut old = core.hot.firing(partition, before, walked + LIMIT).await?;
-            let more = old.len() == walked + LIMIT && old.len() < WALK_MAX;
-            self.remember(nth, if more { old.len() } else { 0 });
-            let rest = old.split_off(walked.min(old.len()));
-            let rest = expire::keep_those_in_time(core, rest).await;
+            let old = core.hot.firing(partition, before, walked..walked + LIMIT).await?;
+            let next = walked + old.len();
+            self.remember(nth, if old.len() == LIMIT && next < WALK_MAX { next } else { 0 });
+            let rest = expire::keep_those_in_time(core, old).await;
             offered += rest.len();
             fire::offer_again(core, rest).await?;
         }

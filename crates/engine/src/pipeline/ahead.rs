@@ -74,17 +74,19 @@ pub(crate) fn split(core: &Core, entries: Vec<HotEntry>) -> (Vec<HotEntry>, Vec<
     let now = core.now();
     let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
     let mut is_waited_for = |queue: &Arc<QueueKey>| {
-        let comes_back = now.plus(-ASKED_LATELY_MS);
-        let is_worked_on = || {
-            room(core, queue, now) > 0
-                || core.settings.is_plain(queue) && core.arrival(queue).is_asked_since(comes_back)
-        };
-        *queues.entry(Arc::clone(queue)).or_insert_with(is_worked_on)
+        let is_waited_for =
+            || room(core, queue, now) > 0 || core.settings.is_plain(queue) && is_worked_on(core, queue, now);
+        *queues.entry(Arc::clone(queue)).or_insert_with(is_waited_for)
     };
     entries.into_iter().partition(|it| {
         let is_new = matches!(it.state, State::Scheduled | State::Retrying);
         is_new && may_be_leased(it) && is_waited_for(&it.queue)
     })
+}
+
+/// Somebody asks for its tasks now, or has just asked and will again.
+pub(crate) fn is_worked_on(core: &Core, queue: &Arc<QueueKey>, now: Millis) -> bool {
+    core.arrival(queue).is_asked_since(now.plus(-ASKED_LATELY_MS))
 }
 
 /// How many of a queue may be leased ahead.

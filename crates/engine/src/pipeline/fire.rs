@@ -180,8 +180,9 @@ impl Core {
     pub(crate) fn remember_unmarked(&self, fired: &[HotEntry]) {
         let mut unmarked = self.unmarked.lock();
         for it in fired {
-            unmarked
-                .insert(it.place.id, Unmarked { place: it.row(), fence: it.fence, fired_at: it.fired_at });
+            let queue = Arc::clone(&it.queue);
+            let (place, fence, fired_at) = (it.row(), it.fence, it.fired_at);
+            unmarked.insert(place.id, Unmarked { queue, place, fence, fired_at });
         }
     }
 }

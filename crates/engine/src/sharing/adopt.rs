@@ -66,11 +66,11 @@ async fn offer_fired(core: &Arc<Core>, partition: Partition, unclaimed: &HashSet
     fire::offer_again(core, good).await
 }
 
-/// `firing` answers the oldest first and has no position to go on from, so that a longer list is asked for as a whole.
+/// As a whole: what is settled meanwhile would move the places of the rest.
 async fn fired(core: &Core, partition: Partition) -> Result<Vec<HotEntry>, Error> {
     let mut limit = STEP_LIMIT;
     loop {
-        let page = core.hot.firing(partition, Millis::MAX, limit).await?;
+        let page = core.hot.firing(partition, Millis::MAX, 0..limit).await?;
         if page.len() < limit || limit >= FIRED_MAX {
             return Ok(page);
         }

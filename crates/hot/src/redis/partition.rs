@@ -16,7 +16,7 @@ use punctual_contract::{
 };
 use punctual_domain::{place::Partition, time::Millis};
 use redis::{Cmd, Value};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 /// Entries in one call of a script that writes bodies: about 2 ms of Redis.
 const WRITE_MAX: usize = 500;
@@ -175,12 +175,13 @@ impl RedisHot {
         &self,
         partition: Partition,
         before: Millis,
-        limit: usize,
+        places: Range<usize>,
     ) -> Result<Vec<HotEntry>, Error> {
         const DOING: &str = "look at what is firing";
         let keys = self.keys_of(DOING, partition)?;
         let mut call = SCRIPTS.firing.call(&[&keys.firing, &keys.body]);
-        call.arg(before.0).arg(i32::try_from(limit).unwrap_or(i32::MAX));
+        let number = |it: usize| i32::try_from(it).unwrap_or(i32::MAX);
+        call.arg(before.0).arg(number(places.len())).arg(number(places.start));
         let answer = list(DOING, one(DOING, self.bulk().run_one(call).await)?)?;
         let (mut reader, mut found, mut unreadable) = (Reader::default(), Vec::new(), Vec::new());
         let mut answer = answer.into_iter();

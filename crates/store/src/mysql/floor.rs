@@ -2,6 +2,8 @@
 //! tasks of days, every second: no index says that they are finished. A floor is only remembered, never stored, and
 //! rests on what no engine can undo: a finished task waits again only at a later time, and no row appears far behind
 //! the present. What was passed unfinished stays remembered one by one. Must never pass a row that may still appear.
+//! Most looks begin further on, at a second floor, which trusts that rows appear within seconds; once a minute one does
+//! not, and finds what was committed later than that by an engine that died before it could load it.
 
 use super::{hosted, query::wanted, row, statements_moves as sql};
 use parking_lot::Mutex;
@@ -18,22 +20,38 @@ use std::{
 /// How long after its time a new row may appear: longer than a call waits for a partition that
 /// moves and then a transaction may take, and than clocks differ.
 const LATE_MS: i64 = 60_000;
+/// A row appears much sooner, but for the rarest: most looks trust in that, so that they do not read what became due and
+/// was finished in the last minute, over and over.
+const SOON_MS: i64 = 4_000;
 /// Unfinished tasks that are remembered in one partition; a floor stays where there are more.
 const LEFT_MAX: usize = 1_000;
+/// The same for the floor of most looks: each is looked up by itself, which costs as much as ten that are read in a row.
+const LEFT_SOON_MAX: usize = 50;
 /// Rows of one statement, and of one walk: the first one after a start has days before it.
 const CHUNK_ROWS: i64 = 2_000;
 const CHUNKS_MAX: usize = 200;
-/// A floor is moved with every so manieth look.
-const LOOKS: u32 = 10;
+/// Every so manieth look trusts in nothing that is less than a minute old: a look a second.
+const LOOKS: u32 = 60;
+/// Nor does one before which nobody has looked for so long.
+const STALE_MS: i64 = 5_000;
 
 pub(crate) type Key = (Millis, i64);
 
 /// The floors of all partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Floors {
-    floors: Mutex<HashMap<Partition, Floor>>,
+    floors: Mutex<HashMap<Partition, Kept>>,
     /// What the engine's clock showed last, in milliseconds; 0: it has not said.
     present: AtomicI64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    floor: Floor,
+    /// Further on: no row appears behind it unless it was committed long after it was due.
+    soon: Floor,
+    looks: u32,
+    looked_at: Millis,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -42,7 +60,13 @@ pub(crate) struct Floor {
     pub(crate) passed: Option<Key>,
     /// Unfinished when they were passed.
     pub(crate) left: BTreeSet<Key>,
-    looks: u32,
+}
+
+/// What a floor does not pass.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    until: Millis,
+    left_max: usize,
 }
 
 impl Floors {
@@ -58,26 +82,37 @@ impl Floors {
         conn: &mut MySqlConnection,
         partition: Partition,
     ) -> sqlx::Result<Option<Floor>> {
-        let mut floor = self.of(partition);
-        if floor.looks.is_multiple_of(LOOKS) {
-            floor.walk(conn, partition, Millis(self.present.load(Relaxed))).await?;
-            if !hosted::missing(conn, [partition]).await?.is_empty() {
-                return Ok(None);
-            }
+        let present = Millis(self.present.load(Relaxed));
+        let mut kept = self.floors.lock().get(&partition).cloned().unwrap_or_default();
+        if kept.trusts(present) {
+            let bounds = Bounds { until: present.plus(-SOON_MS), left_max: LEFT_SOON_MAX };
+            kept.soon.walk(conn, partition, bounds).await?;
+        } else {
+            let bounds = Bounds { until: present.plus(-LATE_MS), left_max: LEFT_MAX };
+            kept.floor.walk(conn, partition, bounds).await?;
+            kept.soon = kept.floor.clone();
+            kept.looks = 0;
         }
-        floor.looks = floor.looks.wrapping_add(1);
-        self.floors.lock().insert(partition, floor.clone());
+        if !hosted::missing(conn, [partition]).await?.is_empty() {
+            return Ok(None);
+        }
+        kept.looks += 1;
+        kept.looked_at = present;
+        let floor = kept.soon.clone();
+        self.floors.lock().insert(partition, kept);
         Ok(Some(floor))
     }
 
+    /// What is certain. For a look that goes on where another stopped.
     pub(crate) fn of(&self, partition: Partition) -> Floor {
-        self.floors.lock().get(&partition).cloned().unwrap_or_default()
+        self.floors.lock().get(&partition).map(|it| it.floor.clone()).unwrap_or_default()
     }
 
     /// Forgets tasks that are finished or have another time now.
     pub(crate) fn forget(&self, partition: Partition, over: &BTreeSet<Key>) {
-        if let Some(floor) = self.floors.lock().get_mut(&partition) {
+        if let Some(Kept { floor, soon, .. }) = self.floors.lock().get_mut(&partition) {
             floor.left.retain(|it| !over.contains(it));
+            soon.left.retain(|it| !over.contains(it));
         }
     }
 }
@@ -89,12 +124,19 @@ struct Met {
     is_finished: bool,
 }
 
+impl Kept {
+    /// The next look begins at the floor that is further on.
+    fn trusts(&self, present: Millis) -> bool {
+        self.looks > 0 && self.looks < LOOKS && present.since(self.looked_at).abs() <= STALE_MS
+    }
+}
+
 impl Floor {
     async fn walk(
         &mut self,
         conn: &mut MySqlConnection,
         partition: Partition,
-        present: Millis,
+        bounds: Bounds,
     ) -> sqlx::Result<()> {
         let number = row::partition_no(partition);
         for _ in 0..CHUNKS_MAX {
@@ -102,7 +144,7 @@ impl Floor {
             let walk = sqlx::query(sql::SCAN_WALK).bind(number).bind(due_at.0);
             let walk = walk.bind(number).bind(due_at.0).bind(id).bind(CHUNK_ROWS);
             let met: sqlx::Result<Vec<Met>> = walk.fetch_all(&mut *conn).await?.iter().map(met).collect();
-            if self.pass(&met?, present) < usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX) {
+            if self.pass(&met?, bounds) < usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX) {
                 break;
             }
         }
@@ -110,11 +152,11 @@ impl Floor {
     }
 
     /// Rows in order. Answers how many it passed.
-    fn pass(&mut self, met: &[Met], present: Millis) -> usize {
+    fn pass(&mut self, met: &[Met], bounds: Bounds) -> usize {
         let mut passed = 0;
         for it in met {
-            let is_old = present.since(it.key.0) > LATE_MS;
-            if !is_old || (!it.is_finished && self.left.len() >= LEFT_MAX) {
+            let is_old = it.key.0 < bounds.until;
+            if !is_old || (!it.is_finished && self.left.len() >= bounds.left_max) {
                 break;
             }
             if !it.is_finished {
@@ -164,6 +206,10 @@ mod tests {
 
     const NOW: i64 = 1_000_000;
 
+    fn until(present: i64) -> Bounds {
+        Bounds { until: Millis(present).plus(-LATE_MS), left_max: LEFT_MAX }
+    }
+
     fn met(due_at: i64, id: i64, is_finished: bool) -> Met {
         Met { key: (Millis(due_at), id), is_finished }
     }
@@ -173,9 +219,9 @@ mod tests {
         let mut floor = Floor::default();
         let rows =
             [met(1, 1, true), met(1, 2, true), met(NOW - LATE_MS - 1, 3, true), met(NOW - LATE_MS, 4, true)];
-        assert_eq!(floor.pass(&rows, Millis(NOW)), 3);
+        assert_eq!(floor.pass(&rows, until(NOW)), 3);
         assert_eq!(floor.passed, Some((Millis(NOW - LATE_MS - 1), 3)));
-        assert_eq!(floor.pass(&[], Millis::MAX), 0);
+        assert_eq!(floor.pass(&[], until(i64::MAX)), 0);
         assert_eq!(floor.passed, Some((Millis(NOW - LATE_MS - 1), 3)));
     }
 
@@ -184,19 +230,30 @@ mod tests {
         let mut floor = Floor::default();
         let many = i64::try_from(LEFT_MAX).unwrap();
         let rows: Vec<Met> = (0..many + 5).map(|id| met(id, id, false)).collect();
-        assert_eq!(floor.pass(&rows, Millis(NOW)), LEFT_MAX);
+        assert_eq!(floor.pass(&rows, until(NOW)), LEFT_MAX);
         assert_eq!((floor.left.len(), floor.passed), (LEFT_MAX, Some((Millis(many - 1), many - 1))));
-        assert_eq!(floor.pass(&rows[LEFT_MAX..], Millis(NOW)), 0);
+        assert_eq!(floor.pass(&rows[LEFT_MAX..], until(NOW)), 0);
     }
 
     #[test]
     fn what_is_forgotten_leaves_the_rest() {
         let floors = Floors::default();
         let mut floor = Floor::default();
-        floor.pass(&[met(1, 1, false), met(2, 2, false)], Millis(NOW));
-        floors.floors.lock().insert(Partition(3), floor);
+        floor.pass(&[met(1, 1, false), met(2, 2, false)], until(NOW));
+        floors.floors.lock().insert(Partition(3), Kept { floor, ..Kept::default() });
         floors.forget(Partition(3), &[(Millis(1), 1)].into());
         assert_eq!(floors.of(Partition(3)).left, [(Millis(2), 2)].into());
         assert_eq!(floors.of(Partition(4)).left, BTreeSet::new());
+    }
+
+    #[test]
+    fn a_look_trusts_in_what_is_new_only_for_a_minute_and_only_while_somebody_looks() {
+        let mut kept = Kept { looked_at: Millis(NOW), ..Kept::default() };
+        assert!(!kept.trusts(Millis(NOW)), "the first one");
+        kept.looks = 1;
+        assert!(kept.trusts(Millis(NOW)) && kept.trusts(Millis(NOW + STALE_MS)));
+        assert!(!kept.trusts(Millis(NOW + STALE_MS + 1)) && !kept.trusts(Millis(NOW - STALE_MS - 1)));
+        kept.looks = LOOKS;
+        assert!(!kept.trusts(Millis(NOW)));
     }
 }

@@ -18,7 +18,7 @@ const FEW_MAX: usize = 16;
 const FEW: [usize; 6] = [1, 2, 3, 5, 8, FEW_MAX];
 /// The same for lists.
 const PARTITIONS: [usize; 4] = [1, 4, 16, 64];
-const IDS: [usize; 8] = [30, 60, 100, 160, 250, 400, 650, LONGEST];
+const IDS: [usize; 5] = [30, 100, 300, 550, LONGEST];
 const LONGEST: usize = 1_000;
 /// Each group of rows that are alike is a statement: with more of them than this, or with hardly any that are alike,
 /// all rows are one statement of another form.

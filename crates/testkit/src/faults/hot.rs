@@ -8,7 +8,7 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HotGroup {
@@ -99,10 +99,10 @@ impl Hot for FaultyHot {
         &self,
         partition: Partition,
         before: Millis,
-        limit: usize,
+        places: Range<usize>,
     ) -> Result<Vec<HotEntry>, Error> {
         self.faults
-            .run(HotGroup::Look, "look at what is firing", self.inner.firing(partition, before, limit))
+            .run(HotGroup::Look, "look at what is firing", self.inner.firing(partition, before, places))
             .await
     }
 

@@ -24,7 +24,7 @@ use punctual_domain::{
     task::{NewTask, Task},
     time::Millis,
 };
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// What comes when the calls are used up.
@@ -261,9 +261,9 @@ impl Hot for Mortal<dyn Hot> {
         &self,
         partition: Partition,
         before: Millis,
-        limit: usize,
+        places: Range<usize>,
     ) -> Result<Vec<HotEntry>, Error> {
-        self.life.call(self.inner.firing(partition, before, limit)).await
+        self.life.call(self.inner.firing(partition, before, places)).await
     }
     async fn depth(&self) -> Result<Depth, Error> {
         self.life.call(self.inner.depth()).await

@@ -392,7 +392,7 @@ impl World {
     /// It fired, and waits to be handed over. An entry that the store has refused since does not count.
     async fn has_fired(&self, place: TaskRef) -> bool {
         let task = self.truth_of(place).await;
-        let firing = self.true_hot.firing(place.partition, Millis::MAX, 10_000).await.unwrap_or_default();
+        let firing = self.true_hot.firing(place.partition, Millis::MAX, 0..10_000).await.unwrap_or_default();
         task.is_some_and(|task| firing.iter().any(|it| it.place.id == place.id && it.fence == task.fence))
     }
 

@@ -92,7 +92,7 @@ async fn goes_its_way(one: &dyn Hot, other: &dyn Hot, id: i64) {
     one.offer(taken.clone(), Retries::default()).await.unwrap();
     assert_eq!(other.admit(&taken[0].queue, strict(9)).await.unwrap(), taken);
     other.settle(&[(P0, id, 1)]).await.unwrap();
-    assert_eq!(one.firing(P0, Millis::MAX, 9).await.unwrap(), []);
+    assert_eq!(one.firing(P0, Millis::MAX, 0..9).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,7 +145,7 @@ async fn large_batches_are_cut_and_come_back_whole() {
             taken.extend(hot.take(Tenure::sole(Partition(partition)), Millis(7), usize::MAX).await.unwrap());
         }
         assert_eq!(taken.len(), 20_000);
-        assert_eq!(hot.firing(P0, Millis(8), usize::MAX).await.unwrap().len(), 6_667);
+        assert_eq!(hot.firing(P0, Millis(8), 0..usize::MAX).await.unwrap().len(), 6_667);
         hot.offer(taken.clone(), Retries::default()).await.unwrap();
         let admitted = hot.admit(&taken[0].queue, strict(20_001)).await.unwrap();
         assert_eq!(ids(&admitted), (0..20_000).collect::<Vec<_>>());

@@ -174,7 +174,7 @@ pub async fn empty_batches_are_nothing(hot: Arc<dyn Hot>) {
     hot.settle(&[]).await.unwrap();
     hot.offer(vec![], Retries::default()).await.unwrap();
     assert_eq!(hot.take(Tenure::sole(P0), Millis::MAX, 9).await.unwrap(), []);
-    assert_eq!(hot.firing(P0, Millis::MAX, 9).await.unwrap(), []);
+    assert_eq!(hot.firing(P0, Millis::MAX, 0..9).await.unwrap(), []);
     assert_eq!(hot.admit(&super::queue("mail"), strict(9)).await.unwrap(), []);
     assert_eq!(hot.depth().await.unwrap(), Depth::default());
 }

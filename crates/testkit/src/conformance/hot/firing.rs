@@ -30,7 +30,7 @@ pub async fn what_is_taken_is_firing_and_not_due(hot: Arc<dyn Hot>) {
     assert_eq!(counts(&*hot).await, (0, 1));
     assert_eq!(hot.peek(P0, None, Millis::MAX, 9).await.unwrap(), []);
     assert_eq!(hot.take(Tenure::sole(P0), Millis::MAX, 9).await.unwrap(), [], "it fires once");
-    assert_eq!(hot.firing(P0, Millis::MAX, 9).await.unwrap(), [it]);
+    assert_eq!(hot.firing(P0, Millis::MAX, 0..9).await.unwrap(), [it]);
 }
 
 pub async fn the_same_or_an_older_fence_is_not_loaded_while_it_fires(hot: Arc<dyn Hot>) {
@@ -61,7 +61,7 @@ pub async fn what_fires_cannot_be_withdrawn(hot: Arc<dyn Hot>) {
     for _ in 0..2 {
         assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired);
     }
-    hot.offer(hot.firing(P0, Millis::MAX, 9).await.unwrap(), Retries::default()).await.unwrap();
+    hot.offer(hot.firing(P0, Millis::MAX, 0..9).await.unwrap(), Retries::default()).await.unwrap();
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired, "ready has fired");
     assert_eq!(hot.admit(&it.queue, strict(9)).await.unwrap(), [it]);
     assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Fired, "until its hand-over is known");
@@ -107,14 +107,17 @@ pub async fn what_fired_long_ago_is_found_the_oldest_first(hot: Arc<dyn Hot>) {
     }
     hot.load(vec![in_partition(1, entry(9, 5, 1))]).await.unwrap();
     assert_eq!(hot.take(Tenure::sole(Partition(1)), Millis(5), 9).await.unwrap().len(), 1);
-    let fired = async |before, limit| {
-        let found = hot.firing(P0, Millis(before), limit).await.unwrap();
+    let at = async |before, places| {
+        let found = hot.firing(P0, Millis(before), places).await.unwrap();
         found.iter().map(|it| (it.fired_at.0, it.place.id)).collect::<Vec<_>>()
     };
+    let fired = async |before, limit| at(before, 0..limit).await;
     let by_age = fired(100, 9).await;
     assert!(by_age.is_sorted_by_key(|(at, _)| *at) && by_age.len() == 5, "{by_age:?}");
     assert_eq!(fired(30, 9).await, by_age[..3], "before is exclusive");
     assert_eq!(fired(100, 2).await, by_age[..2]);
+    assert_eq!(at(100, 2..4).await, by_age[2..4]);
+    assert_eq!((at(100, 3..99).await, at(100, 5..9).await), (by_age[3..].to_vec(), vec![]));
     assert_eq!(fired(10, 9).await, []);
     hot.settle(&[(P0, 2, 1)]).await.unwrap();
     assert_eq!(fired(20, 9).await, [(10, 5)], "what is settled is not found");

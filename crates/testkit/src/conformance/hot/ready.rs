@@ -120,7 +120,7 @@ pub async fn what_is_offered_twice_is_admitted_once(hot: Arc<dyn Hot>) {
 pub async fn what_was_admitted_still_fires_and_can_be_offered_again(hot: Arc<dyn Hot>) {
     let fired = offered(&*hot, vec![entry(1, 1, 1)]).await;
     assert_eq!(admit(&*hot, 9).await, [1]);
-    assert_eq!(hot.firing(P0, Millis::MAX.plus(1), 9).await.unwrap(), [], "before is exclusive");
+    assert_eq!(hot.firing(P0, Millis::MAX.plus(1), 0..9).await.unwrap(), [], "before is exclusive");
     assert_eq!(hot.depth().await.unwrap().firing, 1, "until it is settled");
     assert_eq!(admit(&*hot, 9).await, [0; 0]);
     hot.offer(fired, Retries::default()).await.unwrap();

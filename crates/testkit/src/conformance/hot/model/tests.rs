@@ -7,7 +7,7 @@ use punctual_contract::{
     hot::{Admission, Depth},
 };
 use punctual_hot::{MemoryHot, Options};
-use std::panic::catch_unwind;
+use std::{ops::Range, panic::catch_unwind};
 
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
@@ -98,10 +98,10 @@ impl Hot for Flawed {
         &self,
         partition: Partition,
         before: Millis,
-        limit: usize,
+        places: Range<usize>,
     ) -> Result<Vec<HotEntry>, Error> {
         let soon = i64::from(matches!(self.1, Flaw::FindsFiringTooSoon));
-        self.0.firing(partition, before.plus(soon), limit).await
+        self.0.firing(partition, before.plus(soon), places).await
     }
 
     async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
