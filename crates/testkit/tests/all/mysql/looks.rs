@@ -19,7 +19,7 @@ impl Stand {
         let inserted = store.insert((1..=200).map(ask).collect(), "test", NOW).await.unwrap();
         let partition = inserted[0].task.place.partition;
         let stand = Self { url: urls[0].clone(), store, partition };
-        stand.sql("UPDATE task SET state = 11").await;
+        stand.sql("UPDATE task SET state = 11, keep_until = 1").await;
         stand
     }
 
@@ -31,7 +31,10 @@ impl Stand {
     async fn appears(&self) -> i64 {
         let no = self.partition.0;
         let id = self.sql(&format!("SELECT MIN(id) FROM task WHERE partition_no = {no}")).await;
-        self.sql(&format!("UPDATE task SET state = 1 WHERE partition_no = {no} AND id = {id}")).await;
+        self.sql(&format!(
+            "UPDATE task SET state = 1, keep_until = NULL WHERE partition_no = {no} AND id = {id}"
+        ))
+        .await;
         id.parse().unwrap()
     }
 
@@ -57,7 +60,7 @@ async fn what_was_committed_seconds_after_it_was_due_is_found_within_a_minute() 
         assert!(seconds < 73, "a look a second, for a minute");
     }
     assert_eq!(stand.look(seconds + 1).await, [late], "and again until it is finished");
-    stand.sql("UPDATE task SET state = 11").await;
+    stand.sql("UPDATE task SET state = 11, keep_until = 1").await;
     assert!(stand.look(seconds + 2).await.is_empty());
 }
 
@@ -88,7 +91,7 @@ async fn what_appears_within_seconds_is_found_at_once() {
 async fn a_page_that_was_not_the_last_is_gone_on_from_where_it_ended() {
     let stand = Stand::new().await;
     assert!(stand.look(10).await.is_empty());
-    stand.sql("UPDATE task SET state = 1").await;
+    stand.sql("UPDATE task SET state = 1, keep_until = NULL").await;
     let scan = |after| Scan { partition: stand.partition, until: Millis::MAX, after, limit: 3 };
     let (mut found, mut after) = (Vec::new(), None);
     stand.store.apply(Vec::new(), NOW.plus(20_000)).await.unwrap();
