@@ -136,7 +136,7 @@ impl Engine {
     fn supervise_pipeline(&self, supervisor: &Supervisor, partitions: UnboundedReceiver<Partition>) {
         let core = &self.core;
         let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
-        supervisor.always(core, "fire", move |core| fire_when_due(core, Arc::clone(&partitions)));
+        supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&partitions)));
         supervisor.always(core, "ahead", ahead::run);
         let pushers = Arc::new(push::Pushers::default());
         supervisor.every(core, "push", control::PERIOD, move |core| {
@@ -553,28 +553,6 @@ impl Engine {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.core.stopping.is_cancelled()
-    }
-}
-
-/// Fires partitions as the wheel names them, until the engine stops.
-async fn fire_when_due(
-    core: Arc<Core>,
-    partitions: Arc<tokio::sync::Mutex<UnboundedReceiver<Partition>>>,
-) -> Result<usize, BackendError> {
-    let mut partitions = partitions.lock().await;
-    let mut fired = 0;
-    loop {
-        let partition = tokio::select! {
-            biased;
-            () = core.stopping.cancelled() => return Ok(fired),
-            it = partitions.recv() => it,
-        };
-        let Some(partition) = partition else { return Ok(fired) };
-        let mut due = vec![partition];
-        due.extend(std::iter::from_fn(|| partitions.try_recv().ok()));
-        due.sort_unstable();
-        due.dedup();
-        fired += fire::fire_together(&core, due).await?;
     }
 }
 

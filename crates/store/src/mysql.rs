@@ -5,6 +5,7 @@
 mod archive;
 mod buckets;
 mod calls;
+mod density;
 mod ended;
 mod executors;
 mod floor;
@@ -13,6 +14,7 @@ mod ids;
 mod insert;
 mod job;
 mod lease;
+mod leased;
 mod ledger;
 mod line;
 mod migrate;
@@ -183,7 +185,12 @@ impl MysqlStore {
         let mut slot = ids::counted(&catalog, "slots", slots).await.map_err(|it| first.failed(it))?;
         slot -= slots;
         let ids = Ids::new(catalog.clone());
-        let context = Arc::new(Context { partitions: cluster.partitions, ids });
+        let context = Arc::new(Context {
+            partitions: cluster.partitions,
+            ids,
+            leased: leased::Leased::default(),
+            density: density::Density::default(),
+        });
         let mut running = Vec::new();
         let shards = doors.iter().map(|door| Shard::start(door, &options, slot, &context, &mut running));
         let shards: Vec<Shard> = shards.collect();

@@ -15,10 +15,21 @@ use futures_util::future::join_all;
 use hashbrown::HashMap;
 use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, state::State};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc::UnboundedReceiver,
+    time::{Instant, sleep},
+};
 
 /// Partitions that are asked at one time for what is due: their answers come together, and nothing waits for more.
 const TOGETHER: usize = 8;
+
+/// A round of takes that lasts longer than this has a busy machine under it. If it fired many, there is a rest of so many
+/// times what it lasted longer, in which more falls due for the next: a take of one costs as much as one of twenty.
+const BUSY_FROM: Duration = Duration::from_millis(3);
+const MANY: usize = 32;
+const REST_TIMES: u32 = 4;
+const REST_MAX: Duration = Duration::from_millis(10);
 
 /// What one take popped.
 #[derive(Default)]
@@ -27,6 +38,41 @@ struct Taken {
     unclaimed: Vec<HotEntry>,
     leased: Vec<Ready>,
     more: bool,
+}
+
+/// Fires partitions as the wheel names them, until the engine stops.
+pub(crate) async fn fire_when_due(
+    core: Arc<Core>,
+    partitions: Arc<tokio::sync::Mutex<UnboundedReceiver<Partition>>>,
+) -> Result<usize, Error> {
+    let mut partitions = partitions.lock().await;
+    let mut fired = 0;
+    loop {
+        let partition = tokio::select! {
+            biased;
+            () = core.stopping.cancelled() => return Ok(fired),
+            it = partitions.recv() => it,
+        };
+        let Some(partition) = partition else { return Ok(fired) };
+        let mut due = vec![partition];
+        due.extend(std::iter::from_fn(|| partitions.try_recv().ok()));
+        due.sort_unstable();
+        due.dedup();
+        let began = Instant::now();
+        let some = fire_together(&core, due).await?;
+        fired += some;
+        let rest = rest_after(began.elapsed(), some);
+        if !rest.is_zero() {
+            sleep(rest).await;
+        }
+    }
+}
+
+fn rest_after(round: Duration, fired: usize) -> Duration {
+    if fired < MANY {
+        return Duration::ZERO;
+    }
+    (round.saturating_sub(BUSY_FROM) * REST_TIMES).min(REST_MAX)
 }
 
 /// Fires all that is due in a partition, if it is this engine's. Tasks fired.
@@ -203,4 +249,16 @@ pub(crate) async fn fire_again(core: &Arc<Core>) -> Result<usize, Error> {
     }
     let held_back = std::mem::take(&mut *core.held_back.lock());
     claim_late(core, held_back).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_busy_machine_with_many_tasks_is_given_a_rest_and_never_a_long_one() {
+        let rest = |round| rest_after(Duration::from_micros(round), MANY).as_micros();
+        assert_eq!([0, 900, 3_000, 3_500, 5_000, 60_000].map(rest), [0, 0, 0, 2_000, 8_000, 10_000]);
+        assert_eq!(rest_after(Duration::from_secs(1), MANY - 1), Duration::ZERO);
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         return Ok(0);
     }
     let room = core.options.hot_entries_max.saturating_sub(core.hot.depth().await?.due);
-    let room = Room { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) };
+    let room = Places { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) };
     room::look(core).await?;
     let (mut loaded, mut result) = (0, Ok(()));
     for (reach, reach_ms) in reaches(core) {
@@ -57,12 +57,12 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 }
 
 /// For how many entries there is room, whichever partition they are of.
-struct Room {
+struct Places {
     left: AtomicUsize,
     is_crowded: AtomicBool,
 }
 
-impl Room {
+impl Places {
     /// False: no more fit. A page of each partition that is being loaded may be too many.
     fn took(&self, count: usize) -> bool {
         let before = self.left.update(Relaxed, Relaxed, |it| it.saturating_sub(count));
@@ -93,7 +93,7 @@ async fn extend(
     core: &Arc<Core>,
     partition: Partition,
     until: Millis,
-    room: &Room,
+    room: &Places,
     reach: Reach,
 ) -> Result<usize, Error> {
     let Some(raised) = core.holdings.raise_frontier(partition, until) else { return Ok(0) };

@@ -141,7 +141,7 @@ impl Floor {
         let number = row::partition_no(partition);
         for _ in 0..CHUNKS_MAX {
             let (due_at, id) = self.passed.unwrap_or((Millis(-1), i64::MAX));
-            let walk = sqlx::query(sql::SCAN_WALK).bind(number).bind(due_at.0);
+            let walk = sqlx::query(sql::SCAN_WALK).bind(number).bind(due_at.0).bind(bounds.until.0);
             let walk = walk.bind(number).bind(due_at.0).bind(id).bind(CHUNK_ROWS);
             let met: sqlx::Result<Vec<Met>> = walk.fetch_all(&mut *conn).await?.iter().map(met).collect();
             if self.pass(&met?, bounds) < usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX) {

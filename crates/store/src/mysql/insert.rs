@@ -6,7 +6,9 @@ mod given;
 mod replace;
 
 use super::{
+    density::Density,
     ids::Ids,
+    leased::Leased,
     ledger::Ledger,
     query::{self, Hold},
     row, statements as sql,
@@ -75,11 +77,13 @@ impl Fate {
     }
 }
 
-/// What all inserts of a store share.
+/// What all writers of a store share.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) partitions: u16,
     pub(crate) ids: Ids,
+    pub(crate) leased: Leased,
+    pub(crate) density: Density,
 }
 
 /// Where an ask is stored, if it is.

@@ -4,6 +4,7 @@
 use super::{
     insert::{self, Ask, Context, Fate},
     lease,
+    leased::{KnownLease, Leased},
     ledger::Ledger,
     moves,
     pauses::Pauses,
@@ -160,6 +161,11 @@ impl Job {
         })
     }
 
+    /// Of moves.
+    fn steps(&self) -> &[Step] {
+        if let Work::Apply(steps, ..) = &self.work { steps } else { &[] }
+    }
+
     pub(crate) fn hands_over(&self) -> bool {
         matches!(self.work, Work::Dispatch(..))
     }
@@ -189,10 +195,67 @@ pub(crate) struct Shared<'a> {
     pub(crate) open: &'a BTreeSet<Partition>,
     /// What it may not hand over.
     pub(crate) pauses: &'a Pauses,
+    /// Of all steps, where they are moves; none: nothing is known of any.
+    pub(crate) leases: Vec<Option<KnownLease>>,
+}
+
+/// How a transaction may begin that need not look at all of its rows first, or not with locks. If they are not as it has
+/// them, it is undone.
+#[derive(Debug, Default)]
+pub(crate) struct Guess {
+    /// Of all steps in their order, where they are successes of what this store handed over.
+    pub(crate) leases: Vec<Option<KnownLease>>,
+    pub(crate) look: Option<FirstLook>,
+}
+
+pub(crate) fn guess(jobs: &[Job], context: &Context) -> Option<Guess> {
+    let first = &jobs.first()?.work;
+    if !matches!(first, Work::Apply(..) | Work::Dispatch(..)) || !context.leased.may_guess() {
+        return None;
+    }
+    let (text, places) = looked_at(jobs)?;
+    if let Work::Dispatch(..) = first {
+        return Some(Guess {
+            leases: Vec::new(),
+            look: Some(FirstLook::unlocked(places, &context.density)?),
+        });
+    }
+    let leases = context.leased.of(jobs.iter().flat_map(Job::steps));
+    let others = places.into_iter().zip(&leases).filter(|it| it.1.is_none()).map(|it| it.0).collect();
+    leases.iter().any(Option::is_some).then(|| Guess { look: FirstLook::new(text, others), leases })
+}
+
+/// After a commit: what is known of leases now.
+pub(crate) fn learn(leased: &Leased, jobs: &[Job], done: &[Done]) {
+    for (job, done) in jobs.iter().zip(done) {
+        match (&job.work, done) {
+            (Work::Apply(steps, ..), _) => leased.forget(steps.iter().map(|it| it.place.id)),
+            (Work::Extend(beats, ..), _) => {
+                // What is told of a hand-over is no sign that the task has begun.
+                let begun = beats.iter().filter(|it| it.handed_over_at.is_none());
+                leased.forget(begun.map(|it| it.place.id));
+            }
+            (_, Done::Dispatched(all)) => leased.keep(all.iter().filter_map(|it| match it {
+                Dispatched::Made(it) => Some(it),
+                _ => None,
+            })),
+            _ => {}
+        }
+    }
+}
+
+fn has_twins(mut ids: Vec<i64>) -> bool {
+    ids.sort_unstable();
+    ids.windows(2).any(|it| it.first() == it.last())
 }
 
 /// What a transaction of these jobs looks at first, if it is one statement.
 pub(crate) fn first_look(jobs: &[Job]) -> Option<FirstLook> {
+    looked_at(jobs).and_then(|(text, places)| FirstLook::new(text, places))
+}
+
+/// The statement, and the places of different tasks.
+fn looked_at(jobs: &[Job]) -> Option<(&'static str, Vec<TaskRef>)> {
     let kind = jobs.first()?.kind(0);
     if jobs.iter().enumerate().any(|(nth, it)| it.kind(nth) != kind) {
         return None;
@@ -213,10 +276,8 @@ pub(crate) fn first_look(jobs: &[Job]) -> Option<FirstLook> {
         }
     }
     // A task that is named twice is looked at twice.
-    let mut ids: Vec<i64> = places.iter().map(|it| it.id).collect();
-    ids.sort_unstable();
-    let is_one_round = ids.windows(2).all(|it| it.first() != it.last());
-    text.filter(|_| is_one_round).and_then(|text| FirstLook::new(text, places))
+    let is_one_round = !has_twins(places.iter().map(|it| it.id).collect());
+    text.filter(|_| is_one_round).map(|text| (text, places))
 }
 
 /// Runs jobs inside a transaction, answers in their order.
@@ -245,7 +306,7 @@ async fn together(
     shared: &mut Shared<'_>,
     works: &[&Work],
 ) -> sqlx::Result<Vec<Done>> {
-    let Shared { trips, ledger, context, open, pauses } = shared;
+    let Shared { trips, ledger, context, open, pauses, leases } = shared;
     let Some(first) = works.first() else { return Ok(Vec::new()) };
     Ok(match first {
         Work::Insert(..) => {
@@ -255,17 +316,24 @@ async fn together(
         }
         Work::Apply(..) => {
             let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
-            apart(
-                &steps,
-                moves::apply(conn, trips, ledger, &all(&steps), latest(works)).await?,
-                Done::Applied,
-            )
+            let (all, now) = (all(&steps), latest(works));
+            let leases = std::mem::take(leases);
+            let applied = moves::apply(conn, trips, ledger, &context.density, (&all, leases), now).await?;
+            apart(&steps, applied, Done::Applied)
         }
         Work::Dispatch(..) => {
             let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
             apart(
                 &grants,
-                lease::dispatch(conn, trips, ledger, pauses, &all(&grants), latest(works)).await?,
+                lease::dispatch(
+                    conn,
+                    trips,
+                    ledger,
+                    (pauses, &context.density),
+                    &all(&grants),
+                    latest(works),
+                )
+                .await?,
                 Done::Dispatched,
             )
         }
@@ -273,13 +341,13 @@ async fn together(
             let beats = each(works, |it| if let Work::Extend(beats, ..) = it { beats } else { &[] });
             apart(
                 &beats,
-                lease::extend(conn, trips, ledger, &all(&beats), latest(works)).await?,
+                lease::extend(conn, trips, ledger, &context.density, &all(&beats), latest(works)).await?,
                 Done::Extended,
             )
         }
         Work::Stop(place, now, _) => vec![Done::Stopped(lease::request_stop(conn, *place, *now).await?)],
         Work::Retire(it, _) => {
-            let retired = retention::retire(conn, ledger, open, *it).await?;
+            let retired = retention::retire(conn, ledger, &context.density, open, *it).await?;
             vec![Done::Retired(retired)]
         }
         Work::Keep(kept, _) => {

@@ -1,6 +1,7 @@
 //! Leases: handing tasks over, signs of life, requests to stop. A lease never outlives the task's `timeout_ms`.
 
 use super::{
+    density::Density,
     ended::{self, Ends},
     ledger::Ledger,
     moves::{From, Moves},
@@ -22,7 +23,7 @@ pub(crate) async fn dispatch(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
-    pauses: &Pauses,
+    (pauses, density): (&Pauses, &Density),
     grants: &[Grant],
     now: Millis,
 ) -> sqlx::Result<Vec<Dispatched>> {
@@ -32,6 +33,7 @@ pub(crate) async fn dispatch(
         let places: Vec<TaskRef> =
             round.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
         let found = place::find_ahead(conn, trips, sql::GRANT, &places).await?;
+        let are_unlocked = found.are_unlocked;
         let mut given: Vec<(usize, From, Assignment)> = Vec::with_capacity(places.len());
         for (nth, it) in round.iter().zip(found.rows) {
             let (Some(grant), Some(it), Some(answer)) = (grants.get(*nth), it, dispatched.get_mut(*nth))
@@ -44,7 +46,7 @@ pub(crate) async fn dispatch(
             }
         }
         given.sort_unstable_by_key(|it| it.1.place);
-        let mut moves = Moves::new(now);
+        let mut moves = if are_unlocked { Moves::unseen(density, now) } else { Moves::new(density, now) };
         let mut note = Note::default();
         for (nth, from, assignment) in given {
             let Some(executor) = grants.get(nth).map(|it| &it.executor) else { continue };
@@ -120,6 +122,7 @@ pub(crate) async fn extend(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
+    density: &Density,
     beats: &[Beat],
     now: Millis,
 ) -> sqlx::Result<Vec<Extended>> {
@@ -129,7 +132,8 @@ pub(crate) async fn extend(
         let places: Vec<TaskRef> =
             round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
         let found = place::find(conn, sql::HELD, &places).await?;
-        let mut signs = Signs { now, rows: Rows::default(), said: Rows::default(), moves: Moves::new(now) };
+        let moves = Moves::new(density, now);
+        let mut signs = Signs { now, rows: Rows::default(), said: Rows::default(), moves };
         for (nth, it) in round.iter().zip(found.rows) {
             let (Some(beat), Some(it), Some(answer)) = (beats.get(*nth), it, extended.get_mut(*nth)) else {
                 continue;
@@ -143,14 +147,14 @@ pub(crate) async fn extend(
 }
 
 /// The signs of life of one round.
-struct Signs {
+struct Signs<'d> {
     now: Millis,
     rows: Rows,
     said: Rows,
-    moves: Moves,
+    moves: Moves<'d>,
 }
 
-impl Signs {
+impl Signs<'_> {
     /// Columns of lease/held.sql.
     fn sign(
         &mut self,

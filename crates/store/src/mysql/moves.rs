@@ -1,7 +1,11 @@
 //! The moves: one guarded statement for each event, over any number of rows. The rows are locked first; whether one
-//! moves is decided by `domain::state` from what the lock holds, and the statement's own guard must agree with it.
+//! moves is decided by `domain::state` from what the lock holds, and the statement's own guard must agree with it. Where
+//! what a row is was known before (`leased`) or read without a lock, that guard is all there is: it names state and fence,
+//! and if one row is otherwise, the transaction is undone and begun again with a lock.
 
 use super::{
+    density::Density,
+    leased::KnownLease,
     ledger::Ledger,
     near,
     place::{self, One, Rows, Spotted},
@@ -11,6 +15,7 @@ use super::{
 use punctual_contract::store::{Applied, Change, Step};
 use punctual_domain::{
     history::{self, Note, SplitLine},
+    name::QueueKey,
     place::TaskRef,
     state::{Event, State},
     task::{Content, Priority, TaskResult},
@@ -26,14 +31,27 @@ pub(crate) async fn apply(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
-    steps: &[Step],
+    density: &Density,
+    (steps, leases): (&[Step], Vec<Option<KnownLease>>),
     now: Millis,
 ) -> sqlx::Result<Vec<Applied>> {
     let mut applied = vec![Applied::Lost; steps.len()];
-    for round in place::rounds(steps.iter().map(|it| it.place.id)) {
-        let steps: Vec<&Step> = round.iter().filter_map(|nth| steps.get(*nth)).collect();
-        let moved = one_round(conn, trips, ledger, &steps, now).await?;
-        for nth in round.iter().zip(moved).filter(|it| it.1).map(|it| *it.0) {
+    let (mut unseen, mut looked_at) = (Vec::new(), Vec::new());
+    let mut leases = leases.into_iter();
+    for ((nth, step), applied) in steps.iter().enumerate().zip(&mut applied) {
+        if let Some(lease) = leases.next().flatten() {
+            unseen.push((step, lease));
+            *applied = Applied::Moved;
+        } else {
+            looked_at.push((nth, step));
+        }
+    }
+    succeed_unseen(conn, ledger, density, unseen, now).await?;
+    for round in place::rounds(looked_at.iter().map(|it| it.1.place.id)) {
+        let round: Vec<(usize, &Step)> = round.iter().filter_map(|it| looked_at.get(*it)).copied().collect();
+        let steps: Vec<&Step> = round.iter().map(|it| it.1).collect();
+        let moved = one_round(conn, trips, ledger, density, &steps, now).await?;
+        for nth in round.iter().zip(moved).filter(|it| it.1).map(|it| it.0.0) {
             if let Some(it) = applied.get_mut(nth) {
                 *it = Applied::Moved;
             }
@@ -42,18 +60,45 @@ pub(crate) async fn apply(
     Ok(applied)
 }
 
+/// Writes successes of leases as they are thought to stand, without a look at them. `RowNotFound`: one stands otherwise,
+/// and the transaction has to be undone.
+async fn succeed_unseen(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    density: &Density,
+    mut unseen: Vec<(&Step, KnownLease)>,
+    now: Millis,
+) -> sqlx::Result<()> {
+    // In the order of the key, so that the updates walk the pages in their order.
+    unseen.sort_unstable_by_key(|it| it.1.place);
+    let mut moves = Moves::unseen(density, now);
+    for (step, lease) in unseen {
+        let Change::Succeed { result, keep_until } = &step.change else {
+            return Err(sqlx::Error::RowNotFound);
+        };
+        let from = From { place: lease.place, fence: lease.fence, state: State::Dispatched };
+        let row = moves.row(Event::Succeed, from, lease.attempt, &step.note);
+        values_of_result(row.at(*keep_until), Some(result));
+        let QueueKey { namespace, queue } = &lease.queue;
+        ledger.moved(namespace.as_str(), queue.as_str(), Some(from.state), Some(Event::Succeed.target()));
+        moves.send_if_long(conn, Event::Succeed).await?;
+    }
+    moves.finish(conn).await
+}
+
 /// Steps of different tasks. True: moved.
 async fn one_round(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
+    density: &Density,
     steps: &[&Step],
     now: Millis,
 ) -> sqlx::Result<Vec<bool>> {
     let places: Vec<TaskRef> = steps.iter().map(|it| it.place).collect();
     let found = place::find_ahead(conn, trips, sql::AT, &places).await?;
     let mut moved = vec![false; steps.len()];
-    let mut moves = Moves::new(now);
+    let mut moves = Moves::new(density, now);
     // In the order of the key, so that the updates walk the pages in their order.
     let mut order: Vec<(usize, Spot)> = Vec::with_capacity(steps.len());
     for (nth, it) in found.rows.iter().enumerate() {
@@ -127,18 +172,26 @@ impl Spot {
 }
 
 /// The rows of one job, by the statement that moves them.
-pub(crate) struct Moves {
+pub(crate) struct Moves<'d> {
+    density: &'d Density,
     now: Millis,
     rows: BTreeMap<Event, Rows>,
     /// Rows whose place in the key changes.
     places: Vec<TaskRef>,
     /// The last history line: the steps of a batch mostly share it.
     line: Option<(Event, Note, SplitLine)>,
+    /// They are locked, and stand as they are said to.
+    are_seen: bool,
 }
 
-impl Moves {
-    pub(crate) fn new(now: Millis) -> Self {
-        Self { now, rows: BTreeMap::new(), places: Vec::new(), line: None }
+impl<'d> Moves<'d> {
+    /// Of rows that were read without locks, or not at all.
+    pub(crate) fn unseen(density: &'d Density, now: Millis) -> Self {
+        Self { are_seen: false, ..Self::new(density, now) }
+    }
+
+    pub(crate) const fn new(density: &'d Density, now: Millis) -> Self {
+        Self { density, now, rows: BTreeMap::new(), places: Vec::new(), line: None, are_seen: true }
     }
 
     async fn step(
@@ -167,7 +220,14 @@ impl Moves {
     /// A row with the values that all moves share: place, fence, history line.
     pub(crate) fn row(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> &mut One {
         let line = self.line(event, from, attempt, note);
-        self.rows.entry(event).or_default().row(from.place).int(from.fence).mark().text(&line)
+        self.rows
+            .entry(event)
+            .or_default()
+            .row(from.place)
+            .guard(from.state.code().into(), from.fence)
+            .int(from.fence)
+            .mark()
+            .text(&line)
     }
 
     /// The same for a dispatch, which has an instant of its own: what is leased ahead begins when it fires, and its line
@@ -176,7 +236,13 @@ impl Moves {
         let line = self.line(Event::Dispatch, from, attempt, note);
         let behind_time = line.find(',').and_then(|it| line.get(it..)).unwrap_or_default();
         let rows = self.rows.entry(Event::Dispatch).or_default();
-        rows.row(from.place).int(from.fence).at(fired_at).mark().at(self.now).text(behind_time)
+        rows.row(from.place)
+            .guard(from.state.code().into(), from.fence)
+            .int(from.fence)
+            .at(fired_at)
+            .mark()
+            .at(self.now)
+            .text(behind_time)
     }
 
     fn line(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> String {
@@ -199,17 +265,34 @@ impl Moves {
         if self.rows.get(&event).is_some_and(is_long)
             && let Some(rows) = self.rows.remove(&event)
         {
-            send(conn, event, rows, self.now).await?;
+            self.send(conn, event, rows).await?;
         }
         Ok(())
     }
 
     /// Runs what is left. Each event in its turn, and always in the same order.
     pub(crate) async fn finish(mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
-        for (event, rows) in self.rows {
-            send(conn, event, rows, self.now).await?;
+        for (event, rows) in std::mem::take(&mut self.rows) {
+            self.send(conn, event, rows).await?;
         }
         if self.places.is_empty() { Ok(()) } else { place::keep(conn, &mut self.places).await }
+    }
+
+    async fn send(&self, conn: &mut MySqlConnection, event: Event, rows: Rows) -> sqlx::Result<()> {
+        let Some(text) = sql::of_event(event) else {
+            return Err(sqlx::Error::Protocol(format!("{event:?} is not made here")));
+        };
+        let wanted = rows.len();
+        match near::send(conn, event, &rows, self.density, self.now).await? {
+            Some(moved) if self.are_seen => complete(event, moved, wanted),
+            Some(moved) if usize::try_from(moved) == Ok(wanted) => Ok(()),
+            // Of the statements, only those for rows that are alike say in which state each has to be.
+            _ if !self.are_seen => Err(sqlx::Error::RowNotFound),
+            _ => {
+                let update = sqlx::query(text).bind(rows.json()).bind(self.now.0);
+                complete(event, update.execute(conn).await?.rows_affected(), wanted)
+            }
+        }
     }
 }
 
@@ -219,18 +302,6 @@ pub(crate) struct From {
     pub(crate) place: TaskRef,
     pub(crate) fence: i64,
     pub(crate) state: State,
-}
-
-async fn send(conn: &mut MySqlConnection, event: Event, rows: Rows, now: Millis) -> sqlx::Result<()> {
-    let Some(text) = sql::of_event(event) else {
-        return Err(sqlx::Error::Protocol(format!("{event:?} is not made here")));
-    };
-    let wanted = rows.len();
-    if let Some(moved) = near::send(conn, event, &rows, now).await? {
-        return complete(event, moved, wanted);
-    }
-    let update = sqlx::query(text).bind(rows.json()).bind(now.0);
-    complete(event, update.execute(conn).await?.rows_affected(), wanted)
 }
 
 /// The rows are locked, so only a statement that disagrees with the table of transitions moves fewer.

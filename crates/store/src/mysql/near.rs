@@ -1,16 +1,21 @@
 //! Moves of rows that differ in nothing but their places. A few are named one by one; many that are near each other are
 //! one range of the key in each partition, at half the cost of rows that are looked up one by one: only where there are
 //! not many others between them, because an instant at which a hundred thousand are due must not be read for five hundred.
-//! An update that joins a list would write what it changes to a temporary file first. Must not decide what moves: the
-//! rows are locked already.
+//! An update that joins a list would write what it changes to a temporary file first. Must not decide what moves:
+//! each row has to be in the state and have the fence that it is said to have, or it stays.
 
 use super::{
+    density::Density,
     place::{One, Rows, Value},
     row, statements_moves as sql,
 };
-use punctual_domain::{place::Partition, state::Event, time::Millis};
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    state::Event,
+    time::Millis,
+};
 use sqlx::{Arguments as _, MySqlConnection, mysql::MySqlArguments};
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{collections::BTreeMap, fmt::Write as _, sync::OnceLock};
 
 /// More rows are not worth naming one by one.
 const FEW_MAX: usize = 16;
@@ -25,6 +30,8 @@ const LONGEST: usize = 1_000;
 const GROUPS_MAX: usize = 12;
 /// So many times as many rows as are wanted are passed by: each costs a twentieth of a row that is named.
 const OTHERS_MAX: usize = 8;
+/// More rows than this of one instant may be part of a crowd.
+const TOGETHER_MAX: usize = 8;
 
 /// A statement that names each row.
 #[derive(Debug)]
@@ -132,34 +139,80 @@ fn listed(text: &str, column: &str, length: usize) -> String {
 }
 
 /// Where the rows are, in the order of lists: in each partition from the first to the last of them.
-struct Window {
+pub(crate) struct Window {
     parts: Vec<(Partition, Millis, Millis)>,
     ids: Vec<i64>,
+    /// Most rows that share an instant.
+    together: usize,
 }
 
 impl Window {
-    fn of(rows: &[&One]) -> Self {
+    /// The places stand in the order of the key.
+    pub(crate) fn of(places: impl Iterator<Item = TaskRef> + Clone) -> Self {
         let mut parts: BTreeMap<Partition, (Millis, Millis)> = BTreeMap::new();
-        for place in rows.iter().map(|it| it.place) {
+        let (mut last, mut alike, mut together) = (None, 0, 0);
+        for place in places.clone() {
+            let instant = Some((place.partition, place.due_at));
+            alike = if instant == last { alike + 1 } else { 1 };
+            (last, together) = (instant, together.max(alike));
             let (from, to) = parts.entry(place.partition).or_insert((place.due_at, place.due_at));
             (*from, *to) = ((*from).min(place.due_at), (*to).max(place.due_at));
         }
         Self {
             parts: parts.into_iter().map(|(partition, (from, to))| (partition, from, to)).collect(),
-            ids: rows.iter().map(|it| it.place.id).collect(),
+            ids: places.map(|it| it.id).collect(),
+            together,
         }
     }
 
+    fn span_ms(&self) -> u64 {
+        self.parts.iter().map(|(_, from, to)| to.since(*from).unsigned_abs() + 1).sum()
+    }
+
+    fn others_max(&self) -> u64 {
+        (self.ids.len() * OTHERS_MAX) as u64
+    }
+
+    /// It has few others, as far as is known without a look.
+    pub(crate) fn is_likely_sparse(&self, density: &Density) -> bool {
+        self.together <= TOGETHER_MAX
+            && density.rows(self.span_ms()).is_some_and(|it| it * 2 <= self.others_max())
+    }
+
+    /// As a condition on `task`.
+    pub(crate) fn condition(&self) -> String {
+        let mut text = String::with_capacity(self.parts.len() * 90 + self.ids.len() * 12);
+        for (nth, (partition, from, to)) in self.parts.iter().enumerate() {
+            text.push_str(if nth == 0 { "(" } else { " OR " });
+            let (partition, from, to) = (partition.0, from.0, to.0);
+            let _ = write!(text, "(task.partition_no = {partition} AND task.due_at BETWEEN {from} AND {to})");
+        }
+        for (nth, id) in self.ids.iter().enumerate() {
+            let _ = write!(text, "{}{id}", if nth == 0 { ") AND task.id IN (" } else { "," });
+        }
+        text.push(')');
+        text
+    }
+
     /// Few enough rows between the first and the last that it is cheaper to pass by them than to name each wanted one.
-    async fn is_sparse(&self, conn: &mut MySqlConnection) -> sqlx::Result<bool> {
+    async fn is_sparse(&self, conn: &mut MySqlConnection, density: &Density) -> sqlx::Result<bool> {
+        if self.is_likely_sparse(density) {
+            return Ok(true);
+        }
         let Some((partitions, _, text)) = sql::NEAR_OTHERS.text(self.parts.len(), 0, Own::Nothing) else {
             return Ok(false);
         };
-        let most = i64::try_from(self.ids.len() * OTHERS_MAX).unwrap_or(i64::MAX);
+        let most = self.others_max();
         let mut values = MySqlArguments::default();
         self.bind(&mut values, partitions)?;
-        super::statements::bind!(values, most.saturating_add(1));
+        super::statements::bind!(values, i64::try_from(most + 1).unwrap_or(i64::MAX));
         let found: i64 = sqlx::query_scalar_with(text, values).fetch_one(conn).await?;
+        let found = found.unsigned_abs();
+        if found > most {
+            density.forget();
+        } else {
+            density.counted(found, self.span_ms());
+        }
         Ok(found <= most)
     }
 
@@ -189,6 +242,7 @@ pub(crate) async fn send(
     conn: &mut MySqlConnection,
     event: Event,
     rows: &Rows,
+    density: &Density,
     now: Millis,
 ) -> sqlx::Result<Option<u64>> {
     let Some((few, near)) = sql::alike_of_event(event) else { return Ok(None) };
@@ -198,7 +252,7 @@ pub(crate) async fn send(
     }
     let mut parts: Vec<Vec<&One>> = Vec::with_capacity(groups.len());
     for group in groups {
-        if group.len() <= FEW_MAX || Window::of(&group).is_sparse(conn).await? {
+        if group.len() <= FEW_MAX || window(&group).is_sparse(conn, density).await? {
             parts.push(group);
         } else {
             parts.extend(instants(group));
@@ -209,10 +263,28 @@ pub(crate) async fn send(
         moved += if part.len() <= FEW_MAX {
             one_by_one(conn, few, &part, now).await?
         } else {
-            in_window(conn, near, &part, &Window::of(&part), now).await?
+            in_window(conn, near, &part, &window(&part), now).await?
         };
     }
     Ok(Some(moved))
+}
+
+fn window(group: &[&One]) -> Window {
+    Window::of(group.iter().map(|it| it.place))
+}
+
+/// A few rows, named one by one, as a condition on `task`.
+pub(crate) fn named_condition(places: &[TaskRef]) -> Option<String> {
+    let mut text = String::with_capacity(places.len() * 80);
+    for it in places {
+        let or = if text.is_empty() { "" } else { " OR " };
+        let (partition, due_at, id) = (it.partition.0, it.due_at.0, it.id);
+        let _ = write!(
+            text,
+            "{or}(task.partition_no = {partition} AND task.due_at = {due_at} AND task.id = {id})"
+        );
+    }
+    (1..=FEW_MAX).contains(&places.len()).then_some(text)
 }
 
 /// Where a crowd is due at once: what is due at one instant in one partition is found by its ids, however many others
@@ -239,6 +311,7 @@ async fn one_by_one(conn: &mut MySqlConnection, few: &Few, group: &[&One], now: 
             it.place.id
         );
     }
+    guard(&mut values, group)?;
     Ok(sqlx::query_with(text, values).execute(conn).await?.rows_affected())
 }
 
@@ -257,7 +330,15 @@ async fn in_window(
     let mut values = changes(group, ids, own, now)?;
     window.bind(&mut values, partitions)?;
     fill(&mut values, &window.ids, ids)?;
+    guard(&mut values, group)?;
     Ok(sqlx::query_with(text, values).execute(conn).await?.rows_affected())
+}
+
+/// What all rows of a group are before the move.
+fn guard(values: &mut MySqlArguments, group: &[&One]) -> sqlx::Result<()> {
+    let Some((state, fence)) = group.first().map(|it| it.guard) else { return Ok(()) };
+    super::statements::bind!(values, state, fence);
+    Ok(())
 }
 
 /// What the rows are set to: what each has of its own besides its fence, then what they share, then the time.
@@ -293,7 +374,6 @@ fn changes(group: &[&One], length: usize, own: Own, now: Millis) -> sqlx::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_domain::place::TaskRef;
 
     #[test]
     fn lists_get_the_least_length_that_fits_and_too_long_ones_none() {

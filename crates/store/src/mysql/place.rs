@@ -2,9 +2,13 @@
 //! statement as one JSON parameter, so that any number of them is one text and an exact look-up each, however many
 //! others are due at the same instant. Must not change a task, but where it stands.
 
-use super::{query::wanted, row, statements_moves as sql, trips::Trips};
+use super::{
+    query::wanted,
+    row, statements_moves as sql,
+    trips::{Looked, Trips},
+};
 use punctual_domain::{place::TaskRef, time::Millis};
-use sqlx::{MySqlConnection, mysql::MySqlRow};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::HashMap, fmt::Write as _};
 
 /// Rows of one statement: its parameter stays under a MiB unless results are long.
@@ -18,6 +22,8 @@ const TRIES: usize = 4;
 pub(crate) struct Found {
     /// In the order of the places.
     pub(crate) rows: Vec<Option<Spotted>>,
+    /// Some were read without a lock.
+    pub(crate) are_unlocked: bool,
 }
 
 #[derive(Debug)]
@@ -43,7 +49,7 @@ pub(crate) async fn find_ahead(
     text: &'static str,
     places: &[TaskRef],
 ) -> sqlx::Result<Found> {
-    let mut found = Found { rows: places.iter().map(|_| None).collect() };
+    let mut found = Found { rows: places.iter().map(|_| None).collect(), are_unlocked: false };
     // In the order of the key, so that transactions lock in the same order.
     let mut left: Vec<(TaskRef, usize)> = places.iter().copied().zip(0..).collect();
     for _ in 0..TRIES {
@@ -74,18 +80,29 @@ async fn look(
     found: &mut Found,
 ) -> sqlx::Result<()> {
     let places: Vec<TaskRef> = part.iter().map(|it| it.0).collect();
-    let rows = match trips.found(text, &places) {
-        Some(rows) => rows,
-        None => sqlx::query(text).bind(wanted(&places)).fetch_all(conn).await?,
+    let (rows, numbers) = match trips.found(text, &places) {
+        Some(Looked::Locked(rows)) => (rows, None),
+        Some(Looked::Unlocked(rows)) => (rows, Some(numbers(&places))),
+        None => (sqlx::query(text).bind(wanted(&places)).fetch_all(conn).await?, None),
     };
+    found.are_unlocked |= numbers.is_some();
     for row in rows {
-        let (at, due_at) = (row::small::<usize>(&row, 0)?, row::millis(&row, 1)?);
-        let Some((place, nth)) = part.get(at) else { continue };
+        let (first, due_at): (i64, _) = (row.try_get(0)?, row::millis(&row, 1)?);
+        let at = match &numbers {
+            Some(numbers) => numbers.get(&first).copied(),
+            None => usize::try_from(first).ok(),
+        };
+        let Some((place, nth)) = at.and_then(|it| part.get(it)) else { continue };
         if let Some(slot) = found.rows.get_mut(*nth) {
             *slot = Some(Spotted { place: TaskRef { due_at, ..*place }, row });
         }
     }
     Ok(())
+}
+
+/// By the ids, of different tasks.
+fn numbers(places: &[TaskRef]) -> HashMap<i64, usize> {
+    places.iter().map(|it| it.id).zip(0..).collect()
 }
 
 /// The places of those that are said to be elsewhere than where they were looked for.
@@ -150,6 +167,8 @@ pub(crate) struct Rows {
 pub(crate) struct One {
     pub(crate) place: TaskRef,
     pub(crate) own: Vec<i64>,
+    /// The code of its state and its fence, before the move.
+    pub(crate) guard: (i64, i64),
     pub(crate) shared: Vec<Value>,
     json: String,
     /// Where the shared values begin in `json`; 0: there is no mark.
@@ -180,7 +199,7 @@ impl Rows {
         self.size += self.rows.last().map_or(0, |it| it.json.len());
         let mut json = String::with_capacity(160);
         let _ = write!(json, "{},{},{}", place.partition.0, place.due_at.0, place.id);
-        self.rows.push(One { place, own: Vec::new(), shared: Vec::new(), json, mark: 0 });
+        self.rows.push(One { place, own: Vec::new(), guard: (0, 0), shared: Vec::new(), json, mark: 0 });
         self.rows.last_mut().expect("it was just pushed")
     }
 
@@ -189,16 +208,16 @@ impl Rows {
         self.size + self.rows.last().map_or(0, |it| it.json.len())
     }
 
-    /// The rows in groups that share all values after the mark. None: they have no mark.
+    /// The rows in groups that share their guard and all values after the mark. None: they have no mark.
     pub(crate) fn alike(&self) -> Option<Vec<Vec<&One>>> {
         let mut groups: Vec<Vec<&One>> = Vec::new();
-        let mut known: HashMap<&str, usize> = HashMap::new();
-        let (mut last, mut at) = ("", 0);
+        let mut known: HashMap<(&str, (i64, i64)), usize> = HashMap::new();
+        let (mut last, mut at) = (("", (0, 0)), 0);
         for it in &self.rows {
             if it.mark == 0 {
                 return None;
             }
-            let shared = it.shared_json();
+            let shared = (it.shared_json(), it.guard);
             if groups.is_empty() || shared != last {
                 at = *known.entry(shared).or_insert(groups.len());
                 last = shared;
@@ -225,6 +244,11 @@ impl Rows {
 }
 
 impl One {
+    pub(crate) const fn guard(&mut self, state: i64, fence: i64) -> &mut Self {
+        self.guard = (state, fence);
+        self
+    }
+
     /// What follows in this row may be the same in many.
     pub(crate) const fn mark(&mut self) -> &mut Self {
         self.mark = self.json.len();

@@ -8,6 +8,7 @@
 
 use super::{
     archive::PLACE,
+    density::Density,
     job::Retire,
     ledger::Ledger,
     moves::{From, Moves},
@@ -44,6 +45,7 @@ const AHEAD_MS: i64 = 24 * 3_600_000;
 pub(crate) async fn retire(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
+    density: &Density,
     open: &BTreeSet<Partition>,
     Retire { now, stopped_until, limit }: Retire,
 ) -> sqlx::Result<Retired> {
@@ -59,7 +61,7 @@ pub(crate) async fn retire(
     if walk.cursor != began {
         keep_cursor(conn, walk.cursor).await?;
     }
-    let rows = end(conn, ledger, now, stopped_until, &walk.over).await?;
+    let rows = end(conn, ledger, density, now, stopped_until, &walk.over).await?;
     let mut retired = Retired { stopped: rows.stopped, deleted: 0 };
     if has_archives {
         let ahead: Vec<TaskRef> =
@@ -83,12 +85,13 @@ struct Ended {
 async fn end(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
+    density: &Density,
     now: Millis,
     stopped_until: Millis,
     over: &[TaskRef],
 ) -> sqlx::Result<Ended> {
     let mut ended = Ended::default();
-    let mut moves = Moves::new(now);
+    let mut moves = Moves::new(density, now);
     let note = Note { by: BY.to_owned(), ..Note::default() };
     for it in place::find(conn, sql::OVER, over).await?.rows.into_iter().flatten() {
         let Over { namespace, queue, from, attempt } = match over_at(&it, now)? {

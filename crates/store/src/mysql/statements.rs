@@ -44,7 +44,7 @@ pub(crate) const fn without_header(file: &'static str) -> &'static str {
 }
 
 /// How many rows one statement takes: few sizes, so that all of them stay prepared on every connection.
-const SIZES: [usize; 7] = [100, 30, 10, 5, 3, 2, 1];
+const SIZES: [usize; 10] = [500, 250, 100, 50, 25, 10, 5, 3, 2, 1];
 
 /// A statement whose file has one row of `VALUES (...)`, for batches of any length.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ pub(crate) const KEEP_PLACE: &str = sql!("place/keep.sql");
 pub(crate) const CARRY: &str = sql!("place/carry.sql");
 
 pub(crate) const GRANT: &str = sql!("lease/grant.sql");
+pub(crate) const GRANT_READ: &str = sql!("lease/read.sql");
 pub(crate) const HELD: &str = sql!("lease/held.sql");
 pub(crate) const EXTEND: &str = sql!("lease/extend.sql");
 pub(crate) const STOP: &str = sql!("lease/stop.sql");

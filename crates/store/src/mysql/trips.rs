@@ -2,7 +2,13 @@
 //! with COMMIT, as text. Each trip wakes two processes, which under a light load is most of what a task costs. Must hold
 //! nothing that a later statement of the same transaction reads.
 
-use super::{place, query::wanted};
+use super::{
+    density::Density,
+    near::{self, Window},
+    place,
+    query::wanted,
+    statements_moves as sql,
+};
 use punctual_domain::place::TaskRef;
 use sqlx::mysql::MySqlRow;
 use std::fmt::Write as _;
@@ -27,7 +33,18 @@ pub(crate) struct FirstLook {
     text: &'static str,
     /// In the order of the key.
     places: Vec<TaskRef>,
+    /// Of the places, where they are read without locks.
+    condition: Option<String>,
     rows: Vec<MySqlRow>,
+}
+
+/// What a first look has found.
+#[derive(Debug)]
+pub(crate) enum Looked {
+    /// Column 0: the number of the place.
+    Locked(Vec<MySqlRow>),
+    /// Column 0: the id.
+    Unlocked(Vec<MySqlRow>),
 }
 
 impl FirstLook {
@@ -35,11 +52,27 @@ impl FirstLook {
     pub(crate) fn new(text: &'static str, mut places: Vec<TaskRef>) -> Option<Self> {
         places.sort_unstable();
         let is_one = !places.is_empty() && places.len() <= place::ROWS_MAX;
-        is_one.then_some(Self { text, places, rows: Vec::new() })
+        is_one.then_some(Self { text, places, condition: None, rows: Vec::new() })
+    }
+
+    /// The same for grants, without locks: half the cost, where the places are few or near each other. None: they may not
+    /// be.
+    pub(crate) fn unlocked(mut places: Vec<TaskRef>, density: &Density) -> Option<Self> {
+        places.sort_unstable();
+        let near = || {
+            let window = Window::of(places.iter().copied());
+            let is_one = places.len() <= place::ROWS_MAX && window.is_likely_sparse(density);
+            is_one.then(|| window.condition())
+        };
+        let condition = near::named_condition(&places).or_else(near)?;
+        Some(Self { text: sql::GRANT, places, condition: Some(condition), rows: Vec::new() })
     }
 
     /// The statement, with its places.
     pub(crate) fn sql(&self) -> String {
+        if let Some(condition) = &self.condition {
+            return sql::GRANT_READ.replacen("{places}", condition, 1);
+        }
         // Numbers, commas and brackets.
         self.text.replacen('?', &format!("'{}'", wanted(&self.places)), 1)
     }
@@ -56,9 +89,9 @@ impl Trips {
 
     /// What was found at the beginning, if it was this that was looked for; once, because what is changed meanwhile is
     /// not in it.
-    pub(crate) fn found(&mut self, text: &'static str, places: &[TaskRef]) -> Option<Vec<MySqlRow>> {
-        let it = self.first.take()?;
-        (it.text == text && it.places == places).then_some(it.rows)
+    pub(crate) fn found(&mut self, text: &'static str, places: &[TaskRef]) -> Option<Looked> {
+        let it = self.first.take().filter(|it| it.text == text && it.places == places)?;
+        Some(if it.condition.is_some() { Looked::Unlocked(it.rows) } else { Looked::Locked(it.rows) })
     }
 
     /// A statement that goes along with the commit.
@@ -122,6 +155,32 @@ mod tests {
         let wanted = format!("A _utf8mb4 x'{quoted}', -9223372036854775808;\nB x'0027ff';\nCOMMIT");
         assert_eq!((text, before), (wanted, 2));
         assert_eq!(Trips::default().commit(), ("COMMIT".to_owned(), 0));
+    }
+
+    #[test]
+    fn grants_are_read_without_locks_where_they_are_few_or_known_to_be_near_each_other() {
+        let place =
+            |id| TaskRef { partition: Partition(u16::try_from(id % 2).unwrap()), due_at: Millis(id), id };
+        let (few, many) = ([4, 3].map(place).to_vec(), (0..20).map(place).collect::<Vec<_>>());
+        let density = Density::default();
+        let look = FirstLook::unlocked(few, &density).unwrap();
+        let named = "WHERE (task.partition_no = 0 AND task.due_at = 4 AND task.id = 4) OR (task.partition_no = 1 AND task.due_at = 3 \
+                     AND task.id = 3)";
+        assert!(look.sql().trim_end().ends_with(named), "{}", look.sql());
+        assert!(matches!(
+            Trips::new(Some(look)).found(sql::GRANT, &[place(4), place(3)]),
+            Some(Looked::Unlocked(_))
+        ));
+        assert!(FirstLook::unlocked(many.clone(), &density).is_none(), "nothing is known");
+        density.counted(1_000, 10);
+        assert!(FirstLook::unlocked(many.clone(), &density).is_none(), "too dense");
+        density.counted(10, 10);
+        let text = FirstLook::unlocked(many, &density).unwrap().sql();
+        let near = "WHERE ((task.partition_no = 0 AND task.due_at BETWEEN 0 AND 18) OR (task.partition_no = 1 AND task.due_at BETWEEN \
+                    1 AND 19)) AND task.id IN (0,2,4,6,8,10,12,14,16,18,1,3,5,7,9,11,13,15,17,19)";
+        assert!(text.trim_end().ends_with(near), "{text}");
+        let together = (0..20).map(|id| TaskRef { partition: Partition(0), due_at: Millis(5), id });
+        assert!(FirstLook::unlocked(together.collect(), &density).is_none(), "perhaps a crowd");
     }
 
     #[test]

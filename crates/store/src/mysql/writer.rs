@@ -4,7 +4,7 @@
 use super::{
     hosted::{self, Begun, Wanted},
     insert::Context,
-    job::{self, Done, Job, Shared},
+    job::{self, Done, Guess, Job, Shared},
     ledger::Ledger,
     line::Line,
     pauses::Pauses,
@@ -145,12 +145,21 @@ impl Writer {
     async fn finished(&mut self, jobs: &[Job]) -> Result<Vec<Done>, Ended> {
         let began = Instant::now();
         let mut tries = 0;
+        let mut guess = job::guess(jobs, &self.context);
         let done = loop {
             tries += 1;
-            let failed = match self.transaction(jobs).await {
-                Ok(done) => break Ok(done),
+            let guess = guess.take();
+            let is_guessed = guess.is_some();
+            let failed = match self.transaction(jobs, guess).await {
+                Ok(done) => {
+                    job::learn(&self.context.leased, jobs, &done);
+                    break Ok(done);
+                }
                 Err(failed) => failed,
             };
+            if is_guessed && matches!(failed, Failed::Raced(sqlx::Error::RowNotFound)) {
+                self.context.leased.doubt();
+            }
             match failed {
                 Failed::Raced(_) if tries < TRIES_MAX => sleep(pause(tries)).await,
                 // It may have been idle for too long, which is nobody's fault.
@@ -183,13 +192,13 @@ impl Writer {
     }
 
     /// The connection is given up whenever it is not known to be outside of a transaction.
-    async fn transaction(&mut self, jobs: &[Job]) -> Result<Vec<Done>, Failed> {
+    async fn transaction(&mut self, jobs: &[Job], guess: Option<Guess>) -> Result<Vec<Done>, Failed> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
             None => self.door.connect().await.map_err(Failed::Gone)?,
         };
         self.ledger.clear();
-        let work = AssertUnwindSafe(self.work(&mut conn, jobs)).catch_unwind();
+        let work = AssertUnwindSafe(self.work(&mut conn, jobs, guess)).catch_unwind();
         let (done, trips) = match timeout(SILENT_AFTER, work).await {
             Ok(Ok(Ok(done))) => done,
             Ok(Ok(Err(error))) => {
@@ -209,9 +218,11 @@ impl Writer {
         &mut self,
         conn: &mut MySqlConnection,
         jobs: &[Job],
+        guess: Option<Guess>,
     ) -> Result<(Vec<Done>, Trips), Stopped> {
         let wanted = self.wanted(jobs);
-        let first = job::first_look(jobs);
+        let Guess { look: first, leases } =
+            guess.unwrap_or_else(|| Guess { leases: Vec::new(), look: job::first_look(jobs) });
         let look = first.as_ref().map(FirstLook::sql);
         let Begun { open, pause_epoch, found } = hosted::begin(conn, &wanted, look.as_deref()).await?;
         let closed: BTreeSet<Partition> = wanted.these.difference(&open).copied().collect();
@@ -228,6 +239,7 @@ impl Writer {
             context: &self.context,
             open: &open,
             pauses: &self.pauses,
+            leases,
         };
         let done = job::run(conn, &mut shared, jobs).await?;
         self.ledger.write_at_last(&mut trips);

@@ -114,9 +114,9 @@ async fn a_task_whose_instant_comes_before_the_answer_to_its_claim_fires_with_th
     let rig = rig(slow_repair());
     let running = rig.engine.start().unwrap();
     // Enough for every partition to have something on the wheel, so that each fires while the claim is out.
-    for _ in 0..64 {
-        rig.insert(400).await;
-    }
+    // All at once: on a slow machine the first would else have fired before the last is claimed.
+    let task = || NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now().plus(900));
+    rig.engine.insert((0..64).map(|_| task()).collect(), "test").await.unwrap();
     until(|| rig.engine.claimed() == 64).await;
     let gate = rig.store.faults.hold(StoreGroup::Apply);
     let held = rig.insert(30).await;

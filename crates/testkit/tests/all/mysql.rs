@@ -4,6 +4,7 @@
 mod looks;
 mod migrating;
 mod sharing;
+mod unseen;
 
 use punctual_contract::Store;
 use punctual_domain::{

@@ -312,7 +312,11 @@ async fn check_rows(database: Filled) {
     for (event, state, said) in tables {
         let mut values: Vec<String> = said.iter().map(|it| (*it).to_owned()).collect();
         values.push(NOW.to_string());
-        let one = with(&format!("few/{event}"), &[&values[..], &["3", "7", "9"].map(str::to_owned)].concat());
+        let guard = [state.code().to_string(), "1".to_owned()];
+        let one = with(
+            &format!("few/{event}"),
+            &[&values[..], &["3", "7", "9"].map(str::to_owned), &guard].concat(),
+        );
         let names =
             |it: i64| format!("(partition_no = {} AND due_at = {} AND id = {it})", it % 16, NOW + it * 10);
         let sixteen = (4_000..4_016).map(names).collect::<Vec<_>>().join(" OR ");
@@ -325,17 +329,37 @@ async fn check_rows(database: Filled) {
         let mut crowded: Vec<String> =
             values.iter().map(|it| if *it == ids { of_crowd.clone() } else { it.clone() }).collect();
         crowded.extend(["3".to_owned(), instant.clone(), instant, of_crowd]);
+        crowded.extend(guard.clone());
         let text = with(&format!("near/{event}"), &crowded);
         let touched = database.rows_touched(&put_into(&rows(crowd()), state), &text).await;
         assert!((1_000..=500 * 4).contains(&touched), "near/{event} in a crowd: {touched} rows for 500");
         values.push("3".to_owned());
         values.extend(from_to.clone());
         values.push(ids.clone());
+        values.extend(guard);
         let text = in_all_partitions(&with(&format!("near/{event}"), &values), &from_to);
         let plan = database.plan(&text).await;
         assert_eq!(&plan[0][..3], ["task", "range", "PRIMARY"], "{event}: {plan:?}");
         let touched = database.rows_touched(&put_into(&rows(spread()), state), &text).await;
         assert!((1_000..=500 * 4).contains(&touched), "{event}: {touched} rows for 500");
+    }
+    let ranges: Vec<String> = (0..16)
+        .map(|it| {
+            format!("(task.partition_no = {it} AND task.due_at BETWEEN {} AND {})", from_to[0], from_to[1])
+        })
+        .collect();
+    let near = format!("({}) AND task.id IN ({ids})", ranges.join(" OR "));
+    let named = |it: i64| {
+        let (partition, due_at) = (it % 16, NOW + it * 10);
+        format!("(task.partition_no = {partition} AND task.due_at = {due_at} AND task.id = {it})")
+    };
+    let named = (4_000..4_016).map(named).collect::<Vec<_>>().join(" OR ");
+    for (places, rows) in [(near, 500), (named, 16)] {
+        let text = mysql("lease/read").replace("{places}", &places);
+        let plan = database.plan(&text).await;
+        assert_eq!(&plan[0][..3], ["task", "range", "PRIMARY"], "{plan:?}");
+        let touched = database.rows_touched("DO 0", &text).await;
+        assert!((rows..=rows * 2 + 40).contains(&touched), "lease/read: {touched} rows for {rows}");
     }
     let instant = INSTANT.to_string();
     let others = with("near/others", &["3".to_owned(), instant.clone(), instant, "1001".to_owned()]);
@@ -393,7 +417,7 @@ async fn check_scans(database: Filled) {
         ("scan/scan", values(&[5, NOW, late, 100]), "range", 100),
         ("scan/scan", values(&[3, INSTANT - 1, INSTANT, 100]), "range", 100),
         ("scan/instant", values(&[3, INSTANT, 1_050_000, 100]), "range", 100),
-        ("scan/walk", values(&[3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
+        ("scan/walk", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("retire/walk", values(&[i64::MIN, NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("retire/walk_on", values(&[i64::MIN, NOW, -1, 1_000]), "range", 1_000),
         ("retire/walk_on", values(&[i64::MIN, NOW, 2, 1_000]), "range", 1_000),

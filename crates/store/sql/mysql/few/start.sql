@@ -1,6 +1,6 @@
 -- As move/start.sql, for a few rows that differ in nothing but their places: without a list that is made a
 -- table, which costs as much as thirty rows.
--- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), and of each row: partition, due_at (ms), id.
+-- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), and of each row: partition, due_at (ms), id; at last the state and the fence that all have.
 -- moves: start from (4) to 5
 UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
@@ -8,4 +8,4 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     progress = COALESCE(?, progress),
     state = 5,
     updated_at = ?
-WHERE ((partition_no = ? AND due_at = ? AND id = ?)) AND state IN (4)
+WHERE ((partition_no = ? AND due_at = ? AND id = ?)) AND state IN (4) AND state = ? AND fence = ?

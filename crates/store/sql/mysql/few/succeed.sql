@@ -1,7 +1,7 @@
 -- As move/succeed.sql, for a few rows that differ in nothing but their places: without a list that is made a
 -- table, which costs as much as thirty rows.
 -- In order: history line, keep_until (ms), result code, message, whether its body is JSON or NULL,
--- body or NULL, now (ms), and of each row: partition, due_at (ms), id.
+-- body or NULL, now (ms), and of each row: partition, due_at (ms), id; at last the state and the fence that all have.
 -- moves: succeed from (4, 5) to 8
 UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
@@ -10,4 +10,4 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,
     state = 8,
     updated_at = ?
-WHERE ((partition_no = ? AND due_at = ? AND id = ?)) AND state IN (4, 5)
+WHERE ((partition_no = ? AND due_at = ? AND id = ?)) AND state IN (4, 5) AND state = ? AND fence = ?

@@ -1,6 +1,6 @@
 -- As move/dispatch.sql, for rows that differ in nothing but their places and instants and have few others of their partition between them.
 -- In order: ids, the fired_at (ms) of each, now (ms), history line from behind its time, executor, lease_until (ms), now
--- (ms), of each partition its number and due_at from and to (ms), ids. Where all rows fired equally long after their due time, that time (ms)
+-- (ms), of each partition its number and due_at from and to (ms), ids, the state and the fence that all have. Where all rows fired equally long after their due time, that time (ms)
 -- stands for ids and instants.
 -- moves: dispatch from (1, 2, 3, 6, 7) to 4
 UPDATE task FORCE INDEX (PRIMARY) SET
@@ -15,4 +15,4 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     attempt = attempt + 1,
     cancel_requested = 0,
     updated_at = ?
-WHERE ((partition_no = ? AND due_at BETWEEN ? AND ?)) AND id IN (?) AND state IN (1, 2, 3, 6, 7)
+WHERE ((partition_no = ? AND due_at BETWEEN ? AND ?)) AND id IN (?) AND state IN (1, 2, 3, 6, 7) AND state = ? AND fence = ?

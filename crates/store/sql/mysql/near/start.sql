@@ -1,5 +1,5 @@
 -- As move/start.sql, for rows that differ in nothing but their places and have few others of their partition between them.
--- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), of each partition its number and due_at from and to (ms), ids.
+-- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), of each partition its number and due_at from and to (ms), ids, the state and the fence that all have.
 -- moves: start from (4) to 5
 UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
@@ -7,4 +7,4 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     progress = COALESCE(?, progress),
     state = 5,
     updated_at = ?
-WHERE ((partition_no = ? AND due_at BETWEEN ? AND ?)) AND id IN (?) AND state IN (4)
+WHERE ((partition_no = ? AND due_at BETWEEN ? AND ?)) AND id IN (?) AND state IN (4) AND state = ? AND fence = ?

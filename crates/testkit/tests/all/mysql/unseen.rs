@@ -1,0 +1,254 @@
+//! Moves of rows that were not looked at, or not with locks: what the guard of the move makes of it where they stand
+//! otherwise than they are thought to.
+
+use super::{NOW, ask, fresh, name, open, sql};
+use punctual_contract::{
+    Store,
+    store::{Applied, Assignment, Beat, Change, Dispatched, Grant, Step},
+};
+use punctual_domain::{
+    history::Note,
+    place::TaskRef,
+    state::{Event, State},
+    task::{Task, TaskResult},
+    time::Millis,
+};
+use punctual_store::MysqlStore;
+use punctual_testkit::conformance::store::balanced;
+use std::{sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::Instant};
+
+const LEASE_END: Millis = Millis(NOW.0 + 30_000);
+
+/// Two engines on one database, and tasks that wait.
+struct Stand {
+    url: String,
+    here: Arc<MysqlStore>,
+    elsewhere: MysqlStore,
+    tasks: Vec<Task>,
+}
+
+impl Stand {
+    async fn new(tasks: i64) -> Self {
+        let urls = fresh(1).await;
+        let (here, elsewhere) = (open(&urls).await, open(&urls).await);
+        let inserted = here.insert((1..=tasks).map(ask).collect(), "test", NOW).await.unwrap();
+        let tasks = inserted.into_iter().map(|it| it.task).collect();
+        Self { url: urls[0].clone(), here: Arc::new(here), elsewhere, tasks }
+    }
+
+    fn grants(&self, executor: &str) -> Vec<Grant> {
+        let grant = |it: &Task| Grant {
+            place: it.place,
+            fence: it.fence,
+            fired_at: NOW,
+            lease_until: LEASE_END,
+            executor: executor.to_owned(),
+        };
+        self.tasks.iter().map(grant).collect()
+    }
+
+    async fn hand_over(&self) -> Vec<Assignment> {
+        let made = self.here.dispatch(self.grants("x"), NOW).await.unwrap();
+        made.into_iter().map(|it| it.made().unwrap()).collect()
+    }
+
+    async fn read(&self) -> Vec<Task> {
+        let places: Vec<TaskRef> = self.tasks.iter().map(|it| it.place).collect();
+        self.here.read(&places).await.unwrap().into_iter().map(Option::unwrap).collect()
+    }
+}
+
+fn step(it: &Assignment, change: Change) -> Step {
+    Step {
+        place: it.place,
+        fence: Some(it.fence),
+        change,
+        note: Note { by: "x".to_owned(), ..Note::default() },
+    }
+}
+
+fn success(it: &Assignment) -> Step {
+    let result = TaskResult { status_code: 7, status_msg: "done".to_owned(), content: None };
+    step(it, Change::Succeed { result, keep_until: NOW.plus(1_000_000) })
+}
+
+fn successes(leases: &[Assignment]) -> Vec<Step> {
+    leases.iter().map(success).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_success_without_a_look_is_the_same_as_one_with() {
+    for tasks in [2, 16, 17, 400] {
+        let stand = Stand::new(tasks).await;
+        let leases = stand.hand_over().await;
+        let (unseen, looked_at) = leases.split_at(leases.len() / 2);
+        let now = NOW.plus(5);
+        assert!(
+            stand.here.apply(successes(unseen), now).await.unwrap().iter().all(|it| *it == Applied::Moved)
+        );
+        let there = stand.elsewhere.apply(successes(looked_at), now).await.unwrap();
+        assert!(there.iter().all(|it| *it == Applied::Moved));
+        let of_none_in_particular =
+            |it: Task| Task { place: stand.tasks[0].place, ask: stand.tasks[0].ask.clone(), ..it };
+        let all: Vec<Task> = stand.read().await.into_iter().map(of_none_in_particular).collect();
+        assert!(all.iter().all(|it| *it == all[0] && it.state == State::Succeeded), "{tasks}: {all:?}");
+        balanced(&*stand.here).await;
+        let again = stand.here.apply(successes(&leases), now).await.unwrap();
+        assert!(again.iter().all(|it| *it == Applied::Lost), "once only");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_began_elsewhere_is_looked_at_after_all() {
+    let stand = Stand::new(40).await;
+    let leases = stand.hand_over().await;
+    let beat = Beat {
+        place: leases[3].place,
+        fence: leases[3].fence,
+        lease_until: LEASE_END,
+        progress: None,
+        log: None,
+        executor: "x".to_owned(),
+        handed_over_at: None,
+    };
+    stand.elsewhere.extend(vec![beat], NOW.plus(1)).await.unwrap();
+    let applied = stand.here.apply(successes(&leases), NOW.plus(2)).await.unwrap();
+    assert!(applied.iter().all(|it| *it == Applied::Moved));
+    for (nth, it) in stand.read().await.iter().enumerate() {
+        let last = it.history.last().unwrap();
+        let from = if nth == 3 { State::Running } else { State::Dispatched };
+        assert_eq!((last.event, last.from, last.to), (Some(Event::Succeed), Some(from), State::Succeeded));
+    }
+    balanced(&*stand.here).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_somebody_else_has_now_is_not_reported_on() {
+    let stand = Stand::new(40).await;
+    let leases = stand.hand_over().await;
+    let retry = step(&leases[3], Change::Retry { due_at: NOW.plus(50), result: None });
+    assert_eq!(stand.elsewhere.apply(vec![retry], NOW.plus(1)).await.unwrap(), [Applied::Moved]);
+    let waiting = stand.read().await.remove(3);
+    let grant = Grant { fence: waiting.fence, ..stand.grants("y").remove(3) };
+    let other = stand.elsewhere.dispatch(vec![grant], NOW.plus(60)).await.unwrap().remove(0).made().unwrap();
+    assert!(other.fence > leases[3].fence);
+    let applied = stand.here.apply(successes(&leases), NOW.plus(70)).await.unwrap();
+    for (nth, it) in stand.read().await.iter().enumerate() {
+        let (wanted, state) =
+            if nth == 3 { (Applied::Lost, State::Dispatched) } else { (Applied::Moved, State::Succeeded) };
+        assert_eq!((applied[nth], it.state), (wanted, state), "{nth}");
+    }
+    balanced(&*stand.here).await;
+    assert_eq!(stand.here.apply(vec![success(&other)], NOW.plus(80)).await.unwrap(), [Applied::Moved]);
+    let ended = stand.here.leases_ended(LEASE_END.plus(100_000), 100).await.unwrap();
+    assert!(ended.is_empty(), "{ended:?}");
+    assert_eq!(sql(&stand.url, "SELECT COUNT(*) FROM lease_batch").await, "0", "nothing is left of them");
+}
+
+/// A row that somebody else holds, in a transaction that ends when it is let go.
+struct Holder {
+    url: String,
+    holder: JoinSet<String>,
+    /// Keeps the holder waiting; it is killed, which is an error to who runs it.
+    gate: JoinSet<String>,
+}
+
+impl Holder {
+    /// Holds what a statement locks.
+    async fn of(url: &str, statement: &str) -> Self {
+        let lock = format!("'gate-{}'", name(url));
+        let session = |text: String| {
+            let (url, mut sessions) = (url.to_owned(), JoinSet::new());
+            sessions.spawn(async move { sql(&url, &text).await });
+            sessions
+        };
+        let gate = session(format!("DO GET_LOCK({lock}, 20); DO SLEEP(60)"));
+        until_one(url, &running(url, "DO SLEEP(60)")).await;
+        let wait = format!("DO GET_LOCK({lock}, 60)");
+        let holder = session(format!(
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN; {statement}; {wait}; COMMIT"
+        ));
+        until_one(url, &running(url, "DO GET_LOCK(%, 60)")).await;
+        Self { url: url.to_owned(), holder, gate }
+    }
+
+    async fn let_go(mut self) {
+        let gate = running(&self.url, "DO SLEEP(60)").replace("COUNT(*)", "CONCAT('KILL ', id)");
+        let kill = sql(&self.url, &gate).await;
+        sql(&self.url, &kill).await;
+        assert!(self.gate.join_next().await.unwrap().is_err(), "it was killed");
+        self.holder.join_all().await;
+    }
+}
+
+/// How many statements like this run in the database.
+fn running(url: &str, like: &str) -> String {
+    format!(
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = '{}' AND INFO LIKE '{like}'",
+        name(url)
+    )
+}
+
+/// Between the read and the move, another engine changes one of the tasks: it holds its row until the move waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_task_that_changes_between_read_and_move_is_not_handed_over_as_it_was() {
+    let stand = Stand::new(10).await;
+    let id = stand.tasks[3].place.id;
+    let change = format!("UPDATE task SET fence = fence + 1, payload = '\"new\"' WHERE id = {id}");
+    let holder = Holder::of(&stand.url, &change).await;
+    let (here, grants) = (Arc::clone(&stand.here), stand.grants("x"));
+    let mut callers = JoinSet::new();
+    callers.spawn(async move { here.dispatch(grants, NOW).await.unwrap() });
+    // It is past its read: what waits is the move.
+    until_one(&stand.url, &running(&stand.url, "UPDATE task FORCE%fired_at%")).await;
+    holder.let_go().await;
+    let made = callers.join_next().await.unwrap().unwrap();
+    for (nth, it) in made.iter().enumerate() {
+        assert_eq!(matches!(it, Dispatched::Made(_)), nth != 3, "{nth}: {it:?}");
+    }
+    for (nth, it) in stand.read().await.iter().enumerate() {
+        let wanted = if nth == 3 { (State::Scheduled, 0) } else { (State::Dispatched, 1) };
+        assert_eq!((it.state, it.attempt), wanted, "{nth}");
+    }
+    balanced(&*stand.here).await;
+}
+
+/// A look would wait for a row that somebody holds; here it is the move that waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_success_is_written_without_a_look() {
+    let stand = Stand::new(10).await;
+    let leases = stand.hand_over().await;
+    let held = format!("SELECT id FROM task WHERE id = {} FOR UPDATE", stand.tasks[3].place.id);
+    let holder = Holder::of(&stand.url, &held).await;
+    let (here, steps) = (Arc::clone(&stand.here), successes(&leases));
+    let mut callers = JoinSet::new();
+    callers.spawn(async move { here.apply(steps, NOW.plus(1)).await.unwrap() });
+    until_one(&stand.url, &running(&stand.url, "UPDATE task FORCE%keep_until%")).await;
+    holder.let_go().await;
+    let applied = callers.join_next().await.unwrap().unwrap();
+    assert!(applied.iter().all(|it| *it == Applied::Moved), "{applied:?}");
+    balanced(&*stand.here).await;
+}
+
+/// A database that fails over to a copy may lose what it committed last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_whose_outcome_the_database_lost_is_found_when_it_ends() {
+    let stand = Stand::new(10).await;
+    let leases = stand.hand_over().await;
+    stand.here.apply(successes(&leases), NOW.plus(1)).await.unwrap();
+    let lost = leases[3].place.id;
+    let until = LEASE_END.0;
+    let back =
+        format!("UPDATE task SET state = 4, keep_until = NULL, lease_until = {until} WHERE id = {lost}");
+    sql(&stand.url, &back).await;
+    let ended = stand.here.leases_ended(LEASE_END.plus(1), 100).await.unwrap();
+    assert_eq!(ended.iter().map(|it| it.place.id).collect::<Vec<_>>(), [lost]);
+}
+
+async fn until_one(url: &str, count: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while sql(url, count).await == "0" {
+        assert!(Instant::now() < deadline, "{count}");
+    }
+}
