@@ -50,12 +50,20 @@ pub(crate) struct Shelved {
     pub(crate) since: Millis,
 }
 
+/// Fired, and perhaps soon somebody's who is busy now.
+#[derive(Debug)]
+struct Lying {
+    entry: HotEntry,
+    since: Millis,
+}
+
 /// Those who found nothing, in the order in which they came.
 #[derive(Debug, Default)]
 struct Seats {
     idle: VecDeque<Idle>,
     last: u64,
     shelf: VecDeque<Shelved>,
+    lying: VecDeque<Lying>,
     lately: Lately,
     /// Until then nothing is leased ahead: what was, found nobody.
     back_off_until: Millis,
@@ -73,6 +81,22 @@ impl Seats {
             self.lately.now += good;
         }
         self.shelf.drain(..good).collect()
+    }
+
+    fn take_lying(&mut self, most: usize) -> Vec<HotEntry> {
+        let most = most.min(self.lying.len());
+        self.lying.drain(..most).map(|it| it.entry).collect()
+    }
+
+    fn give_lying(&mut self, now: Millis) {
+        while !self.lying.is_empty() {
+            let Some(Idle { max, gives, .. }) = self.idle.pop_front() else { return };
+            let its = self.take_lying(max);
+            if let Err(Given::Fired(back)) = gives.send(Given::Fired(its)) {
+                // It has gone: the next one gets them.
+                back.into_iter().rev().for_each(|entry| self.lying.push_front(Lying { entry, since: now }));
+            }
+        }
     }
 
     fn give_from_shelf(&mut self, now: Millis) {
@@ -171,7 +195,9 @@ impl Arrival {
         seats.last += 1;
         let number = seats.last;
         seats.idle.push_back(Idle { number, max, gives });
-        seats.give_from_shelf(core.now());
+        let now = core.now();
+        seats.give_from_shelf(now);
+        seats.give_lying(now);
         Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given }
     }
 
@@ -193,6 +219,31 @@ impl Arrival {
             };
         }
         entries
+    }
+
+    /// Lets what has fired lie here for those who ask next, behind what lies here already. Answers what found no room.
+    pub(crate) fn lie(&self, mut entries: Vec<HotEntry>, now: Millis, most: usize) -> Vec<HotEntry> {
+        let mut seats = self.seats.lock();
+        let rest = entries.split_off(entries.len().min(most.saturating_sub(seats.lying.len())));
+        seats.lying.extend(entries.into_iter().map(|entry| Lying { entry, since: now }));
+        seats.give_lying(now);
+        rest
+    }
+
+    pub(crate) fn lying(&self) -> usize {
+        self.seats.lock().lying.len()
+    }
+
+    /// What has fired and lies here, for somebody who asks.
+    pub(crate) fn take_lying(&self, most: usize) -> Vec<HotEntry> {
+        self.seats.lock().take_lying(most)
+    }
+
+    /// What has fired and was lying here before an instant: busy executors did not come back for it.
+    pub(crate) fn take_lying_before(&self, before: Millis) -> Vec<HotEntry> {
+        let mut seats = self.seats.lock();
+        let old = seats.lying.iter().take_while(|it| it.since < before).count();
+        seats.take_lying(old)
     }
 
     /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something lies
@@ -219,8 +270,9 @@ impl Arrival {
         seats.shelf.drain(..old).map(|it| it.assignment).collect()
     }
 
-    pub(crate) fn has_shelved(&self) -> bool {
-        !self.seats.lock().shelf.is_empty()
+    pub(crate) fn has_some_here(&self) -> bool {
+        let seats = self.seats.lock();
+        !seats.shelf.is_empty() || !seats.lying.is_empty()
     }
 
     /// How many tasks may be leased ahead: as many as those who wait take, and twice as many as were lately handed over,

@@ -237,6 +237,13 @@ impl Core {
         arrivals.values().filter(|it| it.waiting() > 0).for_each(|it| it.wake_one());
     }
 
+    /// Of each queue, what has fired and lies here for executors that are busy.
+    pub(crate) fn lying(&self) -> Vec<(Arc<QueueKey>, usize)> {
+        let arrivals = self.arrivals.lock();
+        let lying = arrivals.iter().map(|(queue, it)| (Arc::clone(queue), it.lying()));
+        lying.filter(|it| it.1 > 0).collect()
+    }
+
     pub(crate) fn wake_all(&self) {
         self.arrivals.lock().values().for_each(|it| it.wake_all());
     }

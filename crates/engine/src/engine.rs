@@ -485,10 +485,19 @@ impl Engine {
         &self.core.bus
     }
 
+    /// Of the hot set; what lies in this engine counts as ready.
+    ///
     /// # Errors
     /// A failing hot set.
     pub async fn depth(&self) -> Result<Depth, Error> {
-        Ok(self.core.hot.depth().await?)
+        let mut depth = self.core.hot.depth().await?;
+        for (queue, lying) in self.core.lying() {
+            match depth.ready.iter_mut().find(|it| it.0 == queue) {
+                Some((_, ready)) => *ready += lying,
+                None => depth.ready.push((queue, lying)),
+            }
+        }
+        Ok(depth)
     }
 
     /// The slots of the queues that have a limit of their own.

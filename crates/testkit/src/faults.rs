@@ -20,15 +20,17 @@ pub use hot::{FaultyHot, HotGroup};
 pub use limiter::{FaultyLimiter, LimiterGroup};
 pub use store::{FaultyStore, StoreGroup};
 
+use crate::patience::PATIENCE;
 use parking_lot::Mutex;
 use punctual_contract::Error;
 use std::{
     collections::{HashMap, HashSet},
     fmt::Debug,
     hash::Hash,
+    panic::Location,
     sync::Arc,
 };
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 
 /// Probabilities, 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,9 +80,19 @@ pub struct Gate {
 
 impl Gate {
     /// Returns when a call has come to the gate; each call is seen once.
-    pub async fn reached(&self) {
-        if let Ok(call) = self.reached.acquire().await {
-            call.forget();
+    ///
+    /// # Panics
+    /// When none comes in time.
+    #[track_caller]
+    pub fn reached(&self) -> impl Future<Output = ()> {
+        let caller = Location::caller();
+        async move {
+            let call = timeout(PATIENCE, self.reached.acquire()).await;
+            if let Ok(call) =
+                call.unwrap_or_else(|_| panic!("{caller}: nobody came to the gate in {PATIENCE:?}"))
+            {
+                call.forget();
+            }
         }
     }
 

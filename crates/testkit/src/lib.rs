@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod conformance;
 pub mod faults;
+pub mod patience;
 pub mod servers;
 pub mod shared;
 pub mod simulation;

@@ -16,8 +16,10 @@ use punctual_domain::{name::QueueKey, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Tasks that have waited this long are worth the write.
+/// Tasks that have waited this long are worth the write; those that busy executors will come back for, this long. A mark
+/// beside a hand-over of the same task undoes the hand-over, which is begun again.
 const WORTH_MS: i64 = 250;
+const WORTH_SOON_GONE_MS: i64 = 2_000;
 /// Tasks in one unit of work.
 const CHUNK: usize = 200;
 /// The store is busy with what cannot wait: one unit of work that takes this long is the last of its run.
@@ -56,7 +58,8 @@ fn worth_it(core: &Core, before: Millis, now: Millis) -> (Vec<Unmarked>, Vec<Unm
         let is_worked_on = || ahead::is_worked_on(core, &it.queue, now);
         let is_worked_on = *queues.entry(Arc::clone(&it.queue)).or_insert_with(is_worked_on);
         let (to, most) = if is_worked_on { (&mut soon_gone, CHUNK) } else { (&mut waiting, STEP_LIMIT * 10) };
-        if to.len() < most {
+        let is_worth_it = !is_worked_on || it.fired_at <= now.plus(-WORTH_SOON_GONE_MS);
+        if is_worth_it && to.len() < most {
             to.push(it.clone());
         }
     }

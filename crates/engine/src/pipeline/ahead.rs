@@ -18,7 +18,7 @@ use crate::{
     core::Core,
     outside,
     pipeline::{
-        fire,
+        fire, from_store,
         hand_over::{self, LeaseRequest},
     },
 };
@@ -28,7 +28,13 @@ use punctual_contract::{
     hot::HotEntry,
     store::{Assignment, Beat, Dispatched, Grant},
 };
-use punctual_domain::{name::QueueKey, place::Partition, state::State, task::Lease, time::Millis};
+use punctual_domain::{
+    name::QueueKey,
+    place::Partition,
+    state::State,
+    task::{Lease, Priority},
+    time::Millis,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -48,6 +54,14 @@ const LEASE_MS: i64 = 3_000;
 const SHELF_MS: i64 = 20;
 /// No more of a queue is leased ahead for so long after one found nobody.
 const BACK_OFF_MS: i64 = 1_000;
+/// What has only fired lies here for so long for executors that are busy, where another engine's may be idle; and where
+/// there is no other engine.
+const LIES_MS: i64 = 20;
+const LIES_ALONE_MS: i64 = 1_000;
+/// Executors that asked so short a time ago come back for what lies here.
+const COMES_BACK_MS: i64 = 100;
+/// Of one queue, no more lies here.
+const LIE_MAX: usize = 20_000;
 /// A hand-over that the outcome does not follow in so long is written down.
 const TOLD_AFTER_MS: i64 = 200;
 /// Executors that asked so short a time ago are at work, and ask again.
@@ -126,10 +140,14 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         let its = Arc::clone(core);
         core.detach_claim(async move { tell(&its, old).await });
     }
-    let found_nobody = clear_shelves(core, now);
+    let (found_nobody, unclaimed) = clear_shelves(core, now);
     if !found_nobody.is_empty() {
         let its = Arc::clone(core);
         core.detach_claim(async move { hand_over::give_back(&its, found_nobody, "nobody_waited").await });
+    }
+    if !unclaimed.is_empty() {
+        let its = Arc::clone(core);
+        core.detach_claim(async move { lies_no_more(&its, unclaimed).await });
     }
     // Their instant has passed, and the hot set did not have them: withdrawn, or lost. Their leases end.
     core.ahead.give_up(|it| it.due_at < now.plus(-LEASE_MS));
@@ -259,6 +277,11 @@ pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>
     if !arrival.hand(leased, core.now()) {
         return;
     }
+    look_after(core, arrival);
+}
+
+/// Something lies there for a while.
+fn look_after(core: &Core, arrival: &Arc<Arrival>) {
     let mut shelves = core.ahead.shelves.lock();
     if !shelves.iter().any(|it| Arc::ptr_eq(it, arrival)) {
         shelves.push(Arc::clone(arrival));
@@ -307,15 +330,56 @@ async fn tell(core: &Core, old: Vec<Untold>) {
     }
 }
 
-/// What found nobody; its queue goes the usual way for a while.
-fn clear_shelves(core: &Core, now: Millis) -> Vec<Assignment> {
-    let mut found_nobody = Vec::new();
+/// What found nobody: leased, its queue goes the usual way for a while; and what has only fired.
+fn clear_shelves(core: &Core, now: Millis) -> (Vec<Assignment>, Vec<HotEntry>) {
+    let (mut found_nobody, mut lying) = (Vec::new(), Vec::new());
+    let lies_ms = if is_alone(core) { LIES_ALONE_MS } else { LIES_MS };
     core.ahead.shelves.lock().retain(|it| {
         let old = it.take_old(now.plus(-SHELF_MS), now.plus(BACK_OFF_MS));
         found_nobody.extend(old);
-        it.has_shelved()
+        lying.extend(it.take_lying_before(now.plus(-lies_ms)));
+        it.has_some_here()
     });
-    found_nobody
+    (found_nobody, lying)
+}
+
+/// Lets what has fired lie here for busy executors that come back in a moment, where no order has to be kept: as long as
+/// nobody has put anything into the ready set since it was found empty, and all of it is equally urgent. Answers the rest.
+pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
+    let arrival = core.arrival(queue);
+    let now = core.now();
+    let is_good = core.options.ahead_ms > 0
+        && !core.stopping.is_cancelled()
+        && fired.iter().all(|it| it.priority == Priority::default())
+        && arrival.empty_since().is_some()
+        && arrival.is_asked_since(now.plus(-COMES_BACK_MS));
+    if !is_good || fired.is_empty() {
+        return fired;
+    }
+    let rest = arrival.lie(fired, now, LIE_MAX);
+    look_after(core, &arrival);
+    rest
+}
+
+/// Whoever could take what lies here asks at this engine.
+fn is_alone(core: &Core) -> bool {
+    core.shared.is_none() || core.owned().count() == usize::from(core.store.partitions())
+}
+
+/// Whoever asks next finds these in the ready set.
+pub(crate) async fn lies_no_more(core: &Arc<Core>, entries: Vec<HotEntry>) {
+    if entries.is_empty() {
+        return;
+    }
+    let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+    for it in &entries {
+        *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
+    }
+    if let Err(error) = from_store::offer(core, entries.clone()).await {
+        tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
+        core.held_back.lock().extend(entries);
+    }
+    queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
 }
 
 /// The partition is another's from now on, or, None, all are: nothing that was leased there is handed over.
@@ -330,7 +394,9 @@ pub(crate) async fn give_up(core: &Arc<Core>, partition: Option<Partition>) {
 /// The engine stops.
 pub(crate) async fn leave(core: &Arc<Core>) {
     give_up(core, None).await;
-    hand_over::give_back(core, clear_shelves(core, Millis::MAX), "handed_back").await;
+    let (leased, lying) = clear_shelves(core, Millis::MAX);
+    hand_over::give_back(core, leased, "handed_back").await;
+    lies_no_more(core, lying).await;
     let untold = core.ahead.untold_since(Millis::MAX);
     if !untold.is_empty() {
         tell(core, untold).await;

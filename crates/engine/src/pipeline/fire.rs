@@ -199,7 +199,7 @@ fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntr
         return fired;
     }
     let all = fired.clone();
-    let rest = core.arrival(queue).give(fired);
+    let rest = ahead::lie(core, queue, core.arrival(queue).give(fired));
     // Given from the front.
     let given = all.split_at(all.len() - rest.len()).0;
     if !given.is_empty() {

@@ -11,7 +11,7 @@
 //! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
 use crate::{
-    arrivals::Given,
+    arrivals::{Arrival, Given},
     control,
     core::Core,
     maintenance::expire,
@@ -58,11 +58,14 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             if !lies_here.is_empty() {
                 return Ok(ahead::handed_over(core, &request, lies_here));
             }
+            if is_known_empty(core, &request, &arrival).is_some() {
+                given = arrival.take_lying(request.max);
+            }
         }
         let notified = arrival.notified();
         let is_late = Instant::now() >= deadline;
-        let looked_at = match arrival.empty_since().filter(|_| given.is_empty() && !is_late) {
-            Some(at) if at.elapsed() < core.look_again() && is_simple(core, &request) => at,
+        let looked_at = match is_known_empty(core, &request, &arrival) {
+            Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
                 let (wakes, looks) = (arrival.wakes(), given.is_empty());
@@ -90,6 +93,12 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             Given::Leased(it) => return Ok(ahead::handed_over(core, &request, it)),
         };
     }
+}
+
+/// Somebody has looked at the ready set a moment ago and found nothing, and nobody here knows of anything since.
+fn is_known_empty(core: &Core, request: &LeaseRequest, arrival: &Arrival) -> Option<Instant> {
+    let at = arrival.empty_since().filter(|it| it.elapsed() < core.look_again())?;
+    is_simple(core, request).then_some(at)
 }
 
 /// What one caller finds or does not find, any other would too.
@@ -126,6 +135,11 @@ async fn grant(
     }
     let mut leased = Vec::new();
     control::loaded(core).await?;
+    let arrival = core.arrival(&request.queue);
+    if arrival.empty_since().is_none() || !is_simple(core, request) {
+        // There may be others: the order of all is found in one place.
+        ahead::lies_no_more(core, arrival.take_lying(usize::MAX)).await;
+    }
     for _ in 0..ROUNDS_MAX {
         if core.settings.is_paused(&request.queue) {
             return Ok(leased);

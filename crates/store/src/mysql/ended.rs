@@ -4,6 +4,8 @@
 //! for a task in flight. Must not change a task.
 
 use super::{
+    density::Density,
+    near::Window,
     query::{self, Hold, wanted},
     row,
     statements::bind,
@@ -15,7 +17,7 @@ use punctual_domain::{
     task::Task,
     time::Millis,
 };
-use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
+use sqlx::{AssertSqlSafe, MySqlConnection, Row as _, mysql::MySqlArguments};
 use std::collections::HashMap;
 
 /// Leases of one batch end within this of each other, in milliseconds: it is looked at when the first ends, and what
@@ -116,10 +118,11 @@ fn decoded(bytes: &[u8]) -> impl Iterator<Item = (TaskRef, i64)> {
 /// statements of their own that may each be lost: what is still in flight is written anew before it is forgotten.
 pub(crate) async fn leases_ended(
     conn: &mut MySqlConnection,
+    density: &Density,
     (now, limit): (Millis, usize),
     is_here: &(dyn Fn(Partition) -> bool + Sync),
 ) -> sqlx::Result<Vec<Task>> {
-    let mut search = Search { now, is_here, ended: HashMap::new(), looked: 0 };
+    let mut search = Search { now, is_here, density, ended: HashMap::new(), looked: 0 };
     let mut after = (i64::MIN, i64::MIN);
     while limit > 0 && search.looked < LOOKS_MAX {
         let page = page(conn, now, after).await?;
@@ -145,11 +148,12 @@ pub(crate) async fn leases_ended(
 /// `leases_ended` does: what it writes anew stands behind the position, and comes again.
 pub(crate) async fn in_flight(
     conn: &mut MySqlConnection,
+    density: &Density,
     after: Option<(i64, i64)>,
     limit: usize,
     is_here: &(dyn Fn(Partition) -> bool + Sync),
 ) -> sqlx::Result<(Vec<Task>, Option<(i64, i64)>)> {
-    let mut search = Search { now: Millis::MAX, is_here, ended: HashMap::new(), looked: 0 };
+    let mut search = Search { now: Millis::MAX, is_here, density, ended: HashMap::new(), looked: 0 };
     let page = page(conn, Millis::MAX, after.unwrap_or((i64::MIN, i64::MIN))).await?;
     let is_last = i64::try_from(page.len()).is_ok_and(|it| it < PAGE);
     let mut next = None;
@@ -202,6 +206,7 @@ fn portions(page: &[Batch]) -> Vec<&[Batch]> {
 
 struct Search<'h> {
     now: Millis,
+    density: &'h Density,
     /// Of another partition are copies, or remains: their tasks are found where they are.
     is_here: &'h (dyn Fn(Partition) -> bool + Sync),
     /// By id: a task may stand in two batches.
@@ -213,13 +218,7 @@ impl Search<'_> {
     async fn look(&mut self, conn: &mut MySqlConnection, batches: &[Batch]) -> sqlx::Result<()> {
         let places: Vec<TaskRef> = batches.iter().flat_map(|it| &it.entries).map(|it| it.0).collect();
         self.looked += places.len();
-        let mut found: Vec<Option<(i64, Millis)>> = vec![None; places.len()];
-        for it in sqlx::query(sql::BATCH_LOOK).bind(wanted(&places)).fetch_all(&mut *conn).await? {
-            let (nth, fence, until) = (row::small::<usize>(&it, 0)?, it.try_get(1)?, row::millis(&it, 2)?);
-            if let Some(slot) = found.get_mut(nth) {
-                *slot = Some((fence, until));
-            }
-        }
+        let found = rows(conn, &places, self.density).await?;
         let (mut again, mut gone) = (Ends::default(), Vec::new());
         let mut found = found.into_iter();
         for batch in batches {
@@ -248,6 +247,33 @@ impl Search<'_> {
         let tasks = tasks.into_iter().flatten().filter(has_ended);
         Ok(tasks.map(|it| Task { history: Vec::new(), ..it }).collect())
     }
+}
+
+/// Fence and end of the lease of each that is in flight.
+async fn rows(
+    conn: &mut MySqlConnection,
+    places: &[TaskRef],
+    density: &Density,
+) -> sqlx::Result<Vec<Option<(i64, Millis)>>> {
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    let window = Window::of(sorted.iter().copied());
+    if !places.is_empty() && window.is_likely_sparse(density) {
+        let text = sql::BATCH_NEAR.replacen("{places}", &window.condition(), 1);
+        let mut found = HashMap::new();
+        for it in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
+            found.insert(it.try_get::<i64, _>(0)?, (it.try_get(1)?, row::millis(&it, 2)?));
+        }
+        return Ok(places.iter().map(|it| found.get(&it.id).copied()).collect());
+    }
+    let mut found = vec![None; places.len()];
+    for it in sqlx::query(sql::BATCH_LOOK).bind(wanted(places)).fetch_all(conn).await? {
+        let (nth, fence, until) = (row::small::<usize>(&it, 0)?, it.try_get(1)?, row::millis(&it, 2)?);
+        if let Some(slot) = found.get_mut(nth) {
+            *slot = Some((fence, until));
+        }
+    }
+    Ok(found)
 }
 
 /// The entry with the end that its task's row says. None: that lease is over and done with.

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 /// More is forgotten, and looked at: about 10 MiB.
 const LEASES_MAX: usize = 100_000;
-/// So many times nothing is guessed after a wrong guess: executors that report their start elsewhere make every guess
-/// about them wrong.
-const PAUSE: u32 = 32;
+/// So many times at most nothing is guessed after a wrong guess: executors that report their start elsewhere make every
+/// guess about them wrong. After the first it is once, after each further one twice as often, after each right one half.
+const PAUSE_MAX: u32 = 32;
 
 /// A task that was handed over and has not begun, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ struct Known {
     leases: HashMap<i64, KnownLease>,
     /// Guesses to be left out.
     pause: u32,
+    /// How many of those that were made lately were wrong.
+    wrong: u32,
 }
 
 impl Leased {
@@ -72,7 +74,15 @@ impl Leased {
 
     /// A guess was wrong.
     pub(crate) fn doubt(&self) {
-        self.0.lock().pause = PAUSE;
+        let mut known = self.0.lock();
+        known.pause = 1 << known.wrong;
+        known.wrong = (known.wrong + 1).min(PAUSE_MAX.ilog2());
+    }
+
+    /// A guess was right.
+    pub(crate) fn trust(&self) {
+        let mut known = self.0.lock();
+        known.wrong = known.wrong.saturating_sub(1);
     }
 }
 
@@ -150,12 +160,19 @@ mod tests {
     }
 
     #[test]
-    fn after_a_wrong_guess_none_is_made_for_a_while() {
+    fn after_wrong_guesses_none_is_made_for_a_while() {
         let leased = Leased::default();
         assert!(leased.may_guess());
-        leased.doubt();
-        let refused = (0..).take_while(|_| !leased.may_guess()).count();
-        assert_eq!(refused, PAUSE as usize);
+        let pause_of = |_| {
+            leased.doubt();
+            (0..).take_while(|_| !leased.may_guess()).count()
+        };
+        assert_eq!([0; 7].map(pause_of), [1, 2, 4, 8, 16, 32, PAUSE_MAX as usize]);
+        leased.trust();
+        leased.trust();
+        assert_eq!(pause_of(0), 8);
+        (0..9).for_each(|_| leased.trust());
+        assert_eq!(pause_of(0), 1);
     }
 
     #[test]

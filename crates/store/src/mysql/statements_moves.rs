@@ -21,6 +21,7 @@ pub(crate) const LOG: &str = sql!("lease/log.sql");
 pub(crate) static BATCH_ADD: Many = Many::new(sql!("ended/add.sql"));
 pub(crate) const BATCHES: &str = sql!("ended/batches.sql");
 pub(crate) const BATCH_LOOK: &str = sql!("ended/look.sql");
+pub(crate) const BATCH_NEAR: &str = sql!("ended/near.sql");
 pub(crate) const BATCH_GONE: &str = sql!("ended/gone.sql");
 
 pub(crate) const SCAN: &str = sql!("scan/scan.sql");

@@ -153,6 +153,9 @@ impl Writer {
             let failed = match self.transaction(jobs, guess).await {
                 Ok(done) => {
                     job::learn(&self.context.leased, jobs, &done);
+                    if is_guessed {
+                        self.context.leased.trust();
+                    }
                     break Ok(done);
                 }
                 Err(failed) => failed,

@@ -16,8 +16,9 @@ use punctual_domain::{
     task::{Demands, NewTask},
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Settled};
-use punctual_testkit::faults::{
-    FaultyHot, FaultyLimiter, FaultyStore, Gate, HotGroup, LimiterGroup, StoreGroup,
+use punctual_testkit::{
+    faults::{FaultyHot, FaultyLimiter, FaultyStore, Gate, HotGroup, LimiterGroup, StoreGroup},
+    patience::until,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, task::JoinSet, time::Instant};
@@ -119,9 +120,8 @@ impl Rig {
                     return Some(refused);
                 }
                 refused.open();
-                while self.hot.depth().await.unwrap().parked.is_empty() {
-                    tokio::task::yield_now().await;
-                }
+                until("something is parked", || async { !self.hot.depth().await.unwrap().parked.is_empty() })
+                    .await;
                 let gate = match after {
                     After::Outcome => self.limiter.faults.hold(LimiterGroup::GiveUp),
                     _ => self.hot.faults.hold(HotGroup::Unpark),

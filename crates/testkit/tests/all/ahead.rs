@@ -2,6 +2,8 @@
 //! and the instant, who has it afterwards, and engines that die between any two of its steps. On the embedded back ends
 //! and on real MySQL and Redis.
 
+mod lying;
+
 use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, rig_with, succeeded};
 use punctual_contract::{
     Store as _,
@@ -13,7 +15,10 @@ use punctual_domain::{
     task::{NewTask, Task},
 };
 use punctual_engine::{Cancelled, Changed, LeaseRequest, Options, Running, Settled};
-use punctual_testkit::faults::{HotGroup, StoreGroup};
+use punctual_testkit::{
+    faults::{HotGroup, StoreGroup},
+    patience::until,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
 
@@ -67,15 +72,13 @@ async fn leased_ahead(
     let at = rig.engine.now().plus(600);
     let task = ask(NewTask::new(queue(), Name::new("k").unwrap(), at));
     let place = rig.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place;
-    let task = loop {
-        let task = rig.store_task(place).await;
-        if task.state == State::Dispatched {
-            break task;
-        }
-        assert!(matches!(task.state, State::Scheduled | State::Dispatching), "{task:?}");
-        tokio::task::yield_now().await;
-    };
-    (task, executor, gate)
+    until("it is handed over", || async {
+        let now = rig.store_task(place).await;
+        assert!(matches!(now.state, State::Scheduled | State::Dispatching | State::Dispatched), "{now:?}");
+        now.state == State::Dispatched
+    })
+    .await;
+    (rig.store_task(place).await, executor, gate)
 }
 
 impl Rig {
@@ -102,16 +105,9 @@ async fn who_waits_gets_it_at_its_instant_and_the_store_learns_who(ground: Arc<d
     assert_eq!((it.place, it.attempt, it.fence), (task.place, 1, task.fence));
     assert!(it.fired_at >= it.due_at && rig.engine.now() >= it.due_at);
     assert_eq!(it.lease_until, task.due_at.plus(30_000), "no longer than its timeout, from its instant");
-    let told = async {
-        loop {
-            let now = rig.store_task(task.place).await;
-            if !now.lease.as_ref().unwrap().is_ahead() {
-                return now;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let now = timeout(Duration::from_secs(10), told).await.unwrap();
+    let told = || async { !rig.store_task(task.place).await.lease.unwrap().is_ahead() };
+    until("the store is told", told).await;
+    let now = rig.store_task(task.place).await;
     let lease = now.lease.unwrap();
     assert_eq!((now.state, lease.executor.as_str(), lease.until), (State::Dispatched, "ann", it.lease_until));
     assert_eq!(now.fired_at, Some(it.fired_at));
@@ -167,9 +163,7 @@ async fn whose_executor_has_gone_goes_to_the_next_with_the_same_attempt(ground: 
     drop(executor);
     gate.open();
     // Longer than it lies there for somebody.
-    while rig.store_task(task.place).await.state == State::Dispatched {
-        tokio::task::yield_now().await;
-    }
+    until("it is given back", || async { rig.store_task(task.place).await.state != State::Dispatched }).await;
     let it = leased(&rig).await;
     assert_eq!((it.place.id, it.attempt), (task.place.id, 1));
     assert!(it.fired_at >= it.due_at && it.fence > task.fence);
@@ -212,13 +206,8 @@ async fn what_fired_without_a_mark_is_shown_and_handed_over(ground: Arc<dyn Grou
     let (_, why) = rig.engine.why(task.place).await.unwrap();
     assert!(why.blocking == Some("executor") && why.reason.starts_with("It has fired"), "{why:?}");
     gate.open();
-    let ready = loop {
-        let now = rig.store_task(task.place).await;
-        if now.state == State::Ready {
-            break now;
-        }
-        tokio::task::yield_now().await;
-    };
+    until("it is marked", || async { rig.store_task(task.place).await.state == State::Ready }).await;
+    let ready = rig.store_task(task.place).await;
     let events: Vec<Option<Event>> = ready.history.iter().map(|it| it.event).collect();
     assert_eq!(events, [None, Some(Event::Claim), Some(Event::Fire)]);
     let it = leased(&rig).await;

@@ -9,7 +9,10 @@ use punctual_domain::{
     state::{Event, State},
 };
 use punctual_engine::{Options, Settled};
-use punctual_testkit::faults::{BusGroup, Dials, HotGroup, StoreGroup};
+use punctual_testkit::{
+    faults::{BusGroup, Dials, HotGroup, StoreGroup},
+    patience::until,
+};
 use std::{collections::HashSet, time::Duration};
 
 /// Nothing here may end with a lease.
@@ -18,13 +21,11 @@ async fn rig(ground: &dyn Ground) -> Rig {
 }
 
 async fn all_are(rig: &Rig, places: &[TaskRef], state: State) {
-    loop {
+    until("all are in this state", || async {
         let tasks = rig.store.read(places).await.unwrap();
-        if tasks.iter().flatten().all(|it| it.state == state) {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+        tasks.iter().flatten().all(|it| it.state == state)
+    })
+    .await;
 }
 
 async fn come_when_it_is_back(ground: &dyn Ground) {
@@ -94,9 +95,8 @@ async fn a_mark_that_fails_is_made_by_the_compensator(ground: &dyn Ground) {
     let before = rig.store.faults.counts(StoreGroup::Apply).vanished;
     gate.open();
     // The mark, and its repetition.
-    while rig.store.faults.counts(StoreGroup::Apply).vanished < before + 2 {
-        tokio::task::yield_now().await;
-    }
+    until("both vanished", || async { rig.store.faults.counts(StoreGroup::Apply).vanished >= before + 2 })
+        .await;
     assert_eq!(rig.engine.read(place).await.unwrap().state, State::Dispatched, "nobody knows yet");
     rig.store.faults.heal();
     all_are(&rig, &[place], State::DispatchFailed).await;

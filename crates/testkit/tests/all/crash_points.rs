@@ -21,6 +21,7 @@ use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
+    patience::until,
     servers,
 };
 use std::{
@@ -298,9 +299,7 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
             _ => {}
         }
         // The gate may have been reached by a service that knew nothing of the task.
-        while rig.store.books().await.unwrap().accepted < accepted {
-            tokio::task::yield_now().await;
-        }
+        until("it was accepted", || async { rig.store.books().await.unwrap().accepted >= accepted }).await;
         told.send(()).unwrap();
         std::future::pending::<()>().await;
     });
@@ -310,9 +309,8 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
 
 async fn is_unsent(rig: &Rig) {
     let query = Query { state: Some(State::DispatchFailed), limit: 1, ..Query::default() };
-    while rig.store.list(&query).await.unwrap().tasks.is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("it is known as unsent", || async { !rig.store.list(&query).await.unwrap().tasks.is_empty() })
+        .await;
 }
 
 async fn live_on(ground: &dyn Ground, at: At) {

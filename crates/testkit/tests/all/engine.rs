@@ -2,7 +2,10 @@
 //! to an hour, so that what these tests see is the pipeline itself.
 
 use punctual_bus::MemoryBus;
-use punctual_contract::{Bus, Clock, Store, store::Assignment};
+use punctual_contract::{
+    Bus, Clock, Store,
+    store::{Assignment, Query},
+};
 use punctual_domain::{
     name::{Name, QueueKey},
     outcome::Report,
@@ -14,7 +17,10 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
 use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
-use punctual_testkit::faults::{BusGroup, Dials, FaultyBus, FaultyStore, StoreGroup};
+use punctual_testkit::{
+    faults::{BusGroup, Dials, FaultyBus, FaultyStore, StoreGroup},
+    patience::until,
+};
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -94,12 +100,6 @@ fn request(lease_ms: i64) -> LeaseRequest {
     LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: 20_000, lease_ms, executor, version: None }
 }
 
-pub(crate) async fn until(holds: impl Fn() -> bool) {
-    while !holds() {
-        tokio::task::yield_now().await;
-    }
-}
-
 fn succeeded(it: &Assignment) -> OutcomeReport {
     OutcomeReport {
         place: it.place,
@@ -111,19 +111,18 @@ fn succeeded(it: &Assignment) -> OutcomeReport {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_whose_instant_comes_before_the_answer_to_its_claim_fires_with_the_answer() {
-    let rig = rig(slow_repair());
+    let rig = rig(Options { lookahead_ms: 10_000, ..slow_repair() });
     let running = rig.engine.start().unwrap();
     // Enough for every partition to have something on the wheel, so that each fires while the claim is out.
-    // All at once: on a slow machine the first would else have fired before the last is claimed.
-    let task = || NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now().plus(900));
+    let task = || NewTask::new(queue(), Name::new("k").unwrap(), rig.engine.now().plus(2_500));
     rig.engine.insert((0..64).map(|_| task()).collect(), "test").await.unwrap();
-    until(|| rig.engine.claimed() == 64).await;
+    // The store has answered: their claim must not be the one that is held.
+    let claimed = Query { state: Some(State::Dispatching), limit: 100, ..Query::default() };
+    until("all are claimed", || async { rig.store.list(&claimed).await.unwrap().tasks.len() == 64 }).await;
     let gate = rig.store.faults.hold(StoreGroup::Apply);
     let held = rig.insert(30).await;
     gate.reached().await;
-    while rig.engine.depth().await.unwrap().firing < 65 {
-        tokio::task::yield_now().await;
-    }
+    until("all have fired", || async { rig.engine.depth().await.unwrap().firing == 65 }).await;
     gate.open();
     let mut leased = Vec::new();
     while !leased.iter().any(|it: &Assignment| it.place == held) {
@@ -172,9 +171,7 @@ async fn a_graceful_stop_hands_back_what_was_claimed_and_the_next_engine_fires_i
     let first = rig_on(Arc::clone(&truth), slow_repair());
     let running = first.engine.start().unwrap();
     let place = first.insert(900).await;
-    while first.state(place).await != State::Dispatching {
-        tokio::task::yield_now().await;
-    }
+    until("it is claimed", || async { first.state(place).await == State::Dispatching }).await;
     running.stop().await;
     assert_eq!(first.state(place).await, State::Scheduled);
     assert!(first.lease(1).await.is_empty(), "an engine that is stopping answers at once, with nothing");
@@ -193,9 +190,7 @@ async fn a_push_queue_publishes_and_what_cannot_be_published_keeps_its_attempt()
     rig.bus.faults.set(BusGroup::Publish, Dials::REFUSES);
     let running = rig.engine.start().unwrap();
     let place = rig.insert(0).await;
-    while rig.bus.faults.counts(BusGroup::Publish).refused == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("it was refused", || async { rig.bus.faults.counts(BusGroup::Publish).refused > 0 }).await;
     rig.bus.faults.heal();
     let wait = Duration::from_secs(20);
     let delivered = rig.bus.receive(&queue(), 1, wait, rig.engine.now()).await.unwrap().remove(0);

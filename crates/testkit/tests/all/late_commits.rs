@@ -21,6 +21,7 @@ use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
     faults::{Dials, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
+    patience::until,
     shared::{MemoryOwnership, SignalHub},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -165,9 +166,8 @@ impl Edge {
         if is_loading {
             let accepted = self.truth.books().await.unwrap().accepted;
             late.gate.open();
-            while self.truth.books().await.unwrap().accepted == accepted {
-                tokio::task::yield_now().await;
-            }
+            until("it is committed", || async { self.truth.books().await.unwrap().accepted > accepted })
+                .await;
         }
         loading.open();
         if is_loading {

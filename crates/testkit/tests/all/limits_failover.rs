@@ -12,7 +12,10 @@ use punctual_domain::{
     limits::Scope, name::Name, retry::RetryPolicy, settings::QueueSettings, state::State, task::NewTask,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Running, Settled};
-use punctual_testkit::servers::{Redis, Sentinels};
+use punctual_testkit::{
+    patience::until,
+    servers::{Redis, Sentinels},
+};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
@@ -75,9 +78,7 @@ impl Site {
         set_queue(&engine, &queue(), QueueSettings { concurrency, ..QueueSettings::default() }).await;
         // What has just been set, the other engines know within a second.
         let knows = |it: &(Engine, Running)| it.0.known_settings(&queue()).concurrency == concurrency;
-        while !self.engines.iter().all(knows) {
-            tokio::task::yield_now().await;
-        }
+        until("all know the limit", || async { self.engines.iter().all(knows) }).await;
         let new = |_| NewTask {
             max_attempts: 1_000,
             retry: RetryPolicy::Fixed { delay_ms: 0 },

@@ -8,7 +8,7 @@
 use crate::crash_points::{Ground, OnServers, Stand, WallClock, queue, succeeded};
 use punctual_domain::{name::Name, task::NewTask};
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Running};
-use punctual_testkit::servers;
+use punctual_testkit::{patience::until, servers};
 use std::{
     net::SocketAddr,
     sync::{
@@ -118,9 +118,10 @@ async fn a_task_for_who_waits_at_a_deaf_engine_comes_by_the_safety_net() {
     let (way, url) = Way::to(SocketAddr::from(([127, 0, 0, 1], redis.port()))).await;
     let (speaks, running) = node(&straight, "speaks").await;
     let (listens, also_running) = node(&straight.by_way_of(url), "listens").await;
-    while speaks.owned() == 0 || listens.owned() == 0 || speaks.owned() + listens.owned() < 4 {
-        tokio::task::yield_now().await;
-    }
+    until("they share", || async {
+        speaks.owned() > 0 && listens.owned() > 0 && speaks.owned() + listens.owned() >= 4
+    })
+    .await;
     let (heard_ms, ()) = tokio::join!(latest(&listens, 20), insert(&speaks, 20));
     way.is_mute.store(true, SeqCst);
     let mut deaf_ms = 0;

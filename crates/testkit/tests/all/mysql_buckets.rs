@@ -7,7 +7,10 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_store::{BucketOptions, BucketReport, MysqlOptions, MysqlStore};
-use punctual_testkit::servers::{self, MariaDb};
+use punctual_testkit::{
+    patience::until,
+    servers::{self, MariaDb},
+};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -342,13 +345,8 @@ async fn a_change_that_would_wait_for_long_gives_way_and_comes_again() {
     holder.spawn(async move { server.sql(&database, held).await });
     let sleeping =
         "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT SLEEP%'";
-    let id = loop {
-        let id = shard.sql(sleeping).await;
-        if !id.is_empty() {
-            break id;
-        }
-        tokio::task::yield_now().await;
-    };
+    until("it sleeps", || async { !shard.sql(sleeping).await.is_empty() }).await;
+    let id = shard.sql(sleeping).await;
     let report = shard.run(OPTIONS, NOW).await;
     assert_eq!((report.busy, report.made), (1, 0));
     shard.sql(&format!("KILL {id}")).await;
@@ -405,13 +403,8 @@ async fn an_event_that_finds_the_engine_at_work_leaves_it_alone() {
     holder.spawn(async move { server.sql(&database, &both).await });
     let sleeping =
         "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE 'SELECT SLEEP%'";
-    let id = loop {
-        let id = shard.sql(sleeping).await;
-        if !id.is_empty() {
-            break id;
-        }
-        tokio::task::yield_now().await;
-    };
+    until("it sleeps", || async { !shard.sql(sleeping).await.is_empty() }).await;
+    let id = shard.sql(sleeping).await;
     // The one who sleeps took the lock twice and gave it free once.
     assert_eq!(shard.run(OPTIONS, NOW).await.busy, 1);
     shard.sql(&format!("CALL punctual_buckets({}, 24, 480, 72)", NOW.0)).await;

@@ -354,12 +354,14 @@ async fn check_rows(database: Filled) {
         format!("(task.partition_no = {partition} AND task.due_at = {due_at} AND task.id = {it})")
     };
     let named = (4_000..4_016).map(named).collect::<Vec<_>>().join(" OR ");
-    for (places, rows) in [(near, 500), (named, 16)] {
-        let text = mysql("lease/read").replace("{places}", &places);
+    for (name, places, rows) in
+        [("lease/read", &near, 500), ("lease/read", &named, 16), ("ended/near", &near, 500)]
+    {
+        let text = mysql(name).replace("{places}", places);
         let plan = database.plan(&text).await;
-        assert_eq!(&plan[0][..3], ["task", "range", "PRIMARY"], "{plan:?}");
+        assert_eq!(&plan[0][..3], ["task", "range", "PRIMARY"], "{name}: {plan:?}");
         let touched = database.rows_touched("DO 0", &text).await;
-        assert!((rows..=rows * 2 + 40).contains(&touched), "lease/read: {touched} rows for {rows}");
+        assert!((rows..=rows * 2 + 40).contains(&touched), "{name}: {touched} rows for {rows}");
     }
     let instant = INSTANT.to_string();
     let others = with("near/others", &["3".to_owned(), instant.clone(), instant, "1001".to_owned()]);

@@ -1,7 +1,7 @@
 //! A pause that really pauses: nothing starts after its answer, also at an engine that has not heard of it, and whatever
 //! becomes of whoever paused between two of its steps. On the embedded store, and on two MariaDB databases.
 
-use crate::engine::{WallClock, queue, until};
+use crate::engine::{WallClock, queue};
 use punctual_contract::{
     SettingStore as _, Store,
     settings::SaveSetting,
@@ -19,6 +19,7 @@ use punctual_hot::MemoryHot;
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{Dials, FaultyStore, StoreGroup},
+    patience::until,
     servers,
     shared::{MemoryOwnership, SignalHub},
 };
@@ -198,7 +199,7 @@ async fn a_pause_whose_engine_died_before_it_was_spread_comes_into_force_by_itse
     forget_what_was_spread(&urls).await;
     let second = open(&urls).await;
     let looked = Instant::now();
-    let is_spread = async || {
+    let is_spread = || async {
         let server = servers::mariadb().await;
         let name = urls[1].rsplit('/').next().unwrap();
         server.sql(name, "SELECT COUNT(*) FROM paused_queue").await.trim() == "1"
@@ -241,7 +242,7 @@ async fn every_engine_acts_on_a_change_within_a_second() {
     deaf.lease(request(0)).await.unwrap();
     let asked = Instant::now();
     knows.pause(queue(), None, "ann").await.unwrap();
-    until(|| deaf.known_settings(&queue()).pause.is_some()).await;
+    until("it knows", || async { deaf.known_settings(&queue()).pause.is_some() }).await;
     assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
     for it in running {
         it.stop().await;

@@ -10,6 +10,7 @@ use punctual_domain::{
 };
 use punctual_testkit::{
     conformance::bus::assignment,
+    patience::until,
     servers::{self, Redis, Sentinels},
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -107,16 +108,6 @@ async fn clock(redis: &Redis) -> Millis {
     Millis(seconds.parse::<i64>().unwrap() * 1_000 + micros.trim().parse::<i64>().unwrap() / 1_000)
 }
 
-/// Asks again until it is so.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let asked = async {
-        while !is_so().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    assert!(timeout(PATIENCE, asked).await.is_ok(), "{what}");
-}
-
 async fn blocked_clients(redis: &Redis) -> usize {
     let info = redis.command(&["INFO", "clients"]).await;
     let line = info.lines().find_map(|it| it.strip_prefix("blocked_clients:")).unwrap();
@@ -138,8 +129,9 @@ async fn a_killed_redis_fails_every_call_and_works_when_it_is_back() {
     assert!(bus.acknowledge(&queue("mail"), &[got[0].id]).await.is_err());
     assert!(bus.reclaim(&queue("mail"), Millis::MAX).await.is_err());
     redis.start_again().await;
-    until("publishing works again", async || publish(&bus, 9).await.is_ok()).await;
-    until("and receiving", async || bus.receive(&queue("mail"), 9, LONG, Millis::ZERO).await.is_ok()).await;
+    until("publishing works again", || async { publish(&bus, 9).await.is_ok() }).await;
+    until("and receiving", || async { bus.receive(&queue("mail"), 9, LONG, Millis::ZERO).await.is_ok() })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,7 +140,7 @@ async fn a_waiting_receive_is_told_when_redis_dies() {
     let bus = Arc::new(bus_on(&redis, "a").await);
     let (mut waiting, one) = (JoinSet::new(), Arc::clone(&bus));
     waiting.spawn(async move { one.receive(&queue("mail"), 9, LONG, Millis::ZERO).await.is_err() });
-    until("it blocks", async || blocked_clients(&redis).await == 1).await;
+    until("it blocks", || async { blocked_clients(&redis).await == 1 }).await;
     redis.kill();
     assert!(timeout(PATIENCE, waiting.join_next()).await.unwrap().unwrap().unwrap(), "an error, at once");
 }
@@ -164,7 +156,7 @@ async fn an_error_says_whether_it_may_have_happened() {
     assert_eq!(publish(&bus, 2).await, Err(Happened::Maybe), "sent, not answered");
     assert_eq!(publish(&bus, 3).await, Err(Happened::No), "not even connected");
     redis.resume();
-    until("it is there", async || publish(&bus, 4).await.is_ok()).await;
+    until("it is there", || async { publish(&bus, 4).await.is_ok() }).await;
     redis.command(&["DEL", MAIL]).await;
     redis.command(&["SET", MAIL, "not a stream"]).await;
     assert_eq!(publish(&bus, 5).await, Err(Happened::No), "refused");
@@ -227,7 +219,7 @@ async fn a_flushed_redis_is_set_up_again() {
 
         let (mut waiting, one) = (JoinSet::new(), Arc::clone(&bus));
         waiting.spawn(async move { receive(&one, 9, LONG, Millis::ZERO).await });
-        until("it blocks", async || blocked_clients(&redis).await == 1).await;
+        until("it blocks", || async { blocked_clients(&redis).await == 1 }).await;
         redis.command(break_it).await;
         publish(&bus, 100 + number).await.unwrap();
         let got =
@@ -247,7 +239,7 @@ async fn what_a_dead_consumer_held_goes_to_another() {
     drop(dead);
     let alive = bus_on(&redis, "alive").await;
     assert_eq!(alive.reclaim(&queue("mail"), now.plus(-1_000)).await.unwrap(), 0, "not delivered before");
-    until("its time passes", async || clock(&redis).await > now.plus(100)).await;
+    until("its time passes", || async { clock(&redis).await > now.plus(100) }).await;
     assert_eq!(alive.reclaim(&queue("mail"), clock(&redis).await).await.unwrap(), 1);
     let got = receive(&alive, 9, LONG, now).await;
     assert_eq!((numbers(&got), got[0].times), (vec![1], 2));
@@ -276,14 +268,14 @@ async fn what_is_read_for_nobody_is_given_back() {
     for number in 0..5 {
         let (mut waiting, one) = (JoinSet::new(), Arc::clone(&gone));
         waiting.spawn(async move { receive(&one, 9, LONG, Millis::ZERO).await });
-        until("it blocks", async || blocked_clients(&redis).await == 1).await;
+        until("it blocks", || async { blocked_clients(&redis).await == 1 }).await;
         waiting.shutdown().await;
         publish(&gone, number).await.unwrap();
         let got = timeout(PATIENCE, receive(&other, 9, LONG, Millis::ZERO)).await.expect("it was kept");
         assert_eq!((numbers(&got), got[0].times), (vec![number], 1));
         other.acknowledge(&queue("mail"), &[got[0].id]).await.unwrap();
         let began = Instant::now();
-        until("nobody blocks", async || blocked_clients(&redis).await == 0).await;
+        until("nobody blocks", || async { blocked_clients(&redis).await == 0 }).await;
         assert!(began.elapsed() < Duration::from_secs(4), "not by the end of a slice");
     }
     assert_eq!(redis.command(&["XLEN", MAIL]).await, "0");
@@ -313,7 +305,7 @@ async fn nothing_is_lost_among_receives_that_are_dropped() {
     }
     let done = timeout(PATIENCE, async { while work.join_next().await.is_some() {} });
     assert!(done.await.is_ok(), "{} of {MESSAGES}", seen.lock().len());
-    until("nothing is left", async || {
+    until("nothing is left", || async {
         let got = receive(&buses[0], 100, Duration::ZERO, Millis::ZERO).await;
         let ids: Vec<u64> = got.iter().map(|it| it.id).collect();
         buses[0].acknowledge(&queue("mail"), &ids).await.unwrap();
@@ -368,7 +360,7 @@ async fn consumers_that_hold_nothing_are_forgotten() {
     assert_eq!(receive(&ann, 1, Duration::ZERO, Millis::ZERO).await, []);
     let soon = RedisBusOptions { forget_consumers_after: Duration::from_millis(1), ..options("own", "c") };
     let bus = RedisBus::connect(&redis.url(), soon).await.unwrap();
-    until("ann is forgotten", async || {
+    until("ann is forgotten", || async {
         assert_eq!(bus.reclaim(&queue("mail"), Millis::ZERO).await.unwrap(), 0);
         let left = redis.command(&["XINFO", "CONSUMERS", MAIL, "executors"]).await;
         assert!(left.lines().any(|it| it == "bob"), "{left}");
@@ -403,8 +395,8 @@ async fn a_new_master_is_found_through_the_sentinels() {
     assert_eq!(numbers(&receive(&bus, 9, LONG, Millis::ZERO).await), [1]);
     sentinels.master().kill();
     publish(&bus, 2).await.unwrap_err();
-    until("the replica is the master", async || publish(&bus, 3).await.is_ok()).await;
-    until("and is read from", async || {
+    until("the replica is the master", || async { publish(&bus, 3).await.is_ok() }).await;
+    until("and is read from", || async {
         let got = bus.receive(&queue("mail"), 9, LONG, Millis::ZERO).await.unwrap_or_default();
         numbers(&got).contains(&3)
     })
@@ -464,7 +456,7 @@ async fn a_guard_ends_with_its_window_and_not_before() {
     let guard = guard(redis, &prefix, "me", window).await;
     let began = clock(redis).await;
     assert_eq!(guard.take(execution(1, 1)).await.unwrap(), Taken::Granted);
-    until("it ends", async || guard.take(execution(1, 1)).await.unwrap() == Taken::Granted).await;
+    until("it ends", || async { guard.take(execution(1, 1)).await.unwrap() == Taken::Granted }).await;
     assert!(clock(redis).await.since(began) >= 299, "asking does not shorten it");
     let key = redis.command(&["KEYS", &format!("{prefix}:*")]).await;
     let left: i64 = redis.command(&["PTTL", &key]).await.parse().unwrap();
@@ -478,7 +470,7 @@ async fn a_guard_that_cannot_ask_grants_nothing() {
     redis.kill();
     assert!(guard.take(execution(1, 1)).await.is_err());
     redis.start_again().await;
-    until("it is back", async || guard.take(execution(1, 1)).await.is_ok()).await;
+    until("it is back", || async { guard.take(execution(1, 1)).await.is_ok() }).await;
 }
 
 #[tokio::test]

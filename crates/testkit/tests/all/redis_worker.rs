@@ -20,7 +20,10 @@ use punctual_sdk::{
 };
 use punctual_server::ServerOptions;
 use punctual_store::{ObjectBlobs, SqliteStore};
-use punctual_testkit::servers::{self, Redis};
+use punctual_testkit::{
+    patience::until,
+    servers::{self, Redis},
+};
 use std::{
     sync::{
         Arc,
@@ -132,13 +135,14 @@ impl Rig {
     }
 
     async fn until_in_state(&self, place: TaskRef, state: State) {
-        until("the task gets there", async || self.engine.read(place).await.unwrap().state == state).await;
+        until("the task gets there", || async { self.engine.read(place).await.unwrap().state == state })
+            .await;
     }
 
     /// Nothing is on the bus, neither unread nor with a worker.
     async fn until_empty(&self) {
         let key = format!("{}:{{q:default/q:0}}:stream", self.prefix);
-        until("the bus is empty", async || self.redis.command(&["XLEN", &key]).await == "0").await;
+        until("the bus is empty", || async { self.redis.command(&["XLEN", &key]).await == "0" }).await;
     }
 }
 
@@ -146,15 +150,6 @@ async fn bus(redis: &Redis, prefix: &str, consumer: &str) -> RedisBus {
     let (prefix, consumer) = (prefix.to_owned(), consumer.to_owned());
     let options = RedisBusOptions { prefix, consumer, ..RedisBusOptions::default() };
     RedisBus::connect(&redis.url(), options).await.unwrap()
-}
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let asked = async {
-        while !is_so().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    assert!(timeout(PATIENCE, asked).await.is_ok(), "{what}");
 }
 
 /// Workers that run beside the test.
@@ -317,7 +312,7 @@ async fn a_worker_outlives_its_bus() {
     for round in 1..=2 {
         let place = rig.insert(1).await[0];
         let it = rig.receive(&by_hand).await;
-        until("it is sent", async || elsewhere.publish(vec![it.message.clone()]).await.remove(0).is_ok())
+        until("it is sent", || async { elsewhere.publish(vec![it.message.clone()]).await.remove(0).is_ok() })
             .await;
         rig.until_in_state(place, State::Succeeded).await;
         assert_eq!(ran.load(SeqCst), round);

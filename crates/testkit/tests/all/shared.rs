@@ -1,7 +1,7 @@
 //! Several running engines on one store and one hot set, with their threads and services, at the moments that matter.
 //! And the suites of what they agree by, for the ends in memory.
 
-use crate::engine::{WallClock, queue, slow_repair, until};
+use crate::engine::{WallClock, queue, slow_repair};
 use punctual_contract::{Store, store::Assignment};
 use punctual_domain::{
     name::Name,
@@ -15,6 +15,7 @@ use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     faults::{FaultyStore, StoreGroup},
+    patience::until,
     shared::{MemoryOwnership, SignalHub},
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -124,19 +125,22 @@ async fn engines_share_the_partitions_and_one_that_stops_leaves_all_to_the_other
     let cluster = Cluster::new();
     let (a, b) = (cluster.node("a", Options::default()), cluster.node("b", Options::default()));
     let running_a = a.engine.start().unwrap();
-    until(|| a.engine.owned() == cluster.partitions()).await;
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
     let far = a.insert(50, 700).await;
-    until(|| a.engine.claimed() > 0).await;
+    until("a has claimed", || async { a.engine.claimed() > 0 }).await;
     let running_b = b.engine.start().unwrap();
-    until(|| a.engine.owned() + b.engine.owned() == cluster.partitions() && b.engine.owned() > 0).await;
+    until("they share", || async {
+        a.engine.owned() + b.engine.owned() == cluster.partitions() && b.engine.owned() > 0
+    })
+    .await;
     assert!(a.engine.owned() > 0);
     assert_eq!(b.lease_all(50).await.len(), far.len());
 
     let soon = a.insert(50, 900).await;
-    until(|| a.engine.claimed() > 0).await;
+    until("a has claimed", || async { a.engine.claimed() > 0 }).await;
     running_a.stop().await;
     assert_eq!((a.engine.owned(), a.engine.claimed()), (0, 0));
-    until(|| b.engine.owned() == cluster.partitions()).await;
+    until("b has all", || async { b.engine.owned() == cluster.partitions() }).await;
     b.lease_all(soon.len()).await;
     let histories = cluster.truth.read(&soon).await.unwrap().into_iter().flatten().map(|it| it.history);
     let handed_back = histories.flatten().filter(|it| it.event == Some(Event::HandBack)).count();
@@ -151,7 +155,7 @@ async fn an_insert_at_one_engine_reaches_the_wheel_of_the_owner_without_any_repa
     let never = Options { claim_interval_ms: 3_600_000, preload_interval_ms: 3_600_000, ..slow_repair() };
     let owner = cluster.node("owner", never);
     let running = owner.engine.start().unwrap();
-    until(|| owner.engine.owned() == cluster.partitions()).await;
+    until("it has all", || async { owner.engine.owned() == cluster.partitions() }).await;
     // Owns nothing, for it is never started but to speak.
     let other = cluster.node("other", slow_repair());
     let announcing = other.engine.clone();
@@ -168,7 +172,7 @@ async fn who_waits_at_one_engine_gets_what_fires_at_another() {
     let cluster = Cluster::new();
     let (a, b) = (cluster.node("a", slow_repair()), cluster.node("b", slow_repair()));
     let running_a = a.engine.start().unwrap();
-    until(|| a.engine.owned() == cluster.partitions()).await;
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
     let (leased, _) = tokio::join!(b.lease(20_000), a.insert(1, 50));
     assert_eq!(leased.len(), 1);
     running_a.stop().await;
@@ -180,7 +184,10 @@ async fn signals_that_are_lost_cost_lateness_and_no_task() {
     cluster.signals.set_mute(true);
     let (a, b) = (cluster.node("a", Options::default()), cluster.node("b", Options::default()));
     let (running_a, running_b) = (a.engine.start().unwrap(), b.engine.start().unwrap());
-    until(|| a.engine.owned() + b.engine.owned() == cluster.partitions() && b.engine.owned() > 0).await;
+    until("they share", || async {
+        a.engine.owned() + b.engine.owned() == cluster.partitions() && b.engine.owned() > 0
+    })
+    .await;
     a.insert(100, 0).await;
     b.insert(100, 400).await;
     b.lease_all(200).await;
@@ -201,11 +208,9 @@ fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_within_five_s
     let b = cluster.node("b", Options::default());
     let places = dying.block_on(async {
         let _running = a.engine.start().unwrap();
-        until(|| a.engine.owned() == cluster.partitions()).await;
+        until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
         let mut places = a.insert(20, 0).await;
-        while a.engine.depth().await.unwrap().firing < 20 {
-            tokio::task::yield_now().await;
-        }
+        until("all have fired", || async { a.engine.depth().await.unwrap().firing >= 20 }).await;
         // Popped from the ready set, and never handed over.
         let gate = a.store.faults.hold(StoreGroup::Dispatch);
         let polling = a.engine.clone();
@@ -222,7 +227,7 @@ fn what_a_dead_engine_had_claimed_fired_or_held_in_its_hands_fires_within_five_s
             () = gate.reached() => {}
         }
         places.extend(a.insert(50, 800).await);
-        until(|| a.engine.claimed() > 0).await;
+        until("a has claimed", || async { a.engine.claimed() > 0 }).await;
         places
     });
     let running_b = living.block_on(async { b.engine.start().unwrap() });
@@ -242,16 +247,16 @@ async fn while_nobody_can_say_who_owns_what_everybody_goes_on() {
     let cluster = Cluster::new();
     let a = cluster.node("a", Options::default());
     let running = a.engine.start().unwrap();
-    until(|| a.engine.owned() == cluster.partitions()).await;
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
     cluster.ownership.set_away(true);
     let failures = || a.engine.meters().services().iter().map(|it| it.failures).sum::<u64>();
     // Longer than a lease.
-    until(|| failures() >= 5).await;
+    until("it fails again and again", || async { failures() >= 5 }).await;
     a.insert(50, 100).await;
     a.lease_all(50).await;
     cluster.ownership.set_away(false);
     let first = u64::try_from(cluster.partitions()).unwrap();
-    until(|| a.engine.meters().terms_gained_total() > first).await;
+    until("it gains terms", || async { a.engine.meters().terms_gained_total() > first }).await;
     a.insert(50, 100).await;
     a.lease_all(50).await;
     running.stop().await;
@@ -262,9 +267,9 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
     let cluster = Cluster::new();
     let (a, b) = (cluster.node("a", slow_repair()), cluster.node("b", slow_repair()));
     let running = a.engine.start().unwrap();
-    until(|| a.engine.owned() == cluster.partitions()).await;
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
     let places = a.insert(40, 600).await;
-    until(|| a.engine.claimed() == 40).await;
+    until("all are claimed", || async { a.engine.claimed() == 40 }).await;
     for place in &places[..20] {
         let answer = b.engine.cancel(*place, false, "test").await.unwrap();
         assert!(matches!(answer, Cancelled::Cancelled(_)), "{answer:?}");

@@ -1,6 +1,7 @@
 -- As move/start.sql, for a few rows that differ in nothing but their places: without a list that is made a
 -- table, which costs as much as thirty rows.
--- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), and of each row: partition, due_at (ms), id; at last the state and the fence that all have.
+-- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), and of each row: partition,
+-- due_at (ms), id; at last the state and the fence that all have.
 -- moves: start from (4) to 5
 UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),

@@ -1,5 +1,7 @@
--- As move/claim.sql, for rows that differ in nothing but their places and have few others of their partition between them.
--- In order: history line, now (ms), of each partition its number and due_at from and to (ms), ids, the state and the fence that all have.
+-- As move/claim.sql, for rows that differ in nothing but their places and have few others of their partition
+-- between them.
+-- In order: history line, now (ms), of each partition its number and due_at from and to (ms), ids, the state
+-- and the fence that all have.
 -- moves: claim from (1, 7) to 2
 UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),

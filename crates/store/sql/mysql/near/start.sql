@@ -1,5 +1,7 @@
--- As move/start.sql, for rows that differ in nothing but their places and have few others of their partition between them.
--- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), of each partition its number and due_at from and to (ms), ids, the state and the fence that all have.
+-- As move/start.sql, for rows that differ in nothing but their places and have few others of their partition
+-- between them.
+-- In order: history line, lease_until (ms) or NULL, progress or NULL, now (ms), of each partition its number
+-- and due_at from and to (ms), ids, the state and the fence that all have.
 -- moves: start from (4) to 5
 UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),

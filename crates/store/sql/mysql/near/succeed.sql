@@ -1,6 +1,8 @@
--- As move/succeed.sql, for rows that differ in nothing but their places and have few others of their partition between them.
--- In order: history line, keep_until (ms), result code, message, whether its body is JSON or NULL, body or NULL,
--- now (ms), of each partition its number and due_at from and to (ms), ids, the state and the fence that all have.
+-- As move/succeed.sql, for rows that differ in nothing but their places and have few others of their partition
+-- between them.
+-- In order: history line, keep_until (ms), result code, message, whether its body is JSON or NULL, body or
+-- NULL, now (ms), of each partition its number and due_at from and to (ms), ids, the state and the fence that
+-- all have.
 -- moves: succeed from (4, 5) to 8
 UPDATE task FORCE INDEX (PRIMARY) SET
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),

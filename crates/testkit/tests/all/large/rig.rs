@@ -12,7 +12,7 @@ use punctual_hot::MemoryHot;
 use punctual_sdk::protocol::Base64;
 use punctual_server::ServerOptions;
 use punctual_store::ObjectBlobs;
-use punctual_testkit::{clock::ManualClock, faults::FaultyStore};
+use punctual_testkit::{clock::ManualClock, faults::FaultyStore, patience::until};
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
@@ -162,9 +162,7 @@ impl Rig {
 
     /// Objects are deleted behind the answer.
     pub(crate) async fn until_objects(&self, count: usize) {
-        while self.objects().await.len() != count {
-            tokio::task::yield_now().await;
-        }
+        until("so many objects are there", || async { self.objects().await.len() == count }).await;
     }
 
     pub(crate) async fn raw(&self, method: &str, path: &str, body: Vec<u8>) -> Answer {

@@ -2,6 +2,7 @@
 
 use super::*;
 use punctual_contract::store::{Reply, ReplyKey};
+use punctual_testkit::patience::until;
 use std::{
     collections::HashSet,
     sync::{
@@ -293,15 +294,8 @@ async fn a_transaction_under_way_holds_its_partition_until_it_ends() {
     let (url, waiting_text) = (urls[0].clone(), text);
     let mut under_way = tokio::task::JoinSet::new();
     under_way.spawn(async move { sql(&url, &waiting_text).await });
-    while sql(
-        &urls[0],
-        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(3)%'",
-    )
-    .await
-        != "1"
-    {
-        tokio::task::yield_now().await;
-    }
+    let sleeping = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(3)%'";
+    until("it sleeps", || async { sql(&urls[0], sleeping).await == "1" }).await;
     let moved = move_to(&store, 0, 1).await.unwrap();
     under_way.join_all().await;
     assert_eq!(sql(&urls[0], "SELECT value FROM meta WHERE name = 'seen_closed'").await, "0");

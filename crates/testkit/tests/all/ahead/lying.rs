@@ -1,0 +1,185 @@
+//! What fires while all executors are busy, and lies in the engine until one of them comes back.
+
+use super::*;
+use punctual_domain::{place::TaskRef, task::Priority};
+use punctual_testkit::{
+    faults::{Dials, Gate},
+    patience::PATIENCE,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An executor that has `first` in its hands, of which the store has not said yet that it may go.
+struct Busy {
+    rig: Rig,
+    running: Running,
+    executor: Executor,
+    first: TaskRef,
+    gate: Arc<Gate>,
+}
+
+impl Busy {
+    async fn on(ground: &dyn Ground) -> Self {
+        let rig = rig(ground, false).await;
+        let running = rig.engine.start().unwrap();
+        warm_up(&rig).await;
+        let executor = waits(&rig, 20_000);
+        let gate = rig.store.faults.hold(StoreGroup::Dispatch);
+        let first = rig.insert(0).await;
+        gate.reached().await;
+        Self { rig, running, executor, first, gate }
+    }
+
+    async fn fired(&self, count: usize) {
+        until("they have fired", || async { self.rig.engine.depth().await.unwrap().firing == count }).await;
+    }
+
+    /// Takes what there is until it is so many, each once.
+    async fn all(&mut self, engine: &punctual_engine::Engine, count: usize) -> BTreeMap<i64, Assignment> {
+        let mut all = BTreeMap::new();
+        let mut add = |its: Vec<Assignment>| {
+            for it in its {
+                assert_eq!(it.attempt, 1, "{it:?}");
+                assert!(all.insert(it.place.id, it).is_none(), "it came twice");
+            }
+            all.len()
+        };
+        let mut come = add(self.executor.join_next().await.unwrap().unwrap());
+        while come < count {
+            let its = timeout(PATIENCE, engine.lease(request(20_000))).await.unwrap().unwrap();
+            assert!(!its.is_empty(), "{come} of {count}");
+            come = add(its);
+        }
+        assert_eq!(engine.lease(request(50)).await.unwrap(), []);
+        all
+    }
+
+    async fn end(self, all: BTreeMap<i64, Assignment>) {
+        let outcomes = all.values().map(succeeded).collect();
+        let settled = self.rig.engine.settle(outcomes, "ann").await.unwrap();
+        assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+        self.running.stop().await;
+        self.rig.is_whole().await;
+    }
+}
+
+async fn of_another_urgency_all_come(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    busy.rig.insert(0).await;
+    busy.fired(2).await;
+    let urgent = NewTask {
+        priority: Priority::new(5).unwrap(),
+        ..NewTask::new(queue(), Name::new("k").unwrap(), busy.rig.engine.now())
+    };
+    busy.rig.engine.insert(vec![urgent], "test").await.unwrap();
+    busy.fired(3).await;
+    busy.gate.open();
+    let engine = busy.rig.engine.clone();
+    let all = busy.all(&engine, 3).await;
+    busy.end(all).await;
+}
+
+async fn it_stays_while_its_queue_is_paused(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    busy.rig.insert(0).await;
+    busy.fired(2).await;
+    busy.rig.engine.pause(queue(), None, "ann").await.unwrap();
+    busy.gate.open();
+    assert_eq!(busy.rig.engine.lease(request(200)).await.unwrap(), []);
+    busy.rig.engine.resume(queue(), "ann").await.unwrap();
+    let engine = busy.rig.engine.clone();
+    let all = busy.all(&engine, 2).await;
+    busy.end(all).await;
+}
+
+async fn a_stopping_engine_leaves_it_to_the_next(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    let second = busy.rig.insert(0).await;
+    busy.fired(2).await;
+    busy.gate.open();
+    let (next, first) = (rig(&*ground, false).await, busy.first);
+    std::mem::replace(&mut busy.running, next.engine.start().unwrap()).stop().await;
+    let all = busy.all(&next.engine, 2).await;
+    assert_eq!(all.keys().copied().collect::<Vec<_>>(), [first.id, second.id]);
+    busy.rig = next;
+    busy.end(all).await;
+}
+
+async fn what_its_executor_does_not_take_comes_to_who_asks_later(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    for _ in 0..30 {
+        busy.rig.insert(0).await;
+    }
+    busy.fired(31).await;
+    busy.gate.open();
+    let engine = busy.rig.engine.clone();
+    let all = busy.all(&engine, 31).await;
+    busy.end(all).await;
+}
+
+/// No ready set is there to be offered to, or to be looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_needs_no_ready_set() {
+    let mut busy = Busy::on(&*Embedded::ground().await).await;
+    busy.rig.hot.faults.set(HotGroup::Ready, Dials::REFUSES);
+    let second = busy.rig.insert(0).await;
+    busy.fired(2).await;
+    let other = waits(&busy.rig, 5_000);
+    busy.gate.open();
+    let its: Vec<TaskRef> = got(other).await.iter().map(|it| it.place).collect();
+    assert_eq!(its, [second]);
+    assert_eq!(busy.executor.join_next().await.unwrap().unwrap()[0].place, busy.first);
+    busy.running.stop().await;
+}
+
+/// What lies at the one that has fired it is not kept from who is idle elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_executor_at_another_engine_gets_it() {
+    let ground = OnServers::ground().await;
+    let busy = Busy::on(&*ground).await;
+    let other = rig(&*ground, false).await;
+    let running = other.engine.start().unwrap();
+    let is_shared = || busy.rig.engine.owned() > 0 && other.engine.owned() > 0;
+    until("both own partitions", || async { is_shared() }).await;
+    let mut wanted = BTreeSet::new();
+    for _ in 0..16 {
+        wanted.insert(busy.rig.insert(0).await.id);
+    }
+    let mut came = BTreeSet::new();
+    while !came.is_superset(&wanted) {
+        let its = timeout(PATIENCE, other.engine.lease(request(20_000))).await.unwrap().unwrap();
+        assert!(!its.is_empty(), "{came:?} of {wanted:?}");
+        assert!(its.iter().all(|it| came.insert(it.place.id)), "one came twice: {its:?}");
+    }
+    // Whose partition has changed hands is offered again.
+    came.remove(&busy.first.id);
+    assert_eq!(came, wanted);
+    busy.gate.open();
+    running.stop().await;
+    busy.running.stop().await;
+}
+
+macro_rules! on_each_ground {
+    ($($case:ident)*) => {
+        mod embedded {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(Embedded::ground().await).await;
+            })*
+        }
+        mod on_servers {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(OnServers::ground().await).await;
+            })*
+        }
+    };
+}
+
+on_each_ground! {
+    of_another_urgency_all_come
+    it_stays_while_its_queue_is_paused
+    a_stopping_engine_leaves_it_to_the_next
+    what_its_executor_does_not_take_comes_to_who_asks_later
+}
