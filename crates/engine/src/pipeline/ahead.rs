@@ -350,7 +350,8 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
     let now = core.now();
     let is_good = core.options.ahead_ms > 0
         && !core.stopping.is_cancelled()
-        && fired.iter().all(|it| it.priority == Priority::default())
+        // Of two versions of one task, the newer goes first: the ready set sees to it.
+        && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
         && arrival.empty_since().is_some()
         && arrival.is_asked_since(now.plus(-COMES_BACK_MS));
     if !is_good || fired.is_empty() {
