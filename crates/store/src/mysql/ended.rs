@@ -5,7 +5,7 @@
 
 use super::{
     density::Density,
-    near::Window,
+    near,
     query::{self, Hold, wanted},
     row,
     statements::bind,
@@ -257,9 +257,8 @@ async fn rows(
 ) -> sqlx::Result<Vec<Option<(i64, Millis)>>> {
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
-    let window = Window::of(sorted.iter().copied());
-    if !places.is_empty() && window.is_likely_sparse(density) {
-        let text = sql::BATCH_NEAR.replacen("{places}", &window.condition(), 1);
+    if let Some(condition) = near::condition(&sorted, density) {
+        let text = sql::BATCH_NEAR.replacen("{places}", &condition, 1);
         let mut found = HashMap::new();
         for it in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
             found.insert(it.try_get::<i64, _>(0)?, (it.try_get(1)?, row::millis(&it, 2)?));

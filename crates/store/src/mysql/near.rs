@@ -1,6 +1,7 @@
-//! Moves of rows that differ in nothing but their places. A few are named one by one; many that are near each other are
-//! one range of the key in each partition, at half the cost of rows that are looked up one by one: only where there are
-//! not many others between them, because an instant at which a hundred thousand are due must not be read for five hundred.
+//! Moves of rows that differ in nothing but their places. They are named one by one; many in few partitions that are
+//! near each other are one range of the key in each partition, at half the cost a row: only where there are not many
+//! others between them, because an instant at which a hundred thousand are due must not be read for five hundred. For
+//! each range the server looks into the index before it decides to use it, which costs as much as naming two rows.
 //! An update that joins a list would write what it changes to a temporary file first. Must not decide what moves:
 //! each row has to be in the state and have the fence that it is said to have, or it stays.
 
@@ -17,12 +18,18 @@ use punctual_domain::{
 use sqlx::{Arguments as _, MySqlConnection, mysql::MySqlArguments};
 use std::{collections::BTreeMap, fmt::Write as _, sync::OnceLock};
 
-/// More rows are not worth naming one by one.
-const FEW_MAX: usize = 16;
+/// Rows that one statement names: each is compared with half of the others.
+const FEW_MAX: usize = 128;
 /// Numbers of rows that are named, so that few texts are prepared; they are filled up with the last.
-const FEW: [usize; 6] = [1, 2, 3, 5, 8, FEW_MAX];
+const FEW: [usize; 10] = [1, 2, 3, 5, 8, 16, 32, 64, 96, FEW_MAX];
 /// The same for lists.
-const PARTITIONS: [usize; 4] = [1, 4, 16, 64];
+const PARTITIONS: [usize; 4] = [1, 4, 16, RANGES_MAX];
+const RANGES_MAX: usize = 64;
+/// With fewer rows than this for each range they are named. On MariaDB 10.11 a range was 110 us of processor and each of
+/// its rows 22, a row that is named 45 to 60 (decision 0018).
+const ROWS_A_RANGE: usize = 4;
+/// So few are named in any case, without a look whether they have others between them.
+const NAMED_ANYWAY: usize = 16;
 const IDS: [usize; 5] = [30, 100, 300, 550, LONGEST];
 const LONGEST: usize = 1_000;
 /// Each group of rows that are alike is a statement: with more of them than this, or with hardly any that are alike,
@@ -139,7 +146,7 @@ fn listed(text: &str, column: &str, length: usize) -> String {
 }
 
 /// Where the rows are, in the order of lists: in each partition from the first to the last of them.
-pub(crate) struct Window {
+struct Window {
     parts: Vec<(Partition, Millis, Millis)>,
     ids: Vec<i64>,
     /// Most rows that share an instant.
@@ -148,7 +155,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// The places stand in the order of the key.
-    pub(crate) fn of(places: impl Iterator<Item = TaskRef> + Clone) -> Self {
+    fn of(places: impl Iterator<Item = TaskRef> + Clone) -> Self {
         let mut parts: BTreeMap<Partition, (Millis, Millis)> = BTreeMap::new();
         let (mut last, mut alike, mut together) = (None, 0, 0);
         for place in places.clone() {
@@ -173,14 +180,20 @@ impl Window {
         (self.ids.len() * OTHERS_MAX) as u64
     }
 
+    /// Ranges cost less than names, if they have few others.
+    const fn is_worth_ranges(&self) -> bool {
+        let (ranges, rows) = (self.parts.len(), self.ids.len());
+        ranges <= RANGES_MAX && rows > NAMED_ANYWAY && rows >= ranges * ROWS_A_RANGE
+    }
+
     /// It has few others, as far as is known without a look.
-    pub(crate) fn is_likely_sparse(&self, density: &Density) -> bool {
+    fn is_likely_sparse(&self, density: &Density) -> bool {
         self.together <= TOGETHER_MAX
             && density.rows(self.span_ms()).is_some_and(|it| it * 2 <= self.others_max())
     }
 
     /// As a condition on `task`.
-    pub(crate) fn condition(&self) -> String {
+    fn condition(&self) -> String {
         let mut text = String::with_capacity(self.parts.len() * 90 + self.ids.len() * 12);
         for (nth, (partition, from, to)) in self.parts.iter().enumerate() {
             text.push_str(if nth == 0 { "(" } else { " OR " });
@@ -250,21 +263,20 @@ pub(crate) async fn send(
     if groups.len() > GROUPS_MAX || groups.iter().any(|it| it.len() > LONGEST) {
         return Ok(None);
     }
-    let mut parts: Vec<Vec<&One>> = Vec::with_capacity(groups.len());
-    for group in groups {
-        if group.len() <= FEW_MAX || window(&group).is_sparse(conn, density).await? {
-            parts.push(group);
-        } else {
-            parts.extend(instants(group));
-        }
-    }
     let mut moved = 0;
-    for part in parts {
-        moved += if part.len() <= FEW_MAX {
-            one_by_one(conn, few, &part, now).await?
-        } else {
-            in_window(conn, near, &part, &window(&part), now).await?
-        };
+    for group in groups {
+        let all = window(&group);
+        if all.is_worth_ranges() && all.is_sparse(conn, density).await? {
+            moved += in_window(conn, near, &group, &all, now).await?;
+            continue;
+        }
+        let (crowds, single) = instants(group);
+        for it in crowds {
+            moved += in_window(conn, near, &it, &window(&it), now).await?;
+        }
+        for it in single.chunks(FEW_MAX) {
+            moved += one_by_one(conn, few, it, now).await?;
+        }
     }
     Ok(Some(moved))
 }
@@ -273,30 +285,37 @@ fn window(group: &[&One]) -> Window {
     Window::of(group.iter().map(|it| it.place))
 }
 
-/// A few rows, named one by one, as a condition on `task`.
-pub(crate) fn named_condition(places: &[TaskRef]) -> Option<String> {
+/// Where places are, as a condition on `task` that costs little; in the order of the key. None: it may cost much.
+pub(crate) fn condition(places: &[TaskRef], density: &Density) -> Option<String> {
+    let window = Window::of(places.iter().copied());
+    if window.is_worth_ranges() && window.is_likely_sparse(density) {
+        return Some(window.condition());
+    }
+    (1..=FEW_MAX).contains(&places.len()).then(|| named_condition(places))
+}
+
+fn named_condition(places: &[TaskRef]) -> String {
     let mut text = String::with_capacity(places.len() * 80);
     for it in places {
-        let or = if text.is_empty() { "" } else { " OR " };
+        let or = if text.is_empty() { "(" } else { " OR " };
         let (partition, due_at, id) = (it.partition.0, it.due_at.0, it.id);
         let _ = write!(
             text,
             "{or}(task.partition_no = {partition} AND task.due_at = {due_at} AND task.id = {id})"
         );
     }
-    (1..=FEW_MAX).contains(&places.len()).then_some(text)
+    text.push(')');
+    text
 }
 
 /// Where a crowd is due at once: what is due at one instant in one partition is found by its ids, however many others
-/// are. What shares its instant with few is named.
-fn instants(mut group: Vec<&One>) -> Vec<Vec<&One>> {
+/// are. What shares its instant with few is named: the second.
+fn instants(mut group: Vec<&One>) -> (Vec<Vec<&One>>, Vec<&One>) {
     let instant = |it: &One| (it.place.partition, it.place.due_at);
     group.sort_unstable_by_key(|it| it.place);
     let (many, single): (Vec<_>, Vec<_>) =
-        group.chunk_by(|a, b| instant(a) == instant(b)).partition(|it| it.len() > FEW_MAX);
-    let single: Vec<&One> = single.concat();
-    let many = many.into_iter().map(<[_]>::to_vec);
-    many.chain(single.chunks(FEW_MAX).map(<[_]>::to_vec)).collect()
+        group.chunk_by(|a, b| instant(a) == instant(b)).partition(|it| it.len() > NAMED_ANYWAY);
+    (many.into_iter().map(<[_]>::to_vec).collect(), single.concat())
 }
 
 async fn one_by_one(conn: &mut MySqlConnection, few: &Few, group: &[&One], now: Millis) -> sqlx::Result<u64> {
@@ -387,6 +406,22 @@ mod tests {
     }
 
     #[test]
+    fn ranges_are_for_many_rows_in_few_partitions() {
+        let is_worth = |rows: i64, partitions: i64| {
+            let place = move |id: i64| {
+                let partition = Partition(u16::try_from(id % partitions).unwrap());
+                TaskRef { partition, due_at: Millis(id), id }
+            };
+            Window::of((0..rows).map(place)).is_worth_ranges()
+        };
+        assert_eq!(
+            [(16, 1), (17, 1), (17, 4), (17, 5)].map(|it| is_worth(it.0, it.1)),
+            [false, true, true, false]
+        );
+        assert_eq!([(255, 64), (256, 64), (1_000, 65)].map(|it| is_worth(it.0, it.1)), [false, true, false]);
+    }
+
+    #[test]
     fn a_crowd_is_parted_by_its_instants() {
         let mut rows = Rows::default();
         let place =
@@ -398,8 +433,8 @@ mod tests {
             rows.row(place(1, id, id)).mark();
         }
         let crowd = rows.alike().unwrap().remove(0);
-        let lengths: Vec<usize> = instants(crowd).iter().map(Vec::len).collect();
-        assert_eq!(lengths, [50, 50, 3]);
+        let (crowds, single) = instants(crowd);
+        assert_eq!((crowds.iter().map(Vec::len).collect::<Vec<_>>(), single.len()), (vec![50, 50], 3));
     }
 
     #[test]

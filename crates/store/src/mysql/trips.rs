@@ -2,13 +2,7 @@
 //! with COMMIT, as text. Each trip wakes two processes, which under a light load is most of what a task costs. Must hold
 //! nothing that a later statement of the same transaction reads.
 
-use super::{
-    density::Density,
-    near::{self, Window},
-    place,
-    query::wanted,
-    statements_moves as sql,
-};
+use super::{density::Density, near, place, query::wanted, statements_moves as sql};
 use punctual_domain::place::TaskRef;
 use sqlx::mysql::MySqlRow;
 use std::fmt::Write as _;
@@ -55,16 +49,13 @@ impl FirstLook {
         is_one.then_some(Self { text, places, condition: None, rows: Vec::new() })
     }
 
-    /// The same for grants, without locks: half the cost, where the places are few or near each other. None: they may not
-    /// be.
+    /// The same for grants, without locks: half the cost, where the places can be said cheaply. None: perhaps not.
     pub(crate) fn unlocked(mut places: Vec<TaskRef>, density: &Density) -> Option<Self> {
         places.sort_unstable();
-        let near = || {
-            let window = Window::of(places.iter().copied());
-            let is_one = places.len() <= place::ROWS_MAX && window.is_likely_sparse(density);
-            is_one.then(|| window.condition())
-        };
-        let condition = near::named_condition(&places).or_else(near)?;
+        if places.len() > place::ROWS_MAX {
+            return None;
+        }
+        let condition = near::condition(&places, density)?;
         Some(Self { text: sql::GRANT, places, condition: Some(condition), rows: Vec::new() })
     }
 
@@ -164,23 +155,33 @@ mod tests {
         let (few, many) = ([4, 3].map(place).to_vec(), (0..20).map(place).collect::<Vec<_>>());
         let density = Density::default();
         let look = FirstLook::unlocked(few, &density).unwrap();
-        let named = "WHERE (task.partition_no = 0 AND task.due_at = 4 AND task.id = 4) OR (task.partition_no = 1 AND task.due_at = 3 \
-                     AND task.id = 3)";
+        let named = "WHERE ((task.partition_no = 0 AND task.due_at = 4 AND task.id = 4) OR (task.partition_no = 1 AND task.due_at = 3 \
+                     AND task.id = 3))";
         assert!(look.sql().trim_end().ends_with(named), "{}", look.sql());
         assert!(matches!(
             Trips::new(Some(look)).found(sql::GRANT, &[place(4), place(3)]),
             Some(Looked::Unlocked(_))
         ));
-        assert!(FirstLook::unlocked(many.clone(), &density).is_none(), "nothing is known");
+        let is_named = |many: &[TaskRef], density: &Density| {
+            let text = FirstLook::unlocked(many.to_vec(), density).unwrap().sql();
+            text.matches("task.id = ").count() == many.len()
+        };
+        assert!(is_named(&many, &density), "nothing is known");
         density.counted(1_000, 10);
-        assert!(FirstLook::unlocked(many.clone(), &density).is_none(), "too dense");
+        assert!(is_named(&many, &density), "too dense");
         density.counted(10, 10);
         let text = FirstLook::unlocked(many, &density).unwrap().sql();
         let near = "WHERE ((task.partition_no = 0 AND task.due_at BETWEEN 0 AND 18) OR (task.partition_no = 1 AND task.due_at BETWEEN \
                     1 AND 19)) AND task.id IN (0,2,4,6,8,10,12,14,16,18,1,3,5,7,9,11,13,15,17,19)";
         assert!(text.trim_end().ends_with(near), "{text}");
-        let together = (0..20).map(|id| TaskRef { partition: Partition(0), due_at: Millis(5), id });
-        assert!(FirstLook::unlocked(together.collect(), &density).is_none(), "perhaps a crowd");
+        let together = |rows: i64| -> Vec<TaskRef> {
+            (0..rows).map(|id| TaskRef { partition: Partition(0), due_at: Millis(5), id }).collect()
+        };
+        assert!(is_named(&together(20), &density), "perhaps a crowd");
+        assert!(
+            FirstLook::unlocked(together(200), &density).is_none(),
+            "too many to name, and perhaps a crowd"
+        );
     }
 
     #[test]

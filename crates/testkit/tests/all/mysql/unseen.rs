@@ -8,12 +8,13 @@ use punctual_contract::{
 };
 use punctual_domain::{
     history::Note,
-    place::TaskRef,
+    name::Name,
+    place::{Partition, TaskRef, partition_of},
     state::{Event, State},
-    task::{Task, TaskResult},
+    task::{NewTask, Task, TaskResult},
     time::Millis,
 };
-use punctual_store::MysqlStore;
+use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{conformance::store::balanced, patience::until};
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -250,4 +251,34 @@ async fn a_lease_whose_outcome_the_database_lost_is_found_when_it_ends() {
 
 async fn until_one(url: &str, count: &str) {
     until(count, || async { sql(url, count).await != "0" }).await;
+}
+
+/// More partitions than a statement has ranges for, right after one that has counted how near rows are to each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_in_more_partitions_than_ranges_are_all_moved() {
+    let options = MysqlOptions { partitions: 70, ..MysqlOptions::default() };
+    let store = MysqlStore::open(&fresh(1).await, options).await.unwrap();
+    let grant = |it: &Task| Grant {
+        place: it.place,
+        fence: it.fence,
+        fired_at: NOW,
+        lease_until: LEASE_END,
+        executor: "x".to_owned(),
+    };
+    let in_one = (1..).filter(|it| partition_of(&Name::default_namespace(), *it, 70) == Partition(7));
+    let (few, many): (Vec<i64>, Vec<i64>) = (in_one.take(20).collect(), (1_000_000..1_000_400).collect());
+    for ids in [few, many] {
+        let asks = ids.into_iter().map(|id| NewTask { execute_at: NOW.plus(id), ..ask(id) }).collect();
+        let tasks: Vec<Task> =
+            store.insert(asks, "test", NOW).await.unwrap().into_iter().map(|it| it.task).collect();
+        let made = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();
+        let leases: Vec<Assignment> = made.into_iter().map(|it| it.made().unwrap()).collect();
+        let done = store.apply(successes(&leases), NOW).await.unwrap();
+        assert!(done.iter().all(|it| *it == Applied::Moved), "{done:?}");
+        let places: Vec<TaskRef> = tasks.iter().map(|it| it.place).collect();
+        let rows = store.read(&places).await.unwrap();
+        assert!(rows.into_iter().all(|it| it.unwrap().state == State::Succeeded));
+    }
+    balanced(&store).await;
+    store.close().await;
 }
