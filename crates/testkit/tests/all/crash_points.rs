@@ -87,23 +87,32 @@ pub(crate) struct OnServers {
     mysql_url: String,
     redis_url: String,
     prefix: String,
+    partitions: u16,
 }
+
+const PARTITIONS: u16 = 4;
 
 impl OnServers {
     pub(crate) async fn ground() -> Arc<dyn Ground> {
-        Arc::new(Self::at(servers::redis().await.url()).await)
+        Self::ground_of(PARTITIONS).await
+    }
+
+    /// Of few partitions, one engine in eight owns all or none beside another: names decide.
+    pub(crate) async fn ground_of(partitions: u16) -> Arc<dyn Ground> {
+        Arc::new(Self { partitions, ..Self::at(servers::redis().await.url()).await })
     }
 
     /// With this Redis.
     pub(crate) async fn at(redis_url: String) -> Self {
         let mysql_url = servers::mariadb().await.fresh_database().await;
         let prefix = servers::redis().await.fresh_prefix();
-        Self { mysql_url, redis_url, prefix }
+        Self { mysql_url, redis_url, prefix, partitions: PARTITIONS }
     }
 
     /// The same ground, and another way to its Redis.
     pub(crate) fn by_way_of(&self, redis_url: String) -> Self {
-        Self { mysql_url: self.mysql_url.clone(), redis_url, prefix: self.prefix.clone() }
+        let (mysql_url, prefix) = (self.mysql_url.clone(), self.prefix.clone());
+        Self { mysql_url, redis_url, prefix, partitions: self.partitions }
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -114,10 +123,11 @@ impl OnServers {
 #[async_trait]
 impl Ground for OnServers {
     async fn stand(&self) -> Stand {
-        let options = MysqlOptions { partitions: 4, ..MysqlOptions::default() };
+        let options = MysqlOptions { partitions: self.partitions, ..MysqlOptions::default() };
         let store = Arc::new(MysqlStore::open(std::slice::from_ref(&self.mysql_url), options).await.unwrap());
         let prefix = self.prefix.clone();
-        let options = RedisOptions { partitions: 4, prefix: prefix.clone(), ..RedisOptions::default() };
+        let options =
+            RedisOptions { partitions: self.partitions, prefix: prefix.clone(), ..RedisOptions::default() };
         let hot = RedisHot::connect(&self.redis_url, options).await.unwrap();
         let signals = Arc::new(hot.signals().await.unwrap());
         let consumer = format!("{:08x}", fastrand::u32(..));

@@ -346,6 +346,10 @@ async fn check_rows(database: Filled) {
         let touched = database.rows_touched(&put_into(&rows(spread()), state), &text).await;
         assert!((1_000..=500 * 4).contains(&touched), "{event}: {touched} rows for 500");
     }
+    check_reads(&database, &from_to, &ids).await;
+}
+
+async fn check_reads(database: &Filled, from_to: &[String; 2], ids: &str) {
     let ranges: Vec<String> = (0..16)
         .map(|it| {
             format!("(task.partition_no = {it} AND task.due_at BETWEEN {} AND {})", from_to[0], from_to[1])

@@ -134,7 +134,7 @@ async fn it_needs_no_ready_set() {
 /// What lies at the one that has fired it is not kept from who is idle elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_executor_at_another_engine_gets_it() {
-    let ground = OnServers::ground().await;
+    let ground = OnServers::ground_of(16).await;
     let busy = Busy::on(&*ground).await;
     let other = rig(&*ground, false).await;
     let running = other.engine.start().unwrap();
