@@ -37,8 +37,20 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Vec<HotEntry>, Error>;
 
     /// Pops what is due from `due` into `firing`, the earliest first. What it pops is what fires. Whoever comes with
-    /// an older term than has been seen here gets nothing.
-    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error>;
+    /// an older term than has been seen here gets nothing. Those of `settled` (id and fence, each id once) that it pops
+    /// do not stand in `firing` afterwards: their hand-over is known, as if they had been settled at once.
+    async fn take_settling(
+        &self,
+        tenure: Tenure,
+        now: Millis,
+        limit: usize,
+        settled: &[(i64, i64)],
+    ) -> Result<Vec<HotEntry>, Error>;
+
+    /// The same, where nothing is known of any hand-over.
+    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+        self.take_settling(tenure, now, limit, &[]).await
+    }
 
     /// Takes an entry with at most this fence out of `due`, if it has not fired.
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error>;

@@ -113,8 +113,14 @@ impl Hot for MemoryHot {
         Ok(self.slice("peek at what is due", partition)?.lock().peek(after, until, limit))
     }
 
-    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        Ok(self.slice("take what is due", tenure.partition)?.lock().take(tenure.term, now, limit))
+    async fn take_settling(
+        &self,
+        tenure: Tenure,
+        now: Millis,
+        limit: usize,
+        settled: &[(i64, i64)],
+    ) -> Result<Vec<HotEntry>, Error> {
+        Ok(self.slice("take what is due", tenure.partition)?.lock().take(tenure.term, now, limit, settled))
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {

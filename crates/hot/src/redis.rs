@@ -200,8 +200,14 @@ impl Hot for RedisHot {
         self.peek_at_due(partition, after, until, limit).await
     }
 
-    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        self.take_what_is_due(tenure, now, limit).await
+    async fn take_settling(
+        &self,
+        tenure: Tenure,
+        now: Millis,
+        limit: usize,
+        settled: &[(i64, i64)],
+    ) -> Result<Vec<HotEntry>, Error> {
+        self.take_what_is_due(tenure, now, limit, settled).await
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {

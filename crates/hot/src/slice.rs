@@ -4,7 +4,7 @@
 use crate::line::Line;
 use punctual_contract::hot::{HotEntry, Withdrawn};
 use punctual_domain::time::Millis;
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 #[derive(Debug)]
 pub(crate) struct Slice {
@@ -44,7 +44,14 @@ impl Slice {
         self.due.range(after, until).take(limit).cloned().collect()
     }
 
-    pub(crate) fn take(&mut self, term: i64, now: Millis, limit: usize) -> Vec<HotEntry> {
+    pub(crate) fn take(
+        &mut self,
+        term: i64,
+        now: Millis,
+        limit: usize,
+        settled: &[(i64, i64)],
+    ) -> Vec<HotEntry> {
+        let settled: HashSet<(i64, i64)> = settled.iter().copied().collect();
         let mut taken = Vec::new();
         if term < self.term {
             return taken;
@@ -53,7 +60,9 @@ impl Slice {
         while taken.len() < limit {
             let Some(entry) = self.due.pop_until(now) else { break };
             let entry = HotEntry { fired_at: now, ..entry };
-            self.firing.put(entry.clone());
+            if !settled.contains(&(entry.place.id, entry.fence)) {
+                self.firing.put(entry.clone());
+            }
             taken.push(entry);
         }
         taken

@@ -9,6 +9,7 @@ mod density;
 mod ended;
 mod executors;
 mod floor;
+mod fresh;
 mod hosted;
 mod ids;
 mod insert;
@@ -189,6 +190,7 @@ impl MysqlStore {
             partitions: cluster.partitions,
             ids,
             leased: leased::Leased::default(),
+            fresh: fresh::Fresh::default(),
             density: density::Density::default(),
         });
         let mut running = Vec::new();

@@ -253,8 +253,8 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     }
     let now = core.now();
     let (mut late, mut good) = (Vec::new(), HashMap::<Arc<QueueKey>, Vec<Shelved>>::new());
-    let mut entries = Vec::with_capacity(ready.len());
-    for Ready { entry, assignment, asked } in ready {
+    let (mut settled, mut firing) = (Vec::new(), Vec::new());
+    for Ready { entry, assignment, asked, is_settled } in ready {
         if asked.elapsed() > GOOD_FOR || core.settings.is_paused(&entry.queue) {
             late.push(assignment);
             continue;
@@ -262,13 +262,14 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
         core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
         let assignment = Assignment { fired_at: now, ..assignment };
         good.entry(Arc::clone(&entry.queue)).or_default().push(Shelved { assignment, asked, since: now });
-        entries.push(entry);
+        if is_settled { &mut settled } else { &mut firing }.push(entry);
     }
     for (queue, leased) in good {
         lay_down(core, &core.arrival(&queue), leased);
     }
-    hand_over::forget(core, &entries).await;
-    // Their entries are firing with an older fence: the newer one takes its place, and fires.
+    core.forget_unmarked(&settled);
+    hand_over::forget(core, &firing).await;
+    // Where their entries are firing, it is with an older fence: the newer one takes its place, and fires.
     hand_over::give_back(core, late, "too_late_for_its_lease").await;
 }
 

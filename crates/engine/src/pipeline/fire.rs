@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use futures_util::future::join_all;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, state::State};
 use std::{sync::Arc, time::Duration};
@@ -23,6 +23,9 @@ use tokio::{
 
 /// Partitions that are asked at one time for what is due: their answers come together, and nothing waits for more.
 const TOGETHER: usize = 8;
+
+/// What is due so soon may be due when it is asked for.
+const ALMOST_DUE_MS: i64 = 10;
 
 /// A round of takes that lasts longer than this has a busy machine under it. If it fired many, there is a rest of so many
 /// times what it lasted longer, in which more falls due for the next: a take of one costs as much as one of twenty.
@@ -83,10 +86,12 @@ pub(crate) async fn fire(core: &Arc<Core>, partition: Partition) -> Result<usize
 /// Fires all that is due in partitions, each named once. Tasks fired.
 pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) -> Result<usize, Error> {
     let (mut fired, mut result) = (0, Ok(()));
+    let (leased, none) = (core.ahead.made_until(core.now().plus(ALMOST_DUE_MS)), HashSet::new());
+    let leased_in = |it: &Partition| leased.get(it).unwrap_or(&none);
     for some in partitions.chunks(TOGETHER) {
         let mut some = some.to_vec();
         while !some.is_empty() {
-            let takes = join_all(some.iter().map(|it| take(core, *it))).await;
+            let takes = join_all(some.iter().map(|it| take(core, *it, leased_in(it)))).await;
             let (mut all, mut again) = (Taken::default(), Vec::new());
             for (partition, taken) in some.into_iter().zip(takes) {
                 match taken {
@@ -113,19 +118,22 @@ pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) 
     result.map(|()| fired)
 }
 
-async fn take(core: &Core, partition: Partition) -> Result<Taken, Error> {
+/// `leased`: what was leased ahead, by id and fence.
+async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -> Result<Taken, Error> {
     let _nothing_is_given_up_meanwhile = core.holdings.taking(partition).await;
     let Some(tenure) = core.holdings.tenure(partition) else { return Ok(Taken::default()) };
     if core.from_store.is_away() {
         return Ok(Taken::default());
     }
     let now = core.now();
-    let popped = core.hot.take(tenure, now, STEP_LIMIT).await?;
+    let settled: Vec<(i64, i64)> = leased.iter().copied().collect();
+    let popped = core.hot.take_settling(tenure, now, STEP_LIMIT, &settled).await?;
     let mut taken = Taken { more: popped.len() == STEP_LIMIT, ..Taken::default() };
     for it in popped {
         let it = HotEntry { fired_at: now, ..it };
         let release = core.claims.release(&it);
-        match (release, core.ahead.fired(&it)) {
+        let is_settled = leased.contains(&(it.place.id, it.fence));
+        match (release, core.ahead.fired(&it, is_settled)) {
             (_, Fired::Leased(it)) => taken.leased.push(*it),
             (Release::Awaited, _) | (_, Fired::Awaited) => {}
             (Release::Claimed, Fired::Plain) => taken.claimed.push(it),
@@ -168,6 +176,8 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         return Ok(count);
     }
     if let Err(error) = admit::offer(core, all.clone()).await {
+        // Not counted yet.
+        core.forget_unmarked(&all);
         core.held_back.lock().extend(all);
         return Err(error);
     }
@@ -229,6 +239,13 @@ impl Core {
             let queue = Arc::clone(&it.queue);
             let (place, fence, fired_at) = (it.row(), it.fence, it.fired_at);
             unmarked.insert(place.id, Unmarked { queue, place, fence, fired_at });
+        }
+    }
+
+    pub(crate) fn forget_unmarked(&self, entries: &[HotEntry]) {
+        let mut unmarked = self.unmarked.lock();
+        for it in entries {
+            unmarked.remove(&it.place.id);
         }
     }
 }

@@ -207,10 +207,12 @@ fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
         if let Some(key) = core.claims.forget(it.place.partition, it.place.id, it.fence) {
             core.timer.cancel(key);
         }
-        core.unmarked.lock().remove(&it.place.id);
+        // It has fired here, and was counted, before the hot set was away.
+        let has_fired =
+            core.unmarked.lock().remove(&it.place.id).is_some_and(|fired| fired.fence == it.fence);
         let (count, lateness_ms) = queues.entry(Arc::clone(&it.queue)).or_default();
         *count += 1;
-        lateness_ms.extend(is_new.then(|| it.fired_at.since(it.due_at)));
+        lateness_ms.extend((*is_new && !has_fired).then(|| it.fired_at.since(it.due_at)));
     }
     let fired = won.iter().filter(|it| it.1).count();
     core.from_store.passes_by();

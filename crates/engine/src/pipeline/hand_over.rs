@@ -238,13 +238,8 @@ fn grant_of(entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
 
 /// The hand-over of these is known to the store: nothing here needs to remember them.
 pub(crate) async fn forget(core: &Arc<Core>, entries: &[HotEntry]) {
-    {
-        let mut unmarked = core.unmarked.lock();
-        for it in entries {
-            unmarked.remove(&it.place.id);
-        }
-    }
-    if core.from_store.is_away() {
+    core.forget_unmarked(entries);
+    if core.from_store.is_away() || entries.is_empty() {
         return;
     }
     let settled: Vec<_> = entries.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();

@@ -100,6 +100,7 @@ impl RedisHot {
         tenure: Tenure,
         now: Millis,
         limit: usize,
+        settled: &[(i64, i64)],
     ) -> Result<Vec<HotEntry>, Error> {
         const DOING: &str = "take what is due";
         let keys = self.keys_of(DOING, tenure.partition)?;
@@ -108,19 +109,24 @@ impl RedisHot {
             let wanted = (limit - taken.len()).min(CALL_MAX);
             let mut call = SCRIPTS.take.call(&[&keys.due, &keys.firing, &keys.body, &keys.term]);
             call.arg(&ordered(tenure.term)).arg(now.0).arg(wanted);
+            for (id, fence) in settled {
+                call.arg(&ordered(*id)).arg(&ordered(*fence));
+            }
             let answer = match one(DOING, self.quick.run_one(call).await) {
                 Ok(answer) => list(DOING, answer)?,
                 // What was taken before has fired, and must be heard of.
-                Err(_) if !taken.is_empty() => return Ok(taken),
+                Err(_) if !taken.is_empty() => break,
                 Err(error) => return Err(error),
             };
             let is_last = answer.len() < 2 * wanted;
             taken.extend(self.entries(DOING, tenure.partition, answer.into_iter(), now).await?);
             if is_last || taken.len() >= limit {
-                self.recent.fire(&taken);
-                return Ok(taken);
+                break;
             }
         }
+        let settled: HashSet<(i64, i64)> = settled.iter().copied().collect();
+        self.recent.fire(taken.iter().filter(|it| !settled.contains(&(it.place.id, it.fence))));
+        Ok(taken)
     }
 
     pub(super) async fn withdraw_from_due(

@@ -165,7 +165,7 @@ impl RedisHot {
         let fires = |it: &HotEntry| !gone.contains(&(it.place.partition, it.place.id, it.fence));
         let (admitted, stale): (Vec<_>, Vec<_>) = popped.into_iter().partition(fires);
         self.recent.forget(&stale);
-        self.recent.fire(&admitted);
+        self.recent.fire(admitted.iter());
         Ok(admitted)
     }
 

@@ -24,20 +24,20 @@ pub(crate) struct Recent {
 
 impl Recent {
     /// Taken, or seen to fire; not in a ready set.
-    pub(crate) fn fire(&self, entries: &[HotEntry]) {
+    pub(crate) fn fire<'e>(&self, entries: impl Iterator<Item = &'e HotEntry>) {
         self.put(entries, false);
     }
 
     pub(crate) fn are_ready(&self, entries: &[HotEntry]) {
-        self.put(entries, true);
+        self.put(entries.iter(), true);
     }
 
-    fn put(&self, entries: &[HotEntry], is_ready: bool) {
+    fn put<'e>(&self, entries: impl Iterator<Item = &'e HotEntry>, is_ready: bool) {
         let mut known = self.known.lock();
-        if known.len() + entries.len() > KNOWN_MAX {
+        if known.len() > KNOWN_MAX {
             *known = HashMap::new();
         }
-        known.extend(entries.iter().map(|it| (key(it), Fires { fence: it.fence, is_ready })));
+        known.extend(entries.map(|it| (key(it), Fires { fence: it.fence, is_ready })));
     }
 
     pub(crate) fn fires(&self, entry: &HotEntry) -> bool {
@@ -75,7 +75,7 @@ mod tests {
     fn what_is_not_known_may_be_ready_and_is_not_said_to_fire() {
         let recent = Recent::default();
         assert!(recent.settle(Partition(0), 1, 1) && !recent.fires(&sample(1, 1, 1)));
-        recent.fire(&[sample(1, 1, 1)]);
+        recent.fire([sample(1, 1, 1)].iter());
         assert!(recent.fires(&sample(1, 1, 1)) && !recent.fires(&sample(1, 1, 2)));
         assert!(!recent.settle(Partition(0), 1, 0), "a newer fence stays");
         recent.are_ready(&[sample(1, 1, 1)]);

@@ -4,14 +4,14 @@
 mod create;
 mod given;
 mod replace;
+mod standing;
 
 use super::{
     density::Density,
+    fresh::{Fresh, FreshTask},
     ids::Ids,
     leased::Leased,
     ledger::Ledger,
-    query::{self, Hold},
-    row, statements as sql,
 };
 use punctual_contract::store::Inserted;
 use punctual_domain::{
@@ -20,8 +20,8 @@ use punctual_domain::{
     task::{ENGINE_TASK_ID_BASE, NewTask, Task},
     time::Millis,
 };
-use sqlx::{MySqlConnection, Row as _};
-use std::{collections::HashMap, fmt::Write as _, sync::Arc};
+use sqlx::MySqlConnection;
+use std::{collections::HashMap, sync::Arc};
 
 /// A wish on its way, with what it was given at the door.
 #[derive(Debug)]
@@ -42,8 +42,16 @@ impl Ask {
         Self { id, partition, task_id, task, by, now }
     }
 
-    fn due_at(&self) -> Millis {
+    pub(crate) fn due_at(&self) -> Millis {
         self.task.execute_at.max(self.now)
+    }
+
+    pub(crate) const fn now(&self) -> Millis {
+        self.now
+    }
+
+    pub(crate) const fn task(&self) -> &NewTask {
+        &self.task
     }
 
     fn namespace(&self) -> &str {
@@ -68,6 +76,22 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
+    /// What has come to stand here, if it is due soon.
+    pub(crate) fn fresh(&self, ask: &Ask) -> Option<Box<FreshTask>> {
+        match self {
+            Self::Created { id, task_id } => FreshTask::of(ask, *id, *task_id),
+            Self::Stands(..) => None,
+        }
+    }
+
+    /// Whose row was changed.
+    pub(crate) fn changed(&self) -> Option<i64> {
+        match self {
+            Self::Stands(_, task) => Some(task.place.id),
+            Self::Created { .. } => None,
+        }
+    }
+
     /// The answer to a caller.
     pub(crate) fn told(self, ask: Ask) -> Inserted {
         match self {
@@ -83,6 +107,7 @@ pub(crate) struct Context {
     pub(crate) partitions: u16,
     pub(crate) ids: Ids,
     pub(crate) leased: Leased,
+    pub(crate) fresh: Fresh,
     pub(crate) density: Density,
 }
 
@@ -152,7 +177,7 @@ async fn one_round(
     mut rows: Vec<Row<'_>>,
 ) -> sqlx::Result<Vec<(usize, Fate)>> {
     rows.sort_unstable_by_key(Row::key);
-    let mut standing = standing(conn, &rows).await?;
+    let mut standing = standing::standing(conn, &rows).await?;
     let (mut created, mut replaced, mut fates) = (Vec::new(), Vec::new(), Vec::with_capacity(rows.len()));
     for it in rows {
         let stands = standing.remove(&it.nth);
@@ -175,58 +200,4 @@ fn decided(row: &Row<'_>, stands: Option<&Task>) -> Decision {
     let highest_version = stands.map(|it| it.ask.task_version);
     let same_version = stands.filter(|it| it.ask.task_version == version).map(|it| it.state);
     decide(version, Existing { same_version, highest_version })
-}
-
-/// The highest version that stands under each caller's id, unless it is lower than the one that is asked for: then
-/// it makes no difference. Locked.
-async fn standing(conn: &mut MySqlConnection, rows: &[Row<'_>]) -> sqlx::Result<HashMap<usize, Task>> {
-    let mut highest: HashMap<usize, (i64, TaskRef)> = HashMap::new();
-    let callers: Vec<Row<'_>> = rows.iter().filter(|it| it.ask.task.task_id.is_some()).copied().collect();
-    let mut namespaces: Vec<&str> = callers.iter().map(|it| it.ask.namespace()).collect();
-    namespaces.sort_unstable();
-    namespaces.dedup();
-    for namespace in namespaces {
-        let of: Vec<_> = callers.iter().filter(|it| it.ask.namespace() == namespace).copied().collect();
-        let look = sqlx::query(sql::WANTED).bind(wanted(&of)).bind(namespace);
-        for it in look.fetch_all(&mut *conn).await? {
-            let (nth, version) = (row::small::<u32>(&it, 0)? as usize, it.try_get(1)?);
-            let Some(row) = of.iter().find(|it| it.nth == nth) else { continue };
-            let due_at = row::millis(&it, 3)?;
-            let place = TaskRef { partition: row.ask.partition, due_at, id: it.try_get(2)? };
-            let known = highest.entry(nth).or_insert((version, place));
-            if known.0 < version {
-                *known = (version, place);
-            }
-        }
-    }
-    whole(conn, highest.into_iter().map(|(nth, (_, place))| (nth, place)).collect()).await
-}
-
-/// The tasks themselves, locked. One that has gone or moved since the registry was read is found when the
-/// transaction is run again.
-async fn whole(
-    conn: &mut MySqlConnection,
-    mut places: Vec<(usize, TaskRef)>,
-) -> sqlx::Result<HashMap<usize, Task>> {
-    if places.is_empty() {
-        return Ok(HashMap::new());
-    }
-    places.sort_unstable_by_key(|it| it.1);
-    let refs: Vec<TaskRef> = places.iter().map(|it| it.1).collect();
-    let tasks = query::read(conn, &refs, Hold::Locked).await?;
-    let found =
-        places.iter().zip(tasks).map(|((nth, _), task)| Ok((*nth, task.ok_or(sqlx::Error::RowNotFound)?)));
-    found.collect()
-}
-
-/// Rows as one parameter: `[[number in the batch, partition, task_id, task_version], ...]`.
-fn wanted(rows: &[Row<'_>]) -> String {
-    let mut json = String::with_capacity(rows.len() * 40 + 2);
-    for it in rows {
-        let comma = if json.is_empty() { '[' } else { ',' };
-        let (Partition(partition), _, task_id, version) = it.key();
-        let _ = write!(json, "{comma}[{},{partition},{task_id},{version}]", it.nth);
-    }
-    json.push(']');
-    json
 }

@@ -2,9 +2,10 @@
 //! in one transaction. Jobs of one kind are run as one, so that many small calls cost few statements.
 
 use super::{
+    fresh::FreshTask,
     insert::{self, Ask, Context, Fate},
     lease,
-    leased::{KnownLease, Leased},
+    leased::KnownLease,
     ledger::Ledger,
     moves,
     pauses::Pauses,
@@ -13,6 +14,7 @@ use super::{
     writer::Unfinished,
 };
 use crate::Error;
+use hashbrown::HashMap;
 use punctual_contract::{
     Error as CallError,
     store::{Applied, Beat, Dispatched, Extended, Grant, Inserted, Reply, ReplyKey, Retired, Step},
@@ -166,6 +168,18 @@ impl Job {
         if let Work::Apply(steps, ..) = &self.work { steps } else { &[] }
     }
 
+    /// Of tasks that stand there already.
+    fn places(&self) -> impl Iterator<Item = TaskRef> {
+        let beats: &[Beat] = if let Work::Extend(beats, ..) = &self.work { beats } else { &[] };
+        let moved = self.steps().iter().map(|it| it.place);
+        moved.chain(self.grants().iter().map(|it| it.place)).chain(beats.iter().map(|it| it.place))
+    }
+
+    /// Of hand-overs.
+    fn grants(&self) -> &[Grant] {
+        if let Work::Dispatch(grants, ..) = &self.work { grants } else { &[] }
+    }
+
     pub(crate) fn hands_over(&self) -> bool {
         matches!(self.work, Work::Dispatch(..))
     }
@@ -195,50 +209,67 @@ pub(crate) struct Shared<'a> {
     pub(crate) open: &'a BTreeSet<Partition>,
     /// What it may not hand over.
     pub(crate) pauses: &'a Pauses,
-    /// Of all steps, where they are moves; none: nothing is known of any.
-    pub(crate) leases: Vec<Option<KnownLease>>,
+    /// Of what is moved, by ids; and of what is handed over.
+    pub(crate) leases: HashMap<i64, KnownLease>,
+    pub(crate) fresh: HashMap<i64, Box<FreshTask>>,
 }
 
 /// How a transaction may begin that need not look at all of its rows first, or not with locks. If they are not as it has
 /// them, it is undone.
 #[derive(Debug, Default)]
 pub(crate) struct Guess {
-    /// Of all steps in their order, where they are successes of what this store handed over.
-    pub(crate) leases: Vec<Option<KnownLease>>,
+    /// Those that successes are said of, by the ids of their tasks.
+    pub(crate) leases: HashMap<i64, KnownLease>,
+    /// What is to be handed over and was inserted here, by ids.
+    pub(crate) fresh: HashMap<i64, Box<FreshTask>>,
+    /// At the others.
     pub(crate) look: Option<FirstLook>,
 }
 
 pub(crate) fn guess(jobs: &[Job], context: &Context) -> Option<Guess> {
-    let first = &jobs.first()?.work;
-    if !matches!(first, Work::Apply(..) | Work::Dispatch(..)) || !context.leased.may_guess() {
+    let may_be_known = |it: &Job| matches!(it.work, Work::Apply(..) | Work::Dispatch(..));
+    if !jobs.iter().any(may_be_known) || !context.leased.may_guess() {
         return None;
     }
-    let (text, places) = looked_at(jobs)?;
-    if let Work::Dispatch(..) = first {
-        return Some(Guess {
-            leases: Vec::new(),
-            look: Some(FirstLook::unlocked(places, &context.density)?),
-        });
+    let ids = |it: &Job| it.places().map(|it| it.id).collect::<Vec<_>>();
+    if has_twins(jobs.iter().flat_map(ids).collect()) {
+        return None;
     }
     let leases = context.leased.of(jobs.iter().flat_map(Job::steps));
-    let others = places.into_iter().zip(&leases).filter(|it| it.1.is_none()).map(|it| it.0).collect();
-    leases.iter().any(Option::is_some).then(|| Guess { look: FirstLook::new(text, others), leases })
+    let fresh = context.fresh.take(jobs.iter().flat_map(Job::grants));
+    let look = looked_at(jobs).and_then(|(text, mut places)| {
+        places.retain(|it| !leases.contains_key(&it.id) && !fresh.contains_key(&it.id));
+        let is_moved = text == sql::AT;
+        if is_moved { FirstLook::new(text, places) } else { FirstLook::unlocked(places, &context.density) }
+    });
+    let is_one = !leases.is_empty() || !fresh.is_empty() || look.as_ref().is_some_and(FirstLook::is_unlocked);
+    is_one.then_some(Guess { leases, fresh, look })
 }
 
-/// After a commit: what is known of leases now.
-pub(crate) fn learn(leased: &Leased, jobs: &[Job], done: &[Done]) {
+/// After a commit: what is known of new tasks and of leases now.
+pub(crate) fn learn(Context { leased, fresh, .. }: &Context, jobs: &[Job], done: &[Done]) {
     for (job, done) in jobs.iter().zip(done) {
         match (&job.work, done) {
-            (Work::Apply(steps, ..), _) => leased.forget(steps.iter().map(|it| it.place.id)),
+            (Work::Insert(asks, _), Done::Inserted(fates)) => {
+                fresh.forget(fates.iter().filter_map(Fate::changed));
+                fresh.keep(asks.iter().zip(fates).filter_map(|(ask, fate)| fate.fresh(ask)));
+            }
+            (Work::Apply(steps, ..), _) => {
+                fresh.forget(steps.iter().map(|it| it.place.id));
+                leased.forget(steps.iter().map(|it| it.place.id));
+            }
             (Work::Extend(beats, ..), _) => {
                 // What is told of a hand-over is no sign that the task has begun.
                 let begun = beats.iter().filter(|it| it.handed_over_at.is_none());
                 leased.forget(begun.map(|it| it.place.id));
             }
-            (_, Done::Dispatched(all)) => leased.keep(all.iter().filter_map(|it| match it {
-                Dispatched::Made(it) => Some(it),
-                _ => None,
-            })),
+            (Work::Dispatch(grants, ..), Done::Dispatched(all)) => {
+                fresh.forget(grants.iter().map(|it| it.place.id));
+                leased.keep(all.iter().filter_map(|it| match it {
+                    Dispatched::Made(it) => Some(it),
+                    _ => None,
+                }));
+            }
             _ => {}
         }
     }
@@ -306,7 +337,7 @@ async fn together(
     shared: &mut Shared<'_>,
     works: &[&Work],
 ) -> sqlx::Result<Vec<Done>> {
-    let Shared { trips, ledger, context, open, pauses, leases } = shared;
+    let Shared { trips, ledger, context, open, pauses, leases, fresh } = shared;
     let Some(first) = works.first() else { return Ok(Vec::new()) };
     Ok(match first {
         Work::Insert(..) => {
@@ -317,25 +348,17 @@ async fn together(
         Work::Apply(..) => {
             let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
             let (all, now) = (all(&steps), latest(works));
-            let leases = std::mem::take(leases);
+            let leases = all.iter().map(|it| leases.remove(&it.place.id)).collect();
             let applied = moves::apply(conn, trips, ledger, &context.density, (&all, leases), now).await?;
             apart(&steps, applied, Done::Applied)
         }
         Work::Dispatch(..) => {
             let grants = each(works, |it| if let Work::Dispatch(grants, ..) = it { grants } else { &[] });
-            apart(
-                &grants,
-                lease::dispatch(
-                    conn,
-                    trips,
-                    ledger,
-                    (pauses, &context.density),
-                    &all(&grants),
-                    latest(works),
-                )
-                .await?,
-                Done::Dispatched,
-            )
+            let (all, now) = (all(&grants), latest(works));
+            let fresh = all.iter().map(|it| fresh.remove(&it.place.id)).collect();
+            let known = (*pauses, &context.density);
+            let dispatched = lease::dispatch(conn, trips, ledger, known, (&all, fresh), now).await?;
+            apart(&grants, dispatched, Done::Dispatched)
         }
         Work::Extend(..) => {
             let beats = each(works, |it| if let Work::Extend(beats, ..) = it { beats } else { &[] });

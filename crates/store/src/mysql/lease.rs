@@ -3,6 +3,7 @@
 use super::{
     density::Density,
     ended::{self, Ends},
+    fresh::FreshTask,
     ledger::Ledger,
     moves::{From, Moves},
     pauses::Pauses,
@@ -13,6 +14,7 @@ use super::{
 use punctual_contract::store::{Applied, Assignment, Beat, Dispatched, Extended, Grant};
 use punctual_domain::{
     history::Note,
+    name::QueueKey,
     place::TaskRef,
     state::{Event, State},
     time::Millis,
@@ -24,29 +26,36 @@ pub(crate) async fn dispatch(
     trips: &mut Trips,
     ledger: &mut Ledger,
     (pauses, density): (&Pauses, &Density),
-    grants: &[Grant],
+    (grants, mut fresh): (&[Grant], Vec<Option<Box<FreshTask>>>),
     now: Millis,
 ) -> sqlx::Result<Vec<Dispatched>> {
     let mut dispatched: Vec<Dispatched> = grants.iter().map(|_| Dispatched::Lost).collect();
     let mut ends = Ends::default();
     for round in place::rounds(grants.iter().map(|it| it.place.id)) {
+        let mut desk = Desk { ledger, pauses, now };
+        let mut given: Vec<(usize, From, Assignment)> = Vec::with_capacity(round.len());
+        let mut take = |nth: usize, granted: Granted| match granted {
+            Granted::Given(from, it) => given.push((nth, from, it)),
+            Granted::Refused(why) => dispatched.get_mut(nth).into_iter().for_each(|it| *it = why.clone()),
+        };
+        let (known, sought): (Vec<usize>, Vec<usize>) =
+            round.iter().partition(|nth| fresh.get(**nth).is_some_and(Option::is_some));
+        for nth in known.iter().copied() {
+            if let (Some(grant), Some(Some(it))) = (grants.get(nth), fresh.get_mut(nth).map(Option::take)) {
+                take(nth, desk.fresh(*it, grant));
+            }
+        }
         let places: Vec<TaskRef> =
-            round.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
+            sought.iter().filter_map(|nth| grants.get(*nth)).map(|it| it.place).collect();
         let found = place::find_ahead(conn, trips, sql::GRANT, &places).await?;
-        let are_unlocked = found.are_unlocked;
-        let mut given: Vec<(usize, From, Assignment)> = Vec::with_capacity(places.len());
-        for (nth, it) in round.iter().zip(found.rows) {
-            let (Some(grant), Some(it), Some(answer)) = (grants.get(*nth), it, dispatched.get_mut(*nth))
-            else {
-                continue;
-            };
-            match granted(&it, ledger, pauses, grant, now)? {
-                Granted::Given(from, it) => given.push((*nth, from, it)),
-                Granted::Refused(why) => *answer = why,
+        let are_unseen = found.are_unlocked || !known.is_empty();
+        for (nth, it) in sought.iter().zip(found.rows) {
+            if let (Some(grant), Some(it)) = (grants.get(*nth), it) {
+                take(*nth, desk.granted(&it, grant)?);
             }
         }
         given.sort_unstable_by_key(|it| it.1.place);
-        let mut moves = if are_unlocked { Moves::unseen(density, now) } else { Moves::new(density, now) };
+        let mut moves = if are_unseen { Moves::unseen(density, now) } else { Moves::new(density, now) };
         let mut note = Note::default();
         for (nth, from, assignment) in given {
             let Some(executor) = grants.get(nth).map(|it| &it.executor) else { continue };
@@ -71,46 +80,69 @@ enum Granted {
     Refused(Dispatched),
 }
 
-/// Columns of lease/grant.sql.
-fn granted(
-    it: &Spotted,
-    ledger: &mut Ledger,
-    pauses: &Pauses,
-    grant: &Grant,
+/// What decides whether a grant is given, and keeps the account of it.
+struct Desk<'a> {
+    ledger: &'a mut Ledger,
+    pauses: &'a Pauses,
     now: Millis,
-) -> sqlx::Result<Granted> {
-    let Spotted { place, row } = it;
-    let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
-    if fence != grant.fence || state.after(Event::Dispatch).is_err() {
-        return Ok(Granted::Refused(Dispatched::Lost));
+}
+
+impl Desk<'_> {
+    fn may_have(&mut self, queue: &QueueKey, state: State) -> bool {
+        if self.pauses.has(queue) {
+            return false;
+        }
+        let target = Some(Event::Dispatch.target());
+        self.ledger.moved(queue.namespace.as_str(), queue.queue.as_str(), Some(state), target);
+        true
     }
-    let queue = row::queue_key(row, 2, 3)?;
-    if pauses.has(&queue) {
-        return Ok(Granted::Refused(Dispatched::Paused));
+
+    fn end(&self, grant: &Grant, timeout_ms: Option<i64>) -> Millis {
+        bounded(grant.lease_until, self.now.max(grant.fired_at), timeout_ms)
     }
-    let target = Some(Event::Dispatch.target());
-    ledger.moved(queue.namespace.as_str(), queue.queue.as_str(), Some(state), target);
-    let timeout_ms: Option<i64> = row.try_get(14)?;
-    let assignment = Assignment {
-        place: TaskRef { due_at: row::millis(row, 16)?, ..*place },
-        queue,
-        task_id: row.try_get(7)?,
-        task_version: row.try_get(8)?,
-        fence: fence + 1,
-        attempt: row::small::<u32>(row, 6)? + 1,
-        max_attempts: row::small(row, 9)?,
-        kind: row::name(row, 10)?,
-        priority: row::priority(row, 11)?,
-        payload: row::content(row, 12, 13)?,
-        execute_at: row::millis(row, 18)?,
-        due_at: place.due_at,
-        fired_at: grant.fired_at,
-        lease_until: bounded(grant.lease_until, now.max(grant.fired_at), timeout_ms),
-        timeout_ms,
-        labels: row::labels(row, 17)?,
-        traceparent: row.try_get(15)?,
-    };
-    Ok(Granted::Given(From { place: *place, fence, state }, assignment))
+
+    fn fresh(&mut self, it: FreshTask, grant: &Grant) -> Granted {
+        let (state, fence) = it.guard();
+        if !self.may_have(it.queue(), state) {
+            return Granted::Refused(Dispatched::Paused);
+        }
+        let (from, end) = (From { place: it.place, fence, state }, self.end(grant, it.timeout_ms()));
+        Granted::Given(from, it.assigned(grant, end))
+    }
+
+    /// Columns of lease/grant.sql.
+    fn granted(&mut self, it: &Spotted, grant: &Grant) -> sqlx::Result<Granted> {
+        let Spotted { place, row } = it;
+        let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
+        if fence != grant.fence || state.after(Event::Dispatch).is_err() {
+            return Ok(Granted::Refused(Dispatched::Lost));
+        }
+        let queue = row::queue_key(row, 2, 3)?;
+        if !self.may_have(&queue, state) {
+            return Ok(Granted::Refused(Dispatched::Paused));
+        }
+        let timeout_ms: Option<i64> = row.try_get(14)?;
+        let assignment = Assignment {
+            place: TaskRef { due_at: row::millis(row, 16)?, ..*place },
+            queue,
+            task_id: row.try_get(7)?,
+            task_version: row.try_get(8)?,
+            fence: fence + 1,
+            attempt: row::small::<u32>(row, 6)? + 1,
+            max_attempts: row::small(row, 9)?,
+            kind: row::name(row, 10)?,
+            priority: row::priority(row, 11)?,
+            payload: row::content(row, 12, 13)?,
+            execute_at: row::millis(row, 18)?,
+            due_at: place.due_at,
+            fired_at: grant.fired_at,
+            lease_until: self.end(grant, timeout_ms),
+            timeout_ms,
+            labels: row::labels(row, 17)?,
+            traceparent: row.try_get(15)?,
+        };
+        Ok(Granted::Given(From { place: *place, fence, state }, assignment))
+    }
 }
 
 /// The asked end of a lease, but no later than the attempt may last.

@@ -3,10 +3,10 @@
 //! confirm for every row (state, fence); if it does not, all is undone and the rows are looked at. So it must hold
 //! nothing that may change while a task keeps its state and its fence.
 
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::store::{Assignment, Change, Step};
 use punctual_domain::{name::QueueKey, place::TaskRef};
-use std::collections::HashMap;
 
 /// More is forgotten, and looked at: about 10 MiB.
 const LEASES_MAX: usize = 100_000;
@@ -58,10 +58,10 @@ impl Leased {
         }
     }
 
-    /// The leases of those steps that are successes of such, in the order of all.
-    pub(crate) fn of<'s>(&self, steps: impl Iterator<Item = &'s Step>) -> Vec<Option<KnownLease>> {
+    /// The leases of those steps that are successes of such, by their ids.
+    pub(crate) fn of<'s>(&self, steps: impl Iterator<Item = &'s Step>) -> HashMap<i64, KnownLease> {
         let known = self.0.lock();
-        steps.map(|it| known.lease(it)).collect()
+        steps.filter_map(|it| Some((it.place.id, known.lease(it)?))).collect()
     }
 
     /// To be asked once for each transaction that could begin with a guess.
@@ -144,19 +144,18 @@ mod tests {
         let leased = Leased::default();
         leased.keep([made(1, 2), made(2, 2)].iter());
         let (one, two) = (step(1, Some(2), succeed()), step(2, Some(2), succeed()));
-        let guessed = leased.of([&two, &one].into_iter()).into_iter().flatten();
-        let places: Vec<_> = guessed.map(|it| (it.place.id, it.place.due_at.0)).collect();
-        assert_eq!(places, [(2, 7), (1, 7)]);
+        let guessed = leased.of([&two, &one].into_iter());
+        assert_eq!([1, 2].map(|it| (guessed[&it].place.id, guessed[&it].place.due_at.0)), [(1, 7), (2, 7)]);
         let others = [
             step(3, Some(2), succeed()),
             step(1, Some(1), succeed()),
             step(1, None, succeed()),
             step(1, Some(2), Change::Release),
         ];
-        assert_eq!(leased.of(others.iter()), [const { None }; 4]);
+        assert!(leased.of(others.iter()).is_empty());
         leased.forget([1].into_iter());
-        let known: Vec<bool> = leased.of([&one, &two].into_iter()).iter().map(Option::is_some).collect();
-        assert_eq!(known, [false, true]);
+        let known: Vec<i64> = leased.of([&one, &two].into_iter()).into_keys().collect();
+        assert_eq!(known, [2]);
     }
 
     #[test]

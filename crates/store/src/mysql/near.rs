@@ -265,6 +265,10 @@ pub(crate) async fn send(
     }
     let mut moved = 0;
     for group in groups {
+        if group.len() <= NAMED_ANYWAY {
+            moved += one_by_one(conn, few, &group, now).await?;
+            continue;
+        }
         let all = window(&group);
         if all.is_worth_ranges() && all.is_sparse(conn, density).await? {
             moved += in_window(conn, near, &group, &all, now).await?;

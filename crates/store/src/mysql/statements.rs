@@ -119,6 +119,8 @@ fn repeated(one: &str, times: usize) -> String {
 pub(crate) const WANTED: &str = sql!("insert/wanted.sql");
 pub(crate) static INSERT_REGISTRY: Many = Many::new(sql!("insert/registry.sql"));
 pub(crate) static INSERT_TASK: Many = Many::new(sql!("insert/task.sql"));
+pub(crate) static INSERT_PLAIN_TASK: Many = Many::new(sql!("insert/task_plain.sql"));
+pub(crate) static BETWEEN: Listed = Listed::new(sql!("insert/between.sql"));
 pub(crate) static TAKEN: Listed = Listed::new(sql!("insert/taken.sql"));
 pub(crate) const REPLACE: &str = sql!("insert/replace.sql");
 pub(crate) const BODY_GONE: &str = sql!("insert/body_gone.sql");

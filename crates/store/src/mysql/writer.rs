@@ -152,7 +152,7 @@ impl Writer {
             let is_guessed = guess.is_some();
             let failed = match self.transaction(jobs, guess).await {
                 Ok(done) => {
-                    job::learn(&self.context.leased, jobs, &done);
+                    job::learn(&self.context, jobs, &done);
                     if is_guessed {
                         self.context.leased.trust();
                     }
@@ -224,8 +224,8 @@ impl Writer {
         guess: Option<Guess>,
     ) -> Result<(Vec<Done>, Trips), Stopped> {
         let wanted = self.wanted(jobs);
-        let Guess { look: first, leases } =
-            guess.unwrap_or_else(|| Guess { leases: Vec::new(), look: job::first_look(jobs) });
+        let Guess { look: first, leases, fresh } =
+            guess.unwrap_or_else(|| Guess { look: job::first_look(jobs), ..Guess::default() });
         let look = first.as_ref().map(FirstLook::sql);
         let Begun { open, pause_epoch, found } = hosted::begin(conn, &wanted, look.as_deref()).await?;
         let closed: BTreeSet<Partition> = wanted.these.difference(&open).copied().collect();
@@ -243,6 +243,7 @@ impl Writer {
             open: &open,
             pauses: &self.pauses,
             leases,
+            fresh,
         };
         let done = job::run(conn, &mut shared, jobs).await?;
         self.ledger.write_at_last(&mut trips);

@@ -55,8 +55,15 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Peek, "peek at what is due", call).await
     }
 
-    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        self.faults.run(HotGroup::Take, "take what is due", self.inner.take(tenure, now, limit)).await
+    async fn take_settling(
+        &self,
+        tenure: Tenure,
+        now: Millis,
+        limit: usize,
+        settled: &[(i64, i64)],
+    ) -> Result<Vec<HotEntry>, Error> {
+        let call = self.inner.take_settling(tenure, now, limit, settled);
+        self.faults.run(HotGroup::Take, "take what is due", call).await
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {

@@ -228,8 +228,14 @@ impl Hot for Mortal<dyn Hot> {
     ) -> Result<Vec<HotEntry>, Error> {
         self.life.call(self.inner.peek(partition, after, until, limit)).await
     }
-    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
-        self.life.call(self.inner.take(tenure, now, limit)).await
+    async fn take_settling(
+        &self,
+        tenure: Tenure,
+        now: Millis,
+        limit: usize,
+        settled: &[(i64, i64)],
+    ) -> Result<Vec<HotEntry>, Error> {
+        self.life.call(self.inner.take_settling(tenure, now, limit, settled)).await
     }
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
         self.life.call(self.inner.withdraw(partition, id, fence)).await

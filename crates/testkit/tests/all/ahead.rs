@@ -16,7 +16,7 @@ use punctual_domain::{
 };
 use punctual_engine::{Cancelled, Changed, LeaseRequest, Options, Running, Settled};
 use punctual_testkit::{
-    faults::{HotGroup, StoreGroup},
+    faults::{Dials, HotGroup, StoreGroup},
     patience::until,
 };
 use std::{sync::Arc, time::Duration};
@@ -172,6 +172,33 @@ async fn what_is_put_off_between_lease_and_instant_comes_then_and_once(ground: A
     assert!(leased[0].fired_at >= at);
     assert_eq!(rig.engine.lease(request(100)).await.unwrap(), []);
     running.stop().await;
+}
+
+/// What is leased leaves nothing in the hot set when it is taken.
+async fn what_was_taken_and_not_heard_of_comes_when_its_lease_ends(ground: Arc<dyn Ground>) {
+    let rig = rig(&*ground, false).await;
+    let running = rig.engine.start().unwrap();
+    warm_up(&rig).await;
+    let (task, executor, gate) = leased_ahead(&rig, |it| it).await;
+    rig.hot.faults.set(HotGroup::Take, Dials::ANSWERS_LOST);
+    gate.open();
+    until("it is taken", || async {
+        let depth = rig.engine.depth().await.unwrap();
+        (depth.due, depth.firing) == (0, 0)
+    })
+    .await;
+    assert!(rig.hot.faults.counts(HotGroup::Take).answer_lost > 0);
+    assert_eq!(rig.store_task(task.place).await.state, State::Dispatched, "and nobody has it");
+    rig.hot.faults.heal();
+    let it = match got(executor).await.pop() {
+        Some(it) => it,
+        None => leased(&rig).await,
+    };
+    assert_eq!((it.place.id, it.attempt), (task.place.id, 1));
+    assert!(it.fired_at >= it.due_at && it.fence > task.fence);
+    assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
+    running.stop().await;
+    rig.is_whole().await;
 }
 
 async fn whose_executor_has_gone_goes_to_the_next_with_the_same_attempt(ground: Arc<dyn Ground>) {
@@ -412,6 +439,7 @@ on_each_ground! {
     who_waits_gets_it_at_its_instant_and_the_store_learns_who
     what_is_cancelled_between_lease_and_instant_is_never_handed_over
     what_is_put_off_between_lease_and_instant_comes_then_and_once
+    what_was_taken_and_not_heard_of_comes_when_its_lease_ends
     whose_executor_has_gone_goes_to_the_next_with_the_same_attempt
     nothing_that_is_leased_starts_after_the_answer_to_a_pause
     what_fired_without_a_mark_is_shown_and_handed_over

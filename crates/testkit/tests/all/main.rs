@@ -6,6 +6,7 @@ mod ahead;
 mod bus_away;
 mod cold;
 mod conformance;
+mod counted;
 mod crash_points;
 mod engine;
 mod large;

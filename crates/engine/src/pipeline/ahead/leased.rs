@@ -2,13 +2,13 @@
 //! whom. Losing any of it costs the rest of a short lease.
 
 use crate::arrivals::Arrival;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{
     hot::HotEntry,
     store::{Assignment, Beat},
 };
-use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::{collections::BTreeMap, mem, sync::Arc};
 use tokio::{sync::Notify, time::Instant};
 
@@ -87,6 +87,8 @@ pub(crate) struct Ready {
     pub(crate) entry: HotEntry,
     pub(crate) assignment: Assignment,
     pub(super) asked: Instant,
+    /// The hot set has nothing of it any more.
+    pub(super) is_settled: bool,
 }
 
 impl Ahead {
@@ -116,8 +118,19 @@ impl Ahead {
         }
     }
 
-    /// An entry has fired.
-    pub(crate) fn fired(&self, entry: &HotEntry) -> Fired {
+    /// Those that the store has leased and that are due by then, of each partition: when they fire, their hand-over is known.
+    pub(crate) fn made_until(&self, until: Millis) -> HashMap<Partition, HashSet<(i64, i64)>> {
+        let mut made: HashMap<Partition, HashSet<(i64, i64)>> = HashMap::new();
+        for (id, it) in self.leased.lock().iter() {
+            if it.entry.due_at <= until && matches!(it.stage, Stage::Made(_)) {
+                made.entry(it.entry.place.partition).or_default().insert((*id, it.entry.fence));
+            }
+        }
+        made
+    }
+
+    /// An entry has fired, or, settled, was taken out of the hot set instead.
+    pub(crate) fn fired(&self, entry: &HotEntry, is_settled: bool) -> Fired {
         let mut leased = self.leased.lock();
         match leased.get_mut(&entry.place.id).filter(|it| it.entry.fence == entry.fence) {
             None => Fired::Plain,
@@ -127,7 +140,8 @@ impl Ahead {
             }
             Some(_) => match leased.remove(&entry.place.id) {
                 Some(Leased { stage: Stage::Made(it), asked, .. }) => {
-                    Fired::Leased(Box::new(Ready { entry: entry.clone(), assignment: *it, asked }))
+                    let entry = entry.clone();
+                    Fired::Leased(Box::new(Ready { entry, assignment: *it, asked, is_settled }))
                 }
                 _ => Fired::Plain,
             },
@@ -145,7 +159,7 @@ impl Ahead {
             it.stage = Stage::Made(Box::new(assignment));
             return Made::Waits;
         };
-        let ready = Ready { entry: entry.clone(), assignment, asked: it.asked };
+        let ready = Ready { entry: entry.clone(), assignment, asked: it.asked, is_settled: false };
         leased.remove(&id);
         Made::Fired(Box::new(ready))
     }

@@ -11,6 +11,7 @@ use punctual_domain::{
     history::{self, Entry, Note},
     insert::Decision,
     place::TaskRef,
+    retry::RetryPolicy,
     state::State,
     task::Task,
     time::Millis,
@@ -33,12 +34,17 @@ pub(super) async fn create(
     let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(Row::place);
     let mut line = Line::default();
-    for (part, text) in sql::INSERT_TASK.parts(&rows) {
-        let mut values = MySqlArguments::default();
-        for it in part {
-            bind_task(&mut values, it, line.of(it.ask))?;
+    let (plain, others): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.iter().copied().partition(is_plain);
+    for (statement, rows, bind) in
+        [(&sql::INSERT_PLAIN_TASK, plain, bind_plain as Bind), (&sql::INSERT_TASK, others, bind_task)]
+    {
+        for (part, text) in statement.parts(&rows) {
+            let mut values = MySqlArguments::default();
+            for it in part {
+                bind(&mut values, it, line.of(it.ask))?;
+            }
+            sqlx::query_with(text, values).execute(&mut *conn).await?;
         }
-        sqlx::query_with(text, values).execute(&mut *conn).await?;
     }
     for it in &rows {
         if row::inline(&it.ask.task.payload).is_none() {
@@ -60,6 +66,29 @@ pub(super) async fn keep_body(conn: &mut MySqlConnection, place: TaskRef, bytes:
 fn bind_key(values: &mut MySqlArguments, it: &Row<'_>) -> sqlx::Result<()> {
     let (partition, namespace, task_id, version) = it.key();
     bind!(values, row::partition_no(partition), namespace, task_id, version, it.id, it.ask.due_at().0);
+    Ok(())
+}
+
+type Bind = fn(&mut MySqlArguments, &Row<'_>, &str) -> sqlx::Result<()>;
+
+/// It has nothing that insert/task_plain.sql leaves out.
+fn is_plain(it: &Row<'_>) -> bool {
+    let task = &it.ask.task;
+    task.timeout_ms.is_none()
+        && task.deadline_ms.is_none()
+        && task.retry == RetryPolicy::default()
+        && task.labels.is_empty()
+        && task.traceparent.is_none()
+        && task.demands.is_none()
+}
+
+fn bind_plain(values: &mut MySqlArguments, it: &Row<'_>, line: &str) -> sqlx::Result<()> {
+    let (place, Ask { task, now, .. }) = (it.place(), it.ask);
+    bind!(values, row::partition_no(place.partition), place.due_at.0, place.id);
+    bind!(values, task.queue.namespace.as_str(), it.task_id, task.task_version, task.queue.queue.as_str());
+    bind!(values, task.kind.as_str(), task.priority.level(), i64::from(task.max_attempts));
+    bind!(values, task.execute_at.0, now.0, i64::from(task.payload.code()));
+    bind!(values, row::inline(&task.payload), line);
     Ok(())
 }
 

@@ -33,6 +33,29 @@ pub async fn what_is_taken_is_firing_and_not_due(hot: Arc<dyn Hot>) {
     assert_eq!(hot.firing(P0, Millis::MAX, 0..9).await.unwrap(), [it]);
 }
 
+pub async fn what_is_known_to_be_handed_over_is_taken_and_does_not_fire(hot: Arc<dyn Hot>) {
+    hot.load(vec![entry(1, 5, 3), entry(2, 5, 3), entry(3, 5, 3), entry(4, 9, 3)]).await.unwrap();
+    let settled = [(1, 3), (2, 4), (4, 3), (77, 1)];
+    let taken = hot.take_settling(Tenure::sole(P0), Millis(5), 9, &settled).await.unwrap();
+    assert_eq!(ids(&taken), [1, 2, 3]);
+    assert!(taken.iter().all(|it| it.fired_at == Millis(5)), "says when it was taken");
+    assert_eq!(
+        ids(&hot.firing(P0, Millis::MAX, 0..9).await.unwrap()),
+        [2, 3],
+        "another fence is another hand-over"
+    );
+    assert_eq!(ids(&hot.peek(P0, None, Millis::MAX, 9).await.unwrap()), [4], "not due");
+    assert_eq!(hot.withdraw(P0, 1, 3).await.unwrap(), Withdrawn::Absent, "its hand-over is known");
+    hot.offer(taken, Retries::default()).await.unwrap();
+    assert_eq!(
+        ids(&hot.admit(&super::queue("mail"), strict(9)).await.unwrap()),
+        [2, 3],
+        "nobody gets it again"
+    );
+    assert_eq!(hot.load(vec![entry(1, 5, 4)]).await.unwrap(), 1, "what comes back comes with a newer fence");
+    assert_eq!(ids(&hot.take(Tenure::sole(P0), Millis(5), 9).await.unwrap()), [1]);
+}
+
 pub async fn the_same_or_an_older_fence_is_not_loaded_while_it_fires(hot: Arc<dyn Hot>) {
     fired(&*hot, 1, 3).await;
     for fence in [1, 2, 3] {

@@ -31,6 +31,7 @@ enum Step {
         partition: Partition,
         now: Millis,
         limit: usize,
+        settled: Vec<(i64, i64)>,
     },
     Withdraw {
         partition: Partition,
@@ -98,7 +99,13 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => prop::collection::vec(entries(), 0..5).prop_map(Step::Load),
         1 => (partition(), after, time(), 0..5_usize)
             .prop_map(|(partition, after, until, limit)| Step::Peek { partition, after, until, limit }),
-        4 => (partition(), time(), 0..4_usize).prop_map(|(partition, now, limit)| Step::Take { partition, now, limit }),
+        4 => (partition(), time(), 0..4_usize, prop::collection::vec(addressed(), 0..3)).prop_map(
+            |(partition, now, limit, settled)| {
+                let settled: BTreeMap<i64, i64> = settled.into_iter().map(|(_, id, fence)| (id, fence)).collect();
+                let settled = settled.into_iter().collect();
+                Step::Take { partition, now, limit, settled }
+            }
+        ),
         2 => addressed().prop_map(|(partition, id, fence)| Step::Withdraw { partition, id, fence }),
         2 => prop::collection::vec(addressed(), 0..3).prop_map(Step::Settle),
         4 => prop::collection::vec(any::<prop::sample::Index>().prop_map(|it| it.index(1 << 16)), 0..4)
@@ -150,13 +157,21 @@ impl Model {
         found
     }
 
-    fn take(&mut self, partition: Partition, now: Millis, limit: usize) -> Vec<HotEntry> {
+    fn take(
+        &mut self,
+        partition: Partition,
+        now: Millis,
+        limit: usize,
+        settled: &[(i64, i64)],
+    ) -> Vec<HotEntry> {
         let mut taken = self.due_in(partition, now);
         taken.truncate(limit);
         for it in &mut taken {
             self.due.remove(&it.place.id);
             it.fired_at = now;
-            self.firing.insert(it.place.id, it.clone());
+            if !settled.contains(&(it.place.id, it.fence)) {
+                self.firing.insert(it.place.id, it.clone());
+            }
         }
         self.taken.extend(taken.clone());
         taken
@@ -261,10 +276,10 @@ async fn step(hot: &dyn Hot, model: &mut Model, step: Step) -> Result<(), TestCa
             let wanted = model.due_in(partition, until).into_iter().filter(behind).take(limit);
             prop_assert_eq!(found, wanted.collect::<Vec<_>>());
         }
-        Step::Take { partition, now, limit } => {
-            let taken = hot.take(Tenure::sole(partition), now, limit).await.unwrap();
+        Step::Take { partition, now, limit, settled } => {
+            let taken = hot.take_settling(Tenure::sole(partition), now, limit, &settled).await.unwrap();
             prop_assert!(taken.iter().all(|it| it.due_at <= now), "early");
-            prop_assert_eq!(taken, model.take(partition, now, limit));
+            prop_assert_eq!(taken, model.take(partition, now, limit, &settled));
         }
         Step::Withdraw { partition, id, fence } => {
             let said = hot.withdraw(partition, id, fence).await.unwrap();

@@ -145,6 +145,47 @@ pub async fn results_stand_in_the_order_of_what_was_asked(store: Arc<dyn Store>)
     }
 }
 
+/// As numbers of orders do: new ones are the usual case, and a few stand already.
+pub async fn ids_that_follow_each_other_are_each_decided_by_what_stands(store: Arc<dyn Store>) {
+    let insert = async |asks: Vec<NewTask>| -> Vec<(i64, Decision)> {
+        let inserted = store.insert(asks, CALLER, NOW).await.unwrap();
+        inserted.into_iter().map(|it| (it.task.task_id(), it.decision)).collect()
+    };
+    let all = |ids: &[i64], decision| ids.iter().map(|it| (*it, decision)).collect::<Vec<_>>();
+    let odd: Vec<i64> = (0..200).map(|it| 2 * it + 1).collect();
+    let even: Vec<i64> = (0..200).map(|it| 2 * it).collect();
+    let asks = |ids: &[i64]| ids.iter().map(|it| ask(*it)).collect::<Vec<_>>();
+    assert_eq!(insert(asks(&odd)).await, all(&odd, Decision::Create));
+    assert_eq!(insert(asks(&even)).await, all(&even, Decision::Create), "between those of others");
+    let mixed: Vec<i64> = (300..500).collect();
+    let (standing, new) = mixed.split_at(100);
+    let wanted = [all(standing, Decision::Replace), all(new, Decision::Create)].concat();
+    assert_eq!(insert(asks(&mixed)).await, wanted);
+    let one = |version| {
+        let mut asks = asks(&(1_000..1_100).collect::<Vec<_>>());
+        asks.push(NewTask { task_version: version, ..ask(499) });
+        asks
+    };
+    assert_eq!(
+        insert(one(5)).await.last(),
+        Some(&(499, Decision::Create)),
+        "a newer version of one that stands"
+    );
+    assert_eq!(insert(one(4)).await.last(), Some(&(499, Decision::Superseded)));
+    let books = store.books().await.unwrap();
+    assert_eq!((books.unaccounted(), &books), (0, &store.audit().await.unwrap()));
+}
+
+/// Most ask for nothing special; those that do keep it.
+pub async fn plain_tasks_and_others_come_in_one_batch(store: Arc<dyn Store>) {
+    let asked: Vec<NewTask> = (1..=60).map(|id| if id % 3 == 0 { full(id) } else { ask(id) }).collect();
+    let inserted = store.insert(asked.clone(), CALLER, NOW).await.unwrap();
+    for (asked, it) in asked.iter().zip(inserted) {
+        assert_eq!((it.decision, &it.task.ask), (Decision::Create, asked));
+        assert_eq!(read(&*store, it.task.place).await, it.task, "the answer is what was stored");
+    }
+}
+
 pub async fn an_empty_batch_is_nothing(store: Arc<dyn Store>) {
     assert_eq!(store.insert(Vec::new(), CALLER, NOW).await.unwrap(), []);
     assert_eq!(store.books().await.unwrap().accepted, 0);

@@ -2,10 +2,7 @@
 
 use super::*;
 use punctual_domain::{place::TaskRef, task::Priority};
-use punctual_testkit::{
-    faults::{Dials, Gate},
-    patience::PATIENCE,
-};
+use punctual_testkit::{faults::Gate, patience::PATIENCE};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An executor that has `first` in its hands, of which the store has not said yet that it may go.
@@ -116,6 +113,25 @@ async fn what_its_executor_does_not_take_comes_to_who_asks_later(ground: Arc<dyn
     busy.end(all).await;
 }
 
+async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    for task_version in [1, 2] {
+        let task = NewTask::new(queue(), Name::new("k").unwrap(), busy.rig.engine.now());
+        let task = NewTask { task_id: Some(7), task_version, ..task };
+        busy.rig.engine.insert(vec![task], "test").await.unwrap();
+    }
+    let ready =
+        || async { busy.rig.engine.depth().await.unwrap().ready.iter().map(|it| it.1).sum::<usize>() };
+    until("both are in the ready set", || async { ready().await == 2 }).await;
+    busy.gate.open();
+    let mut all = busy.executor.join_next().await.unwrap().unwrap();
+    while all.len() < 3 {
+        all.extend(timeout(PATIENCE, busy.rig.engine.lease(request(20_000))).await.unwrap().unwrap());
+    }
+    assert_eq!(all.iter().map(|it| it.task_version).collect::<Vec<_>>(), [0, 2, 1]);
+    busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
+}
+
 /// No ready set is there to be offered to, or to be looked at.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_needs_no_ready_set() {
@@ -179,6 +195,7 @@ macro_rules! on_each_ground {
 
 on_each_ground! {
     of_another_urgency_all_come
+    of_two_versions_the_newer_comes_first
     it_stays_while_its_queue_is_paused
     a_stopping_engine_leaves_it_to_the_next
     what_its_executor_does_not_take_comes_to_who_asks_later

@@ -11,7 +11,7 @@ use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef, partition_of},
     state::{Event, State},
-    task::{NewTask, Task, TaskResult},
+    task::{Content, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
 use punctual_store::{MysqlOptions, MysqlStore};
@@ -191,10 +191,20 @@ fn running(url: &str, like: &str) -> String {
     )
 }
 
-/// Between the read and the move, another engine changes one of the tasks: it holds its row until the move waits for it.
+/// Before the move, another engine changes one of the tasks: it holds its row until the move waits for it. The engine that
+/// has inserted them knows them as they were; any other has read them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_task_that_changes_between_read_and_move_is_not_handed_over_as_it_was() {
-    let stand = Stand::new(10).await;
+async fn a_task_that_changes_just_before_its_move_is_not_handed_over_as_it_was() {
+    for has_inserted in [true, false] {
+        changes_before_its_move(has_inserted).await;
+    }
+}
+
+async fn changes_before_its_move(has_inserted: bool) {
+    let mut stand = Stand::new(10).await;
+    if !has_inserted {
+        stand.here = Arc::new(open(std::slice::from_ref(&stand.url)).await);
+    }
     let id = stand.tasks[3].place.id;
     let change = format!("UPDATE task SET fence = fence + 1, payload = '\"new\"' WHERE id = {id}");
     let holder = Holder::of(&stand.url, &change).await;
@@ -281,4 +291,96 @@ async fn many_tasks_in_more_partitions_than_ranges_are_all_moved() {
     }
     balanced(&store).await;
     store.close().await;
+}
+
+/// With all that a task may bring along, due now and soon.
+fn richly(id: i64) -> NewTask {
+    NewTask {
+        task_version: id % 3,
+        priority: Priority::HIGHEST,
+        payload: Content {
+            is_json: false,
+            is_outside: false,
+            bytes: vec![0, 255, u8::try_from(id).unwrap()],
+        },
+        execute_at: NOW.plus(50 * id - 200),
+        max_attempts: 4,
+        timeout_ms: (id % 2 == 0).then_some(20_000),
+        labels: [("team".to_owned(), "blue".to_owned())].into(),
+        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        ..ask(id)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_inserted_here_is_handed_over_as_if_it_had_been_read() {
+    for others in [false, true] {
+        let urls = fresh(1).await;
+        let (here, elsewhere) = (open(&urls).await, open(&urls).await);
+        let rich = (1..=20).map(if others { richly } else { ask }).collect();
+        let tasks: Vec<Task> =
+            here.insert(rich, "test", NOW).await.unwrap().into_iter().map(|it| it.task).collect();
+        let grant = |it: &Task| Grant {
+            place: it.place,
+            fence: it.fence,
+            fired_at: it.due_at,
+            lease_until: LEASE_END,
+            executor: "x".to_owned(),
+        };
+        // Not by anybody who keeps to the rules: who remembers does not see it, who reads does.
+        sql(&urls[0], "UPDATE task SET kind = 'other'").await;
+        let grants: Vec<Grant> = tasks.iter().map(grant).collect();
+        let made = here.dispatch(grants.clone(), NOW).await.unwrap();
+        let released = made.iter().map(|it| {
+            let Dispatched::Made(it) = it else { panic!("{it:?}") };
+            step(it, Change::Release)
+        });
+        assert_eq!(here.apply(released.collect(), NOW).await.unwrap(), [Applied::Moved; 20]);
+        let again = grants.into_iter().map(|it| Grant { fence: it.fence + 1, ..it }).collect();
+        let read = elsewhere.dispatch(again, NOW).await.unwrap();
+        for (remembered, read) in made.into_iter().zip(read) {
+            let (remembered, read) = (remembered.made().unwrap(), read.made().unwrap());
+            assert_eq!((remembered.kind.as_str(), read.kind.as_str()), ("send", "other"));
+            let as_remembered = Assignment { kind: remembered.kind.clone(), fence: remembered.fence, ..read };
+            assert_eq!(as_remembered, remembered);
+        }
+        balanced(&here).await;
+    }
+}
+
+/// What is remembered of a task is not what counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
+    let stand = Stand::new(40).await;
+    let tasks = &stand.tasks;
+    let change = |it: &Task, change| Step {
+        place: it.place,
+        fence: Some(it.fence),
+        change,
+        note: Note { by: "y".to_owned(), ..Note::default() },
+    };
+    let later = Change::Reschedule { execute_at: Some(NOW.plus(9)), priority: None, payload: None };
+    let keep_until = NOW.plus(1_000_000);
+    let steps = vec![
+        change(&tasks[3], Change::Claim),
+        change(&tasks[4], Change::Cancel { keep_until }),
+        change(&tasks[5], later),
+    ];
+    assert_eq!(stand.elsewhere.apply(steps, NOW).await.unwrap(), [Applied::Moved; 3]);
+    let other = stand.elsewhere.dispatch(vec![stand.grants("y").remove(6)], NOW).await.unwrap();
+    assert!(matches!(other[..], [Dispatched::Made(_)]));
+    let payload = Content::json(r#"{"newer":true}"#);
+    let replaced = NewTask { payload: payload.clone(), ..ask(8) };
+    stand.elsewhere.insert(vec![replaced], "y", NOW).await.unwrap();
+    let made = stand.here.dispatch(stand.grants("x"), NOW).await.unwrap();
+    for (nth, it) in made.iter().enumerate() {
+        assert_eq!(matches!(it, Dispatched::Made(_)), !(4..=7).contains(&nth), "{nth}: {it:?}");
+    }
+    let claimed = stand.read().await.remove(3);
+    let last = claimed.history.last().unwrap();
+    assert_eq!((last.event, last.from), (Some(Event::Dispatch), Some(State::Dispatching)));
+    let again = Grant { fence: stand.tasks[7].fence + 1, ..stand.grants("x").remove(7) };
+    let made = stand.here.dispatch(vec![again], NOW).await.unwrap().remove(0).made().unwrap();
+    assert_eq!(made.payload, payload);
+    balanced(&*stand.here).await;
 }

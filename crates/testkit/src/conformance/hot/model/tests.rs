@@ -15,6 +15,7 @@ enum Flaw {
     FiresEarly,
     WithdrawsAnyFence,
     SettlesAnyFence,
+    TakesSettledOfAnyFence,
     LoadsAnyFence,
     AdmitsTheLast,
     FindsFiringTooSoon,
@@ -45,9 +46,19 @@ impl Hot for Flawed {
         self.0.peek(partition, after, until, limit).await
     }
 
-    async fn take(&self, tenure: Tenure, now: Millis, limit: usize) -> Result<Vec<HotEntry>, Error> {
+    async fn take_settling(
+        &self,
+        tenure: Tenure,
+        now: Millis,
+        limit: usize,
+        settled: &[(i64, i64)],
+    ) -> Result<Vec<HotEntry>, Error> {
         let early = i64::from(matches!(self.1, Flaw::FiresEarly));
-        self.0.take(tenure, now.plus(early), limit).await
+        let mut settled = settled.to_vec();
+        if let Flaw::TakesSettledOfAnyFence = self.1 {
+            settled = settled.iter().flat_map(|(id, _)| (0..9).map(|fence| (*id, fence))).collect();
+        }
+        self.0.take_settling(tenure, now.plus(early), limit, &settled).await
     }
 
     async fn withdraw(&self, partition: Partition, id: i64, fence: i64) -> Result<Withdrawn, Error> {
@@ -133,6 +144,7 @@ fn every_flaw_is_noticed_and_none_is_imagined() {
         Flaw::FiresEarly,
         Flaw::WithdrawsAnyFence,
         Flaw::SettlesAnyFence,
+        Flaw::TakesSettledOfAnyFence,
         Flaw::LoadsAnyFence,
         Flaw::AdmitsTheLast,
         Flaw::FindsFiringTooSoon,

@@ -1,0 +1,79 @@
+//! The lateness of a task is counted once, at its first firing, however it comes to fire twice. On the embedded back ends
+//! and on real MySQL and Redis; the engine is turned by hand.
+
+use crate::crash_points::{Embedded, Ground, OnServers, Rig, rig};
+use punctual_domain::state::State;
+use punctual_testkit::{
+    faults::{Dials, HotGroup},
+    patience::until,
+};
+
+fn counted(rig: &Rig) -> u64 {
+    let queues = rig.engine.meters().queues();
+    queues.iter().flat_map(|it| &it.lateness).map(|it| it.tasks).sum()
+}
+
+/// It has fired and waits, and the store has not been told; then the hot set is away, and the store has it fire.
+async fn what_fired_before_the_hot_set_was_away_is_not_counted_again(ground: &dyn Ground) {
+    let rig = rig(ground, false).await;
+    let place = rig.insert(0).await;
+    until("it fires", || async {
+        rig.engine.turn().await.unwrap();
+        counted(&rig) == 1
+    })
+    .await;
+    assert_ne!(rig.engine.read(place).await.unwrap().state, State::Ready, "nobody has told the store");
+    rig.hot.faults.set_all(Dials::REFUSES);
+    until("it fires from the store", || async {
+        // The turn goes on to what needs the hot set.
+        drop(rig.engine.turn().await);
+        rig.engine.meters().fired_from_store_total() == 1
+    })
+    .await;
+    assert_eq!(rig.engine.read(place).await.unwrap().state, State::Ready);
+    assert_eq!(counted(&rig), 1);
+}
+
+/// It was taken, could not be put into the ready set, and then the hot set was away: nobody has counted it yet.
+async fn what_was_taken_and_not_offered_is_counted_when_it_fires_from_the_store(ground: &dyn Ground) {
+    let rig = rig(ground, false).await;
+    rig.hot.faults.set(HotGroup::Ready, Dials::REFUSES);
+    let place = rig.insert(0).await;
+    until("it is taken", || async {
+        drop(rig.engine.turn().await);
+        rig.engine.read(place).await.unwrap().state != State::Scheduled
+    })
+    .await;
+    assert_eq!(counted(&rig), 0);
+    rig.hot.faults.set_all(Dials::REFUSES);
+    until("it fires from the store", || async {
+        drop(rig.engine.turn().await);
+        rig.engine.meters().fired_from_store_total() == 1
+    })
+    .await;
+    assert_eq!(counted(&rig), 1);
+}
+
+macro_rules! on_each_ground {
+    ($($case:ident;)*) => {
+        mod embedded {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(&*Embedded::ground().await).await;
+            })*
+        }
+        mod on_servers {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(&*OnServers::ground().await).await;
+            })*
+        }
+    };
+}
+
+on_each_ground! {
+    what_fired_before_the_hot_set_was_away_is_not_counted_again;
+    what_was_taken_and_not_offered_is_counted_when_it_fires_from_the_store;
+}
