@@ -34,7 +34,8 @@ impl Recent {
 
     fn put<'e>(&self, entries: impl Iterator<Item = &'e HotEntry>, is_ready: bool) {
         let mut known = self.known.lock();
-        if known.len() > KNOWN_MAX {
+        let most = entries.size_hint().1.unwrap_or_default();
+        if known.len() + most > KNOWN_MAX {
             *known = HashMap::new();
         }
         known.extend(entries.map(|it| (key(it), Fires { fence: it.fence, is_ready })));
@@ -87,7 +88,7 @@ mod tests {
     fn it_does_not_grow_for_ever() {
         let recent = Recent::default();
         for id in 0..=i64::try_from(KNOWN_MAX).unwrap() {
-            recent.fire(&[sample(id, 1, 1)]);
+            recent.fire([sample(id, 1, 1)].iter());
         }
         assert!(recent.known.lock().len() <= KNOWN_MAX);
     }
