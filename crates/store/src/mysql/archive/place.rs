@@ -22,12 +22,14 @@ impl MysqlStore {
     /// # Errors
     /// When they have archives elsewhere, or databases or storage fail.
     pub async fn with_archive(mut self, cold: Arc<ColdStorage>) -> Result<Self, Error> {
-        let found = cold.place().await?;
+        let mut places = Vec::new();
         for (nth, shard) in self.inner.members().iter().enumerate() {
-            let known = known(nth, shard).await?;
-            if known.is_some() && known != found {
-                return Err(Error::OtherArchives { at: at(nth), found });
-            }
+            places.extend(known(nth, shard).await?.map(|it| (nth, it)));
+        }
+        // Looked for last: another engine that starts now takes the place before it says so to a database.
+        let found = cold.place().await?;
+        if let Some((nth, _)) = places.into_iter().find(|it| Some(it.1) != found) {
+            return Err(Error::OtherArchives { at: at(nth), found });
         }
         // Before any database says so; an engine that dies in between has only taken the place.
         let number = self.number().await.map_err(|it| failed(0, it))?;
