@@ -6,7 +6,7 @@ use crate::{
     caps::Caps,
     engine::{Backends, Shared},
     executors::Roster,
-    maintenance::{compensate::Unsent, reconcile::Reconciler},
+    maintenance::{compensate::Unsent, mark_ready::MarkPace, reconcile::Reconciler},
     meters::Meters,
     options::Options,
     pipeline::{
@@ -59,6 +59,7 @@ pub(crate) struct Core {
     pub(crate) stopping: CancellationToken,
     /// Fired tasks that the store does not know to be ready yet, by id.
     pub(crate) unmarked: Mutex<HashMap<i64, Unmarked>>,
+    pub(crate) mark_pace: MarkPace,
     /// Fired, but the store or the ready sets could not be reached: tried again every second.
     pub(crate) held_back: Mutex<Vec<HotEntry>>,
     /// Could not be sent: the compensator's.
@@ -104,6 +105,7 @@ impl Core {
             meters: Meters::default(),
             stopping: CancellationToken::new(),
             unmarked: Mutex::default(),
+            mark_pace: MarkPace::default(),
             held_back: Mutex::default(),
             unsent: Unsent::default(),
             announcer: Announcer::default(),

@@ -13,7 +13,13 @@ use punctual_contract::{
     store::{Applied, Change, Step},
 };
 use punctual_domain::{name::QueueKey, time::Millis};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// Tasks that have waited this long are worth the write; those that busy executors will come back for, this long. A mark
@@ -22,6 +28,8 @@ const WORTH_MS: i64 = 250;
 const WORTH_SOON_GONE_MS: i64 = 2_000;
 /// Tasks in one unit of work.
 const CHUNK: usize = 200;
+/// That many at least, however slow the store is.
+const FEW: usize = 10;
 /// The store is busy with what cannot wait: one unit of work that takes this long is the last of its run.
 const SLOW: Duration = Duration::from_millis(20);
 
@@ -29,7 +37,7 @@ const SLOW: Duration = Duration::from_millis(20);
 pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let before = now.plus(-WORTH_MS);
     let now = core.now();
-    let (waiting, soon_gone) = worth_it(core, before, now);
+    let (waiting, soon_gone) = worth_it(core, before, now, core.mark_pace.most());
     let mut done = 0;
     for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
         let began = Instant::now();
@@ -42,22 +50,52 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
             }
         }
         drop(unmarked);
-        if began.elapsed() > SLOW {
+        let is_slow = began.elapsed() > SLOW;
+        core.mark_pace.learn(is_slow);
+        if is_slow {
             break;
         }
     }
     Ok(done)
 }
 
-/// What waits for executors that are not there, and what waits for busy ones: of these one unit of work, because each
-/// mark costs as much as a hand-over, and they are handed over next.
-fn worth_it(core: &Core, before: Millis, now: Millis) -> (Vec<Unmarked>, Vec<Unmarked>) {
+/// How many of those that busy executors will come for are marked at once: half as many after each slow unit of work,
+/// because a mark costs three times as much as a hand-over, and so much time is what they wait for.
+#[derive(Debug)]
+pub(crate) struct MarkPace(AtomicUsize);
+
+impl Default for MarkPace {
+    fn default() -> Self {
+        Self(AtomicUsize::new(CHUNK))
+    }
+}
+
+impl MarkPace {
+    fn most(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    fn learn(&self, is_slow: bool) {
+        let most = if is_slow { self.most() / 2 } else { self.most() * 2 };
+        self.0.store(most.clamp(FEW, CHUNK), Relaxed);
+    }
+}
+
+/// What waits for executors that are not there, and what waits for busy ones: of these one unit of work, because they are
+/// handed over next.
+fn worth_it(
+    core: &Core,
+    before: Millis,
+    now: Millis,
+    soon_gone_most: usize,
+) -> (Vec<Unmarked>, Vec<Unmarked>) {
     let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
     let (mut waiting, mut soon_gone) = (Vec::new(), Vec::new());
     for it in core.unmarked.lock().values().filter(|it| it.fired_at <= before) {
         let is_worked_on = || ahead::is_worked_on(core, &it.queue, now);
         let is_worked_on = *queues.entry(Arc::clone(&it.queue)).or_insert_with(is_worked_on);
-        let (to, most) = if is_worked_on { (&mut soon_gone, CHUNK) } else { (&mut waiting, STEP_LIMIT * 10) };
+        let (to, most) =
+            if is_worked_on { (&mut soon_gone, soon_gone_most) } else { (&mut waiting, STEP_LIMIT * 10) };
         let is_worth_it = !is_worked_on || it.fired_at <= now.plus(-WORTH_SOON_GONE_MS);
         if is_worth_it && to.len() < most {
             to.push(it.clone());
@@ -79,4 +117,20 @@ async fn mark(core: &Core, fired: &[Unmarked], now: Millis) -> Result<(), Error>
         core.store.apply(steps, now).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_store_is_asked_for_fewer_marks_and_never_for_none() {
+        let pace = MarkPace::default();
+        let mut after = |is_slow| {
+            pace.learn(is_slow);
+            pace.most()
+        };
+        assert_eq!([true; 6].map(&mut after), [100, 50, 25, 12, 10, 10]);
+        assert_eq!([false; 6].map(&mut after), [20, 40, 80, 160, 200, 200]);
+    }
 }
