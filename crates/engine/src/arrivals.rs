@@ -21,15 +21,28 @@ use tokio::{
     time::Instant,
 };
 
+mod lying;
+
+use lying::Lying;
+
 #[derive(Debug, Default)]
 pub(crate) struct Arrival {
     something: Notify,
     /// How often somebody was woken: what was looked at before is out of date.
     wakes: AtomicU64,
+    /// How often something was put into the ready set that takes turns with what lies here.
+    others: AtomicU64,
     waiting: AtomicUsize,
     /// When somebody last asked for tasks.
     asked_at: AtomicI64,
     seats: Mutex<Seats>,
+}
+
+/// What was known before a look at the ready set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    wakes: u64,
+    others: u64,
 }
 
 /// What somebody who waits is given.
@@ -50,25 +63,18 @@ pub(crate) struct Shelved {
     pub(crate) since: Millis,
 }
 
-/// Fired, and perhaps soon somebody's who is busy now.
-#[derive(Debug)]
-struct Lying {
-    entry: HotEntry,
-    since: Millis,
-}
-
 /// Those who found nothing, in the order in which they came.
 #[derive(Debug, Default)]
 struct Seats {
     idle: VecDeque<Idle>,
     last: u64,
     shelf: VecDeque<Shelved>,
-    lying: VecDeque<Lying>,
+    lying: Lying,
     lately: Lately,
     /// Until then nothing is leased ahead: what was, found nobody.
     back_off_until: Millis,
-    /// The ready set was empty then, at that many wakes.
-    found_empty: Option<(u64, Instant)>,
+    /// The ready set was empty then, by a look that began with this.
+    found_empty: Option<(Look, Instant)>,
 }
 
 impl Seats {
@@ -83,18 +89,13 @@ impl Seats {
         self.shelf.drain(..good).collect()
     }
 
-    fn take_lying(&mut self, most: usize) -> Vec<HotEntry> {
-        let most = most.min(self.lying.len());
-        self.lying.drain(..most).map(|it| it.entry).collect()
-    }
-
     fn give_lying(&mut self, now: Millis) {
         while !self.lying.is_empty() {
             let Some(Idle { max, gives, .. }) = self.idle.pop_front() else { return };
-            let its = self.take_lying(max);
+            let its = self.lying.take(max);
             if let Err(Given::Fired(back)) = gives.send(Given::Fired(its)) {
                 // It has gone: the next one gets them.
-                back.into_iter().rev().for_each(|entry| self.lying.push_front(Lying { entry, since: now }));
+                self.lying.put_back(back, now);
             }
         }
     }
@@ -173,19 +174,30 @@ impl Arrival {
     }
 
     /// To be asked before a look at the ready set.
-    pub(crate) fn wakes(&self) -> u64 {
-        self.wakes.load(SeqCst)
+    pub(crate) fn look(&self) -> Look {
+        Look { wakes: self.wakes.load(SeqCst), others: self.others.load(SeqCst) }
     }
 
     /// The look found nothing.
-    pub(crate) fn is_empty_since(&self, wakes: u64) {
-        self.seats.lock().found_empty = Some((wakes, Instant::now()));
+    pub(crate) fn is_empty_since(&self, look: Look) {
+        self.seats.lock().found_empty = Some((look, Instant::now()));
     }
 
     /// When somebody looked and found nothing, if nobody was woken since.
     pub(crate) fn empty_since(&self) -> Option<Instant> {
-        let (wakes, at) = self.seats.lock().found_empty?;
-        (wakes == self.wakes()).then_some(at)
+        let (look, at) = self.seats.lock().found_empty?;
+        (look.wakes == self.look().wakes).then_some(at)
+    }
+
+    /// Somebody looked and found nothing, and whatever has been put into the ready set since goes before what lies here:
+    /// it is as urgent, and older.
+    pub(crate) fn goes_first(&self) -> bool {
+        self.seats.lock().found_empty.is_some_and(|it| it.0.others == self.look().others)
+    }
+
+    /// Of another urgency than what lies here, or perhaps: it was put into the ready set.
+    pub(crate) fn something_else_came(&self) {
+        self.others.fetch_add(1, SeqCst);
     }
 
     /// Somebody who has looked and found nothing waits for at most `max` tasks. What lies here he gets at once.
@@ -225,7 +237,7 @@ impl Arrival {
     pub(crate) fn lie(&self, mut entries: Vec<HotEntry>, now: Millis, most: usize) -> Vec<HotEntry> {
         let mut seats = self.seats.lock();
         let rest = entries.split_off(entries.len().min(most.saturating_sub(seats.lying.len())));
-        seats.lying.extend(entries.into_iter().map(|entry| Lying { entry, since: now }));
+        seats.lying.push(entries, now);
         seats.give_lying(now);
         rest
     }
@@ -236,14 +248,17 @@ impl Arrival {
 
     /// What has fired and lies here, for somebody who asks.
     pub(crate) fn take_lying(&self, most: usize) -> Vec<HotEntry> {
-        self.seats.lock().take_lying(most)
+        self.seats.lock().lying.take(most)
     }
 
     /// What has fired and was lying here before an instant: busy executors did not come back for it.
     pub(crate) fn take_lying_before(&self, before: Millis) -> Vec<HotEntry> {
-        let mut seats = self.seats.lock();
-        let old = seats.lying.iter().take_while(|it| it.since < before).count();
-        seats.take_lying(old)
+        self.seats.lock().lying.take_before(before)
+    }
+
+    /// It lies here, or what is newer of the same task.
+    pub(crate) fn holds_lying(&self, entry: &HotEntry) -> bool {
+        self.seats.lock().lying.holds(entry)
     }
 
     /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something lies

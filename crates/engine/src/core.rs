@@ -10,8 +10,8 @@ use crate::{
     meters::Meters,
     options::Options,
     pipeline::{
-        admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, room::Room, settle::Settling,
-        timer::Timer,
+        admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, in_hand::InHand, room::Room,
+        settle::Settling, timer::Timer,
     },
     settings::Settings,
     sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
@@ -74,6 +74,7 @@ pub(crate) struct Core {
     pub(crate) preload: Notify,
     pub(crate) settling: Settling,
     pub(crate) ahead: Ahead,
+    pub(crate) in_hand: InHand,
     pub(crate) room: Room,
     pub(crate) from_store: FromStore,
     pub(crate) admissions: Admissions,
@@ -116,6 +117,7 @@ impl Core {
             is_crowded: AtomicBool::new(false),
             settling: Settling::default(),
             ahead: Ahead::default(),
+            in_hand: InHand::default(),
             room: Room::default(),
             settings: Settings::default(),
             roster: Roster::default(),
@@ -237,6 +239,17 @@ impl Core {
     pub(crate) fn wake_each(&self) {
         let arrivals = self.arrivals.lock();
         arrivals.values().filter(|it| it.waiting() > 0).for_each(|it| it.wake_one());
+    }
+
+    /// It has fired, and lies here for executors that are busy, or is being handed over: nobody else has to look after it.
+    pub(crate) fn has(&self, entry: &HotEntry) -> bool {
+        let arrival = || self.arrivals.lock().get(&entry.queue).map(Arc::clone);
+        self.in_hand.has(entry) || arrival().is_some_and(|it| it.holds_lying(entry))
+    }
+
+    /// Others may have put something into the ready sets.
+    pub(crate) fn others_may_have_offered(&self) {
+        self.arrivals.lock().values().for_each(|it| it.something_else_came());
     }
 
     /// Of each queue, what has fired and lies here for executors that are busy.

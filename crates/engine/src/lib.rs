@@ -31,6 +31,7 @@ mod pipeline {
     pub(crate) mod from_store;
     pub(crate) mod granted;
     pub(crate) mod hand_over;
+    pub(crate) mod in_hand;
     pub(crate) mod push;
     pub(crate) mod settle;
 

@@ -60,7 +60,7 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
 }
 
 /// How many of those that busy executors will come for are marked at once: half as many after each slow unit of work,
-/// because a mark costs three times as much as a hand-over, and so much time is what they wait for.
+/// because each mark is three looks and two updates, and hand-overs wait for them.
 #[derive(Debug)]
 pub(crate) struct MarkPace(AtomicUsize);
 

@@ -1,6 +1,6 @@
 //! Offers again what fired a while ago and was not handed over: the engine that had it in its hands may have died, or
-//! the answer of the hot set was lost. Offering what stands in its ready set already changes nothing. What has waited
-//! for too long is buried on the way.
+//! the answer of the hot set was lost. Offering what stands in its ready set already changes nothing; what lies here, or is
+//! being handed over, is left there. What has waited for too long is buried on the way.
 
 use crate::{core::Core, maintenance::expire, pipeline::fire};
 use parking_lot::Mutex;
@@ -34,7 +34,8 @@ impl OfferAgain {
             let old = core.hot.firing(partition, before, walked..walked + LIMIT).await?;
             let next = walked + old.len();
             self.remember(nth, if old.len() == LIMIT && next < WALK_MAX { next } else { 0 });
-            let rest = expire::keep_those_in_time(core, old).await;
+            let mut rest = expire::keep_those_in_time(core, old).await;
+            rest.retain(|it| !core.has(it));
             offered += rest.len();
             fire::offer_again(core, rest).await?;
         }

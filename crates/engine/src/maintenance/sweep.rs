@@ -1,6 +1,7 @@
 //! Finds tasks that are overdue in the store and in no hot set: what a crash between a commit and the load that
-//! follows it leaves, or a hot set that lost its memory. What could not be sent it shows to the compensator. Changes no row. Bounded: it goes on where it stopped, and
-//! starts over at the end.
+//! follows it leaves, or a hot set that lost its memory. What could not be sent it shows to the compensator; what lies in
+//! this engine has fired, and is left there. Changes no row. Bounded: it goes on where it stopped, and starts over at the
+//! end.
 
 use crate::{
     core::Core,
@@ -34,7 +35,8 @@ impl Sweep {
             let page = core.store.scan(Scan { partition, until, after, limit: SWEEP_LIMIT }).await?;
             let next = (page.len() == SWEEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
             self.remember(nth, next);
-            let page = core.unsent.sort_out(page, now);
+            let mut page = core.unsent.sort_out(page, now);
+            page.retain(|it| !core.has(it));
             if !page.is_empty() {
                 found += load(core, page).await?;
             }

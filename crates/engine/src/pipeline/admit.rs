@@ -18,7 +18,7 @@ use crate::{
     pipeline::{from_store, granted::Granted, hand_over::LeaseRequest},
     settings::Known,
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error,
@@ -30,6 +30,7 @@ use punctual_domain::{
     limits::Scope,
     name::QueueKey,
     settings::{QueueSettings, Retries, ScopeSettings},
+    task::Priority,
     time::Millis,
     versions,
 };
@@ -352,8 +353,14 @@ pub(crate) async fn bring_back(
     let room = core.limiter.room(limits.unwrap_or_default(), rates.unwrap_or_default(), core.now()).await?;
     match limit.min(room.free) {
         0 => Ok(0),
-        some => core.hot.unpark(&terms.queue, lane, some).await,
+        some => unpark(core, &terms.queue, lane, some).await,
     }
+}
+
+async fn unpark(core: &Core, queue: &Arc<QueueKey>, lane: &Lane, limit: usize) -> Result<usize, Error> {
+    let back = core.hot.unpark(queue, lane, limit).await;
+    core.arrival(queue).something_else_came();
+    back
 }
 
 /// Those of them that this executor's version may run; the others wait for one that may.
@@ -415,7 +422,7 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
     let ranges = core.admissions.with(&request.queue, |it| it.ranges.clone());
     for range in ranges.into_iter().filter(|it| versions::may_run(Some(it), Some(version))) {
         let lane = Lane::Version(range.clone());
-        if core.hot.unpark(&request.queue, &lane, request.max).await? < request.max {
+        if unpark(core, &request.queue, &lane, request.max).await? < request.max {
             core.admissions.with(&request.queue, |it| it.ranges.retain(|it| *it != range));
         }
     }
@@ -484,7 +491,7 @@ pub(crate) async fn wake(core: &Arc<Core>, freed: &[Held]) {
         }
     }
     for ((queue, lane), count) in lanes {
-        if let Err(error) = core.hot.unpark(&queue, &lane, count).await {
+        if let Err(error) = unpark(core, &Arc::new(queue), &lane, count).await {
             tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
         }
     }
@@ -499,6 +506,15 @@ pub(crate) async fn wake(core: &Arc<Core>, freed: &[Held]) {
 
 /// Puts fired tasks into the ready sets, those that are tried again to where their queue wants them.
 pub(crate) async fn offer(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
+    // These take their turns with what lies in the engine.
+    let is_other = |it: &&HotEntry| it.priority != Priority::default() || it.attempt > 0;
+    let others: HashSet<_> = entries.iter().filter(is_other).map(|it| Arc::clone(&it.queue)).collect();
+    let offered = put(core, entries).await;
+    others.iter().for_each(|it| core.arrival(it).something_else_came());
+    offered
+}
+
+async fn put(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
     let mut plain = Vec::with_capacity(entries.len());
     let mut others: HashMap<Arc<QueueKey>, (Retries, Vec<HotEntry>)> = HashMap::new();
     for it in entries {

@@ -57,11 +57,11 @@ const BACK_OFF_MS: i64 = 1_000;
 /// What has only fired lies here for so long for executors that are busy, where another engine's may be idle; and where
 /// there is no other engine.
 const LIES_MS: i64 = 20;
-const LIES_ALONE_MS: i64 = 1_000;
-/// Executors that asked so short a time ago come back for what lies here.
+const LIES_ALONE_MS: i64 = 10_000;
+/// Executors that asked so short a time ago come back for what lies here, where another engine's may be idle.
 const COMES_BACK_MS: i64 = 100;
-/// Of one queue, no more lies here.
-const LIE_MAX: usize = 20_000;
+/// Of one queue, no more lies here: some 20 MiB.
+const LIE_MAX: usize = 100_000;
 /// A hand-over that the outcome does not follow in so long is written down.
 const TOLD_AFTER_MS: i64 = 200;
 /// Executors that asked so short a time ago are at work, and ask again.
@@ -345,7 +345,8 @@ fn clear_shelves(core: &Core, now: Millis) -> (Vec<Assignment>, Vec<HotEntry>) {
 }
 
 /// Lets what has fired lie here for busy executors that come back in a moment, where no order has to be kept: as long as
-/// nobody has put anything into the ready set since it was found empty, and all of it is equally urgent. Answers the rest.
+/// nobody has put anything into the ready set since it was found empty, or only what goes before it, and all of it is
+/// equally urgent. Answers the rest.
 pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
     let arrival = core.arrival(queue);
     let now = core.now();
@@ -353,8 +354,11 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
         && !core.stopping.is_cancelled()
         // Of two versions of one task, the newer goes first: the ready set sees to it.
         && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
-        && arrival.empty_since().is_some()
-        && arrival.is_asked_since(now.plus(-COMES_BACK_MS));
+        && if is_alone(core) {
+            arrival.goes_first() && arrival.is_asked_since(now.plus(-ASKED_LATELY_MS))
+        } else {
+            arrival.empty_since().is_some() && arrival.is_asked_since(now.plus(-COMES_BACK_MS))
+        };
     if !is_good || fired.is_empty() {
         return fired;
     }
@@ -363,9 +367,15 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
     rest
 }
 
-/// Whoever could take what lies here asks at this engine.
+/// What is in the ready set goes before what lies here, and nobody else takes it.
+pub(crate) fn lies_behind(core: &Core, arrival: &Arrival) -> bool {
+    is_alone(core) && arrival.goes_first()
+}
+
+/// Whoever could take what lies here asks at this engine. While the hot set is away the order is kept elsewhere.
 fn is_alone(core: &Core) -> bool {
-    core.shared.is_none() || core.owned().count() == usize::from(core.store.partitions())
+    let owns_all = || core.holdings.len() == usize::from(core.store.partitions());
+    !core.from_store.is_away() && (core.shared.is_none() || owns_all())
 }
 
 /// Whoever asks next finds these in the ready set.

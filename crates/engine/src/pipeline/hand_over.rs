@@ -68,13 +68,13 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
-                let (wakes, looks) = (arrival.wakes(), given.is_empty());
+                let (look, looks) = (arrival.look(), given.is_empty());
                 let leased = admit_and_grant(core, &request, given).await?;
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
                 }
                 if looks {
-                    arrival.is_empty_since(wakes);
+                    arrival.is_empty_since(look);
                 }
                 Instant::now()
             }
@@ -136,7 +136,8 @@ async fn grant(
     let mut leased = Vec::new();
     control::loaded(core).await?;
     let arrival = core.arrival(&request.queue);
-    if arrival.empty_since().is_none() || !is_simple(core, request) {
+    let is_simple = is_simple(core, request);
+    if !is_simple || arrival.empty_since().is_none() && !ahead::lies_behind(core, &arrival) {
         // There may be others: the order of all is found in one place.
         ahead::lies_no_more(core, arrival.take_lying(usize::MAX)).await;
     }
@@ -144,11 +145,17 @@ async fn grant(
         if core.settings.is_paused(&request.queue) {
             return Ok(leased);
         }
-        let admitted = match admit::admit(core, request, request.max - leased.len()).await {
+        let (look, wanted) = (arrival.look(), request.max - leased.len());
+        let mut admitted = match admit::admit(core, request, wanted).await {
             Ok(admitted) => admitted,
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         };
+        if is_simple && !admitted.more {
+            arrival.is_empty_since(look);
+            let behind = arrival.take_lying(wanted.saturating_sub(admitted.entries.len()));
+            admitted.entries.extend(expire::keep_those_in_time(core, behind).await);
+        }
         match dispatch(core, request, admitted.entries, admitted.since).await {
             Ok(more) => leased.extend(more),
             // What is leased already must be heard of.
@@ -180,6 +187,7 @@ async fn dispatch(
     }
     let now = core.now();
     let grants = entries.iter().map(|it| grant_of(it, request, now)).collect();
+    let _nobody_else_offers_them = core.in_hand.hold(&entries);
     match core.store.dispatch(grants, now).await {
         Ok(dispatched) => {
             let not_made = entries.iter().zip(&dispatched).filter(|it| !matches!(it.1, Dispatched::Made(_)));

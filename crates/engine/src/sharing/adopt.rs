@@ -40,6 +40,7 @@ async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<(), Error> {
     core.hot.is_whole(&[tenure]).await?;
     // Takes nothing, but from now on the last owner takes nothing either: what has fired by then is all there is.
     core.hot.take(tenure, Millis::ZERO, 1).await?;
+    core.others_may_have_offered();
     // What fell due while nobody worked here has waited long enough.
     fire::fire(core, partition).await?;
     let unclaimed = preload::load_near(core, partition, now).await?;

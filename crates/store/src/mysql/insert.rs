@@ -1,6 +1,7 @@
 //! The insert job. What happens to a task that is there already is decided by `domain::insert`, inside the
 //! transaction that inserts.
 
+mod between;
 mod create;
 mod given;
 mod replace;

@@ -121,7 +121,6 @@ pub(crate) static INSERT_REGISTRY: Many = Many::new(sql!("insert/registry.sql"))
 pub(crate) static INSERT_TASK: Many = Many::new(sql!("insert/task.sql"));
 pub(crate) static INSERT_PLAIN_TASK: Many = Many::new(sql!("insert/task_plain.sql"));
 pub(crate) static BETWEEN: Listed = Listed::new(sql!("insert/between.sql"));
-pub(crate) static TAKEN: Listed = Listed::new(sql!("insert/taken.sql"));
 pub(crate) const REPLACE: &str = sql!("insert/replace.sql");
 pub(crate) const BODY_GONE: &str = sql!("insert/body_gone.sql");
 pub(crate) const INSERT_BODY: &str = sql!("insert/body.sql");

@@ -443,6 +443,18 @@ async fn check_scans(database: Filled) {
         let touched = database.rows_touched("DO 0", &text).await;
         assert!((rows..=rows + 100).contains(&touched), "{name}: {touched} rows for {rows}");
     }
+    let partitions = (0..16).map(|it| it.to_string()).collect::<Vec<_>>().join(", ");
+    for (from, most, there) in [(500_000, 400, 0), (4_000, 400, 400), (4_000, i64::MAX, 500)] {
+        let ids = values(&[from, from + 499, most]);
+        let text =
+            with("insert/between", &[&[partitions.clone(), "'default'".to_owned()], &ids[..]].concat());
+        let plan = database.plan(&text).await;
+        let [line] = plan.as_slice() else { panic!("{plan:?}") };
+        assert_eq!(&line[..3], ["registry", "range", "PRIMARY"], "{plan:?}");
+        assert!(!line[3].contains("filesort") && !line[3].contains("temporary"), "{plan:?}");
+        let touched = database.rows_touched("DO 0", &text).await;
+        assert!((there..=there + 100).contains(&touched), "{touched} rows for {there}");
+    }
     let text = with("ended/batches", &values(&[5_000, 9_000, 5_000, 5_000, 100]));
     let plan = database.plan(&text).await;
     assert_eq!(&plan[0][..3], ["lease_batch", "range", "lease_batch_until"], "{plan:?}");

@@ -1,13 +1,9 @@
 //! Ids that the engine gives to tasks without one. A caller may have taken one of them long ago, in any version: it
 //! is passed over. The next that fits lies in the same partition, because the task is on its way to its writer.
 
-use super::{Context, Row, given_task_id};
-use crate::mysql::{
-    row,
-    statements::{self as sql, bind},
-};
+use super::{Context, Row, between::between, given_task_id};
 use punctual_domain::place::{Partition, partition_of};
-use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
+use sqlx::MySqlConnection;
 use std::collections::{BTreeMap, HashSet};
 
 /// Ids that lie further apart are looked up apart: between them may be many that others have inserted.
@@ -63,30 +59,8 @@ async fn taken(conn: &mut MySqlConnection, rows: &[&mut Row<'_>]) -> sqlx::Resul
         ids.sort_unstable();
         for near in ids.chunk_by(|a, b| b.0 - a.0 <= GAP_MAX) {
             let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
-            found.extend(taken_among(conn, namespace, near, (first.0, last.0)).await?);
-        }
-    }
-    Ok(found)
-}
-
-async fn taken_among(
-    conn: &mut MySqlConnection,
-    namespace: &str,
-    near: &[(i64, Partition)],
-    (from, to): (i64, i64),
-) -> sqlx::Result<Taken> {
-    let mut partitions: Vec<Partition> = near.iter().map(|it| it.1).collect();
-    partitions.sort_unstable();
-    partitions.dedup();
-    let mut found = Taken::new();
-    for (part, text) in sql::TAKEN.parts(&partitions) {
-        let mut values = MySqlArguments::default();
-        for it in part {
-            bind!(values, row::partition_no(*it));
-        }
-        bind!(values, namespace, from, to);
-        for it in sqlx::query_with(text, values).fetch_all(&mut *conn).await? {
-            found.insert((row::partition(&it, 0)?, it.try_get(1)?));
+            let partitions = near.iter().map(|it| it.1).collect();
+            found.extend(between(conn, namespace, partitions, (first.0, last.0), i64::MAX).await?);
         }
     }
     Ok(found)

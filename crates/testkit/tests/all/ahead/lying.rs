@@ -1,9 +1,15 @@
 //! What fires while all executors are busy, and lies in the engine until one of them comes back.
 
 use super::*;
+use punctual_contract::Hot as _;
 use punctual_domain::{place::TaskRef, task::Priority};
+use punctual_engine::{Engine, ServiceNumbers};
 use punctual_testkit::{faults::Gate, patience::PATIENCE};
 use std::collections::{BTreeMap, BTreeSet};
+
+fn of_service(engine: &Engine, name: &str, number: impl FnOnce(&ServiceNumbers) -> u64) -> u64 {
+    number(engine.meters().services().iter().find(|it| it.name == name).unwrap())
+}
 
 /// An executor that has `first` in its hands, of which the store has not said yet that it may go.
 struct Busy {
@@ -19,6 +25,10 @@ impl Busy {
         let rig = rig(ground, false).await;
         let running = rig.engine.start().unwrap();
         warm_up(&rig).await;
+        let partitions = u64::from(rig.store.partitions());
+        let are_looked_through = || async { of_service(&rig.engine, "adopt", |it| it.handled) >= partitions };
+        until("nothing of another engine is there", are_looked_through).await;
+        assert_eq!(rig.engine.lease(request(0)).await.unwrap(), []);
         let executor = waits(&rig, 20_000);
         let gate = rig.store.faults.hold(StoreGroup::Dispatch);
         let first = rig.insert(0).await;
@@ -30,8 +40,28 @@ impl Busy {
         until("they have fired", || async { self.rig.engine.depth().await.unwrap().firing == count }).await;
     }
 
+    /// So many stand in the ready set: what lies in the engine does not.
+    async fn ready(&self) -> usize {
+        self.rig.hot.depth().await.unwrap().ready.iter().map(|it| it.1).sum()
+    }
+
+    fn task(&self) -> NewTask {
+        NewTask::new(queue(), Name::new("k").unwrap(), self.rig.engine.now())
+    }
+
+    /// What comes next, in its order, as one executor gets it.
+    async fn next(&self, count: usize) -> Vec<Assignment> {
+        let mut next = Vec::new();
+        while next.len() < count {
+            let its = timeout(PATIENCE, self.rig.engine.lease(request(20_000))).await.unwrap().unwrap();
+            assert!(!its.is_empty(), "{} of {count}", next.len());
+            next.extend(its);
+        }
+        next
+    }
+
     /// Takes what there is until it is so many, each once.
-    async fn all(&mut self, engine: &punctual_engine::Engine, count: usize) -> BTreeMap<i64, Assignment> {
+    async fn all(&mut self, engine: &Engine, count: usize) -> BTreeMap<i64, Assignment> {
         let mut all = BTreeMap::new();
         let mut add = |its: Vec<Assignment>| {
             for it in its {
@@ -63,16 +93,59 @@ async fn of_another_urgency_all_come(ground: Arc<dyn Ground>) {
     let mut busy = Busy::on(&*ground).await;
     busy.rig.insert(0).await;
     busy.fired(2).await;
-    let urgent = NewTask {
-        priority: Priority::new(5).unwrap(),
-        ..NewTask::new(queue(), Name::new("k").unwrap(), busy.rig.engine.now())
-    };
-    busy.rig.engine.insert(vec![urgent], "test").await.unwrap();
+    let other = NewTask { priority: Priority::new(5).unwrap(), ..busy.task() };
+    busy.rig.engine.insert(vec![other], "test").await.unwrap();
     busy.fired(3).await;
+    until("it is in the ready set", || async { busy.ready().await == 1 }).await;
+    // They take turns from now on, and where they do that is the ready set.
+    busy.rig.insert(0).await;
+    until("both are in the ready set", || async { busy.ready().await == 2 }).await;
     busy.gate.open();
     let engine = busy.rig.engine.clone();
-    let all = busy.all(&engine, 3).await;
+    let all = busy.all(&engine, 4).await;
     busy.end(all).await;
+}
+
+async fn what_goes_before_it_does_not_drive_it_out(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    let second = busy.rig.insert(0).await;
+    busy.fired(2).await;
+    // A second version of a task does not lie there.
+    let other = NewTask { task_id: Some(7), task_version: 1, ..busy.task() };
+    let other = busy.rig.engine.insert(vec![other], "test").await.unwrap().remove(0).task.place;
+    until("it is in the ready set", || async { busy.ready().await == 1 }).await;
+    let third = busy.rig.insert(0).await;
+    busy.fired(4).await;
+    busy.gate.open();
+    let mut all = busy.executor.join_next().await.unwrap().unwrap();
+    assert_eq!(busy.ready().await, 1, "the others lie in the engine");
+    all.extend(busy.next(3).await);
+    let came: Vec<TaskRef> = all.iter().map(|it| it.place).collect();
+    assert_eq!(came, [busy.first, other, second, third]);
+    busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
+}
+
+/// Neither the walk over what fired long ago nor the sweep over what is overdue takes it, or what is being handed over,
+/// for lost.
+async fn it_is_left_alone_however_long_it_lies(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    let second = busy.rig.insert(0).await;
+    busy.fired(2).await;
+    let (fired_at, engine) = (busy.rig.engine.now(), busy.rig.engine.clone());
+    let runs = |service| of_service(&engine, service, |it| it.runs);
+    let is_long_ago = || async { engine.now() > fired_at.plus(3_500) };
+    until("it fired long ago", is_long_ago).await;
+    let loads = || busy.rig.hot.faults.counts(HotGroup::Load);
+    let (walks, sweeps, loads_before) = (runs("offer_again"), runs("sweep"), loads());
+    // One may have begun before.
+    let have_run = || async { runs("offer_again") > walks + 1 && runs("sweep") > sweeps + 1 };
+    until("what is lost would have been found", have_run).await;
+    assert_eq!((busy.ready().await, loads()), (0, loads_before));
+    busy.gate.open();
+    let mut all = busy.executor.join_next().await.unwrap().unwrap();
+    all.extend(busy.next(1).await);
+    assert_eq!(all.iter().map(|it| it.place).collect::<Vec<_>>(), [busy.first, second]);
+    busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
 }
 
 async fn it_stays_while_its_queue_is_paused(ground: Arc<dyn Ground>) {
@@ -116,8 +189,7 @@ async fn what_its_executor_does_not_take_comes_to_who_asks_later(ground: Arc<dyn
 async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
     let mut busy = Busy::on(&*ground).await;
     for task_version in [1, 2] {
-        let task = NewTask::new(queue(), Name::new("k").unwrap(), busy.rig.engine.now());
-        let task = NewTask { task_id: Some(7), task_version, ..task };
+        let task = NewTask { task_id: Some(7), task_version, ..busy.task() };
         busy.rig.engine.insert(vec![task], "test").await.unwrap();
     }
     let ready =
@@ -195,6 +267,8 @@ macro_rules! on_each_ground {
 
 on_each_ground! {
     of_another_urgency_all_come
+    what_goes_before_it_does_not_drive_it_out
+    it_is_left_alone_however_long_it_lies
     of_two_versions_the_newer_comes_first
     it_stays_while_its_queue_is_paused
     a_stopping_engine_leaves_it_to_the_next

@@ -1,0 +1,34 @@
+//! What stands under ids that lie near each other: one look at their range in the registry, however many they are. Locks
+//! nothing.
+
+use crate::mysql::{
+    row,
+    statements::{self as sql, bind},
+};
+use punctual_domain::place::Partition;
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
+
+/// The ids from `from` to `to`, each as often as it has versions, and no more than about `most`: with fewer, they are
+/// all there are.
+pub(super) async fn between(
+    conn: &mut MySqlConnection,
+    namespace: &str,
+    mut partitions: Vec<Partition>,
+    (from, to): (i64, i64),
+    most: i64,
+) -> sqlx::Result<Vec<(Partition, i64)>> {
+    partitions.sort_unstable();
+    partitions.dedup();
+    let mut found = Vec::new();
+    for (part, text) in sql::BETWEEN.parts(&partitions) {
+        let mut values = MySqlArguments::default();
+        for it in part {
+            bind!(values, row::partition_no(*it));
+        }
+        bind!(values, namespace, from, to, most);
+        for it in sqlx::query_with(text, values).fetch_all(&mut *conn).await? {
+            found.push((row::partition(&it, 0)?, it.try_get(1)?));
+        }
+    }
+    Ok(found)
+}
