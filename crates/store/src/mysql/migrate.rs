@@ -17,6 +17,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0002_ownership", include_str!("../../../../migrations/mysql/0002_ownership.sql")),
     ("0003_placement", include_str!("../../../../migrations/mysql/0003_placement.sql")),
     ("0004_control", include_str!("../../../../migrations/mysql/0004_control.sql")),
+    ("0005_room", include_str!("../../../../migrations/mysql/0005_room.sql")),
 ];
 
 /// One row of the record.

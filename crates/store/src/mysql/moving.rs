@@ -511,7 +511,7 @@ mod tests {
     fn all_columns_of_a_task_are_summed_and_copied() {
         let migration = include_str!("../../../../migrations/mysql/0001_tasks.sql");
         let table = migration.split_once("EXISTS task (").unwrap().1.split_once("PRIMARY KEY").unwrap().0;
-        // Of 0004_control.
+        // Of 0004_control. What 0005_room adds says nothing, and each row has its own.
         let added = ["demands", "log"];
         let columns: Vec<&str> = table
             .lines()

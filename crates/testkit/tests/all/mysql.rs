@@ -3,6 +3,7 @@
 
 mod looks;
 mod migrating;
+mod room;
 mod sharing;
 mod unseen;
 
@@ -40,6 +41,10 @@ fn name(url: &str) -> &str {
 
 async fn sql(url: &str, text: &str) -> String {
     servers::mariadb().await.sql(name(url), text).await.trim().to_owned()
+}
+
+async fn migrate(urls: &[String]) -> Result<Vec<String>, punctual_store::Error> {
+    MysqlStore::migrate(urls, MysqlOptions::default()).await
 }
 
 async fn open(urls: &[String]) -> MysqlStore {

@@ -21,4 +21,5 @@ SET
     task.lease_since = GREATEST(wanted.fired_at, wanted.now),
     task.lease_until = wanted.lease_until,
     task.cancel_requested = 0,
-    task.updated_at = ?
+    task.updated_at = ?,
+    task.room = LEFT(task.room, 56)

@@ -18,4 +18,5 @@ SET
     task.lease_executor = NULL, task.lease_since = NULL, task.lease_until = NULL, task.cancel_requested = 0,
     task.result_code = wanted.result_code, task.result_msg = wanted.result_msg,
     task.result_is_json = wanted.result_is_json, task.result_body = FROM_BASE64(wanted.result_body),
-    task.updated_at = ?
+    task.updated_at = ?,
+    task.room = ''

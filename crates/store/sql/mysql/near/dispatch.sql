@@ -15,5 +15,6 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     fence = fence + 1,
     attempt = attempt + 1,
     cancel_requested = 0,
-    updated_at = ?
+    updated_at = ?,
+    room = LEFT(room, 56)
 WHERE ((partition_no = ? AND due_at BETWEEN ? AND ?)) AND id IN (?) AND state IN (1, 2, 3, 6, 7) AND state = ? AND fence = ?

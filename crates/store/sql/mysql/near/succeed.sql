@@ -10,5 +10,6 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     result_code = ?, result_msg = ?, result_is_json = ?, result_body = ?,
     lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,
     state = 8,
-    updated_at = ?
+    updated_at = ?,
+    room = ''
 WHERE ((partition_no = ? AND due_at BETWEEN ? AND ?)) AND id IN (?) AND state IN (4, 5) AND state = ? AND fence = ?

@@ -1,14 +1,10 @@
 //! How the schema comes about and who is refused: twice, at once, half done, newer, altered, somebody else's.
 
-use super::{fresh, open, sql};
+use super::{fresh, migrate, open, sql};
 use punctual_contract::Store as _;
-use punctual_store::{Error, MysqlOptions, MysqlStore};
+use punctual_store::{MysqlOptions, MysqlStore};
 
 const FIRST: &str = include_str!("../../../../../migrations/mysql/0001_tasks.sql");
-
-async fn migrate(urls: &[String]) -> Result<Vec<String>, Error> {
-    MysqlStore::migrate(urls, MysqlOptions::default()).await
-}
 
 async fn refused(urls: &[String]) -> String {
     MysqlStore::open(urls, MysqlOptions::default()).await.unwrap_err().to_string()
