@@ -1,4 +1,4 @@
--- Room that a row is inserted with and gives up as it grows: 160 bytes. A page that InnoDB has filled with rows has no place
+-- Room that a row is inserted with and gives up as it grows: 200 bytes. A page that InnoDB has filled with rows has no place
 -- for what their moves add (a hundred bytes at the hand-over, fifty at the outcome), and was rebuilt and split for it. Says
 -- nothing; no statement reads it. Each statement can be run again. FORCE: as in 0004_control. Rows that stand already have
 -- none. task_left is there only while a bucket leaves.
@@ -31,6 +31,6 @@ PREPARE alter_task FROM @alter_task;
 EXECUTE alter_task;
 DEALLOCATE PREPARE alter_task;
 ALTER TABLE task ALTER COLUMN room SET DEFAULT
-    '                                                                                                                                                                ';
+    '                                                                                                                                                                                                        ';
 ALTER TABLE task_gone ALTER COLUMN room SET DEFAULT
-    '                                                                                                                                                                ';
+    '                                                                                                                                                                                                        ';

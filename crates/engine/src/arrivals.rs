@@ -195,7 +195,7 @@ impl Arrival {
         self.seats.lock().found_empty.is_some_and(|it| it.0.others == self.look().others)
     }
 
-    /// Of another urgency than what lies here, or perhaps: it was put into the ready set.
+    /// Younger than what lies here, or of another urgency, or perhaps: it was put into the ready set.
     pub(crate) fn something_else_came(&self) {
         self.others.fetch_add(1, SeqCst);
     }

@@ -243,8 +243,9 @@ impl Core {
 
     /// It has fired, and lies here for executors that are busy, or is being handed over: nobody else has to look after it.
     pub(crate) fn has(&self, entry: &HotEntry) -> bool {
-        let arrival = || self.arrivals.lock().get(&entry.queue).map(Arc::clone);
-        self.in_hand.has(entry) || arrival().is_some_and(|it| it.holds_lying(entry))
+        let arrival = self.arrivals.lock().get(&entry.queue).map(Arc::clone);
+        // It goes from here to a hand: asked in this order it is found.
+        arrival.is_some_and(|it| it.holds_lying(entry)) || self.in_hand.has(entry)
     }
 
     /// Others may have put something into the ready sets.

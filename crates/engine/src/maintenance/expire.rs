@@ -60,9 +60,11 @@ async fn bury(core: &Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
         }
         Err(error) => {
             tracing::warn!(%error, "expired tasks could not be buried; it will be repeated");
+            let queues: Vec<_> = entries.iter().map(|it| Arc::clone(&it.queue)).collect();
             if let Err(error) = from_store::offer(core, entries).await {
                 tracing::warn!(%error, "expired tasks could not be offered again; that is repeated");
             }
+            queues.iter().for_each(|it| core.arrived(it, 1));
         }
     }
 }

@@ -216,6 +216,8 @@ pub(crate) struct Admitted {
     pub(crate) entries: Vec<HotEntry>,
     /// There may be more that may go.
     pub(crate) more: bool,
+    /// Nothing keeps any of the queue back, and nothing stands in its ready set any more.
+    pub(crate) is_end: bool,
     /// Since when they have their places; None: they need none.
     pub(crate) since: Option<Since>,
 }
@@ -232,11 +234,11 @@ pub(crate) async fn admit(
         return limited(core, request, &terms, wanted).await;
     }
     let admission = terms.admission(wanted);
-    let popped = from_store::admit(core, request, admission).await?;
+    let (popped, is_end) = from_store::admit(core, request, admission).await?;
     let more = popped.len() == wanted;
     let entries = expire::keep_those_in_time(core, popped).await;
     let entries = keep_those_it_may_run(core, request, &terms, entries).await?;
-    Ok(Admitted { entries, more, since: None })
+    Ok(Admitted { entries, more, is_end, since: None })
 }
 
 async fn limited(
@@ -283,7 +285,7 @@ async fn grant(
     until: Millis,
 ) -> Result<Admitted, Error> {
     if entries.is_empty() {
-        return Ok(Admitted { entries, more: true, since: None });
+        return Ok(Admitted { more: true, ..Admitted::default() });
     }
     let now = core.now();
     let since = Some(Since { at: now, instant: Instant::now() });
@@ -332,7 +334,7 @@ async fn grant(
     if let Err(error) = given_back {
         tracing::warn!(%error, "tasks that may not go now could not be offered again; that is repeated");
     }
-    Ok(Admitted { entries: granted, more, since })
+    Ok(Admitted { entries: granted, more, is_end: false, since })
 }
 
 /// Brings back from a lane what could go now, at most `limit`. How many.

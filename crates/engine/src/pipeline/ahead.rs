@@ -374,8 +374,7 @@ pub(crate) fn lies_behind(core: &Core, arrival: &Arrival) -> bool {
 
 /// Whoever could take what lies here asks at this engine. While the hot set is away the order is kept elsewhere.
 fn is_alone(core: &Core) -> bool {
-    let owns_all = || core.holdings.len() == usize::from(core.store.partitions());
-    !core.from_store.is_away() && (core.shared.is_none() || owns_all())
+    core.holdings.is_only_owner() && !core.from_store.is_away()
 }
 
 /// Whoever asks next finds these in the ready set.

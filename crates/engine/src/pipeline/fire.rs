@@ -182,6 +182,11 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         return Err(error);
     }
     for (queue, fired) in rest.iter().filter(|it| !it.1.is_empty()) {
+        let arrival = core.arrival(queue);
+        if arrival.lying() > 0 {
+            // What lies here is older: the order of all is found in the ready set.
+            arrival.something_else_came();
+        }
         core.meters.queue(queue).fired(&lateness_ms(fired));
         core.arrived(queue, fired.len());
     }

@@ -225,23 +225,26 @@ fn hold(core: &Core, won: Vec<(HotEntry, bool)>) -> usize {
     fired
 }
 
-/// What is ready in a queue, wherever it is.
+/// What is ready in a queue, wherever it is; and whether that is all that is in its ready set.
 pub(crate) async fn admit(
     core: &Core,
     request: &LeaseRequest,
     admission: Admission,
-) -> Result<Vec<HotEntry>, Error> {
+) -> Result<(Vec<HotEntry>, bool), Error> {
     let mut admitted = core.from_store.pop(request, admission.limit);
     let limit = admission.limit - admitted.len();
     if limit == 0 || core.from_store.is_away() {
-        return Ok(admitted);
+        return Ok((admitted, false));
     }
     match core.hot.admit(&request.queue, Admission { limit, ..admission }).await {
-        Ok(more) => admitted.extend(more),
-        Err(error) if admitted.is_empty() => return Err(error),
-        Err(_) => {}
+        Ok(more) => {
+            let is_end = more.len() < limit;
+            admitted.extend(more);
+            Ok((admitted, is_end))
+        }
+        Err(error) if admitted.is_empty() => Err(error),
+        Err(_) => Ok((admitted, false)),
     }
-    Ok(admitted)
 }
 
 /// These were admitted, and could not be handed over.

@@ -68,13 +68,9 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
-                let (look, looks) = (arrival.look(), given.is_empty());
                 let leased = admit_and_grant(core, &request, given).await?;
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
-                }
-                if looks {
-                    arrival.is_empty_since(look);
                 }
                 Instant::now()
             }
@@ -136,8 +132,8 @@ async fn grant(
     let mut leased = Vec::new();
     control::loaded(core).await?;
     let arrival = core.arrival(&request.queue);
-    let is_simple = is_simple(core, request);
-    if !is_simple || arrival.empty_since().is_none() && !ahead::lies_behind(core, &arrival) {
+    let may_stay = arrival.empty_since().is_some() || ahead::lies_behind(core, &arrival);
+    if !may_stay || !is_simple(core, request) {
         // There may be others: the order of all is found in one place.
         ahead::lies_no_more(core, arrival.take_lying(usize::MAX)).await;
     }
@@ -151,7 +147,8 @@ async fn grant(
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         };
-        if is_simple && !admitted.more {
+        // A limit may have been set meanwhile.
+        if admitted.is_end && is_simple(core, request) {
             arrival.is_empty_since(look);
             let behind = arrival.take_lying(wanted.saturating_sub(admitted.entries.len()));
             admitted.entries.extend(expire::keep_those_in_time(core, behind).await);
@@ -209,7 +206,9 @@ async fn dispatch(
             if error.happened == Happened::No {
                 admit::never_began(core, entries.iter()).await;
             }
+            let count = entries.len();
             from_store::offer(core, entries).await?;
+            core.arrived(&request.queue, count);
             Err(error)
         }
     }

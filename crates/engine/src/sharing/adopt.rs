@@ -53,7 +53,8 @@ async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<(), Error> {
 /// Fired by the last owner: it may have died before it offered them, or even before it claimed them; and any engine
 /// may have died that had one in its hands. The store refuses what was handed over after all.
 async fn offer_fired(core: &Arc<Core>, partition: Partition, unclaimed: &HashSet<i64>) -> Result<(), Error> {
-    let fired = fired(core, partition).await?;
+    let mut fired = fired(core, partition).await?;
+    fired.retain(|it| !core.has(it));
     let (unclaimed, claimed): (Vec<_>, Vec<_>) =
         fired.into_iter().partition(|it| unclaimed.contains(&it.place.id));
     let mut good = claimed;

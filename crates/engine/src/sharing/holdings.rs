@@ -4,13 +4,15 @@
 use parking_lot::Mutex;
 use punctual_contract::ownership::Tenure;
 use punctual_domain::{place::Partition, time::Millis};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use tokio::sync::MutexGuard;
 
 #[derive(Debug)]
 pub(crate) struct Holdings {
     partitions: Vec<Holding>,
     held: AtomicUsize,
+    /// No other engine lives, as far as was last heard.
+    is_only: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -47,7 +49,11 @@ impl Holdings {
         let inner = || Inner { term: sole.then_some(0), is_new: sole, frontier: NOWHERE, beginnings: 0 };
         let holding = |_| Holding { taking: tokio::sync::Mutex::default(), inner: Mutex::new(inner()) };
         let held = if sole { usize::from(partitions) } else { 0 };
-        Self { partitions: (0..partitions).map(holding).collect(), held: AtomicUsize::new(held) }
+        Self {
+            partitions: (0..partitions).map(holding).collect(),
+            held: AtomicUsize::new(held),
+            is_only: AtomicBool::new(sole),
+        }
     }
 
     fn at(&self, partition: Partition) -> &Holding {
@@ -71,6 +77,15 @@ impl Holdings {
     pub(crate) fn others(&self) -> Vec<Partition> {
         let free = |it: &(Partition, &Holding)| it.1.inner.lock().term.is_none();
         self.all().filter(free).map(|(partition, _)| partition).collect()
+    }
+
+    pub(crate) fn hears_of(&self, live: usize) {
+        self.is_only.store(live <= 1, SeqCst);
+    }
+
+    /// All partitions, and nobody else could take any.
+    pub(crate) fn is_only_owner(&self) -> bool {
+        self.is_only.load(SeqCst) && self.len() == self.partitions.len()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -31,6 +31,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let Some(shared) = &core.shared else { return Ok(0) };
     let me = core.options.name.as_str();
     let live = shared.ownership.beat(me, LEASE).await?;
+    core.holdings.hears_of(live.len());
     renew(core, shared).await?;
     let mine = |it: Partition| preferred(&live, it).is_none_or(|it| it == me);
     let others: Vec<Tenure> = core.holdings.tenures().into_iter().filter(|it| !mine(it.partition)).collect();

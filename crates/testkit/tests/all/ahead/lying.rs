@@ -108,12 +108,12 @@ async fn of_another_urgency_all_come(ground: Arc<dyn Ground>) {
 
 async fn what_goes_before_it_does_not_drive_it_out(ground: Arc<dyn Ground>) {
     let mut busy = Busy::on(&*ground).await;
-    let second = busy.rig.insert(0).await;
-    busy.fired(2).await;
     // A second version of a task does not lie there.
     let other = NewTask { task_id: Some(7), task_version: 1, ..busy.task() };
     let other = busy.rig.engine.insert(vec![other], "test").await.unwrap().remove(0).task.place;
     until("it is in the ready set", || async { busy.ready().await == 1 }).await;
+    let second = busy.rig.insert(0).await;
+    busy.fired(3).await;
     let third = busy.rig.insert(0).await;
     busy.fired(4).await;
     busy.gate.open();
@@ -122,6 +122,23 @@ async fn what_goes_before_it_does_not_drive_it_out(ground: Arc<dyn Ground>) {
     all.extend(busy.next(3).await);
     let came: Vec<TaskRef> = all.iter().map(|it| it.place).collect();
     assert_eq!(came, [busy.first, other, second, third]);
+    busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
+}
+
+async fn what_is_younger_and_in_the_ready_set_comes_after_it(ground: Arc<dyn Ground>) {
+    let mut busy = Busy::on(&*ground).await;
+    let second = busy.rig.insert(0).await;
+    busy.fired(2).await;
+    let third = NewTask { task_id: Some(7), task_version: 1, ..busy.task() };
+    let third = busy.rig.engine.insert(vec![third], "test").await.unwrap().remove(0).task.place;
+    until("it is in the ready set", || async { busy.ready().await == 1 }).await;
+    let fourth = busy.rig.insert(0).await;
+    until("the next does not lie down behind it", || async { busy.ready().await == 2 }).await;
+    busy.gate.open();
+    let mut all = busy.executor.join_next().await.unwrap().unwrap();
+    all.extend(busy.next(3).await);
+    let came: Vec<TaskRef> = all.iter().map(|it| it.place).collect();
+    assert_eq!(came, [busy.first, second, third, fourth]);
     busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
 }
 
@@ -268,6 +285,7 @@ macro_rules! on_each_ground {
 on_each_ground! {
     of_another_urgency_all_come
     what_goes_before_it_does_not_drive_it_out
+    what_is_younger_and_in_the_ready_set_comes_after_it
     it_is_left_alone_however_long_it_lies
     of_two_versions_the_newer_comes_first
     it_stays_while_its_queue_is_paused

@@ -15,22 +15,23 @@ const SIZE: &str = "SELECT MAX(LENGTH(room) + LENGTH(history) + IFNULL(LENGTH(le
 
 #[tokio::test]
 async fn a_row_does_not_grow_by_its_hand_over_and_its_outcome() {
-    // By each of the ways in which moves are written.
-    for tasks in [1, 40, 400] {
+    // By names, by ranges, and, where they are all different, by the statement for any rows.
+    for (tasks, executors) in [(1, 1), (40, 1), (400, 1), (40, 20)] {
         let urls = fresh(1).await;
         let store = open(&urls).await;
         let size = || async { sql(&urls[0], SIZE).await.parse::<usize>().unwrap() };
         let inserted = store.insert((1..=tasks).map(ask).collect(), "api", NOW).await.unwrap();
         let at_first = size().await;
-        let executor = "mail-worker-7".to_owned();
-        let grant = |place, fence| Grant {
+        let executor = |nth: usize| format!("mail-worker-7f9c4d-{:02}.example", nth % executors);
+        let grant = |nth, place, fence| Grant {
             place,
             fence,
             fired_at: NOW,
             lease_until: NOW.plus(30_000),
-            executor: executor.clone(),
+            executor: executor(nth),
         };
-        let grants = inserted.iter().map(|it| grant(it.task.place, it.task.fence)).collect();
+        let tasks_of = inserted.iter().enumerate();
+        let grants = tasks_of.map(|(nth, it)| grant(nth, it.task.place, it.task.fence)).collect();
         let given = store.dispatch(grants, NOW).await.unwrap();
         let given: Vec<Assignment> = given.into_iter().map(|it| it.made().unwrap()).collect();
         assert!(size().await <= at_first, "{} and {at_first} bytes", size().await);
@@ -41,7 +42,7 @@ async fn a_row_does_not_grow_by_its_hand_over_and_its_outcome() {
                 result: TaskResult { status_code: 0, status_msg: String::new(), content: None },
                 keep_until: NOW.plus(1_000_000),
             },
-            note: Note { by: executor.clone(), ..Note::default() },
+            note: Note { by: executor(usize::try_from(it.task_id).unwrap()), ..Note::default() },
         };
         store.apply(given.iter().map(success).collect(), NOW).await.unwrap();
         assert!(size().await <= at_first, "{} and {at_first} bytes", size().await);
@@ -76,12 +77,12 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
     assert_eq!(migrate(&urls).await.unwrap(), ["0005_room"]);
     assert_eq!(sql(url, "SELECT LENGTH(room) FROM task").await, "0");
     sql(url, &before.replace("(0, 5, 1,", "(0, 5, 2,")).await;
-    assert_eq!(sql(url, "SELECT LENGTH(room) FROM task WHERE id = 2").await, "160");
+    assert_eq!(sql(url, "SELECT LENGTH(room) FROM task WHERE id = 2").await, "200");
     sql(
         url,
         "ALTER TABLE task REORGANIZE PARTITION pmax INTO (PARTITION p9 VALUES LESS THAN (9), \
          PARTITION pmax VALUES LESS THAN MAXVALUE); ALTER TABLE task EXCHANGE PARTITION p9 WITH TABLE task_gone",
     )
     .await;
-    assert_eq!(sql(url, "SELECT COUNT(*), SUM(LENGTH(room)) FROM task_gone").await, "2\t160");
+    assert_eq!(sql(url, "SELECT COUNT(*), SUM(LENGTH(room)) FROM task_gone").await, "2\t200");
 }
