@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
 use punctual_contract::{Blobs, Store};
 use punctual_engine::{Backends, Engine, Running, Shared};
-use punctual_hot::{MemoryHot, MemoryLimiter, RateClock, RedisHot, RedisOptions};
+use punctual_hot::{MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use std::{path::Path, sync::Arc};
 use tokio::task::JoinSet;
@@ -147,7 +147,7 @@ async fn shared(place: &SharedPlace, archive: &Archive, engine: &str) -> Result<
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
         limiter: Arc::new(hot.limiter(RateClock::Server)),
-        hot: Arc::new(hot),
+        hot: Arc::new(NearHot::new(Arc::new(hot), partitions)),
         bus: Arc::new(bus),
         clock: Arc::new(SystemClock),
         blobs: None,

@@ -27,6 +27,24 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
     /// An older one is replaced. Loading twice is harmless. Answers how many were put in.
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
 
+    /// The same, for entries whose ids their insert has just made, while no other process loads anything here. A hot set
+    /// that many processes share may keep them to this process, until `share`.
+    async fn load_near(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.load(entries).await
+    }
+
+    /// What it has kept to this process, of one partition or of all, is put where every process finds it. How many. What
+    /// failed is put there by the next call.
+    async fn share(&self, partition: Option<Partition>) -> Result<usize, Error> {
+        let _ = partition;
+        Ok(0)
+    }
+
+    /// Puts entries that were taken elsewhere into `firing`, each with its own `fired_at`, unless the same id fires with
+    /// the same or a newer fence, or is due with a newer one. What it meets else under the same id is replaced. Answers
+    /// how many were put in.
+    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error>;
+
     /// Reads, without moving anything, what is due at or before `until`, in order of (due_at, id), after a position.
     async fn peek(
         &self,

@@ -49,7 +49,10 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
         // Its owner may have it.
         Withdrawn::Absent if is_ahead && *removed != Some(fence) => return Ok(Hold::Fired),
         Withdrawn::Absent => {}
-        Withdrawn::Removed => *removed = Some(fence),
+        Withdrawn::Removed => {
+            core.ahead.withdrawn(place.id, fence);
+            *removed = Some(fence);
+        }
     }
     if let Some(key) = core.claims.forget(place.partition, place.id, fence) {
         core.timer.cancel(key);

@@ -81,6 +81,8 @@ pub(crate) struct Core {
     pub(crate) reconciler: Reconciler,
     /// The preloader had more than the hot set has room for.
     pub(crate) is_crowded: AtomicBool,
+    /// What this process keeps to itself is on its way to the others.
+    pub(crate) is_sharing: AtomicBool,
     tasks: TaskTracker,
     claiming: TaskTracker,
     arrivals: Mutex<HashMap<Arc<QueueKey>, Arc<Arrival>>>,
@@ -115,6 +117,7 @@ impl Core {
             look_through: Notify::new(),
             preload: Notify::new(),
             is_crowded: AtomicBool::new(false),
+            is_sharing: AtomicBool::new(false),
             settling: Settling::default(),
             ahead: Ahead::default(),
             in_hand: InHand::default(),

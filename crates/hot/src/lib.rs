@@ -3,7 +3,8 @@
 //!
 //! In reading order: `line` (entries in time order, found by id too), `slice` (one partition: due or firing, never
 //! both), `ready` (what one queue's executors wait for), `names` (each queue's name once), `memory` (the whole);
-//! `limiter` (who may be in flight, in memory); `redis` (the same, shared by many engines).
+//! `limiter` (who may be in flight, in memory); `redis` (the same, shared by many engines); `near` (what one engine keeps of
+//! that to itself).
 
 mod line;
 mod slice;
@@ -14,10 +15,12 @@ mod ready;
 mod limiter;
 mod memory;
 
+mod near;
 mod redis;
 
 pub use self::{
     limiter::MemoryLimiter,
     memory::{MemoryHot, Options},
+    near::NearHot,
     redis::{MemoryUse, RateClock, RedisHot, RedisLimiter, RedisOptions, RedisProblem, RedisSignals},
 };

@@ -58,6 +58,28 @@ impl MemoryHot {
         })
     }
 
+    fn put(
+        &self,
+        doing: &'static str,
+        entries: Vec<HotEntry>,
+        put_one: fn(&mut Slice, HotEntry) -> Loaded,
+    ) -> Result<usize, Error> {
+        for entry in &entries {
+            self.slice(doing, entry.place.partition)?;
+        }
+        let (mut put, mut gone) = (0, Vec::new());
+        for entry in entries {
+            let entry = self.with_shared_name(entry);
+            let slice = self.slice(doing, entry.place.partition)?;
+            if let Loaded::Put { displaced } = put_one(&mut slice.lock(), entry) {
+                put += 1;
+                gone.extend(displaced);
+            }
+        }
+        self.leave_ready(&gone);
+        Ok(put)
+    }
+
     fn is_firing(&self, entry: &HotEntry) -> bool {
         let slice = self.slices.get(usize::from(entry.place.partition.0));
         slice.is_some_and(|it| it.lock().is_firing(entry.place.id, entry.fence))
@@ -87,20 +109,11 @@ impl MemoryHot {
 #[async_trait]
 impl Hot for MemoryHot {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
-        for entry in &entries {
-            self.slice("load entries", entry.place.partition)?;
-        }
-        let (mut put, mut gone) = (0, Vec::new());
-        for entry in entries {
-            let entry = self.with_shared_name(entry);
-            let slice = self.slice("load entries", entry.place.partition)?;
-            if let Loaded::Put { displaced } = slice.lock().load(entry) {
-                put += 1;
-                gone.extend(displaced);
-            }
-        }
-        self.leave_ready(&gone);
-        Ok(put)
+        self.put("load entries", entries, Slice::load)
+    }
+
+    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.put("load entries that fire", entries, Slice::load_fired)
     }
 
     async fn peek(

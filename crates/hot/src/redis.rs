@@ -190,6 +190,10 @@ impl Hot for RedisHot {
         self.load_into_due(entries).await
     }
 
+    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.load_into_firing(entries).await
+    }
+
     async fn peek(
         &self,
         partition: Partition,

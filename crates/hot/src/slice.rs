@@ -31,8 +31,7 @@ impl Slice {
 
     pub(crate) fn load(&mut self, entry: HotEntry) -> Loaded {
         let id = entry.place.id;
-        let known = self.due.get(id).or_else(|| self.firing.get(id));
-        if known.is_some_and(|it| it.fence >= entry.fence) {
+        if self.fence(id).is_some_and(|it| it >= entry.fence) {
             return Loaded::Refused;
         }
         let displaced = self.firing.remove(id);
@@ -40,8 +39,31 @@ impl Slice {
         Loaded::Put { displaced }
     }
 
+    /// It was taken elsewhere.
+    pub(crate) fn load_fired(&mut self, entry: HotEntry) -> Loaded {
+        let id = entry.place.id;
+        let is_newer = self.due.get(id).is_some_and(|it| it.fence > entry.fence);
+        if is_newer || self.firing.get(id).is_some_and(|it| it.fence >= entry.fence) {
+            return Loaded::Refused;
+        }
+        self.due.remove(id);
+        let displaced = self.firing.remove(id);
+        self.firing.put(entry);
+        Loaded::Put { displaced }
+    }
+
+    /// Of the entry with this id, wherever it is.
+    pub(crate) fn fence(&self, id: i64) -> Option<i64> {
+        self.due.get(id).or_else(|| self.firing.get(id)).map(|it| it.fence)
+    }
+
     pub(crate) fn peek(&self, after: Option<(Millis, i64)>, until: Millis, limit: usize) -> Vec<HotEntry> {
         self.due.range(after, until).take(limit).cloned().collect()
+    }
+
+    /// How many are due by then, if they are fewer than `limit`.
+    pub(crate) fn due_until(&self, until: Millis, limit: usize) -> usize {
+        self.due.range(None, until).take(limit).count()
     }
 
     pub(crate) fn take(

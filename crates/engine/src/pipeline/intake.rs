@@ -19,6 +19,8 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// What is due this soon is loaded whatever is known of the preloader, which may not have begun.
 const SOON_MS: i64 = 10_000;
+/// What is new and due this soon need not be where other engines would find it, if there are none.
+const NEAR_MS: i64 = 10_000;
 /// How far the clocks of two engines may be apart without a task being loaded late.
 const CLOCKS_APART_MS: i64 = 10_000;
 
@@ -31,20 +33,38 @@ pub(crate) async fn insert(
     let inserted = core.store.insert(tasks, by, core.now()).await;
     outside::inserted(core, put, &inserted);
     let inserted = inserted?;
-    let mut entries = Vec::new();
+    let (mut new, mut others) = (Vec::new(), Vec::new());
     for it in &inserted {
-        if matches!(it.decision, Decision::Create | Decision::Replace) {
-            core.meters.queue(&it.task.ask.queue).inserted(1);
-            entries.push(entry_of(&it.task));
+        match it.decision {
+            Decision::Create => new.push(entry_of(&it.task)),
+            Decision::Replace => others.push(entry_of(&it.task)),
+            _ => continue,
         }
+        core.meters.queue(&it.task.ask.queue).inserted(1);
     }
-    admit_to_hot_set(core, entries).await;
+    admit(core, new, Ids::New).await;
+    admit(core, others, Ids::Known).await;
     Ok(inserted)
+}
+
+/// Whether anything may be in the hot set under their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ids {
+    /// Their insert has just made them.
+    New,
+    Known,
 }
 
 /// Loads those that are due within what the hot set covers; the preloader brings the others in their time.
 /// A failure here is not the caller's: the task is kept, and the sweep loads it.
-pub(crate) async fn admit_to_hot_set(core: &Arc<Core>, mut entries: Vec<HotEntry>) {
+pub(crate) async fn admit_to_hot_set(core: &Arc<Core>, entries: Vec<HotEntry>) {
+    admit(core, entries, Ids::Known).await;
+}
+
+async fn admit(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) {
+    if entries.is_empty() {
+        return;
+    }
     if core.from_store.is_away() {
         // They fire from the store, or are preloaded when the hot set is back.
         core.from_store.passes_by();
@@ -52,9 +72,15 @@ pub(crate) async fn admit_to_hot_set(core: &Arc<Core>, mut entries: Vec<HotEntry
     }
     let now = core.now();
     entries.retain(|it| it.due_at <= covered(core, it.place.partition, now));
-    if let Err(error) = load_and_claim(core, entries).await {
-        core.from_store.passes_by();
-        tracing::warn!(%error, "tasks could not be loaded after their commit; the sweep will load them");
+    // What is new and due soon stays in this process as long as no other engine lives (decision 0022).
+    let stays = ids == Ids::New && core.holdings.is_only_owner() && !core.stopping.is_cancelled();
+    let is_near = |it: &HotEntry| stays && it.due_at <= now.plus(NEAR_MS);
+    let (near, rest): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_near);
+    for (entries, ids) in [(near, Ids::New), (rest, Ids::Known)] {
+        if let Err(error) = load(core, entries, ids).await {
+            core.from_store.passes_by();
+            tracing::warn!(%error, "tasks could not be loaded after their commit; the sweep will load them");
+        }
     }
 }
 
@@ -74,12 +100,22 @@ fn covered(core: &Core, partition: Partition, now: Millis) -> Millis {
 /// is looked up before it is loaded could be missed by both. Nobody waits for the claim: one whose instant comes
 /// before it is answered fires with the answer.
 pub(crate) async fn load_and_claim(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
+    load(core, entries, Ids::Known).await
+}
+
+async fn load(core: &Arc<Core>, entries: Vec<HotEntry>, ids: Ids) -> Result<usize, Error> {
     if entries.is_empty() {
         return Ok(0);
     }
-    let loaded = core.hot.load(entries.clone()).await?;
+    let loaded = match ids {
+        Ids::New => core.hot.load_near(entries.clone()).await?,
+        Ids::Known => {
+            let loaded = core.hot.load(entries.clone()).await?;
+            room::loaded(core, loaded).await;
+            loaded
+        }
+    };
     announce_soon(core, &entries);
-    room::loaded(core, loaded).await;
     let passed_by = |it: &HotEntry| core.claims.covers(it.place.partition, it.due_at);
     let count = entries.len();
     let soon: Vec<HotEntry> = entries.into_iter().filter(passed_by).collect();

@@ -16,7 +16,10 @@ use punctual_contract::{
     store::{Change, Step},
 };
 use punctual_domain::place::{Partition, TaskRef};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::Duration,
+};
 
 /// An engine that has not been heard of for this long is dead, and what it held is free: with the period, and the time
 /// that taking over needs, this makes the three seconds within which its tasks fire again.
@@ -33,11 +36,36 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let live = shared.ownership.beat(me, LEASE).await?;
     core.holdings.hears_of(live.len());
     renew(core, shared).await?;
+    if live.len() > 1 {
+        share_all(core);
+    }
     let mine = |it: Partition| preferred(&live, it).is_none_or(|it| it == me);
     let others: Vec<Tenure> = core.holdings.tenures().into_iter().filter(|it| !mine(it.partition)).collect();
     give_up(core, shared, &others).await;
     let wanted: Vec<Partition> = core.holdings.others().into_iter().filter(|it| mine(*it)).collect();
     acquire(core, shared, &wanted).await
+}
+
+/// Others must find what only this process has. Nothing waits for it: leases end while the hot set does not answer.
+fn share_all(core: &Arc<Core>) {
+    if core.is_sharing.swap(true, SeqCst) {
+        return;
+    }
+    let its = Arc::clone(core);
+    core.detach(async move {
+        share(&its, None).await;
+        its.is_sharing.store(false, SeqCst);
+    });
+}
+
+async fn share(core: &Core, partition: Option<Partition>) {
+    match core.hot.share(partition).await {
+        Ok(0) => {}
+        Ok(count) => tracing::debug!(tasks = count, "what was kept in this process is in the hot set of all"),
+        Err(error) => {
+            tracing::warn!(%error, "what is kept in this process could not be shared; it will be repeated");
+        }
+    }
 }
 
 async fn renew(core: &Arc<Core>, shared: &Shared) -> Result<(), Error> {
@@ -102,6 +130,7 @@ async fn give_up(core: &Arc<Core>, shared: &Shared, held: &[Tenure]) {
 /// ends by itself, and the next owner takes the claims over.
 async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
     hand_back(core, held.partition).await;
+    share(core, Some(held.partition)).await;
     if let Err(error) = shared.ownership.release(&core.options.name, &[held]).await {
         tracing::warn!(%error, "a partition was not released; its lease ends by itself");
     }

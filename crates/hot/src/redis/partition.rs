@@ -6,7 +6,7 @@ use super::{
     codec::{Reader, body_of, ordered},
     keys::PartitionKeys,
     problem::{Failure, all},
-    script::SCRIPTS,
+    script::{SCRIPTS, Script},
 };
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
@@ -29,36 +29,61 @@ impl PartitionKeys {
 
 impl RedisHot {
     pub(super) async fn load_into_due(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.put("load entries", &SCRIPTS.load, entries, |it| it.due_at).await
+    }
+
+    pub(super) async fn load_into_firing(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        let put = self
+            .put("load entries that fire", &SCRIPTS.load_fired, entries.clone(), |it| it.fired_at)
+            .await?;
+        if put == entries.len() {
+            self.recent.fire(entries.iter());
+        }
+        Ok(put)
+    }
+
+    async fn put(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        entries: Vec<HotEntry>,
+        at: fn(&HotEntry) -> Millis,
+    ) -> Result<usize, Error> {
         for it in &entries {
-            self.keys_of("load entries", it.place.partition)?;
+            self.keys_of(doing, it.place.partition)?;
         }
         let mut put = 0;
         for entries in rounds(entries) {
-            put += self.load_round(&entries).await?;
+            put += self.put_round(doing, script, &entries, at).await?;
         }
         Ok(put)
     }
 
     /// Each id once.
-    async fn load_round(&self, entries: &[HotEntry]) -> Result<usize, Error> {
-        const DOING: &str = "load entries";
+    async fn put_round(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        entries: &[HotEntry],
+        at: fn(&HotEntry) -> Millis,
+    ) -> Result<usize, Error> {
         let (mut calls, mut asked) = (Vec::new(), Vec::new());
         for (partition, entries) in by_partition(entries, |it| it.place.partition) {
-            let keys = self.keys_of(DOING, partition)?;
+            let keys = self.keys_of(doing, partition)?;
             for entries in entries.chunks(WRITE_MAX) {
-                let mut call = SCRIPTS.load.call(&keys.all());
+                let mut call = script.call(&keys.all());
                 for it in entries {
-                    call.arg(&ordered(it.place.id)).arg(it.due_at.0).arg(body_of(it));
+                    call.arg(&ordered(it.place.id)).arg(at(it).0).arg(body_of(it));
                 }
                 calls.push(call);
                 asked.push(partition);
             }
         }
         let (mut put, mut displaced) = (0, Vec::new());
-        for (partition, answer) in asked.into_iter().zip(all(DOING, self.bulk().run(calls).await)?) {
-            let mut answer = list(DOING, answer)?.into_iter();
-            put += answer.next().map_or(Ok(0), |it| count(DOING, it))?;
-            displaced.extend(self.entries(DOING, partition, answer, Millis::ZERO).await?);
+        for (partition, answer) in asked.into_iter().zip(all(doing, self.bulk().run(calls).await)?) {
+            let mut answer = list(doing, answer)?.into_iter();
+            put += answer.next().map_or(Ok(0), |it| count(doing, it))?;
+            displaced.extend(self.entries(doing, partition, answer, Millis::ZERO).await?);
         }
         self.recent.forget(&displaced);
         self.leave_ready(&displaced).await?;

@@ -49,6 +49,7 @@ macro_rules! scripts {
 
 scripts!(
     load,
+    load_fired,
     peek,
     take,
     withdraw,

@@ -30,6 +30,8 @@ const LEFT_SOON_MAX: usize = 50;
 /// Rows of one statement, and of one walk: the first one after a start has days before it.
 const CHUNK_ROWS: i64 = 2_000;
 const CHUNKS_MAX: usize = 200;
+/// A walk over no more than this is one statement, whose answer has only what is unfinished.
+const SHORT_MS: i64 = 10_000;
 /// Every so manieth look trusts in nothing that is less than a minute old: a look a second.
 const LOOKS: u32 = 60;
 /// Nor does one before which nobody has looked for so long.
@@ -108,6 +110,11 @@ impl Floors {
         self.floors.lock().get(&partition).map(|it| it.floor.clone()).unwrap_or_default()
     }
 
+    /// Most of what is due by then is finished.
+    pub(crate) fn is_past(&self, due_at: Millis) -> bool {
+        due_at.0 < self.present.load(Relaxed)
+    }
+
     /// Forgets tasks that are finished or have another time now.
     pub(crate) fn forget(&self, partition: Partition, over: &BTreeSet<Key>) {
         if let Some(Kept { floor, soon, .. }) = self.floors.lock().get_mut(&partition) {
@@ -139,6 +146,15 @@ impl Floor {
         bounds: Bounds,
     ) -> sqlx::Result<()> {
         let number = row::partition_no(partition);
+        if let Some((due_at, id)) = self.passed.filter(|it| bounds.until.since(it.0) <= SHORT_MS) {
+            let limit = self.room(bounds) + 1;
+            let walk = sqlx::query(sql::SCAN_UNFINISHED).bind(number).bind(due_at.0).bind(bounds.until.0);
+            let walk = walk.bind(number).bind(due_at.0).bind(id);
+            let met = walk.bind(i64::try_from(limit).unwrap_or(i64::MAX)).fetch_all(conn).await?;
+            let keys: sqlx::Result<Vec<Key>> = met.iter().map(key).collect();
+            self.pass_short(&keys?, bounds);
+            return Ok(());
+        }
         for _ in 0..CHUNKS_MAX {
             let (due_at, id) = self.passed.unwrap_or((Millis(-1), i64::MAX));
             let walk = sqlx::query(sql::SCAN_WALK).bind(number).bind(due_at.0).bind(bounds.until.0);
@@ -149,6 +165,22 @@ impl Floor {
             }
         }
         Ok(())
+    }
+
+    /// How many more it may leave behind.
+    fn room(&self, bounds: Bounds) -> usize {
+        bounds.left_max.saturating_sub(self.left.len())
+    }
+
+    /// What is unfinished between the floor and the bound, in order: all of it, or one more than there is room for.
+    fn pass_short(&mut self, unfinished: &[Key], bounds: Bounds) {
+        let room = self.room(bounds);
+        self.left.extend(unfinished.iter().take(room).filter(|it| it.0 < bounds.until));
+        let passed = match unfinished.get(room) {
+            Some((due_at, id)) => (*due_at, id - 1),
+            None => (bounds.until.plus(-1), i64::MAX),
+        };
+        self.passed = self.passed.max(Some(passed));
     }
 
     /// Rows in order. Answers how many it passed.
@@ -194,10 +226,14 @@ impl Floor {
     }
 }
 
+/// Columns of scan/unfinished.sql, the first of scan/walk.sql.
+fn key(row: &MySqlRow) -> sqlx::Result<Key> {
+    Ok((row::millis(row, 0)?, row.try_get(1)?))
+}
+
 /// Columns of scan/walk.sql.
 fn met(row: &MySqlRow) -> sqlx::Result<Met> {
-    let key = (row::millis(row, 0)?, row.try_get(1)?);
-    Ok(Met { key, is_finished: row.try_get(2)? })
+    Ok(Met { key: key(row)?, is_finished: row.try_get(2)? })
 }
 
 #[cfg(test)]
@@ -233,6 +269,21 @@ mod tests {
         assert_eq!(floor.pass(&rows, until(NOW)), LEFT_MAX);
         assert_eq!((floor.left.len(), floor.passed), (LEFT_MAX, Some((Millis(many - 1), many - 1))));
         assert_eq!(floor.pass(&rows[LEFT_MAX..], until(NOW)), 0);
+    }
+
+    #[test]
+    fn a_short_walk_passes_what_it_was_not_shown_and_stops_where_there_is_no_room() {
+        let bounds = Bounds { until: Millis(100), left_max: 2 };
+        let mut floor = Floor { passed: Some((Millis(50), 7)), ..Floor::default() };
+        floor.pass_short(&[(Millis(60), 1)], bounds);
+        assert_eq!(floor.passed, Some((Millis(99), i64::MAX)), "nothing at the bound itself");
+        assert_eq!(floor.left, [(Millis(60), 1)].into());
+        let bounds = Bounds { until: Millis(200), ..bounds };
+        floor.pass_short(&[(Millis(110), 5), (Millis(110), 9)], bounds);
+        assert_eq!(floor.passed, Some((Millis(110), 8)), "up to the one for which there is no room");
+        assert_eq!(floor.left, [(Millis(60), 1), (Millis(110), 5)].into());
+        floor.pass_short(&[], Bounds { until: Millis(90), ..bounds });
+        assert_eq!(floor.passed, Some((Millis(110), 8)), "it never goes back");
     }
 
     #[test]

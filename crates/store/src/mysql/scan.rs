@@ -29,7 +29,8 @@ pub(crate) async fn scan(
     found.truncate(scan.limit);
     // Nothing is below the floor but what was just looked at.
     let after = scan.after.max(floor.passed);
-    ahead(conn, scan, after, &mut found, &mut queues).await?;
+    let is_past = floors.is_past(scan.until);
+    ahead(conn, scan, after, is_past, &mut found, &mut queues).await?;
     if !hosted::missing(conn, [scan.partition]).await?.is_empty() {
         return Ok(None);
     }
@@ -42,6 +43,7 @@ async fn ahead(
     conn: &mut MySqlConnection,
     scan: &Scan,
     after: Option<Key>,
+    is_past: bool,
     found: &mut Vec<HotEntry>,
     queues: &mut Queues,
 ) -> sqlx::Result<()> {
@@ -52,7 +54,12 @@ async fn ahead(
         add(found, &rest.bind(rows(left)).fetch_all(&mut *conn).await?, scan, queues)?;
     }
     let left = scan.limit - found.len();
-    let after = after.map_or(Millis(-1), |it| it.0);
+    let mut after = after.map_or(Millis(-1), |it| it.0);
+    if is_past && left > 0 && after < scan.until {
+        let first = sqlx::query_scalar(sql::SCAN_FIRST).bind(partition).bind(after.0).bind(scan.until.0);
+        let first: Option<i64> = first.fetch_optional(&mut *conn).await?;
+        after = first.map_or(scan.until, |it| Millis(it).plus(-1));
+    }
     if left > 0 && after < scan.until {
         let page = sqlx::query(sql::SCAN).bind(partition).bind(after.0).bind(scan.until.0);
         add(found, &page.bind(rows(left)).fetch_all(conn).await?, scan, queues)?;

@@ -25,8 +25,10 @@ pub(crate) const BATCH_NEAR: &str = sql!("ended/near.sql");
 pub(crate) const BATCH_GONE: &str = sql!("ended/gone.sql");
 
 pub(crate) const SCAN: &str = sql!("scan/scan.sql");
+pub(crate) const SCAN_FIRST: &str = sql!("scan/first.sql");
 pub(crate) const SCAN_INSTANT: &str = sql!("scan/instant.sql");
 pub(crate) const SCAN_LEFT: &str = sql!("scan/left.sql");
+pub(crate) const SCAN_UNFINISHED: &str = sql!("scan/unfinished.sql");
 pub(crate) const SCAN_WALK: &str = sql!("scan/walk.sql");
 
 pub(crate) const CURSOR: &str = sql!("retire/cursor.sql");

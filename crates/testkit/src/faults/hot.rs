@@ -44,6 +44,18 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Load, "load entries", self.inner.load(entries)).await
     }
 
+    async fn load_near(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.faults.run(HotGroup::Load, "load entries", self.inner.load_near(entries)).await
+    }
+
+    async fn share(&self, partition: Option<Partition>) -> Result<usize, Error> {
+        self.faults.run(HotGroup::Load, "share what is near", self.inner.share(partition)).await
+    }
+
+    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.faults.run(HotGroup::Load, "load entries that fire", self.inner.load_fired(entries)).await
+    }
+
     async fn peek(
         &self,
         partition: Partition,

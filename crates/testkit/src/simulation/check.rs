@@ -110,6 +110,12 @@ impl World {
         if depth.firing > 0 || !depth.ready.is_empty() {
             return Err(format!("all is finished, and the hot set still has {depth:?}"));
         }
+        for node in self.nodes.iter().filter(|it| it.is_awake()) {
+            let own = node.own_hot.depth().await.map_err(|it| it.to_string())?;
+            if own.firing > 0 {
+                return Err(format!("all is finished, and an engine still keeps {own:?}"));
+            }
+        }
         match self.nodes.iter().map(|it| it.engine.claimed()).max() {
             None | Some(0) => Ok(()),
             Some(claimed) => Err(format!("all is finished, and {claimed} claims are held")),

@@ -219,6 +219,15 @@ impl Hot for Mortal<dyn Hot> {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
         self.life.call(self.inner.load(entries)).await
     }
+    async fn load_near(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.life.call(self.inner.load_near(entries)).await
+    }
+    async fn share(&self, partition: Option<Partition>) -> Result<usize, Error> {
+        self.life.call(self.inner.share(partition)).await
+    }
+    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.life.call(self.inner.load_fired(entries)).await
+    }
     async fn peek(
         &self,
         partition: Partition,

@@ -392,7 +392,15 @@ impl World {
     /// It fired, and waits to be handed over. An entry that the store has refused since does not count.
     async fn has_fired(&self, place: TaskRef) -> bool {
         let task = self.truth_of(place).await;
-        let firing = self.true_hot.firing(place.partition, Millis::MAX, 0..10_000).await.unwrap_or_default();
+        let mut firing =
+            self.true_hot.firing(place.partition, Millis::MAX, 0..10_000).await.unwrap_or_default();
+        // What an engine keeps to itself counts where it is the only one: others cannot know.
+        if let [node] = &*self.nodes
+            && node.is_awake()
+        {
+            let own = node.own_hot.firing(place.partition, Millis::MAX, 0..10_000).await;
+            firing.extend(own.unwrap_or_default());
+        }
         task.is_some_and(|task| firing.iter().any(|it| it.place.id == place.id && it.fence == task.fence))
     }
 

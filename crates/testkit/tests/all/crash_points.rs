@@ -17,7 +17,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
-use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_hot::{MemoryHot, NearHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
@@ -135,7 +135,8 @@ impl Ground for OnServers {
         let bus = RedisBus::connect(&self.redis_url, options).await.unwrap();
         let shared = Some(Shared { ownership: Arc::new(store.ownership()), signals });
         let limiter = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
-        Stand { store, hot: Arc::new(hot), limiter, bus: Arc::new(bus), shared }
+        let hot = Arc::new(NearHot::new(Arc::new(hot), self.partitions));
+        Stand { store, hot, limiter, bus: Arc::new(bus), shared }
     }
 }
 

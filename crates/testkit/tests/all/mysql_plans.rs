@@ -429,6 +429,8 @@ async fn check_scans(database: Filled) {
         ("scan/scan", values(&[5, NOW, late, 100]), "range", 100),
         ("scan/scan", values(&[3, INSTANT - 1, INSTANT, 100]), "range", 100),
         ("scan/instant", values(&[3, INSTANT, 1_050_000, 100]), "range", 100),
+        ("scan/first", values(&[3, INSTANT - 1, INSTANT]), "range", 1),
+        ("scan/unfinished", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("scan/walk", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("retire/walk", values(&[i64::MIN, NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("retire/walk_on", values(&[i64::MIN, NOW, -1, 1_000]), "range", 1_000),

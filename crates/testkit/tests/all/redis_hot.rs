@@ -42,6 +42,33 @@ async fn on_a_cluster() -> Arc<dyn Hot> {
     Arc::new(connect(&cluster.url(), &cluster.nodes()[0].fresh_prefix()).await)
 }
 
+/// What one engine keeps of it to itself.
+mod near {
+    use punctual_contract::Hot;
+    use punctual_hot::NearHot;
+    use punctual_testkit::conformance::hot::{PARTITIONS, near::KeepsNear};
+    use std::sync::Arc;
+
+    async fn shared_every(steps: usize) -> Arc<dyn Hot> {
+        Arc::new(KeepsNear::new(Arc::new(NearHot::new(super::on_one_server().await, PARTITIONS)), steps))
+    }
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                punctual_testkit::conformance::hot::$module::$case(shared_every(3).await).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_hot_case!(stamp);
+
+    #[test]
+    fn agrees_with_the_model() {
+        punctual_testkit::conformance::hot::model::agrees_with(200, async || shared_every(5).await);
+    }
+}
+
 mod one_server {
     macro_rules! stamp {
         ($($module:ident :: $case:ident),* $(,)?) => {$(

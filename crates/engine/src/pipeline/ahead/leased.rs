@@ -203,6 +203,15 @@ impl Ahead {
         (made, fired_meanwhile)
     }
 
+    /// It was withdrawn before it fired: should it be found in the hot set once more, this lease does not go with it.
+    pub(crate) fn withdrawn(&self, id: i64, fence: i64) {
+        let has_not_fired = |it: &Leased| !matches!(it.stage, Stage::Asked { fired: Some(_) });
+        let mut leased = self.leased.lock();
+        if leased.get(&id).is_some_and(|it| it.entry.fence <= fence && has_not_fired(it)) {
+            leased.remove(&id);
+        }
+    }
+
     /// Of a queue, how many are leased and have not fired.
     pub(super) fn count(&self) -> HashMap<Arc<QueueKey>, usize> {
         let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();

@@ -1,12 +1,12 @@
 -- As move/dispatch.sql, for rows that differ in nothing but their places and instants and have few others of
 -- their partition between them.
--- In order: ids, the fired_at (ms) of each, now (ms), history line from behind its time, executor, lease_until
+-- In order: ids in order, the fired_at (ms) of each, now (ms), history line from behind its time, executor, lease_until
 -- (ms), now (ms), of each partition its number and due_at from and to (ms), ids, the state and the fence that
 -- all have. Where all rows fired equally long after their due time, that time (ms) stands for ids and instants.
 -- moves: dispatch from (1, 2, 3, 6, 7) to 4
 UPDATE task FORCE INDEX (PRIMARY) SET
     -- Assignments are made in their order.
-    fired_at = CAST(ELT(FIELD(id, ?), ?) AS SIGNED),
+    fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED),
     lease_since = GREATEST(fired_at, ?),
     history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), '[', lease_since, ?),
     lease_executor = ?,

@@ -3,7 +3,7 @@
 use super::{entry, ids, in_partition, strict};
 use punctual_contract::{
     Hot,
-    hot::{Depth, HotEntry, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{place::Partition, settings::Retries, time::Millis};
@@ -144,6 +144,29 @@ pub async fn what_fired_long_ago_is_found_the_oldest_first(hot: Arc<dyn Hot>) {
     assert_eq!(fired(10, 9).await, []);
     hot.settle(&[(P0, 2, 1)]).await.unwrap();
     assert_eq!(fired(20, 9).await, [(10, 5)], "what is settled is not found");
+}
+
+pub async fn what_was_taken_elsewhere_fires_here(hot: Arc<dyn Hot>) {
+    let fired = |id, fence, at| HotEntry { fired_at: Millis(at), ..entry(id, 5, fence) };
+    let mail = Arc::clone(&entry(1, 5, 1).queue);
+    assert_eq!(hot.load_fired(vec![fired(1, 1, 7), fired(2, 1, 6)]).await.unwrap(), 2);
+    assert_eq!(hot.firing(P0, Millis(9), 0..9).await.unwrap(), [fired(2, 1, 6), fired(1, 1, 7)]);
+    hot.offer(vec![fired(1, 1, 7)], Retries::default()).await.unwrap();
+    // Known with this fence or a newer one, firing or due.
+    hot.load(vec![entry(3, 8, 2)]).await.unwrap();
+    assert_eq!(hot.load_fired(vec![fired(1, 1, 8), fired(3, 1, 8)]).await.unwrap(), 0);
+    assert_eq!(ids(&hot.firing(P0, Millis(9), 0..9).await.unwrap()), [2, 1]);
+    // Due with this fence: it fires from now on, and nothing is due.
+    assert_eq!(hot.load_fired(vec![fired(3, 2, 8)]).await.unwrap(), 1);
+    assert_eq!(hot.peek(P0, None, Millis(99), 9).await.unwrap(), []);
+    assert_eq!(ids(&hot.firing(P0, Millis(9), 0..9).await.unwrap()), [2, 1, 3]);
+    // A newer one takes the place of an older one, which leaves its ready set.
+    assert_eq!(hot.load_fired(vec![fired(1, 2, 8)]).await.unwrap(), 1);
+    assert_eq!(hot.admit(&mail, Admission::of(9)).await.unwrap(), []);
+    hot.offer(vec![fired(1, 2, 8)], Retries::default()).await.unwrap();
+    assert_eq!(ids(&hot.admit(&mail, Admission::of(9)).await.unwrap()), [1]);
+    hot.settle(&[(P0, 1, 2), (P0, 2, 1), (P0, 3, 2)]).await.unwrap();
+    assert_eq!(hot.depth().await.unwrap(), Depth::default());
 }
 
 pub async fn an_older_term_takes_nothing(hot: Arc<dyn Hot>) {

@@ -1,5 +1,5 @@
 //! What every hot set must do. In reading order: what is due, what fires, what is ready, what is parked; and `model`, which plays
-//! random steps against a plain model of all three.
+//! random steps against a plain model of all three; `near` (how a hot set is driven of which one process keeps a part).
 
 pub mod due;
 pub mod firing;
@@ -7,6 +7,7 @@ pub mod parked;
 pub mod ready;
 
 pub mod model;
+pub mod near;
 
 use punctual_contract::hot::{Admission, HotEntry};
 use punctual_domain::{

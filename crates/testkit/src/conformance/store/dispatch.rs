@@ -32,6 +32,24 @@ pub async fn a_dispatch_spends_an_attempt_and_makes_fence_and_lease(store: Arc<d
     assert_eq!(task.lease, Some(lease));
 }
 
+/// Ids ascend as they were inserted; due times and the times of firing do not, and the latter are no sum of the former.
+pub async fn each_of_many_keeps_its_own_instant_of_firing(store: Arc<dyn Store>) {
+    for (round, count) in (0..).zip([5_i64, 12, 40, 300]) {
+        let due = |nth: i64| NOW.plus(-(nth * 37 % 101));
+        let ask = |nth: i64| NewTask { execute_at: due(nth), ..version(1_000 * round + nth, 0) };
+        let inserted = store.insert((0..count).map(ask).collect(), "test", NOW.plus(-200)).await.unwrap();
+        let fired = |nth: i64| NOW.plus(nth * 53 % 89);
+        let mut grants: Vec<Grant> =
+            (0..).zip(&inserted).map(|(nth, it)| grant(&it.task, fired(nth))).collect();
+        grants.reverse();
+        let made = store.dispatch(grants, LATER).await.unwrap();
+        assert!(made.iter().all(|it| matches!(it, Dispatched::Made(_))), "{count}");
+        for (nth, it) in (0..).zip(&inserted) {
+            assert_eq!(read(&*store, it.task.place).await.fired_at, Some(fired(nth)), "{nth} of {count}");
+        }
+    }
+}
+
 pub async fn an_assignment_says_all_that_an_executor_needs(store: Arc<dyn Store>) {
     let asked = NewTask { execute_at: NOW.plus(-7), ..full(1) };
     let task = claimed(&*store, asked.clone()).await;

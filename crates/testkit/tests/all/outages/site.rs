@@ -14,7 +14,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Settled, Shared};
-use punctual_hot::{RedisHot, RedisOptions};
+use punctual_hot::{NearHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::servers::{MariaDb, Redis};
 use std::{
@@ -103,7 +103,7 @@ impl Site {
             shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
             store,
             limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
-            hot: Arc::new(hot),
+            hot: Arc::new(NearHot::new(Arc::new(hot), PARTITIONS)),
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(WallClock),
         };

@@ -36,6 +36,10 @@ impl Hot for Flawed {
         self.0.load(entries).await
     }
 
+    async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        self.0.load_fired(entries).await
+    }
+
     async fn peek(
         &self,
         partition: Partition,
