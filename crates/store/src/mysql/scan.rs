@@ -49,7 +49,8 @@ async fn ahead(
 ) -> sqlx::Result<()> {
     let partition = row::partition_no(scan.partition);
     let left = scan.limit - found.len();
-    if let Some((due_at, id)) = after.filter(|it| left > 0 && it.0 <= scan.until) {
+    // After the last id of an instant there is nothing of it.
+    if let Some((due_at, id)) = after.filter(|it| left > 0 && it.0 <= scan.until && it.1 < i64::MAX) {
         let rest = sqlx::query(sql::SCAN_INSTANT).bind(partition).bind(due_at.0).bind(id);
         add(found, &rest.bind(rows(left)).fetch_all(&mut *conn).await?, scan, queues)?;
     }
