@@ -83,6 +83,8 @@ pub(crate) struct Core {
     pub(crate) is_crowded: AtomicBool,
     /// What this process keeps to itself is on its way to the others.
     pub(crate) is_sharing: AtomicBool,
+    /// Some of it did not get there, or nobody knows.
+    pub(crate) has_unshared: AtomicBool,
     tasks: TaskTracker,
     claiming: TaskTracker,
     arrivals: Mutex<HashMap<Arc<QueueKey>, Arc<Arrival>>>,
@@ -118,6 +120,7 @@ impl Core {
             preload: Notify::new(),
             is_crowded: AtomicBool::new(false),
             is_sharing: AtomicBool::new(false),
+            has_unshared: AtomicBool::new(false),
             settling: Settling::default(),
             ahead: Ahead::default(),
             in_hand: InHand::default(),

@@ -53,7 +53,8 @@ pub struct NearHot {
     /// No other process loads anything into the shared one.
     is_alone: AtomicBool,
     names: Mutex<Names>,
-    sharing: tokio::sync::Mutex<()>,
+    /// By partition: one at a time puts entries of it over.
+    sharing: Vec<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl NearHot {
             kept: AtomicUsize::new(0),
             is_alone: AtomicBool::new(false),
             names: Mutex::default(),
-            sharing: tokio::sync::Mutex::default(),
+            sharing: (0..partitions.max(1)).map(|_| tokio::sync::Mutex::default()).collect(),
         }
     }
 
@@ -228,6 +229,8 @@ impl NearHot {
     }
 
     async fn share_partition(&self, partition: Partition) -> Result<usize, Error> {
+        let Some(sharing) = self.sharing.get(usize::from(partition.0)) else { return Ok(0) };
+        let _one_at_a_time = sharing.lock().await;
         let mut count = 0;
         loop {
             let going = self.set_out(partition);
@@ -339,15 +342,18 @@ impl Hot for NearHot {
         if self.is_alone.swap(false, SeqCst) {
             self.sides.iter().for_each(|it| it.lock().beyond.forget());
         }
-        let _one_at_a_time = self.sharing.lock().await;
-        let mut count = 0;
+        let (mut count, mut result) = (0, Ok(()));
         for it in self.partitions().filter(|it| partition.is_none_or(|of| of == *it)) {
             if self.keeps_nothing() {
                 break;
             }
-            count += self.share_partition(it).await?;
+            match self.share_partition(it).await {
+                Ok(some) => count += some,
+                // One server of a Cluster that refuses must not keep the others from getting theirs.
+                Err(error) => result = Err(error),
+            }
         }
-        Ok(count)
+        result.map(|()| count)
     }
 
     async fn load_fired(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
@@ -420,7 +426,9 @@ impl Hot for NearHot {
             && let Some(it) = self.with(partition, |near| near.withdraw(id, fence))
             && it != Withdrawn::Absent
         {
-            return Ok(it);
+            // The preloader may have read its row before it was loaded here: what fired there has fired.
+            let there = self.shared.withdraw(partition, id, fence).await;
+            return Ok(if matches!(there, Ok(Withdrawn::Fired)) { Withdrawn::Fired } else { it });
         }
         self.shared.withdraw(partition, id, fence).await
     }

@@ -26,6 +26,8 @@ use std::{
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Four tries to renew in one lease.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
+/// A partition that is given up waits so long for what is kept of it; the rest of it is repeated.
+const SHARED_WITHIN: Duration = Duration::from_secs(1);
 /// Partitions given up side by side.
 const AT_ONCE: usize = 8;
 
@@ -36,7 +38,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let live = shared.ownership.beat(me, LEASE).await?;
     core.holdings.hears_of(live.len());
     renew(core, shared).await?;
-    if live.len() > 1 {
+    if live.len() > 1 || core.has_unshared.load(SeqCst) {
         share_all(core);
     }
     let mine = |it: Partition| preferred(&live, it).is_none_or(|it| it == me);
@@ -51,18 +53,35 @@ fn share_all(core: &Arc<Core>) {
     if core.is_sharing.swap(true, SeqCst) {
         return;
     }
-    let its = Arc::clone(core);
-    core.detach(async move {
-        share(&its, None).await;
-        its.is_sharing.store(false, SeqCst);
-    });
+    let sharing = IsSharing(Arc::clone(core));
+    core.detach(async move { share(&sharing.0, None).await });
+}
+
+/// However the work ends.
+struct IsSharing(Arc<Core>);
+
+impl Drop for IsSharing {
+    fn drop(&mut self) {
+        self.0.is_sharing.store(false, SeqCst);
+    }
 }
 
 async fn share(core: &Core, partition: Option<Partition>) {
-    match core.hot.share(partition).await {
-        Ok(0) => {}
-        Ok(count) => tracing::debug!(tasks = count, "what was kept in this process is in the hot set of all"),
+    let shared = match tokio::time::timeout(SHARED_WITHIN, core.hot.share(partition)).await {
+        Ok(it) => it,
+        Err(_) => Err(Error::may_have_happened("share what is kept in this process", "no answer")),
+    };
+    match shared {
+        Ok(count) => {
+            if partition.is_none() {
+                core.has_unshared.store(false, SeqCst);
+            }
+            if count > 0 {
+                tracing::debug!(tasks = count, "what was kept in this process is in the hot set of all");
+            }
+        }
         Err(error) => {
+            core.has_unshared.store(true, SeqCst);
             tracing::warn!(%error, "what is kept in this process could not be shared; it will be repeated");
         }
     }

@@ -1,3 +1,6 @@
+//! What happens while entries go over from this process to the shared hot set: a shared one whose loads take their time, or
+//! fail. Must not rest on timing: each step waits to be let go on.
+
 use super::*;
 use crate::{Options, memory::MemoryHot, memory::sample};
 use std::collections::VecDeque;

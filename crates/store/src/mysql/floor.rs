@@ -175,7 +175,9 @@ impl Floor {
     /// What is unfinished between the floor and the bound, in order: all of it, or one more than there is room for.
     fn pass_short(&mut self, unfinished: &[Key], bounds: Bounds) {
         let room = self.room(bounds);
-        self.left.extend(unfinished.iter().take(room).filter(|it| it.0 < bounds.until));
+        // The clock may have gone back, to before the floor.
+        let unfinished = unfinished.split_at(unfinished.partition_point(|it| it.0 < bounds.until)).0;
+        self.left.extend(unfinished.iter().take(room));
         let passed = match unfinished.get(room) {
             Some((due_at, id)) => (*due_at, id - 1),
             None => (bounds.until.plus(-1), i64::MAX),

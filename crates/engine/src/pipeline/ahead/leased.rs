@@ -51,6 +51,8 @@ enum Stage {
         fired: Option<HotEntry>,
     },
     Made(Box<Assignment>),
+    /// The store is being asked, and somebody has withdrawn it meanwhile.
+    Withdrawn,
 }
 
 /// Who has a task, and since when.
@@ -133,7 +135,7 @@ impl Ahead {
     pub(crate) fn fired(&self, entry: &HotEntry, is_settled: bool) -> Fired {
         let mut leased = self.leased.lock();
         match leased.get_mut(&entry.place.id).filter(|it| it.entry.fence == entry.fence) {
-            None => Fired::Plain,
+            None | Some(Leased { stage: Stage::Withdrawn, .. }) => Fired::Plain,
             Some(Leased { stage: Stage::Asked { fired }, .. }) => {
                 *fired = Some(entry.clone());
                 Fired::Awaited
@@ -155,6 +157,10 @@ impl Ahead {
         let Some(it) = leased.get_mut(&id).filter(|it| it.entry.fence + 1 == assignment.fence) else {
             return Made::Unwanted(Box::new(assignment));
         };
+        if let Stage::Withdrawn = it.stage {
+            leased.remove(&id);
+            return Made::Waits;
+        }
         let Stage::Asked { fired: Some(entry) } = &mut it.stage else {
             it.stage = Stage::Made(Box::new(assignment));
             return Made::Waits;
@@ -187,7 +193,7 @@ impl Ahead {
         leased.get(&entry.place.id).filter(|it| it.entry.fence == entry.fence)?;
         match leased.remove(&entry.place.id)?.stage {
             Stage::Asked { fired } => fired,
-            Stage::Made(_) => None,
+            Stage::Made(_) | Stage::Withdrawn => None,
         }
     }
 
@@ -198,17 +204,21 @@ impl Ahead {
             match it.stage {
                 Stage::Asked { fired } => fired_meanwhile.extend(fired),
                 Stage::Made(it) => made.push(*it),
+                Stage::Withdrawn => {}
             }
         }
         (made, fired_meanwhile)
     }
 
-    /// It was withdrawn before it fired: should it be found in the hot set once more, this lease does not go with it.
+    /// It was withdrawn before it fired: should it be found in the hot set once more, this lease does not go with it. Who
+    /// withdrew it takes the lease back, also one that the store is about to make.
     pub(crate) fn withdrawn(&self, id: i64, fence: i64) {
-        let has_not_fired = |it: &Leased| !matches!(it.stage, Stage::Asked { fired: Some(_) });
         let mut leased = self.leased.lock();
-        if leased.get(&id).is_some_and(|it| it.entry.fence <= fence && has_not_fired(it)) {
-            leased.remove(&id);
+        let Some(it) = leased.get_mut(&id).filter(|it| it.entry.fence <= fence) else { return };
+        match it.stage {
+            Stage::Asked { fired: None } => it.stage = Stage::Withdrawn,
+            Stage::Made(_) => drop(leased.remove(&id)),
+            Stage::Asked { fired: Some(_) } | Stage::Withdrawn => {}
         }
     }
 
