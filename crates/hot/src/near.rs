@@ -233,7 +233,8 @@ impl NearHot {
         let _one_at_a_time = sharing.lock().await;
         let mut count = 0;
         loop {
-            let going = self.set_out(partition);
+            let (again, new) = self.set_out(partition);
+            let going = [again, new.clone()].concat();
             if going.is_empty() {
                 break;
             }
@@ -242,7 +243,8 @@ impl NearHot {
                 Ok(_) => self.has_arrived(partition, &going),
                 Err(error) => {
                     if error.happened == Happened::No {
-                        self.turn_back(partition, &going);
+                        // What goes again may have arrived the last time.
+                        self.turn_back(partition, &new);
                     }
                     return Err(error);
                 }
@@ -259,14 +261,15 @@ impl NearHot {
     }
 
     /// What goes over next: what was on its way already, and what is due.
-    fn set_out(&self, partition: Partition) -> Vec<HotEntry> {
+    fn set_out(&self, partition: Partition) -> (Vec<HotEntry>, Vec<HotEntry>) {
         let set_out = |side: &mut Side| {
-            let room = SHARE_MAX.saturating_sub(side.going.len());
-            for it in side.near.peek(None, Millis::MAX, room) {
+            let again: Vec<HotEntry> = side.going.values().cloned().collect();
+            let new = side.near.peek(None, Millis::MAX, SHARE_MAX.saturating_sub(again.len()));
+            for it in &new {
                 side.near.withdraw(it.place.id, it.fence);
-                side.going.insert(it.place.id, it);
+                side.going.insert(it.place.id, it.clone());
             }
-            side.going.values().cloned().collect()
+            (again, new)
         };
         self.with_side(partition, set_out).unwrap_or_default()
     }

@@ -221,6 +221,9 @@ async fn what_did_not_go_over_comes_back_and_what_may_have_goes_again() {
     assert_eq!(it.take().await, [2], "there, and only there");
     assert_eq!(it.near.depth().await.unwrap().due, 2, "it is not known here that they have arrived");
     assert_eq!(it.near.share(Some(Partition(1))).await.unwrap(), 0, "of another partition");
+    it.next_load(Load::Fails(Happened::No));
+    it.near.share(Some(P0)).await.unwrap_err();
+    assert!(it.take().await.is_empty(), "a refusal now says nothing of the first time");
     it.near.share(Some(P0)).await.unwrap();
     assert!(it.near.keeps_nothing());
 }
