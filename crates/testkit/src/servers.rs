@@ -5,6 +5,7 @@
 mod mariadb;
 mod port;
 mod process;
+mod proxy;
 mod redis;
 mod redis_sets;
 mod watchdog;
@@ -12,6 +13,7 @@ mod watchdog;
 use std::sync::OnceLock;
 
 pub use mariadb::MariaDb;
+pub use proxy::{Proxy, Way};
 pub use redis::Redis;
 pub use redis_sets::{RedisCluster, Sentinels};
 

@@ -1,0 +1,211 @@
+//! A TCP proxy on loopback, for faults of the way to a server: connections that are cut, that fall silent, whose answers
+//! are lost, and a host that vanishes without closing anything. Lives on a thread of its own and ends with its handle.
+//! Must not know what protocol passes through it.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{SocketAddr, TcpListener as StdListener},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinSet,
+};
+
+/// What becomes of the bytes of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    #[default]
+    Open,
+    /// Nothing passes, in neither direction, and nothing is closed: a host that is gone, a firewall that forgot it. What
+    /// was held passes when the way is open again.
+    Silent,
+    /// What is asked arrives; no answer comes back, now or later.
+    AnswersLost,
+    /// As open, each piece this much later.
+    Slow(Duration),
+    /// Closed by a reset; new connections are refused.
+    Cut,
+}
+
+/// Passes connections on to one server.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: SocketAddr,
+    /// Of connections that are yet to come.
+    of_new: watch::Sender<Way>,
+    open: parking_lot::Mutex<BTreeMap<u64, watch::Sender<Way>>>,
+    last: AtomicU64,
+}
+
+impl Proxy {
+    /// In front of a server on this port of loopback.
+    ///
+    /// # Panics
+    /// When the system gives no port or no thread.
+    #[must_use]
+    pub fn before(server_port: u16) -> Self {
+        let listener = StdListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+        listener.set_nonblocking(true).expect("a listener can be non-blocking");
+        let port = listener.local_addr().expect("it is bound").port();
+        let shared = Arc::new(Shared {
+            server: SocketAddr::from(([127, 0, 0, 1], server_port)),
+            of_new: watch::Sender::default(),
+            open: parking_lot::Mutex::default(),
+            last: AtomicU64::new(0),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("proxy".to_owned());
+        let thread =
+            thread.spawn(move || run(listener, of_thread, stopped)).expect("a thread can be started");
+        Self { port, shared, stop, thread: Some(thread) }
+    }
+
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Of the connections that are open, in the order in which they came.
+    #[must_use]
+    pub fn connections(&self) -> Vec<u64> {
+        self.shared.open.lock().keys().copied().collect()
+    }
+
+    /// Of one connection; false: it is closed already.
+    pub fn set_one(&self, connection: u64, way: Way) -> bool {
+        self.shared.open.lock().get(&connection).is_some_and(|it| it.send(way).is_ok())
+    }
+
+    /// Of those that are open now; new ones are as before.
+    pub fn set_open(&self, way: Way) {
+        for connection in self.shared.open.lock().values() {
+            connection.send_replace(way);
+        }
+    }
+
+    /// Of those that are yet to come.
+    pub fn set_new(&self, way: Way) {
+        self.shared.of_new.send_replace(way);
+    }
+
+    /// Of all.
+    pub fn set(&self, way: Way) {
+        self.set_new(way);
+        self.set_open(way);
+    }
+
+    /// The host is gone without closing anything, until `come_back`.
+    pub fn vanish(&self) {
+        self.set(Way::Silent);
+    }
+
+    /// The address answers again; connections of before stay silent for ever.
+    pub fn come_back(&self) {
+        self.set_new(Way::Open);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+fn run(listener: StdListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime can be made").block_on(async move {
+        let listener = TcpListener::from_std(listener).expect("it is non-blocking");
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                _ = stopped.wait_for(|it| *it) => return,
+                Some(_) = connections.join_next() => {}
+                come = listener.accept() => {
+                    let Ok((client, _)) = come else { continue };
+                    connections.spawn(connection(client, Arc::clone(&shared)));
+                }
+            }
+        }
+    });
+}
+
+async fn connection(client: TcpStream, shared: Arc<Shared>) {
+    let id = shared.last.fetch_add(1, Relaxed);
+    let way = watch::Sender::new(*shared.of_new.borrow());
+    let seen = way.subscribe();
+    shared.open.lock().insert(id, way);
+    // An error is the end of the connection, as it is for whoever stands at its ends.
+    drop(pass(client, shared.server, seen).await);
+    shared.open.lock().remove(&id);
+}
+
+async fn pass(client: TcpStream, server: SocketAddr, mut way: watch::Receiver<Way>) -> io::Result<()> {
+    let reset = client.set_zero_linger();
+    let now = *way.wait_for(|it| *it != Way::Silent).await.map_err(io::Error::other)?;
+    if now == Way::Cut {
+        return reset;
+    }
+    let server = TcpStream::connect(server).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    server.set_zero_linger()?;
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let mut cut = way.clone();
+    tokio::select! {
+        _ = cut.wait_for(|it| *it == Way::Cut) => Ok(()),
+        ended = pump(from_client, to_server, way.clone(), false) => ended,
+        ended = pump(from_server, to_client, way, true) => ended,
+    }
+}
+
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut way: watch::Receiver<Way>,
+    is_answer: bool,
+) -> io::Result<()> {
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        // An end is not told either while nothing passes.
+        let length = from.read(&mut piece).await;
+        let now = *way.wait_for(|it| *it != Way::Silent).await.map_err(io::Error::other)?;
+        let length = length?;
+        match now {
+            Way::AnswersLost if is_answer => {
+                if length == 0 {
+                    std::future::pending::<()>().await;
+                }
+                continue;
+            }
+            Way::Slow(by) => tokio::time::sleep(by).await,
+            Way::Open | Way::Silent | Way::AnswersLost | Way::Cut => {}
+        }
+        match piece.get(..length) {
+            Some(piece) if !piece.is_empty() => to.write_all(piece).await?,
+            _ => return Ok(()),
+        }
+    }
+}
