@@ -79,6 +79,10 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
     /// `stopped_until`), other finished tasks whose time is over are deleted.
     async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error>;
 
+    /// Has every writer commit something that no task rests on: whether each of them can write now. Costs a sync or two;
+    /// to be asked every few seconds. An error says why the first of them cannot.
+    async fn check_writers(&self) -> Result<(), Error>;
+
     /// The running account, kept in the transactions that move tasks: cheap.
     async fn books(&self) -> Result<Books, Error>;
 

@@ -133,6 +133,8 @@ pub enum Error {
     CopyDiffers { at: String, partition: u16 },
     #[error("the mover was stopped after {after:?}; run it again, and it goes on")]
     MoverStopped { after: String },
+    #[error("the writer panicked while it had this work")]
+    WriterPanicked,
     #[error("the work of this call panicked: {0}")]
     Panicked(String),
 }

@@ -546,6 +546,22 @@ impl Store for MysqlStore {
         self.reading("audit the books", |inner| search::account(inner, search::Account::Counted)).await
     }
 
+    async fn check_writers(&self) -> Result<(), CallError> {
+        const DOING: &str = "check the writers";
+        let lines = self.inner.members().iter().flat_map(|it| it.lines.iter().flatten());
+        let checks = lines.map(|line| {
+            let (caller, answer) = oneshot::channel();
+            push(Some(line), Job { doing: DOING, work: Work::Check(caller) });
+            answered::<(), ()>(DOING, answer)
+        });
+        for checked in futures_util::future::join_all(checks).await {
+            if let Err(Refused::Failed(error)) = checked {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {
         let partition = search::partition_of_reply(key, self.inner.cluster.partitions);
         let kept = || Box::new((partition, key.clone(), reply.clone()));

@@ -46,6 +46,7 @@ use punctual_domain::{
 };
 use rusqlite::Connection;
 use session::Session;
+use statements as sql;
 use std::{
     fmt,
     path::Path,
@@ -363,6 +364,13 @@ impl Store for SqliteStore {
 
     async fn audit(&self) -> Result<Books, CallError> {
         self.reading("audit the books", Lane::Bulk, query::audit).await
+    }
+
+    async fn check_writers(&self) -> Result<(), CallError> {
+        let check = |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::META_CHECK)?.execute(["writer_checks"]).map(drop)
+        };
+        self.writing("check the writer", 1, check).await
     }
 
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {

@@ -35,7 +35,7 @@ pub(super) async fn answered<A, I>(
     doing: &'static str,
     answer: oneshot::Receiver<Result<A, Refused<I>>>,
 ) -> Result<A, Refused<I>> {
-    let lost = |_| Err(Refused::Failed(CallError::may_have_happened(doing, Error::Closed)));
+    let lost = |_| Err(Refused::Failed(CallError::may_have_happened(doing, Error::WriterPanicked)));
     answer.await.unwrap_or_else(lost)
 }
 

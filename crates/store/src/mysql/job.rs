@@ -61,6 +61,7 @@ pub(crate) enum Work {
     Stop(TaskRef, Millis, Caller<Applied, ()>),
     Retire(Retire, Caller<Retired, ()>),
     Keep(Box<(Partition, ReplyKey, Reply)>, Caller<(), ()>),
+    Check(Caller<(), ()>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,7 @@ pub(crate) enum Done {
     Stopped(Applied),
     Retired(Retired),
     Kept,
+    Checked,
 }
 
 impl Job {
@@ -90,7 +92,7 @@ impl Job {
             Work::Dispatch(grants, ..) => grants.len(),
             Work::Extend(beats, ..) => beats.len(),
             Work::Retire(it, _) => it.limit,
-            Work::Stop(..) | Work::Keep(..) => 1,
+            Work::Stop(..) | Work::Keep(..) | Work::Check(_) => 1,
         }
     }
 
@@ -106,7 +108,9 @@ impl Job {
             (Work::Extend(.., caller), Done::Extended(it)) => drop(caller.send(Ok(it))),
             (Work::Stop(.., caller), Done::Stopped(it)) => drop(caller.send(Ok(it))),
             (Work::Retire(_, caller), Done::Retired(it)) => drop(caller.send(Ok(it))),
-            (Work::Keep(_, caller), Done::Kept) => drop(caller.send(Ok(()))),
+            (Work::Keep(_, caller), Done::Kept) | (Work::Check(caller), Done::Checked) => {
+                drop(caller.send(Ok(())));
+            }
             // Its caller is told that the answer was lost, because the sender is dropped.
             (work, done) => tracing::error!(?work, ?done, "an answer of another kind"),
         }
@@ -132,7 +136,7 @@ impl Job {
             Work::Extend(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Stop(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Retire(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Keep(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Keep(_, caller) | Work::Check(caller) => drop(caller.send(Err(Refused::Failed(error)))),
         }
     }
 
@@ -147,6 +151,7 @@ impl Job {
             Work::Stop(.., caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
             Work::Keep(_, caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
             Work::Retire(_, caller) => drop(caller.send(Ok(Retired::default()))),
+            Work::Check(caller) => drop(caller.send(Ok(()))),
         }
     }
 
@@ -159,7 +164,7 @@ impl Job {
             Work::Extend(beats, ..) => beats.iter().map(|it| it.place.partition).collect(),
             Work::Stop(place, ..) => [place.partition].into(),
             Work::Keep(kept, _) => [kept.0].into(),
-            Work::Retire(..) => return None,
+            Work::Retire(..) | Work::Check(_) => return None,
         })
     }
 
@@ -196,6 +201,7 @@ impl Job {
             // Each ask carries its own time.
             Work::Insert(..) => (5, 0, 0),
             Work::Retire(..) => (6, 0, nth),
+            Work::Check(_) => (7, 0, nth),
         }
     }
 }
@@ -376,6 +382,10 @@ async fn together(
         Work::Keep(kept, _) => {
             reply::save(conn, &kept.1, &kept.2).await?;
             vec![Done::Kept]
+        }
+        Work::Check(_) => {
+            ledger.check();
+            vec![Done::Checked]
         }
     })
 }

@@ -24,6 +24,8 @@ pub(crate) struct Ledger {
     touched: Vec<usize>,
     accepted: i64,
     deleted: i64,
+    /// Written to although nothing is counted.
+    is_checked: bool,
 }
 
 /// What the transaction has moved in one queue, by the codes of states.
@@ -45,6 +47,7 @@ impl Ledger {
             touched: Vec::new(),
             accepted: 0,
             deleted: 0,
+            is_checked: false,
         }
     }
 
@@ -69,6 +72,11 @@ impl Ledger {
     /// Rows that were created.
     pub(crate) fn accepted(&mut self, tasks: i64) {
         self.accepted += tasks;
+    }
+
+    /// Whether it can be written is to be known.
+    pub(crate) fn check(&mut self) {
+        self.is_checked = true;
     }
 
     pub(crate) fn deleted(&mut self, tasks: i64) {
@@ -132,7 +140,8 @@ impl Ledger {
     }
 
     fn counts(&self) -> Vec<(&'static str, i64)> {
-        [("accepted", self.accepted), ("deleted", self.deleted)].into_iter().filter(|it| it.1 != 0).collect()
+        let counts = [("accepted", self.accepted, self.is_checked), ("deleted", self.deleted, false)];
+        counts.into_iter().filter(|it| it.1 != 0 || it.2).map(|it| (it.0, it.1)).collect()
     }
 
     /// Writes the sums; to be followed by the commit.
@@ -168,7 +177,7 @@ impl Ledger {
                 account.is_touched = false;
             }
         }
-        (self.accepted, self.deleted) = (0, 0);
+        (self.accepted, self.deleted, self.is_checked) = (0, 0, false);
     }
 }
 

@@ -99,7 +99,12 @@ impl Writer {
         self.conn = self.door.connect().await.ok();
         while let Some(batch) = line.batch(Job::rows).await {
             let next_at = Instant::now() + self.pace;
-            self.serve(batch).await;
+            // The jobs of the batch are dropped with it: their callers learn that it may have happened.
+            if let Err(panic) = AssertUnwindSafe(self.serve(batch)).catch_unwind().await {
+                tracing::error!(panic = message(panic.as_ref()), at = %self.door, "a writer panicked; it goes on");
+                // Nothing that it knew is believed, and its connection may be inside of a transaction.
+                (self.conn, self.pauses) = (None, Pauses::default());
+            }
             if !self.pace.is_zero() {
                 sleep_until(next_at).await;
             }

@@ -62,6 +62,7 @@ pub(crate) const AUDIT: &str = sql!("ledger/audit.sql");
 
 pub(crate) const META_READ: &str = sql!("meta/read.sql");
 pub(crate) const META_KEEP: &str = sql!("meta/keep.sql");
+pub(crate) const META_CHECK: &str = sql!("meta/check.sql");
 pub(crate) const OBJECTS: &str = sql!("meta/objects.sql");
 
 pub(crate) const RETENTION_OVER: &str = sql!("retire/over.sql");

@@ -15,11 +15,12 @@ use punctual_contract::{Error as CallError, Happened};
 use rusqlite::Connection;
 use std::{
     fs::File,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread::{Builder, JoinHandle},
+    thread::{self, Builder, JoinHandle},
     time::Duration,
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -35,6 +36,9 @@ const BACKLOG: usize = 20;
 
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(100);
+
+/// So that a panic that comes again and again does not take a processor.
+const AFTER_PANIC: Duration = Duration::from_millis(10);
 
 type Read = Box<dyn FnOnce(&mut Connection) + Send>;
 type Answer<T> = oneshot::Receiver<Result<T, CallError>>;
@@ -75,15 +79,18 @@ impl Threads {
             let conn = open::reader(&path, options.reader_cache_kib)?;
             let reads = Arc::clone(&threads.reads);
             // One of them alone serves long searches: they never hold up the short reads of the others.
-            threads.spawn("punctual-read", move || read(conn, &reads, nth == 0))?;
+            let mut conn = conn;
+            threads.spawn("punctual-read", move || kept_on(|| read(&mut conn, &reads, nth == 0)))?;
         }
         let (conn, watch) = (open::checkpointer(&path)?, Arc::clone(&threads.watch));
         let file = Arc::clone(threads.database.lock().insert(open::database(&path)?));
-        threads.spawn("punctual-log", move || wal::run(&conn, &file, &watch))?;
+        threads.spawn("punctual-log", move || kept_on(|| wal::run(&conn, &file, &watch)))?;
         let (writes, watch) = (Arc::clone(&threads.writes), Arc::clone(&threads.watch));
         let counts = Arc::clone(&threads.counts);
         threads.spawn("punctual-write", move || {
-            Writer { session, watch, counts, stop_at: wal::STOP_PAGES }.run(&writes)
+            let _abandon = AbandonOnDrop(&writes);
+            let mut writer = Writer { session, watch, counts, stop_at: wal::STOP_PAGES };
+            kept_on(|| writer.run(&writes));
         })?;
         Ok(threads)
     }
@@ -160,7 +167,7 @@ fn refused<T>(doing: &'static str) -> Answer<T> {
 
 /// A job that was taken and never answered went down with its thread, before its commit or after it.
 pub(crate) async fn answer<T>(doing: &'static str, answer: Answer<T>) -> Result<T, CallError> {
-    answer.await.unwrap_or_else(|_| Err(CallError::may_have_happened(doing, Error::Closed)))
+    answer.await.unwrap_or_else(|_| Err(CallError::may_have_happened(doing, Error::WriterPanicked)))
 }
 
 /// However the writer ends, nobody waits for it in vain.
@@ -172,9 +179,18 @@ impl Drop for AbandonOnDrop<'_> {
     }
 }
 
-fn read(mut conn: Connection, lanes: &Lanes<Read>, bulk_too: bool) {
+/// The life of a thread: `work` ends when its lanes are closed; if it panics it begins again. What it had taken is
+/// dropped, and its callers learn that it may have happened.
+fn kept_on(mut work: impl FnMut()) {
+    while catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
+        tracing::error!("a thread of the store panicked; it goes on");
+        thread::park_timeout(AFTER_PANIC);
+    }
+}
+
+fn read(conn: &mut Connection, lanes: &Lanes<Read>, bulk_too: bool) {
     while let Some(read) = lanes.one(bulk_too) {
-        read(&mut conn);
+        read(conn);
     }
 }
 
@@ -257,8 +273,8 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(mut self, lanes: &Lanes<Box<dyn Job>>) {
-        let _abandon = AbandonOnDrop(lanes);
+    /// Each transaction begins clean, whatever a panic left of the one before.
+    fn run(&mut self, lanes: &Lanes<Box<dyn Job>>) {
         wal::count_pages(self.session.conn());
         while let Some(batch) = lanes.batch(BATCH, |it| it.rows()) {
             let left = self.commit(batch, lanes);
@@ -347,5 +363,49 @@ impl Writer {
             ?emptied,
             "the log grew faster than it could be moved; the writer stopped for it"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    /// Panics where no job is run, but the writer itself.
+    struct Broken;
+
+    impl Job for Broken {
+        fn lane(&self) -> Lane {
+            Lane::Urgent
+        }
+        fn rows(&self) -> usize {
+            1
+        }
+        fn run(&mut self, _: &Connection, _: &mut Ledger) -> rusqlite::Result<()> {
+            Ok(())
+        }
+        fn failed(&mut self, _: Failed) {}
+        fn answer(self: Box<Self>, _: Option<&Unfinished>) {
+            panic!("of this test")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_writer_and_readers_that_panicked_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::default();
+        let opened = open::file(&dir.path().join("test.db"), &options).unwrap();
+        let threads = Threads::start(opened, &options).unwrap();
+        assert!(threads.writes.push(Lane::Urgent, Box::new(Broken)));
+        for _ in 0..options.readers.max(1) {
+            assert!(threads.reads.push(Lane::Urgent, Box::new(|_| panic!("of this test"))));
+        }
+        let written = threads.write("write", Lane::Urgent, 1, |_, _| Ok(1));
+        let read = threads.read("read", Lane::Urgent, |_| Ok(2));
+        assert_eq!((answer("write", written).await.unwrap(), answer("read", read).await.unwrap()), (1, 2));
+        let (reply, lost) = oneshot::channel::<Result<(), CallError>>();
+        drop(reply);
+        let error = answer("write", lost).await.unwrap_err();
+        assert_eq!(error.happened, Happened::Maybe);
     }
 }

@@ -125,6 +125,7 @@ macro_rules! for_each_store_case {
             books::a_replacement_that_changes_queue_moves_the_account,
             books::every_accepted_task_stays_accounted_for_to_its_end,
             books::books_balance_while_many_write,
+            books::to_check_the_writers_is_counted_nowhere,
             settings::nothing_is_set_in_an_empty_store,
             settings::what_is_saved_stands_as_it_was_saved,
             settings::each_change_has_a_higher_revision_than_all_before,

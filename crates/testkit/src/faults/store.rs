@@ -33,6 +33,8 @@ pub enum StoreGroup {
     /// What callers read.
     Read,
     Retire,
+    /// `check_writers`.
+    Writers,
     Replies,
     Settings,
     /// What is known of executors.
@@ -148,6 +150,10 @@ impl Store for FaultyStore {
 
     async fn audit(&self) -> Result<Books, Error> {
         self.faults.run(StoreGroup::Read, "audit the books", self.inner.audit()).await
+    }
+
+    async fn check_writers(&self) -> Result<(), Error> {
+        self.faults.run(StoreGroup::Writers, "check the writers", self.inner.check_writers()).await
     }
 
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error> {

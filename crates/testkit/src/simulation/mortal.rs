@@ -191,6 +191,9 @@ impl Store for Mortal<dyn Store> {
     async fn audit(&self) -> Result<Books, Error> {
         self.life.call(self.inner.audit()).await
     }
+    async fn check_writers(&self) -> Result<(), Error> {
+        self.life.call(self.inner.check_writers()).await
+    }
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error> {
         self.life.call(self.inner.save_reply(key, reply)).await
     }

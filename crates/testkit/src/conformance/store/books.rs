@@ -88,3 +88,14 @@ pub async fn books_balance_while_many_write(store: Arc<dyn Store>) {
     }
     writers.join_all().await;
 }
+
+pub async fn to_check_the_writers_is_counted_nowhere(store: Arc<dyn Store>) {
+    store.check_writers().await.unwrap();
+    assert_eq!(store.books().await.unwrap(), Books::default());
+    insert(&*store, ask(1)).await;
+    let before = store.books().await.unwrap();
+    store.check_writers().await.unwrap();
+    store.check_writers().await.unwrap();
+    assert_eq!(store.books().await.unwrap(), before);
+    balanced(&*store).await;
+}
