@@ -5,6 +5,7 @@ use crate::{
     archive,
     clock::SystemClock,
     config::{Archive, Payloads, Place, Settings, SharedPlace},
+    logs,
 };
 use anyhow::{Context, Result};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
@@ -33,6 +34,7 @@ enum Closing {
 impl Standing {
     pub(crate) async fn start(settings: &Settings) -> Result<Self> {
         let (archive, mut options) = (&settings.archive, settings.engine.clone());
+        options.process = Arc::clone(logs::meters());
         let (mut backends, store) = match &settings.place {
             Place::Embedded { sqlite_path } => embedded(sqlite_path, archive).await?,
             Place::Shared(place) => {

@@ -12,7 +12,7 @@ use crate::{
     connect::TRIES_OF_ONE_CALL,
     duration, logs, output,
     output::Form,
-    serve,
+    panics, serve,
     signals::Signals,
 };
 use anyhow::{Context, Result};
@@ -66,6 +66,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
     let data = temporary.as_ref().map_or_else(|| PathBuf::from(&args.data), |it| it.path().to_owned());
     let settings = settings(&args, &data)?;
     logs::start(&settings);
+    panics::watch();
     let signals = Signals::watch()?;
     let (listener, is_other_port) = bind(settings.listen).await?;
     let address = listener.local_addr()?;

@@ -12,6 +12,7 @@ mod archive;
 mod backends;
 mod clock;
 mod logs;
+mod panics;
 mod serve;
 mod signals;
 
@@ -33,6 +34,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // However this ends, what was said is written, if it can be.
+    let _flushed = logs::FlushedAtEnd;
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return say::failed(&anyhow::Error::new(error).context("the runtime cannot start")),
@@ -56,7 +59,9 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Migrate(args) => serve::migrate(args).await,
         Command::Config(args) => config::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "punctual", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "punctual", &mut script);
+            output::line(String::from_utf8_lossy(&script).trim_end());
             Ok(ExitCode::SUCCESS)
         }
     }

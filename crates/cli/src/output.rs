@@ -1,6 +1,7 @@
 //! All that is printed. Results go to stdout, everything about them to stderr; a reader that has gone away ends
 //! nothing but the printing.
 
+use crate::logs;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -19,18 +20,16 @@ impl Form {
 }
 
 pub(crate) fn line(text: &str) {
-    write_line(io::stdout().lock(), text);
-}
-
-pub(crate) fn error_line(text: &str) {
-    write_line(io::stderr().lock(), text);
-}
-
-fn write_line(mut to: impl Write, text: &str) {
+    let mut to = io::stdout().lock();
     let written = writeln!(to, "{text}").and_then(|()| to.flush());
     if let Err(error) = written {
         tracing::debug!(%error, "nobody reads what is printed");
     }
+}
+
+/// Behind what is logged, and never for longer than a reader that stands still may be waited for.
+pub(crate) fn error_line(text: &str) {
+    logs::line(text);
 }
 
 /// One JSON document on a line of its own.

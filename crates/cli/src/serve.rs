@@ -5,6 +5,7 @@ use crate::{
     config::{Place, SettingArgs, Settings},
     logs,
     output::{self, Form},
+    panics,
     signals::Signals,
 };
 use anyhow::{Context, Result, bail};
@@ -36,6 +37,7 @@ pub(crate) struct MigrateArgs {
 pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let settings = Settings::from_layers(&args.settings.layers()?)?;
     logs::start(&settings);
+    panics::watch();
     // Before the port is open, so that whoever finds it open can also end us in an orderly way.
     let signals = Signals::watch()?;
     let listener = bind(settings.listen).await?;

@@ -34,8 +34,9 @@ impl Signals {
 
 async fn obey(mut interrupt: Signal, mut terminate: Signal, stop: CancellationToken) {
     next(&mut interrupt, &mut terminate).await;
-    tracing::info!("stopping; a second signal ends at once");
+    // It acts before anything is said of it.
     stop.cancel();
+    tracing::info!("stopping; a second signal ends at once");
     next(&mut interrupt, &mut terminate).await;
     output::error_line("punctual: second signal, ending at once");
     std::process::exit(INTERRUPTED);

@@ -9,8 +9,12 @@ mod binary;
 mod config;
 #[path = "all/dev.rs"]
 mod dev;
+#[path = "all/full_disk.rs"]
+mod full_disk;
 #[path = "all/load.rs"]
 mod load;
+#[path = "all/log_away.rs"]
+mod log_away;
 #[path = "all/operate.rs"]
 mod operate;
 #[path = "all/recovery.rs"]

@@ -26,10 +26,12 @@ const FAILURES_IN_A_ROW: u64 = 3;
 pub enum AlertKind {
     FiredEarly,
     ServiceFailing,
+    Panicked,
     HotSetAway,
     LateTasks,
     WaitingLong,
     DeadLetters,
+    LogLinesLost,
 }
 
 impl AlertKind {
@@ -38,6 +40,8 @@ impl AlertKind {
         match self {
             Self::FiredEarly => "fired_early",
             Self::ServiceFailing => "service_failing",
+            Self::Panicked => "panicked",
+            Self::LogLinesLost => "log_lines_lost",
             Self::HotSetAway => "hot_set_away",
             Self::LateTasks => "late_tasks",
             Self::WaitingLong => "waiting_long",
@@ -47,7 +51,7 @@ impl AlertKind {
 
     #[must_use]
     pub const fn is_critical(self) -> bool {
-        matches!(self, Self::FiredEarly | Self::ServiceFailing)
+        matches!(self, Self::FiredEarly | Self::ServiceFailing | Self::Panicked)
     }
 
     /// What whoever is woken by it should do first.
@@ -57,6 +61,12 @@ impl AlertKind {
             Self::FiredEarly => "A promise is broken: keep the logs, and compare the clocks of all engines.",
             Self::ServiceFailing => {
                 "Read the log for this service; see whether store and hot set answer (/readyz)."
+            }
+            Self::Panicked => {
+                "What panicked was started again. Keep the log: its line names the place, and is a defect to report."
+            }
+            Self::LogLinesLost => {
+                "See whether the disk or the pipe that the log goes to is full, or not read."
             }
             Self::HotSetAway => {
                 "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."
@@ -113,10 +123,11 @@ impl Alerts {
         count.saturating_sub(self.counted.lock().insert(about.clone(), count).unwrap_or(0))
     }
 
+    /// `what`: behind how many more there are of it.
     fn happened(&self, about: About, now: Millis, count: u64, what: &str) {
         let more = self.more(&about, count);
         if more > 0 {
-            self.is_so(about, now, QUIET_MS, format!("{more} more tasks {what}"));
+            self.is_so(about, now, QUIET_MS, format!("{more} more {what}"));
         }
     }
 
@@ -138,10 +149,20 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     let alerts = &core.alerts;
     for it in core.meters.queues() {
         let about = |kind| (kind, Some((*it.queue).clone()), "");
-        alerts.happened(about(AlertKind::FiredEarly), now, it.early, "have fired before their time");
-        alerts.happened(about(AlertKind::LateTasks), now, it.over_budget, "have fired later than the budget");
-        alerts.happened(about(AlertKind::DeadLetters), now, it.dead, "are dead");
+        alerts.happened(about(AlertKind::FiredEarly), now, it.early, "tasks have fired before their time");
+        alerts.happened(
+            about(AlertKind::LateTasks),
+            now,
+            it.over_budget,
+            "tasks have fired later than the budget",
+        );
+        alerts.happened(about(AlertKind::DeadLetters), now, it.dead, "tasks are dead");
     }
+    let process = &core.options.process;
+    let about = |kind| (kind, None, "");
+    alerts.happened(about(AlertKind::Panicked), now, process.panics_total(), "panics in this process");
+    let lost = process.log_lines_lost_total();
+    alerts.happened(about(AlertKind::LogLinesLost), now, lost, "lines of the log are lost");
     let state_ms = i64::try_from(PERIOD.as_millis()).unwrap_or(i64::MAX) * 2;
     for it in core.meters.services().iter().filter(|it| it.failures_in_a_row >= FAILURES_IN_A_ROW) {
         let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
@@ -209,12 +230,12 @@ mod tests {
         let (alerts, about) = (Alerts::default(), || (AlertKind::DeadLetters, None, ""));
         let listed =
             |at: i64| alerts.list(Millis(at)).into_iter().map(|it| (it.since.0, it.text)).collect::<Vec<_>>();
-        alerts.happened(about(), Millis(0), 0, "are dead");
+        alerts.happened(about(), Millis(0), 0, "tasks are dead");
         assert_eq!(listed(0), []);
-        alerts.happened(about(), Millis(10), 2, "are dead");
-        alerts.happened(about(), Millis(20), 2, "are dead");
+        alerts.happened(about(), Millis(10), 2, "tasks are dead");
+        alerts.happened(about(), Millis(20), 2, "tasks are dead");
         assert_eq!(listed(20), [(10, "2 more tasks are dead".to_owned())]);
-        alerts.happened(about(), Millis(30), 3, "are dead");
+        alerts.happened(about(), Millis(30), 3, "tasks are dead");
         assert_eq!(listed(30 + QUIET_MS), [(10, "1 more tasks are dead".to_owned())]);
         assert_eq!(listed(31 + QUIET_MS), []);
     }

@@ -13,8 +13,9 @@ use crate::{
         admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, in_hand::InHand, room::Room,
         settle::Settling, timer::Timer,
     },
+    readiness::Writers,
     settings::Settings,
-    sharing::{announce::Announcer, holdings::Holdings, listen::Asked},
+    sharing::{announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked},
 };
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -53,6 +54,9 @@ pub(crate) struct Core {
     pub(crate) caps: Caps,
     pub(crate) alerts: Alerts,
     pub(crate) timer: Arc<Timer>,
+    /// Of the service that fires.
+    pub(crate) firing: Pulse,
+    pub(crate) writers: Writers,
     pub(crate) holdings: Holdings,
     pub(crate) claims: Claims,
     pub(crate) meters: Meters,
@@ -105,6 +109,8 @@ impl Core {
         let (partitions, sole) = (store.partitions(), shared.is_none());
         Self {
             timer: Arc::new(Timer::new(clock.now())),
+            firing: Pulse::default(),
+            writers: Writers::default(),
             holdings: Holdings::new(partitions, sole),
             claims: Claims::new(usize::from(partitions), sole),
             meters: Meters::default(),

@@ -14,14 +14,14 @@ use crate::{
         sweep::Sweep,
         unused,
     },
-    meters::Meters,
+    meters::{Meters, ProcessMeters},
     options::Options,
     outside,
     pipeline::{
         admit::{self, Slots},
         ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push,
     },
-    redrive,
+    readiness, redrive,
     sharing::{adopt, announce, listen, own},
     supervisor::Supervisor,
     why::{self, Why},
@@ -105,7 +105,10 @@ impl Engine {
     /// When the system gives no thread.
     pub fn start(&self) -> std::io::Result<Running> {
         let (due, partitions) = unbounded_channel();
-        let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due)?;
+        let meters = self.core.meters.service("wheel");
+        let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due, meters)?;
+        self.core.firing.beat();
+        readiness::begin(&self.core);
         let supervisor = Supervisor::default();
         supervisor.every(&self.core, "settings", control::PERIOD, |core| async move {
             control::run_once(&core).await
@@ -202,6 +205,9 @@ impl Engine {
         });
         supervisor.every(core, "alerts", alerts::PERIOD, |core| async move {
             alerts::run_once(&core, core.now()).await
+        });
+        supervisor.every(core, "check_writers", readiness::PERIOD, |core| async move {
+            readiness::run_once(&core).await
         });
         let period = Duration::from_millis(core.options.retire_interval_ms);
         supervisor.every(core, "retention", period, |core| async move {
@@ -471,6 +477,12 @@ impl Engine {
     #[must_use]
     pub fn meters(&self) -> &Meters {
         &self.core.meters
+    }
+
+    /// What the process counts of itself.
+    #[must_use]
+    pub fn process_meters(&self) -> &ProcessMeters {
+        &self.core.options.process
     }
 
     /// The store, for what needs no engine: account, replies, search.

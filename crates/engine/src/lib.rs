@@ -13,6 +13,7 @@ mod engine;
 mod executors;
 mod meters;
 mod options;
+mod readiness;
 mod settings;
 mod supervisor;
 
@@ -48,6 +49,7 @@ mod sharing {
     //! and what they tell each other.
     pub(crate) mod rendezvous;
 
+    pub(crate) mod fitness;
     pub(crate) mod holdings;
     pub(crate) mod own;
 
@@ -76,7 +78,7 @@ pub use caps::Full;
 pub use control::Put;
 pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;
-pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, QueueNumbers, ServiceNumbers};
+pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QueueNumbers, ServiceNumbers};
 pub use options::Options;
 pub use pipeline::admit::Slots;
 pub use pipeline::hand_over::LeaseRequest;

@@ -30,6 +30,14 @@ pub struct Meters {
     fired_from_store: AtomicU64,
 }
 
+/// What a process counts of itself, whatever engine runs in it. Written by whoever holds the process: its panic hook,
+/// and the writer of its log.
+#[derive(Debug, Default)]
+pub struct ProcessMeters {
+    panics: AtomicU64,
+    log_lines_lost: AtomicU64,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct QueueMeters {
     inserted: AtomicU64,
@@ -57,6 +65,8 @@ pub(crate) struct ServiceMeters {
     pub(crate) panics: AtomicU64,
     pub(crate) handled: AtomicU64,
     pub(crate) failures_in_a_row: AtomicU64,
+    /// Without a run between that came to its end, well or not.
+    panics_in_a_row: AtomicU64,
 }
 
 /// One queue's counts since the process began.
@@ -97,6 +107,8 @@ pub struct ServiceNumbers {
     pub handled: u64,
     /// Failures and panics since it last ended well.
     pub failures_in_a_row: u64,
+    /// Panics since it last came to an end, well or not.
+    pub panics_in_a_row: u64,
 }
 
 fn add(counter: &AtomicU64, count: usize) {
@@ -175,6 +187,46 @@ impl QueueMeters {
     }
 }
 
+impl ProcessMeters {
+    pub fn panicked(&self) {
+        add(&self.panics, 1);
+    }
+    pub fn log_line_lost(&self) {
+        add(&self.log_lines_lost, 1);
+    }
+    /// Of all threads and tasks, whoever caught them.
+    #[must_use]
+    pub fn panics_total(&self) -> u64 {
+        self.panics.load(Relaxed)
+    }
+    /// Lines that could not be written, or for which there was no room while the writer stood still.
+    #[must_use]
+    pub fn log_lines_lost_total(&self) -> u64 {
+        self.log_lines_lost.load(Relaxed)
+    }
+}
+
+impl ServiceMeters {
+    /// As a run that failed, and as a panic.
+    pub(crate) fn panicked(&self) {
+        self.panics.fetch_add(1, Relaxed);
+        self.failures_in_a_row.fetch_add(1, Relaxed);
+        self.panics_in_a_row.fetch_add(1, Relaxed);
+    }
+
+    /// It said so itself, so it is there.
+    pub(crate) fn failed(&self) {
+        self.failures.fetch_add(1, Relaxed);
+        self.failures_in_a_row.fetch_add(1, Relaxed);
+        self.panics_in_a_row.store(0, Relaxed);
+    }
+
+    pub(crate) fn goes_well(&self) {
+        self.failures_in_a_row.store(0, Relaxed);
+        self.panics_in_a_row.store(0, Relaxed);
+    }
+}
+
 impl Meters {
     pub(crate) fn queue(&self, key: &QueueKey) -> Arc<QueueMeters> {
         if let Some(it) = self.queues.read().get(key) {
@@ -184,8 +236,15 @@ impl Meters {
     }
 
     pub(crate) fn service(&self, name: &'static str) -> Arc<ServiceMeters> {
-        let (runs, failures, panics, handled, failures_in_a_row) = Default::default();
-        let it = Arc::new(ServiceMeters { name, runs, failures, panics, handled, failures_in_a_row });
+        let it = Arc::new(ServiceMeters {
+            name,
+            runs: AtomicU64::default(),
+            failures: AtomicU64::default(),
+            panics: AtomicU64::default(),
+            handled: AtomicU64::default(),
+            failures_in_a_row: AtomicU64::default(),
+            panics_in_a_row: AtomicU64::default(),
+        });
         self.services.lock().push(Arc::clone(&it));
         it
     }
@@ -248,6 +307,7 @@ impl Meters {
             panics: it.panics.load(Relaxed),
             handled: it.handled.load(Relaxed),
             failures_in_a_row: it.failures_in_a_row.load(Relaxed),
+            panics_in_a_row: it.panics_in_a_row.load(Relaxed),
         };
         self.services.lock().iter().map(numbers).collect()
     }

@@ -1,6 +1,8 @@
 //! What an operator may set, with its defaults. Checked once, when an engine is built.
 
+use crate::meters::ProcessMeters;
 use punctual_domain::name::QueueKey;
+use std::sync::Arc;
 
 /// All times are milliseconds.
 #[derive(Clone, Debug)]
@@ -46,6 +48,8 @@ pub struct Options {
     pub inline_max_bytes: usize,
     /// How often a page of the objects outside is looked at, for those that no task refers to.
     pub unused_interval_ms: u64,
+    /// What the process counts of itself: shown, and alarmed about.
+    pub process: Arc<ProcessMeters>,
 }
 
 const HOUR_MS: i64 = 3_600_000;
@@ -77,6 +81,7 @@ impl Default for Options {
             ahead_room_min: 0,
             inline_max_bytes: 65_536,
             unused_interval_ms: 60_000,
+            process: Arc::default(),
         }
     }
 }

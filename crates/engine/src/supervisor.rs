@@ -8,7 +8,15 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// After a run that ended before its time, so that one that does so again and again does not take a processor.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// A run without end that has lasted for so long goes well, whatever was before.
+const GOES_WELL_AFTER: Duration = Duration::from_secs(10);
+
+type Run = Result<Result<usize, Error>, JoinError>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Supervisor {
@@ -38,34 +46,61 @@ impl Supervisor {
         W: Future<Output = Result<usize, Error>> + Send + 'static,
         A: Future<Output = ()> + Send,
     {
-        let (core, meters) = (Arc::clone(core), core.meters.service(name));
-        let runs = self.services.clone();
-        self.services.spawn(async move {
-            let stopping = core.stopping.clone();
-            let mut ticks = tokio::time::interval(period);
-            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            while tick(&mut ticks, asked(Arc::clone(&core)), &stopping).await {
-                let run = runs.spawn(once(Arc::clone(&core)));
-                record(&meters, run.await);
+        let (meters, once, asked) = (core.meters.service(name), Arc::new(once), Arc::new(asked));
+        let (its, runs) = (Arc::clone(core), self.services.clone());
+        self.keep(core, Arc::clone(&meters), move || {
+            let (core, meters, runs) = (Arc::clone(&its), Arc::clone(&meters), runs.clone());
+            let (once, asked) = (Arc::clone(&once), Arc::clone(&asked));
+            async move {
+                let stopping = core.stopping.clone();
+                let mut ticks = tokio::time::interval(period);
+                ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                while tick(&mut ticks, asked(Arc::clone(&core)), &stopping).await {
+                    let run = runs.spawn(once(Arc::clone(&core)));
+                    record(&meters, run.await);
+                }
             }
         });
     }
 
-    /// Runs `work` once, for as long as it takes; again if it panics.
+    /// Runs `work`, for as long as it takes; again whenever it ends before the engine does.
     pub(crate) fn always<F, W>(&self, core: &Arc<Core>, name: &'static str, work: F)
     where
         F: Fn(Arc<Core>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<usize, Error>> + Send + 'static,
     {
-        let (core, meters) = (Arc::clone(core), core.meters.service(name));
-        let runs = self.services.clone();
-        self.services.spawn(async move {
-            while !core.stopping.is_cancelled() {
-                let run = runs.spawn(work(Arc::clone(&core)));
-                if record(&meters, run.await) {
-                    return;
+        let (meters, work) = (core.meters.service(name), Arc::new(work));
+        let (its, runs) = (Arc::clone(core), self.services.clone());
+        self.keep(core, Arc::clone(&meters), move || {
+            let (core, meters, runs) = (Arc::clone(&its), Arc::clone(&meters), runs.clone());
+            let work = Arc::clone(&work);
+            async move {
+                while !core.stopping.is_cancelled() {
+                    let run = runs.spawn(work(Arc::clone(&core)));
+                    record(&meters, while_it_lasts(&meters, run).await);
+                    // Before the engine stops it is missing, however it ended.
+                    if !core.stopping.is_cancelled() {
+                        tokio::time::sleep(AGAIN_AFTER).await;
+                    }
                 }
-                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+
+    /// Runs `service` until it ends by itself, and again if it panics. Nothing in here can: not even a line is logged.
+    fn keep<W>(
+        &self,
+        core: &Core,
+        meters: Arc<ServiceMeters>,
+        service: impl Fn() -> W + Send + Sync + 'static,
+    ) where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let (runs, stopping) = (self.services.clone(), core.stopping.clone());
+        self.services.spawn(async move {
+            while runs.spawn(service()).await.is_err() && !stopping.is_cancelled() {
+                meters.panicked();
+                tokio::time::sleep(AGAIN_AFTER).await;
             }
         });
     }
@@ -90,26 +125,31 @@ async fn tick(
     }
 }
 
-/// True: it ended well.
-fn record(meters: &ServiceMeters, run: Result<Result<usize, Error>, tokio::task::JoinError>) -> bool {
+/// Of a run without end: it says nothing of itself, so failures are over when none has come for a while.
+async fn while_it_lasts(meters: &ServiceMeters, mut run: JoinHandle<Result<usize, Error>>) -> Run {
+    match tokio::time::timeout(GOES_WELL_AFTER, &mut run).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            meters.goes_well();
+            run.await
+        }
+    }
+}
+
+fn record(meters: &ServiceMeters, run: Run) {
     meters.runs.fetch_add(1, Relaxed);
     match run {
         Ok(Ok(handled)) => {
-            meters.failures_in_a_row.store(0, Relaxed);
+            meters.goes_well();
             meters.handled.fetch_add(u64::try_from(handled).unwrap_or(u64::MAX), Relaxed);
-            true
         }
         Ok(Err(error)) => {
-            meters.failures.fetch_add(1, Relaxed);
-            meters.failures_in_a_row.fetch_add(1, Relaxed);
+            meters.failed();
             tracing::warn!(service = meters.name, %error, "service failed; it runs again");
-            false
         }
         Err(panic) => {
-            meters.panics.fetch_add(1, Relaxed);
-            meters.failures_in_a_row.fetch_add(1, Relaxed);
+            meters.panicked();
             tracing::error!(service = meters.name, %panic, "service panicked; it is started again");
-            false
         }
     }
 }

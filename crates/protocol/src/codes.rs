@@ -86,6 +86,8 @@ codes! {
         "More work waits than the server takes at once. Nothing was done; send again after `Retry-After`."
     Stopping "stopping" 503 "The server is shutting down"
         "The server finishes what it has begun and takes nothing new. Nothing was done; send again, to another instance or after `Retry-After`."
+    NotFiring "not_firing" 503 "This server fires no tasks"
+        "A part of the server that fires tasks stands still or fails again and again; `parts` says which. Its partitions go to other servers where there are some. Send requests to another instance, and look at the alerts of this one."
     Internal "internal" 500 "Something went wrong inside the server"
         "A fault of the server, which is in its log. Whether the request was carried out is not known; sending it again with the same task_id or Idempotency-Key is safe."
 }

@@ -60,23 +60,34 @@ pub(crate) async fn livez() -> Response {
     answer::json(StatusCode::OK, &Liveness { status: "alive" })
 }
 
-/// The server can serve: its store answers, and it is not stopping. A hot set that is away is no reason to send nobody
+/// The server can serve: its store answers and can be written, all that makes tasks fire is at work, and it is not
+/// stopping. A hot set that is away is no reason to send nobody
 /// here any more, because all engines share it: what is due fires from the store meanwhile.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "operation",
     responses(
         (status = 200, description = "It can serve; `parts` says whether all of it is ready.", body = Readiness),
-        (status = 503, description = "The store does not answer, or the server is stopping.", body = NotReady, content_type = "application/problem+json"),
+        (status = 503, description = "The store does not answer or cannot be written, what fires tasks is not at work, or the server is stopping.", body = NotReady, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn readyz(State(app): State<Shared>) -> Result<Response, Refusal> {
-    let parts = vec![engine(&app), store(&app).await, hot(&app).await];
+    let parts = vec![
+        engine(&app),
+        known("services", app.engine.can_fire(), "at work"),
+        store(&app).await,
+        known("writers", app.engine.can_write(), "write"),
+        hot(&app).await,
+    ];
     if parts.iter().all(|it| it.ok || it.name == HOT) {
         let status = if parts.iter().all(|it| it.ok) { "ready" } else { "degraded" };
         return Ok(answer::json(StatusCode::OK, &Readiness { status, parts }));
     }
-    let stopping = parts.iter().any(|it| it.name == "engine" && !it.ok);
-    let code = if stopping { Code::Stopping } else { Code::StoreUnavailable };
+    let is_broken = |name| parts.iter().any(|it| it.name == name && !it.ok);
+    let code = match (is_broken("engine"), is_broken("services")) {
+        (true, _) => Code::Stopping,
+        (false, true) => Code::NotFiring,
+        (false, false) => Code::StoreUnavailable,
+    };
     let broken: Vec<&str> = parts.iter().filter(|it| !it.ok).map(|it| it.name).collect();
     let mut problem = Problem::new(code, format!("not ready: {}", broken.join(", "))).retry_after_ms(1_000);
     let parts = serde_json::to_value(parts).unwrap_or_default();
@@ -87,6 +98,12 @@ pub(crate) async fn readyz(State(app): State<Shared>) -> Result<Response, Refusa
 fn engine(app: &App) -> Part {
     let ok = !app.engine.is_stopping() && !app.shutdown.is_cancelled();
     Part { name: "engine", ok, detail: if ok { "runs" } else { "is stopping" }.to_owned() }
+}
+
+/// Of what is looked at all along.
+fn known(name: &'static str, found: Result<(), String>, well: &str) -> Part {
+    let ok = found.is_ok();
+    Part { name, ok, detail: found.err().unwrap_or_else(|| well.to_owned()) }
 }
 
 async fn store(app: &App) -> Part {

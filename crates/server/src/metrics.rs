@@ -145,6 +145,10 @@ metrics! {
         "Requests answered."
     HTTP_LATENCY Histogram "punctual_http_request_seconds" ["method", "route"]
         "From the head of a request to the head of its answer; a long poll counts its wait."
+    PANICS Counter "punctual_panics_total" []
+        "Panics in the process, in whatever service, thread or request; each was caught and its part started again. Each is a defect."
+    LOG_LINES_LOST Counter "punctual_log_lines_lost_total" []
+        "Lines of the log that could not be written: a full disk, a pipe that is closed or not read."
     PROCESS_START Gauge "punctual_process_start_time_seconds" []
         "When the server began, in seconds since the epoch."
     PROCESS_CPU Counter "punctual_process_cpu_seconds_total" []

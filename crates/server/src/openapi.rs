@@ -151,7 +151,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "patch_task" => &[Code::TaskAlreadyFired, Code::PreconditionFailed, Code::TaskContended],
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],
-        "readyz" => &[Code::StoreUnavailable, Code::Stopping],
+        "readyz" => &[Code::StoreUnavailable, Code::NotFiring, Code::Stopping],
         _ => &[],
     }
 }

@@ -72,6 +72,12 @@ impl Running {
         Self { child, said: Some(said) }
     }
 
+    /// What it says on stderr goes there.
+    pub(crate) fn start_saying_to(command: &mut Command, stderr: impl Into<Stdio>) -> Self {
+        let child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        Self { child, said: None }
+    }
+
     /// The first line of stdout; what follows is read and dropped.
     pub(crate) fn first_line(&mut self) -> String {
         let mut lines = BufReader::new(self.child.stdout.take().unwrap());
@@ -79,8 +85,16 @@ impl Running {
         lines.read_line(&mut first).unwrap();
         thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         if first.is_empty() {
-            panic!("nothing on stdout; stderr: {}", self.said.take().unwrap().join().unwrap());
+            let said = self.said.take().map(|it| it.join().unwrap());
+            panic!("nothing on stdout; stderr: {said:?}");
         }
+        first
+    }
+
+    /// As `head -1` reads it: then nobody reads stdout any more.
+    pub(crate) fn only_first_line(&mut self) -> String {
+        let mut first = String::new();
+        BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         first
     }
 
@@ -113,11 +127,29 @@ impl Server {
     }
 
     pub(crate) fn start_with(data: &Path, args: &[&str]) -> Self {
-        let base = ["serve", "--listen", "127.0.0.1:0", "--json", "--data", data.to_str().unwrap()];
-        let mut process = Running::start(&mut punctual(&[&base[..], args].concat()));
-        let first: Value = serde_json::from_str(&process.first_line()).unwrap();
-        let url = first["api"].as_str().unwrap().trim_end_matches("/v1").to_owned();
+        let mut process = Running::start(&mut Self::command(data, args));
+        let url = address(&process.first_line());
         Self { process, url }
+    }
+
+    /// Its log goes there.
+    pub(crate) fn start_saying_to(data: &Path, args: &[&str], stderr: impl Into<Stdio>) -> Self {
+        let mut process = Running::start_saying_to(&mut Self::command(data, args), stderr);
+        let url = address(&process.first_line());
+        Self { process, url }
+    }
+
+    pub(crate) fn command(data: &Path, args: &[&str]) -> Command {
+        let base = ["serve", "--listen", "127.0.0.1:0", "--json", "--data", data.to_str().unwrap()];
+        punctual(&[&base[..], args].concat())
+    }
+
+    /// The value of a metric without labels.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let url = format!("{}/metrics", self.url);
+        let text = blocking(async move { reqwest::get(url).await.unwrap().text().await.unwrap() });
+        let line = text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
     }
 
     pub(crate) fn on_new_data() -> (Self, TempDir) {
@@ -180,6 +212,12 @@ impl Server {
         let (_, task) = self.get(&format!("/v1/tasks/{}", task["ref"].as_str().unwrap()));
         task["state"].as_str().unwrap_or_default().to_owned()
     }
+}
+
+/// Of the API, from the first line.
+pub(crate) fn address(first_line: &str) -> String {
+    let first: Value = serde_json::from_str(first_line).unwrap();
+    first["api"].as_str().unwrap().trim_end_matches("/v1").to_owned()
 }
 
 fn blocking<T>(future: impl Future<Output = T>) -> T {

@@ -34,6 +34,9 @@ const MANY: usize = 32;
 const REST_TIMES: u32 = 4;
 const REST_MAX: Duration = Duration::from_millis(10);
 
+/// With nothing to fire, this is how often it is said that somebody would.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// What one take popped.
 #[derive(Default)]
 struct Taken {
@@ -50,11 +53,16 @@ pub(crate) async fn fire_when_due(
 ) -> Result<usize, Error> {
     let mut partitions = partitions.lock().await;
     let mut fired = 0;
+    let mut idle = tokio::time::interval(IDLE);
     loop {
         let partition = tokio::select! {
             biased;
             () = core.stopping.cancelled() => return Ok(fired),
             it = partitions.recv() => it,
+            _ = idle.tick() => {
+                core.firing.beat();
+                continue;
+            }
         };
         let Some(partition) = partition else { return Ok(fired) };
         let mut due = vec![partition];
@@ -64,6 +72,7 @@ pub(crate) async fn fire_when_due(
         let began = Instant::now();
         let some = fire_together(&core, due).await?;
         fired += some;
+        core.firing.beat();
         let rest = rest_after(began.elapsed(), some);
         if !rest.is_zero() {
             sleep(rest).await;

@@ -2,11 +2,13 @@
 //! says which partitions have something due. It never says so early. It holds nothing that matters: dropped at any
 //! instant, it is filled again from the hot set.
 
+use crate::{meters::ServiceMeters, sharing::fitness::Pulse};
 use parking_lot::{Condvar, Mutex};
 use punctual_contract::Clock;
 use punctual_domain::{place::Partition, time::Millis};
 use punctual_wheel::{Key, Wheel};
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -17,11 +19,14 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// Longest sleep: a wall clock that jumped is noticed after this at the latest.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// After a panic, so that one that comes again and again does not take a processor.
+const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 pub(crate) struct Timer {
     inner: Mutex<Inner>,
     wake: Condvar,
     stop: AtomicBool,
+    pulse: Pulse,
 }
 
 struct Inner {
@@ -39,7 +44,13 @@ impl std::fmt::Debug for Timer {
 impl Timer {
     pub(crate) fn new(now: Millis) -> Self {
         let inner = Inner { wheel: Wheel::new(now.0), sleeps_until: i64::MAX };
-        Self { inner: Mutex::new(inner), wake: Condvar::new(), stop: AtomicBool::new(false) }
+        let (stop, pulse) = (AtomicBool::new(false), Pulse::default());
+        Self { inner: Mutex::new(inner), wake: Condvar::new(), stop, pulse }
+    }
+
+    /// Of the thread.
+    pub(crate) const fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     pub(crate) fn insert(&self, entries: impl Iterator<Item = (Millis, Partition)>) -> Vec<Key> {
@@ -75,14 +86,34 @@ impl Timer {
         partitions
     }
 
-    /// The thread's whole life. Returns when stopped, or when nobody listens any more.
-    pub(crate) fn run(&self, clock: &dyn Clock, fired: &UnboundedSender<Partition>) {
+    /// The thread's whole life: a panic is counted, and the wheel begins anew, empty. What was on it is found in the
+    /// hot set by the sweep, a second later at most.
+    fn keep_running(&self, clock: &dyn Clock, fired: &UnboundedSender<Partition>, meters: &ServiceMeters) {
+        let mut has_panicked = false;
+        let life = |begins_anew| {
+            if begins_anew {
+                let mut inner = self.inner.lock();
+                *inner = Inner { wheel: Wheel::new(clock.now().0), sleeps_until: i64::MAX };
+            }
+            self.run(clock, fired, meters);
+        };
+        while catch_unwind(AssertUnwindSafe(|| life(has_panicked))).is_err() {
+            has_panicked = true;
+            meters.panicked();
+            std::thread::park_timeout(AFTER_PANIC);
+        }
+    }
+
+    /// Returns when stopped, or when nobody listens any more.
+    fn run(&self, clock: &dyn Clock, fired: &UnboundedSender<Partition>, meters: &ServiceMeters) {
         while !self.stop.load(Ordering::SeqCst) {
             for partition in self.expired(clock.now()) {
                 if fired.send(partition).is_err() {
                     return;
                 }
             }
+            self.pulse.beat();
+            meters.goes_well();
             self.sleep(clock);
         }
     }
@@ -111,10 +142,13 @@ impl Timer {
         self: &Arc<Self>,
         clock: Arc<dyn Clock>,
         fired: UnboundedSender<Partition>,
+        meters: Arc<ServiceMeters>,
     ) -> std::io::Result<std::thread::JoinHandle<()>> {
         let timer = Arc::clone(self);
+        // A thread that never comes to run is missed as well.
+        timer.pulse.beat();
         std::thread::Builder::new()
             .name("punctual-wheel".into())
-            .spawn(move || timer.run(clock.as_ref(), &fired))
+            .spawn(move || timer.keep_running(clock.as_ref(), &fired, &meters))
     }
 }

@@ -7,7 +7,11 @@ use crate::{
     engine::Shared,
     options::STEP_LIMIT,
     pipeline::{ahead, claim},
-    sharing::{announce, rendezvous::preferred},
+    sharing::{
+        announce,
+        fitness::{self, Unfit},
+        rendezvous::preferred,
+    },
 };
 use futures_util::{StreamExt as _, stream};
 use punctual_contract::{
@@ -30,11 +34,16 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 const SHARED_WITHIN: Duration = Duration::from_secs(1);
 /// Partitions given up side by side.
 const AT_ONCE: usize = 8;
+/// What is not given back by then, because something that holds it stands still, is free when its lease ends.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(2);
 
 /// Partitions gained.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let Some(shared) = &core.shared else { return Ok(0) };
     let me = core.options.name.as_str();
+    if let Some(why) = fitness::unfit(core) {
+        return stand_aside(core, shared, why).await;
+    }
     let live = shared.ownership.beat(me, LEASE).await?;
     core.holdings.hears_of(live.len());
     renew(core, shared).await?;
@@ -46,6 +55,27 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     give_up(core, shared, &others).await;
     let wanted: Vec<Partition> = core.holdings.others().into_iter().filter(|it| mine(*it)).collect();
     acquire(core, shared, &wanted).await
+}
+
+/// Gives up everything, and is not among the live until it is fit again, so that others take it over. Nothing is
+/// renewed meanwhile: what cannot be given back ends by itself.
+async fn stand_aside(core: &Arc<Core>, shared: &Shared, why: Unfit) -> Result<usize, Error> {
+    let held = core.holdings.tenures();
+    if held.is_empty() {
+        return Ok(0);
+    }
+    tracing::error!(
+        why = why.reason(),
+        partitions = held.len(),
+        "unfit to own partitions: they are given up"
+    );
+    // First: whoever hears that a partition is free must not think that it should be this engine's.
+    shared.ownership.leave(&core.options.name).await?;
+    core.meters.terms_lost(held.len());
+    if tokio::time::timeout(GIVEN_BACK_WITHIN, give_up(core, shared, &held)).await.is_err() {
+        tracing::warn!("partitions could not be given back in time; their leases end by themselves");
+    }
+    Ok(0)
 }
 
 /// Others must find what only this process has. Nothing waits for it: leases end while the hot set does not answer.
