@@ -547,19 +547,7 @@ impl Store for MysqlStore {
     }
 
     async fn check_writers(&self) -> Result<(), CallError> {
-        const DOING: &str = "check the writers";
-        let lines = self.inner.members().iter().flat_map(|it| it.lines.iter().flatten());
-        let checks = lines.map(|line| {
-            let (caller, answer) = oneshot::channel();
-            push(Some(line), Job { doing: DOING, work: Work::Check(caller) });
-            answered::<(), ()>(DOING, answer)
-        });
-        for checked in futures_util::future::join_all(checks).await {
-            if let Err(Refused::Failed(error)) = checked {
-                return Err(error);
-            }
-        }
-        Ok(())
+        calls::check_writers(&self.inner).await
     }
 
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {

@@ -9,6 +9,7 @@ use super::{
     routing::Patience,
 };
 use crate::Error;
+use futures_util::future::join_all;
 use punctual_contract::{Error as CallError, Happened, store::Inserted};
 use punctual_domain::{place::Partition, task::NewTask, time::Millis};
 use std::{
@@ -37,6 +38,23 @@ pub(super) async fn answered<A, I>(
 ) -> Result<A, Refused<I>> {
     let lost = |_| Err(Refused::Failed(CallError::may_have_happened(doing, Error::WriterPanicked)));
     answer.await.unwrap_or_else(lost)
+}
+
+/// One commit of each writer of each database.
+pub(super) async fn check_writers(inner: &Inner) -> Result<(), CallError> {
+    const DOING: &str = "check the writers";
+    let lines = inner.members().iter().flat_map(|it| it.lines.iter().flatten());
+    let checks = lines.map(|line| {
+        let (caller, answer) = oneshot::channel();
+        push(Some(line), Job { doing: DOING, work: Work::Check(caller) });
+        answered::<(), ()>(DOING, answer)
+    });
+    for checked in join_all(checks).await {
+        if let Err(Refused::Failed(error)) = checked {
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// Asks for ids, and then stands in line before whoever asked later: a caller that hung up and asks again must find what
