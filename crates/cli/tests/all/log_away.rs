@@ -1,7 +1,8 @@
 //! A log that cannot be written: a pipe that is closed, one that nobody reads. Tasks fire all the same, signals are
 //! obeyed, and what was lost is counted.
 
-use crate::binary::{Running, Server, address, wait_for};
+use crate::binary::{Running, Server, address, punctual, wait_for};
+use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::json;
 
 /// So that every request is a line.
@@ -52,4 +53,34 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
     server.process.signal("-TERM");
     assert_eq!(server.process.ended().code(), Some(0));
     drop(unread);
+}
+
+/// What fails then is logged by the services that fire, hear and own; none of them may end of it.
+#[test]
+fn a_closed_log_and_a_redis_that_is_frozen_for_a_while_end_no_service() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (mysql, redis) = runtime.block_on(async { (MariaDb::own().await, Redis::own().await) });
+    let (store, hot) = (runtime.block_on(mysql.fresh_database()), redis.url());
+    let args = ["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &store, "--hot-url", &hot];
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut process = Running::start_saying_to(&mut punctual(&args), writer);
+    let url = address(&process.only_first_line());
+    drop(reader);
+    let mut server = Server { process, url };
+    a_task_fires(&server);
+    redis.pause();
+    wait_for("the engine to see it", || (server.metric("punctual_hot_away") > 0.0).then_some(()));
+    let meanwhile = server.insert(json!({ "queue": "q", "delay_ms": 100 }));
+    redis.resume();
+    wait_for("the engine to see it", || (server.metric("punctual_hot_away") == 0.0).then_some(()));
+    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    assert_eq!(leased["ref"], meanwhile["ref"]);
+    assert_eq!(server.succeed(&leased), "accepted");
+    for _ in 0..10 {
+        a_task_fires(&server);
+    }
+    assert_eq!(server.metric("punctual_panics_total"), 0.0);
+    wait_for("ready", || (server.get("/readyz").0 == 200).then_some(()));
+    server.process.signal("-TERM");
+    assert_eq!(server.process.ended().code(), Some(0));
 }

@@ -101,5 +101,8 @@ async fn the_health_of_each_part_is_told() {
     let ready = world.send(get("/readyz")).await.expect(200);
     let names: Vec<&str> =
         ready["parts"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!((&ready["status"], names), (&json!("ready"), vec!["engine", "store", "hot"]));
+    assert_eq!(
+        (&ready["status"], names),
+        (&json!("ready"), vec!["engine", "services", "store", "writers", "hot"])
+    );
 }

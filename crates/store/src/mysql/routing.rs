@@ -9,11 +9,13 @@ use super::{
     spawn,
 };
 use crate::Error;
+use futures_util::FutureExt as _;
 use parking_lot::RwLock;
 use punctual_domain::place::Partition;
 use sqlx::MySqlPool;
 use std::{
     collections::BTreeSet,
+    panic::AssertUnwindSafe,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -131,7 +133,11 @@ pub(crate) async fn keep(inner: Weak<Inner>, routing: Arc<Routing>) {
             inner.spread.mend(&inner.catalog, &inner.doors).await?;
             moving::mend(&inner.catalog, &inner.doors).await
         };
-        match looked.await {
+        let Ok(looked) = AssertUnwindSafe(looked).catch_unwind().await else {
+            tracing::error!("a look at the placement panicked; again in a second");
+            continue;
+        };
+        match looked {
             Ok(()) => {}
             Err(
                 error @ (Error::DatabaseCount { .. } | Error::WrongPlace { .. } | Error::OtherCluster { .. }),
