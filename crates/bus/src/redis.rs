@@ -136,7 +136,7 @@ fn told<E>(doing: &'static str, happened: Happened, source: E) -> contract::Erro
 where
     E: std::error::Error + Send + Sync + 'static,
 {
-    contract::Error { doing, happened, source: Box::new(source) }
+    contract::Error { doing, happened, source: Arc::new(source) }
 }
 
 fn while_doing(doing: &'static str) -> impl Fn(Error) -> contract::Error {

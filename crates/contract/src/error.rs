@@ -1,6 +1,8 @@
 //! The one error of every back end. It says whether the work happened: a caller may repeat what did not happen,
 //! and must look before repeating what may have.
 
+use std::sync::Arc;
+
 /// Whether the work that failed took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
@@ -10,13 +12,13 @@ pub enum Happened {
     Maybe,
 }
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{doing}: {source}{}", match .happened { Happened::No => "", Happened::Maybe => " (it may have taken effect)" })]
 pub struct Error {
     /// What was being done, for a log reader: "insert tasks".
     pub doing: &'static str,
     pub happened: Happened,
-    pub source: Box<dyn std::error::Error + Send + Sync>,
+    pub source: Arc<dyn std::error::Error + Send + Sync>,
 }
 
 impl Error {
@@ -24,13 +26,19 @@ impl Error {
         doing: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self { doing, happened: Happened::No, source: source.into() }
+        Self { doing, happened: Happened::No, source: Arc::from(source.into()) }
     }
 
     pub fn may_have_happened(
         doing: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self { doing, happened: Happened::Maybe, source: source.into() }
+        Self { doing, happened: Happened::Maybe, source: Arc::from(source.into()) }
+    }
+
+    /// Of what came after something that did take effect: whoever asked for both must not be told that nothing was done.
+    #[must_use]
+    pub fn after_a_change(self) -> Self {
+        Self { happened: Happened::Maybe, ..self }
     }
 }

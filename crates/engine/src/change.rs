@@ -24,9 +24,24 @@ use std::sync::Arc;
 
 /// A change lost to others this often is given up, with an error that says so.
 const TRIES: usize = 16;
+/// Of what was changed, before its caller is told that the outcome is unknown.
+const READS: usize = 3;
 
 pub(crate) async fn read(core: &Core, place: TaskRef) -> Result<Task, Error> {
     core.store.read(&[place]).await?.pop().flatten().ok_or(Error::NotFound)
+}
+
+/// A task that this call has changed. A connection that broke is not the end of it; and where it cannot be read, the
+/// caller is not told that nothing was done.
+async fn read_changed(core: &Core, place: TaskRef) -> Result<Task, Error> {
+    let mut tries = 1;
+    loop {
+        match core.store.read(&[place]).await {
+            Ok(mut found) => return found.pop().flatten().ok_or(Error::NotFound),
+            Err(error) if tries == READS => return Err(error.after_a_change().into()),
+            Err(_) => tries += 1,
+        }
+    }
 }
 
 /// Whether the task can still be changed, decided atomically.
@@ -101,7 +116,7 @@ pub(crate) async fn cancel(
         };
         if withdraw(core, &task, change, by, is_ahead).await? == Applied::Moved {
             core.meters.queue(&task.ask.queue).cancelled(1);
-            return Ok(Cancelled::Cancelled(Box::new(read(core, place).await?)));
+            return Ok(Cancelled::Cancelled(Box::new(read_changed(core, place).await?)));
         }
     }
     Err(Error::Contended)
@@ -231,7 +246,7 @@ pub(crate) async fn redrive(core: &Arc<Core>, place: TaskRef, by: &str) -> Resul
 }
 
 async fn put_back(core: &Arc<Core>, place: TaskRef) -> Result<Task, Error> {
-    let task = read(core, place).await?;
+    let task = read_changed(core, place).await?;
     if task.state.is_waiting() {
         intake::admit_to_hot_set(core, vec![intake::entry_of(&task)]).await;
     }

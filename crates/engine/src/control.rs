@@ -9,6 +9,7 @@ use punctual_contract::{
 use punctual_domain::{
     name::QueueKey,
     settings::{Pause, QueueSettings, Scope, Setting},
+    time::Millis,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -40,8 +41,8 @@ pub(crate) async fn loaded(core: &Arc<Core>) -> Result<(), BackendError> {
     Ok(())
 }
 
-async fn save(core: &Arc<Core>, save: SaveSetting) -> Result<Saved, Error> {
-    let saved = core.store.save_setting(save, core.now()).await?;
+async fn save(core: &Arc<Core>, save: SaveSetting, now: Millis) -> Result<Saved, Error> {
+    let saved = core.store.save_setting(save, now).await?;
     if let Err(error) = run_once(core).await {
         tracing::warn!(%error, "settings were saved and could not be read again; it will be repeated");
     }
@@ -86,10 +87,18 @@ async fn change_queue(
         }
         let is_nothing = settings == QueueSettings::default();
         let setting = (!is_nothing).then(|| Setting::Queue(Box::new(settings)));
-        let asked =
-            SaveSetting { scope: scope.clone(), setting, expected: Some(expected), by: by.to_owned() };
-        if let Saved::Done(_) = save(core, asked).await? {
-            return Ok(Put::Done(standing(core, &scope).await?));
+        let (by, now) = (by.to_owned(), core.now());
+        let asked = SaveSetting {
+            scope: scope.clone(),
+            setting: setting.clone(),
+            expected: Some(expected),
+            by: by.clone(),
+        };
+        if let Saved::Done(revision) = save(core, asked, now).await? {
+            // From what was committed: a look that fails now must not say that nothing was done.
+            let scope = scope.clone();
+            let stands = |setting| Standing { scope, setting, revision, updated_at: now, updated_by: by };
+            return Ok(Put::Done(setting.map(stands)));
         }
     }
     Err(Error::Contended)
@@ -173,7 +182,7 @@ impl Engine {
     /// A failing store; the error says whether it may be set all the same.
     pub async fn save_setting(&self, asked: SaveSetting) -> Result<Saved, Error> {
         let core = Arc::clone(&self.core);
-        self.run(async move { save(&core, asked).await }).await
+        self.run(async move { save(&core, asked, core.now()).await }).await
     }
 
     /// The changes of a scope, the newest first, older than a revision.

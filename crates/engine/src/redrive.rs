@@ -45,16 +45,24 @@ pub(crate) async fn many(core: &Arc<Core>, asked: RedriveMany, by: &str) -> Resu
     let start_at = asked.start_at.max(core.now());
     let mut done = Redriven { until: start_at, ..Redriven::default() };
     let mut query = Query { state: Some(State::Dead), ..asked.query };
+    // Some have been redriven by then: it must not be said that nothing was done.
+    let told = |error: Error, done: &Redriven| {
+        let is_done = done.tasks > 0 && !asked.dry_run;
+        if is_done { error.after_a_change() } else { error }
+    };
     for _ in 0..PAGES_MAX {
         let left = asked.limit.saturating_sub(usize::try_from(done.tasks).unwrap_or(usize::MAX));
         query.limit = left.min(STEP);
         if left == 0 {
             break;
         }
-        let page = core.store.list(&query).await?;
+        let page = core.store.list(&query).await.map_err(|it| told(it, &done))?;
         let spread = |nth: u64| at(start_at, asked.per_second, done.tasks.saturating_add(nth));
-        let redriven =
-            if asked.dry_run { page.tasks.len() } else { redrive(core, &page.tasks, by, spread).await? };
+        let redriven = if asked.dry_run {
+            page.tasks.len()
+        } else {
+            redrive(core, &page.tasks, by, spread).await.map_err(|it| told(it, &done))?
+        };
         done.lost += count(page.tasks.len() - redriven);
         done.tasks += count(redriven);
         done.until = at(start_at, asked.per_second, done.tasks);
@@ -105,7 +113,10 @@ async fn redrive(
     let moved = tasks.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
     let places: Vec<_> = moved.map(|(task, _)| task.place).collect();
     // Nothing depends on what follows: the preloader and the sweep find them too.
-    let now = core.store.read(&places).await?;
+    let now = core.store.read(&places).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "redriven tasks wait for the preloader or the sweep");
+        Vec::new()
+    });
     let waiting = now.into_iter().flatten().filter(|it| it.state.is_waiting());
     intake::admit_to_hot_set(core, waiting.map(|it| intake::entry_of(&it)).collect()).await;
     Ok(places.len())

@@ -163,7 +163,7 @@ async fn put(
     let condition = etag::condition(headers);
     let fits = move |revision| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
     match app.engine.put_queue(queue.clone(), settings, pause, BY, fits).await? {
-        Put::Done(stands) => one(app, &Numbers::read(app).await?, &queue, stands.as_ref()).await,
+        Put::Done(stands) => changed(app, &queue, stands.as_ref()).await,
         Put::Otherwise(revision) => Err(settings::has_changed(revision)),
     }
 }
@@ -206,7 +206,7 @@ pub(crate) async fn pause_queue(
 ) -> Result<Response, Refusal> {
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
     let stands = app.engine.pause(queue.clone(), reason, by.as_deref().unwrap_or(BY)).await?;
-    one(&app, &Numbers::read(&app).await?, &queue, stands.as_ref()).await
+    changed(&app, &queue, stands.as_ref()).await
 }
 
 /// Resume a queue.
@@ -225,7 +225,14 @@ pub(crate) async fn resume_queue(
 ) -> Result<Response, Refusal> {
     let by = PauseRequest::from_json(&body)?.by;
     let stands = app.engine.resume(queue.clone(), by.as_deref().unwrap_or(BY)).await?;
-    one(&app, &Numbers::read(&app).await?, &queue, stands.as_ref()).await
+    changed(&app, &queue, stands.as_ref()).await
+}
+
+/// After a change. What stands in the queue belongs to the answer; where it cannot be read, nobody is told that nothing
+/// was done.
+async fn changed(app: &App, queue: &QueueKey, stands: Option<&Standing>) -> Result<Response, Refusal> {
+    let numbers = Numbers::read(app).await.map_err(Refusal::after_a_change)?;
+    one(app, &numbers, queue, stands).await
 }
 
 async fn one(

@@ -33,6 +33,15 @@ impl Refusal {
     pub(crate) fn into_problem(self) -> Problem {
         *self.0
     }
+
+    /// Of what came after the change that was asked for: it must not be said that nothing was done.
+    pub(crate) fn after_a_change(self) -> Self {
+        if self.0.code != Code::StoreUnavailable.name() {
+            return self;
+        }
+        let detail = format!("the change was made, and could not be read again: {}", self.0.detail);
+        Self::new(Code::StoreOutcomeUnknown, detail)
+    }
 }
 
 impl From<Problem> for Refusal {

@@ -199,7 +199,7 @@ async fn set(
     if !engine.wish_of_executor(namespace, &name, wish).await? {
         return Err(nobody(&name));
     }
-    one(engine, namespace, &name).await
+    one(engine, namespace, &name).await.map_err(Refusal::after_a_change)
 }
 
 fn shown(it: executor::Executor, now: Millis) -> Executor {

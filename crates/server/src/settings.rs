@@ -175,22 +175,28 @@ async fn put(app: &App, scope: Scope, headers: &HeaderMap, body: &[u8]) -> Resul
         expected = Some(stands);
     }
     let setting = (wanted != ScopeSettings::default()).then_some(Setting::Scope(wanted));
-    let asked = SaveSetting { scope: scope.clone(), setting, expected, by: BY.to_owned() };
+    let asked = SaveSetting { scope: scope.clone(), setting: setting.clone(), expected, by: BY.to_owned() };
     match app.engine.save_setting(asked).await? {
-        Saved::Done(_) => shown(app, scope).await,
+        // From what was committed: a look that fails now must not say that nothing was done.
+        Saved::Done(revision) => told(&scope, setting.map(|it| (it, revision))),
         Saved::Conflict(revision) => Err(has_changed(revision)),
     }
 }
 
 async fn shown(app: &App, scope: Scope) -> Result<Response, Refusal> {
     let stands = app.engine.setting(&scope).await?;
-    let revision = stands.as_ref().map_or(0, |it| it.revision);
-    let mut limits = match stands.map(|it| it.setting) {
-        Some(Setting::Scope(it)) => turned(&it)?,
+    told(&scope, stands.map(|it| (it.setting, it.revision)))
+}
+
+/// With its revision; None: nothing is set.
+fn told(scope: &Scope, stands: Option<(Setting, i64)>) -> Result<Response, Refusal> {
+    let revision = stands.as_ref().map_or(0, |it| it.1);
+    let mut limits = match stands {
+        Some((Setting::Scope(it), _)) => turned(&it)?,
         _ => Limits::default(),
     };
     limits.revision = revision;
-    if let Scope::Namespace(name) = &scope {
+    if let Scope::Namespace(name) = scope {
         limits.namespace = Some(name.as_str().to_owned());
     }
     let tag = [(header::ETAG, etag::of_revision(revision))];

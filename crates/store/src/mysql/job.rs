@@ -27,7 +27,6 @@ use sqlx::MySqlConnection;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
 };
 use tokio::sync::oneshot;
 
@@ -117,8 +116,7 @@ impl Job {
     }
 
     pub(crate) fn failed(self, why: &Unfinished) {
-        let source: Box<dyn std::error::Error + Send + Sync> = Arc::clone(&why.source).into();
-        let error = CallError { doing: self.doing, happened: why.happened, source };
+        let error = CallError { doing: self.doing, happened: why.happened, source: why.source.clone() };
         self.told(error);
     }
 

@@ -259,7 +259,7 @@ where
 
 impl Unfinished {
     pub(crate) fn told(&self, doing: &'static str) -> CallError {
-        CallError { doing, happened: self.happened, source: Arc::clone(&self.source).into() }
+        CallError { doing, happened: self.happened, source: self.source.clone() }
     }
 }
 

@@ -7,7 +7,7 @@ use sqlx::{
     mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow},
     query::Query,
 };
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 /// Lengths of lists. Few, so that few texts are prepared; a list is filled up by repeating its last.
 const LENGTHS: [usize; 4] = [1, 10, 100, LONGEST];
@@ -110,8 +110,8 @@ pub(crate) async fn apart<T: Send + 'static>(
     #[expect(clippy::disallowed_methods, reason = "a unit of work must outlive a caller that is dropped")]
     match tokio::spawn(work).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Error { doing, happened, source: error.into() }),
-        Err(panicked) => Err(Error { doing, happened, source: panicked.into() }),
+        Ok(Err(error)) => Err(Error { doing, happened, source: Arc::new(error) }),
+        Err(panicked) => Err(Error { doing, happened, source: Arc::new(panicked) }),
     }
 }
 
