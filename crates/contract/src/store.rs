@@ -1,7 +1,11 @@
 //! The durable truth. What it has acknowledged survives any crash; every change of state is decided here, by a
 //! statement that names the states it may leave (`domain::state`) and the fence it believes in.
 
-use crate::{error::Error, hot::HotEntry, settings::SettingStore};
+use crate::{
+    error::{Error, Happened},
+    hot::HotEntry,
+    settings::SettingStore,
+};
 use async_trait::async_trait;
 use punctual_domain::{
     executor::{Executor, Roll, Sign, Wish},
@@ -28,11 +32,24 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
     /// Stores new tasks; what stands under the same id is treated as `domain::insert::decide` says, within one
     /// transaction with the insert. A task without id gets one that is unique in its namespace. A new row is due
     /// at the later of `execute_at` and `now`: no row ever appears far behind the present. A replacement keeps
-    /// its `place`, gets a new fence, and has its attempts reset.
-    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error>;
+    /// its `place`, gets a new fence, and has its attempts reset. Each task has an answer of its own: parts of a store fail by
+    /// themselves, and what was committed in the others is said. The error: of all of them.
+    async fn insert_each(
+        &self,
+        tasks: Vec<NewTask>,
+        by: &str,
+        now: Millis,
+    ) -> Result<Vec<Result<Inserted, Error>>, Error>;
+
+    /// As `insert_each`, for who wants all of them or an error: it did not happen only if no task was stored.
+    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
+        all_of(self.insert_each(tasks, by, now).await?)
+    }
 
     /// Moves each task along the table, if it is in a source state of the event and, where `fence` is given, has
-    /// that fence. A `place` whose `due_at` is out of date still finds its task.
+    /// that fence. A `place` whose `due_at` is out of date still finds its task. Steps of one part take effect together or not
+    /// at all; of several parts each by itself, and one error is all that is then said of them: whoever must know asks each
+    /// part by itself. So with `dispatch` and `extend`.
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error>;
 
     /// Hands tasks to executors (event `dispatch`): spends an attempt, makes a new fence, sets the lease, which
@@ -49,8 +66,19 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
     /// Waiting tasks of one partition with `due_at <= until`, in order of (due_at, id), after a position.
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error>;
 
-    /// Tasks in flight whose lease ended at or before `now`, the longest ended first. Histories are not filled in.
-    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error>;
+    /// Tasks in flight of one part whose lease ended at or before `now`, the longest ended first. Histories are not filled in.
+    async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error>;
+
+    /// Of all parts, or an error.
+    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
+        let mut tasks = Vec::new();
+        for part in 0..self.parts() {
+            tasks.extend(self.leases_ended_in(part, now, limit).await?);
+        }
+        tasks.sort_by_key(|it| it.lease.as_ref().map(|it| it.until));
+        tasks.truncate(limit);
+        Ok(tasks)
+    }
 
     /// All tasks in flight, page by page: about `limit` of them, and where the next page begins; None: that was all. A lease
     /// that is extended meanwhile may come twice; one that is made meanwhile, or not at all. Histories are not filled in.
@@ -75,9 +103,26 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
     /// Search, newest first. Bounded: a page may come back short of `limit` with a position to go on from.
     async fn list(&self, query: &Query) -> Result<Page, Error>;
 
-    /// Ends retention, in one bounded batch: successes whose time is over become stopped (kept until
+    /// Ends retention in one part, in one bounded batch: successes whose time is over become stopped (kept until
     /// `stopped_until`), other finished tasks whose time is over are deleted.
-    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error>;
+    async fn retire_in(
+        &self,
+        part: usize,
+        now: Millis,
+        stopped_until: Millis,
+        limit: usize,
+    ) -> Result<Retired, Error>;
+
+    /// In all parts, or an error.
+    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error> {
+        let mut all = Retired::default();
+        for part in 0..self.parts() {
+            let left = limit - all.stopped - all.deleted;
+            let more = self.retire_in(part, now, stopped_until, left).await?;
+            (all.stopped, all.deleted) = (all.stopped + more.stopped, all.deleted + more.deleted);
+        }
+        Ok(all)
+    }
 
     /// Has every writer commit something that no task rests on: whether each of them can write now. Costs a sync or two;
     /// to be asked every few seconds. An error says why the first of them cannot.
@@ -112,6 +157,20 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
 
     /// How many partitions the rows were placed into; fixed when the store was created.
     fn partitions(&self) -> u16;
+
+    /// How many parts the store has that fail by themselves: databases. May grow.
+    fn parts(&self) -> usize;
+
+    /// Which part has a partition, as far as is known here: below `parts`. It may have moved; then what is asked follows it.
+    fn part_of(&self, partition: Partition) -> usize;
+}
+
+/// All answers of a batch, or an error: it did not happen only if nothing of it did.
+pub fn all_of<T>(answers: Vec<Result<T, Error>>) -> Result<Vec<T>, Error> {
+    let happened = |it: &Result<T, Error>| !matches!(it, Err(error) if error.happened == Happened::No);
+    let some_happened = answers.iter().any(happened);
+    let all: Result<Vec<T>, Error> = answers.into_iter().collect();
+    all.map_err(|error| if some_happened { error.after_a_change() } else { error })
 }
 
 /// What became of one task of an insert: for `ReturnExisting` and `Superseded`, `task` is the one that stands.
@@ -305,12 +364,20 @@ pub enum Extended {
     Lost,
 }
 
-/// Where a page of `in_flight` ended. Only the store knows what it means.
+/// Where a page of `in_flight` ended. Only the store knows what is behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeasePosition {
-    pub shard: usize,
+    pub part: usize,
     pub until: Millis,
     pub id: i64,
+}
+
+impl LeasePosition {
+    /// Before the first of a part: where whoever cannot read the part before it goes on.
+    #[must_use]
+    pub const fn beginning_of(part: usize) -> Self {
+        Self { part, until: Millis(i64::MIN), id: i64::MIN }
+    }
 }
 
 #[derive(Clone, Debug)]

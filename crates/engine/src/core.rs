@@ -6,12 +6,13 @@ use crate::{
     caps::Caps,
     engine::{Backends, Shared},
     executors::Roster,
-    maintenance::{compensate::Unsent, mark_ready::MarkPace, reconcile::Reconciler},
+    maintenance::{compensate::Unsent, leases::LeaseLooks, mark_ready::MarkPace, reconcile::Reconciler},
     meters::Meters,
     options::Options,
+    parts::Parts,
     pipeline::{
         admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, in_hand::InHand, room::Room,
-        settle::Settling, timer::Timer,
+        settle::Settling, timer::Timer, unknown::UnknownLeases,
     },
     readiness::Writers,
     settings::Settings,
@@ -79,6 +80,10 @@ pub(crate) struct Core {
     pub(crate) settling: Settling,
     pub(crate) ahead: Ahead,
     pub(crate) in_hand: InHand,
+    pub(crate) parts: Parts,
+    /// Asked for, and the answer was lost.
+    pub(crate) unknown: UnknownLeases,
+    pub(crate) lease_looks: LeaseLooks,
     pub(crate) room: Room,
     pub(crate) from_store: FromStore,
     pub(crate) admissions: Admissions,
@@ -130,6 +135,9 @@ impl Core {
             settling: Settling::default(),
             ahead: Ahead::default(),
             in_hand: InHand::default(),
+            parts: Parts::default(),
+            unknown: UnknownLeases::default(),
+            lease_looks: LeaseLooks::default(),
             room: Room::default(),
             settings: Settings::default(),
             roster: Roster::default(),
@@ -253,11 +261,12 @@ impl Core {
         arrivals.values().filter(|it| it.waiting() > 0).for_each(|it| it.wake_one());
     }
 
-    /// It has fired, and lies here for executors that are busy, or is being handed over: nobody else has to look after it.
+    /// It has fired, and lies here for executors that are busy, or is being handed over, or waits for its part of the store to
+    /// answer: nobody else has to look after it.
     pub(crate) fn has(&self, entry: &HotEntry) -> bool {
         let arrival = self.arrivals.lock().get(&entry.queue).map(Arc::clone);
         // It goes from here to a hand: asked in this order it is found.
-        arrival.is_some_and(|it| it.holds_lying(entry)) || self.in_hand.has(entry)
+        arrival.is_some_and(|it| it.holds_lying(entry)) || self.in_hand.has(entry) || self.parts.has(entry)
     }
 
     /// Others may have put something into the ready sets.

@@ -16,10 +16,10 @@ use crate::{
     },
     meters::{Meters, ProcessMeters},
     options::Options,
-    outside,
+    outside, parts,
     pipeline::{
         admit::{self, Slots},
-        ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push,
+        ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push, unknown,
     },
     readiness, redrive,
     sharing::{adopt, announce, listen, own},
@@ -30,7 +30,7 @@ use punctual_contract::{
     Blobs, Bus, Clock, Error as BackendError, Hot, Limiter, Ownership, Signals, Store,
     hot::{Depth, Lane},
     limiter::Holders,
-    store::{Applied, Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan},
+    store::{Applied, Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan, all_of},
 };
 use punctual_domain::{
     executor::{Roll, Wish},
@@ -167,11 +167,13 @@ impl Engine {
         supervisor.every(core, "sweep", period, move |core| {
             let sweep = Arc::clone(&sweep);
             async move {
-                let found = sweep.run_once(&core, core.now()).await?;
-                claim::run_again(&core, core.now()).await?;
-                fire::fire_again(&core).await?;
-                fire::fire_all(&core).await?;
-                Ok(found)
+                // None of them is left out because another failed.
+                let found = sweep.run_once(&core, core.now()).await;
+                let claimed = claim::run_again(&core, core.now()).await;
+                let again = fire::fire_again(&core).await;
+                let fired = fire::fire_all(&core).await;
+                claimed.and(again).and(fired)?;
+                found
             }
         });
         supervisor.every(core, "from_store", from_store::PERIOD, |core| async move {
@@ -199,6 +201,11 @@ impl Engine {
         let period = Duration::from_millis(core.options.mark_ready_interval_ms);
         supervisor.every(core, "mark_ready", period, |core| async move {
             mark_ready::run_once(&core, core.now()).await
+        });
+        supervisor.every(core, "parts", parts::PERIOD, |core| async move {
+            let given_back = unknown::run_once(&core, core.now()).await;
+            let offered = parts::run_once(&core).await?;
+            Ok(given_back? + offered)
         });
         supervisor.every(core, "executors", executors::PERIOD, |core| async move {
             executors::run_once(&core, core.now()).await
@@ -242,6 +249,8 @@ impl Engine {
         core.claims_settled().await;
         core.timer.expired(now);
         let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
+        unknown::run_once(core, now).await?;
+        parts::run_once(core).await?;
         let leases_ended = leases::run_once(core, now).await?;
         let swept = self.sweep.run_once(core, now).await?;
         reconcile::run_once(core, now).await?;
@@ -300,6 +309,19 @@ impl Engine {
     /// # Errors
     /// When the store fails; the error says whether the tasks may be stored all the same.
     pub async fn insert(&self, tasks: Vec<NewTask>, by: &str) -> Result<Vec<Inserted>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { Ok(all_of(intake::insert(&core, tasks, &by).await?)?) }).await
+    }
+
+    /// As [`Engine::insert`], with an answer for each: what one database refuses says nothing of the others.
+    ///
+    /// # Errors
+    /// When none of them could be tried.
+    pub async fn insert_each(
+        &self,
+        tasks: Vec<NewTask>,
+        by: &str,
+    ) -> Result<Vec<Result<Inserted, BackendError>>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         self.run(async move { Ok(intake::insert(&core, tasks, &by).await?) }).await
     }
@@ -429,7 +451,11 @@ impl Engine {
     /// A failing store.
     pub async fn extend(&self, beats: Vec<Beat>) -> Result<Vec<Extended>, Error> {
         let core = Arc::clone(&self.core);
-        self.run(async move { Ok(core.store.extend(beats, core.now()).await?) }).await
+        let extend = |core: Arc<Core>, beats| async move { core.store.extend(beats, core.now()).await };
+        self.run(async move {
+            Ok(parts::ask(&core, "extend leases", beats, |it| it.place.partition, extend).await?)
+        })
+        .await
     }
 
     /// An executor called: remembered, and written soon. Answers what is wished of it.

@@ -13,6 +13,7 @@ mod engine;
 mod executors;
 mod meters;
 mod options;
+mod parts;
 mod readiness;
 mod settings;
 mod supervisor;
@@ -35,6 +36,7 @@ mod pipeline {
     pub(crate) mod in_hand;
     pub(crate) mod push;
     pub(crate) mod settle;
+    pub(crate) mod unknown;
 
     pub(crate) mod outcome;
 }

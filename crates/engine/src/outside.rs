@@ -115,10 +115,14 @@ async fn free_id(core: &Core, namespace: &Name) -> Result<i64, Error> {
 }
 
 /// After the insert: what no row refers to is deleted.
-pub(crate) fn inserted(core: &Arc<Core>, put: Put, inserted: &Result<Vec<Inserted>, Error>) {
+pub(crate) fn inserted(core: &Arc<Core>, put: Put, inserted: &Result<Vec<Result<Inserted, Error>>, Error>) {
     match inserted {
         Ok(inserted) => {
-            let is_stored = |it: &Inserted| matches!(it.decision, Decision::Create | Decision::Replace);
+            // What nobody knows the fate of may stand in a row.
+            let is_stored = |it: &Result<Inserted, Error>| match it {
+                Ok(it) => matches!(it.decision, Decision::Create | Decision::Replace),
+                Err(error) => error.happened == Happened::Maybe,
+            };
             let refused = put.into_iter().filter(|it| !inserted.get(it.0).is_some_and(is_stored));
             delete_soon(core, keys(refused));
         }

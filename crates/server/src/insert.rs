@@ -107,7 +107,9 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Resu
     let refused = app.engine.refused(&new).await?;
     let with_room =
         new.into_iter().zip(&refused).filter(|(_, full)| full.is_none()).map(|(it, _)| it).collect();
-    let mut inserted = app.engine.insert(with_room, BY).await?.into_iter().map(item);
+    let inserted = app.engine.insert_each(with_room, BY).await?.into_iter();
+    let refused_by_store = |it| BatchItem::refused(Refusal::from(it).into_problem());
+    let mut inserted = inserted.map(|it| it.map_or_else(refused_by_store, item));
     let refusal = |it: Option<Full>| it.map(|it| BatchItem::refused(full(it)));
     let mut new = refused.into_iter().filter_map(|it| refusal(it).or_else(|| inserted.next()));
     let existing = |it| BatchItem::accepted(200, answer::inserted(it, InsertOutcome::Existing));

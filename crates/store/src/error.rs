@@ -31,6 +31,8 @@ pub enum Error {
     Thread(#[source] io::Error),
     #[error("the store is closed")]
     Closed,
+    #[error("the database has not answered yet, and is not waited for")]
+    Late,
     #[error("{at}: {source}")]
     Database { at: String, source: sqlx::Error },
     #[error("{at}: the database has not answered for too long; the connection was given up")]

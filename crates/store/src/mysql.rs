@@ -76,15 +76,7 @@ use session::Door;
 use shards::Cluster;
 use sqlx::MySqlPool;
 pub use stats::{ShardCheck, ShardStats};
-use std::{
-    fmt,
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    task::Poll,
-};
+use std::{fmt, future::Future, sync::Arc, task::Poll};
 use tokio::{
     sync::{Semaphore, oneshot},
     task::JoinHandle,
@@ -134,8 +126,6 @@ struct Inner {
     shards: Vec<Shard>,
     catalog: MySqlPool,
     context: Arc<Context>,
-    /// Where the next call of retention begins, so that no database has to wait for the others.
-    retire_from: AtomicUsize,
     floors: floor::Floors,
     spread: pauses::Spread,
 }
@@ -197,7 +187,6 @@ impl MysqlStore {
         let shards = doors.iter().map(|door| Shard::start(door, &options, slot, &context, &mut running));
         let shards: Vec<Shard> = shards.collect();
         let migrated = std::mem::take(&mut cluster.migrated);
-        let retire_from = AtomicUsize::new(0);
         let routing = Arc::new(Routing::new(cluster.number, placement));
         let inner = Arc::new(Inner {
             cluster,
@@ -206,7 +195,6 @@ impl MysqlStore {
             doors,
             catalog,
             context,
-            retire_from,
             floors: floor::Floors::default(),
             spread: pauses::Spread::default(),
         });
@@ -413,7 +401,12 @@ impl Inner {
 
 #[async_trait]
 impl Store for MysqlStore {
-    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, CallError> {
+    async fn insert_each(
+        &self,
+        tasks: Vec<NewTask>,
+        by: &str,
+        now: Millis,
+    ) -> Result<Vec<Result<Inserted, CallError>>, CallError> {
         self.inner.floors.hear(now);
         let mut work = Box::pin(insert(Arc::clone(&self.inner), tasks, by.into(), now));
         // Its turn is that of its caller; from then on it runs to its end whether somebody waits for it or not.
@@ -431,6 +424,7 @@ impl Store for MysqlStore {
         let work = |part, caller| Work::Apply(part, now, caller);
         spread(&self.inner, ("move tasks", Lane::Moves, usize::MAX), steps, |it| it.place.partition, work)
             .await
+            .all()
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
@@ -444,6 +438,7 @@ impl Store for MysqlStore {
             work,
         )
         .await
+        .all()
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
@@ -451,6 +446,7 @@ impl Store for MysqlStore {
         let work = |part, caller| Work::Extend(part, now, caller);
         spread(&self.inner, ("extend leases", Lane::Urgent, usize::MAX), beats, |it| it.place.partition, work)
             .await
+            .all()
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
@@ -464,8 +460,9 @@ impl Store for MysqlStore {
         self.reading("scan a partition", |inner| search::scan(inner, scan)).await
     }
 
-    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {
-        self.reading("look for ended leases", |inner| search::leases_ended(inner, now, limit)).await
+    async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {
+        self.reading("look for ended leases", move |inner| search::leases_ended(inner, part, now, limit))
+            .await
     }
 
     async fn in_flight(
@@ -506,36 +503,36 @@ impl Store for MysqlStore {
         self.reading("search tasks", |inner| search::list(inner, query)).await
     }
 
-    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, CallError> {
+    async fn retire_in(
+        &self,
+        part: usize,
+        now: Millis,
+        stopped_until: Millis,
+        limit: usize,
+    ) -> Result<Retired, CallError> {
         const DOING: &str = "end retention";
         let mut retired = Retired::default();
-        let from = self.inner.retire_from.fetch_add(1, Relaxed);
-        let shards = self.inner.members();
-        for nth in 0..shards.len() {
-            let shard = shards.get((from + nth) % shards.len());
-            let line = shard.and_then(|it| it.lines.get(Lane::Bulk as usize)?.first());
-            loop {
-                let left = limit - retired.stopped - retired.deleted;
-                let asked = Retire { now, stopped_until, limit: left.min(RETIRE_CHUNK_ROWS) };
-                if left == 0 {
-                    return Ok(retired);
-                }
-                let (caller, answer) = oneshot::channel();
-                push(line, Job { doing: DOING, work: Work::Retire(asked, caller) });
-                let part = match answered(DOING, answer).await {
-                    Ok(part) => part,
-                    Err(Refused::Failed(error)) => return Err(error),
-                    // It writes only where it may, so there is no such answer.
-                    Err(Refused::Elsewhere((), _)) => Retired::default(),
-                };
-                retired.stopped += part.stopped;
-                retired.deleted += part.deleted;
-                if part.stopped + part.deleted < asked.limit {
-                    break;
-                }
+        let line = self.inner.members().get(part).and_then(|it| it.lines.get(Lane::Bulk as usize)?.first());
+        loop {
+            let left = limit - retired.stopped - retired.deleted;
+            let asked = Retire { now, stopped_until, limit: left.min(RETIRE_CHUNK_ROWS) };
+            if left == 0 {
+                return Ok(retired);
+            }
+            let (caller, answer) = oneshot::channel();
+            push(line, Job { doing: DOING, work: Work::Retire(asked, caller) });
+            let more = match answered(DOING, answer).await {
+                Ok(more) => more,
+                Err(Refused::Failed(error)) => return Err(error),
+                // It writes only where it may, so there is no such answer.
+                Err(Refused::Elsewhere((), _)) => Retired::default(),
+            };
+            retired.stopped += more.stopped;
+            retired.deleted += more.deleted;
+            if more.stopped + more.deleted < asked.limit {
+                return Ok(retired);
             }
         }
-        Ok(retired)
     }
 
     async fn books(&self) -> Result<Books, CallError> {
@@ -594,5 +591,13 @@ impl Store for MysqlStore {
 
     fn partitions(&self) -> u16 {
         self.inner.cluster.partitions
+    }
+
+    fn parts(&self) -> usize {
+        self.inner.members().len()
+    }
+
+    fn part_of(&self, partition: Partition) -> usize {
+        self.inner.routing.placement().shard_of(partition)
     }
 }

@@ -30,7 +30,7 @@ use lanes::Lane;
 use ledger::Ledger;
 use parking_lot::Mutex;
 use punctual_contract::{
-    Error as CallError, Happened, Store,
+    Error as CallError, Store,
     hot::HotEntry,
     store::{
         Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query, Reply,
@@ -40,7 +40,7 @@ use punctual_contract::{
 use punctual_domain::{
     executor::{Executor, Roll, Sign, Wish},
     name::Name,
-    place::TaskRef,
+    place::{Partition, TaskRef},
     task::{NewTask, Task},
     time::Millis,
 };
@@ -220,17 +220,6 @@ fn inline<T>(
     }
 }
 
-/// A batch whose parts were committed one by one: it did not happen only if no part did.
-fn joined<T>(parts: Vec<Result<Vec<T>, CallError>>) -> Result<Vec<T>, CallError> {
-    let some_happened = parts.iter().any(|it| !matches!(it, Err(error) if error.happened == Happened::No));
-    let joined: Result<Vec<_>, _> = parts.into_iter().collect();
-    let failed = |error: CallError| match some_happened {
-        true => CallError { happened: Happened::Maybe, ..error },
-        false => error,
-    };
-    Ok(joined.map_err(failed)?.into_iter().flatten().collect())
-}
-
 /// The parts of a batch, each at most `CHUNK_ROWS` long, in order.
 fn chunks<T>(items: Vec<T>) -> Vec<Vec<T>> {
     let mut chunks = Vec::with_capacity(items.len() / CHUNK_ROWS + 1);
@@ -243,7 +232,12 @@ fn chunks<T>(items: Vec<T>) -> Vec<Vec<T>> {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, CallError> {
+    async fn insert_each(
+        &self,
+        tasks: Vec<NewTask>,
+        by: &str,
+        now: Millis,
+    ) -> Result<Vec<Result<Inserted, CallError>>, CallError> {
         const DOING: &str = "insert tasks";
         let partitions = self.partitions;
         let job = |tasks: Vec<NewTask>| {
@@ -253,16 +247,23 @@ impl Store for SqliteStore {
             }
         };
         let threads = match &self.runs {
-            Runs::Inline(session) => return inline(&mut session.lock(), DOING, job(tasks)),
+            Runs::Inline(session) => {
+                let inserted = inline(&mut session.lock(), DOING, job(tasks))?;
+                return Ok(inserted.into_iter().map(Ok).collect());
+            }
             Runs::OnThreads(threads) => threads,
         };
         let chunks = chunks(tasks).into_iter();
-        let answers: Vec<_> = chunks.map(|it| threads.write(DOING, Lane::Bulk, it.len(), job(it))).collect();
-        let mut parts = Vec::with_capacity(answers.len());
-        for it in answers {
-            parts.push(threads::answer(DOING, it).await);
+        let begun = |it: Vec<NewTask>| (it.len(), threads.write(DOING, Lane::Bulk, it.len(), job(it)));
+        let begun: Vec<_> = chunks.map(begun).collect();
+        let mut answers = Vec::new();
+        for (count, answer) in begun {
+            match threads::answer(DOING, answer).await {
+                Ok(inserted) => answers.extend(inserted.into_iter().map(Ok)),
+                Err(error) => answers.extend((0..count).map(|_| Err(error.clone()))),
+            }
         }
-        joined(parts)
+        Ok(answers)
     }
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
@@ -291,7 +292,12 @@ impl Store for SqliteStore {
         self.reading("scan a partition", Lane::Urgent, move |conn| query::scan(conn, &scan)).await
     }
 
-    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {
+    async fn leases_ended_in(
+        &self,
+        _only_part: usize,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<Task>, CallError> {
         self.reading("look for ended leases", Lane::Urgent, move |conn| query::leases_ended(conn, now, limit))
             .await
     }
@@ -335,7 +341,13 @@ impl Store for SqliteStore {
         self.reading("search tasks", Lane::Bulk, move |conn| query::list(conn, &query)).await
     }
 
-    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, CallError> {
+    async fn retire_in(
+        &self,
+        _only_part: usize,
+        now: Millis,
+        stopped_until: Millis,
+        limit: usize,
+    ) -> Result<Retired, CallError> {
         let mut retired = Retired::default();
         let mut left = limit;
         // A clock that was set back begins again.
@@ -426,5 +438,13 @@ impl Store for SqliteStore {
 
     fn partitions(&self) -> u16 {
         self.partitions
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn part_of(&self, _: Partition) -> usize {
+        0
     }
 }

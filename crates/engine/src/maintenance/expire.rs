@@ -3,6 +3,7 @@
 
 use crate::{
     core::Core,
+    parts,
     pipeline::{from_store, hand_over},
 };
 use punctual_contract::{
@@ -24,9 +25,10 @@ fn is_late(core: &Core, entry: &HotEntry, now: Millis) -> Option<Reason> {
     is_over.then_some(("pending_timeout", "not started within the queue's pending_timeout_ms"))
 }
 
-/// Those that may still start; the others are buried.
+/// Those that may still start; the others are buried. Those of a part of the store that fails are set aside.
 pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>) -> Vec<HotEntry> {
     let now = core.now();
+    let entries = parts::keep_answering(core, entries);
     let (mut in_time, mut late) = (Vec::with_capacity(entries.len()), Vec::new());
     for it in entries {
         match is_late(core, &it, now) {
@@ -34,14 +36,12 @@ pub(crate) async fn keep_those_in_time(core: &Arc<Core>, entries: Vec<HotEntry>)
             None => in_time.push(it),
         }
     }
-    bury(core, late, now).await;
+    parts::apart(core, late, |it| it.0.place.partition, move |core, late| bury(core, late, now)).await;
     in_time
 }
 
-async fn bury(core: &Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
-    if late.is_empty() {
-        return;
-    }
+async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
+    let core = &core;
     let step = |(it, (reason, error)): &(HotEntry, Reason)| {
         let mut note = core.note();
         note.reason = Some((*reason).to_owned());

@@ -4,11 +4,14 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
+    parts,
     pipeline::{
         admit,
         outcome::{change_of, judge, load_next_attempts},
     },
 };
+use hashbrown::HashMap;
+use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     limiter::Member,
@@ -23,13 +26,55 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
+/// A part of the store that was away is left alone for so long when it is back: its executors could give no sign of life,
+/// and engines whose answers were lost give back what nobody had.
+const BACK_FOR_MS: i64 = 2_000;
+
+/// Which parts could not be looked at: since they are back, or None as long as they are not.
+#[derive(Debug, Default)]
+pub(crate) struct LeaseLooks(Mutex<HashMap<usize, Option<Millis>>>);
+
+impl LeaseLooks {
+    fn failed(&self, part: usize) {
+        self.0.lock().insert(part, None);
+    }
+
+    /// It answers. Whether it has for long enough.
+    fn answered(&self, part: usize, now: Millis) -> bool {
+        let mut looks = self.0.lock();
+        let Some(since) = looks.get_mut(&part) else { return true };
+        let is_over = now.since(*since.get_or_insert(now)) >= BACK_FOR_MS;
+        if is_over {
+            looks.remove(&part);
+        }
+        is_over
+    }
+}
+
 /// Leases ended.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    if !core.leads() {
+        return Ok(0);
+    }
+    parts::each(core, "leases", parts::PATIENCE, move |core, part| run_in(core, part, now)).await
+}
+
+async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
     let mut ended = 0;
     while core.leads() {
-        let tasks = core.store.leases_ended(now, STEP_LIMIT).await?;
+        let tasks = match core.store.leases_ended_in(part, now, STEP_LIMIT).await {
+            Ok(tasks) => tasks,
+            Err(error) => {
+                core.lease_looks.failed(part);
+                return Err(error);
+            }
+        };
+        // Alone, nothing is known that this engine does not know.
+        if core.shared.is_some() && !core.lease_looks.answered(part, now) {
+            break;
+        }
         let more = tasks.len() == STEP_LIMIT;
-        ended += end(core, tasks, now).await?;
+        ended += end(&core, tasks, now).await?;
         if !more {
             break;
         }
@@ -57,8 +102,9 @@ async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, E
 }
 
 fn step(core: &Core, task: &Task, now: Millis) -> Step {
-    if task.state == State::Dispatched && task.lease.as_ref().is_some_and(Lease::is_ahead) {
-        // Its engine died before anybody had it, as far as is known.
+    let is_ahead = task.state == State::Dispatched && task.lease.as_ref().is_some_and(Lease::is_ahead);
+    if is_ahead || core.unknown.has(task) {
+        // Its engine died before anybody had it, as far as is known; or its executor never heard of it.
         let note = Note { reason: Some("not_handed_over".to_owned()), ..core.note() };
         return Step { place: task.place, fence: Some(task.fence), change: Change::Release, note };
     }

@@ -5,6 +5,7 @@
 use crate::{
     core::{Core, Unmarked},
     options::STEP_LIMIT,
+    parts,
     pipeline::ahead,
 };
 use hashbrown::HashMap;
@@ -34,10 +35,16 @@ const FEW: usize = 10;
 const SLOW: Duration = Duration::from_millis(20);
 
 /// Tasks looked at.
-pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
+pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    parts::each(core, "mark_ready", parts::PATIENCE, move |core, part| run_in(core, part, now)).await
+}
+
+async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
+    let core = &*core;
     let before = now.plus(-WORTH_MS);
     let now = core.now();
-    let (waiting, soon_gone) = worth_it(core, before, now, core.mark_pace.most());
+    let is_here = |it: &Unmarked| parts::is_in(core, part, it.place.partition);
+    let (waiting, soon_gone) = worth_it(core, before, now, core.mark_pace.most(), is_here);
     let mut done = 0;
     for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
         let began = Instant::now();
@@ -88,10 +95,11 @@ fn worth_it(
     before: Millis,
     now: Millis,
     soon_gone_most: usize,
+    is_here: impl Fn(&Unmarked) -> bool,
 ) -> (Vec<Unmarked>, Vec<Unmarked>) {
     let mut queues: HashMap<Arc<QueueKey>, bool> = HashMap::new();
     let (mut waiting, mut soon_gone) = (Vec::new(), Vec::new());
-    for it in core.unmarked.lock().values().filter(|it| it.fired_at <= before) {
+    for it in core.unmarked.lock().values().filter(|it| it.fired_at <= before && is_here(it)) {
         let is_worked_on = || ahead::is_worked_on(core, &it.queue, now);
         let is_worked_on = *queues.entry(Arc::clone(&it.queue)).or_insert_with(is_worked_on);
         let (to, most) =

@@ -6,6 +6,7 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
+    parts,
     pipeline::admit::{self, Terms},
 };
 use hashbrown::{HashMap, HashSet};
@@ -18,8 +19,11 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, place::TaskRef, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+/// How long a part of the store is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 const FULL_EVERY_MS: i64 = 30_000;
 const LANES_EVERY_MS: i64 = 5_000;
 /// An engine has `admit::SLOTS_GOOD` for a lease after its grant; the rest is for clocks that differ.
@@ -128,21 +132,35 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     }
     core.reconciler.is_found();
     let overdue = core.limiter.members(now, 0, STEP_LIMIT).await?;
-    let mut done = free_the_gone(core, &overdue, GRACE_MS, now).await?;
+    let mut all = free_the_gone(core, &overdue, GRACE_MS, now).await?;
     if core.reconciler.begin_full(core.settings.known().revision, now) {
         match look_at_members(core, now).await {
-            Ok(count) => done += count,
+            Ok(more) => all.add(more),
             Err(error) => {
                 core.reconciler.again();
                 return Err(error);
             }
         }
     }
-    done += look_at_leases(core, now).await?;
+    all.add(look_at_leases(core, now).await?);
     if core.reconciler.begin_lanes(now) {
-        done += look_at_lanes(core).await?;
+        all.count += look_at_lanes(core).await?;
     }
-    Ok(done)
+    all.failed.map_or(Ok(all.count), Err)
+}
+
+/// How many places were freed or given; and what a part of the store failed with, whose places stay as they are.
+#[derive(Debug, Default)]
+struct Looked {
+    count: usize,
+    failed: Option<Error>,
+}
+
+impl Looked {
+    fn add(&mut self, more: Self) {
+        self.count += more.count;
+        self.failed = more.failed.or(self.failed.take());
+    }
 }
 
 /// Restores what is in flight, and then looks at all: what has come along from before the loss may be over.
@@ -198,13 +216,33 @@ async fn free_the_gone(
     members: &[Held],
     grace_ms: i64,
     now: Millis,
-) -> Result<usize, Error> {
+) -> Result<Looked, Error> {
     if members.is_empty() {
-        return Ok(0);
+        return Ok(Looked::default());
     }
-    let places: Vec<TaskRef> = members.iter().map(|it| it.place).collect();
+    let mut looked = Looked::default();
+    // A part of the store that is away keeps its members; the others' are freed all the same.
+    for (_, some) in parts::split(core, members.to_vec(), |it| it.place.partition) {
+        let places: Vec<TaskRef> = some.iter().map(|it| it.place).collect();
+        let silent = || Error::may_have_happened("read tasks", "no answer");
+        let read = timeout(PATIENCE, core.store.read(&places)).await;
+        match read.unwrap_or_else(|_| Err(silent())) {
+            Ok(tasks) => looked.count += free_those(core, &some, tasks, grace_ms, now).await?,
+            Err(error) => looked.failed = Some(error),
+        }
+    }
+    Ok(looked)
+}
+
+async fn free_those(
+    core: &Arc<Core>,
+    members: &[Held],
+    tasks: Vec<Option<Task>>,
+    grace_ms: i64,
+    now: Millis,
+) -> Result<usize, Error> {
     let (mut gone, mut later) = (Vec::new(), Vec::new());
-    for (held, task) in members.iter().zip(core.store.read(&places).await?) {
+    for (held, task) in members.iter().zip(tasks) {
         let lease = task.filter(|it| it.fence == held.member.fence && it.state.is_in_flight());
         let until = lease.and_then(|it| it.lease).map(|it| it.until);
         // Its engine may be about to commit the lease.
@@ -227,28 +265,41 @@ async fn free_the_gone(
 }
 
 /// Members without a lease are freed; then those leases are looked at that have no places.
-async fn look_at_members(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let (mut done, mut skip) = (0, 0);
+async fn look_at_members(core: &Arc<Core>, now: Millis) -> Result<Looked, Error> {
+    let (mut all, mut skip) = (Looked::default(), 0);
     loop {
         let page = core.limiter.members(Millis::MAX, skip, STEP_LIMIT).await?;
-        let (count, freed) = (page.len(), free_the_gone(core, &page, GRACE_MS, now).await?);
-        (done, skip) = (done + freed, skip + count - freed);
+        let (count, looked) = (page.len(), free_the_gone(core, &page, GRACE_MS, now).await?);
+        skip += count - looked.count;
+        all.add(looked);
         if count < STEP_LIMIT {
-            return Ok(done);
+            return Ok(all);
         }
     }
 }
 
 /// Leases without their places get them, some pages of them in one run.
-async fn look_at_leases(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let mut done = 0;
+async fn look_at_leases(core: &Arc<Core>, now: Millis) -> Result<Looked, Error> {
+    let mut all = Looked::default();
     for _ in 0..LEASE_PAGES {
         let Leases::From(after) = core.reconciler.leases() else { break };
-        let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
-        done += give_places(core, &tasks, now).await?;
-        core.reconciler.go_on(next);
+        let silent = || Error::may_have_happened("read what is in flight", "no answer");
+        let page = timeout(PATIENCE, core.store.in_flight(after, STEP_LIMIT)).await;
+        match page.unwrap_or_else(|_| Err(silent())) {
+            Ok((tasks, next)) => {
+                all.count += give_places(core, &tasks, now).await?;
+                core.reconciler.go_on(next);
+            }
+            // The leases of a part that is away keep the places that they have: on with the next part.
+            Err(error) => {
+                let next = after.map_or(0, |it| it.part) + 1;
+                let next = (next < core.store.parts()).then(|| LeasePosition::beginning_of(next));
+                core.reconciler.go_on(next);
+                all.failed = Some(error);
+            }
+        }
     }
-    Ok(done)
+    Ok(all)
 }
 
 async fn give_places(core: &Arc<Core>, leased: &[Task], now: Millis) -> Result<usize, Error> {
@@ -267,7 +318,7 @@ async fn give_places(core: &Arc<Core>, leased: &[Task], now: Millis) -> Result<u
     core.limiter.restore(missing.clone()).await?;
     // What has ended meanwhile, and gave up what it did not hold yet, holds nothing.
     let ended = free_the_gone(core, &missing, NO_GRACE_MS, now).await?;
-    Ok(missing.len() - ended)
+    Ok(missing.len() - ended.count)
 }
 
 /// What is parked and could go: an answer that was lost must not keep it for longer than this takes.

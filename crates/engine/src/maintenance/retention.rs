@@ -1,20 +1,25 @@
 //! Ends retention: successes become stopped, other finished tasks are forgotten. In bounded batches. One engine does it for all.
 
-use crate::{core::Core, options::STEP_LIMIT};
+use crate::{core::Core, options::STEP_LIMIT, parts};
 use punctual_contract::Error;
 use punctual_domain::time::Millis;
+use std::sync::Arc;
 
 /// Batches in one run: what is left waits for the next, so that it never crowds out new work.
 const BATCHES: usize = 10;
 
 /// Tasks stopped or deleted.
-pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
-    let mut touched = 0;
+pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     if !core.leads() {
-        return Ok(touched);
+        return Ok(0);
     }
+    parts::each(core, "retention", parts::PATIENCE, move |core, part| run_in(core, part, now)).await
+}
+
+async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
+    let (mut touched, stopped_until) = (0, now.plus(core.options.keep_stopped_ms));
     for _ in 0..BATCHES {
-        let retired = core.store.retire(now, now.plus(core.options.keep_stopped_ms), STEP_LIMIT).await?;
+        let retired = core.store.retire_in(part, now, stopped_until, STEP_LIMIT).await?;
         let count = retired.stopped + retired.deleted;
         touched += count;
         if count == 0 {

@@ -5,11 +5,12 @@
 
 use crate::{
     core::Core,
+    parts,
     pipeline::{fire, from_store},
 };
 use parking_lot::Mutex;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
-use punctual_domain::time::Millis;
+use punctual_domain::{place::Partition, time::Millis};
 use std::sync::Arc;
 
 /// Rows looked at in one partition in one run.
@@ -23,22 +24,25 @@ pub(crate) struct Sweep {
 
 impl Sweep {
     /// Tasks that had to be loaded again.
-    pub(crate) async fn run_once(&self, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    pub(crate) async fn run_once(self: &Arc<Self>, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
         if core.from_store.is_away() {
             return Ok(0);
         }
+        parts::each(core, "sweep", parts::PATIENCE, |core, part| {
+            let sweep = Arc::clone(self);
+            async move { sweep.sweep(&core, part, now).await }
+        })
+        .await
+    }
+
+    /// One part of the store.
+    async fn sweep(&self, core: &Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
         let until = now.plus(-core.options.overdue_after_ms);
-        let mut found = 0;
-        for partition in core.owned() {
-            let nth = usize::from(partition.0);
-            let after = self.positions.lock().get(nth).copied().flatten();
-            let page = core.store.scan(Scan { partition, until, after, limit: SWEEP_LIMIT }).await?;
-            let next = (page.len() == SWEEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
-            self.remember(nth, next);
-            let mut page = core.unsent.sort_out(page, now);
-            page.retain(|it| !core.has(it));
-            if !page.is_empty() {
-                found += load(core, page).await?;
+        let (mut found, mut result) = (0, Ok(()));
+        for partition in parts::owned(core, part) {
+            match self.sweep_partition(core, partition, until, now).await {
+                Ok(count) => found += count,
+                Err(error) => result = Err(error),
             }
         }
         if found > 0 {
@@ -47,7 +51,24 @@ impl Sweep {
             // They are overdue: they are claimed as they fire.
             fire::fire_all(core).await?;
         }
-        Ok(found)
+        result.map(|()| found)
+    }
+
+    async fn sweep_partition(
+        &self,
+        core: &Arc<Core>,
+        partition: Partition,
+        until: Millis,
+        now: Millis,
+    ) -> Result<usize, Error> {
+        let nth = usize::from(partition.0);
+        let after = self.positions.lock().get(nth).copied().flatten();
+        let page = core.store.scan(Scan { partition, until, after, limit: SWEEP_LIMIT }).await?;
+        let next = (page.len() == SWEEP_LIMIT).then(|| page.last().map(HotEntry::key)).flatten();
+        self.remember(nth, next);
+        let mut page = core.unsent.sort_out(page, now);
+        page.retain(|it| !core.has(it));
+        if page.is_empty() { Ok(0) } else { load(core, page).await }
     }
 
     fn remember(&self, nth: usize, position: Option<(Millis, i64)>) {

@@ -16,7 +16,7 @@
 use crate::{
     arrivals::{Arrival, Shelved},
     core::Core,
-    outside,
+    outside, parts,
     pipeline::{
         fire, from_store,
         hand_over::{self, LeaseRequest},
@@ -156,15 +156,19 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     }
     let mut near = core.ahead.near(now.plus(core.options.ahead_ms));
     near.retain(|it| it.due_at >= now.plus(TOO_LATE_MS));
-    if near.is_empty() || core.from_store.is_away() || core.ahead.is_too_slow(now) {
+    if near.is_empty() || core.from_store.is_away() {
         return Ok(0);
     }
-    let chosen = choose(core, near, now);
+    let mut near = parts::split(core, near, |it| it.place.partition);
+    near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !core.parts.is_failing(it.0));
+    let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
     let count = chosen.len();
     if count > 0 {
         core.ahead.ask(&chosen);
+    }
+    for (part, some) in parts::split(core, chosen, |it| it.place.partition) {
         let its = Arc::clone(core);
-        core.detach_claim(async move { lease(&its, chosen, now).await });
+        core.detach_claim(async move { lease(&its, part, some, now).await });
     }
     Ok(count)
 }
@@ -185,7 +189,8 @@ fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     near
 }
 
-async fn lease(core: &Arc<Core>, entries: Vec<HotEntry>, now: Millis) {
+/// Of one part.
+async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Millis) {
     // One for all, so that they are one statement.
     let last = entries.iter().map(|it| it.due_at).max().unwrap_or(now);
     let grant = |it: &HotEntry| Grant {
@@ -197,13 +202,16 @@ async fn lease(core: &Arc<Core>, entries: Vec<HotEntry>, now: Millis) {
     };
     let grants = entries.iter().map(grant).collect();
     let asked = Instant::now();
-    let answer = core.store.dispatch(grants, now).await;
+    let answer = parts::watched(core, part, parts::PATIENCE, core.store.dispatch(grants, now)).await;
     let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);
-    core.ahead.answered(took_ms <= core.options.ahead_ms, core.now());
+    core.ahead.answered(part, took_ms <= core.options.ahead_ms, core.now());
     let dispatched = match answer {
         Ok(it) => it,
         Err(error) => {
             tracing::warn!(%error, tasks = entries.len(), "leases could not be made ahead of their time");
+            if core.store.parts() > 1 {
+                core.parts.failed(part);
+            }
             return go_on_without(core, &entries).await;
         }
     };
@@ -321,8 +329,12 @@ pub(crate) fn handed_over(core: &Core, request: &LeaseRequest, given: Vec<Shelve
     leased
 }
 
-/// Tells the store who has what.
-async fn tell(core: &Core, old: Vec<Untold>) {
+/// Tells the store who has what, each part by itself.
+async fn tell(core: &Arc<Core>, old: Vec<Untold>) {
+    parts::apart(core, old, |it| it.beat.place.partition, tell_in).await;
+}
+
+async fn tell_in(core: Arc<Core>, old: Vec<Untold>) {
     let beats = old.iter().map(|it| it.beat.clone()).collect();
     if let Err(error) = core.store.extend(beats, core.now()).await {
         tracing::warn!(%error, tasks = old.len(), "who has these tasks could not be written down; it will be repeated");

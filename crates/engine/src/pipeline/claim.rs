@@ -6,6 +6,7 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
+    parts,
     pipeline::{ahead, fire},
 };
 use hashbrown::{HashMap, HashSet};
@@ -295,7 +296,19 @@ async fn claim_slices(
 pub(crate) async fn claim(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> usize {
     entries.retain(|it| core.claims.reserve(it));
     let (unmarked, entries) = ahead::split(core, entries);
-    put_on_wheel(core, &unmarked).await + mark_and_put(core, entries).await
+    let mut claimed = put_on_wheel(core, &unmarked).await;
+    if core.store.parts() == 1 {
+        return claimed + mark_and_put(core, entries).await;
+    }
+    // Nobody waits for a part that is silent: what fires before its claim is answered waits for that.
+    for (_, some) in parts::split(core, entries, |it| it.place.partition) {
+        claimed += some.len();
+        let its = Arc::clone(core);
+        core.detach_claim(async move {
+            mark_and_put(&its, some).await;
+        });
+    }
+    claimed
 }
 
 async fn mark_and_put(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> usize {
@@ -306,7 +319,7 @@ async fn mark_and_put(core: &Arc<Core>, mut entries: Vec<HotEntry>) -> usize {
     let mut parts = entries.chunk_by(|a, b| a.place.partition == b.place.partition);
     match mark(core, &entries).await {
         Ok(marked) => settle_marks(core, marked).await,
-        // One database that is away must not keep the others' tasks from being claimed.
+        // One partition that is between two databases must not keep the others' tasks from being claimed.
         Err(_) if parts.clone().nth(1).is_some() => {
             let mut claimed = 0;
             for part in parts.by_ref() {

@@ -5,6 +5,7 @@
 use crate::{
     core::{Core, Unmarked},
     options::STEP_LIMIT,
+    parts,
     pipeline::{
         admit,
         ahead::{self, Fired, Ready},
@@ -152,10 +153,27 @@ async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -
     Ok(taken)
 }
 
+/// At several parts nobody waits for them: one may be silent, and what they claim they offer by themselves.
 async fn claim_late(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
     if entries.is_empty() {
         return Ok(0);
     }
+    if core.store.parts() == 1 {
+        return claim_late_in(core, entries).await;
+    }
+    let count = entries.len();
+    for (_, some) in parts::split(core, entries, |it| it.place.partition) {
+        let its = Arc::clone(core);
+        core.detach_claim(async move {
+            if let Err(error) = claim_late_in(&its, some).await {
+                tracing::warn!(%error, "fired tasks could not be offered; it will be repeated");
+            }
+        });
+    }
+    Ok(count)
+}
+
+async fn claim_late_in(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<usize, Error> {
     match claim::mark(core, &entries).await {
         Ok((won, lost)) => {
             claim::drop_lost(core, lost.into_iter()).await;
@@ -266,11 +284,15 @@ impl Core {
 
 /// Everything due in every partition of this engine: what a tick of the wheel that nobody saw would have fired.
 pub(crate) async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
-    let mut fired = 0;
+    let (mut fired, mut result) = (0, Ok(()));
     for partition in core.owned() {
-        fired += fire(core, partition).await?;
+        match fire(core, partition).await {
+            Ok(count) => fired += count,
+            // The others fire all the same.
+            Err(error) => result = Err(error),
+        }
     }
-    Ok(fired)
+    result.map(|()| fired)
 }
 
 /// Tries again what fired while the store or the ready sets could not be reached.

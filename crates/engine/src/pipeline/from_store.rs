@@ -9,6 +9,7 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
+    parts,
     pipeline::{admit, ahead, hand_over::LeaseRequest},
 };
 use hashbrown::HashMap;
@@ -139,10 +140,13 @@ async fn fire_all(core: &Arc<Core>) -> Result<usize, Error> {
     ahead::give_up(core, None).await;
     // Fired, and not offered: the store has them, and shows them.
     core.held_back.lock().clear();
+    parts::each(core, "from_store", parts::PATIENCE, fire_part).await
+}
+
+async fn fire_part(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let (mut fired, mut result) = (0, Ok(()));
-    for partition in core.owned() {
-        // One database that is away must not keep the others' tasks from firing.
-        match fire_partition(core, partition).await {
+    for partition in parts::owned(&core, part) {
+        match fire_partition(&core, partition).await {
             Ok(count) => fired += count,
             Err(error) => result = Err(error),
         }

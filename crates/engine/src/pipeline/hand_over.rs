@@ -4,7 +4,7 @@
 //! 1. `admit` says which go now (its own steps stand there), or what fires is given to who waits. Crash: the store still has them `dispatching` or `ready`, the hot set
 //!    still has them firing; the partition's owner offers them again.
 //! 2. `dispatch` commits attempt, fence and lease. Crash: the executor never hears of it; the lease runs out and
-//!    the task is tried again.
+//!    the task is tried again. The answer is lost and the engine lives: it gives the lease back (`unknown`).
 //!    Then payloads that are kept outside of the store are fetched (`outside`); crash: the same.
 //! 3. `settle` drops the entries from the hot set, beside the answer. Crash: the hot set is gone with the process; where it is not,
 //!    the store refuses the stale fence.
@@ -15,24 +15,30 @@ use crate::{
     control,
     core::Core,
     maintenance::expire,
-    outside,
+    outside, parts,
     pipeline::{
         admit::{self, Since},
         ahead, from_store, settle,
     },
 };
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use punctual_contract::{
     Error, Happened,
     hot::HotEntry,
     limiter::Member,
     store::{Applied, Assignment, Change, Dispatched, Grant, Step},
 };
-use punctual_domain::{name::QueueKey, state::State, time::Millis};
+use punctual_domain::{name::QueueKey, place::TaskRef, state::State, time::Millis};
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 
 /// Looks of one caller at a ready set, one after the other: what is behind them is for the next one.
 const ROUNDS_MAX: usize = 50;
+/// When one part of the store has leased something, the others are waited for so much longer.
+const OTHERS_AFTER: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
@@ -171,10 +177,51 @@ async fn grant(
     Ok(leased)
 }
 
-/// Makes leases durable. On an error the entries are offered again: if the lease was made after all, the store
-/// refuses the next one, and the lease runs out.
+/// Makes leases durable, at each part of the store by itself. What a part has leased is handed over although others fail or
+/// are silent; what it leases too late for that is given back.
 async fn dispatch(
     core: &Arc<Core>,
+    request: &LeaseRequest,
+    entries: Vec<HotEntry>,
+    slots_since: Option<Since>,
+) -> Result<Vec<Assignment>, Error> {
+    if core.store.parts() == 1 {
+        return dispatch_in(core, 0, request, entries, slots_since).await;
+    }
+    let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
+    for (part, some) in parts::split(core, entries, |it| it.place.partition) {
+        let (answer, granted) = oneshot::channel();
+        let (its, request) = (Arc::clone(core), request.clone());
+        let (began, its_patience) = (Instant::now(), core.parts.patience(part));
+        patience = patience.max(its_patience);
+        core.detach(async move {
+            let work = dispatch_in(&its, part, &request, some, slots_since);
+            let leased = parts::watched(&its, part, its_patience, work).await;
+            if leased.is_ok() {
+                its.parts.has_leased(part, began.elapsed() <= its_patience);
+            }
+            if let Err(Ok(late)) = answer.send(leased) {
+                give_back(&its, late, "leased_too_late").await;
+            }
+        });
+        asked.push(granted);
+    }
+    let (mut leased, mut end) = (Vec::new(), Instant::now() + patience);
+    // A part that fails has set its own aside: the caller has what the others gave, or waits on.
+    while let Ok(Some(answer)) = timeout_at(end, asked.next()).await {
+        leased.extend(answer.ok().and_then(Result::ok).into_iter().flatten());
+        if !leased.is_empty() {
+            end = end.min(Instant::now() + OTHERS_AFTER);
+        }
+    }
+    Ok(leased)
+}
+
+/// Of one part. On an error the entries are offered again, or set aside where other parts may be well. If the lease was
+/// made after all, the store refuses the next one, and this one is given back (`unknown`).
+async fn dispatch_in(
+    core: &Arc<Core>,
+    part: usize,
     request: &LeaseRequest,
     entries: Vec<HotEntry>,
     slots_since: Option<Since>,
@@ -203,15 +250,35 @@ async fn dispatch(
             Ok(outside::fetch(core, assignments).await)
         }
         Err(error) => {
-            if error.happened == Happened::No {
-                admit::never_began(core, entries.iter()).await;
-            }
-            let count = entries.len();
-            from_store::offer(core, entries).await?;
-            core.arrived(&request.queue, count);
+            failed(core, part, request, (entries, now), &error).await?;
             Err(error)
         }
     }
+}
+
+async fn failed(
+    core: &Arc<Core>,
+    part: usize,
+    request: &LeaseRequest,
+    (entries, asked_at): (Vec<HotEntry>, Millis),
+    error: &Error,
+) -> Result<(), Error> {
+    if error.happened == Happened::Maybe {
+        core.unknown.keep(&entries, request, asked_at.plus(request.lease_ms), core.now());
+    }
+    if core.store.parts() > 1 {
+        core.parts.failed(part);
+        core.parts.set_aside(entries.clone());
+    }
+    if error.happened == Happened::No {
+        admit::never_began(core, entries.iter()).await;
+    }
+    if core.store.parts() == 1 {
+        let count = entries.len();
+        from_store::offer(core, entries).await?;
+        core.arrived(&request.queue, count);
+    }
+    Ok(())
 }
 
 fn split_paused(entries: Vec<HotEntry>, dispatched: &[Dispatched]) -> (Vec<HotEntry>, Vec<HotEntry>) {
@@ -258,29 +325,43 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason:
     if leased.is_empty() {
         return;
     }
-    let steps = leased
-        .iter()
-        .map(|it| {
-            let mut note = core.note();
-            note.reason = Some(reason.to_owned());
-            Step { place: it.place, fence: Some(it.fence), change: Change::Release, note }
-        })
-        .collect();
-    match core.store.apply(steps, core.now()).await {
-        Ok(applied) => {
-            let back = leased.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
-            let (places, ended): (Vec<_>, Vec<_>) =
-                back.map(|(it, _)| (it.place, Member { id: it.place.id, fence: it.fence })).unzip();
-            load_again(core, &places).await;
-            admit::free(core, &ended).await;
+    let reason: Arc<str> = reason.into();
+    let leases: Vec<(TaskRef, i64)> = leased.iter().map(|it| (it.place, it.fence)).collect();
+    let release = |core: Arc<Core>, leases| {
+        let reason = Arc::clone(&reason);
+        async move {
+            if let Err(error) = release(&core, leases, &reason).await {
+                tracing::warn!(%error, "leases that nobody heard of run out instead of being given back");
+            }
         }
-        Err(error) => {
-            tracing::warn!(%error, "leases that nobody heard of run out instead of being given back")
-        }
-    }
+    };
+    parts::apart(core, leases, |it| it.0.partition, release).await;
 }
 
-async fn load_again(core: &Arc<Core>, places: &[punctual_domain::place::TaskRef]) {
+/// Leases of one part, by place and fence. How many were given back.
+pub(crate) async fn release(
+    core: &Arc<Core>,
+    leases: Vec<(TaskRef, i64)>,
+    reason: &str,
+) -> Result<usize, Error> {
+    let step = |(place, fence): &(TaskRef, i64)| {
+        let mut note = core.note();
+        note.reason = Some(reason.to_owned());
+        Step { place: *place, fence: Some(*fence), change: Change::Release, note }
+    };
+    let applied = core.store.apply(leases.iter().map(step).collect(), core.now()).await?;
+    let back = leases.iter().zip(applied).filter(|it| it.1 == Applied::Moved).map(|it| *it.0);
+    let (places, ended): (Vec<_>, Vec<_>) =
+        back.map(|(place, fence)| (place, Member { id: place.id, fence })).unzip();
+    load_again(core, &places).await;
+    admit::free(core, &ended).await;
+    Ok(places.len())
+}
+
+async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
+    if places.is_empty() {
+        return;
+    }
     match core.store.read(places).await {
         Ok(tasks) => {
             let ready = tasks.into_iter().flatten().filter(|it| it.state == State::Ready);

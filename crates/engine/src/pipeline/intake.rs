@@ -28,13 +28,13 @@ pub(crate) async fn insert(
     core: &Arc<Core>,
     mut tasks: Vec<NewTask>,
     by: &str,
-) -> Result<Vec<Inserted>, Error> {
+) -> Result<Vec<Result<Inserted, Error>>, Error> {
     let put = outside::put_payloads(core, &mut tasks).await?;
-    let inserted = core.store.insert(tasks, by, core.now()).await;
+    let inserted = core.store.insert_each(tasks, by, core.now()).await;
     outside::inserted(core, put, &inserted);
     let inserted = inserted?;
     let (mut new, mut others) = (Vec::new(), Vec::new());
-    for it in &inserted {
+    for it in inserted.iter().flatten() {
         match it.decision {
             Decision::Create => new.push(entry_of(&it.task)),
             Decision::Replace => others.push(entry_of(&it.task)),

@@ -5,6 +5,7 @@ use crate::{
     answer::Settled,
     core::Core,
     outside::{self, Owned, Put},
+    parts,
     pipeline::{admit, intake},
 };
 use punctual_contract::{
@@ -32,15 +33,26 @@ pub struct OutcomeReport {
     pub result: TaskResult,
 }
 
-/// Answers in the order of the reports.
+/// Answers in the order of the reports. A part of the store that fails keeps none of the others' outcomes from being
+/// written; that not all are known is then the answer.
 pub(crate) async fn settle(
     core: &Arc<Core>,
     reports: Vec<OutcomeReport>,
     by: &str,
 ) -> Result<Vec<Settled>, Error> {
+    let by: Arc<str> = by.into();
+    let settle = |core, reports| settle_in(core, reports, Arc::clone(&by));
+    parts::ask(core, "report outcomes", reports, |it| it.place.partition, settle).await
+}
+
+async fn settle_in(
+    core: Arc<Core>,
+    reports: Vec<OutcomeReport>,
+    by: Arc<str>,
+) -> Result<Vec<Settled>, Error> {
     let now = core.now();
     let untold = core.ahead.ended(reports.iter().map(|it| (it.place.id, it.fence)));
-    let settled = write(core, reports, by, now).await;
+    let settled = write(&core, reports, &by, now).await;
     if settled.is_err() {
         core.ahead.not_ended(untold);
     }

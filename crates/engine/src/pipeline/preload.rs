@@ -6,15 +6,19 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
+    parts,
     pipeline::{intake, room},
 };
 use futures_util::stream::{self, StreamExt as _};
 use hashbrown::HashSet;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{place::Partition, state::State, time::Millis};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 /// Windows overlap by this much: commit order is not time order.
@@ -23,6 +27,8 @@ const OVERLAP_MS: i64 = 10_000;
 const NEAR_MS: i64 = 10_000;
 /// Partitions that are loaded at one time: while one is read, another is put in.
 const TOGETHER: usize = 3;
+/// A database that has not shown its part by then goes on by itself, while what the others have is loaded further.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Entries loaded.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
@@ -30,28 +36,46 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         return Ok(0);
     }
     let room = core.options.hot_entries_max.saturating_sub(core.hot.depth().await?.due);
-    let room = Places { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) };
+    let room = Arc::new(Places { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) });
     room::look(core).await?;
     let (mut loaded, mut result) = (0, Ok(()));
     for (reach, reach_ms) in reaches(core) {
-        let (until, room) = (now.plus(reach_ms), &room);
-        let extend = |partition| async move {
-            if reach == Reach::Far && core.room.is_short() {
-                return Ok(0);
-            }
-            extend(core, partition, until, room, reach).await
-        };
-        let partitions: Vec<Partition> = core.owned().collect();
-        let mut extended = stream::iter(partitions).map(extend).buffer_unordered(TOGETHER);
-        while let Some(it) = extended.next().await {
-            match it {
-                Ok(count) => loaded += count,
-                // Short of room or of answers: the other partitions have their turn all the same.
-                Err(error) => result = Err(error),
-            }
+        let until = now.plus(reach_ms);
+        let extended = parts::each(core, "preload", PATIENCE, |core, part| {
+            extend_part(core, part, until, Arc::clone(&room), reach)
+        });
+        match extended.await {
+            Ok(count) => loaded += count,
+            Err(error) => result = Err(error),
         }
     }
     core.is_crowded.store(room.is_crowded.load(Relaxed), Relaxed);
+    result.map(|()| loaded)
+}
+
+async fn extend_part(
+    core: Arc<Core>,
+    part: usize,
+    until: Millis,
+    room: Arc<Places>,
+    reach: Reach,
+) -> Result<usize, Error> {
+    let (core, room) = (&core, &*room);
+    let extend = |partition| async move {
+        if reach == Reach::Far && core.room.is_short() {
+            return Ok(0);
+        }
+        extend(core, partition, until, room, reach).await
+    };
+    let (mut loaded, mut result) = (0, Ok(()));
+    let mut extended = stream::iter(parts::owned(core, part)).map(extend).buffer_unordered(TOGETHER);
+    while let Some(it) = extended.next().await {
+        match it {
+            Ok(count) => loaded += count,
+            // Short of room or of answers: the other partitions have their turn all the same.
+            Err(error) => result = Err(error),
+        }
+    }
     core.meters.preloaded(loaded);
     result.map(|()| loaded)
 }

@@ -9,6 +9,7 @@
 
 use crate::{
     core::Core,
+    parts,
     pipeline::{
         admit,
         hand_over::{LeaseRequest, lease},
@@ -149,9 +150,11 @@ async fn publish(core: &Core, messages: Vec<Assignment>) -> Vec<(Assignment, Str
 /// Tells the store what could not be sent: once, and once more at once; then it is for the compensator to try, and
 /// for the end of the lease.
 pub(crate) async fn mark_failed(core: &Arc<Core>, failed: Vec<(Assignment, String)>) {
-    if failed.is_empty() {
-        return;
-    }
+    parts::apart(core, failed, |it| it.0.place.partition, mark_failed_in).await;
+}
+
+async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
+    let core = &core;
     for _ in 0..2 {
         match core.store.apply(steps(core, &failed), core.now()).await {
             Ok(applied) => {

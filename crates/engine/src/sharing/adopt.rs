@@ -5,6 +5,7 @@
 use crate::{
     core::Core,
     options::STEP_LIMIT,
+    parts,
     pipeline::{claim, fire, preload},
 };
 use futures_util::{StreamExt as _, stream};
@@ -21,7 +22,14 @@ const FIRED_MAX: usize = 16 * STEP_LIMIT;
 
 /// Partitions looked through. One that fails does not stop the others; it is looked at again.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    let looks = core.holdings.new_ones().into_iter().map(|tenure| async move {
+    parts::each(core, "adopt", parts::PATIENCE, run_in).await
+}
+
+async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
+    let core = &core;
+    let mut new = core.holdings.new_ones();
+    new.retain(|it| parts::is_in(core, part, it.partition));
+    let looks = new.into_iter().map(|tenure| async move {
         look_through(core, tenure).await?;
         core.holdings.looked_through(tenure);
         Ok(1)

@@ -10,7 +10,10 @@ use super::{
 };
 use crate::Error;
 use futures_util::future::join_all;
-use punctual_contract::{Error as CallError, Happened, store::Inserted};
+use punctual_contract::{
+    Error as CallError,
+    store::{Inserted, all_of},
+};
 use punctual_domain::{place::Partition, task::NewTask, time::Millis};
 use std::{
     collections::BTreeSet,
@@ -19,7 +22,13 @@ use std::{
     sync::Arc,
     task::Poll,
 };
-use tokio::sync::oneshot;
+use tokio::{
+    sync::oneshot,
+    time::{Duration, Instant, timeout_at},
+};
+
+/// Of a call with several answers, the rest is not waited for when none has come for so long.
+const SILENT_PART: Duration = Duration::from_secs(5);
 
 pub(super) fn push(line: Option<&Arc<Line<Job>>>, job: Job) {
     let refused = match line {
@@ -64,7 +73,7 @@ pub(super) async fn insert(
     tasks: Vec<NewTask>,
     by: Arc<str>,
     now: Millis,
-) -> Result<Vec<Inserted>, CallError> {
+) -> Result<Vec<Result<Inserted, CallError>>, CallError> {
     const DOING: &str = "insert tasks";
     let taken = inner.context.ids.take_in_turn(tasks.len()).await;
     let (ids, turn) = taken.map_err(|it| CallError::did_not_happen(DOING, it))?;
@@ -75,10 +84,11 @@ pub(super) async fn insert(
         pin!(spread(&inner, (DOING, Lane::Bulk, CHUNK_ROWS), asks, |it: &Ask| it.partition, Work::Insert));
     let stands_in_line = polled_once(inserted.as_mut()).await;
     drop(turn);
-    match stands_in_line {
+    let gathered = match stands_in_line {
         Poll::Ready(it) => it,
         Poll::Pending => inserted.await,
-    }
+    };
+    Ok(gathered.each())
 }
 
 pub(super) async fn polled_once<F: Future>(mut work: Pin<&mut F>) -> Poll<F::Output> {
@@ -86,15 +96,15 @@ pub(super) async fn polled_once<F: Future>(mut work: Pin<&mut F>) -> Poll<F::Out
 }
 
 /// Items that go to the writers of their partitions, at most so many in one job; answers in the order of the items.
-/// Those whose partition moves meanwhile follow it.
+/// Those whose partition moves meanwhile follow it. A part that fails, or is silent, says nothing of the others.
 pub(super) async fn spread<T, A>(
     inner: &Arc<Inner>,
     (doing, lane, chunk_rows): (&'static str, Lane, usize),
     items: Vec<T>,
     partition: impl Fn(&T) -> Partition,
     work: impl Fn(Vec<T>, Caller<Vec<A>, Vec<T>>) -> Work,
-) -> Result<Vec<A>, CallError> {
-    let mut gathered = Gathered::new(items.len());
+) -> Gathered<A> {
+    let mut gathered = Gathered::new(doing, items.len());
     let mut left: Vec<(usize, T)> = items.into_iter().enumerate().collect();
     let mut patience = Patience::new();
     while !left.is_empty() {
@@ -110,58 +120,82 @@ pub(super) async fn spread<T, A>(
             }
         }
         let mut closed = BTreeSet::new();
+        // One alone is waited for as long as its writer takes.
+        let mut end = (waiting.len() > 1).then(|| Instant::now() + SILENT_PART);
         for (numbers, answer) in waiting {
-            match answered(doing, answer).await {
+            let answer = answered_by(doing, answer, end).await;
+            let now = Instant::now();
+            end = end.map(|end| if now < end { now + SILENT_PART } else { end });
+            match answer {
                 Ok(part) => gathered.add(numbers, part),
-                Err(Refused::Failed(error)) => gathered.fail(error),
+                Err(Refused::Failed(error)) => gathered.fail(numbers, &error),
                 Err(Refused::Elsewhere(items, of)) => {
                     left.extend(numbers.into_iter().zip(items));
                     closed.extend(of);
                 }
             }
         }
-        if !left.is_empty() && gathered.failed.is_none() {
-            let followed = inner.follow(&mut patience, &closed).await;
-            followed.unwrap_or_else(|it| gathered.fail(CallError::did_not_happen(doing, it)));
-        }
-        if gathered.failed.is_some() {
-            break;
+        if !left.is_empty()
+            && let Err(error) = inner.follow(&mut patience, &closed).await
+        {
+            let numbers = left.drain(..).map(|it| it.0).collect();
+            gathered.fail(numbers, &CallError::did_not_happen(doing, error));
         }
     }
-    gathered.answers()
+    gathered
 }
 
-/// The answers in the order of what was asked. Parts are committed one by one: the whole did not happen only if no
-/// part did.
-struct Gathered<A> {
-    answers: Vec<(usize, A)>,
-    some_happened: bool,
-    failed: Option<CallError>,
+/// As `answered`, by an instant: what is answered later is not heard of.
+async fn answered_by<A, I>(
+    doing: &'static str,
+    answer: oneshot::Receiver<Result<A, Refused<I>>>,
+    end: Option<Instant>,
+) -> Result<A, Refused<I>> {
+    let answer = answered(doing, answer);
+    let Some(end) = end else { return answer.await };
+    let silent = |_| Err(Refused::Failed(CallError::may_have_happened(doing, Error::Late)));
+    timeout_at(end, answer).await.unwrap_or_else(silent)
+}
+
+/// The answers in the order of what was asked. Parts are committed one by one, and each has its own.
+#[derive(Debug)]
+pub(super) struct Gathered<A> {
+    doing: &'static str,
+    answers: Vec<Option<Result<A, CallError>>>,
 }
 
 impl<A> Gathered<A> {
-    fn new(count: usize) -> Self {
-        Self { answers: Vec::with_capacity(count), some_happened: false, failed: None }
+    fn new(doing: &'static str, count: usize) -> Self {
+        Self { doing, answers: (0..count).map(|_| None).collect() }
     }
 
     fn add(&mut self, numbers: Vec<usize>, part: Vec<A>) {
-        self.some_happened = true;
-        self.answers.extend(numbers.into_iter().zip(part));
-    }
-
-    fn fail(&mut self, error: CallError) {
-        self.some_happened |= error.happened == Happened::Maybe;
-        self.failed = Some(error);
-    }
-
-    fn answers(mut self) -> Result<Vec<A>, CallError> {
-        match self.failed {
-            Some(error) if self.some_happened => Err(CallError { happened: Happened::Maybe, ..error }),
-            Some(error) => Err(error),
-            None => {
-                self.answers.sort_unstable_by_key(|it| it.0);
-                Ok(self.answers.into_iter().map(|it| it.1).collect())
-            }
+        for (nth, answer) in numbers.into_iter().zip(part) {
+            self.put(nth, Ok(answer));
         }
+    }
+
+    fn fail(&mut self, numbers: Vec<usize>, error: &CallError) {
+        for nth in numbers {
+            self.put(nth, Err(error.clone()));
+        }
+    }
+
+    fn put(&mut self, nth: usize, answer: Result<A, CallError>) {
+        if let Some(place) = self.answers.get_mut(nth) {
+            *place = Some(answer);
+        }
+    }
+
+    /// What became of each.
+    pub(super) fn each(self) -> Vec<Result<A, CallError>> {
+        let doing = self.doing;
+        let none = || Err(CallError::may_have_happened(doing, Error::Closed));
+        self.answers.into_iter().map(|it| it.unwrap_or_else(none)).collect()
+    }
+
+    /// The whole: it did not happen only if nothing of it did.
+    pub(super) fn all(self) -> Result<Vec<A>, CallError> {
+        all_of(self.each())
     }
 }

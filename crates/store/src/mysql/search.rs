@@ -85,22 +85,21 @@ pub(super) async fn scan(inner: Arc<Inner>, scan: Scan) -> Result<Vec<HotEntry>,
     }
 }
 
-pub(super) async fn leases_ended(inner: Arc<Inner>, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
-    let mut tasks = Vec::new();
-    for (number, shard) in inner.members().iter().enumerate() {
-        let placement = inner.routing.placement();
-        let is_here = |it: Partition| placement.shard_of(it) == number;
-        let mut conn = shard.reader().await?;
-        let density = &inner.context.density;
-        let mut found = ended::leases_ended(&mut conn, density, (now, limit), &is_here).await?;
-        // Of a partition that has left meanwhile: what was read may be remains, and the lease extended where it is now.
-        let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
-        found.retain(|it| !gone.contains(&it.place.partition));
-        tasks.extend(found);
-    }
-    tasks.sort_by_key(|it| it.lease.as_ref().map(|it| it.until));
-    tasks.truncate(limit);
-    Ok(tasks)
+pub(super) async fn leases_ended(
+    inner: Arc<Inner>,
+    part: usize,
+    now: Millis,
+    limit: usize,
+) -> Result<Vec<Task>, Error> {
+    let Some(shard) = inner.members().get(part) else { return Ok(Vec::new()) };
+    let placement = inner.routing.placement();
+    let is_here = |it: Partition| placement.shard_of(it) == part;
+    let mut conn = shard.reader().await?;
+    let mut found = ended::leases_ended(&mut conn, &inner.context.density, (now, limit), &is_here).await?;
+    // Of a partition that has left meanwhile: what was read may be remains, and the lease extended where it is now.
+    let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
+    found.retain(|it| !gone.contains(&it.place.partition));
+    Ok(found)
 }
 
 pub(super) async fn in_flight(
@@ -108,7 +107,7 @@ pub(super) async fn in_flight(
     after: Option<LeasePosition>,
     limit: usize,
 ) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
-    let (number, position) = after.map_or((0, None), |it| (it.shard, Some((it.until.0, it.id))));
+    let (number, position) = after.map_or((0, None), |it| (it.part, Some((it.until.0, it.id))));
     let members = inner.members();
     let Some(shard) = members.get(number) else { return Ok((Vec::new(), None)) };
     let placement = inner.routing.placement();
@@ -119,8 +118,8 @@ pub(super) async fn in_flight(
     // As above: what has left is found where it is now, if that shard comes later, or at the next look.
     let gone = hosted::missing(&mut conn, found.iter().map(|it| it.place.partition)).await?;
     found.retain(|it| !gone.contains(&it.place.partition));
-    let here = |(until, id)| LeasePosition { shard: number, until: Millis(until), id };
-    let next_shard = LeasePosition { shard: number + 1, until: Millis(i64::MIN), id: i64::MIN };
+    let here = |(until, id)| LeasePosition { part: number, until: Millis(until), id };
+    let next_shard = LeasePosition::beginning_of(number + 1);
     let is_last = number + 1 >= members.len();
     Ok((found, next.map(here).or_else(|| (!is_last).then_some(next_shard))))
 }

@@ -48,8 +48,8 @@ pub(crate) fn in_flight(
     let (until, id) = after.map_or((i64::MIN, i64::MIN), |it| (it.until.0, it.id));
     let tasks = tasks(conn, sql::IN_FLIGHT, [until, id, rows(limit)])?;
     let last = tasks.last().filter(|_| tasks.len() >= limit);
-    let next = last
-        .and_then(|it| Some(LeasePosition { shard: 0, until: it.lease.as_ref()?.until, id: it.place.id }));
+    let next =
+        last.and_then(|it| Some(LeasePosition { part: 0, until: it.lease.as_ref()?.until, id: it.place.id }));
     Ok((tasks, next))
 }
 

@@ -14,7 +14,7 @@ use punctual_contract::{
 use punctual_domain::{
     executor::{Executor, Roll, Sign, Wish},
     name::Name,
-    place::TaskRef,
+    place::{Partition, TaskRef},
     settings::Scope,
     task::{NewTask, Task},
     time::Millis,
@@ -83,8 +83,13 @@ impl SettingStore for FaultyStore {
 
 #[async_trait]
 impl Store for FaultyStore {
-    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
-        self.faults.run(StoreGroup::Insert, "insert tasks", self.inner.insert(tasks, by, now)).await
+    async fn insert_each(
+        &self,
+        tasks: Vec<NewTask>,
+        by: &str,
+        now: Millis,
+    ) -> Result<Vec<Result<Inserted, Error>>, Error> {
+        self.faults.run(StoreGroup::Insert, "insert tasks", self.inner.insert_each(tasks, by, now)).await
     }
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error> {
@@ -107,8 +112,9 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Scan, "scan a partition", self.inner.scan(scan)).await
     }
 
-    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
-        self.faults.run(StoreGroup::Scan, "find ended leases", self.inner.leases_ended(now, limit)).await
+    async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
+        let call = self.inner.leases_ended_in(part, now, limit);
+        self.faults.run(StoreGroup::Scan, "find ended leases", call).await
     }
 
     async fn in_flight(
@@ -139,8 +145,14 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Read, "list tasks", self.inner.list(query)).await
     }
 
-    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error> {
-        let call = self.inner.retire(now, stopped_until, limit);
+    async fn retire_in(
+        &self,
+        part: usize,
+        now: Millis,
+        stopped_until: Millis,
+        limit: usize,
+    ) -> Result<Retired, Error> {
+        let call = self.inner.retire_in(part, now, stopped_until, limit);
         self.faults.run(StoreGroup::Retire, "retire tasks", call).await
     }
 
@@ -185,5 +197,13 @@ impl Store for FaultyStore {
 
     fn partitions(&self) -> u16 {
         self.inner.partitions()
+    }
+
+    fn parts(&self) -> usize {
+        self.inner.parts()
+    }
+
+    fn part_of(&self, partition: Partition) -> usize {
+        self.inner.part_of(partition)
     }
 }

@@ -139,8 +139,13 @@ impl SettingStore for Mortal<dyn Store> {
 
 #[async_trait]
 impl Store for Mortal<dyn Store> {
-    async fn insert(&self, tasks: Vec<NewTask>, by: &str, now: Millis) -> Result<Vec<Inserted>, Error> {
-        self.life.call(self.inner.insert(tasks, by, now)).await
+    async fn insert_each(
+        &self,
+        tasks: Vec<NewTask>,
+        by: &str,
+        now: Millis,
+    ) -> Result<Vec<Result<Inserted, Error>>, Error> {
+        self.life.call(self.inner.insert_each(tasks, by, now)).await
     }
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error> {
         self.life.call(self.inner.apply(steps, now)).await
@@ -157,8 +162,8 @@ impl Store for Mortal<dyn Store> {
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error> {
         self.life.call(self.inner.scan(scan)).await
     }
-    async fn leases_ended(&self, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
-        self.life.call(self.inner.leases_ended(now, limit)).await
+    async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
+        self.life.call(self.inner.leases_ended_in(part, now, limit)).await
     }
     async fn in_flight(
         &self,
@@ -182,8 +187,14 @@ impl Store for Mortal<dyn Store> {
     async fn list(&self, query: &Query) -> Result<Page, Error> {
         self.life.call(self.inner.list(query)).await
     }
-    async fn retire(&self, now: Millis, stopped_until: Millis, limit: usize) -> Result<Retired, Error> {
-        self.life.call(self.inner.retire(now, stopped_until, limit)).await
+    async fn retire_in(
+        &self,
+        part: usize,
+        now: Millis,
+        stopped_until: Millis,
+        limit: usize,
+    ) -> Result<Retired, Error> {
+        self.life.call(self.inner.retire_in(part, now, stopped_until, limit)).await
     }
     async fn books(&self) -> Result<Books, Error> {
         self.life.call(self.inner.books()).await
@@ -214,6 +225,12 @@ impl Store for Mortal<dyn Store> {
     }
     fn partitions(&self) -> u16 {
         self.inner.partitions()
+    }
+    fn parts(&self) -> usize {
+        self.inner.parts()
+    }
+    fn part_of(&self, partition: Partition) -> usize {
+        self.inner.part_of(partition)
     }
 }
 

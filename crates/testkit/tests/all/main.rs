@@ -8,6 +8,7 @@ mod cold;
 mod conformance;
 mod counted;
 mod crash_points;
+mod databases;
 mod engine;
 mod large;
 mod late_commits;

@@ -22,7 +22,8 @@ pub(crate) struct Ahead {
     /// Where something lies that found nobody.
     pub(super) shelves: Mutex<Vec<Arc<Arrival>>>,
     pub(super) something: Notify,
-    pace: Mutex<Pace>,
+    /// By the part of the store.
+    pace: Mutex<HashMap<usize, Pace>>,
 }
 
 /// Nothing is leased ahead for so long after an answer that came too late, twice as long after each further one.
@@ -171,8 +172,9 @@ impl Ahead {
     }
 
     /// The store has answered, in time or not.
-    pub(super) fn answered(&self, in_time: bool, now: Millis) {
-        let mut pace = self.pace.lock();
+    pub(super) fn answered(&self, part: usize, in_time: bool, now: Millis) {
+        let mut paces = self.pace.lock();
+        let pace = paces.entry(part).or_default();
         if in_time {
             pace.late_in_a_row = 0;
         } else if now >= pace.not_before {
@@ -183,8 +185,8 @@ impl Ahead {
     }
 
     /// The store was too slow lately: what is asked of it besides would make it slower.
-    pub(super) fn is_too_slow(&self, now: Millis) -> bool {
-        now < self.pace.lock().not_before
+    pub(super) fn is_too_slow(&self, part: usize, now: Millis) -> bool {
+        self.pace.lock().get(&part).is_some_and(|it| now < it.not_before)
     }
 
     /// The lease was not made. Answers the entry if it has fired meanwhile.
@@ -277,15 +279,16 @@ mod tests {
         let mut at = Millis(1_000);
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            it.answered(false, at);
-            it.answered(false, at.plus(1));
-            let end = (0..=PAUSE_MAX_MS).map(|ms| at.plus(ms)).find(|now| !it.is_too_slow(*now)).unwrap();
+            it.answered(0, false, at);
+            it.answered(0, false, at.plus(1));
+            let end = (0..=PAUSE_MAX_MS).map(|ms| at.plus(ms)).find(|now| !it.is_too_slow(0, *now)).unwrap();
             pauses.push(end.since(at));
             at = end;
         }
         assert_eq!(pauses, [200, 400, 800, 1_600, 3_200, 6_400, 6_400, 6_400]);
-        it.answered(true, at);
-        it.answered(false, at);
-        assert!(it.is_too_slow(at.plus(PAUSE_MS - 1)) && !it.is_too_slow(at.plus(PAUSE_MS)));
+        it.answered(0, true, at);
+        it.answered(0, false, at);
+        assert!(it.is_too_slow(0, at.plus(PAUSE_MS - 1)) && !it.is_too_slow(0, at.plus(PAUSE_MS)));
+        assert!(!it.is_too_slow(1, at), "another part answers in time");
     }
 }

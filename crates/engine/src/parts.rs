@@ -1,0 +1,401 @@
+//! The parts of the store (databases), which fail by themselves: they are asked side by side, one that does not answer is
+//! not waited for, and what was to be handed over from one that fails is set aside until it answers, out of the way of
+//! the others' tasks. Nothing rests on what is set aside: in the hot set it is firing, and its partition's owner offers it
+//! again should this engine die. Must not decide anything about a task. A store of one part pays nothing here.
+
+use crate::{core::Core, pipeline::from_store};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error,
+    hot::HotEntry,
+    store::{Scan, all_of},
+};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout, timeout_at},
+};
+
+/// Between two looks at what is set aside.
+pub(crate) const PERIOD: Duration = Duration::from_millis(200);
+/// What a part has not done by then goes on by itself, and whoever asked goes on with the others.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// Leases that take longer are somebody else's: an executor that waits for a silent database gets nothing of the others.
+const LEASES_WITHIN: Duration = Duration::from_millis(300);
+/// A caller who wants all answers is told by then that some are missing.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+/// A part that is at the same work for so long is said to fail.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+/// A part that failed is looked at again after this, twice as long each time.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+const LOOK_AFTER_MAX: Duration = Duration::from_secs(2);
+/// Set aside here, some 30 MiB; the rest is left to whoever offers again what is firing.
+const ASIDE_MAX: usize = 100_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Parts(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// At a loop's work, since when.
+    busy: HashMap<(&'static str, usize), Instant>,
+    failing: HashMap<usize, Failing>,
+    /// Leases that were made, and too late, in a row.
+    late: HashMap<usize, u32>,
+    /// By id.
+    aside: HashMap<i64, HotEntry>,
+}
+
+#[derive(Debug)]
+struct Failing {
+    in_a_row: u32,
+    look_at: Instant,
+}
+
+impl Parts {
+    /// It failed, or is silent: nothing more is handed over from it until it answers a look.
+    pub(crate) fn failed(&self, part: usize) {
+        let mut inner = self.0.lock();
+        let now = Instant::now();
+        let it = inner.failing.entry(part).or_insert(Failing { in_a_row: 0, look_at: now });
+        if it.look_at > now {
+            // Those that were asked together count once.
+            return;
+        }
+        it.look_at = now + (LOOK_AFTER * (1 << it.in_a_row.min(4))).min(LOOK_AFTER_MAX);
+        it.in_a_row += 1;
+    }
+
+    pub(crate) fn is_failing(&self, part: usize) -> bool {
+        self.0.lock().failing.contains_key(&part)
+    }
+
+    fn answers(&self, part: usize) {
+        self.0.lock().failing.remove(&part);
+    }
+
+    /// How long a caller who has nothing else waits for leases of a part: longer where those that were made came too late, so
+    /// that a database that is only slow is not asked in vain again and again.
+    pub(crate) fn patience(&self, part: usize) -> Duration {
+        let late = self.0.lock().late.get(&part).copied().unwrap_or(0);
+        LEASES_WITHIN * (1 << late.min(5))
+    }
+
+    /// It has made leases.
+    pub(crate) fn has_leased(&self, part: usize, in_time: bool) {
+        let mut inner = self.0.lock();
+        if in_time {
+            inner.late.remove(&part);
+        } else {
+            *inner.late.entry(part).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn set_aside(&self, entries: Vec<HotEntry>) {
+        let mut inner = self.0.lock();
+        let room = ASIDE_MAX.saturating_sub(inner.aside.len());
+        inner.aside.extend(entries.into_iter().take(room).map(|it| (it.place.id, it)));
+    }
+
+    /// It is set aside here, with this fence or a newer one.
+    pub(crate) fn has(&self, entry: &HotEntry) -> bool {
+        self.0.lock().aside.get(&entry.place.id).is_some_and(|it| it.fence >= entry.fence)
+    }
+
+    fn take_aside(&self, is_there: impl Fn(&HotEntry) -> bool) -> Vec<HotEntry> {
+        self.0.lock().aside.extract_if(|_, it| is_there(it)).map(|it| it.1).collect()
+    }
+
+    /// The parts that something waits for, or that fail, and are to be looked at; with a partition there if one is known.
+    fn to_look_at(&self, part_of: impl Fn(Partition) -> usize) -> Vec<(usize, Option<Partition>)> {
+        let inner = self.0.lock();
+        let now = Instant::now();
+        let mut parts: HashMap<usize, Option<Partition>> =
+            inner.failing.keys().map(|it| (*it, None)).collect();
+        for it in inner.aside.values() {
+            parts.insert(part_of(it.place.partition), Some(it.place.partition));
+        }
+        parts.retain(|part, _| inner.failing.get(part).is_none_or(|it| it.look_at <= now));
+        parts.into_iter().collect()
+    }
+}
+
+/// A loop's work at one part: no second one is begun before it has ended.
+struct Turn {
+    core: Arc<Core>,
+    key: (&'static str, usize),
+}
+
+impl Turn {
+    /// The error: it is at it, since when.
+    fn begin(core: &Arc<Core>, key: (&'static str, usize)) -> Result<Self, Instant> {
+        let mut inner = core.parts.0.lock();
+        match inner.busy.get(&key) {
+            Some(since) => Err(*since),
+            None => {
+                inner.busy.insert(key, Instant::now());
+                Ok(Self { core: Arc::clone(core), key })
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.core.parts.0.lock().busy.remove(&self.key);
+    }
+}
+
+/// Runs a loop's work for each part, side by side. What has not ended after `patience` goes on by itself, and until it has,
+/// the next runs leave that part out. Answers the sum, or the error of a part that failed: the others have been served.
+pub(crate) async fn each<W>(
+    core: &Arc<Core>,
+    name: &'static str,
+    patience: Duration,
+    work: impl Fn(Arc<Core>, usize) -> W,
+) -> Result<usize, Error>
+where
+    W: Future<Output = Result<usize, Error>> + Send + 'static,
+{
+    let count = core.store.parts();
+    if count == 1 {
+        return work(Arc::clone(core), 0).await;
+    }
+    let (mut running, mut done, mut failed) = (FuturesUnordered::new(), 0, None);
+    for part in 0..count {
+        match Turn::begin(core, (name, part)) {
+            Ok(turn) => {
+                let (ended, end) = oneshot::channel();
+                let work = work(Arc::clone(core), part);
+                core.detach(async move {
+                    let result = work.await;
+                    drop(turn);
+                    // Nobody waits for it any more: said here, or by nobody.
+                    if let Err(Err(error)) = ended.send(result) {
+                        tracing::warn!(service = name, part, %error, "a database failed after a while; it is tried again");
+                    }
+                });
+                running.push(end);
+            }
+            Err(since) if since.elapsed() > STUCK_AFTER => {
+                let why = format!("database {part} has not answered for {:?}", since.elapsed());
+                failed = Some(Error::may_have_happened(name, why));
+            }
+            Err(_) => {}
+        }
+    }
+    let end = Instant::now() + patience;
+    while let Ok(Some(it)) = timeout_at(end, running.next()).await {
+        match it.unwrap_or_else(|_| Err(Error::may_have_happened(name, "the work panicked"))) {
+            Ok(count) => done += count,
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(done), Err)
+}
+
+/// Of what this engine works on, the partitions of one part.
+pub(crate) fn owned(core: &Core, part: usize) -> Vec<Partition> {
+    core.owned().filter(|it| is_in(core, part, *it)).collect()
+}
+
+pub(crate) fn is_in(core: &Core, part: usize, partition: Partition) -> bool {
+    core.store.parts() == 1 || core.store.part_of(partition) == part
+}
+
+/// Items by the part that has their partition.
+pub(crate) fn split<T>(
+    core: &Core,
+    items: Vec<T>,
+    partition: impl Fn(&T) -> Partition,
+) -> Vec<(usize, Vec<T>)> {
+    if items.is_empty() {
+        return Vec::new();
+    }
+    if core.store.parts() == 1 {
+        return vec![(0, items)];
+    }
+    let mut parts: Vec<(usize, Vec<T>)> = Vec::new();
+    for item in items {
+        let part = core.store.part_of(partition(&item));
+        match parts.iter_mut().find(|it| it.0 == part) {
+            Some((_, some)) => some.push(item),
+            None => parts.push((part, vec![item])),
+        }
+    }
+    parts
+}
+
+/// Does what nobody waits for: at a store of one part at once, else side by side, each part by itself.
+pub(crate) async fn apart<T, W>(
+    core: &Arc<Core>,
+    items: Vec<T>,
+    partition: impl Fn(&T) -> Partition,
+    work: impl Fn(Arc<Core>, Vec<T>) -> W,
+) where
+    W: Future<Output = ()> + Send + 'static,
+{
+    let is_one = core.store.parts() == 1;
+    for (_, some) in split(core, items, partition) {
+        let work = work(Arc::clone(core), some);
+        if is_one { work.await } else { core.detach_claim(work) }
+    }
+}
+
+/// Asks each part for its items, side by side. Answers stand in the order of the items; where a part has failed, or has not
+/// answered in time, there is only an error, which says that nothing happened if nothing did anywhere.
+pub(crate) async fn ask<T, A, W>(
+    core: &Arc<Core>,
+    doing: &'static str,
+    items: Vec<T>,
+    partition: impl Fn(&T) -> Partition,
+    work: impl Fn(Arc<Core>, Vec<T>) -> W,
+) -> Result<Vec<A>, Error>
+where
+    A: Send + 'static,
+    W: Future<Output = Result<Vec<A>, Error>> + Send + 'static,
+{
+    if core.store.parts() == 1 {
+        return work(Arc::clone(core), items).await;
+    }
+    let silent = || Err(Error::may_have_happened(doing, "a database has not answered in time"));
+    let mut answers: Vec<Result<A, Error>> = items.iter().map(|_| silent()).collect();
+    let mut asked = FuturesUnordered::new();
+    for (_, some) in split(core, items.into_iter().enumerate().collect(), |it| partition(&it.1)) {
+        let (numbers, some): (Vec<usize>, Vec<T>) = some.into_iter().unzip();
+        let (answer, answered) = oneshot::channel();
+        let work = work(Arc::clone(core), some);
+        core.detach(async move { drop(answer.send(work.await)) });
+        asked.push(async move { (numbers, answered.await) });
+    }
+    let end = Instant::now() + ANSWERS_WITHIN;
+    while let Ok(Some((numbers, answer))) = timeout_at(end, asked.next()).await {
+        let Ok(answer) = answer else { continue };
+        let each: Vec<Result<A, Error>> = match answer {
+            Ok(all) => all.into_iter().map(Ok).collect(),
+            Err(error) => numbers.iter().map(|_| Err(error.clone())).collect(),
+        };
+        for (nth, it) in numbers.into_iter().zip(each) {
+            if let Some(place) = answers.get_mut(nth) {
+                *place = it;
+            }
+        }
+    }
+    all_of(answers)
+}
+
+/// Those of parts that answer; the others are set aside.
+pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntry> {
+    if core.store.parts() == 1 || core.parts.0.lock().failing.is_empty() {
+        return entries;
+    }
+    let is_failing = |it: &HotEntry| core.parts.is_failing(core.store.part_of(it.place.partition));
+    let (failing, good): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_failing);
+    core.parts.set_aside(failing);
+    good
+}
+
+/// The work for a part, which is said to fail when it takes too long.
+pub(crate) async fn watched<T>(
+    core: &Core,
+    part: usize,
+    patience: Duration,
+    work: impl Future<Output = T>,
+) -> T {
+    if core.store.parts() == 1 {
+        return work.await;
+    }
+    let mut work = pin!(work);
+    match timeout(patience, work.as_mut()).await {
+        Ok(done) => done,
+        Err(_) => {
+            core.parts.failed(part);
+            work.await
+        }
+    }
+}
+
+/// Looks whether parts that failed answer again, and offers what was set aside. Entries offered.
+pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    let mut offered = 0;
+    for (part, known) in core.parts.to_look_at(|it| core.store.part_of(it)) {
+        let there = |it: &Partition| core.store.part_of(*it) == part;
+        let Some(partition) = known.or_else(|| core.partitions().find(there)) else {
+            core.parts.answers(part);
+            continue;
+        };
+        let scan = Scan { partition, until: Millis::ZERO, after: None, limit: 1 };
+        match timeout(PATIENCE, core.store.scan(scan)).await {
+            Ok(Ok(_)) => {
+                core.parts.answers(part);
+                let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
+                offered += back.len();
+                offer(core, back).await;
+            }
+            Ok(Err(_)) | Err(_) => core.parts.failed(part),
+        }
+    }
+    Ok(offered)
+}
+
+async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) {
+    let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
+    for it in &entries {
+        *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
+    }
+    if let Err(error) = from_store::offer(core, entries.clone()).await {
+        tracing::warn!(%error, "what was set aside could not be offered; it will be repeated");
+        core.parts.set_aside(entries);
+        return;
+    }
+    queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::claim::tests::entry;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_part_that_fails_is_looked_at_less_and_less_often() {
+        let it = Parts::default();
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            it.failed(1);
+            it.failed(1);
+            let began = Instant::now();
+            while it.to_look_at(|_| 0).is_empty() {
+                tokio::time::advance(Duration::from_millis(100)).await;
+            }
+            pauses.push(began.elapsed().as_millis());
+        }
+        assert_eq!(pauses, [200, 400, 800, 1_600, 2_000, 2_000]);
+        assert!(it.is_failing(1) && !it.is_failing(0));
+        it.answers(1);
+        assert!(!it.is_failing(1));
+    }
+
+    #[test]
+    fn a_database_that_is_only_slow_is_waited_for_longer_and_longer() {
+        let it = Parts::default();
+        for wanted in [300, 600, 1_200, 2_400, 4_800, 9_600, 9_600] {
+            assert_eq!(it.patience(1).as_millis(), wanted);
+            it.has_leased(1, false);
+        }
+        it.has_leased(1, true);
+        assert_eq!(it.patience(1), LEASES_WITHIN);
+    }
+
+    #[test]
+    fn what_is_set_aside_is_known_until_it_is_taken() {
+        let it = Parts::default();
+        it.set_aside(vec![entry(1, 5), entry(2, 5)]);
+        assert!(it.has(&entry(1, 5)) && !it.has(&entry(3, 5)));
+        assert!(!it.has(&HotEntry { fence: entry(1, 5).fence + 1, ..entry(1, 5) }));
+        assert_eq!(it.take_aside(|it| it.place.id == 1).len(), 1);
+        assert!(!it.has(&entry(1, 5)) && it.has(&entry(2, 5)));
+    }
+}

@@ -1,0 +1,298 @@
+//! Two databases of one server, each behind a proxy of its own, engines on them, and executors that report each outcome until it
+//! is known. Writes down what came when.
+#![expect(clippy::print_stderr, reason = "what was measured is to be seen")]
+
+use crate::engine::{WallClock, queue};
+use parking_lot::Mutex;
+use punctual_bus::MemoryBus;
+use punctual_contract::{
+    Error, Store,
+    store::{Assignment, Inserted, Query},
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    outcome::Report,
+    place::TaskRef,
+    state::State,
+    task::{NewTask, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Shared};
+use punctual_hot::{NearHot, RedisHot, RedisOptions};
+use punctual_store::{MysqlOptions, MysqlStore};
+use punctual_testkit::servers::{MariaDb, Proxy, Redis};
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    task::JoinSet,
+};
+
+/// How late tasks are is to be the fault's doing, not that of the other sites on the same processors.
+static TURNS: Semaphore = Semaphore::const_new(1);
+
+const PARTITIONS: u16 = 8;
+const EXECUTORS: usize = 4;
+const BACK_OFF: Duration = Duration::from_millis(50);
+const DEADLINE_MS: i64 = 120_000;
+
+pub(super) fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+pub(super) struct Site {
+    pub(super) store: Arc<MysqlStore>,
+    pub(super) first: Proxy,
+    pub(super) second: Proxy,
+    pub(super) nodes: Vec<(Engine, Option<Running>)>,
+    executors: JoinSet<()>,
+    is_over: Arc<AtomicBool>,
+    log: Arc<Mutex<Log>>,
+    _redis: Redis,
+    _mysql: MariaDb,
+    _turn: SemaphorePermit<'static>,
+}
+
+#[derive(Default)]
+struct Log {
+    /// By id: where it is, and when it is due.
+    inserted: HashMap<i64, (TaskRef, Millis)>,
+    /// By id, when it first came.
+    came: HashMap<i64, Millis>,
+}
+
+/// In ms, sorted.
+pub(super) struct Late(pub(super) Vec<i64>);
+
+impl Late {
+    pub(super) fn figures(&self) -> (i64, i64, i64) {
+        let at =
+            |share: usize| self.0.get(self.0.len().saturating_sub(1) * share / 100).copied().unwrap_or(0);
+        (at(50), at(99), at(100))
+    }
+}
+
+async fn store(urls: &[String]) -> Arc<MysqlStore> {
+    let options = MysqlOptions { partitions: PARTITIONS, ..MysqlOptions::default() };
+    Arc::new(MysqlStore::open(urls, options).await.unwrap())
+}
+
+async fn start(urls: &[String], redis: &Redis, name: String) -> (Engine, Option<Running>) {
+    let store = store(urls).await;
+    let options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
+    let hot = RedisHot::connect(&redis.url(), options).await.unwrap();
+    let signals = Arc::new(hot.signals().await.unwrap());
+    let backends = Backends {
+        blobs: None,
+        shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
+        store,
+        limiter: Arc::new(hot.limiter(punctual_hot::RateClock::Server)),
+        hot: Arc::new(NearHot::new(Arc::new(hot), PARTITIONS)),
+        bus: Arc::new(MemoryBus::default()),
+        clock: Arc::new(WallClock),
+    };
+    let engine = Engine::new(backends, Options { name, ..Options::default() });
+    let running = engine.start().unwrap();
+    (engine, Some(running))
+}
+
+fn task(execute_at: Millis) -> NewTask {
+    // One attempt: what is lost is dead.
+    NewTask { max_attempts: 1, ..NewTask::new(queue(), Name::new("k").unwrap(), execute_at) }
+}
+
+impl Site {
+    pub(super) async fn new(engines: usize) -> Self {
+        let turn = TURNS.acquire().await.unwrap();
+        let (redis, mysql) = (Redis::own().await, MariaDb::own().await);
+        let (first, second) = (Proxy::before(mysql.port()), Proxy::before(mysql.port()));
+        let mut urls = Vec::new();
+        for proxy in [&first, &second] {
+            let url = mysql.fresh_database().await;
+            urls.push(url.replace(&format!(":{}/", mysql.port()), &format!(":{}/", proxy.port())));
+        }
+        let store = store(&urls).await;
+        let mut nodes = Vec::new();
+        for nth in 0..engines {
+            nodes.push(start(&urls, &redis, format!("e{nth}")).await);
+        }
+        while nodes.iter().map(|it| it.0.owned()).sum::<usize>() < usize::from(PARTITIONS) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
+        let mut executors = JoinSet::new();
+        for (engine, _) in &nodes {
+            for _ in 0..EXECUTORS {
+                executors.spawn(work(engine.clone(), Arc::clone(&log), Arc::clone(&is_over)));
+            }
+        }
+        Self {
+            store,
+            first,
+            second,
+            nodes,
+            executors,
+            is_over,
+            log,
+            _redis: redis,
+            _mysql: mysql,
+            _turn: turn,
+        }
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.nodes[0].0
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        self.engine().now()
+    }
+
+    pub(super) fn is_in_first(&self, place: TaskRef) -> bool {
+        self.store.part_of(place.partition) == 0
+    }
+
+    /// Evenly over a span of time from now on, in ms.
+    pub(super) async fn insert(&self, count: i64, span_ms: Range<i64>) {
+        let now = self.now();
+        let at = |nth: i64| now.plus(span_ms.start + (span_ms.end - span_ms.start) * nth / count);
+        let inserted =
+            self.engine().insert((0..count).map(|it| task(at(it))).collect(), "test").await.unwrap();
+        let inserted = inserted.into_iter().map(|it| (it.task.place.id, (it.task.place, it.task.due_at)));
+        self.log.lock().inserted.extend(inserted);
+    }
+
+    pub(super) async fn insert_each(&self, count: i64) -> Vec<Result<Inserted, Error>> {
+        let at = self.now().plus(3_600_000);
+        self.engine().insert_each((0..count).map(|_| task(at)).collect(), "test").await.unwrap()
+    }
+
+    /// Rows of the first database, overdue from the beginning.
+    pub(super) async fn insert_behind_the_back(&self, count: usize) -> Vec<TaskRef> {
+        let now = self.now();
+        let inserted =
+            self.store.insert_each((0..count).map(|_| task(now)).collect(), "test", now).await.unwrap();
+        let mut places: Vec<TaskRef> = inserted.into_iter().flatten().map(|it| it.task.place).collect();
+        places.retain(|it| self.is_in_first(*it));
+        places
+    }
+
+    /// Of a queue that nobody works on.
+    pub(super) async fn leased_by_one_who_dies(&self, count: usize) -> Vec<TaskRef> {
+        let lonely = QueueKey { queue: Name::new("lonely").unwrap(), ..queue() };
+        let at = self.now();
+        let new = |_| NewTask::new(lonely.clone(), Name::new("k").unwrap(), at);
+        self.engine().insert((0..count).map(new).collect(), "test").await.unwrap();
+        let mut places = Vec::new();
+        while places.len() < count {
+            let request = LeaseRequest { queue: Arc::new(lonely.clone()), lease_ms: 2_000, ..request() };
+            places.extend(self.engine().lease(request).await.unwrap().into_iter().map(|it| it.place));
+        }
+        places
+    }
+
+    pub(super) fn come(&self) -> usize {
+        self.log.lock().came.len()
+    }
+
+    pub(super) async fn have_come(&self, count: usize) {
+        self.until(&format!("{count} have come"), async || self.come() >= count).await;
+    }
+
+    pub(super) async fn until(&self, what: &str, is_so: impl AsyncFn() -> bool) {
+        let deadline = self.now().plus(DEADLINE_MS);
+        while !is_so().await {
+            assert!(self.now() < deadline, "never: {what}; {} have come", self.come());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// How late those of the first database were that fell due between; one that has not come is as late as it is now.
+    pub(super) async fn late_of_the_first(&self, from: Millis, to: Millis) -> Late {
+        let (now, log) = (self.now(), self.log.lock());
+        let due = log
+            .inserted
+            .iter()
+            .filter(|(_, (place, due_at))| self.is_in_first(*place) && *due_at >= from && *due_at < to);
+        let late = |(id, (_, due_at)): (&i64, &(TaskRef, Millis))| {
+            log.came.get(id).copied().unwrap_or(now).since(*due_at)
+        };
+        let mut late: Vec<i64> = due.map(late).collect();
+        late.sort_unstable();
+        Late(late)
+    }
+
+    /// All have come and are settled; nothing is dead.
+    pub(super) async fn finish(mut self, count: usize) {
+        self.until("all have succeeded", async || {
+            let Ok(books) = self.store.books().await else { return false };
+            let of = |state| {
+                books.standing.iter().filter(move |it| it.state == state).map(|it| it.tasks).sum::<i64>()
+            };
+            if of(State::Dead) > 0 {
+                let query = Query { state: Some(State::Dead), limit: 1, ..Query::default() };
+                let dead = self.store.list(&query).await.map(|it| it.tasks);
+                panic!("{} are dead, the last of them {dead:?}", of(State::Dead));
+            }
+            of(State::Succeeded) == i64::try_from(count).unwrap()
+        })
+        .await;
+        assert_eq!(self.come(), count);
+        self.is_over.store(true, SeqCst);
+        while self.executors.join_next().await.is_some() {}
+        for (_, running) in &mut self.nodes {
+            running.take().unwrap().stop().await;
+        }
+        let books = self.store.books().await.unwrap();
+        assert_eq!((books.unaccounted(), &books), (0, &self.store.audit().await.unwrap()));
+    }
+}
+
+fn request() -> LeaseRequest {
+    LeaseRequest {
+        queue: Arc::new(queue()),
+        max: 10,
+        wait_ms: 500,
+        lease_ms: 60_000,
+        executor: "test".to_owned(),
+        version: None,
+    }
+}
+
+/// As a worker does: the slot is free while the report is on its way.
+async fn work(engine: Engine, log: Arc<Mutex<Log>>, is_over: Arc<AtomicBool>) {
+    let mut reports = JoinSet::new();
+    while !is_over.load(SeqCst) {
+        let Ok(leased) = engine.lease(request()).await else {
+            tokio::time::sleep(BACK_OFF).await;
+            continue;
+        };
+        let now = engine.now();
+        for it in leased {
+            assert!(now >= it.due_at, "early");
+            log.lock().came.entry(it.place.id).or_insert(now);
+            reports.spawn(report(engine.clone(), it));
+        }
+        while reports.try_join_next().is_some() {}
+    }
+    while reports.join_next().await.is_some() {}
+}
+
+async fn report(engine: Engine, it: Assignment) {
+    let report = OutcomeReport {
+        place: it.place,
+        fence: it.fence,
+        report: Report::Succeeded,
+        result: TaskResult::default(),
+    };
+    while engine.settle(vec![report.clone()], "test").await.is_err() {
+        tokio::time::sleep(BACK_OFF).await;
+    }
+}
