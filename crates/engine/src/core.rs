@@ -74,6 +74,7 @@ pub(crate) struct Core {
     pub(crate) asked: Asked,
     /// Asks for a look ahead of the period: at who owns what, at partitions just taken over.
     pub(crate) look_at_ownership: Notify,
+    pub(crate) rebalance: Notify,
     pub(crate) look_through: Notify,
     /// What is new here has been looked through: the rest of its horizon is to be loaded.
     pub(crate) preload: Notify,
@@ -127,6 +128,7 @@ impl Core {
             announcer: Announcer::default(),
             asked: Asked::default(),
             look_at_ownership: Notify::new(),
+            rebalance: Notify::new(),
             look_through: Notify::new(),
             preload: Notify::new(),
             is_crowded: AtomicBool::new(false),

@@ -129,8 +129,13 @@ impl Engine {
             return;
         }
         let asked = |core: Arc<Core>| async move { core.look_at_ownership.notified().await };
-        supervisor
-            .every_or_when(core, "own", own::PERIOD, asked, |core| async move { own::run_once(&core).await });
+        supervisor.every_or_when(core, "own", own::PERIOD, asked, |core| async move {
+            own::stay_alive(&core).await
+        });
+        let asked = |core: Arc<Core>| async move { core.rebalance.notified().await };
+        supervisor.every_or_when(core, "rebalance", own::PERIOD, asked, |core| async move {
+            own::rebalance(&core).await
+        });
         supervisor.always(core, "announce", announce::run);
         supervisor.always(core, "listen", listen::run);
         supervisor.always(core, "claim_asked", listen::claim_asked);

@@ -5,6 +5,7 @@
 mod archive;
 mod buckets;
 mod calls;
+mod connections;
 mod density;
 mod ended;
 mod executors;
@@ -17,6 +18,7 @@ mod job;
 mod lease;
 mod leased;
 mod ledger;
+mod limits;
 mod line;
 mod migrate;
 mod moves;
@@ -48,10 +50,12 @@ use archive::Archive;
 use async_trait::async_trait;
 pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
 use calls::{answered, insert, polled_once, push, spread};
+use connections::Connections;
 use ids::Ids;
 use insert::Context;
 use job::{Caller, Job, Refused, Retire, Work};
 use ledger::Ledger;
+use limits::LONG;
 use line::{Lane, Line, writers_of};
 pub use moving::{MoveProgress, MoveStep, Moved};
 pub use ownership::MysqlOwnership;
@@ -74,7 +78,6 @@ pub use repair::ShardRepair;
 use routing::{Patience, Routing};
 use session::Door;
 use shards::Cluster;
-use sqlx::MySqlPool;
 pub use stats::{ShardCheck, ShardStats};
 use std::{fmt, future::Future, sync::Arc, task::Poll};
 use tokio::{
@@ -89,8 +92,10 @@ const CHUNK_ROWS: usize = 500;
 const RETIRE_CHUNK_ROWS: usize = 500;
 /// Writers with different numbers never touch the same row of the account. The numbers go round.
 const SLOTS: i64 = 64;
-/// Connections to the catalog besides those of its tasks: ids, ownership.
+/// Connections to the catalog besides those of its tasks: ids, settings, executors.
 const CATALOG_CONNECTIONS: u32 = 2;
+/// Connections that nothing but ownership uses: a sign of life never waits behind anything else.
+const OWNERSHIP_CONNECTIONS: u32 = 3;
 
 /// How a store is opened. The number of partitions counts only when the cluster is created.
 #[derive(Clone, Debug)]
@@ -124,7 +129,7 @@ struct Inner {
     /// All databases that are named; the cluster may not have the last of them yet.
     doors: Vec<Door>,
     shards: Vec<Shard>,
-    catalog: MySqlPool,
+    catalog: Connections,
     context: Arc<Context>,
     floors: floor::Floors,
     spread: pauses::Spread,
@@ -137,7 +142,7 @@ type Part<'a, T> = (Option<&'a Arc<Line<Job>>>, Vec<usize>, Vec<T>);
 struct Shard {
     /// By the lane, in the order of `Lane::ALL`.
     lines: [Vec<Arc<Line<Job>>>; Lane::ALL.len()],
-    readers: MySqlPool,
+    readers: Connections,
     /// How many readers long searches may have at once: short reads never wait for all of them.
     long: Arc<Semaphore>,
 }
@@ -169,7 +174,7 @@ impl MysqlStore {
         let (doors, mut cluster) = shards::found_at(urls, options.partitions).await?;
         let placement = std::mem::take(&mut cluster.placement);
         let first = doors.first().ok_or(Error::NoDatabase)?;
-        let catalog = first.pool(CATALOG_CONNECTIONS);
+        let catalog = first.connections(CATALOG_CONNECTIONS);
         let writers = options.writers_per_database.clamp(1, 8);
         // Each database has the same numbers.
         let slots = Lane::ALL.iter().map(|it| i64::from(writers_of(*it, writers))).sum();
@@ -227,12 +232,6 @@ impl MysqlStore {
         &self.migrated
     }
 
-    /// Connections to the first database, for what all engines share.
-    #[must_use]
-    pub fn catalog(&self) -> MySqlPool {
-        self.inner.catalog.clone()
-    }
-
     /// The housekeeping of the buckets of all databases.
     #[must_use]
     pub fn buckets(&self, options: BucketOptions) -> Buckets {
@@ -251,7 +250,8 @@ impl MysqlStore {
     /// The ownership that engines on these databases share.
     #[must_use]
     pub fn ownership(&self) -> MysqlOwnership {
-        MysqlOwnership::new(self.catalog(), self.inner.doors.len())
+        let catalog = self.inner.catalog.beside(OWNERSHIP_CONNECTIONS);
+        MysqlOwnership::new(catalog, self.inner.doors.len())
     }
 
     /// Finishes what was begun and closes all connections. Later calls are refused with `Closed`.
@@ -289,23 +289,6 @@ impl MysqlStore {
             followed.map_err(|it| CallError::did_not_happen(doing, it))?;
         }
     }
-
-    /// Work in a task of its own: a caller that hangs up drops the answer, not a connection in the middle of its work.
-    async fn reading<A, E, F>(
-        &self,
-        doing: &'static str,
-        work: impl FnOnce(Arc<Inner>) -> F,
-    ) -> Result<A, CallError>
-    where
-        A: Send + 'static,
-        E: Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
-        F: Future<Output = Result<A, E>> + Send + 'static,
-    {
-        match spawn(work(Arc::clone(&self.inner))).await {
-            Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
-            Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
-        }
-    }
 }
 
 #[expect(
@@ -335,6 +318,8 @@ impl Shard {
                 pauses: pauses::Pauses::default(),
                 pace: lane.pace(),
                 conn: None,
+                limit: lane.limit(),
+                used_at: tokio::time::Instant::now(),
             };
             running.push(spawn(writer.run()));
             line
@@ -343,7 +328,7 @@ impl Shard {
         let lines = Lane::ALL.map(|lane| (0..writers_of(lane, writers)).map(|_| start(lane)).collect());
         let readers = options.readers_per_database.max(2);
         let long = Arc::new(Semaphore::new(usize::try_from(readers / 2).unwrap_or(1)));
-        Self { lines, readers: door.pool(readers), long }
+        Self { lines, readers: door.connections(readers), long }
     }
 }
 
@@ -500,7 +485,7 @@ impl Store for MysqlStore {
 
     async fn list(&self, query: &Query) -> Result<Page, CallError> {
         let query = query.clone();
-        self.reading("search tasks", |inner| search::list(inner, query)).await
+        self.reading_within(LONG, "search tasks", |inner| search::list(inner, query)).await
     }
 
     async fn retire_in(
@@ -540,7 +525,8 @@ impl Store for MysqlStore {
     }
 
     async fn audit(&self) -> Result<Books, CallError> {
-        self.reading("audit the books", |inner| search::account(inner, search::Account::Counted)).await
+        self.reading_within(LONG, "audit the books", |inner| search::account(inner, search::Account::Counted))
+            .await
     }
 
     async fn check_writers(&self) -> Result<(), CallError> {
@@ -559,7 +545,7 @@ impl Store for MysqlStore {
     }
 
     async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, CallError> {
-        executors::note(self.catalog(), signs).await
+        executors::note(self.inner.catalog.clone(), signs).await
     }
 
     async fn executors(
@@ -568,7 +554,7 @@ impl Store for MysqlStore {
         from: &str,
         limit: usize,
     ) -> Result<Vec<Executor>, CallError> {
-        executors::list(self.catalog(), namespace.clone(), from.to_owned(), limit).await
+        executors::list(self.inner.catalog.clone(), namespace.clone(), from.to_owned(), limit).await
     }
 
     async fn wish_of_executor(
@@ -577,7 +563,7 @@ impl Store for MysqlStore {
         name: &Name,
         wish: Wish,
     ) -> Result<Applied, CallError> {
-        executors::set_wish(self.catalog(), namespace.clone(), name.clone(), wish).await
+        executors::set_wish(self.inner.catalog.clone(), namespace.clone(), name.clone(), wish).await
     }
 
     async fn call_roll(
@@ -586,7 +572,7 @@ impl Store for MysqlStore {
         silent_since: Millis,
         left_before: Millis,
     ) -> Result<Roll, CallError> {
-        executors::call_roll(self.catalog(), now, silent_since, left_before).await
+        executors::call_roll(self.inner.catalog.clone(), now, silent_since, left_before).await
     }
 
     fn partitions(&self) -> u16 {

@@ -8,7 +8,7 @@ use crate::error::Error;
 use redis::{
     Client, ConnectionInfo, IntoConnectionInfo, RedisError,
     cluster::ClusterClient,
-    io::tcp::TcpSettings,
+    io::tcp::{TcpSettings, socket2::TcpKeepalive},
     sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
 use std::time::Duration;
@@ -27,8 +27,13 @@ pub(crate) enum Topology {
 }
 
 /// The driver leaves Nagle's algorithm on, which costs up to 40 ms a command.
+/// The kernel notices within seconds that a server is gone without closing: also on connections that only wait.
 fn tcp() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
+    let alive = TcpKeepalive::new().with_time(Duration::from_secs(3)).with_interval(Duration::from_secs(1));
+    let it = TcpSettings::default().set_nodelay(true).set_keepalive(alive.with_retries(3));
+    #[cfg(target_os = "linux")]
+    let it = it.set_user_timeout(Duration::from_secs(6));
+    it
 }
 
 fn refused(error: impl ToString) -> Error {

@@ -1,5 +1,5 @@
 //! Connections to Redis. A `Link` is one shared connection that is made when it is first needed, and made again after
-//! it broke; it never repeats a command by itself. A `Direct` is a connection of one blocking reader.
+//! it broke, or fell silent while the server answers on another one; it never repeats a command by itself. A `Direct` is a connection of one blocking reader.
 
 use crate::{error::Error, redis::address::Topology};
 use redis::{
@@ -15,6 +15,9 @@ use tokio::{
 /// After a failed connect, callers are told so at once for this long: they queue up behind each other otherwise.
 const REST_AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
+/// An answer takes a millisecond; after this the connection is doubted, and another one is made.
+const DOUBT_AFTER: Duration = Duration::from_millis(500);
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) connect: Duration,
@@ -26,6 +29,8 @@ pub(crate) struct Link {
     topology: Arc<Topology>,
     patience: Patience,
     line: Mutex<Line>,
+    /// Held by the one of all doubters who makes another connection.
+    doubting: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -59,7 +64,7 @@ impl fmt::Debug for Link {
 
 impl Link {
     pub(crate) fn new(topology: Arc<Topology>, patience: Patience) -> Self {
-        Self { topology, patience, line: Mutex::default() }
+        Self { topology, patience, line: Mutex::default(), doubting: Mutex::default() }
     }
 
     /// Every key of it has the same hash tag. One answer a command; a refusal of one stands in its place and stops
@@ -67,7 +72,7 @@ impl Link {
     pub(crate) async fn run(&self, commands: &mut Pipeline) -> Result<Vec<Value>, Error> {
         commands.ignore_errors();
         let (mut wire, number) = self.wire().await?;
-        match wire.run(commands).await {
+        match self.answers(&mut wire, number, commands).await {
             Ok(answers) => {
                 if answers.iter().any(is_demoted) {
                     self.discard(number).await;
@@ -80,6 +85,51 @@ impl Link {
                 }
                 Err(Error::from_redis(error))
             }
+        }
+    }
+
+    async fn answers(&self, wire: &mut Wire, number: u64, commands: &Pipeline) -> RedisResult<Vec<Value>> {
+        let is_one = matches!(wire, Wire::One(_));
+        let mut running = Box::pin(wire.run(commands));
+        if !is_one {
+            // A Cluster's connections are its own business.
+            return running.await;
+        }
+        if let Ok(answered) = timeout(DOUBT_AFTER, &mut running).await {
+            return answered;
+        }
+        tokio::select! {
+            biased;
+            answered = &mut running => answered,
+            () = self.is_replaced(number) => {
+                Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "the connection fell silent").into())
+            }
+        }
+    }
+
+    /// Until another wire has taken the place of this one, because the server answers there; for as long as it does not,
+    /// the server is slow or away, and whoever waits goes on until its limit.
+    async fn is_replaced(&self, number: u64) {
+        loop {
+            let doubting = self.doubting.lock().await;
+            let is_this = |line: &Line| line.number == number && line.wire.is_some();
+            if !is_this(&*self.line.lock().await) {
+                return;
+            }
+            let answering = async {
+                let mut wire = self.connect().await?;
+                wire.run(redis::pipe().cmd("PING")).await?;
+                Ok(wire)
+            };
+            if let Ok(wire) = in_time(self.patience.connect, answering).await {
+                let mut line = self.line.lock().await;
+                if is_this(&line) {
+                    *line = Line { wire: Some(wire), number: number + 1, refused_at: None };
+                }
+                return;
+            }
+            drop(doubting);
+            sleep(DOUBT_AFTER).await;
         }
     }
 

@@ -13,6 +13,10 @@ pub(crate) struct Holdings {
     held: AtomicUsize,
     /// No other engine lives, as far as was last heard.
     is_only: AtomicBool,
+    /// Those that live, as far as was last heard; none: nothing was heard yet.
+    live: Mutex<Vec<String>>,
+    /// Others have them, and what is here of them is not yet put away.
+    lost: Mutex<Vec<Partition>>,
 }
 
 #[derive(Debug)]
@@ -53,6 +57,8 @@ impl Holdings {
             partitions: (0..partitions).map(holding).collect(),
             held: AtomicUsize::new(held),
             is_only: AtomicBool::new(sole),
+            live: Mutex::default(),
+            lost: Mutex::default(),
         }
     }
 
@@ -79,8 +85,27 @@ impl Holdings {
         self.all().filter(free).map(|(partition, _)| partition).collect()
     }
 
-    pub(crate) fn hears_of(&self, live: usize) {
-        self.is_only.store(live <= 1, SeqCst);
+    pub(crate) fn hears_of(&self, live: Vec<String>) {
+        self.is_only.store(live.len() <= 1, SeqCst);
+        *self.live.lock() = live;
+    }
+
+    pub(crate) fn live(&self) -> Vec<String> {
+        self.live.lock().clone()
+    }
+
+    /// It is not renewed, and nothing is taken there, from now on. False: it was given up before.
+    pub(crate) fn is_lost(&self, tenure: Tenure) -> bool {
+        if self.tenure(tenure.partition) != Some(tenure) {
+            return false;
+        }
+        self.lose(tenure.partition);
+        self.lost.lock().push(tenure.partition);
+        true
+    }
+
+    pub(crate) fn take_lost(&self) -> Vec<Partition> {
+        std::mem::take(&mut *self.lost.lock())
     }
 
     /// All partitions, and nobody else could take any.

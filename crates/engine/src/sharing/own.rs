@@ -1,5 +1,6 @@
 //! Shares the partitions among the live engines: says that this one is alive, renews what it holds, gives up what
-//! should be another's, takes what should be its own and is free. Correctness never rests on it: while the ownership
+//! should be another's, takes what should be its own and is free. The first two are a service of their own, which waits
+//! for nothing but the ownership back end: a partition that takes long to be given up ends no lease of another. Correctness never rests on it: while the ownership
 //! back end is away, everybody goes on with what they have, and the hot set and the store refuse who is out of date.
 
 use crate::{
@@ -32,21 +33,49 @@ pub(crate) const LEASE: Duration = Duration::from_secs(2);
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
 /// A partition that is given up waits so long for what is kept of it; the rest of it is repeated.
 const SHARED_WITHIN: Duration = Duration::from_secs(1);
+/// And so long for what was claimed there: the next owner takes over what is not handed back.
+const HANDED_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// Partitions given up side by side.
 const AT_ONCE: usize = 8;
 /// What is not given back by then, because something that holds it stands still, is free when its lease ends.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(2);
 
-/// Partitions gained.
+/// Both parts, one after the other. Partitions gained.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    stay_alive(core).await?;
+    rebalance(core).await
+}
+
+/// A sign of life, and the leases of what is held. Partitions lost: the other part stops working on them.
+pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
+    let Some(shared) = &core.shared else { return Ok(0) };
+    if fitness::unfit(core).is_some() {
+        // The other part gives up what is held.
+        core.rebalance.notify_one();
+        return Ok(0);
+    }
+    let live = shared.ownership.beat(&core.options.name, LEASE).await?;
+    core.holdings.hears_of(live);
+    let lost = renew(core, shared).await;
+    core.rebalance.notify_one();
+    lost
+}
+
+/// Moves partitions to whose they should be, as of the last sign of life. Partitions gained.
+pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     let Some(shared) = &core.shared else { return Ok(0) };
     let me = core.options.name.as_str();
     if let Some(why) = fitness::unfit(core) {
         return stand_aside(core, shared, why).await;
     }
-    let live = shared.ownership.beat(me, LEASE).await?;
-    core.holdings.hears_of(live.len());
-    renew(core, shared).await?;
+    for partition in core.holdings.take_lost() {
+        // Whoever has it now takes over what was claimed: nothing is to be written.
+        drop_partition(core, partition).await;
+    }
+    let live = core.holdings.live();
+    if live.is_empty() {
+        return Ok(0);
+    }
     if live.len() > 1 || core.has_unshared.load(SeqCst) {
         share_all(core);
     }
@@ -117,25 +146,20 @@ async fn share(core: &Core, partition: Option<Partition>) {
     }
 }
 
-async fn renew(core: &Arc<Core>, shared: &Shared) -> Result<(), Error> {
+async fn renew(core: &Arc<Core>, shared: &Shared) -> Result<usize, Error> {
     let held = core.holdings.tenures();
     if held.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let renewed = shared.ownership.renew(&core.options.name, &held, LEASE).await?;
-    let lost: Vec<Tenure> = held.iter().zip(renewed).filter(|(_, it)| !it).map(|(it, _)| *it).collect();
-    if !lost.is_empty() {
-        tracing::warn!(
-            partitions = lost.len(),
-            "partitions were lost to other engines, or their lease ended"
-        );
-        core.meters.terms_lost(lost.len());
+    let lost = held.iter().zip(renewed).filter(|(_, it)| !it).map(|it| it.0);
+    // What was given up meanwhile is not lost.
+    let lost = lost.filter(|it| core.holdings.is_lost(**it)).count();
+    if lost > 0 {
+        tracing::warn!(partitions = lost, "partitions were lost to other engines, or their lease ended");
+        core.meters.terms_lost(lost);
     }
-    for it in lost {
-        // Whoever has it now takes over what was claimed: nothing is to be written.
-        drop_partition(core, it.partition).await;
-    }
-    Ok(())
+    Ok(lost)
 }
 
 async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<usize, Error> {
@@ -193,7 +217,9 @@ async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
 async fn hand_back(core: &Arc<Core>, partition: Partition) {
     let claimed = drop_partition(core, partition).await;
     let count = claimed.len();
-    if let Err(error) = write_back(core, partition, claimed).await {
+    let written = tokio::time::timeout(HANDED_BACK_WITHIN, write_back(core, partition, claimed)).await;
+    let late = |_| Err(Error::may_have_happened("hand claims back", "no answer"));
+    if let Err(error) = written.unwrap_or_else(late) {
         tracing::warn!(%error, tasks = count, "claims could not be handed back; the next owner takes them over");
     }
 }

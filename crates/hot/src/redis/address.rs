@@ -7,7 +7,7 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
     aio::{MultiplexedConnection, PubSub},
     cluster::{ClusterClient, ClusterClientBuilder},
-    io::tcp::TcpSettings,
+    io::tcp::{TcpSettings, socket2::TcpKeepalive},
     sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
 use std::{fmt, time::Duration};
@@ -110,8 +110,14 @@ fn client(text: &str) -> Result<Client, RedisProblem> {
     Client::open(info(text)?).map_err(|_| RedisProblem::Address("the client does not take this address"))
 }
 
+/// A server that is gone without closing is noticed by the kernel too, within seconds: on connections that only listen,
+/// and on those that have sent what is never confirmed.
 fn tcp() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
+    let alive = TcpKeepalive::new().with_time(Duration::from_secs(3)).with_interval(Duration::from_secs(1));
+    let it = TcpSettings::default().set_nodelay(true).set_keepalive(alive.with_retries(3));
+    #[cfg(target_os = "linux")]
+    let it = it.set_user_timeout(Duration::from_secs(6));
+    it
 }
 
 /// `[user:password@]`, with the sign; the hosts; what follows a slash.

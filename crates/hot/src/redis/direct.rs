@@ -2,7 +2,9 @@
 //! what could not connect did not happen; what was sent and not answered may have. The scripts are loaded on every
 //! connection before it is used, because behind it may be another server than last time.
 //!
-//! A connection is given up after any answer that did not come. Never sends a call twice unless the server has said
+//! A connection is given up after any answer that did not come. One that says nothing for a while is doubted: another is
+//! made, and if the server answers there first, the old one has fallen silent and the new one takes its place; if not,
+//! the server is slow or away, and whoever waits goes on until its limit. Never sends a call twice unless the server has said
 //! that it did not begin it.
 
 use super::{
@@ -12,14 +14,19 @@ use super::{
 };
 use futures_util::FutureExt as _;
 use redis::{Cmd, Pipeline, RedisError, Value, aio::MultiplexedConnection};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 /// Calls in one pipeline: each is bounded, and so is the whole.
 const CALLS_MAX: usize = 64;
+/// An answer takes a millisecond; after this the connection is doubted.
+const DOUBT_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Direct {
@@ -94,8 +101,7 @@ impl Direct {
             Ok(it) => it,
             Err(problem) => return vec![Err(Sent::Not(problem)); count],
         };
-        let mut connection = open.connection.clone();
-        match connection.send_packed_commands(pipeline, 0, count).await {
+        match self.answers(&open, pipeline, count).await {
             Ok(values) if values.len() == count => {
                 let answers: Vec<_> =
                     values.into_iter().map(|it| checked(it).map_err(Sent::Answered)).collect();
@@ -109,6 +115,43 @@ impl Direct {
                 self.give_up(&open);
                 vec![Err(Sent::Unanswered(error)); count]
             }
+        }
+    }
+
+    async fn answers(
+        &self,
+        open: &Open,
+        pipeline: &Pipeline,
+        count: usize,
+    ) -> redis::RedisResult<Vec<Value>> {
+        let mut connection = open.connection.clone();
+        let mut sending = Box::pin(connection.send_packed_commands(pipeline, 0, count));
+        if let Ok(answered) = timeout(DOUBT_AFTER, &mut sending).await {
+            return answered;
+        }
+        tokio::select! {
+            biased;
+            answered = &mut sending => answered,
+            () = self.is_replaced(open) => {
+                Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "the connection fell silent").into())
+            }
+        }
+    }
+
+    /// Until another connection has taken the place of this one, because the server answers there. Of all who doubt one
+    /// connection, one makes the other.
+    async fn is_replaced(&self, doubted: &Open) {
+        loop {
+            let opening = self.opening.lock().await;
+            if self.open.lock().as_ref().is_none_or(|it| it.number != doubted.number) {
+                return;
+            }
+            if let Ok(connection) = self.dial().boxed().await {
+                self.keep(connection);
+                return;
+            }
+            drop(opening);
+            sleep(DOUBT_AFTER).await;
         }
     }
 

@@ -29,6 +29,7 @@ mod look;
 mod session;
 mod survey;
 
+use super::connections::Connections;
 use super::{
     archive::place,
     ownership::{apart, is_lock},
@@ -41,7 +42,6 @@ use parking_lot::Mutex;
 use punctual_contract::{Error, Happened};
 use punctual_domain::time::Millis;
 use session::Session;
-use sqlx::MySqlPool;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -174,7 +174,7 @@ impl Buckets {
 }
 
 /// Every database of the store, as it is now: it may grow.
-pub(crate) struct Members(pub(crate) Box<dyn Fn() -> Vec<MySqlPool> + Send + Sync>);
+pub(crate) struct Members(pub(crate) Box<dyn Fn() -> Vec<Connections> + Send + Sync>);
 
 impl std::fmt::Debug for Members {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -208,7 +208,7 @@ impl BucketReport {
 
 /// A run in one database.
 async fn one(
-    (pool, shard): (&MySqlPool, u16),
+    (pool, shard): (&Connections, u16),
     options: BucketOptions,
     looked: &Mutex<Looks>,
     archive: Option<(Arc<ColdStorage>, i64)>,

@@ -1,6 +1,7 @@
 //! The registry of executors, on a table of the catalog. A look at who is there; it never says who has which task.
 
 use super::{
+    connections::Connections,
     ownership::{Statement, apart},
     row,
 };
@@ -10,7 +11,7 @@ use punctual_domain::{
     name::Name,
     time::Millis,
 };
-use sqlx::{MySqlPool, Row as _, mysql::MySqlRow};
+use sqlx::{Row as _, mysql::MySqlRow};
 
 macro_rules! sql {
     ($file:literal) => {
@@ -21,7 +22,7 @@ macro_rules! sql {
 /// Signs of one statement.
 const SIGNS_MAX: usize = 500;
 
-pub(super) async fn note(catalog: MySqlPool, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
+pub(super) async fn note(catalog: Connections, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, Error> {
     apart("note executors", Happened::Maybe, async move {
         for some in signs.chunks(SIGNS_MAX) {
             Statement::new(sql!("note.sql")).text(&json(some)).execute(&catalog).await?;
@@ -43,7 +44,7 @@ fn json(signs: &[Sign]) -> String {
 }
 
 pub(super) async fn list(
-    catalog: MySqlPool,
+    catalog: Connections,
     namespace: Name,
     from: String,
     limit: usize,
@@ -74,7 +75,7 @@ fn wish(it: &MySqlRow, at: usize) -> sqlx::Result<Wish> {
 }
 
 pub(super) async fn set_wish(
-    catalog: MySqlPool,
+    catalog: Connections,
     namespace: Name,
     name: Name,
     wish: Wish,
@@ -88,7 +89,7 @@ pub(super) async fn set_wish(
 }
 
 pub(super) async fn call_roll(
-    catalog: MySqlPool,
+    catalog: Connections,
     now: Millis,
     silent_since: Millis,
     left_before: Millis,

@@ -1,8 +1,12 @@
 //! Row ids: ascending, given out once. The catalog gives blocks of them, so that inserts into several databases by
 //! several engines need no counter in common. What is left of a block when an engine stops is never used.
 
-use super::statements as sql;
-use sqlx::{MySqlConnection, MySqlPool};
+use super::{
+    connections::Connections,
+    limits::{URGENT, twice},
+    statements as sql,
+};
+use sqlx::MySqlConnection;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Ids of one block: at 100,000 tasks/s ten blocks a second, each one short statement.
@@ -10,12 +14,12 @@ const BLOCK: i64 = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Ids {
-    catalog: MySqlPool,
+    catalog: Connections,
     free: Mutex<std::ops::Range<i64>>,
 }
 
 impl Ids {
-    pub(crate) fn new(catalog: MySqlPool) -> Self {
+    pub(crate) fn new(catalog: Connections) -> Self {
         Self { catalog, free: Mutex::new(0..0) }
     }
 
@@ -45,9 +49,9 @@ pub(crate) struct Turn<'a> {
     _free: MutexGuard<'a, std::ops::Range<i64>>,
 }
 
-/// Adds to a counter of the catalog and answers where it stands then.
-pub(crate) async fn counted(catalog: &MySqlPool, name: &'static str, by: i64) -> sqlx::Result<i64> {
-    counted_by(&mut *catalog.acquire().await?, name, by).await
+/// Adds to a counter of the catalog and answers where it stands then. Perhaps twice: numbers that nobody got are left out.
+pub(crate) async fn counted(catalog: &Connections, name: &'static str, by: i64) -> sqlx::Result<i64> {
+    twice(URGENT, || async { counted_by(&mut *catalog.acquire().await?, name, by).await }).await
 }
 
 pub(crate) async fn counted_by(

@@ -1,6 +1,7 @@
 //! What waits for one writer, in its order. Unbounded, because each entry has a caller that waits for it: the callers
 //! are the bound.
 
+use super::limits::{self, Limit};
 use parking_lot::Mutex;
 use std::{collections::VecDeque, mem, time::Duration};
 use tokio::sync::Notify;
@@ -25,6 +26,13 @@ impl Lane {
         match self {
             Self::Urgent | Self::Moves => 1_000,
             Self::Bulk => 500,
+        }
+    }
+
+    pub(crate) const fn limit(self) -> Limit {
+        match self {
+            Self::Urgent => limits::URGENT,
+            Self::Moves | Self::Bulk => limits::WRITE,
         }
     }
 

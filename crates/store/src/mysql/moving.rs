@@ -488,6 +488,7 @@ impl<'i, 'p> Mover<'i, 'p> {
 
 /// Partitions whose moves are not over.
 pub(super) async fn underway(inner: &Inner) -> Result<BTreeSet<Partition>, Error> {
+    // Within the limit of whoever asks.
     let rows = steps::list(&mut *inner.catalog.acquire().await?).await?;
     Ok(rows.into_iter().map(|it| it.partition).collect())
 }

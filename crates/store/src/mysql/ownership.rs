@@ -6,13 +6,14 @@ mod statement;
 
 pub(crate) use statement::{Statement, apart, is_lock};
 
+use super::connections::Connections;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Happened, Ownership,
     ownership::{Owner, Tenure},
 };
 use punctual_domain::place::Partition;
-use sqlx::{MySqlPool, Row, mysql::MySqlRow};
+use sqlx::{Row, mysql::MySqlRow};
 use statement::LONGEST;
 use std::{
     collections::{HashMap, HashSet},
@@ -29,15 +30,14 @@ macro_rules! sql {
 /// it: then it never believes in a lease for longer than the database does.
 #[derive(Clone, Debug)]
 pub struct MysqlOwnership {
-    catalog: MySqlPool,
+    catalog: Connections,
     names_databases: i64,
 }
 
 impl MysqlOwnership {
-    /// On the first database of the store, with its schema; its sessions are in READ COMMITTED.
+    /// On connections of its own to the first database of the store, with its schema; its sessions are in READ COMMITTED.
     /// With each sign of life an engine says how many databases it knows: no partition goes where one cannot follow.
-    #[must_use]
-    pub fn new(catalog: MySqlPool, names_databases: usize) -> Self {
+    pub(super) fn new(catalog: Connections, names_databases: usize) -> Self {
         Self { catalog, names_databases: i64::try_from(names_databases).unwrap_or(i64::MAX) }
     }
 }
@@ -122,7 +122,7 @@ impl Ownership for MysqlOwnership {
 
 /// The terms of those that `engine` holds afterwards, by partition.
 async fn take(
-    catalog: &MySqlPool,
+    catalog: &Connections,
     engine: &str,
     wanted: &[i64],
     ttl: Duration,
@@ -147,7 +147,7 @@ struct Seen {
 
 /// Takes what can be taken, then looks: what another engine takes in between has had its lease ended, and is its.
 async fn acquire(
-    catalog: &MySqlPool,
+    catalog: &Connections,
     engine: &str,
     wanted: &[i64],
     ttl: Duration,
@@ -164,7 +164,7 @@ async fn acquire(
 
 /// One statement when nothing is lost, which is nearly always.
 async fn keep(
-    catalog: &MySqlPool,
+    catalog: &Connections,
     engine: &str,
     held: &[Tenure],
     ttl: Duration,

@@ -11,6 +11,8 @@
 //! changes nothing. A database that joins, or gets a partition, is spread to before it can hand anything over.
 
 use super::{
+    connections::Connections,
+    limits::{READ, within},
     session::Door,
     shards,
     statements::{Many, bind, sql},
@@ -20,7 +22,7 @@ use hashbrown::HashSet;
 use parking_lot::Mutex;
 use punctual_domain::name::QueueKey;
 use sqlx::{
-    Connection as _, MySqlConnection, MySqlPool, Row as _,
+    Connection as _, MySqlConnection, Row as _,
     mysql::{MySqlArguments, MySqlRow},
 };
 use std::time::Duration;
@@ -67,13 +69,14 @@ pub(crate) struct Spread(Mutex<Option<(i64, usize)>>);
 
 impl Spread {
     /// Sees that what stands in the catalog holds everywhere. Cheap when this process has seen that it does.
-    pub(crate) async fn mend(&self, catalog: &MySqlPool, doors: &[Door]) -> Result<(), Error> {
-        let stands = {
+    pub(crate) async fn mend(&self, catalog: &Connections, doors: &[Door]) -> Result<(), Error> {
+        let look = async {
             let mut conn = catalog.acquire().await?;
             let revision = sqlx::query(super::statements::META_READ).bind(PAUSES_REVISION);
             let revision: i64 = revision.fetch_one(&mut *conn).await?.try_get(0)?;
-            (revision, shards::version(&mut conn).await?.1)
+            Ok::<_, sqlx::Error>((revision, shards::version(&mut conn).await?.1))
         };
+        let stands = within(READ, look).await?;
         if *self.0.lock() != Some(stands) {
             let spread = spread(doors).await?;
             *self.0.lock() = Some(spread);
@@ -85,9 +88,15 @@ impl Spread {
 /// Brings the pauses of the catalog to every database of the cluster. Answers what holds now: revision, databases.
 pub(crate) async fn spread(doors: &[Door]) -> Result<(i64, usize), Error> {
     let first = doors.first().ok_or(Error::NoDatabase)?;
-    let mut catalog = first.connect().await.map_err(|it| first.failed(it))?;
-    let wanted = wanted(&mut catalog).await.map_err(|it| first.failed(it))?;
-    drop(catalog.close().await);
+    let look = async {
+        let mut catalog = first.writer().await?.conn;
+        let wanted = wanted(&mut catalog).await?;
+        drop(catalog.close().await);
+        Ok(wanted)
+    };
+    let silent = || Err(Error::Silent { at: first.to_string() });
+    let wanted =
+        timeout(PATIENCE, look).await.map_or_else(|_| silent(), |it| it.map_err(|it| first.failed(it)))?;
     let members = wanted.members;
     let too_few = members > doors.len();
     let mut failed = too_few.then(|| Error::DatabaseCount { named: doors.len(), known: members });
@@ -121,7 +130,7 @@ async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<Wanted> {
 
 /// One database holds to these from its commit on.
 async fn turn(door: &Door, wanted: &Wanted) -> sqlx::Result<()> {
-    let mut conn = door.connect().await?;
+    let mut conn = door.writer().await?.conn;
     let mut tx = conn.begin().await?;
     let turn = sqlx::query(sql!("pause/turn.sql")).bind(wanted.revision).bind(wanted.revision);
     if turn.execute(&mut *tx).await?.rows_affected() > 0 {

@@ -1,7 +1,11 @@
 //! That the databases have long payloads outside of them, and in a place that is their own: it stands in `meta` of the
 //! catalog. Reads and writes no object.
 
-use super::{MysqlStore, statements as sql};
+use super::{
+    MysqlStore,
+    limits::{READ, WRITE, within},
+    statements as sql,
+};
 use crate::{Error, ObjectBlobs};
 
 /// Present in `meta`: long payloads are in a place that was named.
@@ -16,11 +20,19 @@ impl MysqlStore {
     /// When it is another store's, or is empty and the store has been in one; when databases or storage fail.
     pub async fn own_payloads(&self, place: ObjectBlobs) -> Result<ObjectBlobs, Error> {
         let catalog = &self.inner.catalog;
-        let known = sqlx::query(sql::META_READ).bind(PLACE).fetch_optional(catalog).await?;
+        let read = async {
+            let mut conn = catalog.acquire().await?;
+            sqlx::query(sql::META_READ).bind(PLACE).fetch_optional(&mut *conn).await
+        };
+        let known = within(READ, read).await?;
         let number = self.number().await?;
         let owned = place.owned_by(number, known.is_some(), AT).await?;
         // Whoever dies before this has only taken the place.
-        sqlx::query(sql::META_KEEP).bind(PLACE).bind(number).execute(catalog).await?;
+        let keep = async {
+            let mut conn = catalog.acquire().await?;
+            sqlx::query(sql::META_KEEP).bind(PLACE).bind(number).execute(&mut *conn).await
+        };
+        within(WRITE, keep).await?;
         Ok(owned)
     }
 }

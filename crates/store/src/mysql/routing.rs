@@ -3,7 +3,10 @@
 //! after moves whose mover has died, and after pauses that did not come to every database.
 
 use super::{
-    Inner, moving,
+    Inner,
+    connections::Connections,
+    limits::{READ, within},
+    moving,
     session::Door,
     shards::{self, Placement},
     spawn,
@@ -12,7 +15,6 @@ use crate::Error;
 use futures_util::FutureExt as _;
 use parking_lot::RwLock;
 use punctual_domain::place::Partition;
-use sqlx::MySqlPool;
 use std::{
     collections::BTreeSet,
     panic::AssertUnwindSafe,
@@ -58,15 +60,15 @@ impl Routing {
 
     /// Reads the placement again if there is a newer one. Calls that come while one reads are served by the next
     /// reading, together.
-    pub(crate) async fn read(&self, catalog: &MySqlPool, doors: &[Door]) -> Result<(), Error> {
+    pub(crate) async fn read(&self, catalog: &Connections, doors: &[Door]) -> Result<(), Error> {
         let asked = Instant::now();
         let mut last = self.reading.lock().await;
         if last.is_some_and(|it| it > asked) {
             return Ok(());
         }
         let began = Instant::now();
-        let mut conn = catalog.acquire().await?;
-        let (version, members) = shards::version(&mut conn).await?;
+        let look = async { shards::version(&mut *catalog.acquire().await?).await };
+        let (version, members) = within(READ, look).await?;
         let known = self.placement();
         if (version, members) != (known.version, known.members) {
             if members > doors.len() {
@@ -75,7 +77,8 @@ impl Routing {
             for (nth, door) in doors.iter().enumerate().take(members).skip(known.members) {
                 shards::is_member(door, self.cluster, nth).await?;
             }
-            if let Some(new) = shards::read(&mut conn, version, members).await? {
+            let read = async { shards::read(&mut *catalog.acquire().await?, version, members).await };
+            if let Some(new) = within(READ, read).await? {
                 tracing::info!(version, members, "the placement of partitions has changed");
                 *self.now.write() = Arc::new(new);
             }

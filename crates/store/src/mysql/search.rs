@@ -2,16 +2,20 @@
 //! Must only ever run in a task of its own, because a read that is dropped in the middle spoils its connection.
 
 use super::{
-    Inner, Shard, buckets, ended, hosted,
+    Inner, MysqlStore, Shard, buckets,
+    connections::Lent,
+    ended, hosted,
+    limits::{Limit, READ, within},
     query::{self, Hold},
     reply,
     routing::Patience,
-    scan as scans, shards,
+    scan as scans, shards, spawn,
     statements::{self as sql, sql},
     writer,
 };
 use crate::Error;
 use punctual_contract::{
+    Error as CallError,
     hot::HotEntry,
     store::{Books, LeasePosition, Page, Query, Reply, ReplyKey, Scan, Tally},
 };
@@ -21,8 +25,8 @@ use punctual_domain::{
     task::Task,
     time::Millis,
 };
-use sqlx::{MySql, MySqlConnection, mysql::MySqlRow, pool::PoolConnection};
-use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
+use sqlx::{MySqlConnection, mysql::MySqlRow};
+use std::{cmp::Reverse, collections::BTreeSet, future::Future, sync::Arc};
 use tokio::sync::SemaphorePermit;
 
 /// Most ids that one page of a search may look at.
@@ -40,13 +44,47 @@ pub(super) enum Account {
     Counted,
 }
 
+impl MysqlStore {
+    /// A short read in a task of its own: a caller that hangs up drops the answer, not a connection in the middle of its
+    /// work.
+    pub(super) async fn reading<A, E, F>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(Arc<Inner>) -> F,
+    ) -> Result<A, CallError>
+    where
+        A: Send + 'static,
+        E: From<sqlx::Error> + Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+        F: Future<Output = Result<A, E>> + Send + 'static,
+    {
+        self.reading_within(READ, doing, work).await
+    }
+
+    pub(super) async fn reading_within<A, E, F>(
+        &self,
+        limit: Limit,
+        doing: &'static str,
+        work: impl FnOnce(Arc<Inner>) -> F,
+    ) -> Result<A, CallError>
+    where
+        A: Send + 'static,
+        E: From<sqlx::Error> + Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+        F: Future<Output = Result<A, E>> + Send + 'static,
+    {
+        match spawn(within(limit, work(Arc::clone(&self.inner)))).await {
+            Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
+            Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
+        }
+    }
+}
+
 impl Shard {
-    async fn reader(&self) -> sqlx::Result<PoolConnection<MySql>> {
+    async fn reader(&self) -> sqlx::Result<Lent> {
         self.readers.acquire().await
     }
 
     /// For a read that may take long.
-    async fn long_reader(&self) -> sqlx::Result<(SemaphorePermit<'_>, PoolConnection<MySql>)> {
+    async fn long_reader(&self) -> sqlx::Result<(SemaphorePermit<'_>, Lent)> {
         let permit = self.long.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
         Ok((permit, self.readers.acquire().await?))
     }

@@ -1,18 +1,28 @@
 //! How connections to one database are made: by what address, and set to what. Everything that is sent stays
 //! prepared, because the driver does not switch Nagle's delay off: a statement that is closed costs 40 ms.
 
-use super::statements::sql;
+use super::{
+    connections::Connections,
+    limits::{ASK, CONNECT, LOOKS_APART, silent},
+    statements::sql,
+};
 use crate::Error;
 use sqlx::{
-    ConnectOptions as _, MySqlConnection, MySqlPool,
-    mysql::{MySqlConnectOptions, MySqlPoolOptions},
+    AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, Row as _,
+    mysql::MySqlConnectOptions,
 };
-use std::{fmt, str::FromStr as _, time::Duration};
-use tokio::time::timeout;
+use std::{fmt, str::FromStr as _};
+use tokio::time::{sleep, timeout};
 
 /// Texts that one connection keeps prepared; there are about a hundred.
 const PREPARED_MAX: usize = 512;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection, and what the server calls it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) conn: MySqlConnection,
+    pub(crate) number: u64,
+}
 
 /// The address of one database. Shown without its password.
 #[derive(Clone)]
@@ -51,23 +61,58 @@ impl Door {
     }
 
     pub(crate) async fn connect(&self) -> sqlx::Result<MySqlConnection> {
+        Ok(self.known().await?.conn)
+    }
+
+    pub(crate) async fn known(&self) -> sqlx::Result<Known> {
         let connecting = async {
             let mut conn = self.options.connect().await?;
-            set(&mut conn).await?;
-            Ok(conn)
+            let number = set(&mut conn).await?;
+            Ok(Known { conn, number })
         };
         // Nothing is lost with a connection that never was.
-        let silent = || std::io::Error::from(std::io::ErrorKind::TimedOut);
-        timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| Err(silent().into()))
+        timeout(CONNECT, connecting).await.unwrap_or_else(|_| Err(silent()))
+    }
+
+    /// One that opens transactions: an engine that freezes does not hold its rows for long.
+    pub(crate) async fn writer(&self) -> sqlx::Result<Known> {
+        let setting = async {
+            let mut known = self.known().await?;
+            sqlx::raw_sql(sql!("meta/writer.sql")).execute(&mut known.conn).await?;
+            Ok(known)
+        };
+        timeout(CONNECT, setting).await.unwrap_or_else(|_| Err(silent()))
     }
 
     /// Connections for short work, made when they are needed.
-    pub(crate) fn pool(&self, connections: u32) -> MySqlPool {
-        MySqlPoolOptions::new()
-            .max_connections(connections)
-            .acquire_timeout(CONNECT_TIMEOUT)
-            .after_connect(|conn, _| Box::pin(set(conn)))
-            .connect_lazy_with(self.options.clone())
+    pub(crate) fn connections(&self, most: u32) -> Connections {
+        Connections::new(self.clone(), most)
+    }
+
+    /// Whether nothing is being done for a connection whose answer is awaited; then it is ended, and its locks are free.
+    /// `is_late`: it is ended whatever is being done. True too when nobody can be asked.
+    pub(crate) async fn ends_if_silent(&self, number: u64, is_late: bool) -> bool {
+        let asked = async {
+            let mut conn = self.connect().await?;
+            let mut is_at_work = !is_late && at_work(&mut conn, number).await?;
+            if !is_at_work && !is_late {
+                sleep(LOOKS_APART).await;
+                is_at_work = at_work(&mut conn, number).await?;
+            }
+            if !is_at_work {
+                let end = sql!("meta/end.sql").replace("{connection}", &number.to_string());
+                // It may have gone by itself.
+                drop(sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut conn).await);
+            }
+            drop(conn.close().await);
+            Ok(is_at_work)
+        };
+        match timeout(ASK, asked).await {
+            Ok(Ok(is_at_work)) => !is_at_work,
+            // It is there, and refuses the question.
+            Ok(Err(sqlx::Error::Database(_))) => is_late,
+            Ok(Err(_)) | Err(_) => true,
+        }
     }
 
     pub(crate) fn failed(&self, source: sqlx::Error) -> Error {
@@ -75,8 +120,16 @@ impl Door {
     }
 }
 
-async fn set(conn: &mut MySqlConnection) -> sqlx::Result<()> {
-    sqlx::raw_sql(sql!("meta/session.sql")).execute(conn).await.map(drop)
+/// Answers what the server calls it.
+async fn set(conn: &mut MySqlConnection) -> sqlx::Result<u64> {
+    let number: i64 = sqlx::raw_sql(sql!("meta/session.sql")).fetch_one(conn).await?.try_get(0)?;
+    Ok(number.cast_unsigned())
+}
+
+async fn at_work(conn: &mut MySqlConnection, number: u64) -> sqlx::Result<bool> {
+    let look = sqlx::query_scalar(sql!("meta/at_work.sql")).bind(number.cast_signed());
+    let is_at_work: Option<i64> = look.fetch_optional(conn).await?;
+    Ok(is_at_work == Some(1))
 }
 
 /// `mysql://user:secret@host/name?...` as `host/name`.

@@ -5,8 +5,11 @@
 use super::{
     Inner, MysqlStore,
     ids::counted_by,
+    limits::{PING, WRITE, silent, watched},
     pauses::{self, PAUSES_REVISION},
-    row, spawn,
+    row,
+    session::Known,
+    spawn,
     statements::{self, sql},
 };
 use crate::Error;
@@ -21,6 +24,7 @@ use punctual_domain::{
 };
 use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
 use std::sync::Arc;
+use tokio::time::timeout;
 
 const REVISION: &str = "settings_revision";
 
@@ -94,13 +98,15 @@ async fn save(inner: Arc<Inner>, it: SaveSetting, now: Millis) -> Result<Saved, 
     const DOING: &str = "save a setting";
     let failed = |it| CallError::did_not_happen(DOING, it);
     let door = inner.door(0).map_err(failed)?;
-    let mut catalog = door.connect().await.map_err(|it| failed(door.failed(it)))?;
-    let (saved, pauses) = match record(&mut catalog, &it, now).await {
+    let Known { conn: mut catalog, number } = door.writer().await.map_err(|it| failed(door.failed(it)))?;
+    let recorded = record(&mut catalog, &it, now);
+    let recorded = watched(WRITE, || vec![(number, door.clone())], recorded).await;
+    let (saved, pauses) = match recorded.unwrap_or_else(|| Err((silent(), true))) {
         Ok(it) => it,
         Err((error, false)) => return Err(failed(door.failed(error))),
         Err((error, true)) => return Err(CallError::may_have_happened(DOING, door.failed(error))),
     };
-    drop(catalog.close().await);
+    drop(timeout(PING, catalog.close()).await);
     if pauses {
         let spread = pauses::spread(&inner.doors).await;
         spread.map_err(|it| CallError::may_have_happened(DOING, it))?;

@@ -2,7 +2,9 @@
 //! Changes nothing.
 
 use super::{
-    Inner, MysqlStore, Shard, buckets, hosted, moving,
+    Inner, MysqlStore, Shard, buckets, hosted,
+    limits::LONG,
+    moving,
     query::Sum,
     row,
     statements::{self as sql, sql},
@@ -10,7 +12,7 @@ use super::{
 use crate::Error;
 use punctual_contract::{Error as CallError, store::Books};
 use punctual_domain::{place::Partition, time::Millis};
-use sqlx::{Connection as _, MySqlConnection, Row as _};
+use sqlx::{MySqlConnection, Row as _};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// One database, as its server estimates it.
@@ -72,7 +74,7 @@ impl MysqlStore {
             }
             Ok::<_, sqlx::Error>(all)
         };
-        self.reading("read the sizes of databases", work).await
+        self.reading_within(LONG, "read the sizes of databases", work).await
     }
 
     /// Reads every row.
@@ -98,7 +100,7 @@ impl MysqlStore {
                 }
             }
         };
-        self.reading("check databases", work).await
+        self.reading_within(LONG, "check databases", work).await
     }
 }
 
@@ -134,19 +136,19 @@ async fn check(
     moving: &BTreeSet<Partition>,
 ) -> Result<ShardCheck, Error> {
     // Its own: it ends with its snapshot.
-    let mut conn = shard.readers.acquire().await?.detach();
+    let mut conn = shard.readers.acquire().await?;
+    conn.close_on_drop();
     let (books, counted) = accounts(&mut conn).await?;
     let (mut entries_alone, mut places_alone) = (0, 0);
     let here = hosted::here(&mut conn).await?;
     let misplaced: Vec<Partition> = here.symmetric_difference(placed).copied().collect();
     let misplaced = misplaced.into_iter().filter(|it| !moving.contains(it)).collect();
-    let strangers = sqlx::query(sql!("hosted/strangers.sql")).fetch_all(&mut conn).await?;
+    let strangers = sqlx::query(sql!("hosted/strangers.sql")).fetch_all(&mut *conn).await?;
     let strangers = strangers.iter().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;
     for partition in &here {
         entries_alone += count(&mut conn, sql!("stats/entries_alone.sql"), *partition).await?;
         places_alone += count(&mut conn, sql!("stats/places_alone.sql"), *partition).await?;
     }
-    conn.close().await?;
     Ok(ShardCheck { shard_no, books, counted, entries_alone, places_alone, misplaced, strangers })
 }
 

@@ -6,9 +6,10 @@ use super::{
     insert::Context,
     job::{self, Done, Guess, Job, Shared},
     ledger::Ledger,
+    limits::{Limit, PING, silent, watched},
     line::Line,
     pauses::Pauses,
-    session::Door,
+    session::{Door, Known},
     trips::{FirstLook, Trips},
 };
 use crate::Error;
@@ -23,8 +24,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 const TRIES_MAX: u32 = 8;
 /// A lost race is run again after this, longer each time: whoever won it is done by then.
 const AGAIN_AFTER: Duration = Duration::from_millis(2);
-/// A database that does not answer for so long is as good as gone.
-const SILENT_AFTER: Duration = Duration::from_secs(30);
+/// A writer that has nothing to do asks whether its connection lives: one that a firewall forgot is replaced before a
+/// task waits for it, and the server, which closes what is silent for 3 s (`meta/writer.sql`), hears of it in time.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// What is undone goes to no disk; a connection that takes longer is dropped, which undoes it too.
+const UNDO: Duration = Duration::from_secs(2);
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(250);
 
@@ -39,7 +43,10 @@ pub(crate) struct Writer {
     /// The least time from one transaction to the next.
     pub(crate) pace: Duration,
     /// None: not yet, or lost.
-    pub(crate) conn: Option<MySqlConnection>,
+    pub(crate) conn: Option<Known>,
+    pub(crate) limit: Limit,
+    /// When it was last heard of.
+    pub(crate) used_at: Instant,
 }
 
 /// A transaction that was not confirmed.
@@ -55,8 +62,10 @@ pub(crate) struct Unfinished {
 enum Failed {
     /// Another transaction was faster.
     Raced(sqlx::Error),
-    /// The connection was gone before the commit.
+    /// The connection was gone, or silent, before the commit.
     Gone(sqlx::Error),
+    /// There was no connection.
+    Away(sqlx::Error),
     Refused(Error),
     Elsewhere(BTreeSet<Partition>),
     /// The commit was sent, and its answer was lost.
@@ -95,9 +104,14 @@ impl Writer {
     pub(crate) async fn run(mut self) {
         let line = Arc::clone(&self.line);
         let _abandon = AbandonOnDrop(Arc::clone(&line));
-        // Else the first task would wait for it. A database that is away is tried again with the first job.
-        self.conn = self.door.connect().await.ok();
-        while let Some(batch) = line.batch(Job::rows).await {
+        // Else the first task would wait for it.
+        self.keep_connected().await;
+        loop {
+            let Ok(batch) = timeout(PING_INTERVAL, line.batch(Job::rows)).await else {
+                self.keep_connected().await;
+                continue;
+            };
+            let Some(batch) = batch else { break };
             let next_at = Instant::now() + self.pace;
             // The jobs of the batch are dropped with it: their callers learn that it may have happened.
             if let Err(panic) = AssertUnwindSafe(self.serve(batch)).catch_unwind().await {
@@ -109,9 +123,30 @@ impl Writer {
                 sleep_until(next_at).await;
             }
         }
-        if let Some(conn) = self.conn.take() {
-            drop(conn.close().await);
+        if let Some(known) = self.conn.take() {
+            drop(timeout(PING, known.conn.close()).await);
         }
+    }
+
+    /// A database that is away is tried again each second, and with each job.
+    async fn keep_connected(&mut self) {
+        if let Some(known) = &mut self.conn
+            && self.used_at.elapsed() >= PING_INTERVAL
+        {
+            match timeout(PING, known.conn.ping()).await {
+                Ok(Ok(())) => self.used_at = Instant::now(),
+                _ => self.conn = None,
+            }
+        }
+        if self.conn.is_none() {
+            self.conn = self.connected().await.ok();
+        }
+    }
+
+    async fn connected(&mut self) -> sqlx::Result<Known> {
+        let known = self.door.writer().await;
+        self.used_at = Instant::now();
+        known
     }
 
     async fn serve(&mut self, mut batch: Vec<Job>) {
@@ -149,7 +184,7 @@ impl Writer {
     /// One transaction, run again as long as it loses races.
     async fn finished(&mut self, jobs: &[Job]) -> Result<Vec<Done>, Ended> {
         let began = Instant::now();
-        let mut tries = 0;
+        let (mut tries, mut was_gone) = (0, false);
         let mut guess = job::guess(jobs, &self.context);
         let done = loop {
             tries += 1;
@@ -170,8 +205,9 @@ impl Writer {
             }
             match failed {
                 Failed::Raced(_) if tries < TRIES_MAX => sleep(pause(tries)).await,
-                // It may have been idle for too long, which is nobody's fault.
-                Failed::Gone(_) if tries == 1 => {}
+                // Broken or silent, and no commit was sent: it did not happen, whoever sent what before. Once more, on a
+                // new connection. A commit without an answer is never sent again: it may have happened.
+                Failed::Gone(_) if !was_gone => was_gone = true,
                 Failed::Elsewhere(closed) => break Err(Ended::Elsewhere(closed)),
                 failed => break Err(Ended::Unfinished(self.unfinished(failed))),
             }
@@ -189,7 +225,9 @@ impl Writer {
         let at = self.door.to_string();
         let (happened, blames_a_job, source) = match failed {
             Failed::Raced(source) => (Happened::No, true, Error::Database { at, source }),
-            Failed::Gone(source) => (Happened::No, false, Error::Database { at, source }),
+            Failed::Gone(source) | Failed::Away(source) => {
+                (Happened::No, false, Error::Database { at, source })
+            }
             Failed::Refused(source) => (Happened::No, true, source),
             Failed::Elsewhere(_) => (Happened::No, false, Error::Closed),
             Failed::Unknown(source) => (Happened::Maybe, false, source),
@@ -201,24 +239,25 @@ impl Writer {
 
     /// The connection is given up whenever it is not known to be outside of a transaction.
     async fn transaction(&mut self, jobs: &[Job], guess: Option<Guess>) -> Result<Vec<Done>, Failed> {
-        let mut conn = match self.conn.take() {
-            Some(conn) => conn,
-            None => self.door.connect().await.map_err(Failed::Gone)?,
+        let mut known = match self.conn.take() {
+            Some(known) => known,
+            None => self.connected().await.map_err(Failed::Away)?,
         };
         self.ledger.clear();
-        let work = AssertUnwindSafe(self.work(&mut conn, jobs, guess)).catch_unwind();
-        let (done, trips) = match timeout(SILENT_AFTER, work).await {
-            Ok(Ok(Ok(done))) => done,
-            Ok(Ok(Err(error))) => {
-                if undo(&mut conn).await {
-                    self.conn = Some(conn);
-                }
+        let (limit, held) = (self.limit, vec![(known.number, self.door.clone())]);
+        let work = AssertUnwindSafe(self.work(&mut known.conn, jobs, guess)).catch_unwind();
+        let worked = watched(limit, || held.clone(), Box::pin(work)).await;
+        let (done, trips) = match worked {
+            Some(Ok(Ok(done))) => done,
+            Some(Ok(Err(error))) => {
+                self.undo(known).await;
                 return Err(self.before_commit(error));
             }
-            Ok(Err(panic)) => return Err(Failed::Refused(Error::Panicked(message(panic.as_ref())))),
-            Err(_) => return Err(Failed::Refused(Error::Silent { at: self.door.to_string() })),
+            Some(Err(panic)) => return Err(Failed::Refused(Error::Panicked(message(panic.as_ref())))),
+            // Dropped, the connection takes the transaction with it.
+            None => return Err(Failed::Gone(silent())),
         };
-        self.commit(conn, trips).await?;
+        self.commit(known, trips).await?;
         Ok(done)
     }
 
@@ -285,40 +324,47 @@ impl Writer {
     }
 
     /// What was kept for last goes along: the first of it that fails keeps the server from the COMMIT.
-    async fn commit(&mut self, mut conn: MySqlConnection, trips: Trips) -> Result<(), Failed> {
+    async fn commit(&mut self, mut known: Known, trips: Trips) -> Result<(), Failed> {
         let at = || self.door.to_string();
         let (text, before) = trips.commit();
         let mut done = 0;
         let sent = async {
-            let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(&mut conn);
+            let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(&mut known.conn);
             while let Some(it) = answers.try_next().await? {
                 done += usize::from(it.is_left());
             }
             Ok(())
         };
-        match timeout(SILENT_AFTER, sent).await {
-            Ok(Ok(())) => {
-                self.conn = Some(conn);
+        let held = vec![(known.number, self.door.clone())];
+        let sent = watched(self.limit, || held.clone(), sent).await;
+        match sent {
+            Some(Ok(())) => {
+                self.keep(known);
                 Ok(())
             }
             // Said by the server, and not of the commit.
-            Ok(Err(error)) if done < before && code(&error).is_some() => {
-                if undo(&mut conn).await {
-                    self.conn = Some(conn);
-                }
+            Some(Err(error)) if done < before && code(&error).is_some() => {
+                self.undo(known).await;
                 Err(self.before_commit(Stopped::Database(error)))
             }
             // A cluster that certifies at the commit says so with a deadlock: nothing of it is left.
-            Ok(Err(error)) if was_raced(&error) => Err(Failed::Raced(error)),
-            Ok(Err(source)) => Err(Failed::Unknown(Error::Database { at: at(), source })),
-            Err(_) => Err(Failed::Unknown(Error::Silent { at: at() })),
+            Some(Err(error)) if was_raced(&error) => Err(Failed::Raced(error)),
+            Some(Err(source)) => Err(Failed::Unknown(Error::Database { at: at(), source })),
+            None => Err(Failed::Unknown(Error::Silent { at: at() })),
         }
     }
-}
 
-/// True: the connection is outside of any transaction.
-async fn undo(conn: &mut MySqlConnection) -> bool {
-    matches!(timeout(SILENT_AFTER, control(conn, "ROLLBACK")).await, Ok(Ok(())))
+    fn keep(&mut self, known: Known) {
+        self.used_at = Instant::now();
+        self.conn = Some(known);
+    }
+
+    /// Kept only if it is outside of any transaction.
+    async fn undo(&mut self, mut known: Known) {
+        if matches!(timeout(UNDO, control(&mut known.conn, "ROLLBACK")).await, Ok(Ok(()))) {
+            self.keep(known);
+        }
+    }
 }
 
 /// A statement of transaction control.

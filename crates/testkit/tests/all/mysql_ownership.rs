@@ -1,9 +1,12 @@
 //! Ownership on MySQL: the suite, and what only rows on a server can get wrong.
 
-use punctual_contract::{Ownership, ownership::Tenure};
+use punctual_contract::{Ownership, SettingStore, ownership::Tenure};
 use punctual_domain::place::Partition;
 use punctual_store::{MysqlOptions, MysqlOwnership, MysqlStore};
-use punctual_testkit::servers::{self, MariaDb};
+use punctual_testkit::{
+    patience::until,
+    servers::{self, MariaDb},
+};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
@@ -31,6 +34,24 @@ impl Catalog {
 
     async fn sql(&self, text: &str) -> String {
         self.server.sql(&self.database, text).await
+    }
+
+    /// Connections to this database that are at a statement like this, but the one that asks.
+    async fn at(&self, statement: &str) -> usize {
+        let list = format!(
+            "SELECT id FROM information_schema.processlist
+             WHERE db = DATABASE() AND info LIKE '{statement}' AND id <> CONNECTION_ID()"
+        );
+        self.sql(&list).await.lines().count()
+    }
+
+    async fn kill_who_is_at(&self, statement: &str) {
+        let list = format!(
+            "SELECT CONCAT('KILL ', id, ';') FROM information_schema.processlist
+             WHERE db = DATABASE() AND info LIKE '{statement}' AND id <> CONNECTION_ID()"
+        );
+        let kill = self.sql(&list).await;
+        self.sql(&kill).await;
     }
 }
 
@@ -82,6 +103,42 @@ async fn engines_that_fight_for_the_same_partitions_never_share_a_term() {
         }
     }
     assert!(owner_of.len() > 24, "they did fight: {}", owner_of.len());
+}
+
+/// On the catalog, everything else that an engine asks of it waits; signs of life have connections of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_crowd_that_reads_settings_keeps_no_engine_from_its_signs_of_life() {
+    let catalog = Catalog::fresh().await;
+    let urls = [catalog.url.clone()];
+    let store = Arc::new(MysqlStore::open(&urls, MysqlOptions::default()).await.unwrap());
+    let ownership = store.ownership();
+    let held = ownership.acquire("a", &partitions(16), LONG).await.unwrap();
+    let held: Vec<Tenure> = held.into_iter().flatten().collect();
+    // Whoever reads settings waits for this one.
+    let name = catalog.database.clone();
+    let server = catalog.server;
+    let lock = format!("LOCK TABLES {name}.setting WRITE; SELECT SLEEP(600)");
+    let mut locking = JoinSet::new();
+    locking.spawn(async move { server.sql(&name, &lock).await });
+    until("the table is locked", || async { catalog.at("SELECT SLEEP(600)").await == 1 }).await;
+    let mut crowd = JoinSet::new();
+    for _ in 0..300 {
+        let store = Arc::clone(&store);
+        crowd.spawn(async move { SettingStore::settings(&*store).await.map(drop) });
+    }
+    until("all connections for settings wait", || async { catalog.at("%setting%").await >= 2 }).await;
+    let signs = async {
+        for _ in 0..4 {
+            ownership.beat("a", LONG).await.unwrap();
+            assert_eq!(ownership.renew("a", &held, LONG).await.unwrap(), [true; 16]);
+        }
+    };
+    let signs = tokio::time::timeout(Duration::from_secs(5), signs).await;
+    signs.expect("they wait for nobody");
+    catalog.kill_who_is_at("SELECT SLEEP(600)").await;
+    // It ends with an error, which is a panic there.
+    drop(locking.join_next().await);
+    crowd.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

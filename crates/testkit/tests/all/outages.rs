@@ -3,6 +3,7 @@
 //! nothing completed twice, and a bound for how late. What was measured is printed.
 
 mod full;
+mod silence;
 mod site;
 
 use site::{Site, Worst};

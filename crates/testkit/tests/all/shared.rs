@@ -106,6 +106,17 @@ impl Node {
         self.engine.lease(request).await.unwrap()
     }
 
+    /// The same, from two engines.
+    async fn lease_all_of(&self, other: &Self, count: usize) {
+        let (mut ids, deadline) = (HashSet::new(), Instant::now() + Duration::from_secs(60));
+        while ids.len() < count {
+            assert!(Instant::now() < deadline, "{} of {count} came", ids.len());
+            for node in [self, other] {
+                ids.extend(node.lease(100).await.iter().map(|it| it.place.id));
+            }
+        }
+    }
+
     /// Leases until this many different tasks have come.
     async fn lease_all(&self, count: usize) -> Vec<Assignment> {
         let (mut all, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(60));
@@ -260,6 +271,40 @@ async fn while_nobody_can_say_who_owns_what_everybody_goes_on() {
     a.insert(50, 100).await;
     a.lease_all(50).await;
     running.stop().await;
+}
+
+/// What is given up waits for a store that hangs; signs of life, and what is kept, do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_hangs_while_the_members_change_costs_an_engine_no_other_partition() {
+    let cluster = Cluster::new();
+    let (a, b) = (cluster.node("a", Options::default()), cluster.node("b", Options::default()));
+    let running_a = a.engine.start().unwrap();
+    until("a has all", || async { a.engine.owned() == cluster.partitions() }).await;
+    let mut inserted = 0;
+    for step in 0..40 {
+        inserted += a.insert(10, 500 + step * 200).await.len();
+    }
+    until("a has claimed", || async { a.engine.claimed() > 10 }).await;
+    // Nothing that was claimed can be handed back.
+    let gate = a.store.faults.hold(StoreGroup::Apply);
+    let running_b = b.engine.start().unwrap();
+    until("they share", || async {
+        a.engine.owned() + b.engine.owned() == cluster.partitions() && b.engine.owned() > 0
+    })
+    .await;
+    let signs = || {
+        let services = a.engine.meters().services();
+        services.iter().filter(|it| it.name == "own").map(|it| it.runs - it.failures).sum::<u64>()
+    };
+    let before = signs();
+    // Twice the lease and more.
+    until("it goes on giving signs of life", || async { signs() >= before + 10 }).await;
+    assert!(a.engine.owned() > 0);
+    assert_eq!(a.engine.meters().terms_lost_total(), 0, "no lease ended");
+    gate.open();
+    a.lease_all_of(&b, inserted).await;
+    running_a.stop().await;
+    running_b.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,12 @@
 use super::{Archive, PLACE};
 use crate::{
     ColdStorage, Error,
-    mysql::{MysqlStore, Shard, shards::CLUSTER, statements as sql},
+    mysql::{
+        MysqlStore, Shard,
+        limits::{READ, WRITE, within},
+        shards::CLUSTER,
+        statements as sql,
+    },
 };
 use sqlx::{MySqlConnection, Row as _};
 use std::sync::Arc;
@@ -46,7 +51,11 @@ impl MysqlStore {
 
     /// What all databases of this store share, and no other has.
     pub(in crate::mysql) async fn number(&self) -> sqlx::Result<i64> {
-        sqlx::query(sql::META_READ).bind(CLUSTER).fetch_one(&self.inner.catalog).await?.try_get(0)
+        let read = async || {
+            let mut conn = self.inner.catalog.acquire().await?;
+            sqlx::query(sql::META_READ).bind(CLUSTER).fetch_one(&mut *conn).await?.try_get(0)
+        };
+        within(READ, read()).await
     }
 
     /// For whoever opens the store without archives.
@@ -64,13 +73,16 @@ impl MysqlStore {
 }
 
 async fn known(nth: usize, shard: &Shard) -> Result<Option<i64>, Error> {
-    let mut conn = shard.readers.acquire().await.map_err(|it| failed(nth, it))?;
-    of(&mut conn).await.map_err(|it| failed(nth, it))
+    let read = async { of(&mut *shard.readers.acquire().await?).await };
+    within(READ, read).await.map_err(|it| failed(nth, it))
 }
 
 async fn keep(shard: &Shard, place: i64) -> sqlx::Result<()> {
-    let mut conn = shard.readers.acquire().await?;
-    sqlx::query(sql::META_KEEP).bind(PLACE).bind(place).execute(&mut *conn).await.map(drop)
+    let keep = async {
+        let mut conn = shard.readers.acquire().await?;
+        sqlx::query(sql::META_KEEP).bind(PLACE).bind(place).execute(&mut *conn).await.map(drop)
+    };
+    within(WRITE, keep).await
 }
 
 fn at(nth: usize) -> String {

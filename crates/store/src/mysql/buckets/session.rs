@@ -7,10 +7,12 @@ use super::{
     export, gone,
     look::Standing,
 };
-use crate::mysql::{ownership::is_lock, place, query::wanted, row, statements_moves as moves};
+use crate::mysql::{
+    connections::Connections, ownership::is_lock, place, query::wanted, row, statements_moves as moves,
+};
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use sqlx::{
-    AssertSqlSafe, Connection, MySql, MySqlConnection, MySqlPool, Row,
+    AssertSqlSafe, Connection, MySql, MySqlConnection, Row,
     mysql::{MySqlArguments, MySqlRow},
     query::Query,
 };
@@ -40,7 +42,7 @@ pub(super) struct Far {
 
 impl Session {
     /// None: another has the lock.
-    pub(super) async fn alone(pool: &MySqlPool) -> sqlx::Result<Option<Self>> {
+    pub(super) async fn alone(pool: &Connections) -> sqlx::Result<Option<Self>> {
         let mut session = Self::beside(pool).await?;
         let locked: Option<i64> = sqlx::query_scalar(sql!("alone.sql")).fetch_one(&mut session.conn).await?;
         if locked == Some(1) {
@@ -51,8 +53,8 @@ impl Session {
     }
 
     /// Only for looking: without the lock.
-    pub(super) async fn beside(pool: &MySqlPool) -> sqlx::Result<Self> {
-        let mut session = Self { conn: pool.acquire().await?.detach() };
+    pub(super) async fn beside(pool: &Connections) -> sqlx::Result<Self> {
+        let mut session = Self { conn: pool.connect().await? };
         for file in [sql!("session.sql"), sql!("isolation.sql")] {
             sqlx::raw_sql(file).execute(&mut session.conn).await?;
         }

@@ -7,8 +7,8 @@ use super::{
     look::{PIECE_ROWS, Standing, Verdict},
     session::{Place, Session},
 };
+use crate::mysql::connections::Connections;
 use punctual_domain::time::Millis;
-use sqlx::MySqlPool;
 
 /// An old bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct BucketSurvey {
 }
 
 pub(super) async fn survey(
-    pool: &MySqlPool,
+    pool: &Connections,
     options: BucketOptions,
     shard: u16,
     now: Millis,

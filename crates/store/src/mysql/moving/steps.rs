@@ -4,8 +4,10 @@
 use crate::{
     Error,
     mysql::{
+        connections::Connections,
         hosted::State,
         ids::counted_by,
+        limits::{READ, within},
         row,
         session::Door,
         shards::MOVE_TERM,
@@ -13,7 +15,7 @@ use crate::{
     },
 };
 use punctual_domain::place::Partition;
-use sqlx::{Connection as _, MySqlConnection, MySqlPool, Row as _, mysql::MySqlRow};
+use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
 
 /// Of table `partition_move`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,15 +200,19 @@ pub(crate) async fn guard(
 /// | closing, and nobody kept it closed | back to copying, under a new term; then open at the old place |
 /// | copying, with the old place closed by an earlier mover | open at the old place |
 /// | decided | it takes effect |
-pub(crate) async fn mend(catalog: &MySqlPool, doors: &[Door]) -> Result<(), Error> {
-    let mut conn = catalog.acquire().await?;
-    for mut it in list(&mut conn).await? {
+pub(crate) async fn mend(catalog: &Connections, doors: &[Door]) -> Result<(), Error> {
+    let moves = within(READ, async { list(&mut *catalog.acquire().await?).await }).await?;
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let mut conn = catalog.connect().await?;
+    for mut it in moves {
         match it.step {
             Step::Closing if it.is_overdue => {
                 let term = new_term(&mut conn).await?;
                 let overdue = sqlx::query(sql!("moving/overdue.sql")).bind(term);
                 let overdue = overdue.bind(row::partition_no(it.partition)).bind(it.term);
-                if overdue.execute(&mut *conn).await?.rows_affected() == 1 {
+                if overdue.execute(&mut conn).await?.rows_affected() == 1 {
                     let partition = it.partition.0;
                     tracing::warn!(partition, "a mover left a partition closed; it is opened where it was");
                     it.term = term;
@@ -222,5 +228,6 @@ pub(crate) async fn mend(catalog: &MySqlPool, doors: &[Door]) -> Result<(), Erro
             Step::Closing | Step::Cleaning | Step::Undoing => {}
         }
     }
+    drop(conn.close().await);
     Ok(())
 }

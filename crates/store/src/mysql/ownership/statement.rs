@@ -1,9 +1,13 @@
 //! One statement of few values and lists, tried again when it lost a deadlock. Of a file, `/*, x*/` is written as
 //! often as the list is longer than one; as it stands, the file runs by hand for one. Must not open a transaction.
 
+use crate::mysql::{
+    connections::Connections,
+    limits::{OWNERSHIP, twice},
+};
 use punctual_contract::{Error, Happened};
 use sqlx::{
-    AssertSqlSafe, MySql, MySqlPool,
+    AssertSqlSafe, MySql,
     mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow},
     query::Query,
 };
@@ -53,11 +57,13 @@ impl Statement {
         self
     }
 
-    /// How many rows it found, changed or not.
-    pub(crate) async fn execute(&self, pool: &MySqlPool) -> Result<u64, sqlx::Error> {
+    /// How many rows it found, changed or not. Sent twice where the first went to a connection that has fallen silent:
+    /// every statement here says what is to stand afterwards, whatever stands now.
+    pub(crate) async fn execute(&self, on: &Connections) -> Result<u64, sqlx::Error> {
         let mut tries = 1;
         loop {
-            match self.query().execute(pool).await {
+            let sent = || async { self.query().execute(&mut *on.acquire().await?).await };
+            match twice(OWNERSHIP, sent).await {
                 Ok(done) => return Ok(done.rows_affected()),
                 Err(error) if tries < TRIES && is_lock(&error) => tries += 1,
                 Err(error) => return Err(error),
@@ -65,8 +71,8 @@ impl Statement {
         }
     }
 
-    pub(crate) async fn fetch(&self, pool: &MySqlPool) -> Result<Vec<MySqlRow>, sqlx::Error> {
-        self.query().fetch_all(pool).await
+    pub(crate) async fn fetch(&self, on: &Connections) -> Result<Vec<MySqlRow>, sqlx::Error> {
+        twice(OWNERSHIP, || async { self.query().fetch_all(&mut *on.acquire().await?).await }).await
     }
 
     fn query(&self) -> Query<'_, MySql, MySqlArguments> {

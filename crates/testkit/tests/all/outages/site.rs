@@ -16,7 +16,7 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Settled, Shared};
 use punctual_hot::{NearHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
-use punctual_testkit::servers::{MariaDb, Redis};
+use punctual_testkit::servers::{MariaDb, Proxy, Redis};
 use std::{
     collections::{HashMap, hash_map::Entry},
     ops::Range,
@@ -47,6 +47,13 @@ pub(super) struct Site {
     pub(super) redis: Redis,
     pub(super) mysql: MariaDb,
     database_url: String,
+    /// Between the engines and the servers, where faults of the way are made.
+    ways: Option<Ways>,
+}
+
+pub(super) struct Ways {
+    pub(super) mysql: Proxy,
+    pub(super) redis: Proxy,
 }
 
 struct Node {
@@ -85,18 +92,34 @@ impl Site {
         let turn = TURNS.acquire().await.unwrap();
         let (redis, mysql) = (Redis::with(redis_settings).await, MariaDb::own().await);
         let database_url = mysql.fresh_database().await;
-        Self { _turn: turn, redis, mysql, database_url }
+        Self { _turn: turn, redis, mysql, database_url, ways: None }
     }
 
-    async fn store(&self) -> Arc<MysqlStore> {
+    /// Engines reach their servers by proxies.
+    pub(super) async fn behind_proxies() -> Self {
+        let site = Self::new(&[]).await;
+        let ways = Ways { mysql: Proxy::before(site.mysql.port()), redis: Proxy::before(site.redis.port()) };
+        Self { ways: Some(ways), ..site }
+    }
+
+    pub(super) fn ways(&self) -> &Ways {
+        self.ways.as_ref().unwrap()
+    }
+
+    async fn store(&self, url: &str) -> Arc<MysqlStore> {
         let options = MysqlOptions { partitions: PARTITIONS, ..MysqlOptions::default() };
-        Arc::new(MysqlStore::open(std::slice::from_ref(&self.database_url), options).await.unwrap())
+        Arc::new(MysqlStore::open(&[url.to_owned()], options).await.unwrap())
     }
 
     async fn node(&self, name: String) -> Node {
-        let store = self.store().await;
+        let through = |url: &str, port: u16, proxy: fn(&Ways) -> &Proxy| match &self.ways {
+            Some(ways) => url.replace(&format!(":{port}"), &format!(":{}", proxy(ways).port())),
+            None => url.to_owned(),
+        };
+        let store = self.store(&through(&self.database_url, self.mysql.port(), |it| &it.mysql)).await;
         let options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
-        let hot = RedisHot::connect(&self.redis.url(), options).await.unwrap();
+        let redis_url = through(&self.redis.url(), self.redis.port(), |it| &it.redis);
+        let hot = RedisHot::connect(&redis_url, options).await.unwrap();
         let signals = Arc::new(hot.signals().await.unwrap());
         let backends = Backends {
             blobs: None,
@@ -128,7 +151,7 @@ impl Site {
             }
         }
         let began_at = nodes[0].engine.now();
-        Crew { store: self.store().await, nodes, executors, is_over, log, began_at }
+        Crew { store: self.store(&self.database_url).await, nodes, executors, is_over, log, began_at }
     }
 }
 
@@ -204,6 +227,14 @@ impl Crew {
 
     pub(super) fn elapsed_ms(&self) -> i64 {
         self.engine().now().since(self.began_at)
+    }
+
+    /// Something is away for so long, in ms: that is what is tested.
+    pub(super) async fn passes(&self, time_ms: i64) {
+        let until = self.engine().now().plus(time_ms);
+        while self.engine().now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     pub(super) async fn have_come(&self, count: usize) {

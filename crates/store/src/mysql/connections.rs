@@ -1,0 +1,138 @@
+//! Connections to one database for short work, made when they are needed and kept for the next. The driver's own pool
+//! takes a connection back whatever becomes of the work (crates that drop a future in the middle leave it within a
+//! transaction), and waits without limit for one that has fallen silent; here one goes back only after work that came to
+//! its end, and each answers a ping first. Must not know what is asked on them.
+
+use super::{
+    limits::{ACQUIRE, PING, Unit},
+    session::{Door, Known},
+};
+use parking_lot::Mutex;
+use sqlx::{Connection as _, MySqlConnection};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout},
+};
+
+/// One that nobody used for so long is closed when somebody looks.
+const IDLE_MAX: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Connections {
+    pool: Arc<Pool>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    door: Door,
+    permits: Arc<Semaphore>,
+    /// The one that was used last is at the end.
+    idle: Mutex<Vec<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    known: Known,
+    since: Instant,
+}
+
+/// A connection in use.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    /// None only while it is dropped.
+    known: Option<Known>,
+    unit: Option<Arc<Unit>>,
+    pool: Arc<Pool>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connections {
+    pub(crate) fn new(door: Door, most: u32) -> Self {
+        let permits = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(1)));
+        Self { pool: Arc::new(Pool { door, permits, idle: Mutex::default() }) }
+    }
+
+    /// Of work that runs `within` a limit; outside of one, the connection is closed after it.
+    pub(crate) async fn acquire(&self) -> sqlx::Result<Lent> {
+        let permit = timeout(ACQUIRE, Arc::clone(&self.pool.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
+        let known = loop {
+            let Some(idle) = self.pool.idle.lock().pop() else { break self.pool.door.known().await? };
+            if let Some(it) = alive(idle).await {
+                break it;
+            }
+        };
+        let unit = Unit::current();
+        if let Some(unit) = &unit {
+            unit.holds(known.number, &self.pool.door);
+        }
+        Ok(Lent { known: Some(known), unit, pool: Arc::clone(&self.pool), _permit: permit })
+    }
+
+    /// Others to the same database.
+    pub(crate) fn beside(&self, most: u32) -> Self {
+        Self::new(self.pool.door.clone(), most)
+    }
+
+    /// One of the caller's own, which does not come from here and does not come back.
+    pub(crate) async fn connect(&self) -> sqlx::Result<MySqlConnection> {
+        self.pool.door.connect().await
+    }
+
+    /// Nobody gets another one; those that are in use are closed after their work.
+    pub(crate) async fn close(&self) {
+        self.pool.permits.close();
+        let idle = std::mem::take(&mut *self.pool.idle.lock());
+        for it in idle {
+            drop(timeout(PING, it.known.conn.close()).await);
+        }
+    }
+}
+
+/// None: it is closed.
+async fn alive(Idle { mut known, since }: Idle) -> Option<Known> {
+    if since.elapsed() > IDLE_MAX {
+        return None;
+    }
+    match timeout(PING, known.conn.ping()).await {
+        Ok(Ok(())) => Some(known),
+        _ => None,
+    }
+}
+
+impl Lent {
+    /// It is closed after its work: it is not as others need it.
+    pub(crate) fn close_on_drop(&mut self) {
+        if let (Some(unit), Some(known)) = (self.unit.take(), &self.known) {
+            unit.lets_go(known.number);
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let (Some(known), Some(unit)) = (self.known.take(), self.unit.take()) else { return };
+        if unit.lets_go(known.number) && !self.pool.permits.is_closed() {
+            self.pool.idle.lock().push(Idle { known, since: Instant::now() });
+        }
+    }
+}
+
+impl Deref for Lent {
+    type Target = MySqlConnection;
+
+    fn deref(&self) -> &MySqlConnection {
+        &self.known.as_ref().expect("it is there until it is dropped").conn
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut MySqlConnection {
+        &mut self.known.as_mut().expect("it is there until it is dropped").conn
+    }
+}

@@ -1,0 +1,167 @@
+//! How long each class of work in a database may take, in one table, and the watch over work that takes longer than it
+//! should. Work that is slow and work whose connection has fallen silent look alike from here; the server tells them
+//! apart: asked on another connection, it is either at work on the statement, or it never heard it, or has answered and
+//! the answer was lost. Only the last two are given up early, so that a slow disk fails no transaction. Must not decide
+//! whether what was given up may be tried again: whoever gives it a limit knows what it was.
+//!
+//! Why it is done here: the driver opens its sockets itself and gives nobody access to them, so that neither keepalive
+//! nor `TCP_USER_TIMEOUT` can be set on connections to MySQL. A silent connection is found when something is asked on
+//! it, and by the pings of connections that are idle.
+
+use super::session::Door;
+use parking_lot::Mutex;
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout_at};
+
+/// What one class of work may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    /// Work that takes longer is asked after, and again each time it has passed.
+    pub(crate) ask_after: Duration,
+    /// However much the server is at work on it, it is given up then.
+    pub(crate) at_most: Duration,
+}
+
+impl Limit {
+    const fn of_ms(ask_after: u64, at_most: u64) -> Self {
+        Self { ask_after: Duration::from_millis(ask_after), at_most: Duration::from_millis(at_most) }
+    }
+}
+
+/// Signs of life and leases of partitions: four tries fit into one lease of 2 s. Each statement may be sent twice.
+pub(crate) const OWNERSHIP: Limit = Limit::of_ms(300, 5_000);
+/// Leases of tasks: a transaction up to its commit, and the commit. Begun again once on a new connection where no
+/// commit was sent.
+pub(crate) const URGENT: Limit = Limit::of_ms(500, 15_000);
+/// Inserts, moves, retention: the same. With `routing::PATIENCE` below `floor::LATE_MS`.
+pub(crate) const WRITE: Limit = Limit::of_ms(500, 30_000);
+/// Reads by key or of a short range: scans, tasks, settings, the placement.
+pub(crate) const READ: Limit = Limit::of_ms(500, 30_000);
+/// Reads that pass over much, or all: searches, audits, checks, sizes.
+pub(crate) const LONG: Limit = Limit::of_ms(2_000, 3_600_000);
+/// To make a connection, with what it is set to. Shorter than a lease, so that an address that is back is found again
+/// within seconds.
+pub(crate) const CONNECT: Duration = Duration::from_secs(2);
+/// To find a free connection of a pool.
+pub(crate) const ACQUIRE: Duration = Duration::from_secs(10);
+/// For an answer to a ping, a rollback, a close: nothing that waits for a disk or for a row.
+pub(crate) const PING: Duration = Duration::from_millis(500);
+/// To ask the server, on a new connection, what it does.
+pub(crate) const ASK: Duration = Duration::from_secs(1);
+/// Nothing is being done on a connection if it is so twice, this long apart: between two statements of one
+/// transaction it is so for less.
+pub(crate) const LOOKS_APART: Duration = Duration::from_millis(200);
+
+tokio::task_local! {
+    static UNIT: Arc<Unit>;
+}
+
+/// One unit of work with a limit, and the connections of pools that it holds. A connection goes back into its pool only
+/// if its unit came to its end: one that was given up in the middle may be within a transaction, or an answer behind.
+#[derive(Debug, Default)]
+pub(crate) struct Unit {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    held: Vec<(u64, Door)>,
+    is_cut: bool,
+}
+
+impl Unit {
+    /// None: the work has no limit.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        UNIT.try_with(Arc::clone).ok()
+    }
+
+    pub(crate) fn holds(&self, connection: u64, door: &Door) {
+        self.state.lock().held.push((connection, door.clone()));
+    }
+
+    /// True: it may be used again.
+    pub(crate) fn lets_go(&self, connection: u64) -> bool {
+        let mut state = self.state.lock();
+        state.held.retain(|it| it.0 != connection);
+        !state.is_cut
+    }
+
+    fn held(&self) -> Vec<(u64, Door)> {
+        self.state.lock().held.clone()
+    }
+}
+
+/// Work on connections of pools, within a limit. Given up, it fails as if the connection had been cut.
+pub(crate) async fn within<T, E: From<sqlx::Error>>(
+    limit: Limit,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let unit = Arc::new(Unit::default());
+    let watched = async {
+        let mut work = pin!(work);
+        let done = watched(limit, || unit.held(), work.as_mut()).await;
+        // Before the work is dropped, and its connections with it.
+        unit.state.lock().is_cut = done.is_none();
+        done
+    };
+    let done = UNIT.scope(Arc::clone(&unit), watched).await;
+    done.unwrap_or_else(|| Err(silent().into()))
+}
+
+/// The same for statements that may be sent twice: once more, on another connection, if the first was given up or its
+/// connection broke.
+pub(crate) async fn twice<T, F: Future<Output = sqlx::Result<T>>>(
+    limit: Limit,
+    work: impl Fn() -> F,
+) -> sqlx::Result<T> {
+    match within(limit, work()).await {
+        Err(sqlx::Error::Io(_)) => within(limit, work()).await,
+        done => done,
+    }
+}
+
+/// Awaits work, and asks the server after it while it takes long. None: it was given up, and its connection must be
+/// dropped. `held`: the connections that it is at work on now.
+pub(crate) async fn watched<T>(
+    limit: Limit,
+    held: impl Fn() -> Vec<(u64, Door)>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut work = pin!(work);
+    let ends_at = Instant::now() + limit.at_most;
+    loop {
+        let ask_at = (Instant::now() + limit.ask_after).min(ends_at);
+        if let Ok(done) = timeout_at(ask_at, work.as_mut()).await {
+            return Some(done);
+        }
+        let is_late = Instant::now() >= ends_at;
+        let held = held();
+        if held.is_empty() && !is_late {
+            // It waits for a connection, which has limits of its own.
+            continue;
+        }
+        tokio::select! {
+            biased;
+            done = work.as_mut() => return Some(done),
+            is_given_up = are_silent(&held, is_late) => {
+                if is_given_up {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// All of them; they are ended, so that what they have locked is free. `is_late`: whatever they are at.
+async fn are_silent(held: &[(u64, Door)], is_late: bool) -> bool {
+    for (connection, door) in held {
+        if !door.ends_if_silent(*connection, is_late).await {
+            return false;
+        }
+    }
+    true
+}
+
+pub(crate) fn silent() -> sqlx::Error {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, "the connection fell silent; it was given up").into()
+}
