@@ -3,17 +3,17 @@
 
 use crate::{
     archive,
-    clock::SystemClock,
+    clock::Machine,
     config::{Archive, Payloads, Place, Settings, SharedPlace},
     logs,
 };
 use anyhow::{Context, Result};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
 use punctual_contract::{Blobs, Store};
-use punctual_engine::{Backends, Engine, Running, Shared};
+use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 /// An engine at work on its back ends.
@@ -35,11 +35,12 @@ impl Standing {
     pub(crate) async fn start(settings: &Settings) -> Result<Self> {
         let (archive, mut options) = (&settings.archive, settings.engine.clone());
         options.process = Arc::clone(logs::meters());
+        let bound = Duration::from_millis(options.clock_bound_ms);
         let (mut backends, store) = match &settings.place {
-            Place::Embedded { sqlite_path } => embedded(sqlite_path, archive).await?,
+            Place::Embedded { sqlite_path } => embedded(sqlite_path, archive, bound).await?,
             Place::Shared(place) => {
                 options.name = engine_name();
-                shared(place, archive, &options.name).await?
+                shared(place, archive, &options.name, bound).await?
             }
         };
         backends.blobs = blobs(&settings.payloads, &store).await?;
@@ -76,7 +77,11 @@ async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Bl
     Ok(Some(Arc::new(owned.with_context(|| format!("payloads.url = {url:?} is refused"))?)))
 }
 
-async fn embedded(sqlite_path: &Path, archive: &Archive) -> Result<(Backends, Closing)> {
+async fn embedded(
+    sqlite_path: &Path,
+    archive: &Archive,
+    clock_bound: Duration,
+) -> Result<(Backends, Closing)> {
     let store = Arc::new(archive::of_sqlite(open(sqlite_path).await?, archive).await?);
     let partitions = store.partitions();
     let backends = Backends {
@@ -84,7 +89,7 @@ async fn embedded(sqlite_path: &Path, archive: &Archive) -> Result<(Backends, Cl
         hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
-        clock: Arc::new(SystemClock),
+        clock: Arc::new(TrustedClock::new(Machine, clock_bound, Witness::Nobody)),
         blobs: None,
         shared: None,
     };
@@ -127,7 +132,12 @@ fn make_directory(path: &Path) -> Result<()> {
         .with_context(|| format!("the data directory {} cannot be made", directory.display()))
 }
 
-async fn shared(place: &SharedPlace, archive: &Archive, engine: &str) -> Result<(Backends, Closing)> {
+async fn shared(
+    place: &SharedPlace,
+    archive: &Archive,
+    engine: &str,
+    clock_bound: Duration,
+) -> Result<(Backends, Closing)> {
     let store = MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?;
     let store = Arc::new(archive::of_mysql(store, archive).await?);
     let redis_url = place.redis_url.as_str();
@@ -146,14 +156,18 @@ async fn shared(place: &SharedPlace, archive: &Archive, engine: &str) -> Result<
         ..RedisBusOptions::default()
     };
     let bus = RedisBus::connect(redis_url, options).await?;
+    let ownership = store.ownership();
+    let clock = TrustedClock::new(Machine, clock_bound, Witness::Keeper);
+    // Before the first task is accepted, or fires.
+    clock.ask(&ownership).await.context("the clock of the database cannot be read")?;
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
         limiter: Arc::new(hot.limiter(RateClock::Server)),
         hot: Arc::new(NearHot::new(Arc::new(hot), partitions)),
         bus: Arc::new(bus),
-        clock: Arc::new(SystemClock),
+        clock: Arc::new(clock),
         blobs: None,
-        shared: Some(Shared { ownership: Arc::new(store.ownership()), signals: Arc::new(signals) }),
+        shared: Some(Shared { ownership: Arc::new(ownership), signals: Arc::new(signals) }),
     };
     let mut housekeeping = JoinSet::new();
     housekeeping.spawn(archive::keep_buckets(store.buckets(archive::bucket_options(archive))));

@@ -5,6 +5,8 @@
 mod archive;
 #[path = "all/binary.rs"]
 mod binary;
+#[path = "all/clocks.rs"]
+mod clocks;
 #[path = "all/config.rs"]
 mod config;
 #[path = "all/dev.rs"]

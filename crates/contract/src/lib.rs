@@ -14,7 +14,7 @@ pub mod store;
 
 pub use blobs::Blobs;
 pub use bus::Bus;
-pub use clock::Clock;
+pub use clock::{Clock, Trust};
 pub use error::{Error, Happened};
 pub use hot::Hot;
 pub use limiter::Limiter;

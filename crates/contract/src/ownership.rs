@@ -34,6 +34,9 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// `engine` stops: it is not among the live any more.
     async fn leave(&self, engine: &str) -> Result<(), Error>;
 
+    /// What the keeper's clock shows, in one short round trip: the time that all engines agree by.
+    async fn now(&self) -> Result<Millis, Error>;
+
     /// Every partition that ever had an owner, in order.
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
 }

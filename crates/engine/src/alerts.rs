@@ -1,7 +1,7 @@
 //! What a human should look at, as this engine sees it: late tasks, tasks that wait for long, dead letters, services that
 //! fail again and again, a hot set that is away. Changes nothing, and decides nothing about a task.
 
-use crate::{core::Core, engine::Engine};
+use crate::{clock, core::Core, engine::Engine};
 use parking_lot::Mutex;
 use punctual_contract::Error;
 use punctual_domain::{name::QueueKey, time::Millis};
@@ -27,6 +27,7 @@ pub enum AlertKind {
     FiredEarly,
     ServiceFailing,
     Panicked,
+    ClockDoubtful,
     HotSetAway,
     LateTasks,
     WaitingLong,
@@ -42,6 +43,7 @@ impl AlertKind {
             Self::ServiceFailing => "service_failing",
             Self::Panicked => "panicked",
             Self::LogLinesLost => "log_lines_lost",
+            Self::ClockDoubtful => "clock_doubtful",
             Self::HotSetAway => "hot_set_away",
             Self::LateTasks => "late_tasks",
             Self::WaitingLong => "waiting_long",
@@ -51,7 +53,7 @@ impl AlertKind {
 
     #[must_use]
     pub const fn is_critical(self) -> bool {
-        matches!(self, Self::FiredEarly | Self::ServiceFailing | Self::Panicked)
+        matches!(self, Self::FiredEarly | Self::ServiceFailing | Self::Panicked | Self::ClockDoubtful)
     }
 
     /// What whoever is woken by it should do first.
@@ -67,6 +69,9 @@ impl AlertKind {
             }
             Self::LogLinesLost => {
                 "See whether the disk or the pipe that the log goes to is full, or not read."
+            }
+            Self::ClockDoubtful => {
+                "Compare the clocks of this machine and of the database with a good one (docs/clocks.md), and set the one that is wrong."
             }
             Self::HotSetAway => {
                 "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."
@@ -167,6 +172,9 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     for it in core.meters.services().iter().filter(|it| it.failures_in_a_row >= FAILURES_IN_A_ROW) {
         let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
         alerts.is_so((AlertKind::ServiceFailing, None, it.name), now, state_ms, text);
+    }
+    if let Some(text) = clock::doubt(core) {
+        alerts.is_so((AlertKind::ClockDoubtful, None, ""), now, state_ms, text);
     }
     if core.from_store.is_away() {
         let text = "the hot set does not answer".to_owned();

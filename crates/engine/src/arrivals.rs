@@ -3,6 +3,7 @@
 //! hot set until its hand-over is known, and is offered again if this engine dies.
 
 use crate::{
+    clock::{Moment, Present},
     core::Core,
     pipeline::{ahead, from_store},
 };
@@ -59,7 +60,7 @@ pub(crate) enum Given {
 pub(crate) struct Shelved {
     pub(crate) assignment: Assignment,
     /// When its lease was asked for.
-    pub(crate) asked: Instant,
+    pub(crate) asked: Moment,
     pub(crate) since: Millis,
 }
 
@@ -79,11 +80,11 @@ struct Seats {
 
 impl Seats {
     /// The first that lie here. What was leased too long ago is not handed over any more.
-    fn take(&mut self, most: usize, now: Millis) -> Vec<Shelved> {
-        let is_good = |it: &&Shelved| it.asked.elapsed() <= ahead::GOOD_FOR;
+    fn take(&mut self, most: usize, present: Present) -> Vec<Shelved> {
+        let is_good = |it: &&Shelved| it.asked.age(present.breaks) <= ahead::GOOD_FOR;
         let good = self.shelf.iter().take(most).take_while(is_good).count();
         if good > 0 {
-            self.lately.turn(now);
+            self.lately.turn(present.now);
             self.lately.now += good;
         }
         self.shelf.drain(..good).collect()
@@ -100,9 +101,9 @@ impl Seats {
         }
     }
 
-    fn give_from_shelf(&mut self, now: Millis) {
+    fn give_from_shelf(&mut self, present: Present) {
         while let Some(Idle { number, max, gives }) = self.idle.pop_front() {
-            let its = self.take(max, now);
+            let its = self.take(max, present);
             if its.is_empty() {
                 return self.idle.push_front(Idle { number, max, gives });
             }
@@ -207,9 +208,9 @@ impl Arrival {
         seats.last += 1;
         let number = seats.last;
         seats.idle.push_back(Idle { number, max, gives });
-        let now = core.now();
-        seats.give_from_shelf(now);
-        seats.give_lying(now);
+        let present = core.present();
+        seats.give_from_shelf(present);
+        seats.give_lying(present.now);
         Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given }
     }
 
@@ -263,16 +264,16 @@ impl Arrival {
 
     /// Gives what is leased already to those who wait, and keeps the rest for those who ask next. True: something lies
     /// here now.
-    pub(crate) fn hand(&self, leased: Vec<Shelved>, now: Millis) -> bool {
+    pub(crate) fn hand(&self, leased: Vec<Shelved>, present: Present) -> bool {
         let mut seats = self.seats.lock();
         seats.shelf.extend(leased);
-        seats.give_from_shelf(now);
+        seats.give_from_shelf(present);
         !seats.shelf.is_empty()
     }
 
     /// What lies here, for somebody who asks.
-    pub(crate) fn take(&self, most: usize, now: Millis) -> Vec<Shelved> {
-        self.seats.lock().take(most, now)
+    pub(crate) fn take(&self, most: usize, present: Present) -> Vec<Shelved> {
+        self.seats.lock().take(most, present)
     }
 
     /// What has been lying here since before an instant: it found nobody.
@@ -283,6 +284,13 @@ impl Arrival {
             seats.back_off_until = back_off_until;
         }
         seats.shelf.drain(..old).map(|it| it.assignment).collect()
+    }
+
+    /// Time was set back: what stands beyond the present is forgotten.
+    pub(crate) fn begin_anew(&self) {
+        self.asked_at.store(i64::MIN, SeqCst);
+        let mut seats = self.seats.lock();
+        (seats.back_off_until, seats.lately) = (Millis::ZERO, Lately::default());
     }
 
     pub(crate) fn has_some_here(&self) -> bool {

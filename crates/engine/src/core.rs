@@ -4,6 +4,7 @@ use crate::{
     alerts::Alerts,
     arrivals::Arrival,
     caps::Caps,
+    clock::Watch,
     engine::{Backends, Shared},
     executors::Roster,
     maintenance::{compensate::Unsent, leases::LeaseLooks, mark_ready::MarkPace, reconcile::Reconciler},
@@ -16,7 +17,7 @@ use crate::{
     },
     readiness::Writers,
     settings::Settings,
-    sharing::{announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked},
+    sharing::{announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked, step_aside::Aside},
 };
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) watch: Watch,
+    pub(crate) aside: Aside,
     /// Long payloads and results. None: everything is in the store.
     pub(crate) blobs: Option<Arc<dyn Blobs>>,
     /// Up to where objects were looked at that may be unused.
@@ -156,6 +159,8 @@ impl Core {
             limiter,
             bus,
             clock,
+            watch: Watch::default(),
+            aside: Aside::default(),
             blobs,
             unused_after: Mutex::default(),
             shared,
@@ -281,6 +286,10 @@ impl Core {
         let arrivals = self.arrivals.lock();
         let lying = arrivals.iter().map(|(queue, it)| (Arc::clone(queue), it.lying()));
         lying.filter(|it| it.1 > 0).collect()
+    }
+
+    pub(crate) fn each_arrival(&self, all: impl Fn(&Arrival)) {
+        self.arrivals.lock().values().for_each(|it| all(it));
     }
 
     pub(crate) fn wake_all(&self) {

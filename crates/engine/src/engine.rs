@@ -4,7 +4,7 @@
 use crate::{
     alerts,
     answer::{Cancelled, Changed, Error, Settled},
-    change, control,
+    change, clock, control,
     core::Core,
     executors,
     maintenance::{
@@ -121,6 +121,7 @@ impl Engine {
 
     fn supervise_sharing(&self, supervisor: &Supervisor) {
         let core = &self.core;
+        supervisor.every(core, "clock", clock::PERIOD, |core| async move { clock::run_once(&core).await });
         let asked = |core: Arc<Core>| async move { core.look_through.notified().await };
         supervisor.every_or_when(core, "adopt", Duration::from_secs(1), asked, |core| async move {
             adopt::run_once(&core).await
@@ -241,6 +242,7 @@ impl Engine {
     /// The first failure of a back end; what was done before it stays done.
     pub async fn turn(&self) -> Result<Turn, BackendError> {
         let core = &self.core;
+        clock::run_once(core).await?;
         let now = core.now();
         // Whether or not it can be known who owns what: what is held is gone on with.
         let owned = own::run_once(core).await;
@@ -279,7 +281,7 @@ impl Engine {
     pub async fn leave(&self) {
         self.core.stopping.cancel();
         self.core.settle_down().await;
-        ahead::leave(&self.core).await;
+        ahead::clear(&self.core).await;
         self.core.claims_settled().await;
         // Fired and not handed over: marked ready.
         while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}

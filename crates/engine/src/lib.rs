@@ -7,6 +7,7 @@ mod alerts;
 mod answer;
 mod arrivals;
 mod caps;
+mod clock;
 mod control;
 mod core;
 mod engine;
@@ -54,6 +55,7 @@ mod sharing {
     pub(crate) mod fitness;
     pub(crate) mod holdings;
     pub(crate) mod own;
+    pub(crate) mod step_aside;
 
     pub(crate) mod adopt;
 
@@ -77,6 +79,7 @@ mod maintenance {
 pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Error, Settled};
 pub use caps::Full;
+pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::Put;
 pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;

@@ -42,6 +42,9 @@ pub struct Options {
     /// How far ahead of its instant a task is leased for whoever waits; 0: never. What is to be cancelled or changed so
     /// shortly before its instant costs a few steps more, and a pause takes a little longer to be answered.
     pub ahead_ms: i64,
+    /// How far the machine's wall clock may stray from its steady clock, and from the database's, before it is not
+    /// followed any more.
+    pub clock_bound_ms: u64,
     /// So many tasks of a queue are leased ahead although nobody waits for them.
     pub ahead_room_min: usize,
     /// A payload or result that is longer is kept outside of the store, where there is a place for it.
@@ -78,6 +81,7 @@ impl Default for Options {
             push_queues: Vec::new(),
             push_lease_ms: 30_000,
             ahead_ms: 100,
+            clock_bound_ms: 250,
             ahead_room_min: 0,
             inline_max_bytes: 65_536,
             unused_interval_ms: 60_000,

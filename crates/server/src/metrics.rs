@@ -107,6 +107,14 @@ metrics! {
         "How full the hot set is, of what it may hold, where it is fullest; 0 without a bound. From 0.8 on only what is due within 30 s is preloaded."
     HOT_AWAY Gauge "punctual_hot_away" []
         "1 while the hot set does not answer and firing goes on from the store."
+    CLOCK_WALL_AHEAD Gauge "punctual_clock_wall_ahead_seconds" []
+        "How far the wall clock of this machine is ahead of the time that the engine goes by."
+    CLOCK_DATABASE_AHEAD Gauge "punctual_clock_database_ahead_seconds" []
+        "How far the database's clock is ahead of the time that the engine goes by, to about a round trip; absent where there is none."
+    CLOCK_DOUBTFUL Gauge "punctual_clock_doubtful" []
+        "1 while clocks disagree by more than `engine.clock_bound_ms`, and the odd one is not followed."
+    CLOCK_STEPS Counter "punctual_clock_steps_total" []
+        "How often the engine's time was set, after a step of the wall clock that the database confirmed, or that stood."
     HOT_REBUILT Counter "punctual_hot_rebuilt_partitions_total" []
         "Partitions filled again because the hot set had lost them, or had been away."
     FIRED_FROM_STORE Counter "punctual_fired_from_store_total" []

@@ -24,6 +24,7 @@ pub(crate) const PUSH_QUEUES: &str = "queues.push";
 pub(crate) const PUSH_LEASE_MS: &str = "queues.push_lease_ms";
 pub(crate) const HORIZON_MS: &str = "engine.horizon_ms";
 pub(crate) const AHEAD_MS: &str = "engine.ahead_ms";
+pub(crate) const CLOCK_BOUND_MS: &str = "engine.clock_bound_ms";
 pub(crate) const LOOKAHEAD_MS: &str = "engine.lookahead_ms";
 pub(crate) const SUCCEEDED_MS: &str = "retention.succeeded_ms";
 pub(crate) const STOPPED_MS: &str = "retention.stopped_ms";
@@ -113,6 +114,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_ENGINE_AHEAD_MS",
         default: || Options::default().ahead_ms.to_string(),
         about: "how far ahead of its time a task is leased for executors that wait, up to 200; 0: never",
+    },
+    Key {
+        name: CLOCK_BOUND_MS,
+        variable: "PUNCTUAL_ENGINE_CLOCK_BOUND_MS",
+        default: || Options::default().clock_bound_ms.to_string(),
+        about: "how far the wall clock may stray from the steady clock and the database's before it is not followed",
     },
     Key {
         name: SUCCEEDED_MS,

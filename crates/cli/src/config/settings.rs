@@ -3,7 +3,7 @@
 use super::{
     Error, Layers, Payloads,
     keys::{
-        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, DATA, DEAD_MS, HORIZON_MS,
+        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS,
         HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS,
         PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
     },
@@ -230,6 +230,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
     Ok(Options {
         lookahead_ms,
         ahead_ms: layers.number(AHEAD_MS, 0..=200)?,
+        clock_bound_ms: layers.number(CLOCK_BOUND_MS, 20..=10_000)?,
         // Below the look-ahead, a task would be claimed from where it has not been loaded yet.
         horizon_ms: layers.number(HORIZON_MS, lookahead_ms.max(10_000)..=WEEK_MS)?,
         keep_succeeded_ms: layers.number(SUCCEEDED_MS, 0..=TEN_YEARS_MS)?,

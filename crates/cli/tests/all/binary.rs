@@ -220,6 +220,6 @@ pub(crate) fn address(first_line: &str) -> String {
     first["api"].as_str().unwrap().trim_end_matches("/v1").to_owned()
 }
 
-fn blocking<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn blocking<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }

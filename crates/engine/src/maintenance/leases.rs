@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     limiter::Member,
-    store::{Applied, Change, Step},
+    store::{Applied, Beat, Change, Step},
 };
 use punctual_domain::{
     history::Note,
@@ -80,6 +80,44 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         }
     }
     Ok(ended)
+}
+
+/// Time was set back from `seen` to `now`: what was left of each lease then is left of it now. One engine does it for all.
+pub(crate) async fn time_went_back(core: &Core, seen: Millis, now: Millis) -> Result<usize, Error> {
+    let (mut after, mut shortened) = (None, 0);
+    while core.leads() {
+        let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
+        let beats: Vec<Beat> = tasks.iter().filter_map(|it| shortened_to(it, seen, now)).collect();
+        shortened += beats.len();
+        if !beats.is_empty() {
+            core.store.extend(beats, now).await?;
+        }
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(shortened)
+}
+
+/// None: it may have been made, or extended, since.
+fn shortened_to(task: &Task, seen: Millis, now: Millis) -> Option<Beat> {
+    let lease = task.lease.as_ref()?;
+    let left_ms = lease.until.since(seen).max(0);
+    if left_ms == 0 && lease.since <= now {
+        return None;
+    }
+    Some(Beat {
+        place: task.place,
+        fence: task.fence,
+        // An end that has come would be refused.
+        lease_until: now.plus(left_ms.max(1)),
+        progress: None,
+        log: None,
+        executor: lease.executor.clone(),
+        // Not a sign of life: who has not begun has still not begun.
+        handed_over_at: (task.state == State::Dispatched).then_some(lease.since),
+    })
 }
 
 async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, Error> {

@@ -15,6 +15,7 @@
 
 use crate::{
     arrivals::{Arrival, Shelved},
+    clock::Present,
     core::Core,
     outside, parts,
     pipeline::{
@@ -68,6 +69,9 @@ const TOLD_AFTER_MS: i64 = 200;
 const ASKED_LATELY_MS: i64 = 1_000;
 /// What was leased longer ago than this is given back instead of handed over.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(300);
+
+/// Why a lease is given back that may have ended.
+pub(crate) const TOO_LATE: &str = "too_late_for_its_lease";
 
 /// It has been claimed, and goes on the wheel.
 pub(crate) fn claimed(core: &Core, entry: &HotEntry) {
@@ -164,7 +168,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
     let count = chosen.len();
     if count > 0 {
-        core.ahead.ask(&chosen);
+        core.ahead.ask(&chosen, core.moment());
     }
     for (part, some) in parts::split(core, chosen, |it| it.place.partition) {
         let its = Arc::clone(core);
@@ -259,11 +263,11 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     if ready.is_empty() {
         return;
     }
-    let now = core.now();
+    let Present { now, breaks } = core.present();
     let (mut late, mut good) = (Vec::new(), HashMap::<Arc<QueueKey>, Vec<Shelved>>::new());
     let (mut settled, mut firing) = (Vec::new(), Vec::new());
     for Ready { entry, assignment, asked, is_settled } in ready {
-        if asked.elapsed() > GOOD_FOR || core.settings.is_paused(&entry.queue) {
+        if asked.age(breaks) > GOOD_FOR || core.settings.is_paused(&entry.queue) {
             late.push(assignment);
             continue;
         }
@@ -278,12 +282,12 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     core.forget_unmarked(&settled);
     hand_over::forget(core, &firing).await;
     // Where their entries are firing, it is with an older fence: the newer one takes its place, and fires.
-    hand_over::give_back(core, late, "too_late_for_its_lease").await;
+    hand_over::give_back(core, late, TOO_LATE).await;
 }
 
 /// For whoever waits, or asks next.
 pub(crate) fn lay_down(core: &Core, arrival: &Arc<Arrival>, leased: Vec<Shelved>) {
-    if !arrival.hand(leased, core.now()) {
+    if !arrival.hand(leased, core.present()) {
         return;
     }
     look_after(core, arrival);
@@ -299,9 +303,20 @@ fn look_after(core: &Core, arrival: &Arc<Arrival>) {
     core.ahead.something.notify_one();
 }
 
-/// An executor gets these now: the lease is its own from here on.
-pub(crate) fn handed_over(core: &Core, request: &LeaseRequest, given: Vec<Shelved>) -> Vec<Assignment> {
-    let now = core.now();
+/// An executor gets these now: the lease is its own from here on. But for those that lie behind a break of time: their
+/// leases may have ended, and are given back.
+pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<Shelved>) -> Vec<Assignment> {
+    if given.is_empty() {
+        return Vec::new();
+    }
+    let Present { now, breaks } = core.present();
+    let (given, late): (Vec<_>, Vec<_>) =
+        given.into_iter().partition(|it| it.asked.age(breaks) < Duration::MAX);
+    if !late.is_empty() {
+        let its = Arc::clone(core);
+        let late = late.into_iter().map(|it| it.assignment).collect();
+        core.detach(async move { hand_over::give_back(&its, late, TOO_LATE).await });
+    }
     let mut untold = core.ahead.untold.lock();
     if untold.is_empty() {
         core.ahead.something.notify_one();
@@ -414,8 +429,8 @@ pub(crate) async fn give_up(core: &Arc<Core>, partition: Option<Partition>) {
     hand_over::give_back(core, made, "handed_back").await;
 }
 
-/// The engine stops.
-pub(crate) async fn leave(core: &Arc<Core>) {
+/// Nothing that was leased ahead, or lies here, is kept.
+pub(crate) async fn clear(core: &Arc<Core>) {
     give_up(core, None).await;
     let (leased, lying) = clear_shelves(core, Millis::MAX);
     hand_over::give_back(core, leased, "handed_back").await;
@@ -424,6 +439,13 @@ pub(crate) async fn leave(core: &Arc<Core>) {
     if !untold.is_empty() {
         tell(core, untold).await;
     }
+}
+
+/// Time was set back: nothing that was leased ahead of it is kept, and nobody has asked beyond the present.
+pub(crate) async fn begin_anew(core: &Arc<Core>) {
+    clear(core).await;
+    core.ahead.begin_anew();
+    core.each_arrival(Arrival::begin_anew);
 }
 
 /// Waits until nothing of what was leased before is handed over any more.

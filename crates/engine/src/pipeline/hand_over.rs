@@ -60,9 +60,10 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
     let mut given = Vec::new();
     loop {
         if given.is_empty() {
-            let lies_here = arrival.take(request.max, core.now());
-            if !lies_here.is_empty() {
-                return Ok(ahead::handed_over(core, &request, lies_here));
+            let lies_here = arrival.take(request.max, core.present());
+            let leased = ahead::handed_over(core, &request, lies_here);
+            if !leased.is_empty() {
+                return Ok(leased);
             }
             if is_known_empty(core, &request, &arrival).is_some() {
                 given = arrival.take_lying(request.max);
@@ -92,7 +93,13 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
         };
         given = match its {
             Given::Fired(it) => it,
-            Given::Leased(it) => return Ok(ahead::handed_over(core, &request, it)),
+            Given::Leased(it) => {
+                let leased = ahead::handed_over(core, &request, it);
+                if !leased.is_empty() {
+                    return Ok(leased);
+                }
+                Vec::new()
+            }
         };
     }
 }
@@ -117,7 +124,14 @@ async fn admit_and_grant(
     let (answer, granted) = oneshot::channel();
     let (work_core, work_request) = (Arc::clone(core), request.clone());
     core.detach(async move {
-        let result = grant(&work_core, &work_request, given).await;
+        let breaks = work_core.breaks();
+        let mut result = grant(&work_core, &work_request, given).await;
+        if let Ok(leased) = &mut result
+            && work_core.breaks() != breaks
+        {
+            // The machine stood still, or its clock jumped: nobody knows how long ago these leases began.
+            give_back(&work_core, std::mem::take(leased), ahead::TOO_LATE).await;
+        }
         if let Err(Ok(unheard)) = answer.send(result) {
             give_back(&work_core, unheard, "executor_gone").await;
         }

@@ -18,12 +18,15 @@ const FIRING_STUCK_AFTER: Duration = Duration::from_secs(40);
 pub(crate) enum Unfit {
     WheelStuck,
     FiringStuck,
+    /// Only where another engine takes the partitions: `step_aside` asks.
+    ClockDoubtful,
 }
 
 impl Unfit {
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::WheelStuck => "the wheel's thread stands still or is gone",
+            Self::ClockDoubtful => "the wall clock of this machine disagrees with the others",
             Self::FiringStuck => "the service that fires stands still or is gone",
         }
     }

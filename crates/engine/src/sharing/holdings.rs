@@ -108,6 +108,11 @@ impl Holdings {
         std::mem::take(&mut *self.lost.lock())
     }
 
+    /// Other engines live, as far as was last heard.
+    pub(crate) fn has_others(&self) -> bool {
+        !self.is_only.load(SeqCst)
+    }
+
     /// All partitions, and nobody else could take any.
     pub(crate) fn is_only_owner(&self) -> bool {
         self.is_only.load(SeqCst) && self.len() == self.partitions.len()

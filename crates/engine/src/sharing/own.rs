@@ -1,7 +1,8 @@
 //! Shares the partitions among the live engines: says that this one is alive, renews what it holds, gives up what
 //! should be another's, takes what should be its own and is free. The first two are a service of their own, which waits
-//! for nothing but the ownership back end: a partition that takes long to be given up ends no lease of another. Correctness never rests on it: while the ownership
-//! back end is away, everybody goes on with what they have, and the hot set and the store refuse who is out of date.
+//! for nothing but the ownership back end: a partition that takes long to be given up ends no lease of another.
+//! Correctness never rests on it: while the ownership back end is away, everybody goes on with what they have, and the
+//! hot set and the store refuse who is out of date.
 
 use crate::{
     core::Core,
@@ -12,6 +13,7 @@ use crate::{
         announce,
         fitness::{self, Unfit},
         rendezvous::preferred,
+        step_aside,
     },
 };
 use futures_util::{StreamExt as _, stream};
@@ -49,7 +51,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 /// A sign of life, and the leases of what is held. Partitions lost: the other part stops working on them.
 pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
     let Some(shared) = &core.shared else { return Ok(0) };
-    if fitness::unfit(core).is_some() {
+    if fitness::unfit(core).is_some() || step_aside::is_aside(core) {
         // The other part gives up what is held.
         core.rebalance.notify_one();
         return Ok(0);
@@ -67,6 +69,9 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     let me = core.options.name.as_str();
     if let Some(why) = fitness::unfit(core) {
         return stand_aside(core, shared, why).await;
+    }
+    if step_aside::is_due(core, shared).await? {
+        return stand_aside(core, shared, Unfit::ClockDoubtful).await;
     }
     for partition in core.holdings.take_lost() {
         // Whoever has it now takes over what was claimed: nothing is to be written.

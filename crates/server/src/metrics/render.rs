@@ -2,11 +2,12 @@
 //! does not answer, its numbers are left out and the rest is served: that is when somebody looks.
 
 use super::{
-    EXECUTORS, EXECUTORS_DIED, FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_REBUILT,
-    LEASES_ENDED, LOG_LINES_LOST, Metric, OFFERED_AGAIN, PANICS, PARTITIONS_OWNED, PROCESS_CPU,
-    PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED,
-    SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED,
-    TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, WHEEL_TASKS,
+    CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS, CLOCK_WALL_AHEAD, EXECUTORS, EXECUTORS_DIED,
+    FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_REBUILT, LEASES_ENDED, LOG_LINES_LOST,
+    Metric, OFFERED_AGAIN, PANICS, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START,
+    PUBLISH_FAILURES, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS,
+    TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED, TASKS_SWEPT,
+    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, WHEEL_TASKS,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -16,7 +17,7 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
-use punctual_contract::{hot::Depth, store::Books};
+use punctual_contract::{clock::Standing, hot::Depth, store::Books};
 use punctual_domain::executor::Roll;
 use punctual_engine::{ServiceNumbers, Slots};
 use std::{collections::BTreeMap, time::Duration};
@@ -97,11 +98,26 @@ fn sharing(out: &mut Exposition, app: &App) {
     let fullness = app.engine.hot_fullness();
     out.single(&HOT_FULLNESS, format!("{}.{:03}", fullness / 1_000, fullness % 1_000));
     out.single(&HOT_AWAY, u8::from(app.engine.hot_is_away()));
+    clock(out, &app.engine.clock_standing());
     out.single(&HOT_REBUILT, meters.rebuilt_total());
     out.single(&FIRED_FROM_STORE, meters.fired_from_store_total());
     out.single(&PARTITIONS_OWNED, app.engine.owned());
     out.single(&TERMS_GAINED, meters.terms_gained_total());
     out.single(&TERMS_LOST, meters.terms_lost_total());
+}
+
+fn clock(out: &mut Exposition, it: &Standing) {
+    out.single(&CLOCK_WALL_AHEAD, signed_seconds(it.wall_ahead_ms));
+    if let Some(ms) = it.keeper_ahead_ms {
+        out.single(&CLOCK_DATABASE_AHEAD, signed_seconds(ms));
+    }
+    out.single(&CLOCK_DOUBTFUL, u8::from(it.is_doubtful || it.is_keeper_doubtful));
+    out.single(&CLOCK_STEPS, it.steps);
+}
+
+fn signed_seconds(ms: i64) -> String {
+    let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
+    format!("{sign}{}.{:03}", ms / 1_000, ms % 1_000)
 }
 
 fn executors(out: &mut Exposition, roll: &Roll) {

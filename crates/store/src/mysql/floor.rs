@@ -32,6 +32,8 @@ const CHUNK_ROWS: i64 = 2_000;
 const CHUNKS_MAX: usize = 200;
 /// A walk over no more than this is one statement, whose answer has only what is unfinished.
 const SHORT_MS: i64 = 10_000;
+/// Calls that are made side by side may say times that differ by this much.
+const BACK_MS: i64 = 2_000;
 /// Every so manieth look trusts in nothing that is less than a minute old: a look a second.
 const LOOKS: u32 = 60;
 /// Nor does one before which nobody has looked for so long.
@@ -42,9 +44,16 @@ pub(crate) type Key = (Millis, i64);
 /// The floors of all partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Floors {
-    floors: Mutex<HashMap<Partition, Kept>>,
-    /// What the engine's clock showed last, in milliseconds; 0: it has not said.
+    floors: Mutex<AllKept>,
+    /// The latest that the engine's clock has shown since it last went back, in milliseconds; 0: it has not said.
     present: AtomicI64,
+}
+
+#[derive(Debug, Default)]
+struct AllKept {
+    kept: HashMap<Partition, Kept>,
+    /// How often everything was forgotten: what was read before may not be kept.
+    beginnings: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -72,9 +81,16 @@ struct Bounds {
 }
 
 impl Floors {
-    /// The engine has said what time it is. Clocks may go back.
+    /// The engine has said what time it is. Where that goes back, no floor is good any more: rows may appear behind it.
     pub(crate) fn hear(&self, now: Millis) {
-        self.present.store(now.0, Relaxed);
+        let before = self.present.fetch_max(now.0, Relaxed);
+        if before.saturating_sub(now.0) > BACK_MS {
+            self.present.store(now.0, Relaxed);
+            tracing::warn!(back_ms = before - now.0, "time went back: what is finished is looked up again");
+            let mut floors = self.floors.lock();
+            floors.beginnings += 1;
+            floors.kept.clear();
+        }
     }
 
     /// The floor for a look from the beginning, moved first when it is time for that. None: this database does not
@@ -85,7 +101,10 @@ impl Floors {
         partition: Partition,
     ) -> sqlx::Result<Option<Floor>> {
         let present = Millis(self.present.load(Relaxed));
-        let mut kept = self.floors.lock().get(&partition).cloned().unwrap_or_default();
+        let (mut kept, beginnings) = {
+            let floors = self.floors.lock();
+            (floors.kept.get(&partition).cloned().unwrap_or_default(), floors.beginnings)
+        };
         if kept.trusts(present) {
             let bounds = Bounds { until: present.plus(-SOON_MS), left_max: LEFT_SOON_MAX };
             kept.soon.walk(conn, partition, bounds).await?;
@@ -101,13 +120,17 @@ impl Floors {
         kept.looks += 1;
         kept.looked_at = present;
         let floor = kept.soon.clone();
-        self.floors.lock().insert(partition, kept);
+        let mut floors = self.floors.lock();
+        if floors.beginnings == beginnings {
+            floors.kept.insert(partition, kept);
+        }
+        drop(floors);
         Ok(Some(floor))
     }
 
     /// What is certain. For a look that goes on where another stopped.
     pub(crate) fn of(&self, partition: Partition) -> Floor {
-        self.floors.lock().get(&partition).map(|it| it.floor.clone()).unwrap_or_default()
+        self.floors.lock().kept.get(&partition).map(|it| it.floor.clone()).unwrap_or_default()
     }
 
     /// Most of what is due by then is finished.
@@ -117,7 +140,7 @@ impl Floors {
 
     /// Forgets tasks that are finished or have another time now.
     pub(crate) fn forget(&self, partition: Partition, over: &BTreeSet<Key>) {
-        if let Some(Kept { floor, soon, .. }) = self.floors.lock().get_mut(&partition) {
+        if let Some(Kept { floor, soon, .. }) = self.floors.lock().kept.get_mut(&partition) {
             floor.left.retain(|it| !over.contains(it));
             soon.left.retain(|it| !over.contains(it));
         }
@@ -293,10 +316,24 @@ mod tests {
         let floors = Floors::default();
         let mut floor = Floor::default();
         floor.pass(&[met(1, 1, false), met(2, 2, false)], until(NOW));
-        floors.floors.lock().insert(Partition(3), Kept { floor, ..Kept::default() });
+        floors.floors.lock().kept.insert(Partition(3), Kept { floor, ..Kept::default() });
         floors.forget(Partition(3), &[(Millis(1), 1)].into());
         assert_eq!(floors.of(Partition(3)).left, [(Millis(2), 2)].into());
         assert_eq!(floors.of(Partition(4)).left, BTreeSet::new());
+    }
+
+    #[test]
+    fn when_time_goes_back_floors_go_back_and_what_was_read_before_is_not_kept() {
+        let floors = Floors::default();
+        floors.hear(Millis(NOW));
+        let mut floor = Floor::default();
+        floor.pass(&[met(1, 1, true)], until(NOW));
+        floors.floors.lock().kept.insert(Partition(3), Kept { floor, ..Kept::default() });
+        floors.hear(Millis(NOW - BACK_MS));
+        assert_eq!(floors.of(Partition(3)).passed, Some((Millis(1), 1)), "calls side by side");
+        floors.hear(Millis(NOW - 2 * BACK_MS - 1));
+        assert_eq!(floors.of(Partition(3)).passed, None);
+        assert_eq!(floors.floors.lock().beginnings, 1);
     }
 
     #[test]

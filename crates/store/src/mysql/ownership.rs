@@ -12,7 +12,7 @@ use punctual_contract::{
     Error, Happened, Ownership,
     ownership::{Owner, Tenure},
 };
-use punctual_domain::place::Partition;
+use punctual_domain::{place::Partition, time::Millis};
 use sqlx::{Row, mysql::MySqlRow};
 use statement::LONGEST;
 use std::{
@@ -106,6 +106,15 @@ impl Ownership for MysqlOwnership {
         apart("leave", Happened::Maybe, async move {
             Statement::new(sql!("leave.sql")).text(&engine).execute(&catalog).await?;
             Ok(())
+        })
+        .await
+    }
+
+    async fn now(&self) -> Result<Millis, Error> {
+        let catalog = self.catalog.clone();
+        apart("read the database's clock", Happened::No, async move {
+            let rows = Statement::new(sql!("clock.sql")).fetch(&catalog).await?;
+            rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0).map(Millis)
         })
         .await
     }

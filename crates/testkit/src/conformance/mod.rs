@@ -295,6 +295,7 @@ macro_rules! for_each_ownership_case {
             ownership::terms_ascend_with_each_change_of_owner,
             ownership::who_beats_is_alive_and_the_living_come_sorted,
             ownership::who_is_silent_is_dead_and_who_leaves_is_gone_at_once,
+            ownership::the_clock_that_is_told_is_the_one_that_leases_run_on,
             ownership::who_leaves_keeps_its_leases_until_they_are_released,
             ownership::owners_are_listed_in_order_with_what_is_left,
             ownership::of_many_who_acquire_each_partition_goes_to_one,

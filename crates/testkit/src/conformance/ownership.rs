@@ -122,6 +122,14 @@ pub async fn who_is_silent_is_dead_and_who_leaves_is_gone_at_once(it: Arc<dyn Ow
     eventually(async || (it.beat("a", LONG).await.unwrap() == ["a"]).then_some(())).await;
 }
 
+pub async fn the_clock_that_is_told_is_the_one_that_leases_run_on(it: Arc<dyn Ownership>) {
+    let before = it.now().await.unwrap();
+    assert!(acquire_one(&*it, "a", SHORT).await.is_some());
+    eventually(async || acquire_one(&*it, "b", LONG).await).await;
+    let passed_ms = it.now().await.unwrap().since(before);
+    assert!(passed_ms >= 150, "{passed_ms} ms");
+}
+
 pub async fn who_leaves_keeps_its_leases_until_they_are_released(it: Arc<dyn Ownership>) {
     it.beat("a", LONG).await.unwrap();
     let tenure = acquire_one(&*it, "a", LONG).await.unwrap();

@@ -130,6 +130,10 @@ impl Ownership for MemoryOwnership {
         })
     }
 
+    async fn now(&self) -> Result<Millis, Error> {
+        self.call("read the keeper's clock", |_, now| now)
+    }
+
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         self.call("list owners", |books, now| {
             let owner = |(partition, it): (&Partition, &Lease)| Owner {

@@ -4,6 +4,7 @@
 mod admission_crashes;
 mod ahead;
 mod bus_away;
+mod clocks;
 mod cold;
 mod conformance;
 mod counted;

@@ -1,7 +1,7 @@
 //! What one engine has leased ahead of its instant, and what it has handed over of that without the store knowing to
 //! whom. Losing any of it costs the rest of a short lease.
 
-use crate::arrivals::Arrival;
+use crate::{arrivals::Arrival, clock::Moment};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -10,7 +10,7 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::{collections::BTreeMap, mem, sync::Arc};
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
@@ -41,7 +41,7 @@ struct Pace {
 #[derive(Debug)]
 struct Leased {
     entry: HotEntry,
-    asked: Instant,
+    asked: Moment,
     stage: Stage,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum Made {
 pub(crate) struct Ready {
     pub(crate) entry: HotEntry,
     pub(crate) assignment: Assignment,
-    pub(super) asked: Instant,
+    pub(super) asked: Moment,
     /// The hot set has nothing of it any more.
     pub(super) is_settled: bool,
 }
@@ -113,11 +113,11 @@ impl Ahead {
         near.into_values().collect()
     }
 
-    pub(super) fn ask(&self, entries: &[HotEntry]) {
+    pub(super) fn ask(&self, entries: &[HotEntry], asked: Moment) {
         let mut leased = self.leased.lock();
         for it in entries {
             let stage = Stage::Asked { fired: None };
-            leased.insert(it.place.id, Leased { entry: it.clone(), asked: Instant::now(), stage });
+            leased.insert(it.place.id, Leased { entry: it.clone(), asked, stage });
         }
     }
 
@@ -182,6 +182,11 @@ impl Ahead {
             pace.not_before = now.plus((PAUSE_MS << pace.late_in_a_row.min(5)).min(PAUSE_MAX_MS));
             pace.late_in_a_row += 1;
         }
+    }
+
+    /// Time was set back.
+    pub(super) fn begin_anew(&self) {
+        *self.pace.lock() = Pace::default();
     }
 
     /// The store was too slow lately: what is asked of it besides would make it slower.

@@ -1,0 +1,125 @@
+//! The clock that an engine goes by: its machine's wall clock, as long as there is reason to believe it (`belief`), with
+//! whatever asks and says so. Must not read the time itself: the machine's clocks are given to it at the composition root.
+
+mod belief;
+mod moment;
+mod watch;
+
+pub use belief::Reading;
+pub(crate) use moment::{Moment, Present};
+use watch::ask;
+pub(crate) use watch::{PERIOD, Watch, doubt, is_unfit, run_once};
+
+use belief::{Belief, MS};
+use parking_lot::Mutex;
+use punctual_contract::{Clock, Error, Ownership, Trust, clock::Standing};
+use punctual_domain::time::Millis;
+use std::{
+    fmt,
+    sync::atomic::{AtomicI64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// An engine that has nobody to ask follows a step of the wall clock when it has stood for so long.
+const GRACE: Duration = Duration::from_secs(10);
+/// A wall clock that is no further from where it was needs no second look.
+const UNMOVED_NS: i64 = MS;
+const UNSETTLED: i64 = i64::MIN;
+
+/// The clocks of a machine.
+pub trait MachineClocks: Send + Sync + fmt::Debug + 'static {
+    /// All of them, as close together as can be.
+    fn read(&self) -> Reading;
+
+    /// The wall clock, and then the steady one, in nanoseconds.
+    fn glance(&self) -> (i64, i64);
+}
+
+/// Who else can say what time it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// The clock of those who share a store.
+    Keeper,
+    Nobody,
+}
+
+/// A machine's wall clock as far as it can be believed.
+#[derive(Debug)]
+pub struct TrustedClock<M> {
+    machine: M,
+    belief: Mutex<Belief>,
+    /// What is added to the steady clock while the wall clock is followed and has not moved: spares the lock.
+    settled: AtomicI64,
+}
+
+impl<M: MachineClocks> TrustedClock<M> {
+    pub fn new(machine: M, bound: Duration, witness: Witness) -> Self {
+        let grace = (witness == Witness::Nobody).then(|| whole_ns(GRACE));
+        let belief = Belief::new(machine.read(), whole_ns(bound), grace);
+        Self { machine, belief: Mutex::new(belief), settled: AtomicI64::new(UNSETTLED) }
+    }
+
+    /// Compares with the keeper's clock.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn ask(&self, keeper: &dyn Ownership) -> Result<(), Error> {
+        ask(self, keeper).await
+    }
+
+    fn time_ns(&self) -> i64 {
+        let (wall_ns, steady_ns) = self.machine.glance();
+        let settled = self.settled.load(Relaxed);
+        if settled != UNSETTLED && (wall_ns - steady_ns - settled).abs() <= UNMOVED_NS {
+            return steady_ns + settled;
+        }
+        self.look(|_, _| {})
+    }
+
+    fn look(&self, then: impl FnOnce(&mut Belief, Reading)) -> i64 {
+        let mut belief = self.belief.lock();
+        let reading = self.machine.read();
+        then(&mut belief, reading);
+        let time_ns = belief.look(reading);
+        self.settled.store(belief.settled().unwrap_or(UNSETTLED), Relaxed);
+        time_ns
+    }
+}
+
+impl<M: MachineClocks> Clock for TrustedClock<M> {
+    fn now(&self) -> Millis {
+        Millis(self.time_ns().div_euclid(MS))
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        let left_ns = at.0.saturating_mul(MS).saturating_sub(self.time_ns());
+        Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0))
+    }
+
+    fn trust(&self) -> Option<&dyn Trust> {
+        Some(self)
+    }
+}
+
+impl<M: MachineClocks> Trust for TrustedClock<M> {
+    fn steady(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.machine.glance().1).unwrap_or(0))
+    }
+
+    fn hear(&self, theirs: Millis, asked: Duration) {
+        self.look(|belief, reading| belief.hear(theirs.0.saturating_mul(MS), whole_ns(asked), reading));
+    }
+
+    fn breaks(&self) -> u64 {
+        self.standing().breaks
+    }
+
+    fn standing(&self) -> Standing {
+        self.look(|_, _| {});
+        self.belief.lock().standing()
+    }
+}
+
+fn whole_ns(it: Duration) -> i64 {
+    i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)
+}

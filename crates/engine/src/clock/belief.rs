@@ -1,0 +1,464 @@
+//! Which time an engine goes by, of three witnesses: its machine's wall clock, its steady clock, which nobody sets, and
+//! the clock of those who share a store (the keeper's). The wall clock is followed as long as it has gone the way of the
+//! steady one since the keeper last agreed with it. A step is followed only when the keeper confirms it; where nobody can
+//! be asked, when it has stood for a while. Until then time goes on by the steady clock. Two witnesses that agree outvote
+//! the third. Pure: reads no clock. Never runs back, unless a step is followed.
+
+use punctual_contract::clock::Standing;
+
+pub(super) const MS: i64 = 1_000_000;
+/// An answer of the keeper that took longer says too little.
+const ROUND_TRIP_MAX_NS: i64 = 1_000 * MS;
+/// What the keeper shows is rounded down to a millisecond.
+const KEEPER_RESOLUTION_NS: i64 = MS;
+/// From here on a pause of the machine is one.
+const SUSPENDED_NS: i64 = 250 * MS;
+
+/// What the machine's clocks show at one instant, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Since 1970.
+    pub wall_ns: i64,
+    /// Goes on evenly, whatever is done to the wall clock; through a suspend as well, where the machine can tell.
+    pub steady_ns: i64,
+    /// As `steady_ns`, but stands still in a suspend.
+    pub awake_ns: i64,
+    /// So long reading them took: they may be this far apart. The steady clock was read last, so that the time made of
+    /// both is at most the true one.
+    pub spread_ns: i64,
+}
+
+impl Reading {
+    const fn wall_offset(&self) -> i64 {
+        self.wall_ns - self.steady_ns
+    }
+}
+
+/// All offsets are nanoseconds that are added to the steady clock.
+#[derive(Debug)]
+pub(super) struct Belief {
+    bound_ns: i64,
+    /// Nobody can be asked: a step that has stood for so long is followed. None: the keeper is asked.
+    grace_ns: Option<i64>,
+    /// What was last agreed upon.
+    anchor: i64,
+    /// What time goes by now.
+    offset: i64,
+    /// The wall clock stands beside the anchor: where, and since when.
+    step: Option<Step>,
+    /// The keeper does not agree with the wall clock.
+    is_denied: bool,
+    keeper: Option<Keeper>,
+    shown_ns: i64,
+    /// Time stands still until what it goes by has come up with what was shown.
+    holds: bool,
+    slept_ns: i64,
+    wall_ahead_ns: i64,
+    steps: u64,
+    breaks: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    offset: i64,
+    since_ns: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Keeper {
+    /// When it was last believed.
+    offset: i64,
+    margin: i64,
+    heard: i64,
+    is_doubtful: bool,
+}
+
+impl Belief {
+    /// Begins with the wall clock: there is nothing else.
+    pub(super) const fn new(first: Reading, bound_ns: i64, grace_ns: Option<i64>) -> Self {
+        let offset = first.wall_offset();
+        Self {
+            bound_ns,
+            grace_ns,
+            anchor: offset,
+            offset,
+            step: None,
+            is_denied: false,
+            keeper: None,
+            shown_ns: i64::MIN,
+            holds: false,
+            slept_ns: first.steady_ns - first.awake_ns,
+            wall_ahead_ns: 0,
+            steps: 0,
+            breaks: 0,
+        }
+    }
+
+    /// What may be gone by without asking again: the offset of a wall clock that is followed, as long as it does not move.
+    pub(super) fn settled(&self) -> Option<i64> {
+        (self.is_followed() && !self.holds).then_some(self.offset)
+    }
+
+    const fn is_followed(&self) -> bool {
+        self.step.is_none() && !self.is_denied
+    }
+
+    /// The time, in nanoseconds since 1970.
+    pub(super) fn look(&mut self, reading: Reading) -> i64 {
+        self.notice_suspend(reading);
+        let wall = reading.wall_offset();
+        if self.agree(wall, self.anchor, reading.spread_ns) && !self.is_denied {
+            self.step = None;
+            self.offset = wall;
+            if self.grace_ns.is_some() {
+                self.anchor = wall;
+            }
+        } else {
+            self.stand_beside(reading, wall);
+        }
+        self.wall_ahead_ns = wall - self.offset;
+        self.show(reading)
+    }
+
+    fn agree(&self, one: i64, other: i64, more_ns: i64) -> bool {
+        (one - other).abs() <= self.bound_ns + more_ns
+    }
+
+    fn notice_suspend(&mut self, reading: Reading) {
+        let slept_ns = reading.steady_ns - reading.awake_ns;
+        if slept_ns - self.slept_ns > SUSPENDED_NS + reading.spread_ns {
+            self.breaks += 1;
+        }
+        if reading.spread_ns < SUSPENDED_NS {
+            self.slept_ns = slept_ns;
+        }
+    }
+
+    /// The wall clock is not followed.
+    fn stand_beside(&mut self, reading: Reading, wall: i64) {
+        let since_ns = match self.step {
+            Some(step) if self.agree(step.offset, wall, reading.spread_ns) => step.since_ns,
+            _ => {
+                self.breaks += 1;
+                reading.steady_ns
+            }
+        };
+        self.step = Some(Step { offset: wall, since_ns });
+        self.offset = self.anchor;
+        if self.grace_ns.is_some_and(|grace_ns| reading.steady_ns - since_ns >= grace_ns) {
+            self.follow(wall);
+        }
+    }
+
+    /// Time is set.
+    fn follow(&mut self, offset: i64) {
+        if !self.agree(offset, self.offset, 0) {
+            self.steps += 1;
+            self.breaks += 1;
+        }
+        if offset < self.offset - self.bound_ns {
+            self.shown_ns = i64::MIN;
+        }
+        (self.anchor, self.offset, self.step, self.is_denied) = (offset, offset, None, false);
+    }
+
+    fn show(&mut self, reading: Reading) -> i64 {
+        let time_ns = reading.steady_ns + self.offset;
+        self.holds = time_ns < self.shown_ns;
+        self.shown_ns = self.shown_ns.max(time_ns);
+        self.shown_ns
+    }
+
+    /// The keeper showed `theirs_ns` at some instant since `asked_ns`, on the steady clock.
+    pub(super) fn hear(&mut self, theirs_ns: i64, asked_ns: i64, reading: Reading) {
+        self.look(reading);
+        let round_trip_ns = reading.steady_ns - asked_ns;
+        if !(0..=ROUND_TRIP_MAX_NS).contains(&round_trip_ns) {
+            return;
+        }
+        let half = round_trip_ns / 2;
+        let heard = theirs_ns + KEEPER_RESOLUTION_NS / 2 - (asked_ns + half);
+        let margin = half + KEEPER_RESOLUTION_NS + reading.spread_ns;
+        let wall = reading.wall_offset();
+        let before = self.keeper;
+        let has_jumped = before.is_some_and(|it| !self.agree(it.offset, heard, it.margin + margin));
+        if self.agree(wall, heard, margin) {
+            self.follow(wall);
+        } else if before.is_none() || (!has_jumped && !self.agree(self.anchor, heard, margin)) {
+            // All engines agree by the keeper; nothing but this machine speaks against it, which was never confirmed, or
+            // has drifted away from it.
+            let nearest = if before.is_none() { heard } else { self.nearest(heard, margin) };
+            self.follow(nearest);
+            self.is_denied = true;
+        } else if self.agree(self.anchor, heard, margin) {
+            self.is_denied = true;
+        } else {
+            // It has jumped away from the time that it agreed to before: two witnesses against it, or none against any.
+            self.keeper = before.map(|it| Keeper { heard, is_doubtful: true, ..it });
+            return;
+        }
+        self.keeper = Some(Keeper { offset: heard, margin, heard, is_doubtful: false });
+        self.look(reading);
+    }
+
+    /// To the anchor, of what the keeper does not deny.
+    fn nearest(&self, heard: i64, margin: i64) -> i64 {
+        let most = self.bound_ns + margin;
+        self.anchor.clamp(heard - most, heard + most)
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let keeper = self.keeper;
+        Standing {
+            is_doubtful: !self.is_followed(),
+            wall_ahead_ms: self.wall_ahead_ns / MS,
+            keeper_ahead_ms: keeper.map(|it| (it.heard - self.offset) / MS),
+            is_keeper_doubtful: keeper.is_some_and(|it| it.is_doubtful),
+            steps: self.steps,
+            breaks: self.breaks,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUND: i64 = 250 * MS;
+    const SECOND: i64 = 1_000 * MS;
+    const HOUR: i64 = 3_600 * SECOND;
+    /// True time since 1970 when the machine started.
+    const BOOT: i64 = 1_000_000 * HOUR;
+
+    /// A machine in a world with a true time, and a keeper.
+    struct World {
+        steady_ns: i64,
+        asleep_ns: i64,
+        /// Ahead of true time.
+        wall_ns: i64,
+        keeper_ns: i64,
+        belief: Belief,
+        last_ns: i64,
+        steps: u64,
+    }
+
+    impl World {
+        fn new(wall_ns: i64, grace_ns: Option<i64>) -> Self {
+            let first = Reading { wall_ns: BOOT + wall_ns, ..Reading::default() };
+            let belief = Belief::new(first, BOUND, grace_ns);
+            Self { steady_ns: 0, asleep_ns: 0, wall_ns, keeper_ns: 0, belief, last_ns: i64::MIN, steps: 0 }
+        }
+
+        fn agreed() -> Self {
+            let mut it = Self::new(0, None);
+            it.hear(MS);
+            it
+        }
+
+        fn reading(&self) -> Reading {
+            Reading {
+                wall_ns: BOOT + self.steady_ns + self.wall_ns,
+                steady_ns: self.steady_ns,
+                awake_ns: self.steady_ns - self.asleep_ns,
+                spread_ns: 0,
+            }
+        }
+
+        /// So far ahead of true time it is. Never back, unless time was set.
+        fn ahead(&mut self) -> i64 {
+            let shown_ns = self.belief.look(self.reading());
+            let steps = self.belief.standing().steps;
+            assert!(shown_ns >= self.last_ns || steps > self.steps, "it ran back");
+            (self.last_ns, self.steps) = (shown_ns, steps);
+            shown_ns - BOOT - self.steady_ns
+        }
+
+        fn pass(&mut self, ns: i64) -> i64 {
+            self.steady_ns += ns;
+            self.ahead()
+        }
+
+        /// The keeper answers after a while, in the middle of it.
+        fn hear(&mut self, round_trip_ns: i64) {
+            let asked = self.steady_ns;
+            let theirs = BOOT + asked + round_trip_ns / 2 + self.keeper_ns;
+            self.steady_ns += round_trip_ns;
+            self.belief.hear(theirs.div_euclid(MS) * MS, asked, self.reading());
+            self.ahead();
+        }
+
+        fn standing(&self) -> Standing {
+            self.belief.standing()
+        }
+    }
+
+    #[test]
+    fn a_wall_clock_that_agrees_is_followed_also_in_small_steps() {
+        let mut it = World::agreed();
+        it.wall_ns = 200 * MS;
+        assert_eq!(it.pass(SECOND), 200 * MS);
+        assert_eq!(it.belief.settled(), Some(BOOT + 200 * MS));
+        it.wall_ns = 0;
+        assert_eq!(it.ahead(), 200 * MS, "time stands still instead of running back");
+        assert_eq!(it.belief.settled(), None);
+        assert_eq!(it.pass(150 * MS), 50 * MS);
+        assert_eq!(it.pass(150 * MS), 0);
+        assert_eq!(it.standing(), Standing { keeper_ahead_ms: Some(0), ..Standing::default() });
+    }
+
+    #[test]
+    fn a_step_that_the_keeper_does_not_confirm_is_not_followed_and_is_over_when_the_wall_clock_is_back() {
+        for step in [4 * HOUR, -4 * HOUR, 300 * MS] {
+            let mut it = World::agreed();
+            it.wall_ns = step;
+            for _ in 0..10 {
+                assert_eq!(it.pass(500 * MS), 0);
+                it.hear(20 * MS);
+            }
+            let standing = it.standing();
+            assert!(standing.is_doubtful && !standing.is_keeper_doubtful);
+            assert_eq!((standing.wall_ahead_ms, standing.steps, standing.breaks), (step / MS, 0, 1));
+            it.wall_ns = 0;
+            it.hear(MS);
+            assert_eq!(it.pass(MS), 0);
+            assert!(!it.standing().is_doubtful);
+        }
+    }
+
+    #[test]
+    fn while_the_keeper_is_away_time_goes_on_by_what_was_last_agreed_upon() {
+        let mut it = World::agreed();
+        it.wall_ns = HOUR;
+        assert_eq!((it.pass(HOUR), it.pass(HOUR)), (0, 0));
+        it.wall_ns = 0;
+        assert_eq!(it.pass(SECOND), 0);
+        assert!(!it.standing().is_doubtful, "nobody has denied it");
+    }
+
+    #[test]
+    fn a_step_that_the_keeper_confirms_is_followed_in_both_directions() {
+        for step in [HOUR, -HOUR] {
+            let mut it = World::agreed();
+            (it.wall_ns, it.keeper_ns) = (step, step);
+            assert_eq!(it.pass(SECOND), 0);
+            it.hear(20 * MS);
+            assert_eq!(it.pass(MS), step);
+            assert_eq!((it.standing().steps, it.standing().is_doubtful), (1, false));
+        }
+    }
+
+    #[test]
+    fn an_engine_whose_clock_is_wrong_from_the_start_goes_by_the_keepers() {
+        for ahead in [HOUR, -HOUR] {
+            let mut it = World::new(ahead, None);
+            it.hear(20 * MS);
+            assert!(it.pass(SECOND).abs() <= 10 * MS + MS);
+            assert!(it.standing().is_doubtful && it.standing().wall_ahead_ms.abs() > 3_599_000);
+            it.wall_ns = 0;
+            it.hear(20 * MS);
+            assert_eq!(it.pass(SECOND), 0);
+            assert!(!it.standing().is_doubtful);
+        }
+    }
+
+    #[test]
+    fn a_keeper_that_jumps_alone_is_not_followed_and_nothing_else_is_doubted() {
+        let mut it = World::agreed();
+        it.keeper_ns = HOUR;
+        for _ in 0..10 {
+            it.hear(20 * MS);
+            assert_eq!(it.pass(SECOND), 0);
+        }
+        let standing = it.standing();
+        assert!(standing.is_keeper_doubtful && !standing.is_doubtful);
+        assert_eq!(standing.keeper_ahead_ms, Some(3_600_000));
+        it.wall_ns = 4 * HOUR;
+        assert_eq!(it.pass(SECOND), 0, "three clocks, three times");
+        it.hear(20 * MS);
+        assert_eq!(it.pass(SECOND), 0);
+        (it.wall_ns, it.keeper_ns) = (0, 0);
+        it.hear(20 * MS);
+        assert!(!it.standing().is_keeper_doubtful && !it.standing().is_doubtful);
+    }
+
+    #[test]
+    fn small_steps_that_add_up_and_a_machine_that_drifts_stay_within_the_bound() {
+        let mut it = World::agreed();
+        for _ in 0..20 {
+            it.wall_ns += 100 * MS;
+            it.hear(10 * MS);
+            assert!(it.pass(SECOND).abs() <= BOUND + 5 * MS + MS);
+        }
+        assert!(it.standing().is_doubtful);
+        let mut it = World::agreed();
+        for _ in 0..10_000 {
+            // The steady clock drifts as well: to the machine, the keeper does.
+            it.keeper_ns -= MS / 2;
+            it.hear(10 * MS);
+            let ahead_of_keeper = it.pass(500 * MS) - it.keeper_ns;
+            assert!(ahead_of_keeper <= BOUND + 5 * MS + 3 * MS, "{ahead_of_keeper}");
+        }
+        assert!(it.standing().is_doubtful && !it.standing().is_keeper_doubtful);
+    }
+
+    #[test]
+    fn after_a_suspend_time_is_right_at_once_and_is_known_to_be_broken() {
+        let mut it = World::agreed();
+        let before = it.standing().breaks;
+        it.asleep_ns += HOUR;
+        assert_eq!(it.pass(HOUR), 0);
+        assert_eq!((it.standing().breaks, it.standing().is_doubtful), (before + 1, false));
+        assert_eq!(it.pass(SECOND), 0);
+        assert_eq!(it.standing().breaks, before + 1);
+        // A machine whose steady clock stood still as well: wall clock and keeper went on.
+        (it.wall_ns, it.keeper_ns) = (HOUR, HOUR);
+        it.pass(MS);
+        assert_eq!(it.standing().breaks, before + 2, "before anybody has confirmed it");
+        it.hear(MS);
+        assert_eq!(it.pass(MS), HOUR);
+    }
+
+    #[test]
+    fn an_answer_that_took_too_long_says_nothing() {
+        let mut it = World::agreed();
+        it.wall_ns = HOUR;
+        it.keeper_ns = HOUR;
+        it.hear(ROUND_TRIP_MAX_NS + MS);
+        assert_eq!(it.pass(MS), 0);
+    }
+
+    #[test]
+    fn with_nobody_to_ask_a_step_is_followed_when_it_has_stood() {
+        for step in [HOUR, -HOUR] {
+            let mut it = World::new(0, Some(10 * SECOND));
+            it.wall_ns = step;
+            assert_eq!((it.pass(SECOND), it.pass(8 * SECOND)), (0, 0));
+            it.wall_ns = 0;
+            assert_eq!(it.pass(SECOND), 0);
+            it.wall_ns = step;
+            assert_eq!((it.pass(SECOND), it.pass(9 * SECOND)), (0, 0));
+            assert_eq!(it.pass(SECOND), step, "ten seconds after it was seen");
+            assert_eq!((it.standing().steps, it.standing().is_doubtful), (1, false));
+        }
+    }
+
+    #[test]
+    fn whatever_happens_to_one_clock_time_is_never_further_off_than_the_bound_and_a_round_trip() {
+        for seed in 0..2_000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut it = World::agreed();
+            for _ in 0..60 {
+                let round_trip = random.i64(0..200) * MS;
+                match random.u8(0..6) {
+                    0 => it.wall_ns = random.i64(-2_000..2_000) * MS,
+                    1 => it.wall_ns = random.i64(-5..5) * HOUR,
+                    2 => it.wall_ns = 0,
+                    3 => it.hear(round_trip),
+                    _ => drop(it.pass(random.i64(0..20_000) * MS)),
+                }
+                let ahead = it.ahead();
+                assert!(ahead.abs() <= 2 * BOUND + 202 * MS, "seed {seed}: {} ms", ahead / MS);
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Looks after the clock: asks the keeper, says what is wrong, and begins anew what was done for a time that is taken
+//! back: what stands beyond the present would be passed by until it is reached. Must not decide what time it is.
+
+use crate::{core::Core, engine::Engine, maintenance::leases, pipeline::ahead};
+use parking_lot::Mutex;
+use punctual_contract::{Error, Ownership, Trust, clock::Standing};
+use punctual_domain::time::Millis;
+use std::{sync::Arc, time::Duration};
+
+pub(crate) const PERIOD: Duration = Duration::from_millis(500);
+/// A later answer says too little.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+/// Time that is set back by less is made up for by what overlaps.
+const BACK_MS: i64 = 100;
+
+/// Beyond this, the partitions are given up.
+const UNFIT_MS: i64 = 1_000;
+
+/// What was found when last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    last: Mutex<(Millis, Standing)>,
+}
+
+/// Compares the clock with the keeper's.
+pub(crate) async fn ask(trust: &dyn Trust, keeper: &dyn Ownership) -> Result<(), Error> {
+    let asked = trust.steady();
+    let theirs = keeper.now().await?;
+    trust.hear(theirs, asked);
+    Ok(())
+}
+
+/// As often as there are signs of life, but beside them: it delays none. While the keeper is away, time goes on by what was last agreed upon.
+async fn ask_keeper(core: &Core) {
+    let (Some(trust), Some(shared)) = (core.clock.trust(), &core.shared) else { return };
+    match tokio::time::timeout(ANSWERS_WITHIN, ask(trust, shared.ownership.as_ref())).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the clock of the database could not be read"),
+        Err(_) => tracing::debug!("the clock of the database was not answered in time"),
+    }
+}
+
+/// Leases that were shortened because time was set back.
+pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
+    ask_keeper(core).await;
+    let standing = core.clock.trust().map(Trust::standing).unwrap_or_default();
+    let now = core.now();
+    let (seen, before) = {
+        let mut last = core.watch.last.lock();
+        std::mem::replace(&mut *last, (now, standing))
+    };
+    say(before, standing);
+    let back_ms = seen.since(now);
+    if back_ms <= BACK_MS {
+        return Ok(0);
+    }
+    tracing::error!(back_ms, "time was set back: what was done ahead of it is done again");
+    begin_anew(core).await;
+    leases::time_went_back(core, seen, now).await
+}
+
+fn say(before: Standing, now: Standing) {
+    let Standing { wall_ahead_ms, keeper_ahead_ms, .. } = now;
+    if now.steps > before.steps {
+        tracing::error!(
+            wall_ahead_ms,
+            keeper_ahead_ms,
+            steps = now.steps,
+            "time was set after a step of a clock"
+        );
+    }
+    match (before.is_doubtful, now.is_doubtful) {
+        (false, true) => tracing::error!(
+            wall_ahead_ms,
+            keeper_ahead_ms,
+            "the wall clock of this machine disagrees with the others and is not followed"
+        ),
+        (true, false) => tracing::info!("the wall clock of this machine is followed again"),
+        _ => {}
+    }
+    match (before.is_keeper_doubtful, now.is_keeper_doubtful) {
+        (false, true) => {
+            tracing::error!(keeper_ahead_ms, "the clock of the database has jumped and is not followed");
+        }
+        (true, false) => tracing::info!("the clock of the database agrees again"),
+        _ => {}
+    }
+}
+
+/// The wall clock is so far off that another engine should own the partitions.
+pub(crate) fn is_unfit(core: &Core) -> bool {
+    let standing = core.clock.trust().map(Trust::standing).unwrap_or_default();
+    standing.is_doubtful && standing.wall_ahead_ms.abs() > UNFIT_MS
+}
+
+impl Engine {
+    /// How good the engine's time is; all zero where nothing watches over it.
+    #[must_use]
+    pub fn clock_standing(&self) -> Standing {
+        self.core.clock.trust().map(Trust::standing).unwrap_or_default()
+    }
+}
+
+/// What a human should know of it; None: nothing.
+pub(crate) fn doubt(core: &Core) -> Option<String> {
+    let it = core.clock.trust()?.standing();
+    let ahead = |ms: i64| if ms < 0 { format!("{} ms behind", -ms) } else { format!("{ms} ms ahead of") };
+    if it.is_doubtful {
+        let by = ahead(it.wall_ahead_ms);
+        return Some(format!("the wall clock of this machine is {by} the time that the engine goes by"));
+    }
+    let by = ahead(it.keeper_ahead_ms.filter(|_| it.is_keeper_doubtful)?);
+    Some(format!("the clock of the database has jumped, and is {by} the time that the engine goes by"))
+}
+
+/// What was leased ahead is given back, what waits here for executors goes where it is found by all, and each partition is
+/// looked through as if it had just been taken over: frontier and claims begin at the present.
+async fn begin_anew(core: &Arc<Core>) {
+    ahead::begin_anew(core).await;
+    for tenure in core.holdings.tenures() {
+        if core.holdings.begin_anew(tenure) {
+            core.claims.open(tenure.partition);
+        }
+    }
+    core.look_through.notify_one();
+}
