@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
 use punctual_contract::{Blobs, Store};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
-use punctual_hot::{MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
+use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
@@ -142,9 +142,11 @@ async fn shared(
     let store = Arc::new(archive::of_mysql(store, archive).await?);
     let redis_url = place.redis_url.as_str();
     let partitions = store.partitions();
+    let (number, at) = store.cluster();
     let options = RedisOptions {
         partitions,
         prefix: place.prefix.clone(),
+        cluster: Some(ClusterName { number, at }),
         memory_budget_bytes: place.memory_max_bytes,
         ..RedisOptions::default()
     };

@@ -111,15 +111,36 @@ pub trait Hot: Send + Sync + fmt::Debug + 'static {
 
     async fn depth(&self) -> Result<Depth, Error>;
 
-    /// Whether nothing that was put into these partitions has been lost since this was first asked with this tenure;
-    /// in order. `false` at the first question, and once after each loss of a whole partition (a restart without its
-    /// data, a flush): whoever owns it loads it again. A loss of a few entries is not noticed here.
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error>;
+    /// What became of these partitions since this was first asked with this tenure; in order. `Lost` at the first
+    /// question, and once after each loss of a whole partition (a restart without its data, a flush): whoever owns it
+    /// loads it again. A loss of a few entries is not noticed here. Whoever asks with an older term than has been seen
+    /// here is told so each time, and changes nothing.
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error>;
+
+    /// Forgets all that is due or fires in a partition, unless a newer term has been seen there: what stands there is of a
+    /// time that the store has lost. From then on older terms take nothing.
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error>;
+
+    /// In words, whose it is, once `is_whole` has found that it is not this store's: from then on until it is found to
+    /// be this store's again every method fails and does nothing. Asks nobody.
+    fn stranger(&self) -> Option<String> {
+        None
+    }
 
     /// How full it is, in thousandths of what it may hold, where it is fullest; 0: it has no bound. From 1000 on `load`
     /// may be refused, which changes nothing of what is there; every other method goes on. Cheap: asked after each
     /// thousand entries.
     async fn fullness(&self) -> Result<u32, Error>;
+}
+
+/// What became of a partition in the hot set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wholeness {
+    Whole,
+    /// What was there may be gone.
+    Lost,
+    /// This newer term has been seen: whoever asks is out of date, or the back end that gives terms has gone back in time.
+    Overtaken(i64),
 }
 
 /// What the hot set keeps of a task.

@@ -13,8 +13,9 @@ use std::{fmt, time::Duration};
 /// - **Said.** What was lost is an answer, never an error.
 #[async_trait]
 pub trait Ownership: Send + Sync + fmt::Debug + 'static {
-    /// A sign of life of `engine`, good for `ttl`. Answers the names of all live engines, sorted.
-    async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error>;
+    /// A sign of life of `engine`, good for `ttl`; with it, whether the hot set answers this engine. Answers all live
+    /// engines, sorted by name.
+    async fn beat(&self, engine: &str, ttl: Duration, has_hot: bool) -> Result<Vec<Live>, Error>;
 
     /// Takes those partitions that are free, whose lease has ended, or that `engine` owns already (then the term
     /// stays), for `ttl`. One answer a partition, in order; None: another owns it.
@@ -28,6 +29,11 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     /// Makes leases last `ttl` from now. One answer a tenure, in order; false: it is lost.
     async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error>;
 
+    /// Gives partitions that `engine` holds by these tenures a term above `above`, where theirs is not: the hot set has
+    /// seen newer terms, because this back end was restored or has lost its last writes. One answer a tenure, in order;
+    /// None: it is lost. Whoever does not hold a partition raises nothing.
+    async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error>;
+
     /// Ends leases at once, so that others need not wait for their end. What is not held any more is passed over.
     async fn release(&self, engine: &str, held: &[Tenure]) -> Result<(), Error>;
 
@@ -39,6 +45,14 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
 
     /// Every partition that ever had an owner, in order.
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
+}
+
+/// An engine that is alive, as it last said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    pub engine: String,
+    /// The hot set answers it.
+    pub has_hot: bool,
 }
 
 /// The right to work on a partition, as long as nobody has a higher term.

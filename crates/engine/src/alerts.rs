@@ -28,6 +28,8 @@ pub enum AlertKind {
     ServiceFailing,
     Panicked,
     ClockDoubtful,
+    HotSetOfAnother,
+    StoreWentBack,
     HotSetAway,
     LateTasks,
     WaitingLong,
@@ -44,6 +46,8 @@ impl AlertKind {
             Self::Panicked => "panicked",
             Self::LogLinesLost => "log_lines_lost",
             Self::ClockDoubtful => "clock_doubtful",
+            Self::HotSetOfAnother => "hot_set_of_another_cluster",
+            Self::StoreWentBack => "store_went_back",
             Self::HotSetAway => "hot_set_away",
             Self::LateTasks => "late_tasks",
             Self::WaitingLong => "waiting_long",
@@ -53,7 +57,15 @@ impl AlertKind {
 
     #[must_use]
     pub const fn is_critical(self) -> bool {
-        matches!(self, Self::FiredEarly | Self::ServiceFailing | Self::Panicked | Self::ClockDoubtful)
+        matches!(
+            self,
+            Self::FiredEarly
+                | Self::ServiceFailing
+                | Self::Panicked
+                | Self::ClockDoubtful
+                | Self::HotSetOfAnother
+                | Self::StoreWentBack
+        )
     }
 
     /// What whoever is woken by it should do first.
@@ -72,6 +84,12 @@ impl AlertKind {
             }
             Self::ClockDoubtful => {
                 "Compare the clocks of this machine and of the database with a good one (docs/clocks.md), and set the one that is wrong."
+            }
+            Self::HotSetOfAnother => {
+                "Two clusters share the keys of one prefix in Redis: give one of them another hot.prefix, or its own Redis. Until then tasks fire from the store."
+            }
+            Self::StoreWentBack => {
+                "MySQL was restored, or failed over with a loss: what was acknowledged since is gone; compare with your own records. Firing goes on."
             }
             Self::HotSetAway => {
                 "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."
@@ -176,7 +194,15 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     if let Some(text) = clock::doubt(core) {
         alerts.is_so((AlertKind::ClockDoubtful, None, ""), now, state_ms, text);
     }
-    if core.from_store.is_away() {
+    let about = (AlertKind::StoreWentBack, None, "");
+    let raised = alerts.more(&about, core.meters.terms_raised_total());
+    if raised > 0 {
+        let text = format!("the hot set had seen newer terms of {raised} partitions than the store gave");
+        alerts.is_so(about, now, QUIET_MS, text);
+    }
+    if let Some(text) = core.hot.stranger() {
+        alerts.is_so((AlertKind::HotSetOfAnother, None, ""), now, state_ms, text);
+    } else if core.from_store.is_away() {
         let text = "the hot set does not answer".to_owned();
         alerts.is_so((AlertKind::HotSetAway, None, ""), now, state_ms, text);
     } else {

@@ -12,12 +12,15 @@ use crate::{
     options::Options,
     parts::Parts,
     pipeline::{
-        admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, in_hand::InHand, room::Room,
-        settle::Settling, timer::Timer, unknown::UnknownLeases,
+        admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, in_hand::InHand,
+        missed::Missed, room::Room, settle::Settling, timer::Timer, unknown::UnknownLeases,
     },
     readiness::Writers,
     settings::Settings,
-    sharing::{announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked, step_aside::Aside},
+    sharing::{
+        announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked, step_aside::Aside,
+        terms::Overtaken,
+    },
 };
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -62,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) firing: Pulse,
     pub(crate) writers: Writers,
     pub(crate) holdings: Holdings,
+    /// Partitions in which the hot set has seen newer terms than this engine's.
+    pub(crate) overtaken: Overtaken,
     pub(crate) claims: Claims,
     pub(crate) meters: Meters,
     pub(crate) stopping: CancellationToken,
@@ -90,6 +95,7 @@ pub(crate) struct Core {
     pub(crate) lease_looks: LeaseLooks,
     pub(crate) room: Room,
     pub(crate) from_store: FromStore,
+    pub(crate) missed: Missed,
     pub(crate) admissions: Admissions,
     pub(crate) reconciler: Reconciler,
     /// The preloader had more than the hot set has room for.
@@ -121,6 +127,7 @@ impl Core {
             firing: Pulse::default(),
             writers: Writers::default(),
             holdings: Holdings::new(partitions, sole),
+            overtaken: Overtaken::default(),
             claims: Claims::new(usize::from(partitions), sole),
             meters: Meters::default(),
             stopping: CancellationToken::new(),
@@ -149,6 +156,7 @@ impl Core {
             caps: Caps::default(),
             alerts: Alerts::default(),
             from_store: FromStore::default(),
+            missed: Missed::default(),
             admissions: Admissions::default(),
             reconciler: Reconciler::default(),
             tasks: TaskTracker::new(),

@@ -597,6 +597,12 @@ impl Engine {
         self.core.from_store.is_away()
     }
 
+    /// The hot set was found to be another cluster's: nothing of it is used.
+    #[must_use]
+    pub fn hot_is_another_clusters(&self) -> bool {
+        self.core.hot.stranger().is_some()
+    }
+
     /// Partitions that this engine works on.
     #[must_use]
     pub fn owned(&self) -> usize {

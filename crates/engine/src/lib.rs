@@ -35,6 +35,7 @@ mod pipeline {
     pub(crate) mod granted;
     pub(crate) mod hand_over;
     pub(crate) mod in_hand;
+    pub(crate) mod missed;
     pub(crate) mod push;
     pub(crate) mod settle;
     pub(crate) mod unknown;
@@ -56,6 +57,7 @@ mod sharing {
     pub(crate) mod holdings;
     pub(crate) mod own;
     pub(crate) mod step_aside;
+    pub(crate) mod terms;
 
     pub(crate) mod adopt;
 
@@ -72,6 +74,7 @@ mod maintenance {
     pub(crate) mod offer_again;
     pub(crate) mod reconcile;
     pub(crate) mod retention;
+    pub(crate) mod stuck;
     pub(crate) mod sweep;
     pub(crate) mod unused;
 }

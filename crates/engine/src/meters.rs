@@ -27,6 +27,8 @@ pub struct Meters {
     publish_failures: AtomicU64,
     compensated: AtomicU64,
     rebuilt: AtomicU64,
+    terms_raised: AtomicU64,
+    stuck: AtomicU64,
     fired_from_store: AtomicU64,
 }
 
@@ -276,6 +278,12 @@ impl Meters {
     pub(crate) fn compensated(&self, count: usize) {
         add(&self.compensated, count);
     }
+    pub(crate) fn terms_raised(&self, count: usize) {
+        add(&self.terms_raised, count);
+    }
+    pub(crate) fn stuck(&self, count: usize) {
+        add(&self.stuck, count);
+    }
     pub(crate) fn rebuilt(&self, count: usize) {
         add(&self.rebuilt, count);
     }
@@ -356,6 +364,16 @@ impl Meters {
     #[must_use]
     pub fn rebuilt_total(&self) -> u64 {
         self.rebuilt.load(Relaxed)
+    }
+    /// Terms raised because the hot set had seen newer ones than the store gives.
+    #[must_use]
+    pub fn terms_raised_total(&self) -> u64 {
+        self.terms_raised.load(Relaxed)
+    }
+    /// Overdue tasks in whose way something stood in the hot set, which was taken out.
+    #[must_use]
+    pub fn stuck_total(&self) -> u64 {
+        self.stuck.load(Relaxed)
     }
     /// Tasks fired without the hot set, because it was away or full.
     #[must_use]

@@ -2,7 +2,10 @@
 
 mod crew;
 
-use crate::{core::Core, pipeline::admit::Terms};
+use crate::{
+    core::Core,
+    pipeline::{admit::Terms, intake},
+};
 use punctual_contract::limiter::{Answer, Held};
 use punctual_domain::{
     limits::Scope,
@@ -68,6 +71,9 @@ fn by_state(core: &Core, task: &Task, now: Millis) -> Why {
         expected_at,
     };
     match task.state {
+        State::Scheduled | State::Retrying | State::Dispatching if has_not_fired_in_time(core, task, now) => {
+            overdue(core, task, now)
+        }
         State::Scheduled | State::Retrying => waiting(task, now),
         State::Dispatching | State::Dispatched if task.due_at > now => answer(
             "It is on the wheel and fires at its time.".into(),
@@ -164,6 +170,38 @@ fn waiting(task: &Task, now: Millis) -> Why {
         owner: None,
         next_step: "fire".into(),
         expected_at: Some(task.due_at),
+    }
+}
+
+/// Its time has passed, and whatever this engine knows does not say that it has fired.
+fn has_not_fired_in_time(core: &Core, task: &Task, now: Millis) -> bool {
+    let is_claimed = || core.claims.holds(&intake::entry_of(task));
+    now.since(task.due_at) > core.options.overdue_after_ms
+        && (task.state != State::Dispatching || is_claimed())
+}
+
+fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
+    let partition = task.place.partition;
+    let is_mine = core.holdings.tenure(partition).is_some();
+    let (blocking, cause, next_step) = if let Some(whose) = core.hot.stranger() {
+        ("hot_set_of_another_cluster", whose, "its owner fires it from the store")
+    } else if core.from_store.is_away() {
+        ("hot_set_away", "the hot set does not answer".to_owned(), "its owner fires it from the store")
+    } else if core.overtaken.is(partition) {
+        let cause = "the hot set has seen a newer term of its partition than the store gives".to_owned();
+        ("term_behind", cause, "the term is raised, and the partition looked through")
+    } else if is_mine {
+        ("overdue", "the hot set has not given it yet".to_owned(), "the sweep loads it again")
+    } else {
+        let cause = "the engine that owns its partition has not fired it, or none does".to_owned();
+        ("overdue", cause, "that engine's sweep loads it again")
+    };
+    Why {
+        reason: format!("It was due {} ms ago and has not fired: {cause}.", now.since(task.due_at)),
+        blocking: Some(blocking),
+        owner: is_mine.then(|| core.options.name.clone()),
+        next_step: next_step.to_owned(),
+        expected_at: None,
     }
 }
 

@@ -1,16 +1,24 @@
 #!lua flags=allow-oom
 -- Whether nothing was lost of a partition since this was first asked in this term: leaves a note, and looks for it.
--- KEYS     1 whole (the newest term in which this was asked)
+-- KEYS     1 whole (the newest term in which this was asked)  2 term (the newest that has taken here)
 -- ARGV     1 term (8 bytes, in the order of their numbers)
--- Returns  1: the note was there, or that of a newer term; 0: it is there from now on
+-- Returns  1: the note was there; 0: it is there from now on; 8 bytes: the newest term seen here, which is newer, and
+--          nothing was changed
 local function older(term, other)
   local high, low = struct.unpack('>I4I4', term)
   local other_high, other_low = struct.unpack('>I4I4', other)
   return high < other_high or (high == other_high and low < other_low)
 end
 
-local note = redis.call('GET', KEYS[1])
-if note and (note == ARGV[1] or older(ARGV[1], note)) then
+local note, taken = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
+local newest = note or taken
+if note and taken and older(note, taken) then
+  newest = taken
+end
+if newest and older(ARGV[1], newest) then
+  return newest
+end
+if note == ARGV[1] then
   return 1
 end
 redis.call('SET', KEYS[1], ARGV[1])

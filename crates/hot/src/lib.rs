@@ -22,5 +22,7 @@ pub use self::{
     limiter::MemoryLimiter,
     memory::{MemoryHot, Options},
     near::NearHot,
-    redis::{MemoryUse, RateClock, RedisHot, RedisLimiter, RedisOptions, RedisProblem, RedisSignals},
+    redis::{
+        ClusterName, MemoryUse, RateClock, RedisHot, RedisLimiter, RedisOptions, RedisProblem, RedisSignals,
+    },
 };

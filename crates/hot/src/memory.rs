@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{chooser::Draws, name::QueueKey, place::Partition, settings::Retries, time::Millis};
@@ -230,15 +230,25 @@ impl Hot for MemoryHot {
         Ok(depth)
     }
 
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         let mut notes = self.notes.lock();
-        let mut is_whole = |it: &Tenure| {
+        let mut wholeness = |it: &Tenure| {
+            let taken = self.slice("look whether anything was lost", it.partition)?.lock().term();
             let note = notes.entry(it.partition).or_insert(i64::MIN);
-            let was_there = *note >= it.term;
-            *note = it.term.max(*note);
-            was_there
+            let newest = taken.max(*note);
+            if newest > it.term {
+                return Ok(Wholeness::Overtaken(newest));
+            }
+            let was_there = std::mem::replace(note, it.term) == it.term;
+            Ok(if was_there { Wholeness::Whole } else { Wholeness::Lost })
         };
-        Ok(tenures.iter().map(&mut is_whole).collect())
+        tenures.iter().map(&mut wholeness).collect()
+    }
+
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
+        let gone = self.slice("clear a partition", tenure.partition)?.lock().clear(tenure.term);
+        self.leave_ready(&gone);
+        Ok(())
     }
 
     async fn fullness(&self) -> Result<u32, Error> {

@@ -27,7 +27,7 @@ use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use punctual_contract::{
     Error, Happened, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
@@ -500,14 +500,27 @@ impl Hot for NearHot {
         Ok(depth)
     }
 
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         let answers = self.shared.is_whole(tenures).await?;
-        for (tenure, _) in tenures.iter().zip(&answers).filter(|it| !it.1) {
+        for (tenure, _) in tenures.iter().zip(&answers).filter(|it| *it.1 != Wholeness::Whole) {
             if let Some(mut side) = self.side(tenure.partition) {
                 side.beyond.forget();
             }
         }
         Ok(answers)
+    }
+
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
+        self.shared.clear(tenure).await?;
+        self.with_side(tenure.partition, |side| {
+            side.near.clear(tenure.term);
+            side.beyond.forget();
+        });
+        Ok(())
+    }
+
+    fn stranger(&self) -> Option<String> {
+        self.shared.stranger()
     }
 
     async fn fullness(&self) -> Result<u32, Error> {

@@ -3,7 +3,7 @@
 //! busy for more than a few milliseconds: batches are cut into calls of at most `CALL_MAX` entries.
 //!
 //! In reading order: `address` and `direct` (connections), `link` (calls, whatever Redis is made of), `script`,
-//! `keys`, `codec` (names and bytes), `partition` (due and firing), `queue` (ready sets), `recent` (what need not be
+//! `identity` (whose it is), `keys`, `codec` (names and bytes), `partition` (due and firing), `queue` (ready sets), `recent` (what need not be
 //! asked), `signals` (what engines tell each other).
 //!
 //! An entry enters a ready set only while it fires, and leaves `firing` first and the ready set after. These are two
@@ -15,6 +15,7 @@ mod link;
 mod problem;
 
 mod codec;
+mod identity;
 mod keys;
 mod script;
 
@@ -27,6 +28,7 @@ mod server;
 mod signals;
 
 pub use self::{
+    identity::ClusterName,
     limiter::{RateClock, RedisLimiter},
     problem::RedisProblem,
     server::MemoryUse,
@@ -35,15 +37,16 @@ pub use self::{
 
 use self::{
     address::{Address, Limits},
+    identity::{Guarded, Identity},
     keys::{Keys, PartitionKeys},
-    link::{Link, Place},
+    link::Place,
     recent::Recent,
     server::Info,
 };
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
@@ -69,6 +72,8 @@ pub struct RedisOptions {
     pub partitions: u16,
     /// Before every key: engines with the same prefix share one hot set.
     pub prefix: String,
+    /// Whose keys these are: written beside them by whoever comes first, and compared from then on. None: not asked.
+    pub cluster: Option<ClusterName>,
     /// What the preloader may fill; None: `maxmemory` of the servers, if they have one.
     pub memory_budget_bytes: Option<u64>,
     pub connect_timeout: Duration,
@@ -81,6 +86,7 @@ impl Default for RedisOptions {
         Self {
             partitions: 64,
             prefix: "punctual".to_owned(),
+            cluster: None,
             memory_budget_bytes: None,
             connect_timeout: Duration::from_secs(2),
             response_timeout: Duration::from_secs(5),
@@ -91,10 +97,11 @@ impl Default for RedisOptions {
 #[derive(Debug)]
 pub struct RedisHot {
     keys: Keys,
+    identity: Arc<Identity>,
     place: Arc<Place>,
     /// For what somebody waits for: small, and nothing large in front of it.
-    quick: Arc<Link>,
-    bulk: Vec<Link>,
+    quick: Arc<Guarded>,
+    bulk: Vec<Guarded>,
     next_bulk: AtomicUsize,
     recent: Recent,
     memory_budget_bytes: Option<u64>,
@@ -105,7 +112,8 @@ impl RedisHot {
     /// `redis+sentinel://[user:password@]host:port,.../master[/db]`.
     ///
     /// # Errors
-    /// When the address cannot be read, nobody answers there, or a server is too old or set to evict keys.
+    /// When the address cannot be read, nobody answers there, a server is too old or set to evict keys, or the keys of
+    /// this prefix belong to another cluster.
     pub async fn connect(url: &str, options: RedisOptions) -> Result<Self, Error> {
         let it =
             Self::open(url, options).await.map_err(|it| Error::did_not_happen("connect to Redis", it))?;
@@ -113,6 +121,7 @@ impl RedisHot {
         for info in infos {
             info.check().map_err(|it| Error::did_not_happen("connect to Redis", it))?;
         }
+        it.look_whose_it_is().await?;
         Ok(it)
     }
 
@@ -121,12 +130,14 @@ impl RedisHot {
         let keys = Keys::new(&options.prefix, options.partitions)?;
         let place = Arc::new(Place::new(Address::parse(url, limits)?, limits));
         let mut bulk = Vec::new();
+        let identity = Arc::new(Identity::new(keys.cluster(), &options.prefix, options.cluster));
         for _ in 0..BULK_CONNECTIONS {
-            bulk.push(place.link().await?);
+            bulk.push(Guarded::new(place.link().await?, &identity));
         }
         Ok(Self {
             keys,
-            quick: Arc::new(place.link().await?),
+            quick: Arc::new(Guarded::new(place.link().await?, &identity)),
+            identity,
             place,
             bulk,
             next_bulk: AtomicUsize::new(0),
@@ -155,6 +166,10 @@ impl RedisHot {
         Ok(server::memory(&infos, self.memory_budget_bytes))
     }
 
+    async fn look_whose_it_is(&self) -> Result<(), Error> {
+        self.identity.look(&self.quick).await.map_err(|it| it.into_error("look whose the keys in Redis are"))
+    }
+
     async fn infos(&self, doing: &'static str) -> Result<Vec<Info>, Error> {
         let answers =
             self.bulk().run_everywhere(redis::cmd("INFO")).await.map_err(|it| it.into_error(doing))?;
@@ -163,12 +178,12 @@ impl RedisHot {
     }
 
     /// In turn: what one waits for does not stand behind the other.
-    fn bulk(&self) -> &Link {
+    fn bulk(&self) -> &Guarded {
         let turn = self.next_bulk.fetch_add(1, Relaxed);
         self.bulk.get(turn % self.bulk.len().max(1)).unwrap_or(&self.quick)
     }
 
-    fn link_for(&self, entries: usize) -> &Link {
+    fn link_for(&self, entries: usize) -> &Guarded {
         if entries > QUICK_MAX { self.bulk() } else { &self.quick }
     }
 
@@ -279,8 +294,17 @@ impl Hot for RedisHot {
         Ok(Depth { due, firing, ready, parked })
     }
 
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
+        self.look_whose_it_is().await?;
         self.are_whole(tenures).await
+    }
+
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
+        self.clear_partition(tenure).await
+    }
+
+    fn stranger(&self) -> Option<String> {
+        self.identity.stranger()
     }
 
     async fn fullness(&self) -> Result<u32, Error> {

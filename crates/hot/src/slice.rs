@@ -29,6 +29,21 @@ impl Slice {
         Self { due: Line::by(|it| it.due_at), firing: Line::by(|it| it.fired_at), term: i64::MIN }
     }
 
+    /// The newest that has taken here.
+    pub(crate) fn term(&self) -> i64 {
+        self.term
+    }
+
+    /// Answers what was firing.
+    pub(crate) fn clear(&mut self, term: i64) -> Vec<HotEntry> {
+        if term < self.term {
+            return Vec::new();
+        }
+        let firing = self.fired_before(Millis::MAX, 0..usize::MAX).cloned().collect();
+        *self = Self { term, ..Self::new() };
+        firing
+    }
+
     pub(crate) fn load(&mut self, entry: HotEntry) -> Loaded {
         let id = entry.place.id;
         if self.fence(id).is_some_and(|it| it >= entry.fence) {

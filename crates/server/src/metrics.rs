@@ -115,6 +115,12 @@ metrics! {
         "1 while clocks disagree by more than `engine.clock_bound_ms`, and the odd one is not followed."
     CLOCK_STEPS Counter "punctual_clock_steps_total" []
         "How often the engine's time was set, after a step of the wall clock that the database confirmed, or that stood."
+    HOT_OF_ANOTHER Gauge "punctual_hot_of_another_cluster" []
+        "1 while Redis belongs to another cluster: nothing of it is used, and firing goes on from the store. Alert on it."
+    TERMS_RAISED Counter "punctual_terms_raised_total" []
+        "Terms of partitions that were raised because the hot set had seen newer ones than the store gives: the store was restored, or has lost its last writes. Alert on it."
+    TASKS_STUCK Counter "punctual_tasks_stuck_total" []
+        "Overdue tasks that the hot set did not give although it had something under their ids, which was then taken out."
     HOT_REBUILT Counter "punctual_hot_rebuilt_partitions_total" []
         "Partitions filled again because the hot set had lost them, or had been away."
     FIRED_FROM_STORE Counter "punctual_fired_from_store_total" []

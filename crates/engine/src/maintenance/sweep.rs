@@ -5,8 +5,9 @@
 
 use crate::{
     core::Core,
+    maintenance::stuck::Stuck,
     parts,
-    pipeline::{fire, from_store},
+    pipeline::{fire, from_store, preload},
 };
 use parking_lot::Mutex;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
@@ -20,6 +21,7 @@ const SWEEP_LIMIT: usize = 500;
 pub(crate) struct Sweep {
     /// By partition, where to go on.
     positions: Mutex<Vec<Option<(Millis, i64)>>>,
+    stuck: Stuck,
 }
 
 impl Sweep {
@@ -68,6 +70,7 @@ impl Sweep {
         self.remember(nth, next);
         let mut page = core.unsent.sort_out(page, now);
         page.retain(|it| !core.has(it));
+        let page = self.stuck.sort_out(core, page, now).await?;
         if page.is_empty() { Ok(0) } else { load(core, page).await }
     }
 
@@ -83,9 +86,14 @@ impl Sweep {
 }
 
 /// What there is no room for fires from the store: it is overdue.
-async fn load(core: &Arc<Core>, page: Vec<HotEntry>) -> Result<usize, Error> {
+async fn load(core: &Arc<Core>, mut page: Vec<HotEntry>) -> Result<usize, Error> {
+    let (reload, leased) = core.ahead.reload(&mut page, core.now());
+    preload::give_back_soon(core, leased);
     match core.hot.load(page.clone()).await {
-        Ok(loaded) => Ok(loaded),
+        Ok(loaded) => {
+            reload.answered();
+            Ok(loaded)
+        }
         Err(error) => {
             tracing::warn!(%error, tasks = page.len(), "overdue tasks cannot be loaded, and fire from the store");
             from_store::fire(core, page).await?;

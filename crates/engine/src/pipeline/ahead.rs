@@ -40,6 +40,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 mod leased;
+mod reloading;
 
 pub(crate) use leased::{Ahead, Fired, Ready};
 use leased::{Made, Untold};
@@ -166,10 +167,8 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut near = parts::split(core, near, |it| it.place.partition);
     near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !core.parts.is_failing(it.0));
     let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
+    let chosen = core.ahead.ask(chosen, now, core.moment());
     let count = chosen.len();
-    if count > 0 {
-        core.ahead.ask(&chosen, core.moment());
-    }
     for (part, some) in parts::split(core, chosen, |it| it.place.partition) {
         let its = Arc::clone(core);
         core.detach_claim(async move { lease(&its, part, some, now).await });

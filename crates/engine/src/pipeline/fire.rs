@@ -139,6 +139,9 @@ async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -
     let settled: Vec<(i64, i64)> = leased.iter().copied().collect();
     let popped = core.hot.take_settling(tenure, now, STEP_LIMIT, &settled).await?;
     let mut taken = Taken { more: popped.len() == STEP_LIMIT, ..Taken::default() };
+    // What is due with the last of a full step may be left.
+    let until = popped.last().filter(|_| taken.more).map_or(now, |it| it.due_at.plus(-1));
+    core.holdings.has_taken(partition, until);
     for it in popped {
         let it = HotEntry { fired_at: now, ..it };
         let release = core.claims.release(&it);

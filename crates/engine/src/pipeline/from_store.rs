@@ -11,12 +11,13 @@ use crate::{
     options::STEP_LIMIT,
     parts,
     pipeline::{admit, ahead, hand_over::LeaseRequest},
+    sharing::terms,
 };
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error,
-    hot::{Admission, HotEntry},
+    hot::{Admission, HotEntry, Wholeness},
     ownership::Tenure,
     store::{Applied, Change, Scan, Step},
 };
@@ -29,6 +30,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::time::Instant;
 
 /// Between two looks at the hot set, and between two at the store while it is away.
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
@@ -37,11 +39,34 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Pages of overdue tasks looked at in one partition in one run; the next goes on there.
 const PAGES: usize = 10;
 
+/// An engine whom the hot set has not answered for so long gives its partitions to one whom it answers. By then every other
+/// one that has lost it too has noticed and said so.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(3);
+/// An engine whom it answers again takes part again after so long: a way to Redis that comes and goes moves no partitions.
+const TRUSTED_AFTER: Duration = Duration::from_secs(5);
+
+/// What an engine says of the hot set to those that it shares the partitions with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HasHot {
+    Yes,
+    /// Lately lost or lately back: it says no, and keeps what it has.
+    Unsettled,
+    No,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    Away(Instant),
+    Back(Instant),
+}
+
 type Order = (u8, Millis, i64);
 
 #[derive(Debug, Default)]
 pub(crate) struct FromStore {
     is_away: AtomicBool,
+    /// When that changed. None: it has always answered.
+    since: Mutex<Option<Since>>,
     /// Something was not loaded because the hot set was away, or has fired without it.
     has_passed_by: AtomicBool,
     ready: Mutex<HashMap<Arc<QueueKey>, BTreeMap<Order, HotEntry>>>,
@@ -57,6 +82,15 @@ impl FromStore {
     /// The hot set did not answer when last asked.
     pub(crate) fn is_away(&self) -> bool {
         self.is_away.load(SeqCst)
+    }
+
+    pub(crate) fn has_hot(&self) -> HasHot {
+        match *self.since.lock() {
+            None => HasHot::Yes,
+            Some(Since::Back(at)) if at.elapsed() >= TRUSTED_AFTER => HasHot::Yes,
+            Some(Since::Away(at)) if at.elapsed() >= GIVEN_UP_AFTER => HasHot::No,
+            Some(_) => HasHot::Unsettled,
+        }
     }
 
     pub(crate) fn passes_by(&self) {
@@ -106,7 +140,13 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         }
         Err(error) => {
             if !core.from_store.is_away.swap(true, SeqCst) {
-                tracing::warn!(%error, "the hot set is away: firing goes on from the store");
+                *core.from_store.since.lock() = Some(Since::Away(Instant::now()));
+                match core.hot.stranger() {
+                    Some(_) => {
+                        tracing::error!(%error, "the hot set is another cluster's: firing goes on from the store");
+                    }
+                    None => tracing::warn!(%error, "the hot set is away: firing goes on from the store"),
+                }
             }
             fire_all(core).await
         }
@@ -114,16 +154,21 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
 }
 
 /// What it has lost, or what passed it by, is brought to it again.
-fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, bool)>) {
+fn is_back(core: &Core, partitions: impl Iterator<Item = (Tenure, Wholeness)>) {
     let was_away = core.from_store.is_away.swap(false, SeqCst);
     let has_gaps = was_away && core.from_store.has_passed_by.swap(false, SeqCst);
     if was_away {
         tracing::info!("the hot set answers again");
+        *core.from_store.since.lock() = Some(Since::Back(Instant::now()));
+        core.preload.notify_one();
         core.from_store.forget();
     }
     let mut lost = 0;
-    for (tenure, is_whole) in partitions {
-        if (has_gaps || !is_whole) && core.holdings.begin_anew(tenure) {
+    for (tenure, wholeness) in partitions {
+        if let Wholeness::Overtaken(newest) = wholeness {
+            terms::overtaken(core, tenure, newest);
+        }
+        if (has_gaps || wholeness == Wholeness::Lost) && core.holdings.begin_anew(tenure) {
             core.claims.open(tenure.partition);
             lost += 1;
         }

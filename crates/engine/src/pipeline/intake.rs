@@ -68,16 +68,20 @@ async fn admit(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) {
     if core.from_store.is_away() {
         // They fire from the store, or are preloaded when the hot set is back.
         core.from_store.passes_by();
-        return;
     }
     let now = core.now();
     entries.retain(|it| it.due_at <= covered(core, it.place.partition, now));
+    if core.from_store.is_away() {
+        core.missed.note(entries.iter());
+        return;
+    }
     // What is new and due soon stays in this process as long as no other engine lives (decision 0022).
     let stays = ids == Ids::New && core.holdings.is_only_owner() && !core.stopping.is_cancelled();
     let is_near = |it: &HotEntry| stays && it.due_at <= now.plus(NEAR_MS);
     let (near, rest): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_near);
     for (entries, ids) in [(near, Ids::New), (rest, Ids::Known)] {
-        if let Err(error) = load(core, entries, ids).await {
+        if let Err(error) = load(core, entries.clone(), ids).await {
+            core.missed.note(entries.iter());
             core.from_store.passes_by();
             tracing::warn!(%error, "tasks could not be loaded after their commit; the sweep will load them");
         }

@@ -7,11 +7,15 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::{intake, room},
+    pipeline::{hand_over, intake, missed, room},
 };
 use futures_util::stream::{self, StreamExt as _};
 use hashbrown::HashSet;
-use punctual_contract::{Error, hot::HotEntry, store::Scan};
+use punctual_contract::{
+    Error,
+    hot::HotEntry,
+    store::{Assignment, Scan},
+};
 use punctual_domain::{place::Partition, state::State, time::Millis};
 use std::{
     sync::{
@@ -39,6 +43,10 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     let room = Arc::new(Places { left: AtomicUsize::new(room), is_crowded: AtomicBool::new(false) });
     room::look(core).await?;
     let (mut loaded, mut result) = (0, Ok(()));
+    match missed::load(core).await {
+        Ok(count) => loaded += count,
+        Err(error) => result = Err(error),
+    }
     for (reach, reach_ms) in reaches(core) {
         let until = now.plus(reach_ms);
         let extended = parts::each(core, "preload", PATIENCE, |core, part| {
@@ -155,6 +163,30 @@ pub(crate) async fn load_near(
     Ok(unclaimed)
 }
 
+/// Loads what is due in a span of time of any partition. Entries loaded.
+pub(crate) async fn load_span(
+    core: &Arc<Core>,
+    partition: Partition,
+    (from, until): (Millis, Millis),
+) -> Result<usize, Error> {
+    let mut loaded = 0;
+    let from = from.max(Millis::ZERO);
+    load_window(core, partition, (from, until), Reach::Near, |_, count| {
+        loaded += count;
+        true
+    })
+    .await?;
+    Ok(loaded)
+}
+
+/// Leases that were made ahead of what is loaded anew.
+pub(crate) fn give_back_soon(core: &Arc<Core>, leased: Vec<Assignment>) {
+    if !leased.is_empty() {
+        let its = Arc::clone(core);
+        core.detach_claim(async move { hand_over::give_back(&its, leased, "loaded_again").await });
+    }
+}
+
 /// Shows each page, and how many of it were not in the hot set yet, to `goes_on`. Where that says no, answers the time
 /// up to which all were loaded.
 async fn load_window(
@@ -170,7 +202,11 @@ async fn load_window(
         let Some(last) = page.last().map(HotEntry::key) else { return Ok(None) };
         let whole = page.len() < STEP_LIMIT;
         let page = core.unsent.sort_out(page, core.now());
-        let loaded = intake::load_and_claim(core, page.clone()).await?;
+        let mut not_leased = page.clone();
+        let (reload, leased) = core.ahead.reload(&mut not_leased, core.now());
+        give_back_soon(core, leased);
+        let loaded = intake::load_and_claim(core, not_leased).await?;
+        reload.answered();
         let is_short = reach == Reach::Far && core.room.is_short();
         let goes_on = goes_on(&page, loaded) && !is_short;
         if whole {

@@ -107,6 +107,10 @@ async fn run(core: Arc<Core>, queue: Arc<QueueKey>, ending: &CancellationToken) 
 }
 
 pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u64) -> Result<Pushed, Error> {
+    if core.hot.stranger().is_some() {
+        // The bus stands beside it: the other cluster's executors would get these.
+        return Ok(Pushed { published: 0, failed: 1 });
+    }
     let request = LeaseRequest {
         queue: Arc::clone(queue),
         max: BATCH,

@@ -7,10 +7,15 @@ use crate::{
     options::STEP_LIMIT,
     parts,
     pipeline::{claim, fire, preload},
+    sharing::terms,
 };
 use futures_util::{StreamExt as _, stream};
 use hashbrown::HashSet;
-use punctual_contract::{Error, hot::HotEntry, ownership::Tenure};
+use punctual_contract::{
+    Error,
+    hot::{HotEntry, Wholeness},
+    ownership::Tenure,
+};
 use punctual_domain::{place::Partition, time::Millis};
 use std::sync::Arc;
 
@@ -30,9 +35,11 @@ async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     let mut new = core.holdings.new_ones();
     new.retain(|it| parts::is_in(core, part, it.partition));
     let looks = new.into_iter().map(|tenure| async move {
-        look_through(core, tenure).await?;
-        core.holdings.looked_through(tenure);
-        Ok(1)
+        let is_through = look_through(core, tenure).await?;
+        if is_through {
+            core.holdings.looked_through(tenure);
+        }
+        Ok(usize::from(is_through))
     });
     let results: Vec<Result<usize, Error>> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
     if results.iter().any(Result::is_ok) {
@@ -41,11 +48,15 @@ async fn run_in(core: Arc<Core>, part: usize) -> Result<usize, Error> {
     results.into_iter().sum()
 }
 
-async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<(), Error> {
+/// False: the hot set gives nothing to this term.
+async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<bool, Error> {
     let partition = tenure.partition;
     let now = core.now();
     // What is lost from now on is noticed.
-    core.hot.is_whole(&[tenure]).await?;
+    if let [Wholeness::Overtaken(newest)] = *core.hot.is_whole(&[tenure]).await? {
+        terms::overtaken(core, tenure, newest);
+        return Ok(false);
+    }
     // Takes nothing, but from now on the last owner takes nothing either: what has fired by then is all there is.
     core.hot.take(tenure, Millis::ZERO, 1).await?;
     core.others_may_have_offered();
@@ -55,7 +66,7 @@ async fn look_through(core: &Arc<Core>, tenure: Tenure) -> Result<(), Error> {
     offer_fired(core, partition, &unclaimed).await?;
     claim::claim_from(core, partition, Millis::ZERO).await?;
     fire::fire(core, partition).await?;
-    Ok(())
+    Ok(true)
 }
 
 /// Fired by the last owner: it may have died before it offered them, or even before it claimed them; and any engine

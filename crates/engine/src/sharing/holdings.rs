@@ -2,7 +2,7 @@
 //! Believes what it was told last; that it is out of date costs lateness, never a task.
 
 use parking_lot::Mutex;
-use punctual_contract::ownership::Tenure;
+use punctual_contract::ownership::{Live, Tenure};
 use punctual_domain::{place::Partition, time::Millis};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use tokio::sync::MutexGuard;
@@ -14,7 +14,7 @@ pub(crate) struct Holdings {
     /// No other engine lives, as far as was last heard.
     is_only: AtomicBool,
     /// Those that live, as far as was last heard; none: nothing was heard yet.
-    live: Mutex<Vec<String>>,
+    live: Mutex<Vec<Live>>,
     /// Others have them, and what is here of them is not yet put away.
     lost: Mutex<Vec<Partition>>,
 }
@@ -36,6 +36,8 @@ struct Inner {
     frontier: Millis,
     /// How often the frontier was begun anew: what began before may not move it.
     beginnings: u64,
+    /// What was due by then has been taken, but for what the hot set did not give.
+    taken_until: Millis,
 }
 
 const NOWHERE: Millis = Millis(i64::MIN);
@@ -50,7 +52,13 @@ pub(crate) struct Raised {
 impl Holdings {
     /// `sole`: nobody shares, and everything is held from the beginning.
     pub(crate) fn new(partitions: u16, sole: bool) -> Self {
-        let inner = || Inner { term: sole.then_some(0), is_new: sole, frontier: NOWHERE, beginnings: 0 };
+        let inner = || Inner {
+            term: sole.then_some(0),
+            is_new: sole,
+            frontier: NOWHERE,
+            beginnings: 0,
+            taken_until: NOWHERE,
+        };
         let holding = |_| Holding { taking: tokio::sync::Mutex::default(), inner: Mutex::new(inner()) };
         let held = if sole { usize::from(partitions) } else { 0 };
         Self {
@@ -85,12 +93,12 @@ impl Holdings {
         self.all().filter(free).map(|(partition, _)| partition).collect()
     }
 
-    pub(crate) fn hears_of(&self, live: Vec<String>) {
+    pub(crate) fn hears_of(&self, live: Vec<Live>) {
         self.is_only.store(live.len() <= 1, SeqCst);
         *self.live.lock() = live;
     }
 
-    pub(crate) fn live(&self) -> Vec<String> {
+    pub(crate) fn live(&self) -> Vec<Live> {
         self.live.lock().clone()
     }
 
@@ -122,6 +130,14 @@ impl Holdings {
         self.held.load(SeqCst)
     }
 
+    pub(crate) fn has_taken(&self, partition: Partition, until: Millis) {
+        self.at(partition).inner.lock().taken_until = until;
+    }
+
+    pub(crate) fn taken_until(&self, partition: Partition) -> Millis {
+        self.at(partition).inner.lock().taken_until
+    }
+
     pub(crate) async fn taking(&self, partition: Partition) -> MutexGuard<'_, ()> {
         self.at(partition).taking.lock().await
     }
@@ -133,6 +149,7 @@ impl Holdings {
             self.held.fetch_add(1, SeqCst);
         }
         (it.is_new, it.frontier, it.beginnings) = (true, NOWHERE, it.beginnings + 1);
+        it.taken_until = NOWHERE;
     }
 
     pub(crate) fn lose(&self, partition: Partition) {

@@ -8,12 +8,12 @@ use crate::{
     core::Core,
     engine::Shared,
     options::STEP_LIMIT,
-    pipeline::{ahead, claim},
+    pipeline::{ahead, claim, from_store::HasHot},
     sharing::{
         announce,
         fitness::{self, Unfit},
-        rendezvous::preferred,
-        step_aside,
+        rendezvous::{candidates, preferred},
+        step_aside, terms,
     },
 };
 use futures_util::{StreamExt as _, stream};
@@ -56,7 +56,8 @@ pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
         core.rebalance.notify_one();
         return Ok(0);
     }
-    let live = shared.ownership.beat(&core.options.name, LEASE).await?;
+    let has_hot = core.from_store.has_hot() == HasHot::Yes;
+    let live = shared.ownership.beat(&core.options.name, LEASE, has_hot).await?;
     core.holdings.hears_of(live);
     let lost = renew(core, shared).await;
     core.rebalance.notify_one();
@@ -77,6 +78,8 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
         // Whoever has it now takes over what was claimed: nothing is to be written.
         drop_partition(core, partition).await;
     }
+    let lost = terms::raise(core, shared).await?;
+    lose(core, lost).await;
     let live = core.holdings.live();
     if live.is_empty() {
         return Ok(0);
@@ -84,8 +87,11 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     if live.len() > 1 || core.has_unshared.load(SeqCst) {
         share_all(core);
     }
-    let mine = |it: Partition| preferred(&live, it).is_none_or(|it| it == me);
-    let others: Vec<Tenure> = core.holdings.tenures().into_iter().filter(|it| !mine(it.partition)).collect();
+    let candidates = candidates(&live);
+    let mine = |it: Partition| preferred(&candidates, it).is_none_or(|it| it == me);
+    let is_settled = core.from_store.has_hot() != HasHot::Unsettled;
+    let mut others: Vec<Tenure> = core.holdings.tenures();
+    others.retain(|it| is_settled && !mine(it.partition));
     give_up(core, shared, &others).await;
     let wanted: Vec<Partition> = core.holdings.others().into_iter().filter(|it| mine(*it)).collect();
     acquire(core, shared, &wanted).await
@@ -167,6 +173,15 @@ async fn renew(core: &Arc<Core>, shared: &Shared) -> Result<usize, Error> {
     Ok(lost)
 }
 
+/// They were never given back: whoever has them now takes over what was claimed, and nothing is to be written.
+async fn lose(core: &Arc<Core>, lost: Vec<Tenure>) {
+    core.meters.terms_lost(lost.len());
+    for tenure in lost {
+        tracing::warn!(partition = tenure.partition.0, "a partition was lost to another engine");
+        drop_partition(core, tenure.partition).await;
+    }
+}
+
 async fn acquire(core: &Core, shared: &Shared, wanted: &[Partition]) -> Result<usize, Error> {
     if wanted.is_empty() {
         return Ok(0);
@@ -208,9 +223,18 @@ async fn give_up(core: &Arc<Core>, shared: &Shared, held: &[Tenure]) {
 /// ends by itself, and the next owner takes the claims over.
 async fn give_up_one(core: &Arc<Core>, shared: &Shared, held: Tenure) {
     hand_back(core, held.partition).await;
-    share(core, Some(held.partition)).await;
+    let hot_is_away = core.from_store.is_away();
+    if hot_is_away {
+        // It would not arrive; the next owner reads it from the store.
+        core.has_unshared.store(true, SeqCst);
+    } else {
+        share(core, Some(held.partition)).await;
+    }
     if let Err(error) = shared.ownership.release(&core.options.name, &[held]).await {
         tracing::warn!(%error, "a partition was not released; its lease ends by itself");
+    }
+    if hot_is_away {
+        return;
     }
     let given_up = Signal::Due { partition: held.partition, due_at: announce::GIVEN_UP };
     if let Err(error) = shared.signals.announce(vec![given_up]).await {
@@ -230,6 +254,10 @@ async fn hand_back(core: &Arc<Core>, partition: Partition) {
 }
 
 async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i64)>) -> Result<(), Error> {
+    if core.from_store.is_away() {
+        // Which of them have fired cannot be asked: the next owner takes them over as they are.
+        return Ok(());
+    }
     // A fired task that is made to wait again would be handed to nobody until the sweep finds it.
     let not_fired = claim::not_fired(core, partition, claimed).await?;
     for chunk in not_fired.chunks(STEP_LIMIT) {

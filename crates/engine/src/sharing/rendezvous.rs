@@ -2,11 +2,21 @@
 //! from the same names, without asking anyone; one that comes or goes moves only the partitions that it gets or had.
 //! Pure. Decides nothing: who owns a partition is what the ownership back end says.
 
+use punctual_contract::ownership::Live;
 use punctual_domain::place::Partition;
 
 /// The engine with the highest score; None: nobody is alive.
 pub(crate) fn preferred(live: &[String], partition: Partition) -> Option<&str> {
     live.iter().map(String::as_str).max_by_key(|it| (score(it, partition), *it))
+}
+
+/// Those who can own: whom the hot set answers. Where it answers nobody it is all the same: everybody goes on from the
+/// store with what they have.
+pub(crate) fn candidates(live: &[Live]) -> Vec<String> {
+    let names =
+        |fit: fn(&Live) -> bool| live.iter().filter(|it| fit(it)).map(|it| it.engine.clone()).collect();
+    let with_hot: Vec<String> = names(|it| it.has_hot);
+    if with_hot.is_empty() { names(|_| true) } else { with_hot }
 }
 
 /// FNV-1a over both, finished with the mixer of splitmix64. Engines of different releases must agree on it, or they
@@ -33,6 +43,17 @@ mod tests {
 
     fn placed(live: &[String]) -> Vec<&str> {
         (0..PARTITIONS).map(|it| preferred(live, Partition(it)).unwrap()).collect()
+    }
+
+    #[test]
+    fn whom_the_hot_set_does_not_answer_owns_nothing_unless_it_answers_nobody() {
+        let live = |said: [bool; 3]| -> Vec<Live> {
+            engines(3).into_iter().zip(said).map(|(engine, has_hot)| Live { engine, has_hot }).collect()
+        };
+        let all = engines(3);
+        assert_eq!(candidates(&live([true, false, true])), [all[0].clone(), all[2].clone()]);
+        assert_eq!(candidates(&live([true; 3])), all);
+        assert_eq!(candidates(&live([false; 3])), all);
     }
 
     #[test]

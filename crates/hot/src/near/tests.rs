@@ -122,8 +122,11 @@ impl Hot for Shared {
     async fn depth(&self) -> Result<Depth, Error> {
         self.truth.depth().await
     }
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         self.truth.is_whole(tenures).await
+    }
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
+        self.truth.clear(tenure).await
     }
     async fn fullness(&self) -> Result<u32, Error> {
         self.truth.fullness().await

@@ -71,6 +71,11 @@ impl Keys {
         format!("{}:{{limits}}:{what}", self.prefix)
     }
 
+    /// Whose all of these are.
+    pub(crate) fn cluster(&self) -> String {
+        format!("{}:cluster", self.prefix)
+    }
+
     /// Channel of the signals.
     pub(crate) fn signals(&self) -> String {
         format!("{}:signals", self.prefix)

@@ -4,7 +4,7 @@
 use super::{
     CALL_MAX, RedisHot,
     codec::{number, ordered},
-    link::Link,
+    identity::Guarded,
     partition::{bytes, count, list, one},
     problem::{Failure, all},
     script::{SCRIPTS, Script},
@@ -46,7 +46,7 @@ struct LimitKeys {
 
 #[derive(Debug)]
 pub struct RedisLimiter {
-    link: Arc<Link>,
+    link: Arc<Guarded>,
     keys: LimitKeys,
     clock: RateClock,
 }

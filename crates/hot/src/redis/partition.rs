@@ -3,7 +3,7 @@
 
 use super::{
     CALL_MAX, RedisHot, RedisProblem,
-    codec::{Reader, body_of, ordered},
+    codec::{Reader, body_of, number, ordered},
     keys::PartitionKeys,
     problem::{Failure, all},
     script::{SCRIPTS, Script},
@@ -11,7 +11,7 @@ use super::{
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
-    hot::{HotEntry, Withdrawn},
+    hot::{HotEntry, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{place::Partition, time::Millis};
@@ -211,8 +211,8 @@ impl RedisHot {
         const DOING: &str = "look at what is firing";
         let keys = self.keys_of(DOING, partition)?;
         let mut call = SCRIPTS.firing.call(&[&keys.firing, &keys.body]);
-        let number = |it: usize| i32::try_from(it).unwrap_or(i32::MAX);
-        call.arg(before.0).arg(number(places.len())).arg(number(places.start));
+        let small = |it: usize| i32::try_from(it).unwrap_or(i32::MAX);
+        call.arg(before.0).arg(small(places.len())).arg(small(places.start));
         let answer = list(DOING, one(DOING, self.bulk().run_one(call).await)?)?;
         let (mut reader, mut found, mut unreadable) = (Reader::default(), Vec::new(), Vec::new());
         let mut answer = answer.into_iter();
@@ -288,16 +288,25 @@ impl RedisHot {
         Ok((due, firing))
     }
 
-    pub(super) async fn are_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    pub(super) async fn are_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         const DOING: &str = "look whether anything was lost";
         let mut calls = Vec::with_capacity(tenures.len());
         for it in tenures {
-            let mut call = SCRIPTS.whole.call(&[&self.keys_of(DOING, it.partition)?.whole]);
+            let keys = self.keys_of(DOING, it.partition)?;
+            let mut call = SCRIPTS.whole.call(&[&keys.whole, &keys.term]);
             call.arg(&ordered(it.term));
             calls.push(call);
         }
         let answers = all(DOING, self.quick.run(calls).await)?;
-        answers.into_iter().map(|it| Ok(count(DOING, it)? == 1)).collect()
+        answers.into_iter().map(|it| wholeness(DOING, it)).collect()
+    }
+
+    pub(super) async fn clear_partition(&self, tenure: Tenure) -> Result<(), Error> {
+        const DOING: &str = "clear a partition";
+        let keys = self.keys_of(DOING, tenure.partition)?;
+        let mut call = SCRIPTS.clear.call(&[&keys.due, &keys.firing, &keys.body, &keys.term]);
+        call.arg(&ordered(tenure.term));
+        one(DOING, self.quick.run_one(call).await).map(drop)
     }
 
     /// `answer`: id and body in turn. What cannot be read is forgotten there, so that the store's sweep loads it again.
@@ -391,6 +400,16 @@ pub(super) fn count(doing: &'static str, value: Value) -> Result<usize, Error> {
     match value {
         Value::Int(it) => usize::try_from(it).map_err(|_| unexpected(doing, "a count")),
         _ => Err(unexpected(doing, "a count")),
+    }
+}
+
+fn wholeness(doing: &'static str, answer: Value) -> Result<Wholeness, Error> {
+    match answer {
+        Value::Int(1) => Ok(Wholeness::Whole),
+        Value::Int(_) => Ok(Wholeness::Lost),
+        term => number(&bytes(doing, term)?)
+            .map(Wholeness::Overtaken)
+            .ok_or_else(|| unexpected(doing, "a term of eight bytes")),
     }
 }
 

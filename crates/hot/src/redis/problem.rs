@@ -19,6 +19,12 @@ pub enum RedisProblem {
     Evicts(String),
     #[error("Redis {0} is too old: 7.0 or newer is needed")]
     TooOld(String),
+    #[error(
+        "the keys of prefix {prefix:?} in this Redis belong to cluster {found}, and this store is cluster {own}: they \
+         would take each other's tasks. Give each cluster its own prefix (`hot.prefix`) or its own Redis; if the other \
+         one is no more, delete its keys (`redis-cli --scan --pattern '{prefix}:*' | xargs redis-cli unlink`)"
+    )]
+    Stranger { prefix: String, own: String, found: String },
     #[error("no connection to Redis: {0}")]
     Unreachable(String),
     #[error("Redis has no memory left for this: {0}")]

@@ -53,6 +53,7 @@ scripts!(
     peek,
     take,
     withdraw,
+    clear,
     settle,
     firing,
     fires,

@@ -4,7 +4,8 @@
 
 use super::{
     address::Limits,
-    link::{Link, Place},
+    identity::Guarded,
+    link::Place,
     problem::{Failure, RedisProblem},
 };
 use async_trait::async_trait;
@@ -46,7 +47,7 @@ enum Wire {
 #[derive(Debug)]
 pub struct RedisSignals {
     place: Arc<Place>,
-    link: Arc<Link>,
+    link: Arc<Guarded>,
     channel: String,
     /// None: it was lost. Its holder is the one who listens.
     listener: Mutex<Option<Listener>>,
@@ -66,7 +67,7 @@ impl fmt::Debug for Listener {
 
 impl RedisSignals {
     /// Listens from now on.
-    pub(super) async fn new(place: Arc<Place>, link: Arc<Link>, channel: String) -> Result<Self, Error> {
+    pub(super) async fn new(place: Arc<Place>, link: Arc<Guarded>, channel: String) -> Result<Self, Error> {
         let listener = listen(&place, &channel).await;
         let listener = listener.map_err(|it| Error::did_not_happen("listen for signals", it))?;
         Ok(Self { place, link, channel, listener: Mutex::new(Some(listener)) })

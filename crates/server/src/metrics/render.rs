@@ -3,11 +3,11 @@
 
 use super::{
     CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS, CLOCK_WALL_AHEAD, EXECUTORS, EXECUTORS_DIED,
-    FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_REBUILT, LEASES_ENDED, LOG_LINES_LOST,
+    FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER, HOT_REBUILT, LEASES_ENDED, LOG_LINES_LOST,
     Metric, OFFERED_AGAIN, PANICS, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START,
     PUBLISH_FAILURES, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS,
-    TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_SUCCEEDED, TASKS_SWEPT,
-    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, WHEEL_TASKS,
+    TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT,
+    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, WHEEL_TASKS,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -99,6 +99,9 @@ fn sharing(out: &mut Exposition, app: &App) {
     out.single(&HOT_FULLNESS, format!("{}.{:03}", fullness / 1_000, fullness % 1_000));
     out.single(&HOT_AWAY, u8::from(app.engine.hot_is_away()));
     clock(out, &app.engine.clock_standing());
+    out.single(&HOT_OF_ANOTHER, u8::from(app.engine.hot_is_another_clusters()));
+    out.single(&TERMS_RAISED, meters.terms_raised_total());
+    out.single(&TASKS_STUCK, meters.stuck_total());
     out.single(&HOT_REBUILT, meters.rebuilt_total());
     out.single(&FIRED_FROM_STORE, meters.fired_from_store_total());
     out.single(&PARTITIONS_OWNED, app.engine.owned());

@@ -18,6 +18,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0003_placement", include_str!("../../../../migrations/mysql/0003_placement.sql")),
     ("0004_control", include_str!("../../../../migrations/mysql/0004_control.sql")),
     ("0005_room", include_str!("../../../../migrations/mysql/0005_room.sql")),
+    ("0006_has_hot", include_str!("../../../../migrations/mysql/0006_has_hot.sql")),
 ];
 
 /// One row of the record.

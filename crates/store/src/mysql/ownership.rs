@@ -10,7 +10,7 @@ use super::connections::Connections;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Happened, Ownership,
-    ownership::{Owner, Tenure},
+    ownership::{Live, Owner, Tenure},
 };
 use punctual_domain::{place::Partition, time::Millis};
 use sqlx::{Row, mysql::MySqlRow};
@@ -25,6 +25,9 @@ macro_rules! sql {
         include_str!(concat!("../../sql/mysql/ownership/", $file))
     };
 }
+
+/// Far more changes of owner than there can have been, and far below what `tokens` bears.
+const TERM_MAX: i64 = 1 << 46;
 
 /// Ownership of the partitions of one cluster. Whoever holds a tenure counts its end from before the call that gave
 /// it: then it never believes in a lease for longer than the database does.
@@ -44,13 +47,16 @@ impl MysqlOwnership {
 
 #[async_trait]
 impl Ownership for MysqlOwnership {
-    async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error> {
+    async fn beat(&self, engine: &str, ttl: Duration, has_hot: bool) -> Result<Vec<Live>, Error> {
         let (catalog, engine, named) = (self.catalog.clone(), engine.to_owned(), self.names_databases);
         apart("beat", Happened::Maybe, async move {
-            let beat = Statement::new(sql!("beat.sql")).text(&engine).int(ms(ttl)).int(named);
-            beat.int(ms(ttl)).int(named).execute(&catalog).await?;
+            let beat =
+                Statement::new(sql!("beat.sql")).text(&engine).int(ms(ttl)).int(named).int(has_hot.into());
+            beat.int(ms(ttl)).int(named).int(has_hot.into()).execute(&catalog).await?;
             let live = Statement::new(sql!("live.sql")).fetch(&catalog).await?;
-            live.iter().map(|it| it.try_get(0)).collect()
+            let said =
+                |it: &MySqlRow| Ok(Live { engine: it.try_get(0)?, has_hot: it.try_get::<i8, _>(1)? != 0 });
+            live.iter().map(said).collect()
         })
         .await
     }
@@ -85,6 +91,22 @@ impl Ownership for MysqlOwnership {
                 kept.extend(keep(&catalog, &engine, some, ttl).await?);
             }
             Ok(kept)
+        })
+        .await
+    }
+
+    async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error> {
+        if above >= TERM_MAX {
+            let problem = format!("a term of {above} cannot have been given by any owner");
+            return Err(Error::did_not_happen("raise terms", problem));
+        }
+        let (catalog, engine, held) = (self.catalog.clone(), engine.to_owned(), held.to_vec());
+        apart("raise terms", Happened::Maybe, async move {
+            let mut raised = Vec::with_capacity(held.len());
+            for some in held.chunks(LONGEST) {
+                raised.extend(lift(&catalog, &engine, some, above + 1).await?);
+            }
+            Ok(raised)
         })
         .await
     }
@@ -191,6 +213,42 @@ async fn keep(
         }
     }
     Ok(held.iter().map(|it| mine.contains(&(i64::from(it.partition.0), it.term))).collect())
+}
+
+/// Those of `held` that are still held, with their term from now on. One that another call has raised meanwhile counts
+/// as lost here; whoever renews it is told so.
+async fn lift(
+    catalog: &Connections,
+    engine: &str,
+    held: &[Tenure],
+    term: i64,
+) -> Result<Vec<Option<Tenure>>, sqlx::Error> {
+    let before = held_terms(catalog, engine, held).await?;
+    let lift = Statement::new(sql!("raise.sql")).int(term).text(engine);
+    lift.list(&numbers(held)).list(&tokens(held)).execute(catalog).await?;
+    let after = held_terms(catalog, engine, held).await?;
+    let raised = |it: &Tenure| {
+        let was_held = before.get(&it.partition.0) == Some(&it.term);
+        let term = *after.get(&it.partition.0).filter(|after| was_held && **after == term.max(it.term))?;
+        Some(Tenure { term, ..*it })
+    };
+    Ok(held.iter().map(raised).collect())
+}
+
+/// By partition, the terms of those that `engine` holds.
+async fn held_terms(
+    catalog: &Connections,
+    engine: &str,
+    held: &[Tenure],
+) -> Result<HashMap<u16, i64>, sqlx::Error> {
+    let rows = Statement::new(sql!("seen.sql")).text(engine).list(&numbers(held)).fetch(catalog).await?;
+    let mut terms = HashMap::new();
+    for row in rows.iter() {
+        if row.try_get::<i64, _>(2)? == 1 {
+            terms.extend(u16::try_from(row.try_get::<i32, _>(0)?).ok().zip(Some(row.try_get(1)?)));
+        }
+    }
+    Ok(terms)
 }
 
 fn numbers(held: &[Tenure]) -> Vec<i64> {

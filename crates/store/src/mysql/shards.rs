@@ -3,6 +3,7 @@
 //! that the cluster does not have yet is left alone until it is added.
 
 use super::{
+    MysqlStore,
     archive::{self, PLACE},
     migrate::{self, Locked},
     pauses, row,
@@ -31,6 +32,15 @@ pub(crate) struct Cluster {
     pub(crate) number: i64,
     pub(crate) placement: Placement,
     pub(crate) migrated: Vec<String>,
+}
+
+impl MysqlStore {
+    /// What tells this cluster from every other: the number that was drawn when it was founded, and where its catalog is.
+    #[must_use]
+    pub fn cluster(&self) -> (i64, String) {
+        let at = self.inner.doors.first().map_or_else(String::new, ToString::to_string);
+        (self.inner.cluster.number, at)
+    }
 }
 
 /// Which database has which partition, as the catalog said at some time.

@@ -3,7 +3,7 @@
 
 use punctual_contract::{
     Ownership,
-    ownership::{Owner, Tenure},
+    ownership::{Live, Owner, Tenure},
 };
 use punctual_domain::place::Partition;
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -18,6 +18,11 @@ const P: [Partition; 3] = [Partition(0), Partition(1), Partition(63)];
 
 async fn acquire_one(it: &dyn Ownership, engine: &str, ttl: Duration) -> Option<Tenure> {
     it.acquire(engine, &P[..1], ttl).await.unwrap()[0]
+}
+
+/// The names of the living.
+async fn beat(it: &dyn Ownership, engine: &str, ttl: Duration) -> Vec<String> {
+    it.beat(engine, ttl, true).await.unwrap().into_iter().map(|it| it.engine).collect()
 }
 
 /// Asks until something is answered.
@@ -106,20 +111,46 @@ pub async fn terms_ascend_with_each_change_of_owner(it: Arc<dyn Ownership>) {
     }
 }
 
+pub async fn whoever_holds_a_partition_raises_its_term_and_nobody_else_does(it: Arc<dyn Ownership>) {
+    let first = acquire_one(&*it, "a", LONG).await.unwrap();
+    let other = it.acquire("b", &P[1..2], LONG).await.unwrap()[0].unwrap();
+    let stale = Tenure { term: first.term - 1, ..first };
+    let unknown = Tenure { partition: P[2], term: 1 };
+    let raised = it.raise("a", &[other, first, stale, unknown], 40).await.unwrap();
+    assert_eq!(raised, [None, Some(Tenure { term: 41, ..first }), None, None]);
+    assert_eq!(it.renew("a", &[first], LONG).await.unwrap(), [false], "the older term is over");
+    let held = raised[1].unwrap();
+    assert_eq!(it.renew("a", &[held], LONG).await.unwrap(), [true]);
+    assert_eq!(it.renew("b", &[other], LONG).await.unwrap(), [true], "it was not touched");
+    assert_eq!(it.raise("a", &[held], 7).await.unwrap(), [Some(held)], "it is above that already");
+    it.release("a", &[held]).await.unwrap();
+    assert_eq!(it.raise("a", &[held], 50).await.unwrap(), [None], "it is given up");
+    let next = acquire_one(&*it, "b", LONG).await.unwrap();
+    assert!(next.term > held.term, "{held:?} {next:?}");
+}
+
+pub async fn what_an_engine_says_of_the_hot_set_is_said_to_the_others(it: Arc<dyn Ownership>) {
+    let live = |engine: &str, has_hot| Live { engine: engine.to_owned(), has_hot };
+    assert_eq!(it.beat("a", LONG, true).await.unwrap(), [live("a", true)]);
+    assert_eq!(it.beat("b", LONG, false).await.unwrap(), [live("a", true), live("b", false)]);
+    assert_eq!(it.beat("a", LONG, false).await.unwrap(), [live("a", false), live("b", false)]);
+    assert_eq!(it.beat("b", LONG, true).await.unwrap(), [live("a", false), live("b", true)]);
+}
+
 pub async fn who_beats_is_alive_and_the_living_come_sorted(it: Arc<dyn Ownership>) {
-    assert_eq!(it.beat("b", LONG).await.unwrap(), ["b"]);
-    assert_eq!(it.beat("c", LONG).await.unwrap(), ["b", "c"]);
-    assert_eq!(it.beat("a", LONG).await.unwrap(), ["a", "b", "c"]);
-    assert_eq!(it.beat("b", LONG).await.unwrap(), ["a", "b", "c"], "each once");
+    assert_eq!(beat(&*it, "b", LONG).await, ["b"]);
+    assert_eq!(beat(&*it, "c", LONG).await, ["b", "c"]);
+    assert_eq!(beat(&*it, "a", LONG).await, ["a", "b", "c"]);
+    assert_eq!(beat(&*it, "b", LONG).await, ["a", "b", "c"], "each once");
 }
 
 pub async fn who_is_silent_is_dead_and_who_leaves_is_gone_at_once(it: Arc<dyn Ownership>) {
-    it.beat("silent", SHORT).await.unwrap();
-    it.beat("left", LONG).await.unwrap();
+    beat(&*it, "silent", SHORT).await;
+    beat(&*it, "left", LONG).await;
     it.leave("left").await.unwrap();
     it.leave("unknown").await.unwrap();
-    assert!(!it.beat("a", LONG).await.unwrap().contains(&"left".to_owned()));
-    eventually(async || (it.beat("a", LONG).await.unwrap() == ["a"]).then_some(())).await;
+    assert!(!beat(&*it, "a", LONG).await.contains(&"left".to_owned()));
+    eventually(async || (beat(&*it, "a", LONG).await == ["a"]).then_some(())).await;
 }
 
 pub async fn the_clock_that_is_told_is_the_one_that_leases_run_on(it: Arc<dyn Ownership>) {
@@ -131,7 +162,7 @@ pub async fn the_clock_that_is_told_is_the_one_that_leases_run_on(it: Arc<dyn Ow
 }
 
 pub async fn who_leaves_keeps_its_leases_until_they_are_released(it: Arc<dyn Ownership>) {
-    it.beat("a", LONG).await.unwrap();
+    beat(&*it, "a", LONG).await;
     let tenure = acquire_one(&*it, "a", LONG).await.unwrap();
     it.leave("a").await.unwrap();
     assert_eq!(acquire_one(&*it, "b", LONG).await, None);

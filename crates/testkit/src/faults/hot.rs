@@ -4,7 +4,7 @@ use super::Faults;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
@@ -129,7 +129,14 @@ impl Hot for FaultyHot {
         self.faults.run(HotGroup::Look, "measure the depth", self.inner.depth()).await
     }
 
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    fn stranger(&self) -> Option<String> {
+        self.inner.stranger()
+    }
+
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
+        self.faults.run(HotGroup::Settle, "clear a partition", self.inner.clear(tenure)).await
+    }
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         self.faults.run(HotGroup::Look, "look whether it is whole", self.inner.is_whole(tenures)).await
     }
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Clock, Error, Ownership,
-    ownership::{Owner, Tenure},
+    ownership::{Live, Owner, Tenure},
 };
 use punctual_domain::{place::Partition, time::Millis};
 use std::{
@@ -27,8 +27,8 @@ pub struct MemoryOwnership {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// Until when each engine counts as alive.
-    alive: BTreeMap<String, Millis>,
+    /// Until when each engine counts as alive, and whether the hot set answers it.
+    alive: BTreeMap<String, (Millis, bool)>,
     leases: BTreeMap<Partition, Lease>,
 }
 
@@ -55,6 +55,11 @@ impl MemoryOwnership {
         Self { clock, is_away: AtomicBool::new(false), books: Mutex::default() }
     }
 
+    /// As after a restore from an older backup: every partition has this term, whoever holds it.
+    pub fn set_terms(&self, term: i64) {
+        self.books.lock().leases.values_mut().for_each(|it| it.term = term);
+    }
+
     /// While it is away, every call fails and changes nothing.
     pub fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, SeqCst);
@@ -70,11 +75,13 @@ impl MemoryOwnership {
 
 #[async_trait]
 impl Ownership for MemoryOwnership {
-    async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error> {
+    async fn beat(&self, engine: &str, ttl: Duration, has_hot: bool) -> Result<Vec<Live>, Error> {
         self.call("beat", |books, now| {
-            books.alive.insert(engine.to_owned(), until(now, ttl));
-            books.alive.retain(|_, until| *until > now);
-            books.alive.keys().cloned().collect()
+            books.alive.insert(engine.to_owned(), (until(now, ttl), has_hot));
+            books.alive.retain(|_, it| it.0 > now);
+            let live =
+                |(engine, it): (&String, &(Millis, bool))| Live { engine: engine.clone(), has_hot: it.1 };
+            books.alive.iter().map(live).collect()
         })
     }
 
@@ -108,6 +115,20 @@ impl Ownership for MemoryOwnership {
                     true
                 }
                 _ => false,
+            };
+            held.iter().map(one).collect()
+        })
+    }
+
+    async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error> {
+        self.call("raise terms", |books, now| {
+            let one = |it: &Tenure| {
+                let lease = books.leases.get_mut(&it.partition)?;
+                if !lease.is_held_by(engine, it.term, now) {
+                    return None;
+                }
+                lease.term = lease.term.max(above + 1);
+                Some(Tenure { partition: it.partition, term: lease.term })
             };
             held.iter().map(one).collect()
         })

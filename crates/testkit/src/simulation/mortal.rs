@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Bus, Error, Hot, Limiter, Ownership, SettingStore, Store,
     bus::Delivery,
-    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
-    ownership::{Owner, Tenure},
+    ownership::{Live, Owner, Tenure},
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
         Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query,
@@ -303,7 +303,10 @@ impl Hot for Mortal<dyn Hot> {
     async fn depth(&self) -> Result<Depth, Error> {
         self.life.call(self.inner.depth()).await
     }
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
+        self.life.call(self.inner.clear(tenure)).await
+    }
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         self.life.call(self.inner.is_whole(tenures)).await
     }
     async fn fullness(&self) -> Result<u32, Error> {
@@ -353,8 +356,8 @@ impl Limiter for Mortal<dyn Limiter> {
 
 #[async_trait]
 impl Ownership for Mortal<dyn Ownership> {
-    async fn beat(&self, engine: &str, ttl: Duration) -> Result<Vec<String>, Error> {
-        self.life.call(self.inner.beat(engine, ttl)).await
+    async fn beat(&self, engine: &str, ttl: Duration, has_hot: bool) -> Result<Vec<Live>, Error> {
+        self.life.call(self.inner.beat(engine, ttl, has_hot)).await
     }
     async fn acquire(
         &self,
@@ -366,6 +369,9 @@ impl Ownership for Mortal<dyn Ownership> {
     }
     async fn renew(&self, engine: &str, held: &[Tenure], ttl: Duration) -> Result<Vec<bool>, Error> {
         self.life.call(self.inner.renew(engine, held, ttl)).await
+    }
+    async fn raise(&self, engine: &str, held: &[Tenure], above: i64) -> Result<Vec<Option<Tenure>>, Error> {
+        self.life.call(self.inner.raise(engine, held, above)).await
     }
     async fn release(&self, engine: &str, held: &[Tenure]) -> Result<(), Error> {
         self.life.call(self.inner.release(engine, held)).await

@@ -217,11 +217,12 @@ async fn who_has_been_silent_for_an_hour_is_forgotten_when_another_leaves() {
     let catalog = Catalog::fresh().await;
     let ownership = catalog.ownership().await;
     for name in ["old", "late", "leaves"] {
-        ownership.beat(name, LONG).await.unwrap();
+        ownership.beat(name, LONG, true).await.unwrap();
     }
     catalog.sql("UPDATE engine SET alive_until = alive_until - 7200000 WHERE name = 'old'").await;
     catalog.sql("UPDATE engine SET alive_until = alive_until - 120000 WHERE name = 'late'").await;
     ownership.leave("leaves").await.unwrap();
     assert_eq!(catalog.sql("SELECT name FROM engine").await.trim(), "late");
-    assert_eq!(ownership.beat("a", LONG).await.unwrap(), ["a"]);
+    let live = ownership.beat("a", LONG, true).await.unwrap();
+    assert_eq!(live.iter().map(|it| it.engine.as_str()).collect::<Vec<_>>(), ["a"]);
 }

@@ -2,9 +2,12 @@
 //! full, and MySQL stopped, while thousands of tasks are pending and some fire. Each time: nothing lost, nothing early,
 //! nothing completed twice, and a bound for how late. What was measured is printed.
 
+mod apart;
+mod behind;
 mod full;
 mod silence;
 mod site;
+mod stranger;
 
 use site::{Site, Worst};
 use std::time::Duration;

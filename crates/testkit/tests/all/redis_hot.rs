@@ -3,7 +3,7 @@
 
 use punctual_contract::{
     Happened, Hot, Signals,
-    hot::{HotEntry, Withdrawn},
+    hot::{HotEntry, Wholeness, Withdrawn},
     ownership::{Signal, Tenure},
 };
 use punctual_domain::{
@@ -272,14 +272,14 @@ async fn a_flush_and_a_restart_are_each_noticed_once() {
     let server = Redis::own().await;
     let hot = connect(&server.url(), "p").await;
     let tenure = [Tenure { partition: P0, term: 9 }];
-    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [false]);
-    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [true]);
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Lost]);
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Whole]);
     server.command(&["FLUSHALL"]).await;
     // What the owner does meanwhile does not hide it.
     hot.take(tenure[0], Millis(5), 9).await.unwrap();
     hot.load(vec![entry(1, 5, 1)]).await.unwrap();
-    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [false]);
-    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [true]);
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Lost]);
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Whole]);
     server.kill();
     server.start_again().await;
     let whole = loop {
@@ -287,7 +287,7 @@ async fn a_flush_and_a_restart_are_each_noticed_once() {
             break it;
         }
     };
-    assert_eq!(whole, [false]);
+    assert_eq!(whole, [Wholeness::Lost]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,7 +303,7 @@ async fn fullness_is_of_the_budget_or_of_maxmemory_and_is_told_when_there_is_no_
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     assert!(hot.fullness().await.unwrap() > 1_000);
     let tenure = [Tenure { partition: P0, term: 9 }];
-    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [false], "its note has room");
+    assert_eq!(hot.is_whole(&tenure).await.unwrap(), [Wholeness::Lost], "its note has room");
 }
 
 #[tokio::test(flavor = "multi_thread")]

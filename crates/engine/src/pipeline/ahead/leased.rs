@@ -1,6 +1,7 @@
 //! What one engine has leased ahead of its instant, and what it has handed over of that without the store knowing to
 //! whom. Losing any of it costs the rest of a short lease.
 
+use super::reloading::Reloading;
 use crate::{arrivals::Arrival, clock::Moment};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use tokio::sync::Notify;
 pub(crate) struct Ahead {
     /// Claimed, and perhaps to be leased ahead, in the order of their instants.
     pub(super) upcoming: Mutex<BTreeMap<(Millis, i64), HotEntry>>,
-    leased: Mutex<HashMap<i64, Leased>>,
+    pub(super) leased: Mutex<LeasedAhead>,
     /// Handed over; the store does not know to whom.
     pub(super) untold: Mutex<HashMap<i64, Untold>>,
     /// Where something lies that found nobody.
@@ -24,6 +25,12 @@ pub(crate) struct Ahead {
     pub(super) something: Notify,
     /// By the part of the store.
     pace: Mutex<HashMap<usize, Pace>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LeasedAhead {
+    pub(super) by_id: HashMap<i64, Leased>,
+    pub(super) reloading: Reloading,
 }
 
 /// Nothing is leased ahead for so long after an answer that came too late, twice as long after each further one.
@@ -39,14 +46,14 @@ struct Pace {
 
 /// Before its instant.
 #[derive(Debug)]
-struct Leased {
-    entry: HotEntry,
+pub(super) struct Leased {
+    pub(super) entry: HotEntry,
     asked: Moment,
-    stage: Stage,
+    pub(super) stage: Stage,
 }
 
 #[derive(Debug)]
-enum Stage {
+pub(super) enum Stage {
     /// The store is being asked. Its instant may come before the answer: then it waits here, fired.
     Asked {
         fired: Option<HotEntry>,
@@ -113,18 +120,21 @@ impl Ahead {
         near.into_values().collect()
     }
 
-    pub(super) fn ask(&self, entries: &[HotEntry], asked: Moment) {
+    /// Those that are not being loaded from an older look at the store. The others go the usual way.
+    pub(super) fn ask(&self, mut entries: Vec<HotEntry>, now: Millis, asked: Moment) -> Vec<HotEntry> {
         let mut leased = self.leased.lock();
-        for it in entries {
+        entries.retain(|it| !leased.reloading.has(it.place.id, now));
+        for it in &entries {
             let stage = Stage::Asked { fired: None };
-            leased.insert(it.place.id, Leased { entry: it.clone(), asked, stage });
+            leased.by_id.insert(it.place.id, Leased { entry: it.clone(), asked, stage });
         }
+        entries
     }
 
     /// Those that the store has leased and that are due by then, of each partition: when they fire, their hand-over is known.
     pub(crate) fn made_until(&self, until: Millis) -> HashMap<Partition, HashSet<(i64, i64)>> {
         let mut made: HashMap<Partition, HashSet<(i64, i64)>> = HashMap::new();
-        for (id, it) in self.leased.lock().iter() {
+        for (id, it) in self.leased.lock().by_id.iter() {
             if it.entry.due_at <= until && matches!(it.stage, Stage::Made(_)) {
                 made.entry(it.entry.place.partition).or_default().insert((*id, it.entry.fence));
             }
@@ -135,13 +145,13 @@ impl Ahead {
     /// An entry has fired, or, settled, was taken out of the hot set instead.
     pub(crate) fn fired(&self, entry: &HotEntry, is_settled: bool) -> Fired {
         let mut leased = self.leased.lock();
-        match leased.get_mut(&entry.place.id).filter(|it| it.entry.fence == entry.fence) {
+        match leased.by_id.get_mut(&entry.place.id).filter(|it| it.entry.fence == entry.fence) {
             None | Some(Leased { stage: Stage::Withdrawn, .. }) => Fired::Plain,
             Some(Leased { stage: Stage::Asked { fired }, .. }) => {
                 *fired = Some(entry.clone());
                 Fired::Awaited
             }
-            Some(_) => match leased.remove(&entry.place.id) {
+            Some(_) => match leased.by_id.remove(&entry.place.id) {
                 Some(Leased { stage: Stage::Made(it), asked, .. }) => {
                     let entry = entry.clone();
                     Fired::Leased(Box::new(Ready { entry, assignment: *it, asked, is_settled }))
@@ -155,11 +165,11 @@ impl Ahead {
     pub(super) fn made(&self, assignment: Assignment) -> Made {
         let mut leased = self.leased.lock();
         let id = assignment.place.id;
-        let Some(it) = leased.get_mut(&id).filter(|it| it.entry.fence + 1 == assignment.fence) else {
+        let Some(it) = leased.by_id.get_mut(&id).filter(|it| it.entry.fence + 1 == assignment.fence) else {
             return Made::Unwanted(Box::new(assignment));
         };
         if let Stage::Withdrawn = it.stage {
-            leased.remove(&id);
+            leased.by_id.remove(&id);
             return Made::Waits;
         }
         let Stage::Asked { fired: Some(entry) } = &mut it.stage else {
@@ -167,7 +177,7 @@ impl Ahead {
             return Made::Waits;
         };
         let ready = Ready { entry: entry.clone(), assignment, asked: it.asked, is_settled: false };
-        leased.remove(&id);
+        leased.by_id.remove(&id);
         Made::Fired(Box::new(ready))
     }
 
@@ -186,7 +196,7 @@ impl Ahead {
 
     /// Time was set back.
     pub(super) fn begin_anew(&self) {
-        *self.pace.lock() = Pace::default();
+        *self.pace.lock() = HashMap::default();
     }
 
     /// The store was too slow lately: what is asked of it besides would make it slower.
@@ -197,8 +207,8 @@ impl Ahead {
     /// The lease was not made. Answers the entry if it has fired meanwhile.
     pub(super) fn refused(&self, entry: &HotEntry) -> Option<HotEntry> {
         let mut leased = self.leased.lock();
-        leased.get(&entry.place.id).filter(|it| it.entry.fence == entry.fence)?;
-        match leased.remove(&entry.place.id)?.stage {
+        leased.by_id.get(&entry.place.id).filter(|it| it.entry.fence == entry.fence)?;
+        match leased.by_id.remove(&entry.place.id)?.stage {
             Stage::Asked { fired } => fired,
             Stage::Made(_) | Stage::Withdrawn => None,
         }
@@ -207,7 +217,7 @@ impl Ahead {
     /// Takes out what was leased and has not fired. What is being asked for finds that nobody wants it.
     pub(super) fn give_up(&self, which: impl Fn(&HotEntry) -> bool) -> (Vec<Assignment>, Vec<HotEntry>) {
         let (mut made, mut fired_meanwhile) = (Vec::new(), Vec::new());
-        for (_, it) in self.leased.lock().extract_if(|_, it| which(&it.entry)) {
+        for (_, it) in self.leased.lock().by_id.extract_if(|_, it| which(&it.entry)) {
             match it.stage {
                 Stage::Asked { fired } => fired_meanwhile.extend(fired),
                 Stage::Made(it) => made.push(*it),
@@ -221,10 +231,10 @@ impl Ahead {
     /// withdrew it takes the lease back, also one that the store is about to make.
     pub(crate) fn withdrawn(&self, id: i64, fence: i64) {
         let mut leased = self.leased.lock();
-        let Some(it) = leased.get_mut(&id).filter(|it| it.entry.fence <= fence) else { return };
+        let Some(it) = leased.by_id.get_mut(&id).filter(|it| it.entry.fence <= fence) else { return };
         match it.stage {
             Stage::Asked { fired: None } => it.stage = Stage::Withdrawn,
-            Stage::Made(_) => drop(leased.remove(&id)),
+            Stage::Made(_) => drop(leased.by_id.remove(&id)),
             Stage::Asked { fired: Some(_) } | Stage::Withdrawn => {}
         }
     }
@@ -232,7 +242,7 @@ impl Ahead {
     /// Of a queue, how many are leased and have not fired.
     pub(super) fn count(&self) -> HashMap<Arc<QueueKey>, usize> {
         let mut counts: HashMap<Arc<QueueKey>, usize> = HashMap::new();
-        for it in self.leased.lock().values() {
+        for it in self.leased.lock().by_id.values() {
             *counts.entry(Arc::clone(&it.entry.queue)).or_default() += 1;
         }
         counts
@@ -268,7 +278,7 @@ impl Ahead {
 
     pub(super) fn is_empty(&self) -> bool {
         self.upcoming.lock().is_empty()
-            && self.leased.lock().is_empty()
+            && self.leased.lock().by_id.is_empty()
             && self.untold.lock().is_empty()
             && self.shelves.lock().is_empty()
     }

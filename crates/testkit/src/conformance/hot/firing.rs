@@ -3,7 +3,11 @@
 use super::{entry, ids, in_partition, strict};
 use punctual_contract::{
     Hot,
-    hot::{Admission, Depth, HotEntry, Withdrawn},
+    hot::{
+        Admission, Depth, HotEntry,
+        Wholeness::{Lost, Overtaken, Whole},
+        Withdrawn,
+    },
     ownership::Tenure,
 };
 use punctual_domain::{place::Partition, settings::Retries, time::Millis};
@@ -231,15 +235,39 @@ pub async fn of_many_who_take_each_entry_goes_to_one(hot: Arc<dyn Hot>) {
 pub async fn a_partition_is_whole_from_the_second_question_of_a_term(hot: Arc<dyn Hot>) {
     let tenure = |partition: u16, term: i64| Tenure { partition: Partition(partition), term };
     let asked = [tenure(0, 7), tenure(1, 7)];
-    assert_eq!(hot.is_whole(&asked).await.unwrap(), [false, false]);
-    assert_eq!(hot.is_whole(&asked).await.unwrap(), [true, true]);
-    assert_eq!(
-        hot.is_whole(&[tenure(1, 8), tenure(2, 7), tenure(0, 7)]).await.unwrap(),
-        [false, false, true]
-    );
-    assert_eq!(hot.is_whole(&asked).await.unwrap(), [true, true], "who is out of date is told nothing new");
-    assert_eq!(hot.is_whole(&[tenure(1, 8)]).await.unwrap(), [true], "and changes nothing");
+    assert_eq!(hot.is_whole(&asked).await.unwrap(), [Lost, Lost]);
+    assert_eq!(hot.is_whole(&asked).await.unwrap(), [Whole, Whole]);
+    assert_eq!(hot.is_whole(&[tenure(1, 8), tenure(2, 7), tenure(0, 7)]).await.unwrap(), [Lost, Lost, Whole]);
+    assert_eq!(hot.is_whole(&asked).await.unwrap(), [Whole, Overtaken(8)]);
+    assert_eq!(hot.is_whole(&[tenure(1, 8)]).await.unwrap(), [Whole], "who is out of date changes nothing");
     assert!(hot.is_whole(&[]).await.unwrap().is_empty());
+}
+
+pub async fn whoever_asks_with_an_older_term_than_has_taken_is_told_so(hot: Arc<dyn Hot>) {
+    let tenure = |term: i64| Tenure { partition: P0, term };
+    hot.take(tenure(9), Millis::ZERO, 1).await.unwrap();
+    assert_eq!(hot.is_whole(&[tenure(4)]).await.unwrap(), [Overtaken(9)]);
+    assert_eq!(hot.is_whole(&[tenure(4)]).await.unwrap(), [Overtaken(9)], "each time");
+    hot.load(vec![entry(1, 1, 1)]).await.unwrap();
+    assert!(hot.take(tenure(4), Millis(5), 9).await.unwrap().is_empty(), "and gets nothing");
+    assert_eq!(hot.is_whole(&[tenure(10)]).await.unwrap(), [Lost]);
+    assert_eq!(hot.is_whole(&[tenure(10)]).await.unwrap(), [Whole]);
+    assert_eq!(hot.take(tenure(10), Millis(5), 9).await.unwrap().len(), 1);
+}
+
+pub async fn a_partition_is_cleared_for_the_newest_term_only(hot: Arc<dyn Hot>) {
+    let tenure = |term: i64| Tenure { partition: P0, term };
+    hot.load(vec![entry(1, 5, 9), entry(2, 50, 9)]).await.unwrap();
+    let taken = hot.take(tenure(3), Millis(5), 9).await.unwrap();
+    hot.offer(taken.clone(), Retries::default()).await.unwrap();
+    hot.clear(tenure(2)).await.unwrap();
+    assert_eq!(counts(&*hot).await, (1, 1), "who is out of date clears nothing");
+    hot.clear(tenure(4)).await.unwrap();
+    assert_eq!(counts(&*hot).await, (0, 0));
+    assert!(hot.admit(&taken[0].queue, Admission::of(9)).await.unwrap().is_empty());
+    assert_eq!(hot.load(vec![entry(2, 6, 1)]).await.unwrap(), 1, "an older fence is good again");
+    assert!(hot.take(tenure(3), Millis(6), 9).await.unwrap().is_empty(), "the term is known");
+    assert_eq!(ids(&hot.take(tenure(4), Millis(6), 9).await.unwrap()), [2]);
 }
 
 pub async fn fullness_is_a_share_and_an_empty_hot_set_is_not_full(hot: Arc<dyn Hot>) {

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Hot,
-    hot::{Admission, Depth, HotEntry, Lane, Withdrawn},
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
@@ -147,7 +147,10 @@ impl Hot for KeepsNear {
         self.inner.depth().await
     }
 
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
+        self.inner.clear(tenure).await
+    }
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         let _step = self.step().await?;
         self.inner.is_whole(tenures).await
     }

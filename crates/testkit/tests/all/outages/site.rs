@@ -5,16 +5,21 @@
 use crate::engine::{WallClock, queue};
 use parking_lot::Mutex;
 use punctual_bus::MemoryBus;
-use punctual_contract::{Store, store::Assignment};
+use punctual_contract::{
+    Store,
+    hot::HotEntry,
+    store::{Assignment, Scan},
+};
 use punctual_domain::{
     name::Name,
     outcome::Report,
+    place::TaskRef,
     state::State,
     task::{NewTask, TaskResult},
     time::Millis,
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Settled, Shared};
-use punctual_hot::{NearHot, RedisHot, RedisOptions};
+use punctual_hot::{ClusterName, NearHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::servers::{MariaDb, Proxy, Redis};
 use std::{
@@ -34,13 +39,32 @@ use tokio::{
 /// How late tasks are is to be the outage's doing, not that of the other sites on the same two processors.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
-const PARTITIONS: u16 = 8;
+pub(super) const PARTITIONS: u16 = 8;
 /// Executors at each engine.
 const EXECUTORS: usize = 3;
 /// Whoever was refused asks again.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Longer than anything here takes.
 const DEADLINE_MS: i64 = 120_000;
+
+/// Waits for a condition, for as long as anything here may take.
+pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..DEADLINE_MS / 20 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{what}: it never was so");
+}
+
+/// Looks at a condition for so long.
+pub(super) async fn stays(what: &str, for_ms: u64, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..for_ms / 20 {
+        assert!(is_so(), "{what}: not any more");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
 
 pub(super) struct Site {
     _turn: SemaphorePermit<'static>,
@@ -73,8 +97,8 @@ pub(super) struct Crew {
 
 #[derive(Default)]
 struct Log {
-    /// By id, when it is due.
-    inserted: HashMap<i64, Millis>,
+    /// By id, where it is and when it is due.
+    inserted: HashMap<i64, (TaskRef, Millis)>,
     /// By id, when it first came and for which due time.
     came: HashMap<i64, (Millis, Millis)>,
     accepted: HashMap<i64, usize>,
@@ -111,15 +135,34 @@ impl Site {
         Arc::new(MysqlStore::open(&[url.to_owned()], options).await.unwrap())
     }
 
-    async fn node(&self, name: String) -> Node {
+    pub(super) async fn sql(&self, text: &str) -> String {
+        let database = self.database_url.rsplit('/').next().unwrap();
+        self.mysql.sql(database, text).await
+    }
+
+    pub(super) async fn cluster(&self) -> ClusterName {
+        let (number, at) = self.store(&self.database_url).await.cluster();
+        ClusterName { number, at }
+    }
+
+    /// As an engine has it.
+    pub(super) async fn hot(&self) -> RedisHot {
+        self.hot_at(&self.redis.url()).await
+    }
+
+    async fn hot_at(&self, redis_url: &str) -> RedisHot {
+        let cluster = Some(self.cluster().await);
+        let options = RedisOptions { partitions: PARTITIONS, cluster, ..RedisOptions::default() };
+        RedisHot::connect(redis_url, options).await.unwrap()
+    }
+
+    async fn node(&self, name: String, redis_url: &str) -> Node {
         let through = |url: &str, port: u16, proxy: fn(&Ways) -> &Proxy| match &self.ways {
             Some(ways) => url.replace(&format!(":{port}"), &format!(":{}", proxy(ways).port())),
             None => url.to_owned(),
         };
         let store = self.store(&through(&self.database_url, self.mysql.port(), |it| &it.mysql)).await;
-        let options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
-        let redis_url = through(&self.redis.url(), self.redis.port(), |it| &it.redis);
-        let hot = RedisHot::connect(&redis_url, options).await.unwrap();
+        let hot = self.hot_at(&through(redis_url, self.redis.port(), |it| &it.redis)).await;
         let signals = Arc::new(hot.signals().await.unwrap());
         let backends = Backends {
             blobs: None,
@@ -136,9 +179,14 @@ impl Site {
     }
 
     pub(super) async fn crew(&self, engines: usize) -> Crew {
+        self.crew_by(&vec![self.redis.url(); engines]).await
+    }
+
+    /// Each engine has its own way to Redis.
+    pub(super) async fn crew_by(&self, redis_urls: &[String]) -> Crew {
         let mut nodes = Vec::new();
-        for nth in 0..engines {
-            nodes.push(self.node(format!("e{nth}")).await);
+        for (nth, url) in redis_urls.iter().enumerate() {
+            nodes.push(self.node(format!("e{nth}"), url).await);
         }
         while nodes.iter().map(|it| it.engine.owned()).sum::<usize>() < usize::from(PARTITIONS) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -217,12 +265,42 @@ impl Crew {
             let engine = &self.nodes[nth % self.nodes.len()].engine;
             let inserted = engine.insert(some.to_vec(), "test").await.unwrap();
             let mut log = self.log.lock();
-            log.inserted.extend(inserted.iter().map(|it| (it.task.place.id, it.task.due_at)));
+            log.inserted
+                .extend(inserted.iter().map(|it| (it.task.place.id, (it.task.place, it.task.due_at))));
         }
     }
 
     pub(super) fn engine(&self) -> &Engine {
         &self.nodes[0].engine
+    }
+
+    pub(super) fn engines(&self) -> impl Iterator<Item = &Engine> {
+        self.nodes.iter().map(|it| &it.engine)
+    }
+
+    /// Of all engines, by name.
+    pub(super) async fn alerts(&self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        for it in self.engines() {
+            names.extend(it.alerts().await.unwrap().iter().map(|it| it.kind.name()));
+        }
+        names
+    }
+
+    pub(super) fn terms_raised(&self) -> u64 {
+        self.engines().map(|it| it.meters().terms_raised_total()).sum()
+    }
+
+    /// With their due times.
+    pub(super) fn inserted(&self) -> Vec<(TaskRef, Millis)> {
+        self.log.lock().inserted.values().copied().collect()
+    }
+
+    /// What the hot set should have of it.
+    pub(super) async fn entry_of(&self, place: TaskRef) -> HotEntry {
+        let scan = Scan { partition: place.partition, until: Millis::MAX, after: None, limit: 10_000 };
+        let waiting = self.store.scan(scan).await.unwrap();
+        waiting.into_iter().find(|it| it.place.id == place.id).expect("it waits")
     }
 
     pub(super) fn elapsed_ms(&self) -> i64 {
@@ -295,7 +373,7 @@ impl Crew {
 
     pub(super) fn due_between(&self, from_ms: i64, to_ms: i64) -> usize {
         let log = self.log.lock();
-        let due = log.inserted.values().map(|it| it.since(self.began_at));
+        let due = log.inserted.values().map(|it| it.1.since(self.began_at));
         due.filter(|it| (from_ms..to_ms).contains(it)).count()
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use async_trait::async_trait;
 use punctual_contract::{
     Error,
-    hot::{Admission, Depth},
+    hot::{Admission, Depth, Wholeness},
 };
 use punctual_hot::{MemoryHot, Options};
 use std::{ops::Range, panic::catch_unwind};
@@ -119,7 +119,10 @@ impl Hot for Flawed {
         self.0.firing(partition, before.plus(soon), places).await
     }
 
-    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<bool>, Error> {
+    async fn clear(&self, tenure: Tenure) -> Result<(), Error> {
+        self.0.clear(tenure).await
+    }
+    async fn is_whole(&self, tenures: &[Tenure]) -> Result<Vec<Wholeness>, Error> {
         self.0.is_whole(tenures).await
     }
 

@@ -1,0 +1,126 @@
+//! Whose the keys of a prefix are. The first engine of a cluster writes its cluster's name beside them; from then on every
+//! engine compares, when it connects and whenever it looks whether anything was lost. Two clusters on one prefix would take
+//! each other's entries and refuse each other's terms, so that neither fires on time.
+//!
+//! Once another cluster's name was read, no call goes through any more but the next look: neither a read nor a write. What
+//! went through between two looks (half a second) is repaired as a loss is. Must not decide anything about a task.
+
+use super::{
+    link::Link,
+    problem::{Failure, RedisProblem},
+};
+use parking_lot::RwLock;
+use redis::{Cmd, Value};
+use std::sync::Arc;
+
+/// What tells one cluster from another, for programs and for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterName {
+    /// Made once, when the cluster was founded.
+    pub number: i64,
+    /// Where its store is, without a password.
+    pub at: String,
+}
+
+impl ClusterName {
+    /// The number comes first, and only it is compared: a database may move to another host.
+    fn marker(&self) -> String {
+        let at: String = self.at.chars().filter(|it| !it.is_control()).take(200).collect();
+        format!("{:016x} ({at})", self.number)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Identity {
+    key: String,
+    prefix: String,
+    own: Option<ClusterName>,
+    /// Whoever has it instead.
+    stranger: RwLock<Option<RedisProblem>>,
+}
+
+impl Identity {
+    pub(crate) fn new(key: String, prefix: &str, own: Option<ClusterName>) -> Self {
+        Self { key, prefix: prefix.to_owned(), own, stranger: RwLock::default() }
+    }
+
+    pub(crate) fn stranger(&self) -> Option<String> {
+        self.stranger.read().as_ref().map(ToString::to_string)
+    }
+
+    /// Writes the own name where none is, and compares.
+    pub(crate) async fn look(&self, guarded: &Guarded) -> Result<(), Failure> {
+        let Some(own) = &self.own else {
+            return Ok(());
+        };
+        let found = match self.read(&guarded.link).await? {
+            Some(it) => it,
+            None => {
+                let mut claim = redis::cmd("SET");
+                claim.arg(&self.key).arg(own.marker()).arg("NX");
+                guarded.link.run_one(claim).await?;
+                // Of two that wrote at once, one did.
+                self.read(&guarded.link).await?.ok_or_else(|| Failure::answer("the name just written"))?
+            }
+        };
+        let is_own = found.split(' ').next() == own.marker().split(' ').next();
+        let stranger = (!is_own).then(|| RedisProblem::Stranger {
+            prefix: self.prefix.clone(),
+            own: own.marker(),
+            found: found.chars().filter(|it| !it.is_control()).take(250).collect(),
+        });
+        self.stranger.write().clone_from(&stranger);
+        stranger.map_or(Ok(()), |it| Err(Failure::before(it)))
+    }
+
+    async fn read(&self, link: &Link) -> Result<Option<String>, Failure> {
+        let mut read = redis::cmd("GET");
+        read.arg(&self.key);
+        match link.run_one(read).await? {
+            Value::Nil => Ok(None),
+            Value::BulkString(it) => Ok(Some(String::from_utf8_lossy(&it).into_owned())),
+            Value::SimpleString(it) => Ok(Some(it)),
+            _ => Err(Failure::answer("the name of a cluster")),
+        }
+    }
+}
+
+/// A link that nothing goes through while the keys are another cluster's.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    link: Link,
+    identity: Arc<Identity>,
+}
+
+impl Guarded {
+    pub(crate) fn new(link: Link, identity: &Arc<Identity>) -> Self {
+        Self { link, identity: Arc::clone(identity) }
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        self.identity.stranger.read().clone().map(Failure::before)
+    }
+
+    /// One answer a call, in order.
+    pub(crate) async fn run(&self, calls: Vec<Cmd>) -> Vec<Result<Value, Failure>> {
+        match self.refusal() {
+            None => self.link.run(calls).await,
+            Some(it) => calls.into_iter().map(|_| Err(it.clone())).collect(),
+        }
+    }
+
+    pub(crate) async fn run_one(&self, call: Cmd) -> Result<Value, Failure> {
+        match self.refusal() {
+            None => self.link.run_one(call).await,
+            Some(it) => Err(it),
+        }
+    }
+
+    /// The same command to every master: an answer each.
+    pub(crate) async fn run_everywhere(&self, call: Cmd) -> Result<Vec<Value>, Failure> {
+        match self.refusal() {
+            None => self.link.run_everywhere(call).await,
+            Some(it) => Err(it),
+        }
+    }
+}

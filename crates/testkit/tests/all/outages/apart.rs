@@ -1,0 +1,43 @@
+//! Redis is well, and one engine cannot reach it: the partitions go to those who can. Where nobody can reach it everybody
+//! keeps what they have.
+
+use super::site::{PARTITIONS, Site, stays, until};
+use punctual_testkit::servers::{Proxy, Way};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_lost_only_redis_gives_its_partitions_to_one_that_has_it() {
+    let site = Site::new(&[]).await;
+    let way = Proxy::before(site.redis.port());
+    let crew = site.crew_by(&[format!("redis://127.0.0.1:{}", way.port()), site.redis.url()]).await;
+    let owned = || crew.engines().map(|it| it.owned()).collect::<Vec<_>>();
+    until("both own some", async || !owned().contains(&0)).await;
+    way.set(Way::Cut);
+    until("the other one has all", async || owned() == [0, usize::from(PARTITIONS)]).await;
+    // Every second batch is inserted where Redis is away.
+    crew.insert(1_000, 12_000..16_000).await;
+    way.set(Way::Open);
+    until("it has Redis again", async || !crew.engines().any(|it| it.hot_is_away())).await;
+    let back_ms = crew.elapsed_ms();
+    until("it takes part again", async || !owned().contains(&0)).await;
+    let worst = crew.finish("Redis away from one of two engines", 1_000).await;
+    // The sweep would have brought them 2 to 3 s late.
+    worst.is_at_most_of_those_due_after(back_ms + 2_000, 1_500);
+    worst.is_at_most(6_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_redis_is_away_from_all_engines_each_keeps_what_it_has() {
+    let site = Site::new(&[]).await;
+    let ways = [Proxy::before(site.redis.port()), Proxy::before(site.redis.port())];
+    let crew = site.crew_by(&ways.each_ref().map(|it| format!("redis://127.0.0.1:{}", it.port()))).await;
+    let owned = || crew.engines().map(|it| it.owned()).collect::<Vec<_>>();
+    until("both own some", async || !owned().contains(&0)).await;
+    let before = owned();
+    crew.insert(400, 2_000..9_000).await;
+    ways.iter().for_each(|it| it.set(Way::Cut));
+    until("both have noticed", async || crew.engines().all(|it| it.hot_is_away())).await;
+    // Longer than an engine alone in this would wait.
+    stays("each keeps what it has", 6_000, || owned() == before).await;
+    ways.iter().for_each(|it| it.set(Way::Open));
+    crew.finish("Redis away from all engines", 400).await.is_at_most(5_000);
+}
