@@ -11,6 +11,9 @@ use serde::{Serialize, Serializer, ser};
 
 use crate::limits::INSTANT_MAX_MS;
 
+/// No second of POSIX time is it.
+const LEAP_SECOND: &str = ":60";
+
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// An instant, RFC 3339 in UTC with milliseconds, for example `2026-11-20T23:11:00.250Z`.
@@ -33,9 +36,15 @@ impl At {
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let (civil, offset_ms) = split_offset(text)?;
         let (seconds, fraction) = civil.split_at_checked(19)?;
-        let local: DateTime = canonical(seconds)?.parse().ok()?;
+        let seconds = canonical(seconds)?;
+        let local: DateTime = seconds.parse().ok()?;
         let elapsed = local.duration_since(EPOCH);
-        let ms = i64::try_from(elapsed.as_millis()).ok()? + fraction_up_ms(fraction)? - offset_ms;
+        let mut beyond_ms = fraction_up_ms(fraction)?;
+        if seconds.ends_with(LEAP_SECOND) {
+            // It is read as the second before, which would be early; all of it ends where the next second begins.
+            beyond_ms = 1_000;
+        }
+        let ms = i64::try_from(elapsed.as_millis()).ok()? + beyond_ms - offset_ms;
         (0..=INSTANT_MAX_MS).contains(&ms).then_some(Self(ms))
     }
 
@@ -189,6 +198,22 @@ mod tests {
         assert_eq!(ms("1970-01-01T00:00:00.1230001Z"), Some(124));
         assert_eq!(ms("1970-01-01T00:00:00.9999Z"), Some(1_000));
         assert_eq!(ms("1970-01-01T00:00:00.5Z"), Some(500));
+    }
+
+    #[test]
+    fn a_leap_second_is_where_the_next_second_begins_so_that_nothing_fires_early() {
+        let next = ms("2017-01-01T00:00:00Z");
+        for leap in [
+            "2016-12-31T23:59:60Z",
+            "2016-12-31T23:59:60.001Z",
+            "2016-12-31T23:59:60.999Z",
+            "2017-01-01T01:59:60+02:00",
+        ] {
+            assert_eq!(ms(leap), next, "{leap}");
+        }
+        for text in ["2016-12-31T23:59:61Z", "2016-12-31T23:59:60.Z", "9999-12-31T23:59:60Z"] {
+            assert_eq!(ms(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl PatchTask {
         }
         checks.take(self.schedule());
         checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
+        checks.readable("/payload", self.payload.as_ref());
         checks.at_most_one(
             ("payload", self.payload.is_some()),
             ("payload_base64", self.payload_base64.is_some()),
@@ -127,6 +128,12 @@ mod tests {
         assert_eq!(refused(r#"{"priority":9}"#).errors[0].pointer, "/priority");
         assert_eq!(refused(r#"{"delay_ms":1,"execute_at_ms":1}"#).errors[0].pointer, "/execute_at_ms");
         assert_eq!(refused(r#"{"payload":1,"payload_base64":""}"#).errors[0].pointer, "/payload_base64");
+    }
+
+    #[test]
+    fn a_payload_that_its_reader_cannot_parse_is_refused() {
+        let refused = PatchTask::from_json(br#"{"payload":{"a":-1e999}}"#).unwrap_err();
+        assert_eq!(refused.errors[0].pointer, "/payload/a");
     }
 
     #[test]

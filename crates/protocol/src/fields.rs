@@ -6,8 +6,10 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Json;
 use crate::codes::Code;
 use crate::limits::{LABEL_KEY_MAX_CHARS, LABEL_VALUE_MAX_CHARS, LABELS_MAX, NAME_MAX_CHARS};
+use crate::readable::unreadable;
 
 /// One fault: where (a JSON pointer, RFC 6901; empty for the whole body) and what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -128,6 +130,13 @@ impl Checks {
     pub(crate) fn at_most_one(&mut self, a: (&str, bool), b: (&str, bool)) {
         if a.1 && b.1 {
             self.refuse(format!("/{}", b.0), format!("give either {} or {}, not both", a.0, b.0));
+        }
+    }
+
+    /// A value that whoever gets it can read.
+    pub(crate) fn readable(&mut self, pointer: &str, json: Option<&Json>) {
+        if let Some((inner, detail)) = json.and_then(|it| unreadable(it.get())) {
+            self.refuse(format!("{pointer}{inner}"), detail);
         }
     }
 

@@ -58,8 +58,13 @@ impl HeartbeatRequest {
         let (version, labels) = (self.version.as_deref(), self.labels.as_ref());
         let (kinds, queues) = (self.kinds.as_ref(), self.queues.as_ref());
         check_declared(&mut checks, Declared { version, kinds, queues, labels });
-        for (nth, lease) in self.leases.iter().enumerate().filter(|it| !it.1.log.is_empty()) {
-            check_log(&mut checks, &format!("/leases/{nth}/log"), &lease.log);
+        for (nth, lease) in self.leases.iter().enumerate() {
+            if !lease.log.is_empty() {
+                check_log(&mut checks, &format!("/leases/{nth}/log"), &lease.log);
+            }
+            if lease.progress.is_some() {
+                checks.readable(&format!("/leases/{nth}/progress"), lease.progress.as_ref());
+            }
         }
         checks.done()
     }
@@ -119,6 +124,13 @@ impl LeaseNews {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_progress_that_nobody_can_read_is_refused() {
+        let json = br#"{"executor":"e","leases":[{"ref":"r","token":"t","progress":{"done":1e999}}]}"#;
+        let refused = HeartbeatRequest::from_json(json).unwrap_err();
+        assert_eq!(refused.errors[0].pointer, "/leases/0/progress/done");
+    }
 
     #[test]
     fn a_heartbeat_is_read_and_written_back() {

@@ -105,6 +105,7 @@ impl InsertTask {
         }
         checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
         checks.take(self.schedule());
+        checks.readable("/payload", self.payload.as_ref());
         checks.at_most_one(
             ("payload", self.payload.is_some()),
             ("payload_base64", self.payload_base64.is_some()),
@@ -271,6 +272,27 @@ mod tests {
         let mut bytes = InsertTask::from_json(br#"{"queue":"q","payload_base64":"AP8="}"#).unwrap();
         assert_eq!(bytes.take_payload(), Some(Body::Bytes(vec![0, 255])));
         assert_eq!(InsertTask::new("q").take_payload(), None);
+    }
+
+    /// What is refused below would overflow the stack of whoever recursed.
+    #[test]
+    fn a_payload_that_its_reader_cannot_parse_is_refused_by_name() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let with = |field: &str, json: &str| format!(r#"{{"queue":"q","{field}":{json}}}"#);
+        assert!(InsertTask::from_json(with("payload", &deep(128)).as_bytes()).is_ok());
+        let pointer = &pointers(&with("payload", &deep(100_000)))[0];
+        assert_eq!(*pointer, format!("/payload{}", "/0".repeat(128)));
+        assert_eq!(pointers(&with("payload", r#"{"to":["\ud800"]}"#)), ["/payload/to/0"]);
+        assert_eq!(pointers(&with("payload", r#"{"to":1e999}"#)), ["/payload/to"]);
+        for field in ["retry", "labels", "task_id", "nonsense"] {
+            assert!(InsertTask::from_json(with(field, &deep(1_000_000)).as_bytes()).is_err(), "{field}");
+        }
+        let bad = with("payload", &deep(100_000));
+        let batch =
+            InsertBatch::from_json(format!(r#"{{"tasks":[{{"queue":"q"}},{bad}]}}"#).as_bytes()).unwrap();
+        let items: Vec<_> = batch.items().collect();
+        assert!(items[0].is_ok());
+        assert!(items[1].clone().unwrap_err().errors[0].pointer.starts_with("/tasks/1/payload/0/0"));
     }
 
     #[test]

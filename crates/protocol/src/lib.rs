@@ -13,6 +13,7 @@ mod fields;
 pub mod limits;
 mod parse;
 mod problem;
+mod readable;
 
 // The calls, in the order a task meets them.
 pub mod headers;

@@ -15,6 +15,9 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 pub const DEFAULT_KIND: &str = "default";
 pub const DEFAULT_EXECUTOR: &str = "anonymous";
 
+/// Levels of nesting in a payload, a result or a progress.
+pub const JSON_DEPTH_MAX: usize = 128;
+
 /// Labels of one task; characters of a key and of a value.
 pub const LABELS_MAX: usize = 32;
 pub const LABEL_KEY_MAX_CHARS: usize = 128;

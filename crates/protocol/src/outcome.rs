@@ -77,6 +77,7 @@ impl Outcome {
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
         checks.at_most_chars("/status_msg", self.status_msg.as_deref(), STATUS_MSG_MAX_CHARS);
+        checks.readable("/result", self.result.as_ref());
         checks
             .at_most_one(("result", self.result.is_some()), ("result_base64", self.result_base64.is_some()));
         check_log(&mut checks, "/log", &self.log);
@@ -178,6 +179,12 @@ pub struct OutcomesAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_that_nobody_can_read_is_refused() {
+        let json = br#"{"ref":"r","token":"t","outcome":"succeeded","result":[1,"\udead"]}"#;
+        assert_eq!(Outcome::from_json(json).unwrap_err().errors[0].pointer, "/result/1");
+    }
 
     #[test]
     fn an_outcome_is_read_and_written_back() {
