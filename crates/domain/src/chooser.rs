@@ -103,7 +103,13 @@ impl Chooser {
         }
         match self.choice {
             Choice::HighestFirst { percent } if draws.below(100) < u32::from(percent) => first,
-            Choice::HighestFirst { .. } => occupied.last().copied().unwrap_or(first),
+            Choice::HighestFirst { .. } => {
+                let others = occupied.get(1..).unwrap_or_default();
+                let count = u32::try_from(others.len()).unwrap_or(1);
+                // Of two levels nothing further is drawn.
+                let nth = if count > 1 { draws.below(count) } else { 0 };
+                usize::try_from(nth).ok().and_then(|it| others.get(it)).copied().unwrap_or(first)
+            }
             Choice::Weights { weights } => {
                 let weight = |it: usize| weights.get(it % LANE).copied().unwrap_or(0).min(WEIGHT_MAX);
                 let whole: u32 = occupied.iter().map(|it| weight(*it)).sum();
@@ -167,11 +173,17 @@ mod tests {
     }
 
     #[test]
-    fn four_of_five_go_highest_first_and_one_lowest_first() {
-        let shares = shares(Chooser::default(), [FLOOD, FLOOD, FLOOD, FLOOD, FLOOD, 0, 0, 0, 0, 0]);
-        assert_near(shares[0], 80);
-        assert_near(shares[4], 20);
-        assert_eq!(shares[0] + shares[4], 10_000, "those between have their turn when an end is empty");
+    fn four_of_five_go_highest_first_and_one_is_shared_by_all_below() {
+        let all = shares(Chooser::default(), [FLOOD, FLOOD, FLOOD, FLOOD, FLOOD, 0, 0, 0, 0, 0]);
+        assert_near(all[0], 80);
+        all[1..5].iter().for_each(|it| assert_near(*it, 5));
+        let two = shares(Chooser::default(), [FLOOD, 0, 0, 0, FLOOD, 0, 0, 0, 0, 0]);
+        assert_near(two[0], 80);
+        assert_near(two[4], 20);
+        let some = shares(Chooser::default(), [0, FLOOD, 0, FLOOD, FLOOD, 0, 0, 0, 0, 0]);
+        assert_near(some[1], 80);
+        assert_near(some[3], 10);
+        assert_near(some[4], 10);
     }
 
     #[test]

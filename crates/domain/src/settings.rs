@@ -32,7 +32,8 @@ pub struct QueueSettings {
     /// Fired and not started for this long, a task is dead.
     pub pending_timeout_ms: Option<i64>,
     pub keep: Keep,
-    /// How late the tasks of the queue may fire: what is later is counted and raises an alert.
+    /// How late the tasks of the queue may fire: what is later is counted and raises an alert. 0: as late as they
+    /// like; None: the default.
     pub lateness_budget_ms: Option<i64>,
     /// Who has the tasks brought to them: None is as the engine was started.
     pub mode: Option<Mode>,
@@ -69,7 +70,7 @@ pub struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Choice {
-    /// With this probability, in percent, the most urgent priority that waits; otherwise the least urgent.
+    /// With this probability, in percent, the most urgent priority that waits; otherwise one of the others, each as often.
     HighestFirst { percent: u8 },
     /// Shares of the priorities 1 to 5. One that is 0 goes when nothing else waits.
     Weights { weights: [u32; 5] },

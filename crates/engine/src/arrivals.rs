@@ -78,7 +78,14 @@ struct Seats {
     found_empty: Option<(Look, Instant)>,
 }
 
+/// What lies here for so long is not overtaken by what is leased ahead of its time.
+const OVERTAKEN_MS: i64 = 100;
+
 impl Seats {
+    fn idle_places(&self) -> usize {
+        self.idle.iter().map(|it| it.max).sum()
+    }
+
     /// The first that lie here. What was leased too long ago is not handed over any more.
     fn take(&mut self, most: usize, present: Present) -> Vec<Shelved> {
         let is_good = |it: &&Shelved| it.asked.age(present.breaks) <= ahead::GOOD_FOR;
@@ -298,16 +305,27 @@ impl Arrival {
         !seats.shelf.is_empty() || !seats.lying.is_empty()
     }
 
+    /// How many tasks those who wait would take.
+    pub(crate) fn idle_places(&self) -> usize {
+        self.seats.lock().idle_places()
+    }
+
     /// How many tasks may be leased ahead: as many as those who wait take, and twice as many as were lately handed over,
-    /// because as many as that are on their way all the time.
+    /// because as many as that are on their way all the time. While nobody waits, and something is in the ready set, or
+    /// perhaps, or lies here for long: none, they would overtake it.
     pub(crate) fn room(&self, now: Millis) -> usize {
         let mut seats = self.seats.lock();
         if now < seats.back_off_until || !seats.shelf.is_empty() {
             return 0;
         }
+        let idle = seats.idle_places();
+        let is_empty = seats.found_empty.is_some_and(|it| it.0.wakes == self.look().wakes);
+        if idle == 0 && (!is_empty || seats.lying.has_some_since_before(now.plus(-OVERTAKEN_MS))) {
+            return 0;
+        }
         seats.lately.turn(now);
         let lately = seats.lately.now.max(seats.lately.before);
-        2 * lately + seats.idle.iter().map(|it| it.max).sum::<usize>()
+        2 * lately + idle
     }
 }
 

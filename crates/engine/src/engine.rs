@@ -142,7 +142,7 @@ impl Engine {
         supervisor.always(core, "claim_asked", listen::claim_asked);
     }
 
-    fn supervise_pipeline(&self, supervisor: &Supervisor, partitions: UnboundedReceiver<Partition>) {
+    fn supervise_pipeline(&self, supervisor: &Supervisor, partitions: UnboundedReceiver<Vec<Partition>>) {
         let core = &self.core;
         let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
         supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&partitions)));

@@ -23,7 +23,11 @@ local function among(levels)
   if #levels == 1 then
     return levels[1]
   elseif percent >= 0 then
-    return below(100) < percent and levels[1] or levels[#levels]
+    if below(100) < percent then
+      return levels[1]
+    end
+    -- Those below share the rest; of two levels nothing further is drawn.
+    return #levels == 2 and levels[2] or levels[2 + below(#levels - 1)]
   end
   local whole = 0
   for _, level in ipairs(levels) do

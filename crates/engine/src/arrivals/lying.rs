@@ -57,6 +57,10 @@ impl Lying {
         taken
     }
 
+    pub(super) fn has_some_since_before(&self, before: Millis) -> bool {
+        self.queue.front().is_some_and(|it| it.0 < before)
+    }
+
     pub(super) fn take_before(&mut self, before: Millis) -> Vec<HotEntry> {
         let old = self.queue.iter().take_while(|it| it.0 < before).count();
         self.take(old)

@@ -176,20 +176,53 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// As many of each queue as find somebody at their instant, by what is known now; the earliest.
+/// As many of each queue as find somebody at their instant, by what is known now; the earliest. Where they are not equally
+/// urgent, or versions of tasks are among them, and not all of them find somebody who waits, none: which of them go is
+/// chosen among all that have fired.
 fn choose(core: &Core, mut near: Vec<HotEntry>, now: Millis) -> Vec<HotEntry> {
     let leased = core.ahead.count();
-    let mut rooms: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     near.retain(|it| core.holdings.tenure(it.place.partition).is_some() && core.claims.holds(it));
-    near.retain(|it| {
-        let all = || room(core, &it.queue, now);
-        let free = || all().saturating_sub(leased.get(&it.queue).copied().unwrap_or_default());
-        let left = rooms.entry(Arc::clone(&it.queue)).or_insert_with(free);
-        let has_room = *left > 0;
-        *left = left.saturating_sub(1);
-        has_room
-    });
+    let mut queues: HashMap<Arc<QueueKey>, Candidates> = HashMap::new();
+    for it in &near {
+        let new = || {
+            let before = leased.get(&it.queue).copied().unwrap_or_default();
+            let waiting = core.arrival(&it.queue).idle_places();
+            Candidates {
+                room: room(core, &it.queue, now).saturating_sub(before),
+                idle: waiting.saturating_sub(before),
+                priority: it.priority,
+                are_alike: true,
+                count: 0,
+            }
+        };
+        queues.entry(Arc::clone(&it.queue)).or_insert_with(new).add(it);
+    }
+    near.retain(|it| queues.get_mut(&it.queue).is_some_and(Candidates::take));
     near
+}
+
+/// What comes near of one queue.
+struct Candidates {
+    /// How many more may be leased ahead, and how many more find somebody who waits already.
+    room: usize,
+    idle: usize,
+    priority: Priority,
+    are_alike: bool,
+    count: usize,
+}
+
+impl Candidates {
+    fn add(&mut self, entry: &HotEntry) {
+        self.are_alike &= entry.priority == self.priority && entry.task_version == 0;
+        self.count += 1;
+    }
+
+    /// Whether the next of them, by time, is leased.
+    fn take(&mut self) -> bool {
+        let may_be = self.room > 0 && (self.are_alike || self.count <= self.idle);
+        self.room = self.room.saturating_sub(1);
+        may_be
+    }
 }
 
 /// Of one part.

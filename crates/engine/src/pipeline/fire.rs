@@ -16,7 +16,7 @@ use futures_util::future::join_all;
 use hashbrown::{HashMap, HashSet};
 use punctual_contract::{Error, hot::HotEntry};
 use punctual_domain::{name::QueueKey, place::Partition, state::State};
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc::UnboundedReceiver,
     time::{Instant, sleep},
@@ -50,13 +50,13 @@ struct Taken {
 /// Fires partitions as the wheel names them, until the engine stops.
 pub(crate) async fn fire_when_due(
     core: Arc<Core>,
-    partitions: Arc<tokio::sync::Mutex<UnboundedReceiver<Partition>>>,
+    partitions: Arc<tokio::sync::Mutex<UnboundedReceiver<Vec<Partition>>>>,
 ) -> Result<usize, Error> {
     let mut partitions = partitions.lock().await;
     let mut fired = 0;
     let mut idle = tokio::time::interval(IDLE);
     loop {
-        let partition = tokio::select! {
+        let due = tokio::select! {
             biased;
             () = core.stopping.cancelled() => return Ok(fired),
             it = partitions.recv() => it,
@@ -65,9 +65,8 @@ pub(crate) async fn fire_when_due(
                 continue;
             }
         };
-        let Some(partition) = partition else { return Ok(fired) };
-        let mut due = vec![partition];
-        due.extend(std::iter::from_fn(|| partitions.try_recv().ok()));
+        let Some(mut due) = due else { return Ok(fired) };
+        due.extend(std::iter::from_fn(|| partitions.try_recv().ok()).flatten());
         due.sort_unstable();
         due.dedup();
         let began = Instant::now();
@@ -98,11 +97,13 @@ pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) 
     let (mut fired, mut result) = (0, Ok(()));
     let (leased, none) = (core.ahead.made_until(core.now().plus(ALMOST_DUE_MS)), HashSet::new());
     let leased_in = |it: &Partition| leased.get(it).unwrap_or(&none);
-    for some in partitions.chunks(TOGETHER) {
-        let mut some = some.to_vec();
-        while !some.is_empty() {
+    let mut partitions = VecDeque::from(partitions);
+    while !partitions.is_empty() {
+        // What fires together is offered together: which of it goes first is not for the partitions to say.
+        let (mut all, mut again) = (Taken::default(), Vec::new());
+        while !partitions.is_empty() && all.claimed.len() + all.unclaimed.len() < STEP_LIMIT {
+            let some: Vec<Partition> = partitions.drain(..partitions.len().min(TOGETHER)).collect();
             let takes = join_all(some.iter().map(|it| take(core, *it, leased_in(it)))).await;
-            let (mut all, mut again) = (Taken::default(), Vec::new());
             for (partition, taken) in some.into_iter().zip(takes) {
                 match taken {
                     Ok(it) => {
@@ -116,14 +117,14 @@ pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) 
                 }
             }
             fired += all.leased.len();
-            ahead::deliver(core, all.leased).await;
-            let (unmarked, unclaimed) = ahead::split(core, all.unclaimed);
-            all.claimed.extend(unmarked);
-            let offered = offer(core, all.claimed).await;
-            fired += claim_late(core, unclaimed).await?;
-            fired += offered?;
-            some = again;
+            ahead::deliver(core, std::mem::take(&mut all.leased)).await;
         }
+        let (unmarked, unclaimed) = ahead::split(core, all.unclaimed);
+        all.claimed.extend(unmarked);
+        let offered = offer(core, all.claimed).await;
+        fired += claim_late(core, unclaimed).await?;
+        fired += offered?;
+        partitions.extend(again);
     }
     result.map(|()| fired)
 }

@@ -88,7 +88,12 @@ impl Timer {
 
     /// The thread's whole life: a panic is counted, and the wheel begins anew, empty. What was on it is found in the
     /// hot set by the sweep, a second later at most.
-    fn keep_running(&self, clock: &dyn Clock, fired: &UnboundedSender<Partition>, meters: &ServiceMeters) {
+    fn keep_running(
+        &self,
+        clock: &dyn Clock,
+        fired: &UnboundedSender<Vec<Partition>>,
+        meters: &ServiceMeters,
+    ) {
         let mut has_panicked = false;
         let life = |begins_anew| {
             if begins_anew {
@@ -105,12 +110,12 @@ impl Timer {
     }
 
     /// Returns when stopped, or when nobody listens any more.
-    fn run(&self, clock: &dyn Clock, fired: &UnboundedSender<Partition>, meters: &ServiceMeters) {
+    fn run(&self, clock: &dyn Clock, fired: &UnboundedSender<Vec<Partition>>, meters: &ServiceMeters) {
         while !self.stop.load(Ordering::SeqCst) {
-            for partition in self.expired(clock.now()) {
-                if fired.send(partition).is_err() {
-                    return;
-                }
+            let due = self.expired(clock.now());
+            // Together: which of them goes first is chosen among all that fires.
+            if !due.is_empty() && fired.send(due).is_err() {
+                return;
             }
             self.pulse.beat();
             meters.goes_well();
@@ -141,7 +146,7 @@ impl Timer {
     pub(crate) fn spawn(
         self: &Arc<Self>,
         clock: Arc<dyn Clock>,
-        fired: UnboundedSender<Partition>,
+        fired: UnboundedSender<Vec<Partition>>,
         meters: Arc<ServiceMeters>,
     ) -> std::io::Result<std::thread::JoinHandle<()>> {
         let timer = Arc::clone(self);

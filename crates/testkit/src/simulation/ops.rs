@@ -2,6 +2,7 @@
 //! test that can be kept, named and replayed.
 
 use fastrand::Rng;
+use punctual_domain::task::Priority;
 
 /// `pick` chooses among what there is, modulo how many there are.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub enum Op {
         max_attempts: u32,
         retry_ms: i64,
         deadline_ms: Option<i64>,
+        /// 1 to 5.
+        priority: u8,
     },
     Cancel {
         pick: usize,
@@ -206,13 +209,10 @@ fn one(rng: &mut Rng) -> Op {
 fn insert(rng: &mut Rng) -> Op {
     let id = rng.bool().then(|| (rng.i64(0..4), rng.i64(0..3)));
     let deadline_ms = (rng.u8(..8) == 0).then(|| rng.i64(0..3_000));
-    Op::Insert {
-        delay_ms: delay_ms(rng),
-        id,
-        max_attempts: rng.u32(1..4),
-        retry_ms: rng.i64(0..3_000),
-        deadline_ms,
-    }
+    let (delay_ms, max_attempts, retry_ms) = (delay_ms(rng), rng.u32(1..4), rng.i64(0..3_000));
+    // Most are alike, so that leases are made ahead of their instants.
+    let priority = if rng.u8(..4) == 0 { rng.u8(1..6) } else { Priority::default().level() };
+    Op::Insert { delay_ms, id, max_attempts, retry_ms, deadline_ms, priority }
 }
 
 fn how(rng: &mut Rng) -> How {

@@ -24,7 +24,7 @@ use punctual_domain::{
     place::TaskRef,
     retry::RetryPolicy,
     state::State,
-    task::{Content, NewTask, Task, TaskResult},
+    task::{Content, NewTask, Priority, Task, TaskResult},
     time::Millis,
 };
 use punctual_engine::{Cancelled, Changed, Error, LeaseRequest, Options, OutcomeReport, Settled};
@@ -321,13 +321,16 @@ impl World {
     }
 
     async fn insert(&mut self, op: &Op) -> Result<(), String> {
-        let Op::Insert { delay_ms, id, max_attempts, retry_ms, deadline_ms } = op else { return Ok(()) };
+        let Op::Insert { delay_ms, id, max_attempts, retry_ms, deadline_ms, priority } = op else {
+            return Ok(());
+        };
         let now = self.now();
         let mut task = NewTask::new(queue(), Name::new("k").expect("a plain name"), now.plus(*delay_ms));
         (task.task_id, task.task_version) = id.map_or((None, 0), |(id, version)| (Some(id), version));
         task.max_attempts = *max_attempts;
         task.retry = RetryPolicy::Fixed { delay_ms: *retry_ms };
         task.deadline_ms = *deadline_ms;
+        task.priority = Priority::new(*priority).unwrap_or_default();
         task.demands = self.demands();
         let due_at = task.execute_at.max(now);
         let Some(engine) = self.engine() else { return Ok(()) };

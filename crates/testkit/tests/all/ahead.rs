@@ -3,12 +3,17 @@
 //! and on real MySQL and Redis.
 
 mod lying;
+mod urgent;
 
 use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, rig_with, succeeded};
 use punctual_contract::{
     Store as _,
     store::{Assignment, Change, Query},
 };
+use urgent::{
+    of_two_versions_due_at_one_instant_the_newer_goes_first, ten_executors_get_the_urgent_ones_of_a_hundred,
+};
+
 use punctual_domain::{
     name::Name,
     state::{Event, State},
@@ -445,4 +450,6 @@ on_each_ground! {
     what_fired_without_a_mark_is_shown_and_handed_over
     what_fired_without_a_mark_is_told_to_have_fired_and_can_be_stopped
     what_a_stopping_engine_has_leased_is_handed_back
+    ten_executors_get_the_urgent_ones_of_a_hundred
+    of_two_versions_due_at_one_instant_the_newer_goes_first
 }
