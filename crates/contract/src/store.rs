@@ -66,6 +66,11 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
     /// Waiting tasks of one partition with `due_at <= until`, in order of (due_at, id), after a position.
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error>;
 
+    /// Tasks of one partition whose time has come and that have not fired (`State::waits_for_its_time`), in order of
+    /// (due_at, id), after a position. Rests on the rows alone: on no watermark, no hint, nothing that is remembered of
+    /// the partition. Bounded by what is asked; says where it stopped.
+    async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, Error>;
+
     /// Tasks in flight of one part whose lease ended at or before `now`, the longest ended first. Histories are not filled in.
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error>;
 
@@ -134,7 +139,19 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
     /// The same account, counted from the rows: costs a scan.
     async fn audit(&self) -> Result<Books, Error>;
 
-    /// Keeps the answer to a request under its idempotency key until `keep_until`.
+    /// Takes an idempotency key for a request whose answer is not known yet: one owner at a time has it, until its time is
+    /// over. Said again by the same owner, it lasts until the new time.
+    async fn reserve_reply(
+        &self,
+        key: &ReplyKey,
+        reservation: &Reservation,
+        now: Millis,
+    ) -> Result<Reserved, Error>;
+
+    /// Gives up what this owner has reserved: no answer came that is worth keeping. An answer stays.
+    async fn release_reply(&self, key: &ReplyKey, owner: &str) -> Result<(), Error>;
+
+    /// Keeps the answer to a request under its idempotency key until `keep_until`, in the place of a reservation.
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error>;
 
     /// The answer kept under a key, if its time is not over.
@@ -389,6 +406,35 @@ pub struct Scan {
     pub limit: usize,
 }
 
+#[derive(Clone, Debug)]
+pub struct OverdueLook {
+    pub partition: Partition,
+    /// Exclusive; None: from the beginning.
+    pub after: Option<(Millis, i64)>,
+    /// Inclusive.
+    pub until: Millis,
+    /// Most tasks that are answered.
+    pub limit: usize,
+    /// About so many rows are looked at, whatever became of them; None: all up to `until`, which is near.
+    pub rows: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OverduePage {
+    pub found: Vec<Overdue>,
+    /// Where the next look goes on; None: everything up to `until` was looked at.
+    pub next: Option<(Millis, i64)>,
+    /// The number of the database that answered.
+    pub database: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    pub place: TaskRef,
+    pub due_at: Millis,
+    pub fence: i64,
+}
+
 /// All given conditions hold together. `due_*` are inclusive / exclusive.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
@@ -453,10 +499,28 @@ pub struct ReplyKey {
     pub key: String,
 }
 
+/// Under a key, instead of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    pub request_hash: u64,
+    /// Another one for each request.
+    pub owner: String,
+    pub until: Millis,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    Ours,
+    /// Another request is being worked on under this key.
+    Theirs,
+    Answered(Reply),
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Tells a repetition from another request under the same key.
     pub request_hash: u64,
+    /// Not 0.
     pub status: u16,
     pub body: Vec<u8>,
     pub keep_until: Millis,

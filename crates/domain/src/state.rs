@@ -189,6 +189,12 @@ impl State {
         }
     }
 
+    /// It has not fired for its next attempt.
+    #[must_use]
+    pub const fn waits_for_its_time(self) -> bool {
+        matches!(self, Scheduled | Dispatching | Retrying)
+    }
+
     /// The engine still owes this task a firing or a hand-over.
     #[must_use]
     pub const fn is_waiting(self) -> bool {

@@ -1,7 +1,12 @@
 //! What a human should look at, as this engine sees it: late tasks, tasks that wait for long, dead letters, services that
 //! fail again and again, a hot set that is away. Changes nothing, and decides nothing about a task.
 
-use crate::{clock, core::Core, engine::Engine};
+use crate::{
+    clock,
+    core::Core,
+    engine::Engine,
+    maintenance::overdue::{OverduePartition, OverdueTask},
+};
 use parking_lot::Mutex;
 use punctual_contract::Error;
 use punctual_domain::{name::QueueKey, time::Millis};
@@ -25,6 +30,7 @@ const FAILURES_IN_A_ROW: u64 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AlertKind {
     FiredEarly,
+    OverdueNotFired,
     ServiceFailing,
     Panicked,
     ClockDoubtful,
@@ -42,6 +48,7 @@ impl AlertKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::FiredEarly => "fired_early",
+            Self::OverdueNotFired => "overdue_not_fired",
             Self::ServiceFailing => "service_failing",
             Self::Panicked => "panicked",
             Self::LogLinesLost => "log_lines_lost",
@@ -60,6 +67,7 @@ impl AlertKind {
         matches!(
             self,
             Self::FiredEarly
+                | Self::OverdueNotFired
                 | Self::ServiceFailing
                 | Self::Panicked
                 | Self::ClockDoubtful
@@ -73,6 +81,9 @@ impl AlertKind {
     pub const fn what_to_do(self) -> &'static str {
         match self {
             Self::FiredEarly => "A promise is broken: keep the logs, and compare the clocks of all engines.",
+            Self::OverdueNotFired => {
+                "See who owns the partition and whether that engine fires; restart it, or let another adopt. Keep its logs."
+            }
             Self::ServiceFailing => {
                 "Read the log for this service; see whether store and hot set answer (/readyz)."
             }
@@ -191,6 +202,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
         alerts.is_so((AlertKind::ServiceFailing, None, it.name), now, state_ms, text);
     }
+    overdue(core, now, state_ms);
     if let Some(text) = clock::doubt(core) {
         alerts.is_so((AlertKind::ClockDoubtful, None, ""), now, state_ms, text);
     }
@@ -214,6 +226,21 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         *alerts.oldest.lock() = oldest;
     }
     Ok(alerts.list(now).len())
+}
+
+/// Of all partitions: what should have fired, as of the last look.
+fn overdue(core: &Core, now: Millis, state_ms: i64) {
+    let overdue: Vec<OverdueTask> = core.overdue.list(now).into_iter().filter_map(|it| it.2).collect();
+    let Some(oldest) = overdue.iter().min_by_key(|it| it.due_at) else { return };
+    let text = format!(
+        "a task was due {} s ago and has not fired (id {}, partition {}, database {}); {} partitions have such tasks",
+        now.since(oldest.due_at) / 1_000,
+        oldest.id,
+        oldest.partition.0,
+        oldest.database,
+        overdue.len(),
+    );
+    core.alerts.is_so((AlertKind::OverdueNotFired, None, ""), now, state_ms, text);
 }
 
 /// Of the partitions of this engine: what waits for long in queues that are not paused.
@@ -245,6 +272,12 @@ impl Engine {
     #[must_use]
     pub fn oldest_waiting(&self) -> Vec<(QueueKey, Millis)> {
         self.core.alerts.oldest.lock().iter().map(|(queue, at)| (queue.clone(), *at)).collect()
+    }
+
+    /// Every partition of the store, with the oldest task that should have fired; as of the last look.
+    #[must_use]
+    pub fn overdue(&self) -> Vec<OverduePartition> {
+        self.core.overdue.list(self.core.now())
     }
 
     /// Queues that are paused, as far as this engine knows.

@@ -7,7 +7,10 @@ use crate::{
     clock::Watch,
     engine::{Backends, Shared},
     executors::Roster,
-    maintenance::{compensate::Unsent, leases::LeaseLooks, mark_ready::MarkPace, reconcile::Reconciler},
+    maintenance::{
+        compensate::Unsent, leases::LeaseLooks, mark_ready::MarkPace, overdue::OverdueWatch,
+        reconcile::Reconciler,
+    },
     meters::Meters,
     options::Options,
     parts::Parts,
@@ -60,6 +63,7 @@ pub(crate) struct Core {
     pub(crate) roster: Roster,
     pub(crate) caps: Caps,
     pub(crate) alerts: Alerts,
+    pub(crate) overdue: OverdueWatch,
     pub(crate) timer: Arc<Timer>,
     /// Of the service that fires.
     pub(crate) firing: Pulse,
@@ -155,6 +159,7 @@ impl Core {
             roster: Roster::default(),
             caps: Caps::default(),
             alerts: Alerts::default(),
+            overdue: OverdueWatch::default(),
             from_store: FromStore::default(),
             missed: Missed::default(),
             admissions: Admissions::default(),

@@ -10,7 +10,7 @@ use crate::{
     maintenance::{
         compensate, leases, mark_ready,
         offer_again::{self, OfferAgain},
-        reconcile, retention,
+        overdue, reconcile, retention,
         sweep::Sweep,
         unused,
     },
@@ -216,6 +216,9 @@ impl Engine {
         supervisor.every(core, "executors", executors::PERIOD, |core| async move {
             executors::run_once(&core, core.now()).await
         });
+        let period = Duration::from_millis(core.options.overdue_look_interval_ms);
+        supervisor
+            .every(core, "overdue", period, |core| async move { overdue::run_once(&core, core.now()).await });
         supervisor.every(core, "alerts", alerts::PERIOD, |core| async move {
             alerts::run_once(&core, core.now()).await
         });
@@ -516,6 +519,11 @@ impl Engine {
     #[must_use]
     pub fn process_meters(&self) -> &ProcessMeters {
         &self.core.options.process
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.core.options.name
     }
 
     /// The store, for what needs no engine: account, replies, search.

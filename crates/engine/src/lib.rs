@@ -72,6 +72,7 @@ mod maintenance {
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
     pub(crate) mod offer_again;
+    pub(crate) mod overdue;
     pub(crate) mod reconcile;
     pub(crate) mod retention;
     pub(crate) mod stuck;
@@ -86,6 +87,7 @@ pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::Put;
 pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;
+pub use maintenance::overdue::{OverduePartition, OverdueTask};
 pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QueueNumbers, ServiceNumbers};
 pub use options::Options;
 pub use pipeline::admit::Slots;

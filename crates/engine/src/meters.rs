@@ -13,6 +13,10 @@ use std::sync::{
 pub const LATENESS_BOUNDS_MS: [i64; 14] =
     [0, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 30_000, 300_000];
 
+/// Of a queue for which none is set.
+pub(crate) const LATENESS_BUDGET_MS: i64 = 1_000;
+const NO_BUDGET: i64 = -1;
+
 #[derive(Debug, Default)]
 pub struct Meters {
     queues: RwLock<HashMap<Arc<QueueKey>, Arc<QueueMeters>>>,
@@ -55,7 +59,7 @@ pub(crate) struct QueueMeters {
     lateness: [AtomicU64; LATENESS_BOUNDS_MS.len() + 1],
     lateness_sum_ms: AtomicU64,
     over_budget: AtomicU64,
-    /// What fires later is over its budget; 0: it has none.
+    /// What fires later is over its budget; 0: the default; `NO_BUDGET`: nothing is.
     budget_ms: AtomicI64,
 }
 
@@ -144,13 +148,17 @@ impl QueueMeters {
     }
 
     pub(crate) fn set_budget(&self, budget_ms: Option<i64>) {
-        self.budget_ms.store(budget_ms.unwrap_or(0), Relaxed);
+        let set = |it| if it == 0 { NO_BUDGET } else { it };
+        self.budget_ms.store(budget_ms.map_or(0, set), Relaxed);
     }
 
     pub(crate) fn fired(&self, lateness_ms: &[i64]) {
         add(&self.fired, lateness_ms.len());
-        let budget_ms = self.budget_ms.load(Relaxed);
-        if budget_ms > 0 {
+        let budget_ms = match self.budget_ms.load(Relaxed) {
+            0 => LATENESS_BUDGET_MS,
+            it => it,
+        };
+        if budget_ms != NO_BUDGET {
             add(&self.over_budget, lateness_ms.iter().filter(|it| **it > budget_ms).count());
         }
         for &ms in lateness_ms {
@@ -384,5 +392,29 @@ impl Meters {
     #[must_use]
     pub fn compensated_total(&self) -> u64 {
         self.compensated.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_has_the_default_budget_until_another_is_set_and_none_where_it_is_0() {
+        let meters = QueueMeters::default();
+        let over = || meters.over_budget.load(Relaxed);
+        meters.fired(&[0, LATENESS_BUDGET_MS]);
+        assert_eq!(over(), 0);
+        meters.fired(&[LATENESS_BUDGET_MS + 1]);
+        assert_eq!(over(), 1);
+        meters.set_budget(Some(250));
+        meters.fired(&[250, 251]);
+        assert_eq!(over(), 2);
+        meters.set_budget(Some(0));
+        meters.fired(&[1_000_000]);
+        assert_eq!(over(), 2);
+        meters.set_budget(None);
+        meters.fired(&[1_000_000]);
+        assert_eq!(over(), 3);
     }
 }

@@ -29,6 +29,8 @@ pub struct Options {
     pub compensate_max: usize,
     /// A task that is this much overdue and in no hot set is loaded again by the sweep.
     pub overdue_after_ms: i64,
+    /// How often all partitions are looked through for what should have fired long ago.
+    pub overdue_look_interval_ms: u64,
     /// How long a success answers repeated requests, before it is stopped.
     pub keep_succeeded_ms: i64,
     /// How long a stopped task can still be looked up, before it is deleted.
@@ -74,6 +76,7 @@ impl Default for Options {
             compensate_interval_ms: 10_000,
             compensate_max: 5_000,
             overdue_after_ms: 2_000,
+            overdue_look_interval_ms: 10_000,
             keep_succeeded_ms: DAY_MS,
             keep_stopped_ms: HOUR_MS,
             keep_cancelled_ms: 7 * DAY_MS,

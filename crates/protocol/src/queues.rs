@@ -62,9 +62,9 @@ macro_rules! with_queue_settings {
             /// How long finished tasks are kept.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub keep: Option<Keep>,
-            /// What fires later than this is counted and raises an alert.
+            /// What fires later than this is counted and raises an alert; 1,000 unless set, 0 for never.
             #[serde(default, skip_serializing_if = "Option::is_none")]
-            #[schema(minimum = 1)]
+            #[schema(minimum = 0)]
             pub lateness_budget_ms: Option<i64>,
             /// Who has the tasks brought to them; as the engines were started unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,7 +253,7 @@ pub struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Choice {
-    /// With this probability the most urgent priority that waits, else the least urgent.
+    /// With this probability the most urgent priority that waits, else one of the others, each as often.
     #[schema(title = "ChoiceHighestFirst")]
     HighestFirst { percent: u8 },
     /// Shares of the priorities 1 to 5; one that is 0 goes when nothing else waits.
@@ -402,14 +402,11 @@ impl PutQueue {
         within(&mut checks, "/max_waiting", self.max_waiting, 1..=WAITING_MAX, NONE);
         self.retry.iter().for_each(|it| it.check(&mut checks));
         within(&mut checks, "/max_attempts", self.max_attempts, 1..=MAX_ATTEMPTS_MAX, DEFAULT);
-        let spans = [
-            ("/timeout_ms", self.timeout_ms),
-            ("/pending_timeout_ms", self.pending_timeout_ms),
-            ("/lateness_budget_ms", self.lateness_budget_ms),
-        ];
+        let spans = [("/timeout_ms", self.timeout_ms), ("/pending_timeout_ms", self.pending_timeout_ms)];
         for (pointer, span) in spans {
             within(&mut checks, pointer, span, 1..=DURATION_MAX_MS, NONE);
         }
+        within(&mut checks, "/lateness_budget_ms", self.lateness_budget_ms, 0..=DURATION_MAX_MS, DEFAULT);
         let keep = self.keep.unwrap_or_default();
         let kept = [
             ("/keep/succeeded_ms", keep.succeeded_ms),
@@ -506,7 +503,7 @@ mod tests {
             r#"{"concurrency":0,"key_concurrency":2000000,"rate":{"limit":0,"period_ms":0,"burst":0},"#,
             r#""choice":{"by":"weights","weights":[0,0,0,0,0]},"retries":{"lower_by":5,"share_percent":101},"#,
             r#""max_waiting":0,"retry":{"strategy":"list","delays_ms":[]},"max_attempts":0,"timeout_ms":0,"#,
-            r#""pending_timeout_ms":-1,"lateness_budget_ms":0,"keep":{"succeeded_ms":-1}}"#
+            r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1}}"#
         );
         let all = [
             "/concurrency",

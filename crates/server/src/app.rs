@@ -1,6 +1,6 @@
 //! What all requests share. Holds nothing that must survive the process.
 
-use crate::{idempotency::InProgress, metrics::HttpMeters, options::ServerOptions};
+use crate::{metrics::HttpMeters, options::ServerOptions};
 use punctual_domain::time::Millis;
 use punctual_engine::Engine;
 use std::sync::{Arc, atomic::AtomicU64};
@@ -14,7 +14,8 @@ pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) options: ServerOptions,
     pub(crate) http: HttpMeters,
-    pub(crate) in_progress: InProgress,
+    /// Requests that came with an idempotency key.
+    pub(crate) keyed: AtomicU64,
     /// Requests that run to their end although their client may have gone.
     pub(crate) detached: TaskTracker,
     /// Ends long polls.
@@ -30,7 +31,7 @@ impl App {
             started_at: engine.now(),
             slots: Semaphore::new(options.in_flight_max.min(Semaphore::MAX_PERMITS)),
             http: HttpMeters::default(),
-            in_progress: InProgress::default(),
+            keyed: AtomicU64::new(0),
             detached: TaskTracker::new(),
             requests: AtomicU64::new(0),
             engine,

@@ -1,10 +1,12 @@
-//! `Idempotency-Key`: the same POST again gets the first answer, not a second effect. An answer is kept in the store
-//! after the work is done; a crash between the two is survived by the work itself (an insert derives its id from the
-//! key). Never keeps an answer that another try could better: failures of the server, and refusals of a request's form.
+//! `Idempotency-Key`: the same POST again gets the first answer, not a second effect. The key is reserved in the store
+//! before the work begins, whichever engine is asked: who comes meanwhile is told so (409). The answer takes the place of
+//! the reservation. A crash between the two is survived by the work itself (an insert derives its id from the key); the
+//! reservation ends by itself, and the next try does the work. Never keeps an answer that another try could better:
+//! failures of the server, and refusals of a request's form.
 
 use crate::{
     answer,
-    app::{App, Shared},
+    app::Shared,
     extract::{Caller, read_body},
     hash,
     refusal::Refusal,
@@ -17,36 +19,62 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
-use parking_lot::Mutex;
-use punctual_contract::store::{Reply, ReplyKey};
+use punctual_contract::store::{Reply, ReplyKey, Reservation, Reserved};
 use punctual_protocol::{Code, PROBLEM_CONTENT_TYPE};
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 /// On an answer that was given before.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Keys whose first request is not answered yet. Of this process: another one is kept from doubling a task by the
-/// store.
-#[derive(Debug, Default)]
-pub(crate) struct InProgress(Mutex<HashSet<ReplyKey>>);
+/// A key is reserved for so long, and again while its request is worked on. An engine that dies holds it no longer.
+const RESERVED_MS: i64 = 30_000;
+const RESERVE_AGAIN: Duration = Duration::from_secs(10);
 
-/// Removes its key when it goes, also when the work panics.
+/// One request under its key.
+#[derive(Clone, Debug)]
 struct Turn {
     app: Shared,
     key: ReplyKey,
+    /// Another one for each request of each process.
+    owner: String,
 }
 
 impl Turn {
-    /// None: another request with this key is being worked on.
-    fn begin(app: &Shared, key: &ReplyKey) -> Option<Self> {
-        let first = app.in_progress.0.lock().insert(key.clone());
-        first.then(|| Self { app: Arc::clone(app), key: key.clone() })
+    fn new(app: &Shared, key: ReplyKey) -> Self {
+        let nth = app.keyed.fetch_add(1, Relaxed);
+        let owner = format!("{}/{nth}", app.engine.name());
+        Self { app: Arc::clone(app), key, owner }
     }
-}
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.app.in_progress.0.lock().remove(&self.key);
+    async fn reserve(&self, request_hash: u64) -> Result<Reserved, punctual_contract::Error> {
+        let now = self.app.engine.now();
+        let reservation =
+            Reservation { request_hash, owner: self.owner.clone(), until: now.plus(RESERVED_MS) };
+        self.app.engine.store().reserve_reply(&self.key, &reservation, now).await
+    }
+
+    /// No answer came that is worth keeping: the next try begins at once.
+    async fn release(&self) {
+        if let Err(error) = self.app.engine.store().release_reply(&self.key, &self.owner).await {
+            tracing::warn!(%error, "an idempotency key stays reserved for a while");
+        }
+    }
+
+    /// Works, and says again and again that it does.
+    async fn working<T>(&self, request_hash: u64, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = tokio::time::sleep(RESERVE_AGAIN) => {}
+            }
+            if let Err(error) = self.reserve(request_hash).await {
+                tracing::warn!(%error, "an idempotency key could not be reserved for longer");
+            }
+        }
     }
 }
 
@@ -60,27 +88,30 @@ pub(crate) async fn keep_replies(State(app): State<Shared>, request: Request, ne
         Ok(_) => return next.run(request).await,
         Err(refusal) => return refusal.into_response(),
     };
-    let work = once(Arc::clone(&app), key, request, next);
-    match app.detached.spawn(work).await {
+    let turn = Turn::new(&app, key);
+    match app.detached.spawn(once(turn.clone(), request, next)).await {
         Ok(answered) => answered.unwrap_or_else(|refusal| refusal.into_response()),
-        Err(_) => Refusal::new(Code::Internal, "the work panicked").into_response(),
+        Err(_) => {
+            turn.release().await;
+            Refusal::new(Code::Internal, "the work panicked").into_response()
+        }
     }
 }
 
-async fn once(app: Shared, key: ReplyKey, request: Request, next: Next) -> Result<Response, Refusal> {
+async fn once(turn: Turn, request: Request, next: Next) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let body = read_body(&app, &parts.headers, body).await?;
+    let body = read_body(&turn.app, &parts.headers, body).await?;
     let request_hash = request_hash(&parts, &body);
-    let Some(turn) = Turn::begin(&app, &key) else {
-        return Err(Refusal::new(Code::IdempotencyInProgress, format!("key {:?}", key.key)));
-    };
-    if let Some(reply) = app.engine.store().load_reply(&key, app.engine.now()).await? {
-        return replay(reply, request_hash);
+    match turn.reserve(request_hash).await? {
+        Reserved::Ours => {}
+        Reserved::Answered(reply) => return replay(reply, request_hash),
+        Reserved::Theirs => {
+            return Err(Refusal::new(Code::IdempotencyInProgress, format!("key {:?}", turn.key.key)));
+        }
     }
-    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    let answered = keep(&app, &key, request_hash, response).await;
-    drop(turn);
-    Ok(answered)
+    let work = next.run(Request::from_parts(parts, Body::from(body)));
+    let response = turn.working(request_hash, work).await;
+    Ok(keep(&turn, request_hash, response).await)
 }
 
 fn request_hash(parts: &Parts, body: &[u8]) -> u64 {
@@ -105,8 +136,10 @@ fn replay(reply: Reply, request_hash: u64) -> Result<Response, Refusal> {
     Ok(response)
 }
 
-async fn keep(app: &App, key: &ReplyKey, request_hash: u64, response: Response) -> Response {
+async fn keep(turn: &Turn, request_hash: u64, response: Response) -> Response {
+    let app = &turn.app;
     if !is_worth_keeping(response.status()) {
+        turn.release().await;
         return response;
     }
     let (parts, body) = response.into_parts();
@@ -116,7 +149,7 @@ async fn keep(app: &App, key: &ReplyKey, request_hash: u64, response: Response) 
     };
     let keep_until = app.engine.now().plus(app.options.keep_replies_ms);
     let reply = Reply { request_hash, status: parts.status.as_u16(), body: body.to_vec(), keep_until };
-    if let Err(error) = app.engine.store().save_reply(key, &reply).await {
+    if let Err(error) = app.engine.store().save_reply(&turn.key, &reply).await {
         tracing::warn!(%error, "an answer could not be kept under its idempotency key");
     }
     Response::from_parts(parts, Body::from(body))

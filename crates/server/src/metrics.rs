@@ -89,6 +89,8 @@ metrics! {
         "Tasks that fired later than the `lateness_budget_ms` of their queue."
     OLDEST_WAITING Gauge "punctual_oldest_waiting_seconds" ["namespace", "queue"]
         "How long the oldest fired task has waited for an executor, from 60 s on, in queues that are not paused and partitions of this engine."
+    OVERDUE_NOT_FIRED Gauge "punctual_overdue_not_fired_seconds" ["database", "partition"]
+        "How long ago the oldest task that has not fired was due, from 10 s on, 0: there is none; read from the rows of every partition, whoever owns it."
     QUEUE_PAUSED Gauge "punctual_queue_paused" ["namespace", "queue"]
         "1 for each queue that is paused."
     TASKS_READY Gauge "punctual_tasks_ready" ["namespace", "queue"]

@@ -24,6 +24,7 @@ mod migrate;
 mod moves;
 mod moving;
 mod near;
+mod overdue;
 mod ownership;
 mod pauses;
 mod payloads;
@@ -63,8 +64,8 @@ use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query, Reply,
-        ReplyKey, Retired, Scan, Step,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
@@ -75,6 +76,7 @@ use punctual_domain::{
     time::Millis,
 };
 pub use repair::ShardRepair;
+use reply::Keeping;
 use routing::{Patience, Routing};
 use session::Door;
 use shards::Cluster;
@@ -205,25 +207,6 @@ impl MysqlStore {
         });
         running.push(spawn(routing::keep(Arc::downgrade(&inner), routing)));
         Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })
-    }
-
-    /// Brings the schema of all databases up to date and answers the names of the migrations that were applied, once
-    /// for each database.
-    ///
-    /// # Errors
-    /// As `open`.
-    pub async fn migrate(urls: &[String], options: MysqlOptions) -> Result<Vec<String>, Error> {
-        Ok(shards::found_at(urls, options.partitions).await?.1.migrated)
-    }
-
-    /// Makes the databases at the end of the list members of the cluster, which have none of its partitions yet. All
-    /// engines should name them before. Answers how many databases there were, and how many there are.
-    ///
-    /// # Errors
-    /// As `open`; and when the first is not the catalog of a cluster.
-    pub async fn add_databases(urls: &[String]) -> Result<(usize, usize), Error> {
-        let doors: Vec<Door> = urls.iter().map(|it| Door::new(it)).collect::<Result<_, _>>()?;
-        shards::add(&doors).await
     }
 
     /// What opening it applied: empty, if the schema was current.
@@ -445,6 +428,10 @@ impl Store for MysqlStore {
         self.reading("scan a partition", |inner| search::scan(inner, scan)).await
     }
 
+    async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, CallError> {
+        self.reading("look for what is overdue", |inner| search::overdue(inner, look)).await
+    }
+
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, CallError> {
         self.reading("look for ended leases", move |inner| search::leases_ended(inner, part, now, limit))
             .await
@@ -533,10 +520,21 @@ impl Store for MysqlStore {
         calls::check_writers(&self.inner).await
     }
 
+    async fn reserve_reply(
+        &self,
+        key: &ReplyKey,
+        reservation: &Reservation,
+        now: Millis,
+    ) -> Result<Reserved, CallError> {
+        self.keep("reserve a reply", key, || Keeping::Reserve(reservation.clone(), now)).await
+    }
+
+    async fn release_reply(&self, key: &ReplyKey, owner: &str) -> Result<(), CallError> {
+        self.keep("release a reply", key, || Keeping::Release(owner.to_owned())).await.map(drop)
+    }
+
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {
-        let partition = search::partition_of_reply(key, self.inner.cluster.partitions);
-        let kept = || Box::new((partition, key.clone(), reply.clone()));
-        self.one(("keep a reply", Lane::Moves), partition, |caller| Work::Keep(kept(), caller)).await
+        self.keep("keep a reply", key, || Keeping::Save(reply.clone())).await.map(drop)
     }
 
     async fn load_reply(&self, key: &ReplyKey, now: Millis) -> Result<Option<Reply>, CallError> {

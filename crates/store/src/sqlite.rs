@@ -33,8 +33,8 @@ use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query, Reply,
-        ReplyKey, Retired, Scan, Step,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
@@ -292,6 +292,10 @@ impl Store for SqliteStore {
         self.reading("scan a partition", Lane::Urgent, move |conn| query::scan(conn, &scan)).await
     }
 
+    async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, CallError> {
+        self.reading("look for what is overdue", Lane::Urgent, move |conn| query::overdue(conn, &look)).await
+    }
+
     async fn leases_ended_in(
         &self,
         _only_part: usize,
@@ -383,6 +387,21 @@ impl Store for SqliteStore {
             conn.prepare_cached(sql::META_CHECK)?.execute(["writer_checks"]).map(drop)
         };
         self.writing("check the writer", 1, check).await
+    }
+
+    async fn reserve_reply(
+        &self,
+        key: &ReplyKey,
+        reservation: &Reservation,
+        now: Millis,
+    ) -> Result<Reserved, CallError> {
+        let (key, reservation) = (key.clone(), reservation.clone());
+        self.writing("reserve a reply", 1, move |conn, _| reply::reserve(conn, &key, &reservation, now)).await
+    }
+
+    async fn release_reply(&self, key: &ReplyKey, owner: &str) -> Result<(), CallError> {
+        let (key, owner) = (key.clone(), owner.to_owned());
+        self.writing("release a reply", 1, move |conn, _| reply::release(conn, &key, &owner)).await
     }
 
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), CallError> {

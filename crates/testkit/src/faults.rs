@@ -8,7 +8,7 @@
 //! | no | yes | an error that says `No` |
 //! | no | no | an error that says `Maybe` |
 //!
-//! Never changes an answer that it passes on.
+//! Never changes an answer that it passes on, but for the one lie that it can be told to tell (`FaultyHot`).
 
 mod bus;
 mod hot;

@@ -3,11 +3,12 @@
 
 use super::{
     CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS, CLOCK_WALL_AHEAD, EXECUTORS, EXECUTORS_DIED,
-    FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER, HOT_REBUILT, LEASES_ENDED, LOG_LINES_LOST,
-    Metric, OFFERED_AGAIN, PANICS, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START,
-    PUBLISH_FAILURES, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS,
-    TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT,
-    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, WHEEL_TASKS,
+    FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER, HOT_REBUILT, LEASES_ENDED,
+    LOG_LINES_LOST, Metric, OFFERED_AGAIN, OVERDUE_NOT_FIRED, PANICS, PARTITIONS_OWNED, PROCESS_CPU,
+    PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED,
+    SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED,
+    TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST,
+    TERMS_RAISED, WHEEL_TASKS,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -69,12 +70,23 @@ fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&
     queues::counters(out, &shown, &numbers);
     queues::lateness(out, &shown, &numbers);
     queues::oldest(out, &shown, &oldest, app.engine.now());
+    overdue(out, app);
     queues::paused(out, &shown, &paused);
     queues::slots(out, &shown, slots);
     if let Some(depth) = depth {
         queues::ready(out, &shown, depth);
         out.single(&HOT_DUE, depth.due);
         out.single(&HOT_FIRING, depth.firing);
+    }
+}
+
+fn overdue(out: &mut Exposition, app: &App) {
+    let now = app.engine.now();
+    out.begin(&OVERDUE_NOT_FIRED);
+    for (partition, database, oldest) in app.engine.overdue() {
+        let overdue_us = oldest.map_or(0, |it| now.since(it.due_at).max(0).unsigned_abs() * 1_000);
+        let (database, partition) = (database.to_string(), partition.0.to_string());
+        out.sample(&OVERDUE_NOT_FIRED, &[&database, &partition], seconds(overdue_us));
     }
 }
 

@@ -1,7 +1,12 @@
 //! The same POST under the same key has one effect and one answer.
 
-use crate::world::{Answer, Ask, HOUR_MS, World, ask, post};
-use punctual_testkit::faults::{Dials, StoreGroup};
+use crate::world::{Answer, Ask, HOUR_MS, World, ask, post, send_to};
+use punctual_contract::store::{ReplyKey, Reservation, Reserved};
+use punctual_domain::name::Name;
+use punctual_testkit::{
+    faults::{Dials, StoreGroup},
+    patience::PATIENCE,
+};
 use serde_json::json;
 
 fn keyed(key: &str, request: Ask) -> Ask {
@@ -119,6 +124,46 @@ async fn a_second_request_while_the_first_is_worked_on_is_told_to_wait() {
     second.expect_problem(409, "idempotency.in_progress");
     assert_eq!(first.expect(200)["tasks"].as_array().unwrap().len(), 1);
     assert!(is_replayed(&world.send(poll()).await));
+}
+
+#[tokio::test]
+async fn the_same_key_at_two_engines_at_once_has_one_effect() {
+    let world = World::new();
+    let other = world.another_router();
+    let body = json!({"queue": "q", "task_id": 7, "delay_ms": HOUR_MS});
+    let request = || keyed("k1", post("/v1/tasks", &body));
+    let gate = world.store.faults.hold(StoreGroup::Insert);
+    let meanwhile = async {
+        gate.reached().await;
+        // Without a reservation it would come to the gate as well, and never be answered.
+        let second = tokio::time::timeout(PATIENCE, send_to(other.clone(), request())).await;
+        gate.open();
+        second.expect("an answer while the first is worked on")
+    };
+    let (first, second) = tokio::join!(world.send(request()), meanwhile);
+    second.expect_problem(409, "idempotency.in_progress");
+    assert_eq!(first.status, 201);
+    let third = send_to(other, request()).await;
+    assert!(is_replayed(&third));
+    assert_eq!((third.status, &third.text), (201, &first.text));
+    assert_eq!(first.expect(201)["outcome"], "created");
+    assert_eq!(accepted(&world).await, 1);
+}
+
+#[tokio::test]
+async fn a_key_that_an_engine_died_with_is_free_again_after_half_a_minute() {
+    let world = World::new();
+    let now = world.engine.now();
+    let key = ReplyKey { namespace: Name::default_namespace(), key: "k1".to_owned() };
+    let dead = Reservation { request_hash: 1, owner: "dead/1".to_owned(), until: now.plus(30_000) };
+    assert_eq!(world.engine.store().reserve_reply(&key, &dead, now).await.unwrap(), Reserved::Ours);
+    let request = || keyed("k1", post("/v1/tasks", &json!({"queue": "q", "delay_ms": HOUR_MS})));
+    world.send(request()).await.expect_problem(409, "idempotency.in_progress");
+    world.clock.advance_ms(29_999);
+    world.send(request()).await.expect_problem(409, "idempotency.in_progress");
+    world.clock.advance_ms(1);
+    world.send(request()).await.expect(201);
+    assert!(is_replayed(&world.send(request()).await));
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ impl Ask {
 }
 
 /// Sends a request, and holds the answer against the document.
-async fn send_to(router: Router, ask: Ask) -> Answer {
+pub(crate) async fn send_to(router: Router, ask: Ask) -> Answer {
     let (method, path) = (ask.method, ask.path.clone());
     let mut request = Request::builder().method(method).uri(&path);
     for (name, value) in ask.headers {
@@ -158,6 +158,22 @@ impl World {
         let engine = Engine::new(backends, Options::default());
         let router = punctual_server::router(engine.clone(), options);
         Self { clock, engine, store, hot, bus, router }
+    }
+
+    /// The API of another engine on the same store.
+    pub(crate) fn another_router(&self) -> Router {
+        let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
+        let backends = Backends {
+            store: self.store.clone(),
+            hot: Arc::new(memory),
+            limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
+            bus: self.bus.clone(),
+            clock: Arc::new(self.clock.clone()),
+            blobs: None,
+            shared: None,
+        };
+        let engine = Engine::new(backends, Options { name: "another".to_owned(), ..Options::default() });
+        punctual_server::router(engine, ServerOptions::default())
     }
 
     pub(crate) async fn send(&self, ask: Ask) -> Answer {

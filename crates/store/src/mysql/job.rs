@@ -9,7 +9,8 @@ use super::{
     ledger::Ledger,
     moves,
     pauses::Pauses,
-    reply, retention, statements_moves as sql,
+    reply::{self, Keeping},
+    retention, statements_moves as sql,
     trips::{FirstLook, Trips},
     writer::Unfinished,
 };
@@ -17,7 +18,7 @@ use crate::Error;
 use hashbrown::HashMap;
 use punctual_contract::{
     Error as CallError,
-    store::{Applied, Beat, Dispatched, Extended, Grant, Inserted, Reply, ReplyKey, Retired, Step},
+    store::{Applied, Beat, Dispatched, Extended, Grant, Inserted, ReplyKey, Reserved, Retired, Step},
 };
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -59,7 +60,7 @@ pub(crate) enum Work {
     Extend(Vec<Beat>, Millis, Caller<Vec<Extended>, Vec<Beat>>),
     Stop(TaskRef, Millis, Caller<Applied, ()>),
     Retire(Retire, Caller<Retired, ()>),
-    Keep(Box<(Partition, ReplyKey, Reply)>, Caller<(), ()>),
+    Keep(Box<(Partition, ReplyKey, Keeping)>, Caller<Reserved, ()>),
     Check(Caller<(), ()>),
 }
 
@@ -79,7 +80,7 @@ pub(crate) enum Done {
     Extended(Vec<Extended>),
     Stopped(Applied),
     Retired(Retired),
-    Kept,
+    Kept(Reserved),
     Checked,
 }
 
@@ -107,9 +108,8 @@ impl Job {
             (Work::Extend(.., caller), Done::Extended(it)) => drop(caller.send(Ok(it))),
             (Work::Stop(.., caller), Done::Stopped(it)) => drop(caller.send(Ok(it))),
             (Work::Retire(_, caller), Done::Retired(it)) => drop(caller.send(Ok(it))),
-            (Work::Keep(_, caller), Done::Kept) | (Work::Check(caller), Done::Checked) => {
-                drop(caller.send(Ok(())));
-            }
+            (Work::Keep(_, caller), Done::Kept(it)) => drop(caller.send(Ok(it))),
+            (Work::Check(caller), Done::Checked) => drop(caller.send(Ok(()))),
             // Its caller is told that the answer was lost, because the sender is dropped.
             (work, done) => tracing::error!(?work, ?done, "an answer of another kind"),
         }
@@ -134,7 +134,8 @@ impl Job {
             Work::Extend(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Stop(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Retire(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
-            Work::Keep(_, caller) | Work::Check(caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Keep(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Check(caller) => drop(caller.send(Err(Refused::Failed(error)))),
         }
     }
 
@@ -378,8 +379,7 @@ async fn together(
             vec![Done::Retired(retired)]
         }
         Work::Keep(kept, _) => {
-            reply::save(conn, &kept.1, &kept.2).await?;
-            vec![Done::Kept]
+            vec![Done::Kept(reply::keep(conn, &kept.1, &kept.2).await?)]
         }
         Work::Check(_) => {
             ledger.check();

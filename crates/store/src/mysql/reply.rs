@@ -1,11 +1,48 @@
 //! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
 
-use super::{row, statements as sql};
-use punctual_contract::store::{Reply, ReplyKey};
+use super::{MysqlStore, job::Work, line::Lane, row, search, statements as sql};
+use punctual_contract::{
+    Error as CallError,
+    store::{Reply, ReplyKey, Reservation, Reserved},
+};
 use punctual_domain::time::Millis;
-use sqlx::{MySqlConnection, Row as _};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 
-pub(crate) async fn save(conn: &mut MySqlConnection, key: &ReplyKey, reply: &Reply) -> sqlx::Result<()> {
+impl MysqlStore {
+    pub(super) async fn keep(
+        &self,
+        doing: &'static str,
+        key: &ReplyKey,
+        keeping: impl Fn() -> Keeping,
+    ) -> Result<Reserved, CallError> {
+        let partition = search::partition_of_reply(key, self.inner.cluster.partitions);
+        let kept = || Box::new((partition, key.clone(), keeping()));
+        self.one((doing, Lane::Moves), partition, |caller| Work::Keep(kept(), caller)).await
+    }
+}
+
+/// What is done under a key.
+#[derive(Debug)]
+pub(crate) enum Keeping {
+    Reserve(Reservation, Millis),
+    Release(String),
+    Save(Reply),
+}
+
+pub(crate) async fn keep(
+    conn: &mut MySqlConnection,
+    key: &ReplyKey,
+    keeping: &Keeping,
+) -> sqlx::Result<Reserved> {
+    match keeping {
+        Keeping::Reserve(it, now) => return reserve(conn, key, it, *now).await,
+        Keeping::Release(owner) => release(conn, key, owner).await?,
+        Keeping::Save(reply) => save(conn, key, reply).await?,
+    }
+    Ok(Reserved::Ours)
+}
+
+async fn save(conn: &mut MySqlConnection, key: &ReplyKey, reply: &Reply) -> sqlx::Result<()> {
     let keep = sqlx::query(sql::REPLY_SAVE)
         .bind(key.namespace.as_str())
         .bind(key.key.as_bytes())
@@ -16,17 +53,49 @@ pub(crate) async fn save(conn: &mut MySqlConnection, key: &ReplyKey, reply: &Rep
     keep.execute(conn).await.map(drop)
 }
 
+async fn reserve(
+    conn: &mut MySqlConnection,
+    key: &ReplyKey,
+    reservation: &Reservation,
+    now: Millis,
+) -> sqlx::Result<Reserved> {
+    let Reservation { request_hash, owner, until } = reservation;
+    let reserve = sqlx::query(sql::REPLY_RESERVE)
+        .bind(key.namespace.as_str())
+        .bind(key.key.as_bytes())
+        .bind(request_hash.cast_signed())
+        .bind(owner.as_bytes())
+        .bind(until.0);
+    reserve.bind(now.0).bind(now.0).bind(now.0).bind(now.0).execute(&mut *conn).await?;
+    let look = sqlx::query(sql::REPLY_RESERVED).bind(key.namespace.as_str()).bind(key.key.as_bytes());
+    let stands = reply(&look.fetch_one(conn).await?)?;
+    Ok(match stands.status {
+        0 if stands.body == owner.as_bytes() => Reserved::Ours,
+        0 => Reserved::Theirs,
+        _ => Reserved::Answered(stands),
+    })
+}
+
+async fn release(conn: &mut MySqlConnection, key: &ReplyKey, owner: &str) -> sqlx::Result<()> {
+    let release = sqlx::query(sql::REPLY_RELEASE).bind(key.namespace.as_str()).bind(key.key.as_bytes());
+    release.bind(owner.as_bytes()).execute(conn).await.map(drop)
+}
+
 pub(crate) async fn load(
     conn: &mut MySqlConnection,
     key: &ReplyKey,
     now: Millis,
 ) -> sqlx::Result<Option<Reply>> {
     let look = sqlx::query(sql::REPLY_LOAD).bind(key.namespace.as_str()).bind(key.key.as_bytes()).bind(now.0);
-    let Some(found) = look.fetch_optional(conn).await? else { return Ok(None) };
-    Ok(Some(Reply {
-        request_hash: found.try_get::<i64, _>(0)?.cast_unsigned(),
-        status: row::small(&found, 1)?,
-        body: found.try_get(2)?,
-        keep_until: row::millis(&found, 3)?,
-    }))
+    look.fetch_optional(conn).await?.map(|it| reply(&it)).transpose()
+}
+
+/// Columns of reply/load.sql and reply/reserved.sql.
+fn reply(row: &MySqlRow) -> sqlx::Result<Reply> {
+    Ok(Reply {
+        request_hash: row.try_get::<i64, _>(0)?.cast_unsigned(),
+        status: row::small(row, 1)?,
+        body: row.try_get(2)?,
+        keep_until: row::millis(row, 3)?,
+    })
 }

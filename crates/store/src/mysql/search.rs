@@ -6,6 +6,7 @@ use super::{
     connections::Lent,
     ended, hosted,
     limits::{Limit, READ, within},
+    overdue,
     query::{self, Hold},
     reply,
     routing::Patience,
@@ -17,7 +18,7 @@ use crate::Error;
 use punctual_contract::{
     Error as CallError,
     hot::HotEntry,
-    store::{Books, LeasePosition, Page, Query, Reply, ReplyKey, Scan, Tally},
+    store::{Books, LeasePosition, OverdueLook, OverduePage, Page, Query, Reply, ReplyKey, Scan, Tally},
 };
 use punctual_domain::{
     name::Name,
@@ -120,6 +121,22 @@ pub(super) async fn scan(inner: Arc<Inner>, scan: Scan) -> Result<Vec<HotEntry>,
         }
         drop(conn);
         inner.follow(&mut patience, &[scan.partition].into()).await?;
+    }
+}
+
+pub(super) async fn overdue(inner: Arc<Inner>, look: OverdueLook) -> Result<OverduePage, Error> {
+    if !inner.is_partition(look.partition) {
+        return Ok(OverduePage::default());
+    }
+    let mut patience = Patience::new();
+    loop {
+        let number = inner.routing.placement().shard_of(look.partition);
+        let mut conn = inner.shards.get(number).ok_or(Error::Closed)?.reader().await?;
+        if let Some(page) = overdue::look(&mut conn, &look, number).await? {
+            return Ok(page);
+        }
+        drop(conn);
+        inner.follow(&mut patience, &[look.partition].into()).await?;
     }
 }
 

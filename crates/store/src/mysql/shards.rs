@@ -3,7 +3,7 @@
 //! that the cluster does not have yet is left alone until it is added.
 
 use super::{
-    MysqlStore,
+    MysqlOptions, MysqlStore,
     archive::{self, PLACE},
     migrate::{self, Locked},
     pauses, row,
@@ -23,6 +23,27 @@ const PLACEMENT: &str = "placement";
 pub(crate) const MOVE_TERM: &str = "move_term";
 /// 1: this database was told its first partitions; since then only moves change them.
 const HOSTED: &str = "hosted";
+
+impl MysqlStore {
+    /// Brings the schema of all databases up to date and answers the names of the migrations that were applied, once
+    /// for each database.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub async fn migrate(urls: &[String], options: MysqlOptions) -> Result<Vec<String>, Error> {
+        Ok(found_at(urls, options.partitions).await?.1.migrated)
+    }
+
+    /// Makes the databases at the end of the list members of the cluster, which have none of its partitions yet. All
+    /// engines should name them before. Answers how many databases there were, and how many there are.
+    ///
+    /// # Errors
+    /// As `open`; and when the first is not the catalog of a cluster.
+    pub async fn add_databases(urls: &[String]) -> Result<(usize, usize), Error> {
+        let doors: Vec<Door> = urls.iter().map(|it| Door::new(it)).collect::<Result<_, _>>()?;
+        add(&doors).await
+    }
+}
 
 /// What the catalog said when the store was opened.
 #[derive(Debug)]

@@ -138,6 +138,9 @@ pub(crate) const BOOKS: &str = sql!("ledger/books.sql");
 pub(crate) const AUDIT: &str = sql!("ledger/audit.sql");
 
 pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
+pub(crate) const REPLY_RESERVE: &str = sql!("reply/reserve.sql");
+pub(crate) const REPLY_RESERVED: &str = sql!("reply/reserved.sql");
+pub(crate) const REPLY_RELEASE: &str = sql!("reply/release.sql");
 pub(crate) const REPLY_LOAD: &str = sql!("reply/load.sql");
 
 pub(crate) const META_READ: &str = sql!("meta/read.sql");

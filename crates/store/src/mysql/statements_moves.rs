@@ -24,6 +24,9 @@ pub(crate) const BATCH_LOOK: &str = sql!("ended/look.sql");
 pub(crate) const BATCH_NEAR: &str = sql!("ended/near.sql");
 pub(crate) const BATCH_GONE: &str = sql!("ended/gone.sql");
 
+pub(crate) const OVERDUE_BOUND: &str = sql!("overdue/bound.sql");
+pub(crate) const OVERDUE_LOOK: &str = sql!("overdue/look.sql");
+
 pub(crate) const SCAN: &str = sql!("scan/scan.sql");
 pub(crate) const SCAN_FIRST: &str = sql!("scan/first.sql");
 pub(crate) const SCAN_INSTANT: &str = sql!("scan/instant.sql");

@@ -3,7 +3,7 @@
 use super::{row, statements as sql};
 use punctual_contract::{
     hot::HotEntry,
-    store::{Books, LeasePosition, Page, Query, Scan, Tally},
+    store::{Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, Query, Scan, Tally},
 };
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// Most ids that one page of a search may look at.
 const LIST_SCAN_MAX: i64 = 20_000;
+/// Rows of a look for what is overdue that sets no bound.
+const OVERDUE_ROWS_MAX: usize = 10_000;
 
 pub(crate) fn read(conn: &Connection, places: &[TaskRef]) -> rusqlite::Result<Vec<Option<Task>>> {
     let mut read = conn.prepare_cached(sql::READ)?;
@@ -51,6 +53,21 @@ pub(crate) fn in_flight(
     let next =
         last.and_then(|it| Some(LeasePosition { part: 0, until: it.lease.as_ref()?.until, id: it.place.id }));
     Ok((tasks, next))
+}
+
+/// The index has what waits only: what has fired is passed by, what is finished is not met.
+pub(crate) fn overdue(conn: &Connection, look: &OverdueLook) -> rusqlite::Result<OverduePage> {
+    // What a scan answers is made in memory: as many as one may hold.
+    let limit = look.rows.unwrap_or(OVERDUE_ROWS_MAX);
+    let (partition, until, after) = (look.partition, look.until, look.after);
+    let waiting = scan(conn, &Scan { partition, until, after, limit })?;
+    let last = waiting.last().filter(|_| waiting.len() >= limit).map(HotEntry::key);
+    let unfired = waiting.iter().filter(|it| it.state.waits_for_its_time());
+    let overdue = |it: &HotEntry| Overdue { place: it.place, due_at: it.due_at, fence: it.fence };
+    let found: Vec<Overdue> = unfired.take(look.limit).map(overdue).collect();
+    let is_full = found.len() >= look.limit;
+    let next = if is_full { found.last().map(|it| (it.due_at, it.place.id)) } else { last };
+    Ok(OverduePage { found, next, database: 0 })
 }
 
 pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {

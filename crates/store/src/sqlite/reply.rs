@@ -1,7 +1,7 @@
 //! Answers kept under idempotency keys. They have nothing to do with tasks and are never counted as such.
 
 use super::{row, statements as sql};
-use punctual_contract::store::{Reply, ReplyKey};
+use punctual_contract::store::{Reply, ReplyKey, Reservation, Reserved};
 use punctual_domain::time::Millis;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -13,14 +13,39 @@ pub(crate) fn save(conn: &Connection, key: &ReplyKey, reply: &Reply) -> rusqlite
 }
 
 pub(crate) fn load(conn: &Connection, key: &ReplyKey, now: Millis) -> rusqlite::Result<Option<Reply>> {
-    let reply = |it: &Row<'_>| {
-        Ok(Reply {
-            request_hash: it.get::<_, i64>(0)?.cast_unsigned(),
-            status: it.get(1)?,
-            body: it.get(2)?,
-            keep_until: row::millis(it, 3)?,
-        })
-    };
     let key = params![key.namespace.as_str(), key.key, now.0];
     conn.prepare_cached(sql::REPLY_LOAD)?.query_row(key, reply).optional()
+}
+
+pub(crate) fn reserve(
+    conn: &Connection,
+    key: &ReplyKey,
+    reservation: &Reservation,
+    now: Millis,
+) -> rusqlite::Result<Reserved> {
+    let Reservation { request_hash, owner, until } = reservation;
+    let (namespace, hash) = (key.namespace.as_str(), request_hash.cast_signed());
+    let row = params![namespace, key.key, hash, owner.as_bytes(), until.0, now.0];
+    conn.prepare_cached(sql::REPLY_RESERVE)?.execute(row)?;
+    let stands = conn.prepare_cached(sql::REPLY_RESERVED)?.query_row(params![namespace, key.key], reply)?;
+    Ok(match stands.status {
+        0 if stands.body == owner.as_bytes() => Reserved::Ours,
+        0 => Reserved::Theirs,
+        _ => Reserved::Answered(stands),
+    })
+}
+
+pub(crate) fn release(conn: &Connection, key: &ReplyKey, owner: &str) -> rusqlite::Result<()> {
+    let row = params![key.namespace.as_str(), key.key, owner.as_bytes()];
+    conn.prepare_cached(sql::REPLY_RELEASE)?.execute(row).map(drop)
+}
+
+/// Columns of reply/load.sql and reply/reserved.sql.
+fn reply(row: &Row<'_>) -> rusqlite::Result<Reply> {
+    Ok(Reply {
+        request_hash: row.get::<_, i64>(0)?.cast_unsigned(),
+        status: row.get(1)?,
+        body: row.get(2)?,
+        keep_until: row::millis(row, 3)?,
+    })
 }

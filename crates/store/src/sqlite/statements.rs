@@ -85,6 +85,9 @@ pub(crate) const SETTING_CHANGES: &str = sql!("setting/changes.sql");
 pub(crate) const PAUSED: &str = sql!("setting/paused.sql");
 
 pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
+pub(crate) const REPLY_RESERVE: &str = sql!("reply/reserve.sql");
+pub(crate) const REPLY_RESERVED: &str = sql!("reply/reserved.sql");
+pub(crate) const REPLY_RELEASE: &str = sql!("reply/release.sql");
 pub(crate) const REPLY_LOAD: &str = sql!("reply/load.sql");
 
 /// The guarded statement of an event.

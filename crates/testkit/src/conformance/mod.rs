@@ -109,6 +109,9 @@ macro_rules! for_each_store_case {
             scan::a_partition_shows_only_its_own,
             scan::an_entry_says_what_its_task_says,
             scan::a_new_time_moves_the_entry,
+            overdue::only_what_has_not_fired_is_overdue,
+            overdue::a_walk_meets_everything_and_stops_where_it_was_told,
+            overdue::what_a_scan_has_passed_is_seen_all_the_same,
             lookup::reading_answers_in_order_with_gaps_where_nothing_is,
             lookup::versions_come_the_highest_first,
             lookup::a_list_is_newest_first_and_bounded,
@@ -150,6 +153,9 @@ macro_rules! for_each_store_case {
             replies::a_reply_expires,
             replies::a_key_can_be_used_again_after_its_time,
             replies::a_reply_comes_back_identical,
+            replies::one_owner_at_a_time_has_a_key,
+            replies::an_answer_takes_the_place_of_a_reservation_and_stays,
+            replies::of_many_who_reserve_one_key_at_once_one_has_it,
         }
     };
 }
@@ -335,6 +341,7 @@ mod tests {
             ("dispatch", include_str!("store/dispatch.rs")),
             ("leases", include_str!("store/leases.rs")),
             ("scan", include_str!("store/scan.rs")),
+            ("overdue", include_str!("store/overdue.rs")),
             ("lookup", include_str!("store/lookup.rs")),
             ("retire", include_str!("store/retire.rs")),
             ("books", include_str!("store/books.rs")),

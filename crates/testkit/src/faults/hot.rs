@@ -8,7 +8,13 @@ use punctual_contract::{
     ownership::Tenure,
 };
 use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HotGroup {
@@ -28,23 +34,31 @@ pub enum HotGroup {
 #[derive(Debug)]
 pub struct FaultyHot {
     inner: Arc<dyn Hot>,
+    /// What is loaded is said to be in it, and is not.
+    pub loses_what_is_loaded: AtomicBool,
     pub faults: Faults<HotGroup>,
 }
 
 impl FaultyHot {
     #[must_use]
     pub fn new(inner: Arc<dyn Hot>, seed: u64) -> Self {
-        Self { inner, faults: Faults::seeded(seed) }
+        Self { inner, loses_what_is_loaded: AtomicBool::new(false), faults: Faults::seeded(seed) }
     }
 }
 
 #[async_trait]
 impl Hot for FaultyHot {
     async fn load(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        if self.loses_what_is_loaded.load(SeqCst) {
+            return Ok(entries.len());
+        }
         self.faults.run(HotGroup::Load, "load entries", self.inner.load(entries)).await
     }
 
     async fn load_near(&self, entries: Vec<HotEntry>) -> Result<usize, Error> {
+        if self.loses_what_is_loaded.load(SeqCst) {
+            return Ok(entries.len());
+        }
         self.faults.run(HotGroup::Load, "load entries", self.inner.load_near(entries)).await
     }
 

@@ -7,8 +7,8 @@ use punctual_contract::{
     hot::HotEntry,
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
-        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query, Reply,
-        ReplyKey, Retired, Scan, Step,
+        Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
@@ -30,6 +30,8 @@ pub enum StoreGroup {
     Extend,
     /// `scan`, `leases_ended`: what the engine's loops read.
     Scan,
+    /// `overdue`: changes nothing, and nothing is fired by it.
+    Look,
     /// What callers read.
     Read,
     Retire,
@@ -112,6 +114,10 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Scan, "scan a partition", self.inner.scan(scan)).await
     }
 
+    async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, Error> {
+        self.faults.run(StoreGroup::Look, "look for what is overdue", self.inner.overdue(look)).await
+    }
+
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
         let call = self.inner.leases_ended_in(part, now, limit);
         self.faults.run(StoreGroup::Scan, "find ended leases", call).await
@@ -166,6 +172,21 @@ impl Store for FaultyStore {
 
     async fn check_writers(&self) -> Result<(), Error> {
         self.faults.run(StoreGroup::Writers, "check the writers", self.inner.check_writers()).await
+    }
+
+    async fn reserve_reply(
+        &self,
+        key: &ReplyKey,
+        reservation: &Reservation,
+        now: Millis,
+    ) -> Result<Reserved, Error> {
+        let call = self.inner.reserve_reply(key, reservation, now);
+        self.faults.run(StoreGroup::Replies, "reserve a reply", call).await
+    }
+
+    async fn release_reply(&self, key: &ReplyKey, owner: &str) -> Result<(), Error> {
+        let call = self.inner.release_reply(key, owner);
+        self.faults.run(StoreGroup::Replies, "release a reply", call).await
     }
 
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error> {

@@ -11,8 +11,8 @@ use punctual_contract::{
     ownership::{Live, Owner, Tenure},
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
-        Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, Page, Query,
-        Reply, ReplyKey, Retired, Scan, Step,
+        Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
+        OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
     },
 };
 use punctual_domain::{
@@ -162,6 +162,9 @@ impl Store for Mortal<dyn Store> {
     async fn scan(&self, scan: Scan) -> Result<Vec<HotEntry>, Error> {
         self.life.call(self.inner.scan(scan)).await
     }
+    async fn overdue(&self, look: OverdueLook) -> Result<OverduePage, Error> {
+        self.life.call(self.inner.overdue(look)).await
+    }
     async fn leases_ended_in(&self, part: usize, now: Millis, limit: usize) -> Result<Vec<Task>, Error> {
         self.life.call(self.inner.leases_ended_in(part, now, limit)).await
     }
@@ -204,6 +207,17 @@ impl Store for Mortal<dyn Store> {
     }
     async fn check_writers(&self) -> Result<(), Error> {
         self.life.call(self.inner.check_writers()).await
+    }
+    async fn reserve_reply(
+        &self,
+        key: &ReplyKey,
+        reservation: &Reservation,
+        now: Millis,
+    ) -> Result<Reserved, Error> {
+        self.life.call(self.inner.reserve_reply(key, reservation, now)).await
+    }
+    async fn release_reply(&self, key: &ReplyKey, owner: &str) -> Result<(), Error> {
+        self.life.call(self.inner.release_reply(key, owner)).await
     }
     async fn save_reply(&self, key: &ReplyKey, reply: &Reply) -> Result<(), Error> {
         self.life.call(self.inner.save_reply(key, reply)).await

@@ -23,6 +23,7 @@ mod mysql_ownership;
 mod mysql_plans;
 mod mysql_read_only;
 mod outages;
+mod overdue;
 mod parts_fail;
 mod pausing;
 mod queue_mode;

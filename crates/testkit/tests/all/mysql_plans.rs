@@ -432,6 +432,8 @@ async fn check_scans(database: Filled) {
         ("scan/first", values(&[3, INSTANT - 1, INSTANT]), "range", 1),
         ("scan/unfinished", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("scan/walk", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
+        ("overdue/bound", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 999]), "range", 1_000),
+        ("overdue/look", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("retire/walk", values(&[i64::MIN, NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("retire/walk_on", values(&[i64::MIN, NOW, -1, 1_000]), "range", 1_000),
         ("retire/walk_on", values(&[i64::MIN, NOW, 2, 1_000]), "range", 1_000),

@@ -15,6 +15,7 @@ pub mod dispatch;
 pub mod leases;
 
 pub mod lookup;
+pub mod overdue;
 pub mod scan;
 pub mod settings;
 

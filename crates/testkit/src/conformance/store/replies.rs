@@ -3,7 +3,7 @@
 use super::sample::{LATER, NOW, name};
 use punctual_contract::{
     Store,
-    store::{Reply, ReplyKey},
+    store::{Reply, ReplyKey, Reservation, Reserved},
 };
 use punctual_domain::time::Millis;
 use std::sync::Arc;
@@ -53,4 +53,57 @@ pub async fn a_reply_comes_back_identical(store: Arc<dyn Store>) {
         store.save_reply(&key, &kept).await.unwrap();
         assert_eq!(store.load_reply(&key, NOW).await.unwrap(), Some(kept));
     }
+}
+
+fn reservation(owner: &str, until: Millis) -> Reservation {
+    Reservation { request_hash: 7, owner: owner.to_owned(), until }
+}
+
+pub async fn one_owner_at_a_time_has_a_key(store: Arc<dyn Store>) {
+    let reserve = async |owner: &str, now: Millis, until| {
+        store.reserve_reply(&key("default", "k"), &reservation(owner, until), now).await.unwrap()
+    };
+    assert_eq!(reserve("one", NOW, NOW.plus(100)).await, Reserved::Ours);
+    assert_eq!(reserve("two", NOW, NOW.plus(500)).await, Reserved::Theirs);
+    assert_eq!(store.load_reply(&key("default", "k"), NOW).await.unwrap(), None, "there is no answer");
+    assert_eq!(reserve("one", NOW, NOW.plus(200)).await, Reserved::Ours, "for longer");
+    assert_eq!(reserve("two", NOW.plus(199), NOW.plus(500)).await, Reserved::Theirs);
+    store.release_reply(&key("default", "k"), "two").await.unwrap();
+    assert_eq!(
+        reserve("two", NOW.plus(199), NOW.plus(500)).await,
+        Reserved::Theirs,
+        "it was not his to give"
+    );
+    assert_eq!(reserve("two", NOW.plus(200), NOW.plus(500)).await, Reserved::Ours, "the first was over");
+    assert_eq!(reserve("one", NOW.plus(200), NOW.plus(500)).await, Reserved::Theirs);
+    store.release_reply(&key("default", "k"), "two").await.unwrap();
+    assert_eq!(reserve("one", NOW.plus(200), NOW.plus(500)).await, Reserved::Ours);
+    let other = store.reserve_reply(&key("other", "k"), &reservation("two", LATER), NOW).await.unwrap();
+    assert_eq!(other, Reserved::Ours, "keys are the namespace's own");
+}
+
+pub async fn an_answer_takes_the_place_of_a_reservation_and_stays(store: Arc<dyn Store>) {
+    let (key, kept) = (key("default", "k"), reply(201, LATER));
+    let reserve =
+        async |owner: &str, now| store.reserve_reply(&key, &reservation(owner, LATER), now).await.unwrap();
+    assert_eq!(reserve("one", NOW).await, Reserved::Ours);
+    store.save_reply(&key, &kept).await.unwrap();
+    store.release_reply(&key, "one").await.unwrap();
+    assert_eq!(reserve("two", NOW).await, Reserved::Answered(kept.clone()));
+    assert_eq!(reserve("one", NOW).await, Reserved::Answered(kept.clone()));
+    assert_eq!(store.load_reply(&key, NOW).await.unwrap(), Some(kept));
+    assert_eq!(reserve("two", LATER).await, Reserved::Ours, "its time is over");
+}
+
+pub async fn of_many_who_reserve_one_key_at_once_one_has_it(store: Arc<dyn Store>) {
+    let reserve = |nth: usize| {
+        let store = Arc::clone(&store);
+        async move {
+            let reservation = reservation(&format!("owner {nth}"), LATER);
+            store.reserve_reply(&key("default", "k"), &reservation, NOW).await.unwrap()
+        }
+    };
+    let all = futures_util::future::join_all((0..50).map(reserve)).await;
+    assert_eq!(all.iter().filter(|it| **it == Reserved::Ours).count(), 1);
+    assert_eq!(all.iter().filter(|it| **it == Reserved::Theirs).count(), 49);
 }

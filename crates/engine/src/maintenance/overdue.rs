@@ -1,0 +1,224 @@
+//! Looks, in every partition of the store, whoever owns it, for tasks whose time is long over and that have not fired:
+//! what no owner sees, because its hot set, a watermark or its own clock hides it, or because there is no owner. Only
+//! says so; whoever looks fires nothing, and changes nothing.
+//!
+//! Two walks over the rows, each bounded. One follows the present, and meets each row once, some seconds after its time;
+//! it shows within two looks what has just stopped firing. One goes through everything from the oldest row on, so many
+//! rows a look, and begins again at the end: it shows what the first has passed (a row that appeared late, a clock that
+//! went back). What they find is looked at again at every look, until it has fired; neither walk goes on beyond what it
+//! cannot remember.
+
+use crate::core::Core;
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error,
+    store::{Overdue, OverdueLook, OverduePage},
+};
+use punctual_domain::{place::Partition, time::Millis};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// What waits for busy executors has fired long before the store is told: what is not as late as this may be such.
+pub(crate) const OVERDUE_MS: i64 = 10_000;
+/// Where the walk that follows the present begins.
+const FOLLOW_FROM_MS: i64 = 600_000;
+/// Rows of a partition that the walk from the oldest on looks at in one look: ten million take about half a day in
+/// one partition, and less than an hour in 64.
+const LAP_ROWS: usize = 500;
+const PAGE: usize = 200;
+/// Pages of one walk in one look: where more has fired than the store was told of.
+const PAGES_MAX: usize = 20;
+/// Tasks of one partition that are remembered.
+const SUSPECTS_MAX: usize = 8;
+/// Entries of a partition that are looked at to see whether a task has fired.
+const FIRING_MAX: usize = 10_000;
+const FIRING_PAGE: usize = 1_000;
+/// Longer than any of these reads takes: a database that does not answer is left out of this look.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+type Key = (Millis, i64);
+
+/// The oldest task of a partition that should have fired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverdueTask {
+    pub partition: Partition,
+    /// The number of the database that has the partition.
+    pub database: usize,
+    pub due_at: Millis,
+    pub id: i64,
+}
+
+/// A partition, its database, and the oldest task that should have fired; None: there is none.
+pub type OverduePartition = (Partition, usize, Option<OverdueTask>);
+
+#[derive(Debug, Default)]
+pub(crate) struct OverdueWatch {
+    partitions: Mutex<BTreeMap<Partition, Watched>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Watched {
+    database: usize,
+    /// Up to where the walk that follows the present has come.
+    followed: Option<Key>,
+    /// The same of the walk through everything; None: it begins.
+    lap: Option<Key>,
+    suspects: BTreeMap<Key, Suspect>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    overdue: Overdue,
+    /// When it was first seen: what is seen once may be about to fire, after a start for example.
+    seen_at: Millis,
+}
+
+impl OverdueWatch {
+    /// As of the last look.
+    pub(crate) fn list(&self, now: Millis) -> Vec<OverduePartition> {
+        let all = self.partitions.lock();
+        all.iter().map(|(partition, it)| (*partition, it.database, it.oldest(*partition, now))).collect()
+    }
+
+    fn take(&self, partition: Partition) -> Watched {
+        self.partitions.lock().get(&partition).cloned().unwrap_or_default()
+    }
+}
+
+impl Watched {
+    fn oldest(&self, partition: Partition, now: Millis) -> Option<OverdueTask> {
+        let (key, _) = self.suspects.iter().find(|it| it.1.seen_at < now)?;
+        Some(OverdueTask { partition, database: self.database, due_at: key.0, id: key.1 })
+    }
+}
+
+/// One look at all partitions. How many have a task that should have fired. What fails is said when all had their turn.
+pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
+    let (mut result, mut silent) = (Ok(()), BTreeSet::new());
+    for partition in core.partitions() {
+        let mut watched = core.overdue.take(partition);
+        if silent.contains(&watched.database) {
+            continue;
+        }
+        let mut look = Look { core, partition, now, fired: None };
+        let looked = match tokio::time::timeout(PATIENCE, look.look(&mut watched)).await {
+            Ok(looked) => looked,
+            Err(_) => Err(Error::did_not_happen("look for what is overdue", "no answer in time")),
+        };
+        match looked {
+            Ok(()) => drop(core.overdue.partitions.lock().insert(partition, watched)),
+            Err(error) => {
+                silent.insert(watched.database);
+                result = Err(error);
+            }
+        }
+    }
+    let overdue = core.overdue.list(now).iter().filter(|it| it.2.is_some()).count();
+    result.map(|()| overdue)
+}
+
+/// A look at one partition.
+struct Look<'c> {
+    core: &'c Core,
+    partition: Partition,
+    now: Millis,
+    /// What the hot set knows to have fired, by id: the fence. None: it was not asked.
+    fired: Option<HashMap<i64, i64>>,
+}
+
+impl Look<'_> {
+    async fn look(&mut self, watched: &mut Watched) -> Result<(), Error> {
+        let until = self.now.plus(-OVERDUE_MS);
+        self.confirm(watched).await?;
+        // A clock that went back takes the walk along.
+        let end = (until, i64::MAX);
+        let from = watched.followed.unwrap_or((until.plus(-FOLLOW_FROM_MS), i64::MAX)).min(end);
+        watched.followed = Some(self.walk(watched, Some(from), None).await?.unwrap_or(end));
+        watched.lap = self.walk(watched, watched.lap, Some(LAP_ROWS)).await?;
+        Ok(())
+    }
+
+    /// Forgets what has fired, or is to fire at another time.
+    async fn confirm(&mut self, watched: &mut Watched) -> Result<(), Error> {
+        for (key, suspect) in watched.suspects.clone() {
+            let just_it = OverdueLook {
+                partition: self.partition,
+                after: Some((key.0, key.1 - 1)),
+                until: key.0,
+                limit: 1,
+                rows: Some(1),
+            };
+            let page = self.core.store.overdue(just_it).await?;
+            let stands = page.found.first() == Some(&suspect.overdue);
+            if !stands || self.have_fired(&page.found).await.contains(&key.1) {
+                watched.suspects.remove(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where it stopped; None: at the end.
+    async fn walk(
+        &mut self,
+        watched: &mut Watched,
+        mut after: Option<Key>,
+        rows: Option<usize>,
+    ) -> Result<Option<Key>, Error> {
+        let until = self.now.plus(-OVERDUE_MS);
+        for _ in 0..PAGES_MAX {
+            let look = OverdueLook { partition: self.partition, after, until, limit: PAGE, rows };
+            let OverduePage { found, next, database } = self.core.store.overdue(look).await?;
+            watched.database = database;
+            let fired = self.have_fired(&found).await;
+            for overdue in found.iter().filter(|it| !fired.contains(&it.place.id)) {
+                let key = (overdue.due_at, overdue.place.id);
+                if watched.suspects.len() >= SUSPECTS_MAX && !watched.suspects.contains_key(&key) {
+                    return Ok(Some((key.0, key.1 - 1)));
+                }
+                let suspect = Suspect { overdue: *overdue, seen_at: self.now };
+                watched.suspects.entry(key).or_insert(suspect);
+            }
+            after = next;
+            if after.is_none() || (rows.is_some() && found.len() < PAGE) {
+                break;
+            }
+        }
+        Ok(after)
+    }
+
+    /// Ids of those that have fired, though the store has not been told: this engine knows it, or they stand in `firing`.
+    /// A hot set that does not answer knows nothing.
+    async fn have_fired(&mut self, found: &[Overdue]) -> HashSet<i64> {
+        if found.is_empty() {
+            return HashSet::new();
+        }
+        if self.fired.is_none() {
+            self.fired = Some(self.firing().await);
+        }
+        let fired = self.fired.as_ref();
+        let unmarked = self.core.unmarked.lock();
+        let has_fired = |it: &&Overdue| {
+            let fence = unmarked.get(&it.place.id).map(|it| it.fence);
+            fence == Some(it.fence)
+                || fired.and_then(|fired| fired.get(&it.place.id)).is_some_and(|fence| *fence >= it.fence)
+        };
+        found.iter().filter(has_fired).map(|it| it.place.id).collect()
+    }
+
+    async fn firing(&self) -> HashMap<i64, i64> {
+        let mut fired = HashMap::new();
+        for from in (0..FIRING_MAX).step_by(FIRING_PAGE) {
+            let page = self.core.hot.firing(self.partition, self.now, from..from + FIRING_PAGE);
+            let Ok(page) = page.await else { break };
+            let is_last = page.len() < FIRING_PAGE;
+            fired.extend(page.into_iter().map(|it| (it.place.id, it.fence)));
+            if is_last {
+                break;
+            }
+        }
+        fired
+    }
+}

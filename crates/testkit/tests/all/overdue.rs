@@ -1,0 +1,128 @@
+//! What should have fired and has not is said, whoever owns it and whatever it hides behind: a hot set that says it has
+//! what it has not, on both back ends.
+
+use crate::engine::{WallClock, queue};
+use punctual_bus::MemoryBus;
+use punctual_contract::{Hot, Limiter, Store};
+use punctual_domain::{
+    name::Name,
+    place::{Partition, TaskRef},
+    task::NewTask,
+};
+use punctual_engine::{AlertKind, Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_hot::{MemoryHot, MemoryLimiter, RedisHot, RedisOptions};
+use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
+use punctual_testkit::{
+    faults::FaultyHot,
+    patience::until,
+    servers::{MariaDb, Redis},
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering::SeqCst},
+};
+
+const PARTITIONS: u16 = 4;
+const TASKS: usize = 40;
+
+fn options(name: &str) -> Options {
+    Options { name: name.to_owned(), overdue_look_interval_ms: 200, ..Options::default() }
+}
+
+async fn insert(engine: &Engine) -> Vec<TaskRef> {
+    let at = engine.now().plus(500);
+    let tasks = (0..TASKS).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
+    engine.insert(tasks, "test").await.unwrap().into_iter().map(|it| it.task.place).collect()
+}
+
+async fn is_alarmed(engine: &Engine) -> bool {
+    engine.alerts().await.unwrap().iter().any(|it| it.kind == AlertKind::OverdueNotFired)
+}
+
+fn overdue_partitions(engine: &Engine) -> BTreeSet<Partition> {
+    engine.overdue().into_iter().filter_map(|it| it.2).map(|it| it.partition).collect()
+}
+
+/// Takes what is there, and leaves the leases to their end: what is asked is whether it fired.
+async fn work(engine: Engine) {
+    loop {
+        let (queue, executor) = (Arc::new(queue()), "test".to_owned());
+        let request =
+            LeaseRequest { queue, max: 10, wait_ms: 1_000, lease_ms: 600_000, executor, version: None };
+        drop(engine.lease(request).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired() {
+    let embedded = punctual_store::sqlite::Options { partitions: PARTITIONS, ..Default::default() };
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&embedded).unwrap());
+    let hot = MemoryHot::new(punctual_hot::Options { partitions: PARTITIONS });
+    let hot = Arc::new(FaultyHot::new(Arc::new(hot), 1));
+    let backends = Backends {
+        store,
+        hot: hot.clone(),
+        limiter: Arc::new(MemoryLimiter::default()),
+        bus: Arc::new(MemoryBus::default()),
+        clock: Arc::new(WallClock),
+        blobs: None,
+        shared: None,
+    };
+    let engine = Engine::new(backends, options("e"));
+    let running = engine.start().unwrap();
+    // What fires and finds no executor is not overdue: it waits.
+    insert(&engine).await;
+    until("all have fired", || async { engine.depth().await.unwrap().firing == TASKS }).await;
+    hot.loses_what_is_loaded.store(true, SeqCst);
+    insert(&engine).await;
+    until("an alert", || is_alarmed(&engine)).await;
+    let late = engine.overdue().into_iter().filter_map(|it| it.2).map(|it| it.due_at).min().unwrap();
+    assert!(engine.now().since(late) >= 10_000, "not before it is long over");
+    hot.loses_what_is_loaded.store(false, SeqCst);
+    until("it has fired", || async { overdue_partitions(&engine).is_empty() }).await;
+    assert_eq!(engine.depth().await.unwrap().firing, 2 * TASKS);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
+    let (redis, mysql) = (Redis::own().await, MariaDb::own().await);
+    let url = mysql.fresh_database().await;
+    let node = async |name: &str| {
+        let options_of_store = MysqlOptions { partitions: PARTITIONS, ..MysqlOptions::default() };
+        let store = MysqlStore::open(std::slice::from_ref(&url), options_of_store).await.unwrap();
+        let hot_options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
+        let hot = RedisHot::connect(&redis.url(), hot_options).await.unwrap();
+        let signals = Arc::new(hot.signals().await.unwrap());
+        let limiter: Arc<dyn Limiter> = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
+        let hot = Arc::new(FaultyHot::new(Arc::new(hot) as Arc<dyn Hot>, 1));
+        let backends = Backends {
+            blobs: None,
+            shared: Some(Shared { ownership: Arc::new(store.ownership()), signals }),
+            store: Arc::new(store),
+            limiter,
+            hot: hot.clone(),
+            bus: Arc::new(MemoryBus::default()),
+            clock: Arc::new(WallClock),
+        };
+        let engine = Engine::new(backends, options(name));
+        let running = engine.start().unwrap();
+        (engine, running, hot)
+    };
+    let (blind, blind_running, blind_hot) = node("blind").await;
+    let (well, well_running, _) = node("well").await;
+    let is_shared = || async { blind.owned() == 2 && well.owned() == 2 || blind.owned() * well.owned() == 3 };
+    until("both own some", is_shared).await;
+    let workers = [tokio::spawn(work(well.clone())), tokio::spawn(work(blind.clone()))];
+    blind_hot.loses_what_is_loaded.store(true, SeqCst);
+    let places = insert(&blind).await;
+    let used: BTreeSet<Partition> = places.iter().map(|it| it.partition).collect();
+    until("an alert", || is_alarmed(&well)).await;
+    let seen = overdue_partitions(&well);
+    assert!(!seen.is_empty() && seen.len() <= blind.owned() && seen.is_subset(&used), "{seen:?}");
+    blind_hot.loses_what_is_loaded.store(false, SeqCst);
+    until("all have fired", || async { overdue_partitions(&well).is_empty() }).await;
+    workers.iter().for_each(tokio::task::JoinHandle::abort);
+    blind_running.stop().await;
+    well_running.stop().await;
+}
