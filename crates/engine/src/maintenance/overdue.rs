@@ -135,7 +135,8 @@ impl Look<'_> {
         self.confirm(watched).await?;
         // A clock that went back takes the walk along.
         let end = (until, i64::MAX);
-        let from = watched.followed.unwrap_or((until.plus(-FOLLOW_FROM_MS), i64::MAX)).min(end);
+        let beginning = (until.plus(-FOLLOW_FROM_MS), i64::MAX);
+        let from = watched.followed.unwrap_or(beginning).min(end);
         watched.followed = Some(self.walk(watched, Some(from), None).await?.unwrap_or(end));
         watched.lap = self.walk(watched, watched.lap, Some(LAP_ROWS)).await?;
         Ok(())
