@@ -3,7 +3,9 @@
 --     mysql DATABASE < scripts/mysql-events.sql
 -- and switch the scheduler on (SET GLOBAL event_scheduler = ON). It does what the engine does, in the same steps and
 -- under the same lock (store/src/mysql/buckets.rs), so both at once do no harm; running it again replaces it.
--- Two things only an engine (or `punctual shard archive`) can do. Archives: a database that has them (archive.url of its
+-- Three things only an engine (or `punctual shard archive`) can do. Cutting: an engine makes buckets for centuries, wide ones
+-- for what is far away, and cuts them as they come near; from here only those of the next days are made, in a database that
+-- no engine has looked at yet. Archives: a database that has them (archive.url of its
 -- engines) gets its buckets ahead from here, and nothing of it is ever dropped from here. Carrying over: a bucket in
 -- which a task is still needed stays, until an engine has moved that task to the present.
 -- Periods, widths and retention stand in the event at the end. All times are UTC, in ms.
@@ -30,7 +32,8 @@ BEGIN
             ' VALUES LESS THAN (', ends_at, '), ');
         SET begins_at = ends_at;
     END WHILE;
-    IF @punctual_new <> '' THEN
+    -- They would be copied while nobody can write.
+    IF @punctual_new <> '' AND (SELECT COUNT(*) FROM (SELECT 1 FROM task PARTITION (pmax) LIMIT 10001) AS few) <= 10000 THEN
         SET @punctual_new = CONCAT('ALTER TABLE task REORGANIZE PARTITION pmax INTO (', @punctual_new,
             'PARTITION pmax VALUES LESS THAN MAXVALUE)');
         PREPARE punctual_change FROM @punctual_new;
@@ -82,7 +85,7 @@ CREATE PROCEDURE punctual_settle(IN now_ms BIGINT)
 BEGIN
     DECLARE from_p, to_p INT;
     DECLARE from_due, from_id, to_due, to_id BIGINT;
-    DECLARE leaving INT DEFAULT 0;
+    DECLARE leaving, locked_one INT DEFAULT 0;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT partition_no, due_at, id INTO from_p, from_due, from_id FROM gone_to WHERE one = 1;
     WHILE EXISTS (SELECT 1 FROM task_gone FORCE INDEX (PRIMARY) WHERE partition_no > from_p
@@ -96,6 +99,8 @@ BEGIN
             OR (partition_no = from_p AND due_at = from_due AND id > from_id)
         ORDER BY partition_no, due_at, id LIMIT 1 OFFSET 999;
         START TRANSACTION;
+        -- Whoever inserts the id of such a task again takes it back, and holds this meanwhile.
+        SELECT one INTO locked_one FROM gone_to WHERE one = 1 FOR UPDATE;
         -- A partition that is about to leave takes its account along: it must stand still meanwhile.
         SELECT COALESCE(SUM(state = 2), 0) INTO leaving FROM hosted WHERE state IN (1, 2) LOCK IN SHARE MODE;
         IF leaving > 0 THEN

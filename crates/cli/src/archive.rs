@@ -1,9 +1,11 @@
 //! Archives under an engine: cold storage is opened as the settings say, held against what the store remembers, and the
-//! housekeeping runs until it is dropped. Must never start an engine that would delete what others archive.
+//! housekeeping runs as services of the engine. Must never start an engine that would delete what others archive.
 
-use crate::{clock::SystemClock, config::Archive};
-use anyhow::{Context, Result};
-use punctual_contract::Clock as _;
+use crate::config::Archive;
+use anyhow::Context;
+use punctual_contract::Error;
+use punctual_domain::time::Millis;
+use punctual_engine::Running;
 use punctual_store::{
     ArchiveOptions, ArchiveReport, BucketOptions, Buckets, ColdOptions, ColdStorage, MysqlStore, SqliteStore,
 };
@@ -12,12 +14,12 @@ use std::{sync::Arc, time::Duration};
 /// Between two runs. Every engine runs: more than one at once does no harm.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-async fn cold(url: &str) -> Result<Arc<ColdStorage>> {
+async fn cold(url: &str) -> anyhow::Result<Arc<ColdStorage>> {
     let opened = ColdStorage::open(url, ColdOptions::default()).await;
     Ok(Arc::new(opened.with_context(|| format!("archive.url = {url:?} cannot be used"))?))
 }
 
-pub(crate) async fn of_mysql(store: MysqlStore, archive: &Archive) -> Result<MysqlStore> {
+pub(crate) async fn of_mysql(store: MysqlStore, archive: &Archive) -> anyhow::Result<MysqlStore> {
     match &archive.url {
         Some(url) => {
             let opened = store.with_archive(cold(url).await?).await;
@@ -30,7 +32,7 @@ pub(crate) async fn of_mysql(store: MysqlStore, archive: &Archive) -> Result<Mys
     }
 }
 
-pub(crate) async fn of_sqlite(store: SqliteStore, archive: &Archive) -> Result<SqliteStore> {
+pub(crate) async fn of_sqlite(store: SqliteStore, archive: &Archive) -> anyhow::Result<SqliteStore> {
     match &archive.url {
         Some(url) => {
             let opened = store.with_archive(cold(url).await?).await;
@@ -48,29 +50,43 @@ pub(crate) fn bucket_options(archive: &Archive) -> BucketOptions {
 }
 
 /// Makes buckets ahead of time, archives and drops those that are over.
-pub(crate) async fn keep_buckets(buckets: Buckets) {
-    let mut ticks = tokio::time::interval(INTERVAL);
-    loop {
-        ticks.tick().await;
-        match buckets.run_once(SystemClock.now()).await {
-            Ok(report) if report.is_idle() => {}
-            Ok(report) => tracing::info!(?report, "buckets"),
-            Err(error) => tracing::warn!(%error, "the buckets could not be kept; again in a minute"),
-        }
+pub(crate) fn supervise_buckets(running: &Running, buckets: Buckets) {
+    let buckets = Arc::new(buckets);
+    running.supervise("buckets", INTERVAL, move |now| {
+        let buckets = Arc::clone(&buckets);
+        async move { keep_buckets(&buckets, now).await }
+    });
+}
+
+async fn keep_buckets(buckets: &Buckets, now: Millis) -> Result<usize, Error> {
+    const DOING: &str = "keep buckets";
+    let report = buckets.run_once(now).await?;
+    if !report.is_idle() {
+        tracing::info!(?report, "buckets");
     }
+    if report.not_archived > 0 {
+        let left = format!("{} database(s) cannot be archived; the log says why", report.not_archived);
+        return Err(Error::did_not_happen(DOING, left));
+    }
+    if report.uncut > 0 {
+        let left =
+            format!("in {} database(s) too many tasks stand in the last bucket to cut it", report.uncut);
+        return Err(Error::did_not_happen(DOING, left));
+    }
+    let forgotten = usize::try_from(report.forgotten + report.carried).unwrap_or(usize::MAX);
+    Ok(report.made.saturating_add(report.dropped).saturating_add(forgotten))
 }
 
 /// Archives what is over in the file.
-pub(crate) async fn keep_file(store: Arc<SqliteStore>) {
-    let mut ticks = tokio::time::interval(INTERVAL);
-    loop {
-        ticks.tick().await;
-        match store.archive_once(SystemClock.now(), ArchiveOptions::default()).await {
-            Ok(report) if report == ArchiveReport::default() => {}
-            Ok(report) => tracing::info!(?report, "archived"),
-            Err(error) => {
-                tracing::error!(%error, "tasks could not be archived, and are kept; again in a minute");
+pub(crate) fn supervise_file(running: &Running, store: Arc<SqliteStore>) {
+    running.supervise("archive", INTERVAL, move |now| {
+        let store = Arc::clone(&store);
+        async move {
+            let report = store.archive_once(now, ArchiveOptions::default()).await?;
+            if report != ArchiveReport::default() {
+                tracing::info!(?report, "archived");
             }
+            Ok(usize::try_from(report.archived).unwrap_or(usize::MAX))
         }
-    }
+    });
 }

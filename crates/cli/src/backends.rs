@@ -14,7 +14,6 @@ use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use std::{path::Path, sync::Arc, time::Duration};
-use tokio::task::JoinSet;
 
 /// An engine at work on its back ends.
 #[derive(Debug)]
@@ -27,8 +26,8 @@ pub(crate) struct Standing {
 /// What is left to close when the engine has stopped.
 #[derive(Debug)]
 enum Closing {
-    Sqlite { store: Arc<SqliteStore>, housekeeping: JoinSet<()> },
-    Mysql { store: Arc<MysqlStore>, housekeeping: JoinSet<()> },
+    Sqlite(Arc<SqliteStore>),
+    Mysql(Arc<MysqlStore>),
 }
 
 impl Standing {
@@ -46,6 +45,15 @@ impl Standing {
         backends.blobs = blobs(&settings.payloads, &store).await?;
         let engine = Engine::new(backends, options);
         let running = engine.start().context("the engine cannot start")?;
+        match &store {
+            Closing::Sqlite(store) if archive.url.is_some() => {
+                archive::supervise_file(&running, Arc::clone(store));
+            }
+            Closing::Sqlite(_) => {}
+            Closing::Mysql(store) => {
+                archive::supervise_buckets(&running, store.buckets(archive::bucket_options(archive)));
+            }
+        }
         Ok(Self { engine, running, store })
     }
 
@@ -53,13 +61,11 @@ impl Standing {
     pub(crate) async fn stop(self) -> Result<()> {
         self.running.stop().await;
         match self.store {
-            Closing::Sqlite { store, mut housekeeping } => {
-                housekeeping.shutdown().await;
+            Closing::Sqlite(store) => {
                 let closing = tokio::task::spawn_blocking(move || store.close());
                 closing.await.context("the store could not be closed")
             }
-            Closing::Mysql { store, mut housekeeping } => {
-                housekeeping.shutdown().await;
+            Closing::Mysql(store) => {
                 store.close().await;
                 Ok(())
             }
@@ -71,8 +77,8 @@ async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Bl
     let Some(url) = &payloads.url else { return Ok(None) };
     let opened = ObjectBlobs::open(url).with_context(|| format!("payloads.url = {url:?} cannot be used"))?;
     let owned = match store {
-        Closing::Sqlite { store, .. } => store.own_payloads(opened, payloads.is_named).await,
-        Closing::Mysql { store, .. } => store.own_payloads(opened).await,
+        Closing::Sqlite(store) => store.own_payloads(opened, payloads.is_named).await,
+        Closing::Mysql(store) => store.own_payloads(opened).await,
     };
     Ok(Some(Arc::new(owned.with_context(|| format!("payloads.url = {url:?} is refused"))?)))
 }
@@ -93,11 +99,7 @@ async fn embedded(
         blobs: None,
         shared: None,
     };
-    let mut housekeeping = JoinSet::new();
-    if archive.url.is_some() {
-        housekeeping.spawn(archive::keep_file(Arc::clone(&store)));
-    }
-    Ok((backends, Closing::Sqlite { store, housekeeping }))
+    Ok((backends, Closing::Sqlite(store)))
 }
 
 async fn open(path: &Path) -> Result<SqliteStore> {
@@ -171,9 +173,12 @@ async fn shared(
         blobs: None,
         shared: Some(Shared { ownership: Arc::new(ownership), signals: Arc::new(signals) }),
     };
-    let mut housekeeping = JoinSet::new();
-    housekeeping.spawn(archive::keep_buckets(store.buckets(archive::bucket_options(archive))));
-    Ok((backends, Closing::Mysql { store, housekeeping }))
+    // Before the first insert: what comes into the last bucket is copied when that is cut.
+    let buckets = store.buckets(archive::bucket_options(archive));
+    if let Err(error) = buckets.make_ahead(backends.clock.now()).await {
+        tracing::warn!(%error, "no buckets could be made ahead of the first insert; again in a minute");
+    }
+    Ok((backends, Closing::Mysql(store)))
 }
 
 async fn migrate_databases(place: &SharedPlace) -> Result<Vec<String>> {

@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
-use punctual_domain::name::QueueKey;
+use punctual_domain::{name::QueueKey, time::Millis};
 use std::sync::{
     Arc,
     atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
@@ -73,6 +73,8 @@ pub(crate) struct ServiceMeters {
     pub(crate) failures_in_a_row: AtomicU64,
     /// Without a run between that came to its end, well or not.
     panics_in_a_row: AtomicU64,
+    /// Milliseconds; 0: never.
+    pub(crate) succeeded_at: AtomicI64,
 }
 
 /// One queue's counts since the process began.
@@ -115,6 +117,8 @@ pub struct ServiceNumbers {
     pub failures_in_a_row: u64,
     /// Panics since it last came to an end, well or not.
     pub panics_in_a_row: u64,
+    /// When it last ended well.
+    pub succeeded_at: Option<Millis>,
 }
 
 fn add(counter: &AtomicU64, count: usize) {
@@ -254,6 +258,7 @@ impl Meters {
             handled: AtomicU64::default(),
             failures_in_a_row: AtomicU64::default(),
             panics_in_a_row: AtomicU64::default(),
+            succeeded_at: AtomicI64::default(),
         });
         self.services.lock().push(Arc::clone(&it));
         it
@@ -324,6 +329,7 @@ impl Meters {
             handled: it.handled.load(Relaxed),
             failures_in_a_row: it.failures_in_a_row.load(Relaxed),
             panics_in_a_row: it.panics_in_a_row.load(Relaxed),
+            succeeded_at: Some(Millis(it.succeeded_at.load(Relaxed))).filter(|it| it.0 > 0),
         };
         self.services.lock().iter().map(numbers).collect()
     }

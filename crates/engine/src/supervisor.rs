@@ -57,7 +57,7 @@ impl Supervisor {
                 ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
                 while tick(&mut ticks, asked(Arc::clone(&core)), &stopping).await {
                     let run = runs.spawn(once(Arc::clone(&core)));
-                    record(&meters, run.await);
+                    record(&core, &meters, run.await);
                 }
             }
         });
@@ -77,7 +77,7 @@ impl Supervisor {
             async move {
                 while !core.stopping.is_cancelled() {
                     let run = runs.spawn(work(Arc::clone(&core)));
-                    record(&meters, while_it_lasts(&meters, run).await);
+                    record(&core, &meters, while_it_lasts(&meters, run).await);
                     // Before the engine stops it is missing, however it ended.
                     if !core.stopping.is_cancelled() {
                         tokio::time::sleep(AGAIN_AFTER).await;
@@ -136,11 +136,12 @@ async fn while_it_lasts(meters: &ServiceMeters, mut run: JoinHandle<Result<usize
     }
 }
 
-fn record(meters: &ServiceMeters, run: Run) {
+fn record(core: &Core, meters: &ServiceMeters, run: Run) {
     meters.runs.fetch_add(1, Relaxed);
     match run {
         Ok(Ok(handled)) => {
             meters.goes_well();
+            meters.succeeded_at.store(core.now().0, Relaxed);
             meters.handled.fetch_add(u64::try_from(handled).unwrap_or(u64::MAX), Relaxed);
         }
         Ok(Err(error)) => {

@@ -155,6 +155,8 @@ metrics! {
         "Runs that panicked; the service was started again."
     SERVICE_FAILING Gauge "punctual_service_failures_in_a_row" ["service"]
         "Runs of a service that failed since one ended well."
+    SERVICE_SUCCEEDED_AT Gauge "punctual_service_last_success_time_seconds" ["service"]
+        "When a run of a service last ended well, in seconds since the epoch."
     SERVICE_HANDLED Counter "punctual_service_handled_total" ["service"]
         "Things that the runs of a service did."
     HTTP_REQUESTS Counter "punctual_http_requests_total" ["method", "route", "status"]

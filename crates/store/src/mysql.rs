@@ -303,6 +303,7 @@ impl Shard {
                 conn: None,
                 limit: lane.limit(),
                 used_at: tokio::time::Instant::now(),
+                aside: writer::Aside::default(),
             };
             running.push(spawn(writer.run()));
             line

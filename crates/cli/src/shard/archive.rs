@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use punctual_contract::Clock as _;
-use punctual_store::{BucketReport, BucketSurvey, Buckets};
+use punctual_store::{BucketOptions, BucketReport, BucketSurvey, Buckets};
 use serde::Serialize;
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
@@ -33,6 +33,9 @@ pub(crate) struct ArchiveArgs {
         value_parser = clap::value_parser!(u32).range(1..=3_650)
     )]
     after_days: u32,
+    /// Most tasks that are copied, while nobody can write, when a bucket is cut: more than 10,000 only at a quiet hour
+    #[arg(long, value_name = "ROWS", default_value_t = 10_000)]
+    cut_rows: u32,
     /// Only say what would be done, and why
     #[arg(long)]
     dry_run: bool,
@@ -67,7 +70,8 @@ pub(super) async fn run(args: &ArchiveArgs) -> Result<ExitCode> {
     let archive =
         Archive { url: args.archive_url.clone().filter(|it| !it.is_empty()), after_days: args.after_days };
     let store = of_mysql(args.store.open().await?, &archive).await?;
-    let buckets = store.buckets(bucket_options(&archive));
+    let options = BucketOptions { cut_rows: args.cut_rows, ..bucket_options(&archive) };
+    let buckets = store.buckets(options);
     let form = Form::json_if(args.store.json);
     let ran = if args.dry_run { dry(&buckets, form).await } else { once(&buckets, form).await };
     store.close().await;

@@ -6,9 +6,9 @@ use super::{
     FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER, HOT_REBUILT, LEASES_ENDED,
     LOG_LINES_LOST, Metric, OFFERED_AGAIN, OVERDUE_NOT_FIRED, PANICS, PARTITIONS_OWNED, PROCESS_CPU,
     PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED,
-    SERVICE_PANICS, SERVICE_RUNS, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED,
-    TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST,
-    TERMS_RAISED, WHEEL_TASKS,
+    SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED,
+    TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT,
+    TERMS_GAINED, TERMS_LOST, TERMS_RAISED, WHEEL_TASKS,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -171,6 +171,17 @@ fn services(out: &mut Exposition, services: Vec<ServiceNumbers>) {
     out.begin(&SERVICE_FAILING);
     for (name, count) in failing {
         out.sample(&SERVICE_FAILING, &[name], count);
+    }
+    let mut succeeded: BTreeMap<&str, i64> = BTreeMap::new();
+    for it in &services {
+        if let Some(at) = it.succeeded_at {
+            let last = succeeded.entry(it.name).or_default();
+            *last = at.0.max(*last);
+        }
+    }
+    out.begin(&SERVICE_SUCCEEDED_AT);
+    for (name, at) in succeeded {
+        out.sample(&SERVICE_SUCCEEDED_AT, &[name], seconds(at.unsigned_abs().saturating_mul(1_000)));
     }
 }
 

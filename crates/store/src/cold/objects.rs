@@ -67,6 +67,22 @@ impl Objects {
         Ok(Upload { parts: WriteMultipart::new_with_chunk_size(upload, CHUNK_BYTES), object })
     }
 
+    /// Writes a small object, reads it back and removes it. One that cannot be removed is left: it says nothing.
+    pub(super) async fn probe(&self, object: &Path, bytes: &[u8]) -> Result<(), Error> {
+        let put = self.store.put(object, PutPayload::from(bytes.to_vec())).await;
+        put.map_err(Error::objects(object))?;
+        let read = self.read_all(object).await?;
+        if let Err(error) = self.store.delete(object).await {
+            tracing::debug!(%error, %object, "a trial object could not be removed");
+        }
+        match read {
+            Some(read) if read == bytes => Ok(()),
+            _ => {
+                Err(Error::damaged(object.as_ref(), "it was written as a trial, and is not what was written"))
+            }
+        }
+    }
+
     /// At once, or not at all; never over another.
     pub(super) async fn create(&self, object: &Path, bytes: Vec<u8>) -> Result<(), Error> {
         let put = self.store.put_opts(object, PutPayload::from(bytes), PutMode::Create.into()).await;

@@ -83,6 +83,16 @@ impl ColdStorage {
         Ok(written)
     }
 
+    /// Whether the archives of a database can be written now: an object of their place is written, read and removed.
+    ///
+    /// # Errors
+    /// When one of it fails.
+    pub async fn try_place(&self, shard: u16, now: Millis) -> Result<(), Error> {
+        let object =
+            Path::from(format!("shard-{shard:04}/trial-{:016x}", RandomState::new().hash_one(now.0)));
+        self.objects().probe(&object, now.0.to_string().as_bytes()).await
+    }
+
     async fn publish(&self, archive: Archive, source: &mut impl Source) -> Result<Written, Error> {
         let (index, written) = archive.publish(self.objects()).await?;
         self.check_whole(&index, written.tasks).await?;

@@ -1,5 +1,6 @@
-//! Keeps the time axis of `task` cut into buckets: makes them ahead of time, and drops whole the ones in which all is
-//! over. Must never drop a task that is unfinished or whose retention lasts.
+//! Keeps the time axis of `task` cut into buckets: makes them ahead of time (`calendar`: wide ones over centuries, which are
+//! cut as they come near, unless so many tasks stand in one that copying them would hold up everybody), and drops whole the
+//! ones in which all is over. Must never drop a task that is unfinished or whose retention lasts.
 //!
 //! One database at a time, under a lock that belongs to the connection which changes the table. The steps of a drop,
 //! and what a crash after each leaves:
@@ -8,6 +9,7 @@
 //! |---|---|---|
 //! | 1 look: every task is finished and its time is over, but for a few | nothing | looks again |
 //! | 1a carry a batch of those few to the present: lock, move in the key, `moved`, in one transaction | the batches after it, where they were | looks again, carries what is left |
+//! | 1b with cold storage: write, read and remove a trial object in its place; where that fails the bucket stays | a trial object, perhaps | tries again |
 //! | 2 `gone_to` back to the start, while `task_gone` is empty | nothing | goes on with 3 |
 //! | 3 swap: the bucket's rows stand in `task_gone`, at once | an empty bucket; registry, moved, body and the account know the tasks still | settles, later drops the empty bucket |
 //! | 4 the empty bucket leaves `task` as a table, `task_left` | as 3, without the bucket; a table with nothing in it, or with what came into the bucket since 3 | settles; puts back what is there, drops the table |
@@ -17,7 +19,10 @@
 //! | 6 empty `task_gone` | nothing | – |
 //!
 //! From 3 on nobody changes the tasks any more (with cold storage they can be read all the time), so nothing can bring
-//! one back to life while it is forgotten; what was in time to become needed between 1 and 3 is put back by 5.
+//! one back to life while it is forgotten; what was in time to become needed between 1 and 3 is put back by 5. But for an id
+//! that is inserted again: the insert takes the row back into `task` and out of `task_gone` in its own transaction, and it
+//! and 5 hold the same lock (`gone_to`), so a row is taken back or settled. A storage that fails after 3 leaves the rows in
+//! `task_gone`, where they can be read and taken back, until it is there again.
 //! `unsettled` is what a count of the rows must add meanwhile. A database that has archives (`meta`) is not touched, but
 //! for new buckets, by an engine that has none or others.
 
@@ -28,6 +33,7 @@ mod gone;
 mod look;
 mod session;
 mod survey;
+mod unwatched;
 
 use super::connections::Connections;
 use super::{
@@ -35,7 +41,8 @@ use super::{
     ownership::{apart, is_lock},
 };
 use crate::cold::{self, ColdStorage};
-use calendar::Bucket;
+use calendar::{Axis, Bucket, Piece};
+use futures_util::future::join_all;
 use gone::Settling;
 use look::{Looks, Verdict};
 use parking_lot::Mutex;
@@ -44,16 +51,17 @@ use punctual_domain::time::Millis;
 use session::Session;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
+use unwatched::Walk;
 
 pub(crate) use gone::unsettled;
 pub use survey::BucketSurvey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
-    /// Of buckets that are yet to be made, hours; those that exist stay as they are. At least 1.
+    /// Of buckets near the present, hours. At least 1. Those that have begun stay as they are.
     pub width_hours: u32,
-    /// How far ahead of the present there are buckets. What is due later waits together, and is copied when its bucket
-    /// is made: longer than most delays.
+    /// How far ahead of the present they are no wider. Beyond that they are, up to a quarter of their distance, and are cut
+    /// as they come near.
     pub ahead_hours: u32,
     /// How old the latest task of a bucket must be. Retention of single tasks is kept besides. At least 1.
     pub keep_hours: u32,
@@ -64,6 +72,8 @@ pub struct BucketOptions {
     pub batch_rows: u32,
     /// Transactions of one run, in each database.
     pub batches_per_run: u32,
+    /// A bucket with more tasks is not cut: they would be copied while nobody can write, 10,000 in less than half a second.
+    pub cut_rows: u32,
 }
 
 impl Default for BucketOptions {
@@ -75,6 +85,7 @@ impl Default for BucketOptions {
             carry_rows: 100_000,
             batch_rows: 1_000,
             batches_per_run: 2_000,
+            cut_rows: 10_000,
         }
     }
 }
@@ -88,11 +99,14 @@ pub struct BucketReport {
     pub dropped: usize,
     /// Tasks that were moved to the present, because they are still needed and their bucket was dropped.
     pub carried: u64,
+    /// Tasks in flight that got the entry by which the end of their lease is found: they had none. 0, unless something
+    /// went wrong before.
+    pub rewatched: u64,
     /// Tasks that were written to cold storage.
     pub archived: u64,
     /// In cold storage: data and indexes.
     pub archived_bytes: u64,
-    /// Databases whose tasks could not be archived, and so were not forgotten: the reason is in the log.
+    /// Databases whose archives could not be written, and so nothing of them was forgotten: the reason is in the log.
     pub not_archived: usize,
     /// Tasks whose registry entries, bodies and account are settled.
     pub forgotten: u64,
@@ -102,8 +116,13 @@ pub struct BucketReport {
     pub is_unfinished: bool,
     /// Databases left alone, because another works on their buckets, or statements were under way for too long.
     pub busy: usize,
-    /// Rows beyond the last bucket, counted no further than a million.
+    /// Rows in the last buckets, which have no end, where these had to be cut; in each database counted no further than
+    /// one more than a cut may copy.
     pub far_rows: u64,
+    /// Buckets that stay wider than they should be, because too many tasks stand in them.
+    pub wide: usize,
+    /// Databases whose last bucket could not be cut for that reason: what is inserted goes into it.
+    pub uncut: usize,
     /// The longest that a change of the tasks' table took, in which they wait: a new bucket, a swap, a drop.
     pub longest_change: Duration,
 }
@@ -113,15 +132,15 @@ pub struct BucketReport {
 pub struct Buckets {
     members: Members,
     options: BucketOptions,
-    /// How far the old buckets of each database have been looked through: what was over stays over.
-    looked: Mutex<Vec<Arc<Mutex<Looks>>>>,
+    /// What the runs in each database remember.
+    progress: Mutex<Vec<Arc<Mutex<Progress>>>>,
     archive: Option<(Arc<ColdStorage>, i64)>,
 }
 
 impl Buckets {
     #[must_use]
     pub(crate) fn new(members: Members, options: BucketOptions) -> Self {
-        Self { members, options, looked: Mutex::default(), archive: None }
+        Self { members, options, progress: Mutex::default(), archive: None }
     }
 
     /// Nothing is forgotten that is not archived before. `place`: the number of the storage's place.
@@ -145,15 +164,34 @@ impl Buckets {
         Ok(surveyed)
     }
 
-    /// Every database is tried, also after one that failed.
+    /// Every database is tried, at the same time: one that fails or does not answer keeps no other waiting.
+    ///
+    /// # Errors
+    /// The last of those that failed.
     pub async fn run_once(&self, now: Millis) -> Result<BucketReport, Error> {
-        let (mut whole, mut failed) = (BucketReport::default(), None);
-        for (shard_no, pool) in (self.members.0)().into_iter().enumerate() {
-            let (looked, options) = (self.looked_at(shard_no), self.options);
+        self.run(now, Scope::All).await
+    }
+
+    /// Only makes buckets: before the first task is inserted, so that none has to be copied.
+    ///
+    /// # Errors
+    /// As `run_once`.
+    pub async fn make_ahead(&self, now: Millis) -> Result<BucketReport, Error> {
+        self.run(now, Scope::Ahead).await
+    }
+
+    async fn run(&self, now: Millis, scope: Scope) -> Result<BucketReport, Error> {
+        let run = |(shard_no, pool): (usize, Connections)| {
+            let (progress, options) = (self.progress(shard_no), self.options);
             let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
             let archive = self.archive.clone();
-            let run = async move { one((&pool, shard), options, &looked, archive, now).await };
-            match apart("keep buckets", Happened::Maybe, run).await {
+            let run = async move { one((&pool, shard), (options, scope), &progress, archive, now).await };
+            apart("keep buckets", Happened::Maybe, run)
+        };
+        let runs = join_all((self.members.0)().into_iter().enumerate().map(run)).await;
+        let (mut whole, mut failed) = (BucketReport::default(), None);
+        for (shard_no, ran) in runs.into_iter().enumerate() {
+            match ran {
                 Ok(report) => whole.add(&report),
                 Err(error) => {
                     tracing::warn!(%error, shard_no, "the buckets of a database could not be kept; again at the next run");
@@ -164,13 +202,28 @@ impl Buckets {
         failed.map_or(Ok(whole), Err)
     }
 
-    fn looked_at(&self, shard_no: usize) -> Arc<Mutex<Looks>> {
-        let mut looked = self.looked.lock();
-        while looked.len() <= shard_no {
-            looked.push(Arc::default());
+    fn progress(&self, shard_no: usize) -> Arc<Mutex<Progress>> {
+        let mut progress = self.progress.lock();
+        while progress.len() <= shard_no {
+            progress.push(Arc::default());
         }
-        looked.get(shard_no).map(Arc::clone).unwrap_or_default()
+        progress.get(shard_no).map(Arc::clone).unwrap_or_default()
     }
+}
+
+/// In one database; where it is lost, the next run begins anew.
+#[derive(Debug, Default)]
+struct Progress {
+    /// How far the old buckets have been looked through: what was over stays over.
+    looks: Looks,
+    walk: Walk,
+}
+
+/// What a run does.
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    All,
+    Ahead,
 }
 
 /// Every database of the store, as it is now: it may grow.
@@ -186,7 +239,7 @@ impl BucketReport {
     /// Nothing was done, and nothing is wrong.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        *self == Self { looked: self.looked, kept: self.kept, ..Self::default() }
+        *self == Self { looked: self.looked, kept: self.kept, wide: self.wide, ..Self::default() }
     }
 
     fn add(&mut self, other: &Self) {
@@ -194,6 +247,7 @@ impl BucketReport {
         self.looked += other.looked;
         self.dropped += other.dropped;
         self.carried += other.carried;
+        self.rewatched += other.rewatched;
         self.archived += other.archived;
         self.archived_bytes += other.archived_bytes;
         self.not_archived += other.not_archived;
@@ -202,6 +256,8 @@ impl BucketReport {
         self.is_unfinished |= other.is_unfinished;
         self.busy += other.busy;
         self.far_rows += other.far_rows;
+        self.wide += other.wide;
+        self.uncut += other.uncut;
         self.longest_change = self.longest_change.max(other.longest_change);
     }
 }
@@ -209,8 +265,8 @@ impl BucketReport {
 /// A run in one database.
 async fn one(
     (pool, shard): (&Connections, u16),
-    options: BucketOptions,
-    looked: &Mutex<Looks>,
+    (options, scope): (BucketOptions, Scope),
+    progress: &Mutex<Progress>,
     archive: Option<(Arc<ColdStorage>, i64)>,
     now: Millis,
 ) -> sqlx::Result<BucketReport> {
@@ -221,10 +277,25 @@ async fn one(
     let budget = options.batches_per_run;
     let (cold, place) = archive.unzip();
     let began = Instant::now();
-    let mut work = Work { session, shard, options, cold, place, now, began, report: &mut report, budget };
-    let mut looks = std::mem::take(&mut *looked.lock());
-    let ran = work.run(&mut looks).await;
-    *looked.lock() = looks;
+    let takes_archives = None;
+    let mut work = Work {
+        session,
+        shard,
+        options,
+        cold,
+        place,
+        takes_archives,
+        now,
+        began,
+        report: &mut report,
+        budget,
+    };
+    let mut own = std::mem::take(&mut *progress.lock());
+    let ran = match scope {
+        Scope::All => work.run(&mut own).await,
+        Scope::Ahead => work.make_ahead().await,
+    };
+    *progress.lock() = own;
     work.session.close().await;
     match ran {
         Err(error) if is_lock(&error) => report.busy = 1,
@@ -241,6 +312,8 @@ struct Work<'a> {
     cold: Option<Arc<ColdStorage>>,
     /// The number of its place.
     place: Option<i64>,
+    /// Whether it could be written in this run. None: not tried yet.
+    takes_archives: Option<bool>,
     /// When the run began, on two clocks.
     now: Millis,
     began: Instant,
@@ -249,14 +322,16 @@ struct Work<'a> {
     budget: u32,
 }
 
-/// Rows beyond the last bucket that are looked at for the latest of them.
-const FAR_LOOKED_AT: u32 = 1_000_000;
-/// From here on their copying is worth a word to the operator: a second or more.
-const FAR_MANY: u64 = 100_000;
-
 impl Work<'_> {
-    async fn run(&mut self, looks: &mut Looks) -> sqlx::Result<()> {
-        self.make_ahead().await?;
+    /// A step that fails keeps none of the others from being done.
+    async fn run(&mut self, progress: &mut Progress) -> sqlx::Result<()> {
+        let walked = self.walk(&mut progress.walk).await;
+        let made = self.make_ahead().await;
+        let dropped = self.drop_old(&mut progress.looks).await;
+        walked.and(made).and(dropped)
+    }
+
+    async fn drop_old(&mut self, looks: &mut Looks) -> sqlx::Result<()> {
         let known = place::of(&mut self.session.conn).await?;
         if known != self.place {
             let shard = self.shard;
@@ -286,25 +361,41 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Cuts the last bucket, and those that have come near. One with many tasks stays as wide as it is: they would be
+    /// copied while nobody can write.
     async fn make_ahead(&mut self) -> sqlx::Result<()> {
+        let axis = Axis {
+            now: self.now.0,
+            until: self.now.plus(hours(self.options.ahead_hours)).0,
+            width_ms: hours(self.options.width_hours.max(1)),
+        };
+        let most = u64::from(self.options.cut_rows);
         let buckets = self.session.buckets().await?;
         let last_end = buckets.iter().rev().find_map(|it| it.ends_at);
-        let far = self.session.far(last_end.unwrap_or(i64::MIN), FAR_LOOKED_AT).await?;
-        self.report.far_rows = far.rows;
-        let width_ms = hours(self.options.width_hours.max(1));
-        let until = self.now.plus(hours(self.options.ahead_hours)).0;
-        let new = calendar::ahead(last_end, self.now.0, until, far.latest, width_ms);
-        if new.is_empty() {
-            return Ok(());
+        for bucket in &buckets {
+            let pieces = axis.pieces(bucket, last_end);
+            if pieces.is_empty() {
+                continue;
+            }
+            let rows = self.session.rows_upto(bucket, most + 1).await?;
+            if bucket.ends_at.is_none() {
+                self.report.far_rows = rows;
+            }
+            if rows <= most {
+                self.changed(Change::Cut(&bucket.name, &pieces)).await?;
+                self.report.made += pieces.len() - 1;
+            } else if bucket.ends_at.is_some() {
+                self.report.wide += 1;
+            } else {
+                self.report.uncut += 1;
+                tracing::error!(
+                    shard = self.shard,
+                    most,
+                    "too many tasks stand in the last bucket, which has no end, and it is not cut: nobody could write while \
+                     they are copied; at a quiet hour: punctual shard archive --cut-rows"
+                );
+            }
         }
-        if far.rows >= FAR_MANY {
-            tracing::warn!(
-                far_rows = far.rows,
-                "many tasks are due beyond the last bucket and are copied; raise how far ahead buckets are made"
-            );
-        }
-        self.changed(Change::Make(&new)).await?;
-        self.report.made += new.len();
         Ok(())
     }
 
@@ -319,6 +410,11 @@ impl Work<'_> {
             }
             Some(Verdict::Empty) => {
                 self.drop(bucket).await?;
+                return Ok(true);
+            }
+            // Once it is swapped out it waits for its archive, and nobody can change its tasks meanwhile.
+            Some(Verdict::AllOver | Verdict::Carry) if !self.takes_archives().await => {
+                self.report.kept += 1;
                 return Ok(true);
             }
             Some(Verdict::AllOver) => true,
@@ -373,6 +469,20 @@ impl Work<'_> {
         Ok(true)
     }
 
+    /// Tried once in a run, before the first bucket is swapped out.
+    async fn takes_archives(&mut self) -> bool {
+        let Some(cold) = &self.cold else { return true };
+        if self.takes_archives.is_none() {
+            let tried = cold.try_place(self.shard, self.now).await;
+            if let Err(error) = &tried {
+                tracing::error!(%error, shard = self.shard, "archives cannot be written, and old buckets stay; again at the next run");
+                self.report.not_archived += 1;
+            }
+            self.takes_archives = Some(tried.is_ok());
+        }
+        self.takes_archives.unwrap_or_default()
+    }
+
     /// True: all that will be forgotten is archived.
     async fn archive(&mut self) -> sqlx::Result<bool> {
         let Some(cold) = &self.cold else { return Ok(true) };
@@ -408,7 +518,7 @@ impl Work<'_> {
 /// A change of the table's definition: all of them wait for statements under way, and all others wait for them.
 #[derive(Clone, Copy, Debug)]
 enum Change<'a> {
-    Make(&'a [(String, i64)]),
+    Cut(&'a str, &'a [Piece]),
     Swap(&'a str),
     Drop(&'a str),
     Empty,

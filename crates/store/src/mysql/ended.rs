@@ -84,6 +84,23 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, mut ends: Ends) -> sqlx::Re
     Ok(())
 }
 
+/// In a transaction that moves tasks in time: whoever looks for ended leases finds those in flight where they stand now.
+/// The entries of the places that they left lead to nothing from here on. How many there were.
+pub(crate) async fn watch(conn: &mut MySqlConnection, places: &[TaskRef]) -> sqlx::Result<usize> {
+    let mut ends = Ends::default();
+    for part in places.chunks(ENTRIES_MAX) {
+        for it in sqlx::query(sql::BATCH_LOOK).bind(wanted(part)).fetch_all(&mut *conn).await? {
+            let (nth, fence, until) = (row::small::<usize>(&it, 0)?, it.try_get(1)?, row::millis(&it, 2)?);
+            if let Some(place) = part.get(nth) {
+                ends.add(*place, fence, until);
+            }
+        }
+    }
+    let watched = ends.0.len();
+    keep(conn, ends).await?;
+    Ok(watched)
+}
+
 /// Bytes of an entry: partition (2), due_at (8), id (8), fence (8), all big-endian.
 const ENTRY_LEN: usize = 26;
 

@@ -3,6 +3,7 @@
 //! others are due at the same instant. Must not change a task, but where it stands.
 
 use super::{
+    ended,
     query::wanted,
     row, statements_moves as sql,
     trips::{Looked, Trips},
@@ -131,13 +132,14 @@ pub(crate) async fn keep(conn: &mut MySqlConnection, places: &mut [TaskRef]) -> 
     Ok(())
 }
 
-/// Moves rows to another time and nothing else of them, whatever their state: their references find them there. They are
-/// locked, and stand where `places` says.
+/// Moves rows to another time and nothing else of them, whatever their state: their references find them there, and so does
+/// who looks for ended leases. They are locked, and stand where `places` says.
 pub(crate) async fn carry(conn: &mut MySqlConnection, places: &[TaskRef], to: Millis) -> sqlx::Result<()> {
     for part in places.chunks(ROWS_MAX) {
         sqlx::query(sql::CARRY).bind(wanted(part)).bind(to.0).execute(&mut *conn).await?;
     }
     let mut carried: Vec<TaskRef> = places.iter().map(|it| TaskRef { due_at: to, ..*it }).collect();
+    ended::watch(conn, &carried).await?;
     keep(conn, &mut carried).await
 }
 

@@ -123,6 +123,9 @@ pub(crate) static INSERT_PLAIN_TASK: Many = Many::new(sql!("insert/task_plain.sq
 pub(crate) static BETWEEN: Listed = Listed::new(sql!("insert/between.sql"));
 pub(crate) const REPLACE: &str = sql!("insert/replace.sql");
 pub(crate) const BODY_GONE: &str = sql!("insert/body_gone.sql");
+pub(crate) const GONE_LOCK: &str = sql!("insert/gone_lock.sql");
+pub(crate) const GONE_BACK: &str = sql!("insert/gone_back.sql");
+pub(crate) const GONE_TAKEN: &str = sql!("insert/gone_taken.sql");
 pub(crate) const INSERT_BODY: &str = sql!("insert/body.sql");
 
 pub(crate) const READ: &str = sql!("query/read.sql");

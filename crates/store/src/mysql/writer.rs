@@ -1,5 +1,7 @@
 //! One connection that writes. What waits for it together is committed together; a job that cannot be done is told
-//! so, and takes no other down with it; one whose partition is not here goes back to its caller. Runs in a task of its own: whoever hangs up drops an answer, not the work.
+//! so, takes no other down with it, and keeps none waiting: the batch is halved until it is alone, and while it waits to be
+//! tried again the others go on. One whose partition is not here goes back to its caller. Runs in a task of its own:
+//! whoever hangs up drops an answer, not the work.
 
 use super::{
     hosted::{self, Begun, Wanted},
@@ -17,10 +19,18 @@ use futures_util::{FutureExt as _, TryStreamExt as _};
 use punctual_contract::Happened;
 use punctual_domain::place::Partition;
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, mysql::MySqlDatabaseError};
-use std::{any::Any, collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-/// Runs of one transaction that lost its race each time: deadlocks of two engines end after one or two.
+/// Runs of one transaction that lost its race each time: deadlocks of two engines end after one or two. Then it is halved.
+const TRIES_TOGETHER: u32 = 3;
+/// And of a job that is alone. After the first few it is set aside, and others come in between.
 const TRIES_MAX: u32 = 8;
 /// A lost race is run again after this, longer each time: whoever won it is done by then.
 const AGAIN_AFTER: Duration = Duration::from_millis(2);
@@ -47,6 +57,34 @@ pub(crate) struct Writer {
     pub(crate) limit: Limit,
     /// When it was last heard of.
     pub(crate) used_at: Instant,
+    /// Jobs that lost their races, in the order in which they are tried again.
+    pub(crate) aside: Aside,
+}
+
+/// What a writer does at a time.
+enum Turn {
+    Batch(Vec<Job>),
+    Again(Box<Job>, u32),
+}
+
+/// Jobs that are tried again while others go on.
+#[derive(Debug, Default)]
+pub(crate) struct Aside(BTreeMap<(Instant, u64), (Job, u32)>, u64);
+
+impl Aside {
+    fn push(&mut self, job: Job, tries: u32) {
+        self.1 += 1;
+        self.0.insert((Instant::now() + pause(tries), self.1), (job, tries));
+    }
+
+    fn first_at(&self) -> Option<Instant> {
+        self.0.first_key_value().map(|it| it.0.0)
+    }
+
+    fn due(&mut self, now: Instant) -> Option<(Job, u32)> {
+        self.first_at().filter(|it| *it <= now)?;
+        self.0.pop_first().map(|it| it.1)
+    }
 }
 
 /// A transaction that was not confirmed.
@@ -56,6 +94,8 @@ pub(crate) struct Unfinished {
     pub(crate) source: Arc<Error>,
     /// What one job asked for may be to blame: the others are run without it.
     blames_a_job: bool,
+    /// It may be done yet.
+    is_race: bool,
 }
 
 /// Why one run of a transaction ended without a commit.
@@ -107,21 +147,25 @@ impl Writer {
         // Else the first task would wait for it.
         self.keep_connected().await;
         loop {
-            let Ok(batch) = timeout(PING_INTERVAL, line.batch(Job::rows)).await else {
+            if let Some((job, tries)) = self.aside.due(Instant::now()) {
+                self.turn(Turn::Again(Box::new(job), tries)).await;
+            }
+            let ping_at = Instant::now() + PING_INTERVAL;
+            let until = self.aside.first_at().map_or(ping_at, |at| at.min(ping_at));
+            let Ok(batch) = timeout_at(until, line.batch(Job::rows)).await else {
                 self.keep_connected().await;
                 continue;
             };
             let Some(batch) = batch else { break };
             let next_at = Instant::now() + self.pace;
-            // The jobs of the batch are dropped with it: their callers learn that it may have happened.
-            if let Err(panic) = AssertUnwindSafe(self.serve(batch)).catch_unwind().await {
-                tracing::error!(panic = message(panic.as_ref()), at = %self.door, "a writer panicked; it goes on");
-                // Nothing that it knew is believed, and its connection may be inside of a transaction.
-                (self.conn, self.pauses) = (None, Pauses::default());
-            }
+            self.turn(Turn::Batch(batch)).await;
             if !self.pace.is_zero() {
                 sleep_until(next_at).await;
             }
+        }
+        // The line is closed: what is aside is tried for the last time.
+        while let Some((_, (job, _))) = self.aside.0.pop_first() {
+            self.turn(Turn::Again(Box::new(job), TRIES_MAX - 1)).await;
         }
         if let Some(known) = self.conn.take() {
             drop(timeout(PING, known.conn.close()).await);
@@ -149,40 +193,64 @@ impl Writer {
         known
     }
 
-    async fn serve(&mut self, mut batch: Vec<Job>) {
-        loop {
-            match self.finished(&batch).await {
-                Ok(done) => return batch.into_iter().zip(done).for_each(|(job, done)| job.done(done)),
-                Err(Ended::Elsewhere(closed)) => {
-                    let is_here = |it: &Job| it.partitions().is_none_or(|it| it.is_disjoint(&closed));
-                    let (here, elsewhere): (Vec<Job>, Vec<Job>) = batch.into_iter().partition(is_here);
-                    elsewhere.into_iter().for_each(|it| it.elsewhere(&closed));
-                    batch = here;
-                }
-                Err(Ended::Unfinished(why)) if batch.len() > 1 && why.blames_a_job => {
-                    for job in batch {
-                        self.alone(job).await;
-                    }
-                    return;
-                }
-                Err(Ended::Unfinished(why)) => return batch.into_iter().for_each(|it| it.failed(&why)),
+    async fn turn(&mut self, turn: Turn) {
+        let work = async {
+            match turn {
+                Turn::Batch(batch) => self.serve(batch).await,
+                Turn::Again(job, tries) => self.again(*job, tries).await,
             }
-            if batch.is_empty() {
-                return;
-            }
+        };
+        // The jobs of a turn are dropped with it: their callers learn that it may have happened.
+        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+            tracing::error!(panic = message(panic.as_ref()), at = %self.door, "a writer panicked; it goes on");
+            // Nothing that it knew is believed, and its connection may be inside of a transaction.
+            (self.conn, self.pauses) = (None, Pauses::default());
         }
     }
 
-    async fn alone(&mut self, job: Job) {
-        match self.finished(std::slice::from_ref(&job)).await {
+    async fn serve(&mut self, batch: Vec<Job>) {
+        let mut parts = vec![batch];
+        while let Some(part) = parts.pop() {
+            self.part(part, &mut parts).await;
+        }
+    }
+
+    /// What is left of it to do is added to the parts.
+    async fn part(&mut self, mut part: Vec<Job>, parts: &mut Vec<Vec<Job>>) {
+        match self.finished(&part, TRIES_TOGETHER).await {
+            Ok(done) => part.into_iter().zip(done).for_each(|(job, done)| job.done(done)),
+            Err(Ended::Elsewhere(closed)) => {
+                let is_here = |it: &Job| it.partitions().is_none_or(|it| it.is_disjoint(&closed));
+                let (here, elsewhere): (Vec<Job>, Vec<Job>) = part.into_iter().partition(is_here);
+                elsewhere.into_iter().for_each(|it| it.elsewhere(&closed));
+                parts.extend((!here.is_empty()).then_some(here));
+            }
+            Err(Ended::Unfinished(why)) if why.blames_a_job && part.len() > 1 => {
+                // With one that cannot be done among them, a few transactions more, and not one for each.
+                let others = part.split_off(part.len() / 2);
+                parts.extend([others, part]);
+            }
+            Err(Ended::Unfinished(why)) if why.is_race => {
+                part.into_iter().for_each(|it| self.aside.push(it, TRIES_TOGETHER));
+            }
+            Err(Ended::Unfinished(why)) => part.into_iter().for_each(|it| it.failed(&why)),
+        }
+    }
+
+    /// One more try of a job that lost its races.
+    async fn again(&mut self, job: Job, tries: u32) {
+        match self.finished(std::slice::from_ref(&job), 1).await {
             Ok(done) => done.into_iter().zip([job]).for_each(|(done, job)| job.done(done)),
             Err(Ended::Elsewhere(closed)) => job.elsewhere(&closed),
+            Err(Ended::Unfinished(why)) if why.is_race && tries + 1 < TRIES_MAX => {
+                self.aside.push(job, tries + 1)
+            }
             Err(Ended::Unfinished(why)) => job.failed(&why),
         }
     }
 
     /// One transaction, run again as long as it loses races.
-    async fn finished(&mut self, jobs: &[Job]) -> Result<Vec<Done>, Ended> {
+    async fn finished(&mut self, jobs: &[Job], tries_max: u32) -> Result<Vec<Done>, Ended> {
         let began = Instant::now();
         let (mut tries, mut was_gone) = (0, false);
         let mut guess = job::guess(jobs, &self.context);
@@ -204,7 +272,7 @@ impl Writer {
                 self.context.leased.doubt();
             }
             match failed {
-                Failed::Raced(_) if tries < TRIES_MAX => sleep(pause(tries)).await,
+                Failed::Raced(_) if tries < tries_max => sleep(pause(tries)).await,
                 // Broken or silent, and no commit was sent: it did not happen, whoever sent what before. Once more, on a
                 // new connection. A commit without an answer is never sent again: it may have happened.
                 Failed::Gone(_) if !was_gone => was_gone = true,
@@ -223,18 +291,21 @@ impl Writer {
 
     fn unfinished(&self, failed: Failed) -> Unfinished {
         let at = self.door.to_string();
+        let is_race = matches!(failed, Failed::Raced(_));
         let (happened, blames_a_job, source) = match failed {
             Failed::Raced(source) => (Happened::No, true, Error::Database { at, source }),
             Failed::Gone(source) | Failed::Away(source) => {
                 (Happened::No, false, Error::Database { at, source })
             }
+            // Of a server that does not answer, none of them is to blame.
+            Failed::Refused(source @ Error::Silent { .. }) => (Happened::No, false, source),
             Failed::Refused(source) => (Happened::No, true, source),
             Failed::Elsewhere(_) => (Happened::No, false, Error::Closed),
             Failed::Unknown(source) => (Happened::Maybe, false, source),
         };
         let may_have_happened = happened == Happened::Maybe;
         tracing::warn!(error = %source, may_have_happened, "a transaction failed");
-        Unfinished { happened, source: Arc::new(source), blames_a_job }
+        Unfinished { happened, source: Arc::new(source), blames_a_job, is_race }
     }
 
     /// The connection is given up whenever it is not known to be outside of a transaction.

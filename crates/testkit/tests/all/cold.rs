@@ -1,6 +1,7 @@
 //! Cold storage: what is archived comes back as it was, whoever wrote it and whatever happened meanwhile; what is
 //! damaged or unknown is refused and never passed over.
 
+mod again;
 mod any_task;
 mod damage;
 mod engines;

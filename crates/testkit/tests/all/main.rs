@@ -11,6 +11,7 @@ mod counted;
 mod crash_points;
 mod databases;
 mod engine;
+mod housekeeping;
 mod large;
 mod late_commits;
 mod limits;

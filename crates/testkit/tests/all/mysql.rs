@@ -3,6 +3,7 @@
 
 mod looks;
 mod migrating;
+mod refused;
 mod room;
 mod sharing;
 mod unseen;

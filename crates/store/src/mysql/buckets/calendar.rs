@@ -1,9 +1,15 @@
 //! Which buckets there should be: pure arithmetic over ends of buckets. Knows no database and no clock.
+//!
+//! Near the present a bucket is as wide as was asked for. Further away it is wider, up to a quarter of its distance, and
+//! it is cut as it comes near: so a few dozen of them reach over centuries, and what is inserted for any of these instants
+//! finds its bucket there already. Nothing has to be copied for what is far away, however much it is.
 
-/// Most that are made at once, so that one task in a hundred years does not cut a century into days. MySQL holds 8,192
-/// in all.
-const MOST: usize = 400;
 const HOUR_MS: i64 = 3_600_000;
+/// How far the axis reaches when it is made, 256 years, and how much of it may pass before it is made longer.
+const AXIS_MS: i64 = 256 * 365 * 24 * HOUR_MS;
+const AXIS_MIN_MS: i64 = AXIS_MS / 2;
+/// A bucket that is so many of its widths away may be so wide.
+const WIDTHS_AWAY: i64 = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
@@ -25,28 +31,78 @@ pub(super) fn in_order(listed: Vec<(String, Option<i64>)>) -> Vec<Bucket> {
     listed.into_iter().map(bucket).collect()
 }
 
-/// Names and ends of those to be made: at whole multiples of the width, from the last end on, until there is one for
-/// every instant up to `until` and for the latest task that waits beyond. Time that passed while nobody made buckets
-/// becomes one.
-pub(super) fn ahead(
-    last_end: Option<i64>,
-    now: i64,
-    until: i64,
-    latest: Option<i64>,
-    width_ms: i64,
-) -> Vec<(String, i64)> {
-    let present = floor(now, width_ms);
-    let until = until.max(latest.unwrap_or(i64::MIN));
-    let mut begins_at = last_end.unwrap_or(present);
-    let mut made = Vec::new();
-    while begins_at <= until && made.len() < MOST {
-        let next = floor(begins_at, width_ms).saturating_add(width_ms);
-        let ends_at = next.max(present);
-        made.push((name(begins_at), ends_at));
-        begins_at = ends_at;
+/// Name and end of a bucket to be made. None: it has no end.
+pub(super) type Piece = (String, Option<i64>);
+
+/// How the axis should be cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    pub(super) now: i64,
+    /// Up to here buckets are no wider than was asked for.
+    pub(super) until: i64,
+    pub(super) width_ms: i64,
+}
+
+impl Axis {
+    /// What the bucket is to be cut into; nothing: it stays. `last_end`: of the last bucket that has an end.
+    pub(super) fn pieces(&self, bucket: &Bucket, last_end: Option<i64>) -> Vec<Piece> {
+        match bucket.ends_at {
+            Some(ends_at) => self.cut(bucket.begins_at, ends_at),
+            None => {
+                let beyond = self.beyond(last_end);
+                let rest = (!beyond.is_empty()).then(|| (bucket.name.clone(), None));
+                beyond.into_iter().chain(rest).collect()
+            }
+        }
     }
-    // Up to `until` they are needed; what is later may wait until it is nearer.
-    made
+
+    /// At whole multiples of their widths, from the last end on. Time that passed while nobody made buckets becomes one.
+    fn beyond(&self, last_end: Option<i64>) -> Vec<Piece> {
+        let is_long = |end: i64| end > self.until && end >= self.now.saturating_add(AXIS_MIN_MS);
+        if last_end.is_some_and(is_long) {
+            return Vec::new();
+        }
+        let present = floor(self.now, self.width_ms);
+        let axis_end = self.now.saturating_add(AXIS_MS);
+        let mut begins_at = last_end.unwrap_or(present);
+        let mut made = Vec::new();
+        while begins_at < axis_end {
+            let ends_at = self.end_after(begins_at).max(present);
+            made.push((name(begins_at), Some(ends_at)));
+            begins_at = ends_at;
+        }
+        made
+    }
+
+    /// One that was wide enough where it was made, and has come nearer. One that has begun stays as it is.
+    fn cut(&self, begins_at: i64, ends_at: i64) -> Vec<Piece> {
+        let is_wide = ends_at.saturating_sub(begins_at) >= self.width_at(begins_at).saturating_mul(2);
+        if begins_at <= self.now || !is_wide {
+            return Vec::new();
+        }
+        let mut pieces = Vec::new();
+        let mut at = begins_at;
+        while at < ends_at {
+            let end = self.end_after(at).min(ends_at);
+            pieces.push((name(at), Some(end)));
+            at = end;
+        }
+        pieces
+    }
+
+    fn end_after(&self, begins_at: i64) -> i64 {
+        let width = self.width_at(begins_at);
+        floor(begins_at, width).saturating_add(width)
+    }
+
+    /// The width times a power of two: halves of a bucket are buckets.
+    fn width_at(&self, begins_at: i64) -> i64 {
+        let away = begins_at.saturating_sub(self.now) / self.width_ms.saturating_mul(WIDTHS_AWAY).max(1);
+        if begins_at <= self.until || away < 2 {
+            return self.width_ms;
+        }
+        self.width_ms << away.ilog2()
+    }
 }
 
 fn floor(at: i64, width_ms: i64) -> i64 {
@@ -82,10 +138,6 @@ mod tests {
     const NOW: i64 = 1_795_228_200_000;
     const TODAY: i64 = NOW - NOW % DAY;
 
-    fn ends(made: &[(String, i64)]) -> Vec<i64> {
-        made.iter().map(|it| it.1).collect()
-    }
-
     #[test]
     fn days_have_the_dates_of_the_calendar() {
         for (days, expected) in [
@@ -104,54 +156,96 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_empty_axis_begins_today_and_reaches_past_the_horizon() {
-        let made = ahead(None, NOW, NOW + 8 * DAY, None, DAY);
-        assert_eq!(made.first(), Some(&("p2026112100".to_owned(), TODAY + DAY)));
-        assert_eq!(made.last(), Some(&("p2026112900".to_owned(), TODAY + 9 * DAY)));
-        assert_eq!(made.len(), 9);
+    fn axis(now: i64) -> Axis {
+        Axis { now, until: now + 8 * DAY, width_ms: DAY }
+    }
+
+    /// As a run leaves them: the same as the database would list them.
+    fn run(axis: Axis, mut buckets: Vec<Bucket>) -> Vec<Bucket> {
+        let last_end = buckets.iter().rev().find_map(|it| it.ends_at);
+        let mut listed = Vec::new();
+        for it in buckets.drain(..) {
+            let pieces = axis.pieces(&it, last_end);
+            if pieces.is_empty() { listed.push((it.name, it.ends_at)) } else { listed.extend(pieces) }
+        }
+        in_order(listed)
+    }
+
+    fn fresh() -> Vec<Bucket> {
+        in_order(vec![("pmax".to_owned(), None)])
     }
 
     #[test]
-    fn what_reaches_far_enough_is_left_alone_and_a_day_later_one_is_made() {
-        let end = Some(TODAY + 9 * DAY);
-        assert_eq!(ahead(end, NOW, NOW + 8 * DAY, None, DAY), []);
-        let tomorrow = ahead(end, NOW + DAY, NOW + 9 * DAY, None, DAY);
-        assert_eq!(tomorrow, [("p2026113000".to_owned(), TODAY + 10 * DAY)]);
+    fn an_empty_axis_begins_today_and_reaches_over_centuries_in_a_few_dozen_buckets() {
+        let made = run(axis(NOW), fresh());
+        assert_eq!((made[0].name.as_str(), made[0].ends_at), ("p2026112100", Some(TODAY + DAY)));
+        assert!((50..90).contains(&made.len()), "{}", made.len());
+        let last = &made[made.len() - 1];
+        assert_eq!((last.name.as_str(), last.ends_at), ("pmax", None));
+        assert!(last.begins_at >= NOW + AXIS_MS);
+        assert_eq!(run(axis(NOW), made.clone()), made, "and a second run changes nothing");
     }
 
     #[test]
-    fn another_width_holds_for_new_buckets_at_its_own_multiples() {
-        let narrower = ahead(Some(TODAY + DAY), NOW, NOW + DAY, None, 6 * HOUR_MS);
-        assert_eq!(narrower, [("p2026112200".to_owned(), TODAY + DAY + 6 * HOUR_MS)]);
-        let wider = ahead(Some(TODAY + DAY), NOW, NOW + 2 * DAY, None, 7 * DAY);
-        assert_eq!(wider.len(), 1);
-        assert!(wider.iter().all(|it| it.1 % (7 * DAY) == 0));
+    fn a_bucket_is_no_wider_than_a_quarter_of_its_distance_and_near_ones_are_as_asked_for() {
+        for it in run(axis(NOW), fresh()).iter().skip(1) {
+            let Some(ends_at) = it.ends_at else { continue };
+            let (width, away) = (ends_at - it.begins_at, it.begins_at - NOW);
+            assert!(width == DAY || width <= away / WIDTHS_AWAY, "{it:?}");
+            assert!(away > 8 * DAY || width == DAY, "{it:?}");
+        }
+    }
+
+    #[test]
+    fn buckets_are_cut_as_they_come_near_and_their_number_stays_small_over_centuries() {
+        let mut buckets = run(axis(NOW), fresh());
+        for day in (1..40_000).map(|it| it * 7 + it % 7) {
+            let now = NOW + day * DAY;
+            buckets = run(axis(now), buckets);
+            // As housekeeping drops what is old.
+            let old =
+                buckets.iter().take_while(|it| it.ends_at.is_some_and(|end| end < now - 8 * DAY)).count();
+            buckets.drain(..old);
+            assert!(buckets.len() < 120, "{} after {day} days", buckets.len());
+            let ends: Vec<i64> = buckets.iter().filter_map(|it| it.ends_at).collect();
+            assert!(ends.is_sorted_by(|a, b| a < b));
+            let near = buckets.iter().filter(|it| it.begins_at > now && it.begins_at <= now + 8 * DAY);
+            assert!(near.filter_map(|it| Some(it.ends_at? - it.begins_at)).all(|it| it <= DAY), "day {day}");
+            let mut names: Vec<&str> = buckets.iter().map(|it| it.name.as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), buckets.len(), "names differ");
+        }
     }
 
     #[test]
     fn time_in_which_nobody_made_buckets_becomes_one() {
-        let made = ahead(Some(TODAY - 30 * DAY), NOW, NOW, None, DAY);
-        assert_eq!(ends(&made), [TODAY, TODAY + DAY]);
+        let old = in_order(vec![("p1".to_owned(), Some(TODAY - 30 * DAY)), ("pmax".to_owned(), None)]);
+        let made = run(axis(NOW), old);
+        assert_eq!((made[1].begins_at, made[1].ends_at), (TODAY - 30 * DAY, Some(TODAY)));
+        assert_eq!(made[2].ends_at, Some(TODAY + DAY));
     }
 
     #[test]
-    fn the_latest_task_gets_a_bucket_unless_it_is_centuries_away() {
-        let far = ahead(Some(TODAY + 9 * DAY), NOW, NOW + 8 * DAY, Some(TODAY + 20 * DAY), DAY);
-        assert_eq!(far.last().map(|it| it.1), Some(TODAY + 21 * DAY));
-        assert_eq!(ahead(None, NOW, NOW, Some(i64::MAX), DAY).len(), MOST);
+    fn one_that_has_begun_is_not_cut_and_neither_is_one_that_is_narrow_enough() {
+        let axis = axis(NOW);
+        assert!(axis.cut(NOW - DAY, NOW + 30 * DAY).is_empty());
+        assert!(axis.cut(TODAY + DAY, TODAY + 2 * DAY).is_empty());
+        assert_eq!(axis.cut(TODAY + DAY, TODAY + 3 * DAY).len(), 2);
+        assert!(axis.cut(TODAY + 40 * DAY, TODAY + 48 * DAY).is_empty());
     }
 
     #[test]
     fn ends_ascend_and_names_differ_whatever_is_changed_between() {
-        let mut end = None;
-        let mut all = Vec::new();
+        let mut buckets = fresh();
         for (step, width_hours) in [24, 1, 5, 24, 3, 168, 24].into_iter().enumerate() {
             let now = NOW + i64::try_from(step).unwrap() * 2 * DAY;
-            let made = ahead(end, now, now + 3 * DAY, None, width_hours * HOUR_MS);
-            end = made.last().map(|it| it.1).or(end);
-            all.extend(made);
+            let axis = Axis { now, until: now + 3 * DAY, width_ms: width_hours * HOUR_MS };
+            buckets = run(axis, buckets);
+            assert!(
+                buckets.windows(2).all(|it| it[0].name != it[1].name && it[0].begins_at < it[1].begins_at),
+                "{buckets:?}"
+            );
         }
-        assert!(all.windows(2).all(|it| it[0].1 < it[1].1 && it[0].0 < it[1].0), "{all:?}");
     }
 }

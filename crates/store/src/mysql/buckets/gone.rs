@@ -63,6 +63,8 @@ impl Settling {
         let batch =
             |file: &'static str| upto.bind_upto(self.done_to.bind_after(sqlx::query(file))).bind(self.now.0);
         let mut tx = conn.begin().await?;
+        // First: whoever takes a row back holds it, and no statement that follows sees half of that.
+        sqlx::query(statements::GONE_LOCK).fetch_optional(&mut *tx).await?;
         if one_is_leaving(&mut tx).await? {
             return tx.rollback().await.map(|()| None);
         }

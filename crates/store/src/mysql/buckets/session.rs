@@ -3,12 +3,12 @@
 
 use super::{
     Change,
-    calendar::{self, Bucket},
+    calendar::{self, Bucket, Piece},
     export, gone,
     look::Standing,
 };
 use crate::mysql::{
-    connections::Connections, ownership::is_lock, place, query::wanted, row, statements_moves as moves,
+    connections::Connections, ended, ownership::is_lock, place, query::wanted, row, statements_moves as moves,
 };
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use sqlx::{
@@ -31,13 +31,6 @@ type Statement = Query<'static, MySql, MySqlArguments>;
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) conn: MySqlConnection,
-}
-
-/// What stands beyond the last bucket.
-#[derive(Debug)]
-pub(super) struct Far {
-    pub(super) rows: u64,
-    pub(super) latest: Option<i64>,
 }
 
 impl Session {
@@ -75,10 +68,11 @@ impl Session {
         Ok(calendar::in_order(listed?))
     }
 
-    pub(super) async fn far(&mut self, after: i64, most: u32) -> sqlx::Result<Far> {
-        let far = sqlx::query(sql!("far.sql")).bind(after).bind(most).fetch_one(&mut self.conn).await?;
-        let rows: i64 = far.try_get(0)?;
-        Ok(Far { rows: rows.unsigned_abs(), latest: far.try_get(1)? })
+    /// How many rows it has, counted no further than `most`.
+    pub(super) async fn rows_upto(&mut self, bucket: &Bucket, most: u64) -> sqlx::Result<u64> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let some = within(bucket, sqlx::query(sql!("some.sql"))).bind(most);
+        Ok(some.fetch_one(&mut self.conn).await?.try_get::<i64, _>(0)?.unsigned_abs())
     }
 
     pub(super) async fn has_rows(&mut self, bucket: &Bucket) -> sqlx::Result<bool> {
@@ -119,10 +113,25 @@ impl Session {
     ) -> sqlx::Result<Vec<TaskRef>> {
         let needed = after.bind_after(within(bucket, sqlx::query(sql!("needed.sql"))));
         let found = upto.bind_upto(needed).bind(now.0).bind(rows).fetch_all(&mut self.conn).await?;
-        let place = |it: &MySqlRow| {
-            Ok(TaskRef { partition: row::partition(it, 0)?, due_at: row::millis(it, 1)?, id: it.try_get(2)? })
-        };
-        found.iter().map(place).collect()
+        found.iter().map(place_of).collect()
+    }
+
+    /// At most `rows` of those in flight whose leases ended then or before, in order.
+    pub(super) async fn unwatched(
+        &mut self,
+        bucket: &Bucket,
+        (after, upto): (Place, Place),
+        ended_before: Millis,
+        rows: u32,
+    ) -> sqlx::Result<Vec<TaskRef>> {
+        let in_flight = after.bind_after(within(bucket, sqlx::query(sql!("unwatched.sql"))));
+        let found = upto.bind_upto(in_flight).bind(ended_before.0).bind(rows);
+        found.fetch_all(&mut self.conn).await?.iter().map(place_of).collect()
+    }
+
+    /// Entries for the leases of tasks in flight: how many.
+    pub(super) async fn watch(&mut self, places: &[TaskRef]) -> sqlx::Result<usize> {
+        ended::watch(&mut self.conn, places).await
     }
 
     /// Moves tasks to `to`, whole or not at all; one that is no longer where it was found has gone on by itself.
@@ -161,7 +170,7 @@ impl Session {
 
     pub(super) async fn change(&mut self, change: Change<'_>) -> sqlx::Result<()> {
         let text = match change {
-            Change::Make(buckets) => split(buckets),
+            Change::Cut(name, pieces) => cut(name, pieces),
             Change::Swap(name) => sql!("swap.sql").replace("{name}", name),
             Change::Drop(name) => return self.leave(name).await,
             Change::Empty => return gone::empty(&mut self.conn).await,
@@ -201,18 +210,21 @@ fn is_unknown(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|it| it.code().as_deref() == Some(SYNTAX))
 }
 
-/// The line of one bucket, for each.
-fn split(buckets: &[(String, i64)]) -> String {
-    let line = |line: &str| {
-        if !line.contains("{name}") {
-            return format!("{line}\n");
-        }
-        let one = |(name, ends_at): &(String, i64)| {
-            format!("{}\n", line.replace("{name}", name).replace("{ends_at}", &ends_at.to_string()))
-        };
-        buckets.iter().map(one).collect()
+/// The line of one piece, for each.
+fn cut(bucket: &str, pieces: &[Piece]) -> String {
+    let one = |line: &str, (name, ends_at): &Piece| {
+        let ends_at = ends_at.map_or_else(|| "MAXVALUE".to_owned(), |it| it.to_string());
+        line.replace("{name}", name).replace("{ends_at}", &ends_at)
     };
-    sql!("split.sql").lines().map(line).collect()
+    let lines = sql!("cut.sql").lines().map(|line| match line.contains("{name}") {
+        true => pieces.iter().map(|it| one(line, it)).collect::<Vec<_>>().join(",\n"),
+        false => line.replace("{bucket}", bucket),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn place_of(row: &MySqlRow) -> sqlx::Result<TaskRef> {
+    Ok(TaskRef { partition: row::partition(row, 0)?, due_at: row::millis(row, 1)?, id: row.try_get(2)? })
 }
 
 fn within(bucket: &Bucket, statement: Statement) -> Statement {
@@ -266,13 +278,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_split_names_every_bucket_and_ends_with_the_one_without_end() {
-        let text = split(&[("p1".to_owned(), 10), ("p2".to_owned(), 20)]);
+    fn a_cut_names_every_piece_and_the_last_may_have_no_end() {
+        let text = cut("pmax", &[("p1".to_owned(), Some(10)), ("pmax".to_owned(), None)]);
         let statement: Vec<&str> = text.lines().filter(|it| !it.starts_with("--")).map(str::trim).collect();
         assert_eq!(
             statement.join(" "),
             "ALTER TABLE task REORGANIZE PARTITION pmax INTO ( PARTITION p1 VALUES LESS THAN (10), \
-             PARTITION p2 VALUES LESS THAN (20), PARTITION pmax VALUES LESS THAN MAXVALUE )"
+             PARTITION pmax VALUES LESS THAN (MAXVALUE) )"
         );
     }
 }

@@ -6,6 +6,7 @@ mod near;
 
 use super::Row;
 use crate::mysql::{
+    place,
     query::{self, Hold},
     row, statements as sql,
 };
@@ -48,7 +49,7 @@ pub(super) async fn standing(
 }
 
 /// The tasks themselves, locked. One that has gone or moved since the registry was read is found when the
-/// transaction is run again.
+/// transaction is run again; one whose bucket was dropped, and that is not settled yet, is taken back.
 async fn whole(
     conn: &mut MySqlConnection,
     mut places: Vec<(usize, TaskRef)>,
@@ -58,10 +59,28 @@ async fn whole(
     }
     places.sort_unstable_by_key(|it| it.1);
     let refs: Vec<TaskRef> = places.iter().map(|it| it.1).collect();
-    let tasks = query::read(conn, &refs, Hold::Locked).await?;
+    let mut tasks = query::read(conn, &refs, Hold::Locked).await?;
+    if tasks.iter().any(Option::is_none) {
+        let missing = refs.iter().zip(&tasks).filter(|it| it.1.is_none());
+        take_back(conn, &missing.map(|it| *it.0).collect::<Vec<_>>()).await?;
+        tasks = query::read(conn, &refs, Hold::Locked).await?;
+    }
     let found =
         places.iter().zip(tasks).map(|((nth, _), task)| Ok((*nth, task.ok_or(sqlx::Error::RowNotFound)?)));
     found.collect()
+}
+
+/// Rows of a bucket that was dropped and waits: for its archive, which may be away, or to be settled. Whoever settles holds
+/// the same lock, so a row is settled, with its entry in the registry, or taken back.
+async fn take_back(conn: &mut MySqlConnection, missing: &[TaskRef]) -> sqlx::Result<()> {
+    sqlx::query(sql::GONE_LOCK).fetch_optional(&mut *conn).await?;
+    for part in missing.chunks(place::ROWS_MAX) {
+        let wanted = query::wanted(part);
+        if sqlx::query(sql::GONE_BACK).bind(&wanted).execute(&mut *conn).await?.rows_affected() > 0 {
+            sqlx::query(sql::GONE_TAKEN).bind(&wanted).execute(&mut *conn).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Rows as one parameter: `[[number in the batch, partition, task_id, task_version], ...]`.

@@ -17,6 +17,7 @@ const BUCKETS: BucketOptions = BucketOptions {
     carry_rows: 100_000,
     batch_rows: 40,
     batches_per_run: 1_000,
+    cut_rows: 10_000,
 };
 
 #[derive(Clone, Debug)]

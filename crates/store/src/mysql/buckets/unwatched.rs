@@ -1,0 +1,82 @@
+//! The safety net under the leases: a slow walk over everything that may be in flight, in pieces, which gives an entry to
+//! each task whose lease ended a while ago and that nobody has found. Where all is well it finds nothing. An entry is only
+//! a hint, so the walk needs no locks and may be cut off anywhere. Must not change a task.
+
+use super::{
+    Work,
+    calendar::Bucket,
+    look::PIECE_ROWS,
+    session::{Place, Session},
+};
+use punctual_domain::time::Millis;
+
+/// Of one run, in each database: half a second of reading at most, and a thousand million rows a day.
+const PIECES_PER_RUN: u32 = 40;
+/// Whoever looks for ended leases has come by in this time.
+const ENDED_BEFORE_MS: i64 = 60_000;
+/// From the end of one walk to the beginning of the next.
+const REST_MS: i64 = 600_000;
+/// Entries of one statement.
+const ROWS: u32 = 1_000;
+
+/// How far a walk is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    /// Where the bucket begins in which it is.
+    begins_at: i64,
+    at: Place,
+    rests_until: Millis,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self { begins_at: i64::MIN, at: Place::START, rests_until: Millis(i64::MIN) }
+    }
+}
+
+impl Work<'_> {
+    /// Goes on with the walk for a while.
+    pub(super) async fn walk(&mut self, walk: &mut Walk) -> sqlx::Result<()> {
+        if self.now < walk.rests_until {
+            return Ok(());
+        }
+        let mut pieces = PIECES_PER_RUN;
+        for bucket in self.session.buckets().await? {
+            // Nothing is in flight before its time, but for what is leased a moment ahead of it.
+            if bucket.begins_at < walk.begins_at || bucket.begins_at > self.now.plus(REST_MS).0 {
+                continue;
+            }
+            if bucket.begins_at > walk.begins_at {
+                *walk = Walk { begins_at: bucket.begins_at, ..Walk::default() };
+            }
+            while walk.at < Place::END {
+                if pieces == 0 {
+                    return Ok(());
+                }
+                pieces -= 1;
+                self.report.rewatched += piece(&mut self.session, &bucket, &mut walk.at, self.now).await?;
+            }
+        }
+        *walk = Walk { rests_until: self.now.plus(REST_MS), ..Walk::default() };
+        Ok(())
+    }
+}
+
+/// The next piece of a bucket. How many got an entry.
+async fn piece(session: &mut Session, bucket: &Bucket, at: &mut Place, now: Millis) -> sqlx::Result<u64> {
+    let end = session.piece(bucket, *at, PIECE_ROWS).await?.unwrap_or(Place::END);
+    let ended_before = Millis(now.0.saturating_sub(ENDED_BEFORE_MS));
+    let found = session.unwatched(bucket, (*at, end), ended_before, ROWS).await?;
+    let is_full = u32::try_from(found.len()).unwrap_or(u32::MAX) >= ROWS;
+    *at = found.last().filter(|_| is_full).map_or(end, |it| Place::at(*it));
+    if found.is_empty() {
+        return Ok(0);
+    }
+    let watched = session.watch(&found).await?;
+    tracing::error!(
+        watched,
+        bucket = bucket.name,
+        "tasks in flight had no entry by which the end of their leases is found; they have one now"
+    );
+    Ok(u64::try_from(watched).unwrap_or(u64::MAX))
+}
