@@ -29,7 +29,18 @@ struct Launch {
     data: PathBuf,
     port: u16,
     environment: Vec<(&'static str, String)>,
+    /// Where it writes: a file, or a pipe that somebody reads.
+    output: PathBuf,
+    /// Where that can be read.
     log: PathBuf,
+}
+
+/// Where an engine has its data and writes its log.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) data: PathBuf,
+    pub(crate) output: PathBuf,
+    pub(crate) log: PathBuf,
 }
 
 #[derive(Debug)]
@@ -40,8 +51,8 @@ pub(crate) struct Engine {
     before: Usage,
     /// It was told to end: then its end is no failure.
     is_ending: bool,
-    /// Holds log and, unless another place was named, data; removed at the end.
-    _directory: tempfile::TempDir,
+    /// Holds log and, unless another place was named, data; removed at the end. None: they are the caller's.
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl Engine {
@@ -54,13 +65,24 @@ impl Engine {
         let directory = tempfile::tempdir().context("a directory for the server")?;
         let data = data.map_or_else(|| directory.path().join("data"), Path::to_path_buf);
         let log = directory.path().join("server.log");
-        let (program, port, environment) = (program.to_path_buf(), free_port()?, environment.to_vec());
-        let launch = Launch { program, data, port, environment, log };
-        let child = launch.child()?;
-        let before = Usage::default();
-        let mut engine = Self { launch, child, before, is_ending: false, _directory: directory };
+        let place = Place { data, output: log.clone(), log };
+        let mut engine = Self::at(program, place, environment)?;
+        engine._directory = Some(directory);
         engine.wait_until_ready().await?;
         Ok(engine)
+    }
+
+    /// Not ready yet.
+    pub(crate) fn at(
+        program: &Path,
+        place: Place,
+        environment: &[(&'static str, String)],
+    ) -> anyhow::Result<Self> {
+        let (program, port, environment) = (program.to_path_buf(), free_port()?, environment.to_vec());
+        let Place { data, output, log } = place;
+        let launch = Launch { program, data, port, environment, output, log };
+        let child = launch.child()?;
+        Ok(Self { launch, child, before: Usage::default(), is_ending: false, _directory: None })
     }
 
     pub(crate) fn url(&self) -> String {
@@ -77,9 +99,20 @@ impl Engine {
     }
 
     pub(crate) async fn start_again(&mut self) -> anyhow::Result<()> {
+        self.begin_again()?;
+        self.wait_until_ready().await
+    }
+
+    /// The same without waiting for it to be ready.
+    pub(crate) fn begin_again(&mut self) -> anyhow::Result<()> {
         self.child = self.launch.child()?;
         self.is_ending = false;
-        self.wait_until_ready().await
+        Ok(())
+    }
+
+    /// From its next start on.
+    pub(crate) fn write_to(&mut self, output: PathBuf, log: PathBuf) {
+        (self.launch.output, self.launch.log) = (output, log);
     }
 
     /// SIGTERM; its end is seen by `ended`.
@@ -136,7 +169,7 @@ impl Engine {
         Some(self.before.and_then(Usage::of(self.child.id()?)?))
     }
 
-    async fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         let mut connection = Connection::new(Target::new(&self.url(), None, None)?);
         let until_us = now_us() + READY_LIMIT_US;
         loop {
@@ -163,7 +196,7 @@ impl Engine {
 
 impl Launch {
     fn child(&self) -> anyhow::Result<Child> {
-        let log = File::options().create(true).append(true).open(&self.log).context("the server's log")?;
+        let log = File::options().create(true).append(true).open(&self.output).context("the server's log")?;
         let mut command = Command::new(&self.program);
         for name in FORGOTTEN {
             command.env_remove(name);
@@ -181,10 +214,15 @@ impl Launch {
     }
 }
 
+/// Below those that the system gives to outgoing connections, and beside those of the private servers: an engine that is
+/// started again must find its port free.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+
 /// Another process may take it before the server does; the server then says so and the run ends.
 fn free_port() -> anyhow::Result<u16> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
-    Ok(listener.local_addr()?.port())
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut tried = std::iter::repeat_with(|| fastrand::u16(PORTS)).take(1_000);
+    tried.find(is_free).context("no port is free")
 }
 
 #[cfg(test)]
@@ -194,12 +232,19 @@ impl Engine {
         use tokio::io::AsyncReadExt as _;
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("server.log");
-        let launch = Launch { program: "sh".into(), data: "".into(), port: 0, environment: Vec::new(), log };
+        let launch = Launch {
+            program: "sh".into(),
+            data: "".into(),
+            port: 0,
+            environment: Vec::new(),
+            output: log.clone(),
+            log,
+        };
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         assert!(child.stdout.as_mut().unwrap().read_u8().await.is_ok(), "{script}");
-        Self { launch, child, before: Usage::default(), is_ending: false, _directory: directory }
+        Self { launch, child, before: Usage::default(), is_ending: false, _directory: Some(directory) }
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {

@@ -68,6 +68,15 @@ impl Target {
         Self { engines: Arc::clone(&self.engines), first: n }
     }
 
+    /// The n-th engine alone.
+    pub(crate) fn only(&self, n: usize) -> Self {
+        let one = self.engine(n);
+        Self {
+            engines: [Engine { address: one.address.clone(), headers: one.headers.clone() }].into(),
+            first: 0,
+        }
+    }
+
     /// As they were given.
     pub(crate) fn urls(&self) -> String {
         self.engines.iter().map(|it| format!("http://{}", it.address)).collect::<Vec<_>>().join(",")
@@ -166,6 +175,15 @@ impl Connection {
         limit: Duration,
     ) -> Result<Answer<'_>, Error> {
         self.call("PUT", path, body, limit).await
+    }
+
+    pub(crate) async fn patch(
+        &mut self,
+        path: &str,
+        body: &[u8],
+        limit: Duration,
+    ) -> Result<Answer<'_>, Error> {
+        self.call("PATCH", path, body, limit).await
     }
 
     async fn call(

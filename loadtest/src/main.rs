@@ -1,11 +1,12 @@
 //! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
-//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle` and `limit` (`child`) beside it.
+//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle`, `limit` (`child`) and `chaos` beside it.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault`.
 
 mod ask;
 mod backing;
+mod chaos;
 mod check;
 mod child;
 mod clock;
@@ -66,6 +67,12 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
             let report = runtime.block_on(limit::limit(options))?;
             let json = serde_json::to_string(&report)?;
             print(if options.common.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Chaos(options) => {
+            let report = runtime.block_on(chaos::chaos(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.json { json + "\n" } else { report.text() })?;
             Ok(report.ok)
         }
         options::Command::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),

@@ -1,5 +1,6 @@
 //! The command line: what can be asked, with defaults and units. Checks what clap cannot; decides nothing else.
 
+use crate::chaos::What;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -21,6 +22,9 @@ pub(crate) enum Command {
     /// Limits a queue, and kills executors with -9 in the middle of their work; counts by the executors' own clocks how many
     /// ran at once. Exit 0 only if never more than the limit, all tasks finished, and no slot is held at the end.
     Limit(LimitOptions),
+    /// Breaks a private installation at random, part by part, while load runs: engines, MariaDB, Redis, the ways between
+    /// them, logs, disks, clocks. Exit 0 only if every promise held for every task, and all was quiet in the end.
+    Chaos(ChaosOptions),
     /// One executor of `limit`
     #[command(hide = true)]
     Executor(ChildOptions),
@@ -235,6 +239,49 @@ pub(crate) struct LimitOptions {
 }
 
 #[derive(Args, Debug, Clone)]
+pub(crate) struct ChaosOptions {
+    /// How long load and faults go on
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) minutes: f64,
+    /// Decides faults and load [default: random, and reported]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// mysql is a private MariaDB, durable at every commit
+    #[arg(long, value_enum, default_value_t = Store::Sqlite)]
+    pub(crate) store: Store,
+    /// [default: memory with sqlite, redis with mysql]
+    #[arg(long, value_enum)]
+    pub(crate) hot: Option<Hot>,
+    /// Tasks inserted a second
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=5_000))]
+    pub(crate) rate: u32,
+    /// [default: 3 with mysql and redis, else 1]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
+    engines: Option<u16>,
+    /// Of --store mysql, in one MariaDB [default: 2]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
+    databases: Option<u16>,
+    /// Only these faults, with commas [default: all that are possible]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) faults: Vec<What>,
+    /// Everything that is due must have come this long after a fault is over
+    #[arg(long, default_value = "60s", value_parser = parse_ms)]
+    pub(crate) recover_within: i64,
+    /// The binary of the engines [default: $PUNCTUAL_BIN, or `punctual` beside this program]
+    #[arg(long)]
+    pub(crate) server_bin: Option<PathBuf>,
+    /// Keep the logs even when all is well
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// One JSON object on stdout instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A line a second on stderr even when it is no terminal
+    #[arg(long)]
+    pub(crate) progress: bool,
+}
+
+#[derive(Args, Debug, Clone)]
 pub(crate) struct ChildOptions {
     #[arg(long)]
     pub(crate) url: String,
@@ -284,6 +331,39 @@ impl ServerOptions {
             _ if self.engines() > 1 => Err(Usage("several --engines need --store mysql --hot redis")),
             _ => Ok(()),
         }
+    }
+}
+
+impl ChaosOptions {
+    pub(crate) fn hot(&self) -> Hot {
+        self.hot.unwrap_or(if self.store == Store::Mysql { Hot::Redis } else { Hot::Memory })
+    }
+
+    pub(crate) fn engines(&self) -> usize {
+        let is_shared = self.store == Store::Mysql && self.hot() == Hot::Redis;
+        self.engines.map_or(if is_shared { 3 } else { 1 }, usize::from)
+    }
+
+    pub(crate) fn databases(&self) -> usize {
+        if self.store == Store::Sqlite { 0 } else { self.databases.map_or(2, usize::from) }
+    }
+
+    /// What may happen; an error when what was asked for cannot.
+    pub(crate) fn whats(&self) -> Result<Vec<What>, Usage> {
+        let possible = What::possible(self.store == Store::Mysql, self.hot() == Hot::Redis);
+        if !(self.minutes > 0.0 && self.minutes <= 10_000.0) {
+            return Err(Usage("--minutes must be more than 0"));
+        }
+        if self.engines() > 1 && !(self.store == Store::Mysql && self.hot() == Hot::Redis) {
+            return Err(Usage("several --engines need --store mysql --hot redis"));
+        }
+        if self.databases.is_some() && self.store == Store::Sqlite {
+            return Err(Usage("--databases is for --store mysql"));
+        }
+        if self.faults.iter().any(|it| !possible.contains(it)) {
+            return Err(Usage("one of --faults cannot happen to this --store and --hot"));
+        }
+        Ok(if self.faults.is_empty() { possible } else { self.faults.clone() })
     }
 }
 
@@ -365,7 +445,7 @@ pub(crate) fn server(words: &str) -> ServerOptions {
         Command::Run(options) => options.server,
         Command::Idle(options) => options.server,
         Command::Limit(options) => options.server,
-        Command::Executor(_) => panic!("an executor starts no server"),
+        Command::Chaos(_) | Command::Executor(_) => panic!("they have no options of a server"),
     }
 }
 
@@ -378,7 +458,9 @@ mod tests {
         let words = ["loadtest", "run", "--spawn"].into_iter().chain(arguments.split(' '));
         match Options::try_parse_from(words).unwrap().command {
             Command::Run(options) => options,
-            Command::Idle(_) | Command::Limit(_) | Command::Executor(_) => panic!("not run"),
+            Command::Idle(_) | Command::Limit(_) | Command::Chaos(_) | Command::Executor(_) => {
+                panic!("not run")
+            }
         }
     }
 

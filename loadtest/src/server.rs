@@ -104,7 +104,7 @@ impl Started {
 }
 
 /// Where the server's binary is, unless told: named by `PUNCTUAL_BIN`, or beside this program.
-fn find_program(told: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub(crate) fn find_program(told: Option<&Path>) -> anyhow::Result<PathBuf> {
     let named = told.map(Path::to_path_buf).or_else(|| std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from));
     let program = match named {
         Some(program) => program,

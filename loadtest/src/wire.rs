@@ -1,7 +1,7 @@
 //! The bodies of the few calls that a load test makes, written and read by hand-picked fields. Deliberately not the
 //! server's own wire types: a change there that would break clients must break here.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::io::Write as _;
 
@@ -160,7 +160,7 @@ pub(crate) struct OutcomeReceipt {
     pub(crate) status: OutcomeStatus,
 }
 
-#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OutcomeStatus {
     Accepted,

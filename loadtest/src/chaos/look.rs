@@ -1,0 +1,201 @@
+//! Looks at an installation as an operator does: whether each engine is ready, what stands in its queues, its alerts and
+//! its books, and how single tasks ended. Asks and reads only; must never change anything.
+
+use super::{
+    field::{Field, attempt, integer, text, value},
+    judge::End,
+    tasks::LANES,
+};
+use crate::http::Connection;
+use anyhow::Context as _;
+use serde_json::Value;
+use std::{collections::HashMap, time::Duration};
+
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// They tell what the run does on purpose, and stay for a minute.
+const EXPECTED_ALERTS: [&str; 4] = ["late_tasks", "dead_letters", "waiting_long", "fired_early"];
+
+/// None: no answer, or no success.
+async fn get(connection: &mut Connection, path: &str) -> Option<Value> {
+    let answer = connection.get(path, ANSWER_LIMIT).await.ok()?;
+    answer.is_success().then(|| value(&answer))
+}
+
+/// Every engine says that it can serve.
+pub(crate) async fn are_ready(field: &Field) -> bool {
+    for n in 0..field.engines {
+        if get(&mut Connection::new(field.target.only(n)), "/readyz").await.is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+/// What is not quiet yet, in words; empty when all is.
+pub(crate) async fn unrest(field: &Field, partitions: Option<u64>) -> Vec<String> {
+    let mut unrest = Vec::new();
+    let mut owned = 0;
+    for n in 0..field.engines {
+        let mut connection = Connection::new(field.target.only(n));
+        let ready = get(&mut connection, "/readyz").await;
+        let status = ready.as_ref().map_or("nothing", |it| text(it, "status"));
+        if status != "ready" {
+            unrest.push(format!("engine {n} says {status:?} of its readiness"));
+        }
+        match metrics(&mut connection).await {
+            None => unrest.push(format!("engine {n} tells no metrics")),
+            Some(metrics) => {
+                let of = |name: &str| metrics.get(name).copied().unwrap_or(0.0);
+                for name in
+                    ["punctual_tasks_unaccounted", "punctual_hot_firing_tasks", "punctual_wheel_tasks"]
+                {
+                    if of(name) != 0.0 {
+                        unrest.push(format!("engine {n}: {name} is {}", of(name)));
+                    }
+                }
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+                let partitions_of = of("punctual_partitions_owned") as u64;
+                owned += partitions_of;
+            }
+        }
+        match get(&mut connection, "/v1/alerts").await {
+            None => unrest.push(format!("engine {n} tells no alerts")),
+            Some(alerts) => unrest.extend(unexpected(&alerts).map(|it| format!("engine {n}: {it}"))),
+        }
+    }
+    if partitions.is_some_and(|it| it != owned) {
+        unrest.push(format!("{owned} partitions are owned"));
+    }
+    unrest.extend(unrest_of_queues(field).await);
+    unrest
+}
+
+fn unexpected(alerts: &Value) -> impl Iterator<Item = String> {
+    let items = alerts.get("items").and_then(Value::as_array).into_iter().flatten();
+    let unexpected = items.filter(|it| !EXPECTED_ALERTS.contains(&text(it, "name")));
+    unexpected.map(|it| format!("alert {}: {}", text(it, "name"), text(it, "text")))
+}
+
+async fn unrest_of_queues(field: &Field) -> Vec<String> {
+    let mut connection = Connection::new(field.target.clone());
+    let mut unrest = Vec::new();
+    for lane in LANES {
+        let name = lane.queue();
+        let Some(queue) = get(&mut connection, &format!("/v1/queues/{name}")).await else {
+            unrest.push(format!("nobody tells what stands in queue {name}"));
+            continue;
+        };
+        let states = queue.get("tasks").and_then(Value::as_object).into_iter().flatten();
+        for (state, count) in states.filter(|(state, _)| !is_over(state)) {
+            if count.as_i64() != Some(0) {
+                unrest.push(format!("queue {name}: {count} {state}"));
+            }
+        }
+        let held = queue.get("slots").map_or(0, |it| integer(it, "held"));
+        if held != 0 {
+            unrest.push(format!("queue {name}: {held} slots are held"));
+        }
+    }
+    unrest
+}
+
+pub(crate) fn is_over(state: &str) -> bool {
+    matches!(state, "succeeded" | "dead" | "cancelled" | "stopped")
+}
+
+/// Those without labels.
+async fn metrics(connection: &mut Connection) -> Option<HashMap<String, f64>> {
+    let answer = connection.get("/metrics", ANSWER_LIMIT).await.ok()?;
+    let text = std::str::from_utf8(answer.body).ok().filter(|_| answer.status == 200)?;
+    let lines = text.lines().filter(|it| !it.starts_with('#'));
+    let single = lines.filter_map(|it| it.split_once(' ')).filter(|(name, _)| !name.contains('{'));
+    Some(single.filter_map(|(name, number)| Some((name.to_owned(), number.parse().ok()?))).collect())
+}
+
+/// Whether the task with this reference is over; None: nobody knows.
+pub(crate) async fn is_task_over(connection: &mut Connection, reference: &str) -> Option<bool> {
+    Some(is_over(text(&get(connection, &format!("/v1/tasks/{reference}")).await?, "state")))
+}
+
+/// How every task of the run stands that an engine tells of.
+pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, End>> {
+    let mut connection = Connection::new(field.target.clone());
+    let mut ends = HashMap::new();
+    for lane in LANES {
+        let mut cursor = String::new();
+        loop {
+            let path = format!("/v1/tasks?queue={}&limit=1000{cursor}", lane.queue());
+            let page = asked(&mut connection, &path).await?;
+            for item in page.get("items").and_then(Value::as_array).into_iter().flatten() {
+                if let Some(n) = field.index(integer(item, "task_id")) {
+                    let end =
+                        End { state: text(item, "state").to_owned(), attempt: attempt(item), leases: vec![] };
+                    ends.insert(n, end);
+                }
+            }
+            match text(&page, "next_cursor") {
+                "" => break,
+                next => cursor = format!("&cursor={next}"),
+            }
+        }
+    }
+    for n in doubtful(field, &ends) {
+        if let Some((end, _)) = one(field, &mut connection, n).await? {
+            ends.insert(n, end);
+        }
+    }
+    Ok(ends)
+}
+
+/// Acknowledged and in no list; or dead without having been seen at each attempt: looked at once more, by itself.
+fn doubtful(field: &Field, ends: &HashMap<usize, End>) -> Vec<usize> {
+    let book = field.book.lock();
+    let tracks = book.tracks.iter().enumerate();
+    let is_doubtful = |n: usize, track: &super::book::Track| match ends.get(&n) {
+        None => track.acked_us.is_some(),
+        Some(end) => {
+            let seen = |attempt| track.receipts.iter().any(|it| it.attempt == attempt);
+            end.state == "dead" && !(1..=end.attempt).all(seen)
+        }
+    };
+    tracks.filter(|(n, it)| is_doubtful(*n, it)).map(|(n, _)| n).collect()
+}
+
+/// With its history; None: it is not there.
+pub(crate) async fn one(
+    field: &Field,
+    connection: &mut Connection,
+    n: usize,
+) -> anyhow::Result<Option<(End, Value)>> {
+    let task_id = field.task_id(n);
+    let found = asked(connection, &format!("/v1/tasks?task_id={task_id}")).await?;
+    let Some(item) = found.get("items").and_then(|it| it.get(0)) else { return Ok(None) };
+    let task = asked(connection, &format!("/v1/tasks/{}", text(item, "ref"))).await?;
+    let history = task.get("history").and_then(Value::as_array).into_iter().flatten();
+    let leased = history.filter(|it| text(it, "to") == "dispatched");
+    let leases = leased.map(|it| (attempt(it), integer(it, "at_ms"))).collect();
+    let end = End { state: text(&task, "state").to_owned(), attempt: attempt(&task), leases };
+    Ok(Some((end, task)))
+}
+
+/// A few times, in case somebody is busy.
+async fn asked(connection: &mut Connection, path: &str) -> anyhow::Result<Value> {
+    let mut last = String::new();
+    for _ in 0..10 {
+        match connection.get(path, Duration::from_secs(30)).await {
+            Ok(answer) if answer.is_success() => return Ok(value(&answer)),
+            Ok(answer) => last = answer.describe(),
+            Err(error) => last = error.to_string(),
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Err(anyhow::anyhow!(last)).context(path.to_owned())
+}
+
+pub(crate) async fn set_limit(field: &Field, queue: &str, most: usize) -> anyhow::Result<()> {
+    let body = format!(r#"{{"concurrency":{most}}}"#);
+    let mut connection = Connection::new(field.target.clone());
+    let answer = connection.put(&format!("/v1/queues/{queue}"), body.as_bytes(), ANSWER_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "setting the limit: {}", answer.describe());
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! What a run of chaos found: a line for each fault and a verdict, or one JSON object. Fields are only ever added.
+
+use super::{judge::Broken, plan::Fault};
+use crate::measure::Percentiles;
+use serde::Serialize;
+use std::{collections::BTreeMap, fmt::Write as _};
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ChaosReport {
+    pub(crate) seed: u64,
+    pub(crate) store: String,
+    pub(crate) hot: String,
+    pub(crate) engines: usize,
+    pub(crate) databases: usize,
+    /// Every promise kept, everything recovered, all quiet in the end.
+    pub(crate) ok: bool,
+    /// Why not.
+    pub(crate) broken: Vec<String>,
+    /// How often each promise was broken.
+    pub(crate) promises: BTreeMap<&'static str, usize>,
+    pub(crate) faults: Vec<FaultLine>,
+    pub(crate) counts: ChaosCounts,
+    /// First receipt at an executor − due time, of tasks that nobody changed; what faults held up is in it.
+    pub(crate) lateness: Percentiles,
+    /// From the last fault's recovery until all was quiet.
+    pub(crate) quiet_after_s: f64,
+    /// Logs of the engines and records of the tasks; null when all was well and they are gone.
+    pub(crate) logs: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct ChaosCounts {
+    pub(crate) acknowledged: usize,
+    /// Inserted with an answer that never came: they may be there.
+    pub(crate) unknown: usize,
+    pub(crate) executions: usize,
+    pub(crate) outcomes_accepted: usize,
+    pub(crate) outcomes_stale: usize,
+    /// Calls for work that ended without an answer.
+    pub(crate) lost_calls: usize,
+    pub(crate) cancels_confirmed: usize,
+    pub(crate) moves_confirmed: usize,
+    pub(crate) changes_refused: usize,
+    pub(crate) changes_unknown: usize,
+    /// How the tasks ended.
+    pub(crate) ends: BTreeMap<String, usize>,
+    pub(crate) faults: usize,
+    pub(crate) faults_impossible: usize,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FaultLine {
+    /// Since the start of the load.
+    pub(crate) at_s: f64,
+    pub(crate) what: String,
+    pub(crate) whom: String,
+    /// How long it lasted.
+    pub(crate) for_s: f64,
+    /// From its end until everything due by then had come and each engine said that it is ready; null: not in time.
+    pub(crate) recovered_after_s: Option<f64>,
+    /// Why it did not happen.
+    pub(crate) impossible: Option<String>,
+}
+
+impl FaultLine {
+    pub(crate) fn new(fault: &Fault, at_s: f64) -> Self {
+        let (what, whom) = (fault.what.name(), fault.whom());
+        Self { at_s, what, whom, for_s: 0.0, recovered_after_s: None, impossible: None }
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let head = format!("{:>7.1} s  {:<19} {:<26}", self.at_s, self.what, self.whom);
+        match (&self.impossible, self.recovered_after_s) {
+            (Some(why), _) => format!("{head} not done: {why}"),
+            (None, Some(after_s)) => {
+                format!("{head} for {:>5.1} s, recovered after {after_s:>5.1} s", self.for_s)
+            }
+            (None, None) => format!("{head} for {:>5.1} s, NOT RECOVERED", self.for_s),
+        }
+    }
+}
+
+/// Of each promise only the first few are told in words.
+const TOLD_MAX: usize = 8;
+
+pub(crate) fn in_words(broken: &[Broken]) -> (BTreeMap<&'static str, usize>, Vec<String>) {
+    let (mut promises, mut told) = (BTreeMap::new(), Vec::new());
+    for it in broken {
+        let count = promises.entry(it.promise).or_insert(0);
+        *count += 1;
+        if *count <= TOLD_MAX {
+            let task = it.task.map_or_else(String::new, |n| format!("task {n}: "));
+            told.push(format!("{}: {task}{}", it.promise, it.text));
+        }
+    }
+    (promises, told)
+}
+
+impl ChaosReport {
+    /// The lines of faults have been printed as they happened.
+    pub(crate) fn text(&self) -> String {
+        let counts = &self.counts;
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "{} faults; {} tasks acknowledged, {} unknown; {} executions, {} outcomes accepted, {} stale; \
+             {} cancels and {} moves confirmed, {} refused, {} unknown",
+            counts.faults,
+            counts.acknowledged,
+            counts.unknown,
+            counts.executions,
+            counts.outcomes_accepted,
+            counts.outcomes_stale,
+            counts.cancels_confirmed,
+            counts.moves_confirmed,
+            counts.changes_refused,
+            counts.changes_unknown,
+        );
+        let ends: Vec<String> = counts.ends.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let _ = writeln!(
+            text,
+            "ends: {}; late p50 {:.1} p99 {:.1} max {:.1} ms; quiet after {:.1} s",
+            ends.join(", "),
+            self.lateness.p50_ms,
+            self.lateness.p99_ms,
+            self.lateness.max_ms,
+            self.quiet_after_s,
+        );
+        for it in &self.broken {
+            let _ = writeln!(text, "  {it}");
+        }
+        if let Some(logs) = &self.logs {
+            let _ = writeln!(text, "logs and records: {logs}");
+        }
+        let verdict =
+            if self.ok { "every promise held".to_owned() } else { format!("BROKEN {:?}", self.promises) };
+        let _ = writeln!(text, "{verdict} (seed {}, {} and {})", self.seed, self.store, self.hot);
+        text
+    }
+}

@@ -1,0 +1,395 @@
+//! One run: load begins, faults come and go, each is waited for until all has recovered; then the load ends, all becomes
+//! quiet, and the records are judged.
+
+use super::{
+    book::{Answer, Book},
+    change,
+    field::Field,
+    inflict::{self, Effect},
+    judge::{self, Broken, Circumstances, End},
+    load, look,
+    plan::{Fault, Plan, Step, What},
+    report::{ChaosCounts, ChaosReport, FaultLine, in_words},
+    stack::Stack,
+    tasks::{CONCURRENCY, LANES, Lane},
+    work,
+};
+use crate::{
+    clock::{now_ms, now_us},
+    http::{Connection, Target},
+    options::{ChaosOptions, Hot, Store},
+    progress::{Progress, note},
+};
+use anyhow::Context as _;
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::Write as _,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::task::JoinSet;
+
+const TICK: Duration = Duration::from_millis(20);
+/// Later than this is late: what is due is on its way for so long at most when nothing is broken.
+const LATE_MS: i64 = 1_500;
+/// What is late for so long may be over without having been seen: the engines are asked.
+const ASKED_AFTER_MS: i64 = 4_000;
+const ASKED_MAX: usize = 200;
+/// From the last recovery until nothing is in flight and no engine complains.
+const QUIET_LIMIT_US: i64 = 180_000_000;
+/// How far an engine trusts its clock unasked (issue 14.8).
+const CLOCK_BOUND_MS: i64 = 250;
+const PARTITIONS: u64 = 16;
+
+pub(crate) async fn chaos(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
+    let whats = options.whats()?;
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
+    let mut run = Run::start(options, seed, &whats).await?;
+    run.say(&format!("seed {seed}"))?;
+    let plan = Plan::new(seed, whats, options.engines(), options.databases());
+    run.broken_by(plan).await?;
+    run.until_quiet().await?;
+    run.judged(seed).await
+}
+
+struct Run<'a> {
+    options: &'a ChaosOptions,
+    stack: Stack,
+    field: Arc<Field>,
+    workers: JoinSet<anyhow::Result<()>>,
+    begun_us: i64,
+    ends_us: i64,
+    lines: Vec<FaultLine>,
+    around: Circumstances,
+    broken: Vec<Broken>,
+    quiet_after_s: f64,
+    progress: Progress,
+    asking: JoinSet<()>,
+}
+
+impl<'a> Run<'a> {
+    async fn start(options: &'a ChaosOptions, seed: u64, whats: &[What]) -> anyhow::Result<Self> {
+        let stack = Stack::start(options, whats).await?;
+        let target = Target::new(&stack.urls(), None, None)?;
+        let field = Arc::new(Field::new(target, options.engines(), now_ms() * 1_000));
+        look::set_limit(&field, Lane::Limited.queue(), CONCURRENCY).await?;
+        let begun_us = now_us();
+        #[expect(clippy::cast_possible_truncation, reason = "minutes are checked to be few")]
+        let ends_us = begun_us + (options.minutes * 60e6) as i64;
+        let mut workers = JoinSet::new();
+        let pace = load::Pace { rate: options.rate, seed, until_us: ends_us, due_until_ms: ends_us / 1_000 };
+        load::start(&field, pace, &mut workers);
+        workers.spawn(change::change_all(Arc::clone(&field)));
+        for lane in LANES {
+            (0..options.engines()).for_each(|n| work::start(&field, lane, n, &mut workers));
+        }
+        let lease_ms = i64::try_from(work::LEASE_MS).unwrap_or(i64::MAX);
+        let around = Circumstances { clock_faults_us: Vec::new(), clock_bound_ms: CLOCK_BOUND_MS, lease_ms };
+        Ok(Self {
+            options,
+            stack,
+            field,
+            workers,
+            begun_us,
+            ends_us,
+            lines: Vec::new(),
+            around,
+            broken: Vec::new(),
+            quiet_after_s: 0.0,
+            progress: Progress::new(options.progress),
+            asking: JoinSet::new(),
+        })
+    }
+
+    fn since_s(&self, at_us: i64) -> f64 {
+        (at_us - self.begun_us) as f64 / 1e6
+    }
+
+    /// At once, for whoever watches.
+    fn say(&self, line: &str) -> anyhow::Result<()> {
+        if !self.options.json {
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "{line}").and_then(|()| out.flush()).context("writing a line")?;
+        }
+        Ok(())
+    }
+
+    /// Faults until the time is over; none begins in the last seconds.
+    async fn broken_by(&mut self, mut plan: Plan) -> anyhow::Result<()> {
+        self.wait_ms(2_000).await?;
+        while now_us() < self.ends_us {
+            let step = plan.next_step();
+            self.step(&step).await?;
+            self.wait_ms(step.pause_ms).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, step: &Step) -> anyhow::Result<()> {
+        let begun_us = now_us();
+        let mut going_on: Vec<(&Fault, FaultLine, i64)> = Vec::new();
+        for fault in &step.faults {
+            let mut line = FaultLine::new(fault, self.since_s(now_us()));
+            let restarted = inflict::log_to_pipe(&mut self.stack, fault).await?;
+            self.took(restarted, fault);
+            match inflict::begin(&mut self.stack, fault).await? {
+                Effect::Impossible(why) => {
+                    line.impossible = Some(why);
+                    self.tell(line)?;
+                }
+                done => {
+                    self.took(done, fault);
+                    going_on.push((fault, line, now_us()));
+                }
+            }
+        }
+        going_on.sort_by_key(|(fault, ..)| fault.for_ms);
+        let mut done = Vec::new();
+        for (fault, mut line, from_us) in going_on {
+            self.wait_until(from_us + fault.for_ms * 1_000, &step.faults).await?;
+            let ended = inflict::end(&mut self.stack, fault).await?;
+            self.took(ended, fault);
+            line.for_s = (now_us() - from_us) as f64 / 1e6;
+            if fault.what == What::Clock {
+                self.around.clock_faults_us.push((begun_us, now_us()));
+            }
+            done.push((line, now_us()));
+        }
+        for (mut line, ended_us) in done {
+            line.recovered_after_s = self.recovered(ended_us).await?;
+            if line.recovered_after_s.is_none() {
+                let overdue = self.field.book.lock().overdue(now_ms(), LATE_MS);
+                let text = format!(
+                    "{} {} is not recovered from: {} tasks overdue",
+                    line.what,
+                    line.whom,
+                    overdue.len()
+                );
+                self.broken.push(Broken { promise: "recovery", task: overdue.first().copied(), text });
+            }
+            self.tell(line)?;
+        }
+        Ok(())
+    }
+
+    fn took(&mut self, done: Effect, fault: &Fault) {
+        if let Effect::Broke(text) = done {
+            let text = format!("{}: {text}", fault.whom());
+            self.broken.push(Broken { promise: "stop", task: None, text });
+        }
+    }
+
+    fn tell(&mut self, line: FaultLine) -> anyhow::Result<()> {
+        let text = line.line();
+        self.lines.push(line);
+        self.say(&text)
+    }
+
+    /// Seconds from the end of a fault until everything due by then has come, and each engine is ready.
+    async fn recovered(&mut self, ended_us: i64) -> anyhow::Result<Option<f64>> {
+        let until_us = ended_us + self.options.recover_within * 1_000;
+        loop {
+            let at_us = now_us();
+            let is_on_time = self.field.book.lock().overdue(now_ms(), LATE_MS).is_empty();
+            if is_on_time && look::are_ready(&self.field).await {
+                return Ok(Some((at_us - ended_us) as f64 / 1e6));
+            }
+            if at_us > until_us {
+                return Ok(None);
+            }
+            self.tick(&[]).await?;
+        }
+    }
+
+    async fn wait_ms(&mut self, ms: i64) -> anyhow::Result<()> {
+        self.wait_until((now_us() + ms * 1_000).min(self.ends_us), &[]).await
+    }
+
+    async fn wait_until(&mut self, at_us: i64, faults: &[Fault]) -> anyhow::Result<()> {
+        while now_us() < at_us {
+            self.tick(faults).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks after everything that should be running.
+    async fn tick(&mut self, faults: &[Fault]) -> anyhow::Result<()> {
+        tokio::time::sleep(TICK).await;
+        while let Some(ended) = self.workers.try_join_next() {
+            ended.context("a worker panicked")??;
+        }
+        for (n, member) in self.stack.members.iter_mut().enumerate() {
+            if faults.iter().any(|it| it.engine == Some(n)) {
+                continue;
+            }
+            if let Err(error) = member.engine.check_alive() {
+                let text = format!("engine {n} has ended by itself: {error:#}");
+                self.broken.push(Broken { promise: "alive", task: None, text });
+                member.engine.begin_again()?;
+            }
+        }
+        self.ask_about_overdue();
+        let book = self.field.book.lock();
+        let line = format!(
+            "{} acknowledged, {} being inserted, {} executions, {} open, {} overdue, {} in hand",
+            book.acked,
+            book.unacked,
+            book.executions,
+            book.open(),
+            book.overdue(now_ms(), LATE_MS).len(),
+            book.in_hand,
+        );
+        drop(book);
+        self.progress.say(&line);
+        Ok(())
+    }
+
+    /// What should have come long ago may be over: dead without having been seen, or cancelled by an answer that was lost.
+    fn ask_about_overdue(&mut self) {
+        while self.asking.try_join_next().is_some() {}
+        if !self.asking.is_empty() {
+            return;
+        }
+        let field = Arc::clone(&self.field);
+        let overdue = field.book.lock().overdue(now_ms(), ASKED_AFTER_MS);
+        if overdue.is_empty() {
+            return;
+        }
+        self.asking.spawn(async move {
+            let mut connection = Connection::new(field.target.beginning_at(fastrand::usize(..field.engines)));
+            for n in overdue.into_iter().take(ASKED_MAX) {
+                let reference = field.book.lock().tracks.get(n).and_then(|it| it.reference.clone());
+                let Some(reference) = reference else { continue };
+                match look::is_task_over(&mut connection, &reference).await {
+                    Some(true) => field.book.lock().settled(n),
+                    Some(false) => {}
+                    None => break,
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        });
+    }
+
+    /// The load is over: what is under way comes to its end, and then nothing stirs.
+    async fn until_quiet(&mut self) -> anyhow::Result<()> {
+        let from_us = now_us();
+        let partitions = (self.options.store == Store::Mysql).then_some(PARTITIONS);
+        let mut unrest = Vec::new();
+        let mut next_us = 0;
+        loop {
+            let at_us = now_us();
+            if at_us > from_us + QUIET_LIMIT_US / 2 {
+                self.field.give_up();
+            }
+            let left = {
+                let book = self.field.book.lock();
+                book.unacked + book.open() + book.in_hand + book.changing
+            };
+            if left == 0 && at_us >= next_us {
+                unrest = look::unrest(&self.field, partitions).await;
+                if unrest.is_empty() {
+                    self.quiet_after_s = (now_us() - from_us) as f64 / 1e6;
+                    return Ok(());
+                }
+                next_us = now_us() + 500_000;
+            }
+            if at_us > from_us + QUIET_LIMIT_US {
+                break;
+            }
+            self.tick(&[]).await?;
+        }
+        let texts = unrest.into_iter().chain([self.left()]).filter(|it| !it.is_empty());
+        self.broken.extend(texts.map(|text| Broken { promise: "quiet", task: None, text }));
+        Ok(())
+    }
+
+    fn left(&self) -> String {
+        let book = self.field.book.lock();
+        let (unacked, open, in_hand) = (book.unacked, book.open(), book.in_hand);
+        if unacked + open + in_hand == 0 {
+            return String::new();
+        }
+        format!(
+            "{unacked} inserts without an answer, {open} tasks that did not come, {in_hand} in executors' hands"
+        )
+    }
+
+    async fn judged(mut self, seed: u64) -> anyhow::Result<ChaosReport> {
+        let ends = look::ends(&self.field).await?;
+        let mut broken = std::mem::take(&mut self.broken);
+        broken.extend(judge::judge(&self.field.book.lock(), &ends, &self.around));
+        let is_ok = broken.is_empty();
+        if !is_ok {
+            self.write_records(&broken).await?;
+        }
+        self.workers.shutdown().await;
+        self.asking.shutdown().await;
+        let logs = self.stack.end(!is_ok || self.options.keep).await?;
+        let (promises, told) = in_words(&broken);
+        let book = self.field.book.lock();
+        let name = |is_first, first: &str, second: &str| if is_first { first } else { second }.to_owned();
+        Ok(ChaosReport {
+            seed,
+            store: name(self.options.store == Store::Sqlite, "sqlite", "mysql"),
+            hot: name(self.options.hot() == Hot::Memory, "memory", "redis"),
+            engines: self.options.engines(),
+            databases: self.options.databases(),
+            ok: is_ok,
+            broken: told,
+            promises,
+            counts: counts(&book, &ends, &self.lines),
+            faults: self.lines,
+            lateness: book.lateness.percentiles(),
+            quiet_after_s: self.quiet_after_s,
+            logs: logs.map(|it| it.display().to_string()),
+        })
+    }
+
+    /// What was broken, with all that is known of the tasks it is about, beside the logs.
+    async fn write_records(&self, broken: &[Broken]) -> anyhow::Result<()> {
+        let path = self.stack.path().join("broken.jsonl");
+        let mut file = std::fs::File::create(&path).context("the records of what broke")?;
+        let mut connection = Connection::new(self.field.target.clone());
+        for (i, it) in broken.iter().enumerate() {
+            let track = it.task.and_then(|n| self.field.book.lock().tracks.get(n).cloned());
+            // Their histories are asked for one by one: those of the first tell enough.
+            let task = match it.task {
+                Some(n) if i < 200 => look::one(&self.field, &mut connection, n).await.ok().flatten(),
+                _ => None,
+            };
+            let task = task.map(|(_, task)| task);
+            writeln!(file, "{}", serde_json::json!({"broken": it, "track": track, "task": task}))?;
+        }
+        let lines: Vec<String> = self.lines.iter().map(FaultLine::line).collect();
+        let begun = format!("load began at {} ms\n", self.begun_us / 1_000);
+        std::fs::write(self.stack.path().join("faults.txt"), begun + &lines.join("\n") + "\n")?;
+        note(&format!("records are in {}", path.display()));
+        Ok(())
+    }
+}
+
+fn counts(book: &Book, ends: &HashMap<usize, End>, lines: &[FaultLine]) -> ChaosCounts {
+    let mut of_state = BTreeMap::new();
+    ends.values().for_each(|it| *of_state.entry(it.state.clone()).or_insert(0) += 1);
+    let changes = || book.tracks.iter().filter_map(|it| it.change.as_ref());
+    let confirmed = |is_move| {
+        let is_confirmed = |it: &Answer| matches!(it, Answer::Confirmed { .. });
+        changes().filter(|it| it.to_ms.is_some() == is_move && is_confirmed(&it.answer)).count()
+    };
+    let impossible = lines.iter().filter(|it| it.impossible.is_some()).count();
+    ChaosCounts {
+        acknowledged: book.acked,
+        unknown: book.tracks.len() - book.acked,
+        executions: book.executions,
+        outcomes_accepted: book.accepted,
+        outcomes_stale: book.stale,
+        lost_calls: book.lost_calls.len(),
+        cancels_confirmed: confirmed(false),
+        moves_confirmed: confirmed(true),
+        changes_refused: changes().filter(|it| matches!(it.answer, Answer::Refused(_))).count(),
+        changes_unknown: changes().filter(|it| matches!(it.answer, Answer::Unknown(_))).count(),
+        ends: of_state,
+        faults: lines.len() - impossible,
+        faults_impossible: impossible,
+    }
+}
