@@ -39,6 +39,8 @@ impl LogPipe {
         anyhow::ensure!(made.success(), "mkfifo {}: {made}", pipe.display());
         let receiver = OpenOptions::new().open_receiver(&pipe).context("reading a pipe")?;
         let writer = OpenOptions::new().open_sender(&pipe).context("writing to a pipe")?;
+        // Whether it can be written to is known only when that was waited for once.
+        writer.writable().await.context("writing to a pipe")?;
         let file = File::options().create(true).append(true).open(&log).context("the log of an engine")?;
         let (reader, told) = watch::channel(Reader::Reads);
         let mut reading = JoinSet::new();
@@ -112,6 +114,7 @@ mod tests {
         let (pipe, log) = (directory.path().join("pipe"), directory.path().join("log"));
         let it = LogPipe::make(pipe.clone(), log.clone()).await.unwrap();
         let writer = OpenOptions::new().open_sender(&pipe).unwrap();
+        writer.writable().await.unwrap();
         writer.try_write(b"one\n").unwrap();
         until_read(&log, "one").await;
         it.fill();

@@ -143,7 +143,8 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        going_on.sort_by_key(|(fault, ..)| fault.for_ms);
+        // A stop ends when the engine has ended: not while what it waits for is kept from it.
+        going_on.sort_by_key(|(fault, ..)| (fault.what == What::EngineStop, fault.for_ms));
         let mut done = Vec::new();
         for (fault, mut line, from_us) in going_on {
             self.wait_until(from_us + fault.for_ms * 1_000, &step.faults).await?;

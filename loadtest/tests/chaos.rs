@@ -1,0 +1,54 @@
+//! A short form of `loadtest chaos` on each back end: fixed seeds, so the same faults in the same order each time. Only
+//! promises are asserted, never how soon: recovery has a minute. Fails when the server has not been built.
+
+#![expect(clippy::indexing_slicing, reason = "a JSON value answers null for what it has not")]
+
+use serde_json::Value;
+use std::{path::PathBuf, process::Command};
+
+/// `PUNCTUAL_BIN`, or what cargo built beside this test.
+fn server() -> PathBuf {
+    let program = std::env::var_os("PUNCTUAL_BIN").map(PathBuf::from).unwrap_or_else(|| {
+        let test = std::env::current_exe().expect("a test has a path");
+        let profile = test.parent().and_then(|it| it.parent()).expect("target/PROFILE/deps/test");
+        profile.join("punctual")
+    });
+    assert!(program.is_file(), "no server at {}: cargo build -p punctual-cli", program.display());
+    program
+}
+
+/// The report of a run in which every promise held.
+fn kept(arguments: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_loadtest"))
+        .args(["chaos", "--minutes", "0.6", "--rate", "60", "--json"])
+        .args(arguments.split_whitespace())
+        .arg("--server-bin")
+        .arg(server())
+        .output()
+        .expect("the load test was built with this test");
+    let (told, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{arguments}: {}\n{told}\n{complaint}", output.status);
+    let report: Value = serde_json::from_str(&told).expect("--json prints one object");
+    assert_eq!(report["ok"], true, "{told}");
+    assert!(report["counts"]["executions"].as_u64() > Some(500), "{told}");
+    report
+}
+
+fn happened(report: &Value) -> Vec<&str> {
+    let faults = report["faults"].as_array().into_iter().flatten();
+    faults.filter(|it| it["impossible"].is_null()).filter_map(|it| it["what"].as_str()).collect()
+}
+
+#[test]
+fn an_embedded_engine_that_is_killed_paused_and_stopped_and_whose_log_breaks_keeps_every_promise() {
+    let report = kept("--seed 5 --faults engine-kill,engine-pause,engine-stop,log-closed,log-stuck");
+    assert!(happened(&report).len() >= 2, "{report}");
+}
+
+#[test]
+fn engines_that_are_killed_paused_and_stopped_and_whose_ways_are_slow_keep_every_promise() {
+    let report =
+        kept("--seed 3 --store mysql --faults engine-kill,engine-pause,engine-stop,mysql-slow,redis-flush");
+    assert!(happened(&report).len() >= 2, "{report}");
+}
