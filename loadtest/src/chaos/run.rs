@@ -27,7 +27,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::task::JoinSet;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+};
 
 const TICK: Duration = Duration::from_millis(20);
 /// Later than this is late: what is due is on its way for so long at most when nothing is broken.
@@ -41,7 +44,18 @@ const QUIET_LIMIT_US: i64 = 180_000_000;
 const CLOCK_BOUND_MS: i64 = 250;
 const PARTITIONS: u64 = 16;
 
+/// Also when it is told to end, no process is left behind.
 pub(crate) async fn chaos(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
+    let mut terminated = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupted = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    tokio::select! {
+        report = whole(options) => report,
+        _ = terminated.recv() => anyhow::bail!("terminated"),
+        _ = interrupted.recv() => anyhow::bail!("interrupted"),
+    }
+}
+
+async fn whole(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
     let whats = options.whats()?;
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let mut run = Run::start(options, seed, &whats).await?;
