@@ -159,7 +159,7 @@ struct Looked {
 impl Looked {
     fn add(&mut self, more: Self) {
         self.count += more.count;
-        self.failed = more.failed.or(self.failed.take());
+        self.failed = more.failed.or_else(|| self.failed.take());
     }
 }
 
