@@ -238,6 +238,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_lost_is_told_once_and_only_by_the_term_that_was_held() {
+        let it = Holdings::new(2, false);
+        it.gain(Tenure { partition: P, term: 2 });
+        assert!(!it.is_lost(Tenure { partition: P, term: 1 }), "of before");
+        assert!(it.is_lost(Tenure { partition: P, term: 2 }));
+        assert!(!it.is_lost(Tenure { partition: P, term: 2 }));
+        assert_eq!((it.take_lost(), it.take_lost(), it.len()), (vec![P], vec![], 0));
+    }
+
+    #[test]
     fn who_shares_with_nobody_holds_everything() {
         let it = Holdings::new(2, true);
         assert_eq!(it.tenures(), [Tenure::sole(Partition(0)), Tenure::sole(P)]);

@@ -29,28 +29,27 @@ impl Limit {
 }
 
 /// Signs of life and leases of partitions: four tries fit into one lease of 2 s. Each statement may be sent twice.
-pub(crate) const OWNERSHIP: Limit = Limit::of_ms(300, 5_000);
+pub(crate) const OWNERSHIP: Limit = Limit::of_ms(400, 5_000);
 /// Leases of tasks: a transaction up to its commit, and the commit. Begun again once on a new connection where no
 /// commit was sent.
-pub(crate) const URGENT: Limit = Limit::of_ms(500, 15_000);
+pub(crate) const URGENT: Limit = Limit::of_ms(1_000, 15_000);
 /// Inserts, moves, retention: the same. With `routing::PATIENCE` below `floor::LATE_MS`.
-pub(crate) const WRITE: Limit = Limit::of_ms(500, 30_000);
+pub(crate) const WRITE: Limit = Limit::of_ms(1_000, 30_000);
 /// Reads by key or of a short range: scans, tasks, settings, the placement.
-pub(crate) const READ: Limit = Limit::of_ms(500, 30_000);
+pub(crate) const READ: Limit = Limit::of_ms(1_000, 30_000);
 /// Reads that pass over much, or all: searches, audits, checks, sizes.
 pub(crate) const LONG: Limit = Limit::of_ms(2_000, 3_600_000);
-/// To make a connection, with what it is set to. Shorter than a lease, so that an address that is back is found again
-/// within seconds.
-pub(crate) const CONNECT: Duration = Duration::from_secs(2);
+/// To make a connection, with what it is set to: short, so that an address that is back is found again within seconds.
+pub(crate) const CONNECT: Duration = Duration::from_secs(3);
 /// To find a free connection of a pool.
 pub(crate) const ACQUIRE: Duration = Duration::from_secs(10);
 /// For an answer to a ping, a rollback, a close: nothing that waits for a disk or for a row.
-pub(crate) const PING: Duration = Duration::from_millis(500);
+pub(crate) const PING: Duration = Duration::from_secs(1);
 /// To ask the server, on a new connection, what it does.
-pub(crate) const ASK: Duration = Duration::from_secs(1);
+pub(crate) const ASK: Duration = Duration::from_millis(2_500);
 /// Nothing is being done on a connection if it is so twice, this long apart: between two statements of one
-/// transaction it is so for less.
-pub(crate) const LOOKS_APART: Duration = Duration::from_millis(200);
+/// transaction it is so for less, unless this machine stands still.
+pub(crate) const LOOKS_APART: Duration = Duration::from_millis(500);
 
 tokio::task_local! {
     static UNIT: Arc<Unit>;
