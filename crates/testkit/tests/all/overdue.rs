@@ -21,6 +21,7 @@ use std::{
     collections::BTreeSet,
     sync::{Arc, atomic::Ordering::SeqCst},
 };
+use tokio::task::JoinSet;
 
 const PARTITIONS: u16 = 4;
 const TASKS: usize = 40;
@@ -113,7 +114,9 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
     let (well, well_running, _) = node("well").await;
     let is_shared = || async { blind.owned() == 2 && well.owned() == 2 || blind.owned() * well.owned() == 3 };
     until("both own some", is_shared).await;
-    let workers = [tokio::spawn(work(well.clone())), tokio::spawn(work(blind.clone()))];
+    let mut workers = JoinSet::new();
+    workers.spawn(work(well.clone()));
+    workers.spawn(work(blind.clone()));
     blind_hot.loses_what_is_loaded.store(true, SeqCst);
     let places = insert(&blind).await;
     let used: BTreeSet<Partition> = places.iter().map(|it| it.partition).collect();
@@ -122,7 +125,7 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
     assert!(!seen.is_empty() && seen.len() <= blind.owned() && seen.is_subset(&used), "{seen:?}");
     blind_hot.loses_what_is_loaded.store(false, SeqCst);
     until("all have fired", || async { overdue_partitions(&well).is_empty() }).await;
-    workers.iter().for_each(tokio::task::JoinHandle::abort);
+    workers.shutdown().await;
     blind_running.stop().await;
     well_running.stop().await;
 }
