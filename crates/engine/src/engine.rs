@@ -74,8 +74,8 @@ pub struct Engine {
 /// An engine at work.
 #[derive(Debug)]
 pub struct Running {
-    engine: Engine,
-    supervisor: Supervisor,
+    pub(crate) engine: Engine,
+    pub(crate) supervisor: Supervisor,
     wheel_thread: std::thread::JoinHandle<()>,
 }
 
@@ -625,25 +625,6 @@ impl Engine {
 }
 
 impl Running {
-    /// Runs `once` every `period` beside the engine's own services, the first time at once: started again after a panic,
-    /// counted, part of its alerts, and ended with it. What is under way when the engine stops is dropped: the next run must
-    /// be able to go on from anywhere.
-    pub fn supervise<F, W>(&self, name: &'static str, period: Duration, once: F)
-    where
-        F: Fn(Millis) -> W + Send + Sync + 'static,
-        W: Future<Output = Result<usize, BackendError>> + Send + 'static,
-    {
-        self.supervisor.every(&self.engine.core, name, period, move |core| {
-            let (run, stopping) = (once(core.now()), core.stopping.clone());
-            async move {
-                tokio::select! {
-                    done = run => done,
-                    () = stopping.cancelled() => Ok(0),
-                }
-            }
-        });
-    }
-
     /// Stops: no task fires any more, what is under way is finished, what was claimed is handed back, and the other
     /// engines know that everything is free.
     pub async fn stop(self) {

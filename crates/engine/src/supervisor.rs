@@ -1,8 +1,9 @@
 //! Keeps the engine's services running: each is run at its period, on its own task, started again after a panic,
 //! counted, and stopped together. Decides nothing about tasks.
 
-use crate::{core::Core, meters::ServiceMeters};
+use crate::{core::Core, engine::Running, meters::ServiceMeters};
 use punctual_contract::Error;
+use punctual_domain::time::Millis;
 use std::{
     future::Future,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -109,6 +110,27 @@ impl Supervisor {
     pub(crate) async fn stopped(&self) {
         self.services.close();
         self.services.wait().await;
+    }
+}
+
+impl Running {
+    /// Runs `once` every `period` beside the engine's own services, the first time at once: started again after a panic,
+    /// counted, part of its alerts, and ended with it. What is under way when the engine stops is dropped: the next run must
+    /// be able to go on from anywhere.
+    pub fn supervise<F, W>(&self, name: &'static str, period: Duration, once: F)
+    where
+        F: Fn(Millis) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<usize, Error>> + Send + 'static,
+    {
+        self.supervisor.every(&self.engine.core, name, period, move |core| {
+            let (run, stopping) = (once(core.now()), core.stopping.clone());
+            async move {
+                tokio::select! {
+                    done = run => done,
+                    () = stopping.cancelled() => Ok(0),
+                }
+            }
+        });
     }
 }
 
