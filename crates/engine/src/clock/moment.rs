@@ -21,6 +21,11 @@ pub(crate) struct Present {
 }
 
 impl Moment {
+    #[cfg(test)]
+    pub(crate) fn of_test() -> Self {
+        Self { instant: Instant::now(), breaks: 0 }
+    }
+
     /// At the most; `breaks`: those of the present.
     pub(crate) fn age(&self, breaks: u64) -> Duration {
         if self.breaks == breaks { self.instant.elapsed() } else { Duration::MAX }

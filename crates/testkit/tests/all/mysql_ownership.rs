@@ -129,7 +129,7 @@ async fn a_crowd_that_reads_settings_keeps_no_engine_from_its_signs_of_life() {
     until("all connections for settings wait", || async { catalog.at("%setting%").await >= 2 }).await;
     let signs = async {
         for _ in 0..4 {
-            ownership.beat("a", LONG).await.unwrap();
+            ownership.beat("a", LONG, true).await.unwrap();
             assert_eq!(ownership.renew("a", &held, LONG).await.unwrap(), [true; 16]);
         }
     };

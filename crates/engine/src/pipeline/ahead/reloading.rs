@@ -107,7 +107,7 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::claim::tests::entry;
+    use crate::{clock::Moment, pipeline::claim::tests::entry};
 
     fn ids(entries: &[HotEntry]) -> Vec<i64> {
         entries.iter().map(|it| it.place.id).collect()
@@ -116,21 +116,21 @@ mod tests {
     #[test]
     fn what_is_leased_ahead_is_not_loaded_and_what_is_being_loaded_is_not_leased_ahead() {
         let (it, now) = (Ahead::default(), Millis(1));
-        assert_eq!(ids(&it.ask(vec![entry(1, 50)], now)), [1]);
+        assert_eq!(ids(&it.ask(vec![entry(1, 50)], now, Moment::of_test())), [1]);
         let mut found = vec![entry(1, 50), entry(2, 50), HotEntry { fence: 2, ..entry(1, 50) }];
         let (reload, made) = it.reload(&mut found, now);
         assert!(made.is_empty(), "the store is still being asked");
         assert_eq!(found.iter().map(|it| (it.place.id, it.fence)).collect::<Vec<_>>(), [(2, 1), (1, 2)]);
-        assert_eq!(ids(&it.ask(vec![entry(2, 50), entry(3, 50)], now)), [3]);
+        assert_eq!(ids(&it.ask(vec![entry(2, 50), entry(3, 50)], now, Moment::of_test())), [3]);
         reload.answered();
-        assert_eq!(ids(&it.ask(vec![entry(2, 50)], now)), [2]);
+        assert_eq!(ids(&it.ask(vec![entry(2, 50)], now, Moment::of_test())), [2]);
     }
 
     #[test]
     fn a_load_that_was_not_answered_may_come_for_a_while() {
         let (it, now) = (Ahead::default(), Millis(1));
         drop(it.reload(&mut vec![entry(1, 50)], now));
-        assert!(it.ask(vec![entry(1, 50)], now.plus(MAY_COME_MS - 1)).is_empty());
-        assert_eq!(ids(&it.ask(vec![entry(1, 50)], now.plus(MAY_COME_MS))), [1]);
+        assert!(it.ask(vec![entry(1, 50)], now.plus(MAY_COME_MS - 1), Moment::of_test()).is_empty());
+        assert_eq!(ids(&it.ask(vec![entry(1, 50)], now.plus(MAY_COME_MS), Moment::of_test())), [1]);
     }
 }
