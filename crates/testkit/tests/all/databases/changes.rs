@@ -18,13 +18,7 @@ use punctual_testkit::{
     faults::{Dials, FaultyStore, StoreGroup},
     servers::Way,
 };
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 const FAR_MS: i64 = 3_600_000;
 
@@ -87,14 +81,12 @@ async fn a_change_that_cannot_be_read_back_is_not_said_to_be_undone() {
         let engine = Engine::new(backends, Options::default());
         let place = engine.insert(vec![far(engine.now())], "test").await.unwrap().remove(0).task.place;
         let gate = store.faults.hold(StoreGroup::Apply);
-        let asked = tokio::spawn({
-            let engine = engine.clone();
-            async move { what.is_asked(&engine, place).await }
-        });
-        gate.reached().await;
-        store.faults.set(StoreGroup::Read, Dials::REFUSES);
-        gate.open();
-        let answer = asked.await.unwrap();
+        let reads_fail = async {
+            gate.reached().await;
+            store.faults.set(StoreGroup::Read, Dials::REFUSES);
+            gate.open();
+        };
+        let (answer, ()) = tokio::join!(what.is_asked(&engine, place), reads_fail);
         assert!(what.is_done(&truth.read(&[place]).await.unwrap().remove(0).unwrap()), "{what:?}");
         assert!(
             matches!(&answer, Err(Error::Backend(it)) if it.happened == Happened::Maybe),
@@ -110,29 +102,30 @@ async fn nothing_was_done_is_never_said_of_what_was_done_while_connections_are_k
         let tasks = (0..180).map(|_| far(site.now())).collect();
         site.engine().insert(tasks, "test").await.unwrap().into_iter().map(|it| it.task.place).collect()
     };
-    let is_over = Arc::new(AtomicBool::new(false));
-    let asking = tokio::spawn({
-        let (engine, places, is_over) = (site.engine().clone(), places.clone(), Arc::clone(&is_over));
-        async move {
-            let mut answers = Vec::new();
-            for (nth, place) in places.into_iter().enumerate() {
-                let what = ALL[nth % ALL.len()];
-                answers.push((what, place, what.is_asked(&engine, place).await));
-            }
-            is_over.store(true, SeqCst);
-            answers
+    let asking = async {
+        let mut answers = Vec::new();
+        for (nth, place) in places.iter().copied().enumerate() {
+            let what = ALL[nth % ALL.len()];
+            answers.push((what, place, what.is_asked(site.engine(), place).await));
         }
-    });
-    while !is_over.load(SeqCst) {
-        for proxy in [&site.first, &site.second] {
-            for it in proxy.connections().into_iter().filter(|_| fastrand::u8(..4) == 0) {
-                proxy.set_one(it, Way::Cut);
+        answers
+    };
+    let cutting = async {
+        loop {
+            for proxy in [&site.first, &site.second] {
+                for it in proxy.connections().into_iter().filter(|_| fastrand::u8(..4) == 0) {
+                    proxy.set_one(it, Way::Cut);
+                }
             }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    };
+    let answers = tokio::select! {
+        answers = asking => answers,
+        () = cutting => unreachable!("it cuts until all are answered"),
+    };
     let (mut refused, mut done) = (0, 0);
-    for (what, place, answer) in asking.await.unwrap() {
+    for (what, place, answer) in answers {
         let mut found = None;
         while found.is_none() {
             found = site.store.read(&[place]).await.ok().and_then(|mut it| it.remove(0));
