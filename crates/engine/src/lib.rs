@@ -16,6 +16,7 @@ mod meters;
 mod options;
 mod parts;
 mod readiness;
+mod services;
 mod settings;
 mod supervisor;
 

@@ -200,7 +200,8 @@ async fn dispatch(
     slots_since: Option<Since>,
 ) -> Result<Vec<Assignment>, Error> {
     if core.store.parts() == 1 {
-        return dispatch_in(core, 0, request, entries, slots_since).await;
+        let leased = dispatch_in(core, 0, request, entries, slots_since).await?;
+        return Ok(outside::fetch(core, leased).await);
     }
     let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
     for (part, some) in parts::split(core, entries, |it| it.place.partition) {
@@ -228,7 +229,8 @@ async fn dispatch(
             end = end.min(Instant::now() + OTHERS_AFTER);
         }
     }
-    Ok(leased)
+    // Not under the parts' patience: an object store that is slow is no fault of theirs.
+    Ok(outside::fetch(core, leased).await)
 }
 
 /// Of one part. On an error the entries are offered again, or set aside where other parts may be well. If the lease was
@@ -261,7 +263,7 @@ async fn dispatch_in(
                 give_back(core, assignments, "engine_stood_still").await;
                 return Ok(Vec::new());
             }
-            Ok(outside::fetch(core, assignments).await)
+            Ok(assignments)
         }
         Err(error) => {
             failed(core, part, request, (entries, now), &error).await?;

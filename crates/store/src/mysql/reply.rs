@@ -66,7 +66,16 @@ async fn reserve(
         .bind(request_hash.cast_signed())
         .bind(owner.as_bytes())
         .bind(until.0);
-    reserve.bind(now.0).bind(now.0).bind(now.0).bind(now.0).execute(&mut *conn).await?;
+    if reserve.execute(&mut *conn).await?.rows_affected() == 1 {
+        return Ok(Reserved::Ours);
+    }
+    let reserve = sqlx::query(sql::REPLY_RESERVE_OVER)
+        .bind(request_hash.cast_signed())
+        .bind(owner.as_bytes())
+        .bind(until.0)
+        .bind(key.namespace.as_str())
+        .bind(key.key.as_bytes());
+    reserve.bind(now.0).bind(owner.as_bytes()).execute(&mut *conn).await?;
     let look = sqlx::query(sql::REPLY_RESERVED).bind(key.namespace.as_str()).bind(key.key.as_bytes());
     let stands = reply(&look.fetch_one(conn).await?)?;
     Ok(match stands.status {

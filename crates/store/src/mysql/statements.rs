@@ -142,6 +142,7 @@ pub(crate) const AUDIT: &str = sql!("ledger/audit.sql");
 
 pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
 pub(crate) const REPLY_RESERVE: &str = sql!("reply/reserve.sql");
+pub(crate) const REPLY_RESERVE_OVER: &str = sql!("reply/reserve_over.sql");
 pub(crate) const REPLY_RESERVED: &str = sql!("reply/reserved.sql");
 pub(crate) const REPLY_RELEASE: &str = sql!("reply/release.sql");
 pub(crate) const REPLY_LOAD: &str = sql!("reply/load.sql");

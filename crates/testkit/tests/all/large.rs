@@ -8,6 +8,7 @@ mod lost;
 mod owning;
 mod rig;
 
+use punctual_testkit::patience::until;
 use rig::{DAY_MS, Rig, bytes, on_each_store, text};
 use serde_json::{Value, json};
 
@@ -126,8 +127,9 @@ async fn while_its_object_is_away_a_task_waits_with_its_attempt_and_says_why(rig
     let leased = rig.lease().await;
     assert_eq!(leased.len(), 1, "the short one is none of it");
     assert_eq!(leased[0]["payload"], "short");
+    until("it is marked", || async { rig.read(&path).await.state.word() == "dispatch_failed" }).await;
     let state = rig.read(&path).await;
-    assert_eq!((state.state.word(), state.attempt), ("dispatch_failed", 0));
+    assert_eq!(state.attempt, 0);
     let said = state.history.iter().filter_map(|it| it.error.as_deref()).any(|it| it.contains("is away"));
     assert!(said, "{:?}", state.history);
     let refused = rig.post("/v1/tasks", &asked).await;

@@ -20,7 +20,10 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Shared};
 use punctual_hot::{NearHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
-use punctual_testkit::servers::{MariaDb, Proxy, Redis};
+use punctual_testkit::{
+    patience::until,
+    servers::{MariaDb, Proxy, Redis},
+};
 use std::{
     collections::HashMap,
     ops::Range,
@@ -123,9 +126,8 @@ impl Site {
         for nth in 0..engines {
             nodes.push(start(&urls, &redis, format!("e{nth}")).await);
         }
-        while nodes.iter().map(|it| it.0.owned()).sum::<usize>() < usize::from(PARTITIONS) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let owned = || nodes.iter().map(|it| it.0.owned()).sum::<usize>();
+        until("all partitions are owned", || async { owned() >= usize::from(PARTITIONS) }).await;
         let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
         let mut executors = JoinSet::new();
         for (engine, _) in &nodes {

@@ -6,6 +6,7 @@ use super::{
     rig::{Rig, bytes, on_each_store, text},
 };
 use punctual_contract::Blobs as _;
+use punctual_testkit::patience::until;
 use serde_json::{Value, json};
 
 fn asked(id: i64) -> Value {
@@ -71,8 +72,8 @@ async fn a_place_that_is_away_for_hours_spends_no_attempt(rig: Rig) {
         let _ = rig.try_advance(60_000).await;
         assert!(rig.lease().await.is_empty());
     }
-    let task = rig.row_of(1).await;
-    assert_eq!((task.state.word(), task.attempt), ("dispatch_failed", 0));
+    until("it is marked", || async { rig.row_of(1).await.state.word() == "dispatch_failed" }).await;
+    assert_eq!(rig.row_of(1).await.attempt, 0);
     rig.away(false);
     rig.advance(60_000).await;
     rig.advance(0).await;

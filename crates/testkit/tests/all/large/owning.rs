@@ -8,6 +8,7 @@ use super::{
 };
 use punctual_contract::Blobs as _;
 use punctual_store::ObjectBlobs;
+use punctual_testkit::patience::until;
 use serde_json::json;
 
 const MARKER: &str = "punctual-payload-place.json";
@@ -89,8 +90,9 @@ async fn nothing_is_deleted_or_lost_in_a_place_that_is_another_s(rig: Rig) {
     let object = rig.place.get(&key).await.unwrap().unwrap();
     rig.place.delete(std::slice::from_ref(&key)).await.unwrap();
     assert!(rig.lease().await.is_empty());
+    until("it is marked", || async { rig.row_of(1).await.state.word() == "dispatch_failed" }).await;
     let task = rig.row_of(1).await;
-    assert_eq!((task.state.word(), task.attempt), ("dispatch_failed", 0));
+    assert_eq!(task.attempt, 0);
     let error = task.last_error.unwrap_or_default();
     assert!(error.contains("not marked as this store's"), "{error}");
 

@@ -1,0 +1,159 @@
+//! The services of an engine that runs by itself: which there are, how often each runs, and what wakes it earlier. Must not
+//! hold what a service does.
+
+use crate::{
+    alerts, clock, control,
+    core::Core,
+    engine::{Engine, Running},
+    executors,
+    maintenance::{compensate, leases, mark_ready, offer_again, overdue, reconcile, retention, unused},
+    parts,
+    pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
+    readiness,
+    sharing::{adopt, announce, listen, own},
+    supervisor::Supervisor,
+};
+use punctual_domain::place::Partition;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+impl Engine {
+    /// Starts the wheel's thread and all services; needs a tokio runtime.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(&self) -> std::io::Result<Running> {
+        let (due, partitions) = unbounded_channel();
+        let meters = self.core.meters.service("wheel");
+        let wheel_thread = self.core.timer.spawn(Arc::clone(&self.core.clock), due, meters)?;
+        self.core.firing.beat();
+        readiness::begin(&self.core);
+        let supervisor = Supervisor::default();
+        supervisor.every(&self.core, "settings", control::PERIOD, |core| async move {
+            control::run_once(&core).await
+        });
+        self.supervise_sharing(&supervisor);
+        self.supervise_pipeline(&supervisor, partitions);
+        self.supervise_maintenance(&supervisor);
+        Ok(Running { engine: self.clone(), supervisor, wheel_thread })
+    }
+
+    fn supervise_sharing(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        supervisor.every(core, "clock", clock::PERIOD, |core| async move { clock::run_once(&core).await });
+        let asked = |core: Arc<Core>| async move { core.look_through.notified().await };
+        supervisor.every_or_when(core, "adopt", Duration::from_secs(1), asked, |core| async move {
+            adopt::run_once(&core).await
+        });
+        if core.shared.is_none() {
+            return;
+        }
+        let asked = |core: Arc<Core>| async move { core.look_at_ownership.notified().await };
+        supervisor.every_or_when(core, "own", own::PERIOD, asked, |core| async move {
+            own::stay_alive(&core).await
+        });
+        let asked = |core: Arc<Core>| async move { core.rebalance.notified().await };
+        supervisor.every_or_when(core, "rebalance", own::PERIOD, asked, |core| async move {
+            own::rebalance(&core).await
+        });
+        supervisor.always(core, "announce", announce::run);
+        supervisor.always(core, "listen", listen::run);
+        supervisor.always(core, "claim_asked", listen::claim_asked);
+    }
+
+    fn supervise_pipeline(&self, supervisor: &Supervisor, partitions: UnboundedReceiver<Vec<Partition>>) {
+        let core = &self.core;
+        let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
+        supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&partitions)));
+        supervisor.always(core, "ahead", ahead::run);
+        let pushers = Arc::new(push::Pushers::default());
+        supervisor.every(core, "push", control::PERIOD, move |core| {
+            let pushers = Arc::clone(&pushers);
+            async move { Ok(pushers.run_once(&core)) }
+        });
+        let period = Duration::from_millis(core.options.claim_interval_ms);
+        supervisor.every(
+            core,
+            "claim",
+            period,
+            |core| async move { claim::run_once(&core, core.now()).await },
+        );
+        let period = Duration::from_millis(core.options.preload_interval_ms);
+        let asked = |core: Arc<Core>| async move { core.preload.notified().await };
+        supervisor.every_or_when(core, "preload", period, asked, |core| async move {
+            preload::run_once(&core, core.now()).await
+        });
+    }
+
+    fn supervise_maintenance(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        let period = Duration::from_millis(core.options.sweep_interval_ms);
+        let sweep = Arc::clone(&self.sweep);
+        supervisor.every(core, "sweep", period, move |core| {
+            let sweep = Arc::clone(&sweep);
+            async move {
+                // None of them is left out because another failed.
+                let found = sweep.run_once(&core, core.now()).await;
+                let claimed = claim::run_again(&core, core.now()).await;
+                let again = fire::fire_again(&core).await;
+                let fired = fire::fire_all(&core).await;
+                claimed.and(again).and(fired)?;
+                found
+            }
+        });
+        supervisor.every(core, "from_store", from_store::PERIOD, |core| async move {
+            from_store::run_once(&core).await
+        });
+        let again = Arc::clone(&self.offer_again);
+        supervisor.every(core, "offer_again", offer_again::PERIOD, move |core| {
+            let again = Arc::clone(&again);
+            async move { again.run_once(&core, core.now()).await }
+        });
+        supervisor.every(core, "reconcile", reconcile::PERIOD, |core| async move {
+            reconcile::run_once(&core, core.now()).await
+        });
+        let period = Duration::from_millis(core.options.lease_check_interval_ms);
+        supervisor.every(
+            core,
+            "leases",
+            period,
+            |core| async move { leases::run_once(&core, core.now()).await },
+        );
+        let period = Duration::from_millis(core.options.compensate_interval_ms);
+        supervisor.every(core, "compensate", period, |core| async move {
+            compensate::run_once(&core, core.now()).await
+        });
+        let period = Duration::from_millis(core.options.mark_ready_interval_ms);
+        supervisor.every(core, "mark_ready", period, |core| async move {
+            mark_ready::run_once(&core, core.now()).await
+        });
+        supervisor.every(core, "parts", parts::PERIOD, |core| async move {
+            let given_back = unknown::run_once(&core, core.now()).await;
+            let offered = parts::run_once(&core).await?;
+            Ok(given_back? + offered)
+        });
+        supervisor.every(core, "executors", executors::PERIOD, |core| async move {
+            executors::run_once(&core, core.now()).await
+        });
+        let period = Duration::from_millis(core.options.overdue_look_interval_ms);
+        supervisor
+            .every(core, "overdue", period, |core| async move { overdue::run_once(&core, core.now()).await });
+        supervisor.every(core, "alerts", alerts::PERIOD, |core| async move {
+            alerts::run_once(&core, core.now()).await
+        });
+        supervisor.every(core, "check_writers", readiness::PERIOD, |core| async move {
+            readiness::run_once(&core).await
+        });
+        let period = Duration::from_millis(core.options.retire_interval_ms);
+        supervisor.every(core, "retention", period, |core| async move {
+            retention::run_once(&core, core.now()).await
+        });
+        let period = Duration::from_millis(core.options.unused_interval_ms);
+        supervisor.every(
+            core,
+            "unused",
+            period,
+            |core| async move { unused::run_once(&core, core.now()).await },
+        );
+    }
+}
