@@ -4,10 +4,10 @@
 use crate::{
     archive,
     clock::Machine,
-    config::{Archive, Payloads, Place, Settings, SharedPlace},
+    config::{Archive, Payloads, Place, Settings, SharedPlace, WEAK_DURABILITY},
     logs,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
 use punctual_contract::{Blobs, Store};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
@@ -140,6 +140,7 @@ async fn shared(
     engine: &str,
     clock_bound: Duration,
 ) -> Result<(Backends, Closing)> {
+    check_durability(place).await?;
     let store = MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?;
     let store = Arc::new(archive::of_mysql(store, archive).await?);
     let redis_url = place.redis_url.as_str();
@@ -179,6 +180,19 @@ async fn shared(
         tracing::warn!(%error, "no buckets could be made ahead of the first insert; again in a minute");
     }
     Ok((backends, Closing::Mysql(store)))
+}
+
+/// A server that may lose what it has acknowledged is refused, or said at each start where the operator insists.
+async fn check_durability(place: &SharedPlace) -> Result<()> {
+    let found = MysqlStore::weaknesses(&place.mysql_urls).await?;
+    if !found.is_empty() && !place.allows_weak_durability {
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        bail!("{}; or set {WEAK_DURABILITY} = true to run all the same", found.join("; "));
+    }
+    for weakness in found {
+        tracing::error!(%weakness, "tasks that were acknowledged may be lost, as the operator has allowed");
+    }
+    Ok(())
 }
 
 async fn migrate_databases(place: &SharedPlace) -> Result<Vec<String>> {

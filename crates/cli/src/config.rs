@@ -11,6 +11,7 @@ mod show;
 
 pub(crate) use args::{SettingArgs, pair};
 pub(crate) use error::Error;
+pub(crate) use keys::WEAK_DURABILITY;
 pub(crate) use layers::Layers;
 pub(crate) use payloads::Payloads;
 pub(crate) use settings::{Archive, LogFormat, Place, Settings, SharedPlace};

@@ -11,6 +11,8 @@ mod clocks;
 mod config;
 #[path = "all/dev.rs"]
 mod dev;
+#[path = "all/durability.rs"]
+mod durability;
 #[path = "all/full_disk.rs"]
 mod full_disk;
 #[path = "all/load.rs"]

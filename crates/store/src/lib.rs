@@ -13,6 +13,6 @@ pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source
 pub use error::Error;
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, MoveProgress, MoveStep, Moved, MysqlOptions,
-    MysqlOwnership, MysqlStore, ShardCheck, ShardRepair, ShardStats,
+    MysqlOwnership, MysqlStore, ShardCheck, ShardRepair, ShardStats, Weakness,
 };
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteStore};

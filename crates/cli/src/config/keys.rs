@@ -17,6 +17,7 @@ pub(crate) const LISTEN: &str = "listen";
 pub(crate) const DATA: &str = "data";
 pub(crate) const STORE_URL: &str = "store.url";
 pub(crate) const PARTITIONS: &str = "store.partitions";
+pub(crate) const WEAK_DURABILITY: &str = "store.allow_weak_durability";
 pub(crate) const HOT_URL: &str = "hot.url";
 pub(crate) const HOT_PREFIX: &str = "hot.prefix";
 pub(crate) const HOT_MEMORY_MAX_MIB: &str = "hot.memory_max_mib";
@@ -65,6 +66,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_STORE_PARTITIONS",
         default: || "16".to_owned(),
         about: "hash slots of a mysql store, fixed when it is made",
+    },
+    Key {
+        name: WEAK_DURABILITY,
+        variable: "PUNCTUAL_STORE_ALLOW_WEAK_DURABILITY",
+        default: || "false".to_owned(),
+        about: "true: run on a mysql server that may lose what it has acknowledged, and say so at each start",
     },
     Key {
         name: HOT_URL,

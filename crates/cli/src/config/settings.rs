@@ -5,7 +5,7 @@ use super::{
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS,
         HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS,
-        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
+        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
     },
     layers::shown,
 };
@@ -55,6 +55,8 @@ pub(crate) struct SharedPlace {
     pub(crate) memory_max_bytes: Option<u64>,
     /// Counts only when the store is made.
     pub(crate) partitions: u16,
+    /// It runs on servers that may lose what they have acknowledged.
+    pub(crate) allows_weak_durability: bool,
 }
 
 /// Where tasks go before they are deleted.
@@ -127,6 +129,7 @@ fn place(layers: &Layers) -> Result<Place, Error> {
             prefix: prefix(layers)?,
             memory_max_bytes: memory_max_bytes(layers)?,
             partitions: layers.number(PARTITIONS, 1..=1_024)?,
+            allows_weak_durability: yes_or_no(layers, WEAK_DURABILITY)?,
         })),
         (true, false) => Err(layers.refused(
             HOT_URL,
@@ -170,6 +173,11 @@ pub(super) fn object_url(
         return Err(layers.invalid(key, reason));
     }
     Ok(Some(url).filter(|it| !it.is_empty()))
+}
+
+fn yes_or_no(layers: &Layers, key: &'static str) -> Result<bool, Error> {
+    let text = layers.get(key).text;
+    text.parse().map_err(|_| layers.invalid(key, "must be true or false"))
 }
 
 fn prefix(layers: &Layers) -> Result<String, Error> {

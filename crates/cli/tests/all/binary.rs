@@ -10,6 +10,8 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// What `serve` asks of a server; those of the tests are faster by default.
+pub(crate) const DURABLE: [&str; 1] = ["--innodb-flush-log-at-trx-commit=1"];
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The binary, without the settings of whoever runs the tests.
@@ -105,6 +107,11 @@ impl Running {
 
     pub(crate) fn ended(&mut self) -> ExitStatus {
         wait_for("the end of the process", || self.child.try_wait().unwrap())
+    }
+
+    /// And what it has said on stderr.
+    pub(crate) fn ended_saying(&mut self) -> (ExitStatus, String) {
+        (self.ended(), self.said.take().map(|it| it.join().unwrap()).unwrap_or_default())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Engines whose wall clock is set while they run, by libfaketime, which leaves the steady clocks alone. What is early or
 //! late is told by this process, whose clock is right.
 
-use crate::binary::{Running, Server, blocking, punctual, wait_for};
+use crate::binary::{DURABLE, Running, Server, blocking, punctual, wait_for};
 use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
 use std::{
@@ -76,7 +76,7 @@ struct Servers {
 impl Servers {
     fn start() -> Self {
         blocking(async {
-            let (mariadb, redis) = (MariaDb::own().await, Redis::own().await);
+            let (mariadb, redis) = (MariaDb::with(&DURABLE).await, Redis::own().await);
             let store_url = mariadb.fresh_database().await;
             Self { store_url, redis, _mariadb: mariadb }
         })

@@ -123,8 +123,9 @@ fn sharing(out: &mut Exposition, app: &App) {
 
 fn clock(out: &mut Exposition, it: &Standing) {
     out.single(&CLOCK_WALL_AHEAD, signed_seconds(it.wall_ahead_ms));
+    out.begin(&CLOCK_DATABASE_AHEAD);
     if let Some(ms) = it.keeper_ahead_ms {
-        out.single(&CLOCK_DATABASE_AHEAD, signed_seconds(ms));
+        out.sample(&CLOCK_DATABASE_AHEAD, &[], signed_seconds(ms));
     }
     out.single(&CLOCK_DOUBTFUL, u8::from(it.is_doubtful || it.is_keeper_doubtful));
     out.single(&CLOCK_STEPS, it.steps);

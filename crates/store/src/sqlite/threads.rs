@@ -378,8 +378,9 @@ mod tests {
         fn lane(&self) -> Lane {
             Lane::Urgent
         }
+        /// More than a batch has: it is alone in its own.
         fn rows(&self) -> usize {
-            1
+            1 << 30
         }
         fn run(&mut self, _: &Connection, _: &mut Ledger) -> rusqlite::Result<()> {
             Ok(())

@@ -1,0 +1,39 @@
+//! A MySQL that may lose what it has acknowledged: refused at the start, with the way out; said where the operator insists.
+
+use crate::binary::{DURABLE, Running, punctual, stderr};
+use punctual_testkit::servers::{MariaDb, Redis};
+
+const INSISTS: &str = "PUNCTUAL_STORE_ALLOW_WEAK_DURABILITY";
+
+async fn store(settings: &[&str]) -> (MariaDb, String) {
+    let server = MariaDb::with(settings).await;
+    let url = server.fresh_database().await;
+    (server, url)
+}
+
+#[test]
+fn a_database_that_may_lose_what_it_acknowledges_is_refused_unless_the_operator_insists() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let redis = runtime.block_on(Redis::own());
+    let hot = redis.url();
+    let serve = |store: &str| {
+        punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", store, "--hot-url", &hot])
+    };
+    let (server, url) = runtime.block_on(store(&["--innodb-flush-log-at-trx-commit=2"]));
+    let refused = serve(&url).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    let said = stderr(&refused);
+    for part in ["innodb_flush_log_at_trx_commit is 2", "SET GLOBAL", "store.allow_weak_durability"] {
+        assert!(said.contains(part), "{part:?} in {said:?}");
+    }
+    let mut insisting = Running::start(serve(&url).env(INSISTS, "true"));
+    assert!(insisting.first_line().contains("127.0.0.1"));
+    insisting.signal("-TERM");
+    let (ended, said) = insisting.ended_saying();
+    assert!(ended.success() && said.contains("innodb_flush_log_at_trx_commit is 2"), "{said}");
+    drop(server);
+
+    let (_server, url) = runtime.block_on(store(&[DURABLE[0], "--log-bin=binlog", "--sync-binlog=0"]));
+    let refused = serve(&url).output().unwrap();
+    assert!(stderr(&refused).contains("sync_binlog is 0"), "{}", stderr(&refused));
+}
