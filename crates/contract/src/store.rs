@@ -129,9 +129,9 @@ pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
         Ok(all)
     }
 
-    /// Has every writer commit something that no task rests on: whether each of them can write now. Costs a sync or two;
-    /// to be asked every few seconds. An error says why the first of them cannot.
-    async fn check_writers(&self) -> Result<(), Error>;
+    /// Has every writer of a part commit something that no task rests on: whether each of them can write now. Costs a sync
+    /// or two; to be asked every few seconds. An error says why the first of them cannot.
+    async fn check_writers_in(&self, part: usize) -> Result<(), Error>;
 
     /// The running account, kept in the transactions that move tasks: cheap.
     async fn books(&self) -> Result<Books, Error>;

@@ -6,62 +6,106 @@ use crate::{
     engine::Engine,
     sharing::fitness::{self, Pulse},
 };
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use punctual_contract::Error;
 use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(2);
 /// A failure may be a passing one: it is tried once more after this before it counts.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// A part whose writers take longer is waited for no more, so that the others are heard of.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(4);
 /// Writers that have not answered for so long do not write.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// A service that panicked so often in a row, and never came to do anything between, is gone.
 const PANICS_IN_A_ROW: u64 = 3;
 
-/// What the last look at the writers found.
+/// What the last look at the writers found, by the part of the store.
 #[derive(Debug, Default)]
-pub(crate) struct Writers {
+pub(crate) struct Writers(Mutex<Vec<Part>>);
+
+#[derive(Debug, Default)]
+struct Part {
     /// Of a look that went well. Until the first one was asked for, nothing is missed.
     written: Pulse,
-    failure: Mutex<Option<String>>,
+    failure: Option<String>,
 }
 
-/// One look.
+impl Part {
+    /// Why it cannot be written.
+    fn problem(&self) -> Option<String> {
+        let silent = self.written.silent_for().filter(|it| *it > SILENT_AFTER);
+        let silent = silent.map(|it| format!("a writer has not answered for {} s", it.as_secs()));
+        self.failure.clone().or(silent)
+    }
+}
+
+impl Writers {
+    fn of<T>(&self, part: usize, change: impl FnOnce(&mut Part) -> T) -> T {
+        let mut parts = self.0.lock();
+        let count = parts.len().max(part + 1);
+        parts.resize_with(count, Part::default);
+        change(parts.get_mut(part).expect("there are so many"))
+    }
+}
+
+/// One look at each part, side by side: one that is away hides nothing of the others.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
-    let mut checked = core.store.check_writers().await;
+    let looks = (0..core.store.parts()).map(|part| look(core, part));
+    let (mut well, mut failed) = (0, None);
+    for looked in join_all(looks).await {
+        match looked {
+            Ok(()) => well += 1,
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(well), Err)
+}
+
+async fn look(core: &Core, part: usize) -> Result<(), Error> {
+    let mut checked = check(core, part).await;
     if checked.is_err() {
         tokio::time::sleep(AGAIN_AFTER).await;
-        checked = core.store.check_writers().await;
+        checked = check(core, part).await;
     }
-    let failure = checked.as_ref().err().map(ToString::to_string);
-    if failure.is_none() {
-        core.writers.written.beat();
-    }
-    *core.writers.failure.lock() = failure;
-    checked.map(|()| 1)
+    core.writers.of(part, |it| {
+        it.failure = checked.as_ref().err().map(ToString::to_string);
+        if it.failure.is_none() {
+            it.written.beat();
+        }
+    });
+    checked
 }
 
-/// From now on it is missed.
+async fn check(core: &Core, part: usize) -> Result<(), Error> {
+    let silent = |_| Err(Error::may_have_happened("check the writers", "no answer in time"));
+    timeout(ANSWERS_WITHIN, core.store.check_writers_in(part)).await.unwrap_or_else(silent)
+}
+
+/// From now on they are missed.
 pub(crate) fn begin(core: &Core) {
-    core.writers.written.beat();
+    for part in 0..core.store.parts() {
+        core.writers.of(part, |it| it.written.beat());
+    }
 }
 
 impl Engine {
-    /// Whether each writer of the store could write when last tried; if not, why.
+    /// Whether something can be written: in one database of several at least, when last tried. If not, why.
     ///
     /// # Errors
     /// A sentence for people.
     pub fn can_write(&self) -> Result<(), String> {
-        let writers = &self.core.writers;
-        if let Some(failure) = &*writers.failure.lock() {
-            return Err(failure.clone());
-        }
-        match writers.written.silent_for() {
-            Some(silent) if silent > SILENT_AFTER => {
-                Err(format!("a writer has not answered for {} s", silent.as_secs()))
-            }
-            _ => Ok(()),
-        }
+        let problems = self.write_problems();
+        let is_all = !problems.is_empty() && problems.len() == self.core.writers.0.lock().len();
+        if is_all { Err(problems.join("; ")) } else { Ok(()) }
+    }
+
+    /// Why databases could not be written when last tried, each that could not. Empty: all can.
+    #[must_use]
+    pub fn write_problems(&self) -> Vec<String> {
+        self.core.writers.0.lock().iter().filter_map(Part::problem).collect()
     }
 
     /// Whether all that makes tasks fire is at work; if not, what is missing.

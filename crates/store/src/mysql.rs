@@ -519,8 +519,8 @@ impl Store for MysqlStore {
             .await
     }
 
-    async fn check_writers(&self) -> Result<(), CallError> {
-        calls::check_writers(&self.inner).await
+    async fn check_writers_in(&self, part: usize) -> Result<(), CallError> {
+        calls::check_writers(&self.inner, part).await
     }
 
     async fn reserve_reply(

@@ -382,7 +382,7 @@ impl Store for SqliteStore {
         self.reading("audit the books", Lane::Bulk, query::audit).await
     }
 
-    async fn check_writers(&self) -> Result<(), CallError> {
+    async fn check_writers_in(&self, _only_part: usize) -> Result<(), CallError> {
         let check = |conn: &Connection, _: &mut Ledger| {
             conn.prepare_cached(sql::META_CHECK)?.execute(["writer_checks"]).map(drop)
         };

@@ -50,9 +50,9 @@ pub(super) async fn answered<A, I>(
 }
 
 /// One commit of each writer of each database.
-pub(super) async fn check_writers(inner: &Inner) -> Result<(), CallError> {
+pub(super) async fn check_writers(inner: &Inner, part: usize) -> Result<(), CallError> {
     const DOING: &str = "check the writers";
-    let lines = inner.members().iter().flat_map(|it| it.lines.iter().flatten());
+    let lines = inner.members().get(part).into_iter().flat_map(|it| it.lines.iter().flatten());
     let checks = lines.map(|line| {
         let (caller, answer) = oneshot::channel();
         push(Some(line), Job { doing: DOING, work: Work::Check(caller) });

@@ -35,7 +35,7 @@ pub enum StoreGroup {
     /// What callers read.
     Read,
     Retire,
-    /// `check_writers`.
+    /// `check_writers_in`.
     Writers,
     Replies,
     Settings,
@@ -170,8 +170,8 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Read, "audit the books", self.inner.audit()).await
     }
 
-    async fn check_writers(&self) -> Result<(), Error> {
-        self.faults.run(StoreGroup::Writers, "check the writers", self.inner.check_writers()).await
+    async fn check_writers_in(&self, part: usize) -> Result<(), Error> {
+        self.faults.run(StoreGroup::Writers, "check the writers", self.inner.check_writers_in(part)).await
     }
 
     async fn reserve_reply(

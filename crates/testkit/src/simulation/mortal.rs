@@ -205,8 +205,8 @@ impl Store for Mortal<dyn Store> {
     async fn audit(&self) -> Result<Books, Error> {
         self.life.call(self.inner.audit()).await
     }
-    async fn check_writers(&self) -> Result<(), Error> {
-        self.life.call(self.inner.check_writers()).await
+    async fn check_writers_in(&self, part: usize) -> Result<(), Error> {
+        self.life.call(self.inner.check_writers_in(part)).await
     }
     async fn reserve_reply(
         &self,

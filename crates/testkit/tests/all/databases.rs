@@ -7,7 +7,7 @@ mod site;
 
 use punctual_contract::Store;
 use punctual_domain::state::State;
-use punctual_testkit::servers::Way;
+use punctual_testkit::{patience::until, servers::Way};
 use site::Site;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ async fn goes_on(engines: usize, way: Way) {
     site.second.set(way);
     let from = site.now();
     tokio::time::sleep(Duration::from_secs(4)).await;
+    // It is known, and is no reason to send nobody here any more.
+    until("one database is said", || async { site.engine().write_problems().len() == 1 }).await;
+    site.engine().can_write().unwrap();
     let to = site.now();
     let late = site.late_of_the_first(from, to.plus(-LATE_MS)).await;
     site.second.set(Way::Open);

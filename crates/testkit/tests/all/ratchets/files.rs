@@ -9,7 +9,7 @@ const LINES_MAX: usize = 600;
 const LONGER: [&str; 0] = [];
 
 /// Files under `tests` that may sleep, and why that is no waiting for something to have happened.
-const MAY_SLEEP: [(&str, &str); 5] = [
+const MAY_SLEEP: [(&str, &str); 6] = [
     (
         "crates/sdk/tests/worker.rs",
         "time stands still there and jumps: a sleep is an instant of virtual time",
@@ -25,6 +25,10 @@ const MAY_SLEEP: [(&str, &str); 5] = [
     (
         "crates/testkit/tests/all/databases.rs",
         "a database is away for seconds of real time: that is what is tested",
+    ),
+    (
+        "crates/testkit/tests/all/databases/site.rs",
+        "real engines on two cores: who asks again and again must leave them the processor",
     ),
     (
         "crates/testkit/tests/all/databases/changes.rs",
