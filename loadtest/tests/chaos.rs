@@ -51,8 +51,9 @@ fn an_embedded_engine_that_is_killed_out_of_disk_and_without_a_log_keeps_every_p
 }
 
 #[test]
-fn engines_that_are_killed_paused_and_stopped_and_whose_ways_are_slow_keep_every_promise() {
-    let report =
-        kept("--seed 3 --store mysql --faults engine-kill,engine-pause,engine-stop,mysql-slow,redis-flush");
+fn engines_that_are_killed_and_paused_whose_clocks_step_and_whose_servers_vanish_keep_every_promise() {
+    let faults =
+        "engine-kill,engine-pause,engine-stop,mysql-vanish,mysql-one-silent,redis-cut,redis-flush,clock";
+    let report = kept(&format!("--seed 3 --store mysql --faults {faults}"));
     assert!(happened(&report).len() >= 2, "{report}");
 }

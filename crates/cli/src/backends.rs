@@ -14,6 +14,10 @@ use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use std::{path::Path, sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// With the time that requests under way are given, less than the 30 s after which Kubernetes kills.
+const STOPS_WITHIN: Duration = Duration::from_secs(15);
 
 /// An engine at work on its back ends.
 #[derive(Debug)]
@@ -58,18 +62,30 @@ impl Standing {
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
+    ///
+    /// # Errors
+    /// When that takes too long, because something that it waits for stands still: then it is as after a crash.
     pub(crate) async fn stop(self) -> Result<()> {
-        self.running.stop().await;
-        match self.store {
-            Closing::Sqlite(store) => {
-                let closing = tokio::task::spawn_blocking(move || store.close());
-                closing.await.context("the store could not be closed")
+        let stopping = async {
+            self.running.stop().await;
+            match self.store {
+                Closing::Sqlite(store) => {
+                    let closing = tokio::task::spawn_blocking(move || store.close());
+                    closing.await.context("the store could not be closed")
+                }
+                Closing::Mysql(store) => {
+                    store.close().await;
+                    Ok(())
+                }
             }
-            Closing::Mysql(store) => {
-                store.close().await;
-                Ok(())
-            }
-        }
+        };
+        timeout(STOPS_WITHIN, stopping).await.unwrap_or_else(|_| {
+            bail!(
+                "not everything could be handed back within {} s, because a server does not answer; other engines take \
+                 it over, as after a crash",
+                STOPS_WITHIN.as_secs()
+            )
+        })
     }
 }
 

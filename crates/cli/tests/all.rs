@@ -25,6 +25,8 @@ mod operate;
 mod recovery;
 #[path = "all/serve.rs"]
 mod serve;
+#[path = "all/stopping.rs"]
+mod stopping;
 #[path = "all/task.rs"]
 mod task;
 #[path = "all/work.rs"]
