@@ -26,10 +26,13 @@ use tokio::task::JoinSet;
 const PARTITIONS: u16 = 4;
 const TASKS: usize = 40;
 
-/// The sweep, which mends what these tests break, looks only at what is overdue for longer than an alert needs.
 fn options(name: &str) -> Options {
-    let (overdue_look_interval_ms, overdue_after_ms) = (200, 20_000);
-    Options { name: name.to_owned(), overdue_look_interval_ms, overdue_after_ms, ..Options::default() }
+    Options { name: name.to_owned(), overdue_look_interval_ms: 200, ..Options::default() }
+}
+
+/// Its sweep, which mends what these tests break, looks only at what is overdue for longer than an alert needs.
+fn blind(name: &str) -> Options {
+    Options { overdue_after_ms: 20_000, ..options(name) }
 }
 
 async fn insert(engine: &Engine) -> Vec<TaskRef> {
@@ -71,7 +74,7 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
         blobs: None,
         shared: None,
     };
-    let engine = Engine::new(backends, options("e"));
+    let engine = Engine::new(backends, blind("e"));
     let running = engine.start().unwrap();
     // What fires and finds no executor is not overdue: it waits.
     insert(&engine).await;
@@ -91,7 +94,7 @@ async fn a_task_that_its_hot_set_has_lost_unseen_is_an_alert_until_it_has_fired(
 async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
     let (redis, mysql) = (Redis::own().await, MariaDb::own().await);
     let url = mysql.fresh_database().await;
-    let node = async |name: &str| {
+    let node = async |options: Options| {
         let options_of_store = MysqlOptions { partitions: PARTITIONS, ..MysqlOptions::default() };
         let store = MysqlStore::open(std::slice::from_ref(&url), options_of_store).await.unwrap();
         let hot_options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
@@ -108,26 +111,26 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
             bus: Arc::new(MemoryBus::default()),
             clock: Arc::new(WallClock),
         };
-        let engine = Engine::new(backends, options(name));
+        let engine = Engine::new(backends, options);
         let running = engine.start().unwrap();
         (engine, running, hot)
     };
-    let (blind, blind_running, blind_hot) = node("blind").await;
-    let (well, well_running, _) = node("well").await;
-    let is_shared = || async { blind.owned() == 2 && well.owned() == 2 || blind.owned() * well.owned() == 3 };
+    let (ill, ill_running, ill_hot) = node(blind("ill")).await;
+    let (well, well_running, _) = node(options("well")).await;
+    let is_shared = || async { ill.owned() == 2 && well.owned() == 2 || ill.owned() * well.owned() == 3 };
     until("both own some", is_shared).await;
     let mut workers = JoinSet::new();
     workers.spawn(work(well.clone()));
-    workers.spawn(work(blind.clone()));
-    blind_hot.loses_what_is_loaded.store(true, SeqCst);
-    let places = insert(&blind).await;
+    workers.spawn(work(ill.clone()));
+    ill_hot.loses_what_is_loaded.store(true, SeqCst);
+    let places = insert(&ill).await;
     let used: BTreeSet<Partition> = places.iter().map(|it| it.partition).collect();
     until("an alert", || is_alarmed(&well)).await;
     let seen = overdue_partitions(&well);
-    assert!(!seen.is_empty() && seen.len() <= blind.owned() && seen.is_subset(&used), "{seen:?}");
-    blind_hot.loses_what_is_loaded.store(false, SeqCst);
+    assert!(!seen.is_empty() && seen.len() <= ill.owned() && seen.is_subset(&used), "{seen:?}");
+    ill_hot.loses_what_is_loaded.store(false, SeqCst);
     until("all have fired", || async { overdue_partitions(&well).is_empty() }).await;
     workers.shutdown().await;
-    blind_running.stop().await;
+    ill_running.stop().await;
     well_running.stop().await;
 }
