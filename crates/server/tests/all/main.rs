@@ -18,5 +18,6 @@ mod life;
 mod lookup;
 mod metrics;
 mod queues;
+mod readable;
 mod roster;
 mod serving;

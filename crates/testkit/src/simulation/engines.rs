@@ -3,9 +3,10 @@
 
 use super::{
     back_ends::PARTITIONS,
+    known::Known,
     mortal::{End, Life, Mortal},
     ops::Work,
-    world::{Known, World, queue},
+    world::{World, queue},
 };
 use punctual_contract::{
     Bus, Hot, Limiter, Ownership, Store,

@@ -5,19 +5,22 @@
 mod back_ends;
 mod check;
 mod engines;
+mod known;
 mod limits;
 mod mortal;
 mod ops;
+mod urgency;
 mod world;
 
-pub use ops::{How, Op, Work, seeded, seeded_for_many, with_a_bus, with_limits};
+pub use ops::{How, Op, Work, seeded, seeded_for_many, seeded_with_urgency, with_a_bus, with_limits};
+pub use urgency::Urgency;
 pub use world::{Faults, Hands, Setup, World};
 
-/// Runs a list of operations in a fresh world, then lets everything that is left finish.
+/// Runs a list of operations in a fresh world, then lets everything that is left finish. Whom the engine chose.
 ///
 /// # Errors
 /// The first broken promise, and the step that broke it.
-pub async fn run(ops: &[Op], setup: Setup) -> Result<(), String> {
+pub async fn run(ops: &[Op], setup: Setup) -> Result<Urgency, String> {
     let mut world = World::new(setup);
     world.set_limits().await?;
     for (nth, op) in ops.iter().enumerate() {
@@ -25,5 +28,6 @@ pub async fn run(ops: &[Op], setup: Setup) -> Result<(), String> {
         world.check(nth).await.map_err(|it| format!("after step {nth}, {op:?}: {it}"))?;
     }
     world.finish().await.map_err(|it| format!("at the end: {it}"))?;
-    world.check_no_slot_is_left().await.map_err(|it| format!("after all is over: {it}"))
+    world.check_no_slot_is_left().await.map_err(|it| format!("after all is over: {it}"))?;
+    Ok(world.urgency)
 }

@@ -161,6 +161,31 @@ pub fn with_limits(ops: Vec<Op>, seed: u64) -> Vec<Op> {
     kept.map(|it| if rng.u8(..16) == 0 { Op::LoseSlots { keep: rng.usize(..4) } } else { it }).collect()
 }
 
+/// Tasks of every priority that fall due at one instant, and executors that ask for one at a time, as long as some are
+/// left: what matters is which goes first.
+#[must_use]
+pub fn seeded_with_urgency(seed: u64, instants: usize) -> Vec<Op> {
+    let mut rng = Rng::with_seed(seed);
+    (0..instants).flat_map(|_| at_one_instant(&mut rng)).collect()
+}
+
+fn at_one_instant(rng: &mut Rng) -> Vec<Op> {
+    let (delay_ms, count) = (rng.i64(20..95), rng.usize(2..8));
+    let insert = |rng: &mut Rng| Op::Insert {
+        delay_ms,
+        id: None,
+        max_attempts: 1,
+        retry_ms: 0,
+        deadline_ms: None,
+        priority: rng.u8(1..6),
+    };
+    let mut ops: Vec<Op> = (0..count).map(|_| insert(rng)).collect();
+    // Once for what is made of it ahead of the instant, and once at the instant.
+    ops.extend([Op::Turn, Op::Advance { ms: delay_ms }, Op::Turn]);
+    ops.extend((0..count).map(|_| Op::Lease { max: 1, lease_ms: 20_000 }));
+    ops
+}
+
 fn of_engines(rng: &mut Rng) -> Op {
     let (pick, calls) = (rng.usize(..1_000), rng.usize(..30));
     match rng.u8(..24) {

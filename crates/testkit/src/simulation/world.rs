@@ -4,8 +4,10 @@
 use super::{
     back_ends::{PARTITIONS, back_ends},
     engines::Node,
+    known::Known,
     limits::Losing,
     ops::{How, Op},
+    urgency::Urgency,
 };
 use crate::{
     clock::ManualClock,
@@ -98,29 +100,7 @@ pub struct World {
     pub(super) given_up: Vec<Assignment>,
     /// Inserts whose answer was an error that says they may have happened.
     pub(super) uncertain_inserts: usize,
-}
-
-/// What the world was told of a task.
-#[derive(Debug, Clone)]
-pub(super) struct Known {
-    pub(super) place: TaskRef,
-    /// Not before then; None: the engine chose the time.
-    pub(super) due_at: Option<Millis>,
-    /// "Cancelled" was answered: it must not be handed out again.
-    pub(super) cancelled: bool,
-    /// A success was accepted: it must not be handed out again.
-    pub(super) succeeded: bool,
-    /// "Already fired" was answered while it waited for an executor: it must be handed out.
-    pub(super) owes_a_lease: bool,
-    /// An answer was lost: what was told does not hold it any more.
-    pub(super) uncertain: bool,
-}
-
-impl Known {
-    pub(super) fn new(place: TaskRef, due_at: Option<Millis>) -> Self {
-        let (cancelled, succeeded, owes_a_lease, uncertain) = Default::default();
-        Self { place, due_at, cancelled, succeeded, owes_a_lease, uncertain }
-    }
+    pub(super) urgency: Urgency,
 }
 
 pub(super) const START: Millis = Millis(1_700_000_000_000);
@@ -165,6 +145,7 @@ impl World {
             held,
             given_up,
             uncertain_inserts: 0,
+            urgency: Urgency::default(),
         };
         world.dial_bus();
         (0..setup.engines).for_each(|_| world.start_engine());
@@ -481,8 +462,10 @@ impl World {
         }
         let (queue, executor) = (Arc::new(queue()), "executor".into());
         let request = LeaseRequest { queue, max, wait_ms: 0, lease_ms, executor, version: None };
+        let waiting = self.waiting(max).await;
         let Some(engine) = self.engine() else { return Ok(()) };
         let Ok(leased) = engine.lease(request).await else { return Ok(()) };
+        self.count_urgency(waiting, &leased);
         if leased.len() > max {
             return Err(format!("{} tasks were leased to one who asked for {max}", leased.len()));
         }
