@@ -45,6 +45,21 @@ pub struct QueueSettings {
 pub struct ScopeSettings {
     pub concurrency: Option<u32>,
     pub max_waiting: Option<u64>,
+    /// How fast attempts start, of all its queues together. Not written where it is not set: an engine from before it
+    /// refuses what it does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How fast tasks are accepted, of all its queues together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insert_rate: Option<Rate>,
+}
+
+impl ScopeSettings {
+    /// Nothing keeps a task back that has fired.
+    #[must_use]
+    pub const fn lets_all_start(&self) -> bool {
+        self.concurrency.is_none() && self.rate.is_none()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,6 +216,6 @@ mod tests {
         assert!(setting.is_paused());
         assert_eq!(Setting::of_json(&scope, &setting.to_json()).unwrap(), setting);
         assert!(Setting::of_json(&scope, r#"{"concurency":3}"#).is_err());
-        assert!(Setting::of_json(&Scope::Everything, r#"{"rate":null}"#).is_err());
+        assert!(Setting::of_json(&Scope::Everything, r#"{"key_rate":null}"#).is_err());
     }
 }

@@ -3,7 +3,12 @@
 //! let in meanwhile is not seen: a cap is passed by at most what they take in a second. Decides nothing about a task that
 //! is there already.
 
-use crate::{core::Core, engine::Engine, settings::Known};
+use crate::{
+    core::Core,
+    engine::Engine,
+    quota::{self, TooFast},
+    settings::Known,
+};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{Error, store::Books};
@@ -28,6 +33,13 @@ pub struct Full {
     /// As of the last count, with what was let in since.
     pub waiting: u64,
     pub max_waiting: u64,
+}
+
+/// Why an insert is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    TooFast(TooFast),
+    Full(Full),
 }
 
 #[derive(Debug, Default)]
@@ -111,18 +123,20 @@ async fn count(core: &Core) -> Result<(), Error> {
     Ok(())
 }
 
-/// In order: None, there is room, and it is kept for the task.
-pub(crate) async fn refused(core: &Core, tasks: &[NewTask]) -> Result<Vec<Option<Full>>, Error> {
+/// In order: None, there is room, and it is kept for the task; and it does not come too fast.
+pub(crate) async fn refused(core: &Core, tasks: &[NewTask]) -> Result<Vec<Option<Refused>>, Error> {
     let known = core.settings.known();
-    let mut refused: Vec<Option<Full>> = vec![None; tasks.len()];
+    let too_fast = quota::too_fast(core, tasks);
+    let mut refused: Vec<Option<Refused>> =
+        too_fast.into_iter().map(|too_fast| too_fast.map(Refused::TooFast)).collect();
     if !known.has_caps() {
         return Ok(refused);
     }
     count(core).await?;
     {
         let mut counts = core.caps.counts.lock();
-        for (task, refused) in tasks.iter().zip(&mut refused) {
-            *refused = counts.full(&known, &task.queue);
+        for (task, refused) in tasks.iter().zip(&mut refused).filter(|(_, refused)| refused.is_none()) {
+            *refused = counts.full(&known, &task.queue).map(Refused::Full);
             if refused.is_none() {
                 counts.add(&task.queue);
             }
@@ -130,7 +144,7 @@ pub(crate) async fn refused(core: &Core, tasks: &[NewTask]) -> Result<Vec<Option
     }
     for (task, refused) in tasks.iter().zip(&mut refused) {
         // What is there already is replaced, or is the answer: nothing comes to what waits.
-        if let (Some(id), true) = (task.task_id, refused.is_some()) {
+        if let (Some(id), Some(Refused::Full(_))) = (task.task_id, &refused) {
             let version = Some(task.task_version);
             if !core.store.versions(&task.queue.namespace, id, version, 1).await?.is_empty() {
                 *refused = None;
@@ -141,11 +155,12 @@ pub(crate) async fn refused(core: &Core, tasks: &[NewTask]) -> Result<Vec<Option
 }
 
 impl Engine {
-    /// Which of these tasks there is no room for, in order. What is not refused has room until the next count.
+    /// Which of these tasks there is no room for, or come too fast, in order. What is not refused has room until the next
+    /// count.
     ///
     /// # Errors
     /// A failing store, where a cap is set.
-    pub async fn refused(&self, tasks: &[NewTask]) -> Result<Vec<Option<Full>>, crate::Error> {
+    pub async fn refused(&self, tasks: &[NewTask]) -> Result<Vec<Option<Refused>>, crate::Error> {
         Ok(refused(&self.core, tasks).await?)
     }
 }
@@ -162,7 +177,7 @@ mod tests {
         let queue = |it: &str| QueueKey { namespace: name("eu"), queue: name(it) };
         let capped = QueueSettings { max_waiting: Some(2), ..QueueSettings::default() };
         let mut known = Known {
-            everything: ScopeSettings { max_waiting: Some(4), concurrency: None },
+            everything: ScopeSettings { max_waiting: Some(4), ..ScopeSettings::default() },
             ..Known::default()
         };
         known.queues.insert(queue("mail"), Arc::new(capped));

@@ -18,6 +18,7 @@ use crate::{
         admit::Admissions, ahead::Ahead, claim::Claims, from_store::FromStore, in_hand::InHand,
         missed::Missed, room::Room, settle::Settling, timer::Timer, unknown::UnknownLeases,
     },
+    quota::Quotas,
     readiness::Writers,
     settings::Settings,
     sharing::{
@@ -62,6 +63,7 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) roster: Roster,
     pub(crate) caps: Caps,
+    pub(crate) quotas: Quotas,
     pub(crate) alerts: Alerts,
     pub(crate) overdue: OverdueWatch,
     pub(crate) timer: Arc<Timer>,
@@ -158,6 +160,7 @@ impl Core {
             settings: Settings::default(),
             roster: Roster::default(),
             caps: Caps::default(),
+            quotas: Quotas::default(),
             alerts: Alerts::default(),
             overdue: OverdueWatch::default(),
             from_store: FromStore::default(),

@@ -15,6 +15,7 @@ mod executors;
 mod meters;
 mod options;
 mod parts;
+mod quota;
 mod readiness;
 mod services;
 mod settings;
@@ -83,7 +84,7 @@ mod maintenance {
 
 pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Error, Settled};
-pub use caps::Full;
+pub use caps::{Full, Refused};
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::Put;
 pub use engine::{Backends, Engine, Running, Shared, Turn};
@@ -94,5 +95,6 @@ pub use options::Options;
 pub use pipeline::admit::Slots;
 pub use pipeline::hand_over::LeaseRequest;
 pub use pipeline::outcome::OutcomeReport;
+pub use quota::TooFast;
 pub use redrive::{RedriveMany, Redriven};
 pub use why::Why;

@@ -71,10 +71,9 @@ impl Settings {
             return false;
         }
         let known = self.known.read();
-        let is_free = |it: &ScopeSettings| it.concurrency.is_none();
         !known.queues.contains_key(queue)
-            && is_free(&known.everything)
-            && known.namespaces.get(&queue.namespace).is_none_or(is_free)
+            && known.everything.lets_all_start()
+            && known.namespaces.get(&queue.namespace).is_none_or(ScopeSettings::lets_all_start)
     }
 
     /// Whether any queue keeps its successes otherwise than the engine was started to: only then is it worth knowing

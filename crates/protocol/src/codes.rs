@@ -76,6 +76,8 @@ codes! {
         "The namespace has no executor of this name: it never called, ended in order, or fell silent more than a day ago. Executors that give no name are not known."
     QueueFull "queue.full" 429 "Too many tasks wait"
         "As many tasks wait in the queue, in the namespace or in all as its `max_waiting` allows; the detail says which. Of a batch, the other items stand as they are answered. What replaces a task that waits, or is there already, is not refused. Send it again after `Retry-After`, or raise the cap."
+    QuotaInsertRate "quota.insert_rate" 429 "Tasks are inserted faster than is allowed"
+        "More tasks are inserted than the `insert_rate` of the namespace, or of everything, lets in; the detail says which. Of a batch, the other items stand as they are answered. Send it again after `Retry-After`, or raise the rate. Where several engines take inserts, each lets in its share of the rate."
     StoreUnavailable "store.unavailable" 503 "The store cannot be reached"
         "The store refused or could not be reached. Nothing was done; send it again after `Retry-After`."
     StoreOutcomeUnknown "store.outcome_unknown" 503 "It is not known whether the request took effect"

@@ -314,6 +314,12 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_waiting: Option<u64>,
+    /// How fast attempts start, of all queues together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How fast tasks are accepted, of all queues together; faster ones are refused with `quota.insert_rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub insert_rate: Option<Rate>,
 }
 
 /// What is left out is without a limit from then on.
@@ -326,6 +332,10 @@ pub struct PutLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_waiting: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub insert_rate: Option<Rate>,
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
     pub namespace: Option<IgnoredAny>,
@@ -472,6 +482,8 @@ impl PutLimits {
         let mut checks = Checks::default();
         within(&mut checks, "/concurrency", it.concurrency, 1..=LIMIT_MAX, NONE);
         within(&mut checks, "/max_waiting", it.max_waiting, 1..=WAITING_MAX, NONE);
+        it.rate.iter().for_each(|rate| rate.check(&mut checks, "/rate"));
+        it.insert_rate.iter().for_each(|rate| rate.check(&mut checks, "/insert_rate"));
         checks.done()?;
         Ok(it)
     }

@@ -22,7 +22,7 @@ use punctual_domain::{
     settings::Scope,
     task::{NewTask, Task},
 };
-use punctual_engine::Full;
+use punctual_engine::{Refused, TooFast};
 use punctual_protocol::{
     BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
 };
@@ -61,7 +61,7 @@ pub(crate) async fn insert_task(
         return Ok(answer_one(200, existing, InsertOutcome::Existing));
     }
     if let Some(Some(it)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
-        return Err(full(it).into());
+        return Err(not_now(it).into());
     }
     let inserted = app.engine.insert(vec![new], BY).await?.pop();
     let inserted = inserted.ok_or_else(|| Refusal::new(Code::Internal, "the store answered for no task"))?;
@@ -106,25 +106,43 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Resu
         tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it).collect();
     let refused = app.engine.refused(&new).await?;
     let with_room =
-        new.into_iter().zip(&refused).filter(|(_, full)| full.is_none()).map(|(it, _)| it).collect();
+        new.into_iter().zip(&refused).filter(|(_, refused)| refused.is_none()).map(|(it, _)| it).collect();
     let inserted = app.engine.insert_each(with_room, BY).await?.into_iter();
     let refused_by_store = |it| BatchItem::refused(Refusal::from(it).into_problem());
     let mut inserted = inserted.map(|it| it.map_or_else(refused_by_store, item));
-    let refusal = |it: Option<Full>| it.map(|it| BatchItem::refused(full(it)));
+    let refusal = |it: Option<Refused>| it.map(|it| BatchItem::refused(not_now(it)));
     let mut new = refused.into_iter().filter_map(|it| refusal(it).or_else(|| inserted.next()));
     let existing = |it| BatchItem::accepted(200, answer::inserted(it, InsertOutcome::Existing));
     Ok(known.into_iter().filter_map(|it| it.map(existing).or_else(|| new.next())).collect())
 }
 
-/// No room for it.
-fn full(it: Full) -> Problem {
-    let of = match &it.scope {
+/// No room for it, or too fast.
+fn not_now(refused: Refused) -> Problem {
+    match refused {
+        Refused::Full(full) => {
+            let of = for_people(&full.scope);
+            let detail = format!("{} tasks wait in {of}, which may have {}", full.waiting, full.max_waiting);
+            Problem::new(Code::QueueFull, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
+        }
+        Refused::TooFast(TooFast { scope, rate, wait_ms }) => {
+            let detail = format!(
+                "{} may insert {} tasks every {} ms, and {} at once after a rest",
+                for_people(&scope),
+                rate.limit,
+                rate.period_ms,
+                rate.burst
+            );
+            Problem::new(Code::QuotaInsertRate, detail).retry_after_ms(u64::try_from(wait_ms).unwrap_or(0))
+        }
+    }
+}
+
+fn for_people(scope: &Scope) -> String {
+    match scope {
         Scope::Everything => "all queues together".to_owned(),
-        Scope::Namespace(it) => format!("namespace {:?}", it.as_str()),
-        Scope::Queue(it) => format!("queue {:?}", it.queue.as_str()),
-    };
-    let detail = format!("{} tasks wait in {of}, which may have {}", it.waiting, it.max_waiting);
-    Problem::new(Code::QueueFull, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
+        Scope::Namespace(name) => format!("namespace {:?}", name.as_str()),
+        Scope::Queue(key) => format!("queue {:?}", key.queue.as_str()),
+    }
 }
 
 /// Pointers of a batch begin at the batch.

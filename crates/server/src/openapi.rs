@@ -143,7 +143,7 @@ fn refusals(operation_id: &str, path: &str, method: &str) -> Vec<Code> {
 
 fn own_refusals(operation_id: &str) -> &'static [Code] {
     match operation_id {
-        "insert_task" => &[Code::TaskVersionSuperseded, Code::QueueFull],
+        "insert_task" => &[Code::TaskVersionSuperseded, Code::QueueFull, Code::QuotaInsertRate],
         "get_queue" => &[Code::QueueNotFound],
         "put_queue" | "reset_queue" => &[Code::PreconditionFailed, Code::TaskContended],
         "pause_queue" | "resume_queue" => &[Code::TaskContended],

@@ -129,7 +129,7 @@ fn is_limited(it: &QueueSettings) -> bool {
 impl Known {
     fn has_limits(&self) -> bool {
         let scopes = std::iter::once(&self.everything).chain(self.namespaces.values());
-        scopes.into_iter().any(|it| it.concurrency.is_some()) || self.queues.values().any(|it| is_limited(it))
+        scopes.into_iter().any(|it| !it.lets_all_start()) || self.queues.values().any(|it| is_limited(it))
     }
 }
 
@@ -147,21 +147,24 @@ pub(crate) struct Terms {
 impl Terms {
     pub(crate) fn of(core: &Core, queue: &Arc<QueueKey>) -> Self {
         let (known, settings) = (core.settings.known(), core.settings.queue(queue));
-        let most = |it: &ScopeSettings| it.concurrency;
-        let namespace = known.namespaces.get(&queue.namespace).and_then(most);
-        let wide = [
-            (Scope::Everything, most(&known.everything)),
+        let namespace = known.namespaces.get(&queue.namespace);
+        let wide: [(Scope, Option<&ScopeSettings>); 2] = [
+            (Scope::Everything, Some(&known.everything)),
             (Scope::Namespace(queue.namespace.clone()), namespace),
         ];
-        let mut limits: Vec<Limit> =
-            wide.into_iter().filter_map(|(scope, most)| Some(Limit { scope, most: most? })).collect();
-        let is_limited = !limits.is_empty() || is_limited(&settings);
+        let (mut limits, mut rates) = (Vec::new(), Vec::new());
+        for (scope, set) in wide {
+            limits
+                .extend(set.and_then(|set| set.concurrency).map(|most| Limit { scope: scope.clone(), most }));
+            rates.extend(set.and_then(|set| set.rate).map(|rate| Flowing { scope, rate }));
+        }
+        let is_limited = !limits.is_empty() || !rates.is_empty() || is_limited(&settings);
         let of_queue = Scope::Queue((**queue).clone());
         if is_limited {
             // Without a limit too: each member says of which queue it is.
             limits.push(Limit { scope: of_queue.clone(), most: settings.concurrency.unwrap_or(u32::MAX) });
         }
-        let rates = settings.rate.map(|rate| Flowing { scope: of_queue, rate }).into_iter().collect();
+        rates.extend(settings.rate.map(|rate| Flowing { scope: of_queue, rate }));
         Self { queue: Arc::clone(queue), settings, limits, rates, is_limited }
     }
 

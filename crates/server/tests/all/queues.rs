@@ -173,6 +173,35 @@ async fn a_full_queue_refuses_what_is_new_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn inserts_beyond_the_rate_of_a_namespace_are_refused_until_it_brings_more() {
+    let world = World::new();
+    let rate = json!({"limit": 2, "period_ms": 60_000, "burst": 2});
+    let set = world.send(put("/v1/namespaces/default", &json!({"insert_rate": rate}))).await.expect(200);
+    assert_eq!(set["insert_rate"], rate);
+    let one = |queue: &str| json!({"queue": queue, "delay_ms": 60_000});
+    let batch = json!({"tasks": [one("mail"), one("sms"), one("push")]});
+    let answer = world.send(post("/v1/tasks/batch", &batch)).await.expect(200);
+    let statuses: Vec<_> =
+        answer["results"].as_array().unwrap().iter().map(|result| result["status"].clone()).collect();
+    assert_eq!(statuses, [201, 201, 429], "of all queues together");
+    let refused = world.send(post("/v1/tasks", &one("mail"))).await;
+    assert_eq!(refused.header("retry-after"), Some("30"));
+    let problem = refused.expect_problem(429, "quota.insert_rate");
+    let detail = "namespace \"default\" may insert 2 tasks every 60000 ms, and 2 at once after a rest";
+    assert_eq!(problem["detail"], detail);
+    let elsewhere = post("/v1/tasks", &one("mail")).header("punctual-namespace", "other");
+    world.send(elsewhere).await.expect(201);
+    world.clock.advance_ms(30_000);
+    world.insert(one("mail")).await;
+    world.send(post("/v1/tasks", &one("mail"))).await.expect_problem(429, "quota.insert_rate");
+    world.send(put("/v1/namespaces/default", &json!({}))).await.expect(200);
+    world.insert(one("mail")).await;
+    let none = put("/v1/limits", &json!({"insert_rate": {"limit": 1, "period_ms": 0, "burst": 1}}));
+    let problem = world.send(none).await.expect_problem(400, "request.invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/insert_rate/period_ms");
+}
+
+#[tokio::test]
 async fn tasks_that_do_not_say_have_what_their_queue_says() {
     let world = World::new();
     let defaults =

@@ -255,6 +255,7 @@ macro_rules! for_each_limiter_case {
             cases::holders_say_who_they_are_and_scopes_do_not_mix,
             cases::room_is_what_could_be_granted_and_says_what_bounds_it,
             cases::a_rate_gives_its_burst_and_then_as_it_flows,
+            cases::a_rate_of_a_namespace_or_of_everything_is_shared_by_all_its_queues,
             cases::a_clock_that_is_behind_brings_nothing_and_a_new_rate_keeps_what_fits,
             cases::of_many_who_ask_at_once_no_more_than_the_limit_get_a_place,
         }

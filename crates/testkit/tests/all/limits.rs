@@ -205,6 +205,35 @@ async fn a_rate_bounds_the_starts_of_a_queue_and_of_a_key() {
 }
 
 #[tokio::test]
+async fn a_rate_of_the_namespace_bounds_the_starts_of_all_its_queues_together() {
+    let rig = Rig::new(QueueSettings::default()).await;
+    let rate = Some(Rate { limit: 10, period_ms: 1_000, burst: 2 });
+    let of_namespace = ScopeSettings { rate, ..ScopeSettings::default() };
+    set(&rig.engine, Scope::Namespace(Name::default_namespace()), Setting::Scope(of_namespace)).await;
+    let sms = QueueKey { queue: Name::new("sms").unwrap(), ..queue() };
+    let both = |nth| NewTask { queue: if nth % 2 == 0 { sms.clone() } else { queue() }, ..task(now(&rig)) };
+    let places = rig.insert((0..60).map(both).collect()).await;
+    let mut started = Vec::new();
+    for ms in 0..2_000 {
+        for queue in [queue(), sms.clone()] {
+            let executor = "test".to_owned();
+            let queue = Arc::new(queue);
+            let request =
+                LeaseRequest { queue, max: 10, wait_ms: 0, lease_ms: 20_000, executor, version: None };
+            started.extend(rig.engine.lease(request).await.unwrap().iter().map(|_| ms));
+        }
+        rig.clock.advance_ms(1);
+    }
+    assert_eq!(started[..3], [0, 0, 100]);
+    assert_eq!(started.len(), 21, "2 at once and 10 a second: {started:?}");
+    assert_eq!(rig.lease(10).await.len(), 1, "what has come since");
+    let (waiting, why) = rig.engine.why(*places.last().unwrap()).await.unwrap();
+    assert!(waiting.state.is_waiting(), "{waiting:?}");
+    assert_eq!(why.blocking, Some("rate"), "{why:?}");
+    assert!(why.reason.contains("namespace \"default\""), "{why:?}");
+}
+
+#[tokio::test]
 async fn a_task_waits_for_an_executor_with_a_version_that_it_demands_and_spends_no_attempt() {
     let rig = Rig::new(QueueSettings::default()).await;
     let demands = Demands { handler_versions: Some(">=2, <3".to_owned()), ..Demands::default() };

@@ -223,6 +223,28 @@ pub async fn a_rate_gives_its_burst_and_then_as_it_flows(limiter: Arc<dyn Limite
     assert_eq!(later, [Answer::Throttled { scope: queue("sms"), wait_ms: None }]);
 }
 
+pub async fn a_rate_of_a_namespace_or_of_everything_is_shared_by_all_its_queues(limiter: Arc<dyn Limiter>) {
+    let limiter = whole(limiter).await;
+    let namespace = Scope::Namespace(Name::default_namespace());
+    let wide = |burst| vec![rated(Scope::Everything, 1, 1_000, burst), rated(namespace.clone(), 1, 1_000, 2)];
+    let of = |id, name: &str, burst| {
+        let rates = wide(burst).into_iter().chain([rated(queue(name), 9, 1_000, 9)]).collect();
+        Wish { rates, ..wish(id, vec![]) }
+    };
+    let wishes = vec![of(1, "mail", 3), of(2, "sms", 3), of(3, "push", 3)];
+    let throttled = |scope| Answer::Throttled { scope, wait_ms: Some(1_000) };
+    assert_eq!(
+        grant(&*limiter, wishes).await,
+        [Answer::Granted, Answer::Granted, throttled(namespace.clone())]
+    );
+    // The one that was refused took nothing from the wider rate, which has one start left of its three.
+    let elsewhere = |id| Wish { rates: vec![rated(Scope::Everything, 1, 1_000, 3)], ..wish(id, vec![]) };
+    assert_eq!(
+        grant(&*limiter, vec![elsewhere(4), elsewhere(5)]).await,
+        [Answer::Granted, throttled(Scope::Everything)]
+    );
+}
+
 pub async fn a_clock_that_is_behind_brings_nothing_and_a_new_rate_keeps_what_fits(limiter: Arc<dyn Limiter>) {
     let limiter = whole(limiter).await;
     let with = |id, limit, burst| Wish {

@@ -83,7 +83,13 @@ fn everything_set() -> Setting {
 }
 
 pub async fn what_is_saved_stands_as_it_was_saved(store: Arc<dyn Store>) {
-    let scope = ScopeSettings { concurrency: Some(4), max_waiting: Some(u64::from(u32::MAX)) };
+    let rate = |limit| Some(Rate { limit, period_ms: 60_000, burst: 7 });
+    let scope = ScopeSettings {
+        concurrency: Some(4),
+        max_waiting: Some(u64::from(u32::MAX)),
+        rate: rate(2),
+        insert_rate: rate(3),
+    };
     let wanted = [
         (Scope::Everything, Setting::Scope(scope.clone())),
         (Scope::Namespace(name("default")), Setting::Scope(scope)),
