@@ -133,7 +133,8 @@ pub(crate) async fn refused(core: &Core, tasks: &[NewTask]) -> Result<Vec<Option
         if let (Some(id), true) = (task.task_id, refused.is_some()) {
             let version = Some(task.task_version);
             // Where it cannot be asked, its insert says what is wrong there: the other tasks are no worse for it.
-            let standing = timeout(PATIENCE, core.store.versions(&task.queue.namespace, id, version, 1)).await;
+            let standing =
+                timeout(PATIENCE, core.store.versions(&task.queue.namespace, id, version, 1)).await;
             if !matches!(standing, Ok(Ok(it)) if it.is_empty()) {
                 *refused = None;
             }

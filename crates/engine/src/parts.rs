@@ -5,16 +5,12 @@
 
 mod pace;
 
-use crate::{core::Core, pipeline::from_store};
+use crate::{core::Core, pipeline::from_store, sharing::reach};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use hashbrown::HashMap;
 use pace::Pace;
 use parking_lot::Mutex;
-use punctual_contract::{
-    Error,
-    hot::HotEntry,
-    store::Scan,
-};
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
@@ -374,7 +370,7 @@ pub(crate) async fn leasing<T>(
             let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
             if !back.is_empty() {
                 let its = Arc::clone(core);
-                core.detach(async move { offer(&its, back).await });
+                core.detach(async move { offer(&its, back, |queue, count| its.arrived(queue, count)).await });
             }
         }
     }
@@ -382,12 +378,7 @@ pub(crate) async fn leasing<T>(
 }
 
 /// The work for a part, which is said to fail when it takes too long.
-async fn watched<T>(
-    core: &Core,
-    part: usize,
-    patience: Duration,
-    work: impl Future<Output = T>,
-) -> T {
+async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Future<Output = T>) -> T {
     if core.store.parts() == 1 {
         return work.await;
     }
@@ -404,6 +395,12 @@ async fn watched<T>(
 /// Looks whether parts that failed answer again, and offers what was set aside. Entries offered.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut offered = 0;
+    for part in (0..core.store.parts()).filter(|it| reach::is_only_elsewhere(core, *it)) {
+        // Another engine can hand it over; its executors hear of it before this one's.
+        let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
+        offered += back.len();
+        offer(core, back, |queue, _| core.announcer.ready(queue)).await;
+    }
     for (part, known) in core.parts.to_look_at(Instant::now(), |it| core.store.part_of(it)) {
         let there = |it: &Partition| core.store.part_of(*it) == part;
         let Some(partition) = known.or_else(|| core.partitions().find(there)) else {
@@ -416,7 +413,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
                 core.parts.answers(part);
                 let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
                 offered += back.len();
-                offer(core, back).await;
+                offer(core, back, |queue, count| core.arrived(queue, count)).await;
             }
             Ok(Err(_)) | Err(_) => core.parts.failed(part),
         }
@@ -424,7 +421,11 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(offered)
 }
 
-async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) {
+/// `arrived`: says that so many are in a queue's ready set.
+async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>, arrived: impl Fn(&Arc<QueueKey>, usize)) {
+    if entries.is_empty() {
+        return;
+    }
     let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     for it in &entries {
         *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
@@ -434,7 +435,7 @@ async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) {
         core.parts.set_aside(entries);
         return;
     }
-    queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
+    queues.iter().for_each(|(queue, count)| arrived(queue, *count));
 }
 
 #[cfg(test)]

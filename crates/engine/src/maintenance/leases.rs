@@ -1,5 +1,5 @@
 //! Ends leases whose time is over: the attempt failed, and the task is retried or dead by its policy. Whoever held
-//! the lease is refused from then on. One engine does it for all: the others would find the same.
+//! the lease is refused from then on. One engine does it for all, in each part of the store: the others would find the same.
 
 use crate::{
     core::Core,
@@ -53,15 +53,12 @@ impl LeaseLooks {
 
 /// Leases ended.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    if !core.leads() {
-        return Ok(0);
-    }
     parts::each(core, "leases", parts::PATIENCE, move |core, part| run_in(core, part, now)).await
 }
 
 async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
     let mut ended = 0;
-    while core.leads() {
+    while core.leads_in(part) {
         let tasks = match core.store.leases_ended_in(part, now, STEP_LIMIT).await {
             Ok(tasks) => tasks,
             Err(error) => {

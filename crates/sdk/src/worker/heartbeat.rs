@@ -68,7 +68,9 @@ async fn beat(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> boo
                 }
             }
             if !heard {
-                tracing::warn!("nothing is known of some leases: a database of the server does not answer; trying again");
+                tracing::warn!(
+                    "nothing is known of some leases: a database of the server does not answer; trying again"
+                );
             }
             return heard;
         }
