@@ -358,7 +358,8 @@ async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after
             let (executor, queue) = ("test".to_owned(), Arc::new(queue()));
             let request =
                 LeaseRequest { queue, max: 100, wait_ms: 500, lease_ms: 60_000, executor, version: None };
-            seen.lock().extend(its.lease(request).await.unwrap().into_iter().map(|it| it.place.id));
+            let leased = its.lease(request).await.unwrap();
+            seen.lock().extend(leased.into_iter().map(|it| it.place.id));
         }
     });
     let mut cancelled = HashSet::new();

@@ -45,6 +45,8 @@ const PARTITIONS: u16 = 8;
 const EXECUTORS: usize = 4;
 const BACK_OFF: Duration = Duration::from_millis(50);
 const DEADLINE_MS: i64 = 120_000;
+/// Four looks of an engine at who owns what.
+const SETTLED_MS: i64 = 2_000;
 
 pub(super) fn say(text: &str) {
     eprintln!("{text}");
@@ -245,6 +247,22 @@ impl Site {
         let owners = self.store.ownership().owners().await.unwrap();
         let there = owners.into_iter().filter(|it| self.store.part_of(it.tenure.partition) == 1);
         there.map(|it| (it.engine, it.tenure.term)).collect()
+    }
+
+    /// When each engine has its share of them, and nothing has moved for a while.
+    pub(super) async fn settled_owners_of_the_second(&self) -> Vec<(String, i64)> {
+        let (mut owners, mut since) = (self.owners_of_the_second().await, self.now());
+        loop {
+            let now = self.owners_of_the_second().await;
+            if now != owners {
+                (owners, since) = (now, self.now());
+            }
+            let shares = self.nodes.iter().filter(|it| owners.iter().any(|owner| owner.0 == it.0.name()));
+            if shares.count() == self.nodes.len() && self.now().since(since) > SETTLED_MS {
+                return owners;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Of those of the second database that fell due between: when they came, or None, by their due time.

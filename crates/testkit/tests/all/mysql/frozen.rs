@@ -17,7 +17,7 @@ use tokio::{task::JoinSet, time::Instant};
 
 /// As MySQL takes the setting: for a comment of a server that it is not.
 const AS_MYSQL: (&str, &str) =
-    ("/*M!100300 SET SESSION idle_transaction_timeout", "/*M!999999 SET SESSION idle_transaction_timeout");
+    ("/*M!100300 , idle_transaction_timeout", "/*M!999999 , idle_transaction_timeout");
 /// The sessions of writers would be closed later.
 const LATER: (&str, &str) = ("SET SESSION wait_timeout = 3", "SET SESSION wait_timeout = 8");
 /// Three seconds after the last that was heard, and what a busy machine adds; well before the wait for a row ends (10 s).
