@@ -166,6 +166,7 @@ pub(crate) enum OutcomeStatus {
     Accepted,
     Stale,
     Invalid,
+    Unavailable,
 }
 
 /// A page of `GET /v1/tasks?task_id=`.

@@ -13,9 +13,8 @@ use std::{fmt, time::Duration};
 /// - **Said.** What was lost is an answer, never an error.
 #[async_trait]
 pub trait Ownership: Send + Sync + fmt::Debug + 'static {
-    /// A sign of life of `engine`, good for `ttl`; with it, whether the hot set answers this engine. Answers all live
-    /// engines, sorted by name.
-    async fn beat(&self, engine: &str, ttl: Duration, has_hot: bool) -> Result<Vec<Live>, Error>;
+    /// A sign of life of `engine`, good for `ttl`, with what it says of itself. Answers all live engines, sorted by name.
+    async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error>;
 
     /// Takes those partitions that are free, whose lease has ended, or that `engine` owns already (then the term
     /// stays), for `ttl`. One answer a partition, in order; None: another owns it.
@@ -47,12 +46,36 @@ pub trait Ownership: Send + Sync + fmt::Debug + 'static {
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
 }
 
+/// What an engine says of itself with a sign of life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Says {
+    /// The hot set answers it.
+    pub has_hot: bool,
+    /// Parts of the store that its writers do not reach, in order.
+    pub without: Vec<usize>,
+}
+
+impl Default for Says {
+    /// All is well.
+    fn default() -> Self {
+        Self { has_hot: true, without: Vec::new() }
+    }
+}
+
 /// An engine that is alive, as it last said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
     pub engine: String,
-    /// The hot set answers it.
     pub has_hot: bool,
+    /// As `Says::without`. None: it is of a release that does not say.
+    pub without: Option<Vec<usize>>,
+}
+
+impl Live {
+    #[must_use]
+    pub fn new(engine: impl Into<String>, says: &Says) -> Self {
+        Self { engine: engine.into(), has_hot: says.has_hot, without: Some(says.without.clone()) }
+    }
 }
 
 /// The right to work on a partition, as long as nobody has a higher term.

@@ -11,7 +11,7 @@ use crate::{
     pipeline::intake,
 };
 use punctual_contract::{
-    hot::Withdrawn,
+    hot::{HotEntry, Withdrawn},
     store::{Applied, Change, Step},
 };
 use punctual_domain::{
@@ -75,6 +75,20 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
     Ok(Hold::Held)
 }
 
+/// Another engine has leased it ahead, and hands it over if it finds it in the hot set at its instant. A load that has looked
+/// at the store before this, at whatever engine it hangs, must not bring it back: from here on it meets a newer fence. What
+/// stands there for that is offered after some seconds, and refused by the store. Crash: the same.
+async fn keep_out(core: &Core, task: &Task) -> Result<(), Error> {
+    let own = Lease::ahead(&core.options.name);
+    // This engine's own lease has been taken out already.
+    if core.shared.is_none() || task.lease.as_ref().is_none_or(|it| it.executor == own) {
+        return Ok(());
+    }
+    let entry = HotEntry { fired_at: core.now(), ..intake::entry_of(task) };
+    core.hot.load_fired(vec![entry]).await?;
+    Ok(())
+}
+
 /// It has an engine's lease, and its instant has not come, or never will because this call has withdrawn it.
 fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
     task.state == State::Dispatched
@@ -102,6 +116,7 @@ pub(crate) async fn cancel(
                 }
             }
             State::Dispatched if is_ahead && matches!(hold(core, &task, &mut removed).await?, Hold::Held) => {
+                keep_out(core, &task).await?;
                 Event::Cancel
             }
             State::Blocked => Event::Cancel,

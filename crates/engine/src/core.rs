@@ -22,8 +22,8 @@ use crate::{
     readiness::Writers,
     settings::Settings,
     sharing::{
-        announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked, step_aside::Aside,
-        terms::Overtaken,
+        announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked, reach::Reach,
+        step_aside::Aside, terms::Overtaken,
     },
 };
 use hashbrown::{HashMap, HashSet};
@@ -70,6 +70,8 @@ pub(crate) struct Core {
     /// Of the service that fires.
     pub(crate) firing: Pulse,
     pub(crate) writers: Writers,
+    /// Databases that this engine's writers reach, as far as others must know.
+    pub(crate) reach: Reach,
     pub(crate) holdings: Holdings,
     /// Partitions in which the hot set has seen newer terms than this engine's.
     pub(crate) overtaken: Overtaken,
@@ -132,6 +134,7 @@ impl Core {
             timer: Arc::new(Timer::new(clock.now())),
             firing: Pulse::default(),
             writers: Writers::default(),
+            reach: Reach::default(),
             holdings: Holdings::new(partitions, sole),
             overtaken: Overtaken::default(),
             claims: Claims::new(usize::from(partitions), sole),
@@ -214,6 +217,13 @@ impl Core {
     /// Whether it falls to this engine to do what one engine is to do for all.
     pub(crate) fn leads(&self) -> bool {
         self.holdings.tenure(Partition(0)).is_some()
+    }
+
+    /// The same for one part of the store: whoever works on its first partition reaches it, as far as anybody does.
+    pub(crate) fn leads_in(&self, part: usize) -> bool {
+        let is_there = |it: &Partition| self.store.parts() == 1 || self.store.part_of(*it) == part;
+        let first = self.partitions().find(is_there);
+        first.map_or_else(|| self.leads(), |it| self.holdings.tenure(it).is_some())
     }
 
     /// Runs `work` to its end, whatever becomes of the caller: a client that hangs up drops the future that waits

@@ -300,25 +300,45 @@ impl Engine {
     /// Settles attempts; answers in order.
     ///
     /// # Errors
-    /// A failing store.
+    /// A failing store, also where only one of several databases fails.
     pub async fn settle(
         &self,
         reports: Vec<outcome::OutcomeReport>,
         by: &str,
     ) -> Result<Vec<Settled>, Error> {
+        Ok(all_of(self.settle_each(reports, by).await?)?)
+    }
+
+    /// As `settle`, but each has an answer of its own: a database that fails says nothing of the others' attempts.
+    ///
+    /// # Errors
+    /// Only of the engine as a whole.
+    pub async fn settle_each(
+        &self,
+        reports: Vec<outcome::OutcomeReport>,
+        by: &str,
+    ) -> Result<Vec<Result<Settled, BackendError>>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { Ok(outcome::settle(&core, reports, &by).await?) }).await
+        self.run(async move { Ok(outcome::settle(&core, reports, &by).await) }).await
     }
 
     /// Extends leases; answers in order.
     ///
     /// # Errors
-    /// A failing store.
+    /// A failing store, also where only one of several databases fails.
     pub async fn extend(&self, beats: Vec<Beat>) -> Result<Vec<Extended>, Error> {
+        Ok(all_of(self.extend_each(beats).await?)?)
+    }
+
+    /// As `extend`, but each has an answer of its own.
+    ///
+    /// # Errors
+    /// Only of the engine as a whole.
+    pub async fn extend_each(&self, beats: Vec<Beat>) -> Result<Vec<Result<Extended, BackendError>>, Error> {
         let core = Arc::clone(&self.core);
         let extend = |core: Arc<Core>, beats| async move { core.store.extend(beats, core.now()).await };
         self.run(async move {
-            Ok(parts::ask(&core, "extend leases", beats, |it| it.place.partition, extend).await?)
+            Ok(parts::ask_each(&core, "extend leases", beats, |it| it.place.partition, extend).await)
         })
         .await
     }

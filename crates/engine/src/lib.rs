@@ -58,6 +58,7 @@ mod sharing {
     pub(crate) mod fitness;
     pub(crate) mod holdings;
     pub(crate) mod own;
+    pub(crate) mod reach;
     pub(crate) mod step_aside;
     pub(crate) mod terms;
 

@@ -3,15 +3,14 @@
 //! the others' tasks. Nothing rests on what is set aside: in the hot set it is firing, and its partition's owner offers it
 //! again should this engine die. Must not decide anything about a task. A store of one part pays nothing here.
 
-use crate::{core::Core, pipeline::from_store};
+mod pace;
+
+use crate::{core::Core, pipeline::from_store, sharing::reach};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use hashbrown::HashMap;
+use pace::Pace;
 use parking_lot::Mutex;
-use punctual_contract::{
-    Error,
-    hot::HotEntry,
-    store::{Scan, all_of},
-};
+use punctual_contract::{Error, hot::HotEntry, store::Scan};
 use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
@@ -23,8 +22,8 @@ use tokio::{
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 /// What a part has not done by then goes on by itself, and whoever asked goes on with the others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// Leases that take longer are somebody else's: an executor that waits for a silent database gets nothing of the others.
-const LEASES_WITHIN: Duration = Duration::from_millis(300);
+/// A part that takes longer to lease is said to fail, and until it answers a look nothing is asked of it.
+const LEASES_WITHIN: Duration = pace::AT_MOST;
 /// A caller who wants all answers is told by then that some are missing.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// A part that is at the same work for so long is said to fail.
@@ -45,6 +44,7 @@ struct Inner {
     failing: HashMap<usize, Failing>,
     /// Leases that were made, and too late, in a row.
     late: HashMap<usize, u32>,
+    pace: HashMap<usize, Pace>,
     /// By id.
     aside: HashMap<i64, HotEntry>,
 }
@@ -72,15 +72,31 @@ impl Parts {
         it.in_a_row += 1;
     }
 
-    pub(crate) fn is_failing(&self, part: usize) -> bool {
+    fn is_failing(&self, part: usize) -> bool {
         self.0.lock().failing.contains_key(&part)
     }
 
-    fn answers(&self, part: usize) {
-        self.0.lock().failing.remove(&part);
+    /// It fails, or takes much longer to lease than it usually does: who could have something of the others does not wait.
+    pub(crate) fn is_doubtful(&self, part: usize) -> bool {
+        let inner = self.0.lock();
+        inner.failing.contains_key(&part)
+            || inner.pace.get(&part).is_some_and(|it| it.is_doubtful(Instant::now()))
     }
 
-    /// How long a caller who has nothing else waits for leases of a part: longer where those that were made came too late, so
+    fn answers(&self, part: usize) {
+        let mut inner = self.0.lock();
+        inner.failing.remove(&part);
+        if let Some(it) = inner.pace.get_mut(&part) {
+            it.answers(Instant::now());
+        }
+    }
+
+    /// How long a caller waits for leases of a part who could have something of the others meanwhile.
+    pub(crate) fn short_patience(&self, part: usize) -> Duration {
+        self.0.lock().pace.get(&part).map_or(LEASES_WITHIN, Pace::patience)
+    }
+
+    /// How long leases of a part may take before it is said to fail: longer where those that were made came too late, so
     /// that a database that is only slow is not asked in vain again and again.
     pub(crate) fn patience(&self, part: usize) -> Duration {
         let late = self.0.lock().late.get(&part).copied().unwrap_or(0);
@@ -126,6 +142,30 @@ impl Parts {
         }
         parts.retain(|part, _| inner.failing.get(part).is_none_or(|it| it.look_at <= now));
         parts.into_iter().collect()
+    }
+}
+
+/// Leases that a part is asked for, until they are answered or given up.
+struct Asked<'p> {
+    parts: &'p Parts,
+    part: usize,
+    asked: (Instant, u64),
+}
+
+impl<'p> Asked<'p> {
+    fn new(parts: &'p Parts, part: usize) -> Self {
+        let asked = parts.0.lock().pace.entry(part).or_default().asks(Instant::now());
+        Self { parts, part, asked }
+    }
+
+    fn pace<T>(&self, change: impl FnOnce(&mut Pace) -> T) -> T {
+        change(self.parts.0.lock().pace.entry(self.part).or_default())
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.pace(|it| it.ended(self.asked));
     }
 }
 
@@ -251,66 +291,94 @@ pub(crate) async fn apart<T, W>(
     }
 }
 
-/// Asks each part for its items, side by side. Answers stand in the order of the items; where a part has failed, or has not
-/// answered in time, there is only an error, which says that nothing happened if nothing did anywhere.
-pub(crate) async fn ask<T, A, W>(
+/// Asks each part for its items, side by side. Answers stand in the order of the items; of a part that has failed, or has not
+/// answered in time, each is an error.
+pub(crate) async fn ask_each<T, A, W>(
     core: &Arc<Core>,
     doing: &'static str,
     items: Vec<T>,
     partition: impl Fn(&T) -> Partition,
     work: impl Fn(Arc<Core>, Vec<T>) -> W,
-) -> Result<Vec<A>, Error>
+) -> Vec<Result<A, Error>>
 where
     A: Send + 'static,
     W: Future<Output = Result<Vec<A>, Error>> + Send + 'static,
 {
     if core.store.parts() == 1 {
-        return work(Arc::clone(core), items).await;
+        let count = items.len();
+        return to_each(work(Arc::clone(core), items).await, count);
     }
     let silent = || Err(Error::may_have_happened(doing, "a database has not answered in time"));
     let mut answers: Vec<Result<A, Error>> = items.iter().map(|_| silent()).collect();
-    let mut asked = FuturesUnordered::new();
-    for (_, some) in split(core, items.into_iter().enumerate().collect(), |it| partition(&it.1)) {
+    let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
+    for (part, some) in split(core, items.into_iter().enumerate().collect(), |it| partition(&it.1)) {
         let (numbers, some): (Vec<usize>, Vec<T>) = some.into_iter().unzip();
+        // What is asked of one that fails is asked all the same, and may be done; but the others' answers are not kept back.
+        patience = patience.max(if core.parts.is_failing(part) { LEASES_WITHIN } else { ANSWERS_WITHIN });
         let (answer, answered) = oneshot::channel();
         let work = work(Arc::clone(core), some);
         core.detach(async move { drop(answer.send(work.await)) });
         asked.push(async move { (numbers, answered.await) });
     }
-    let end = Instant::now() + ANSWERS_WITHIN;
+    let end = Instant::now() + patience;
     while let Ok(Some((numbers, answer))) = timeout_at(end, asked.next()).await {
         let Ok(answer) = answer else { continue };
-        let each: Vec<Result<A, Error>> = match answer {
-            Ok(all) => all.into_iter().map(Ok).collect(),
-            Err(error) => numbers.iter().map(|_| Err(error.clone())).collect(),
-        };
+        let each = to_each(answer, numbers.len());
         for (nth, it) in numbers.into_iter().zip(each) {
             if let Some(place) = answers.get_mut(nth) {
                 *place = it;
             }
         }
     }
-    all_of(answers)
+    answers
+}
+
+fn to_each<A>(answer: Result<Vec<A>, Error>, count: usize) -> Vec<Result<A, Error>> {
+    match answer {
+        Ok(all) => all.into_iter().map(Ok).collect(),
+        Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
+    }
 }
 
 /// Those of parts that answer; the others are set aside.
 pub(crate) fn keep_answering(core: &Core, entries: Vec<HotEntry>) -> Vec<HotEntry> {
-    if core.store.parts() == 1 || core.parts.0.lock().failing.is_empty() {
+    if core.store.parts() == 1 || !(0..core.store.parts()).any(|it| core.parts.is_doubtful(it)) {
         return entries;
     }
-    let is_failing = |it: &HotEntry| core.parts.is_failing(core.store.part_of(it.place.partition));
-    let (failing, good): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_failing);
-    core.parts.set_aside(failing);
+    let is_doubtful = |it: &HotEntry| core.parts.is_doubtful(core.store.part_of(it.place.partition));
+    let (doubtful, good): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_doubtful);
+    core.parts.set_aside(doubtful);
     good
 }
 
-/// The work for a part, which is said to fail when it takes too long.
-pub(crate) async fn watched<T>(
-    core: &Core,
+/// Asks a part for leases: it is learnt how long it takes, and what was set aside while it was doubted comes back with
+/// its answer.
+pub(crate) async fn leasing<T>(
+    core: &Arc<Core>,
     part: usize,
     patience: Duration,
-    work: impl Future<Output = T>,
-) -> T {
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    if core.store.parts() == 1 {
+        return work.await;
+    }
+    let asked = Asked::new(&core.parts, part);
+    let answer = watched(core, part, patience, work).await;
+    if answer.is_ok() {
+        asked.pace(|it| it.leased(asked.asked, Instant::now()));
+        if !core.parts.is_doubtful(part) {
+            let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
+            if !back.is_empty() {
+                let its = Arc::clone(core);
+                core.detach(async move { offer(&its, back, |queue, count| its.arrived(queue, count)).await });
+            }
+        }
+    }
+    answer
+}
+
+/// The work for a part, which is said to fail when it takes too long.
+async fn watched<T>(core: &Core, part: usize, patience: Duration, work: impl Future<Output = T>) -> T {
     if core.store.parts() == 1 {
         return work.await;
     }
@@ -327,6 +395,12 @@ pub(crate) async fn watched<T>(
 /// Looks whether parts that failed answer again, and offers what was set aside. Entries offered.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let mut offered = 0;
+    for part in (0..core.store.parts()).filter(|it| reach::is_only_elsewhere(core, *it)) {
+        // Another engine can hand it over; its executors hear of it before this one's.
+        let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
+        offered += back.len();
+        offer(core, back, |queue, _| core.announcer.ready(queue)).await;
+    }
     for (part, known) in core.parts.to_look_at(Instant::now(), |it| core.store.part_of(it)) {
         let there = |it: &Partition| core.store.part_of(*it) == part;
         let Some(partition) = known.or_else(|| core.partitions().find(there)) else {
@@ -339,7 +413,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
                 core.parts.answers(part);
                 let back = core.parts.take_aside(|it| core.store.part_of(it.place.partition) == part);
                 offered += back.len();
-                offer(core, back).await;
+                offer(core, back, |queue, count| core.arrived(queue, count)).await;
             }
             Ok(Err(_)) | Err(_) => core.parts.failed(part),
         }
@@ -347,7 +421,11 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     Ok(offered)
 }
 
-async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) {
+/// `arrived`: says that so many are in a queue's ready set.
+async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>, arrived: impl Fn(&Arc<QueueKey>, usize)) {
+    if entries.is_empty() {
+        return;
+    }
     let mut queues: HashMap<Arc<QueueKey>, usize> = HashMap::new();
     for it in &entries {
         *queues.entry(Arc::clone(&it.queue)).or_default() += 1;
@@ -357,7 +435,7 @@ async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) {
         core.parts.set_aside(entries);
         return;
     }
-    queues.iter().for_each(|(queue, count)| core.arrived(queue, *count));
+    queues.iter().for_each(|(queue, count)| arrived(queue, *count));
 }
 
 #[cfg(test)]

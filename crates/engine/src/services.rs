@@ -10,7 +10,7 @@ use crate::{
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
     readiness,
-    sharing::{adopt, announce, listen, own},
+    sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
 };
 use punctual_domain::place::Partition;
@@ -56,6 +56,7 @@ impl Engine {
         supervisor.every_or_when(core, "rebalance", own::PERIOD, asked, |core| async move {
             own::rebalance(&core).await
         });
+        supervisor.every(core, "reach", reach::PERIOD, |core| async move { reach::run_once(&core).await });
         supervisor.always(core, "announce", announce::run);
         supervisor.always(core, "listen", listen::run);
         supervisor.always(core, "claim_asked", listen::claim_asked);

@@ -107,17 +107,35 @@ pub struct LeaseNews {
     /// The task is no longer this executor's; its outcome would be refused.
     #[serde(default)]
     pub lost: bool,
+    /// The task's database does not answer: nothing is known of the lease, which may have been extended. Call again soon.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unavailable: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(it: &bool) -> bool {
+    !*it
 }
 
 impl LeaseNews {
     /// The lease goes on.
     pub fn extended(r#ref: impl Into<String>, lease_until_ms: i64, cancel_requested: bool) -> Self {
-        Self { r#ref: r#ref.into(), lease_until_ms: Some(lease_until_ms), cancel_requested, lost: false }
+        Self {
+            r#ref: r#ref.into(),
+            lease_until_ms: Some(lease_until_ms),
+            cancel_requested,
+            ..Self::default()
+        }
     }
 
     /// The lease is over.
     pub fn lost(r#ref: impl Into<String>) -> Self {
         Self { r#ref: r#ref.into(), lost: true, ..Self::default() }
+    }
+
+    /// Nothing is known of it.
+    pub fn unavailable(r#ref: impl Into<String>) -> Self {
+        Self { r#ref: r#ref.into(), unavailable: true, ..Self::default() }
     }
 }
 
@@ -166,12 +184,17 @@ mod tests {
     #[test]
     fn news_read_like_this() {
         let answer = HeartbeatAnswer {
-            leases: vec![LeaseNews::extended("a", 5, true), LeaseNews::lost("b")],
+            leases: vec![
+                LeaseNews::extended("a", 5, true),
+                LeaseNews::lost("b"),
+                LeaseNews::unavailable("c"),
+            ],
             wish: None,
         };
         let golden = concat!(
             r#"{"leases":[{"ref":"a","lease_until_ms":5,"cancel_requested":true,"lost":false},"#,
-            r#"{"ref":"b","cancel_requested":false,"lost":true}]}"#
+            r#"{"ref":"b","cancel_requested":false,"lost":true},"#,
+            r#"{"ref":"c","cancel_requested":false,"lost":false,"unavailable":true}]}"#
         );
         assert_eq!(serde_json::to_string(&answer).unwrap(), golden);
         assert_eq!(serde_json::from_str::<HeartbeatAnswer>(golden).unwrap(), answer);

@@ -152,6 +152,9 @@ pub enum OutcomeStatus {
     Stale,
     /// It could not be understood; see `error`. The lease goes on.
     Invalid,
+    /// The task's database does not answer; see `error`. Whether it counts is not known: report it again, and it is
+    /// `accepted`, or `stale` if it counted already.
+    Unavailable,
 }
 
 /// What became of one outcome.
@@ -230,9 +233,13 @@ mod tests {
             results: vec![
                 OutcomeReceipt::new("a", OutcomeStatus::Accepted),
                 OutcomeReceipt::new("b", OutcomeStatus::Stale),
+                OutcomeReceipt::new("c", OutcomeStatus::Unavailable),
             ],
         };
-        let golden = r#"{"results":[{"ref":"a","status":"accepted"},{"ref":"b","status":"stale"}]}"#;
+        let golden = concat!(
+            r#"{"results":[{"ref":"a","status":"accepted"},{"ref":"b","status":"stale"},"#,
+            r#"{"ref":"c","status":"unavailable"}]}"#
+        );
         assert_eq!(serde_json::to_string(&answer).unwrap(), golden);
         assert_eq!(serde_json::from_str::<OutcomesAnswer>(golden).unwrap(), answer);
     }

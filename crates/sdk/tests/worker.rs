@@ -160,6 +160,49 @@ async fn a_report_whose_answer_was_lost_is_sent_again_and_counts_once() {
     assert_eq!(running.end().await, Worked { stale: 1, ..Worked::default() });
 }
 
+/// One database of the server's is away: its outcomes are sent again until it is back, and keep nobody else's waiting.
+#[tokio::test(start_paused = true)]
+async fn outcomes_that_a_database_does_not_take_are_sent_again_and_hold_up_no_others() {
+    let fake = Fake::new();
+    fake.change(|kept| kept.unavailable.insert("away".into()));
+    let began = Instant::now();
+    let running = Running::start(fake.worker().concurrency(5).handle_any(|_| async { Ok(()) }));
+    fake.put("away", "k");
+    fake.put("with it", "k");
+    fake.outcome("with it").await;
+    sleep(MINUTE / 2).await;
+    let asked = Instant::now();
+    fake.put("later", "k");
+    fake.outcome("later").await;
+    assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
+    let tries = fake.kept().reports.len();
+    assert!((15..60).contains(&tries), "{tries} in {:?}", began.elapsed());
+    fake.change(|kept| kept.unavailable.clear());
+    fake.outcome("away").await;
+    assert_eq!(running.end().await, Worked { succeeded: 3, ..Worked::default() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_lease_of_which_nothing_is_known_the_progress_is_sent_again_soon() {
+    let fake = Fake::new();
+    fake.change(|kept| kept.unavailable.insert("a".into()));
+    let began = Instant::now();
+    let running =
+        Running::start(fake.worker().lease(Duration::from_secs(30)).handle_any(|task: Task| async move {
+            task.progress("half")?;
+            sleep(Duration::from_secs(15)).await;
+            Ok(())
+        }));
+    fake.put("a", "k");
+    fake.until(|kept| kept.beats.len() == 1).await;
+    fake.change(|kept| kept.unavailable.clear());
+    fake.outcome("a").await;
+    let (at, beat) = fake.kept().beats[1].clone();
+    assert_eq!(at.duration_since(began), Duration::from_millis(12_500), "sooner than after a good one");
+    assert_eq!(beat.leases[0].progress.as_ref().unwrap().get(), "\"half\"");
+    assert_eq!(running.end().await, Worked { succeeded: 1, ..Worked::default() });
+}
+
 #[tokio::test(start_paused = true)]
 async fn heartbeats_go_out_three_times_in_a_lease_and_carry_progress() {
     let fake = Fake::new();

@@ -10,7 +10,10 @@ use crate::{
     roster,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
-use punctual_contract::store::{Beat, Extended};
+use punctual_contract::{
+    Error as BackendError, Happened,
+    store::{Beat, Extended},
+};
 use punctual_domain::{executor::Wish, place::TaskRef};
 use punctual_engine::{LeaseRequest as EngineLease, OutcomeReport, Seen, Settled};
 use punctual_protocol::{
@@ -82,7 +85,9 @@ async fn nothing_for(app: &App, who: &Seen, wish: Wish, wait_ms: u64) -> Respons
 /// Report what became of up to 10,000 attempts.
 ///
 /// Each is decided on its own. `stale`: the lease was not, or no longer, this executor's, or the attempt has an
-/// outcome already. `invalid`: it could not be understood; `error` says why, and the lease goes on.
+/// outcome already. `invalid`: it could not be understood; `error` says why, and the lease goes on. `unavailable`: one of
+/// several databases does not answer, and whether the outcome counts is not known; report it again. Where no outcome can be
+/// answered the call is refused as a whole. To an executor that does not know a status the outcome is not settled.
 #[utoipa::path(
     post, path = "/v1/outcomes", operation_id = "report_outcomes", tag = "executors",
     request_body(content = OutcomeBatch, example = json!({"executor": "mailer-1", "outcomes": [
@@ -103,26 +108,53 @@ pub(crate) async fn report_outcomes(
     for (nth, item) in batch.items().enumerate() {
         receipts.push(match item {
             Ok(mut outcome) => {
-                said.extend(last_words(&app, batch.executor.as_deref(), &mut outcome));
+                said.extend(last_words(&app, batch.executor.as_deref(), &mut outcome).map(|it| (nth, it)));
                 take_report(&app, &caller, nth, outcome, &mut reports)
             }
             Err(receipt) => *receipt,
         });
     }
     let by = batch.executor.as_deref().unwrap_or(BY);
+    let asked = reports.len();
+    let mut unknown: Vec<(usize, BackendError)> = Vec::new();
     if !said.is_empty() {
         // Before the outcomes: after them the leases are gone. A crash between the two keeps the lines, and the
         // executor reports again.
-        app.engine.extend(said).await?;
+        let (places, said): (Vec<usize>, Vec<Beat>) = said.into_iter().unzip();
+        let heard = app.engine.extend_each(said).await?;
+        unknown.extend(places.into_iter().zip(heard).filter_map(|(nth, it)| Some((nth, it.err()?))));
+        reports.retain(|(nth, _)| unknown.iter().all(|it| it.0 != *nth));
     }
     let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
-    let settled = app.engine.settle(reports, by).await?;
+    let settled = app.engine.settle_each(reports, by).await?;
     for (nth, settled) in places.into_iter().zip(settled) {
-        if let (Settled::Accepted, Some(receipt)) = (settled, receipts.get_mut(nth)) {
-            receipt.status = OutcomeStatus::Accepted;
+        match (settled, receipts.get_mut(nth)) {
+            (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
+            (Err(error), _) => unknown.push((nth, error)),
+            _ => {}
+        }
+    }
+    if let Some(refusal) = nothing_is_known(&unknown, asked) {
+        return Err(refusal);
+    }
+    for (nth, error) in unknown {
+        if let Some(receipt) = receipts.get_mut(nth) {
+            (receipt.status, receipt.error) =
+                (OutcomeStatus::Unavailable, Some(Refusal::quietly(&error).into_problem()));
         }
     }
     Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
+}
+
+/// None of those that were asked for has an answer: the call is refused as a whole.
+fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) -> Option<Refusal> {
+    let (_, first) = unknown.first()?;
+    if unknown.len() < asked {
+        tracing::warn!(error = %first, items = unknown.len(), asked, "a database does not answer; the others' items are answered");
+        return None;
+    }
+    let happened = |it: &&(usize, BackendError)| it.1.happened == Happened::Maybe;
+    Some(unknown.iter().find(happened).map_or(first, |it| &it.1).clone().into())
 }
 
 /// What a handler said since its last heartbeat, as one more of them.
@@ -170,7 +202,8 @@ fn outcome_report(app: &App, caller: &Caller, it: Outcome) -> Result<Option<Outc
 
 /// Signs of life: extend leases, learn which were lost or should stop.
 ///
-/// Each lease is extended by as much as it was asked for.
+/// Each lease is extended by as much as it was asked for. `unavailable`: one of several databases does not answer, and
+/// nothing is known of the lease. Where nothing is known of any the call is refused as a whole.
 #[utoipa::path(
     post, path = "/v1/heartbeats", operation_id = "send_heartbeats", tag = "executors",
     request_body(content = HeartbeatRequest, example = json!({
@@ -195,11 +228,23 @@ pub(crate) async fn send_heartbeats(
         .filter_map(|(nth, it)| Some((nth, beat(&app, &executor, it)?)))
         .collect();
     let (places, beats): (Vec<usize>, Vec<Beat>) = beats.into_iter().unzip();
-    let extended = app.engine.extend(beats).await?;
+    let (asked, mut unknown) = (beats.len(), Vec::new());
+    let extended = app.engine.extend_each(beats).await?;
     for (nth, extended) in places.into_iter().zip(extended) {
-        if let (Some(it), Extended::Held { lease_until, cancel_requested }) = (news.get_mut(nth), extended) {
-            *it = LeaseNews::extended(std::mem::take(&mut it.r#ref), lease_until.0, cancel_requested);
+        let Some(it) = news.get_mut(nth) else { continue };
+        match extended {
+            Ok(Extended::Held { lease_until, cancel_requested }) => {
+                *it = LeaseNews::extended(std::mem::take(&mut it.r#ref), lease_until.0, cancel_requested);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                *it = LeaseNews::unavailable(std::mem::take(&mut it.r#ref));
+                unknown.push((nth, error));
+            }
         }
+    }
+    if let Some(refusal) = nothing_is_known(&unknown, asked) {
+        return Err(refusal);
     }
     Ok(answer::json(StatusCode::OK, &HeartbeatAnswer { leases: news, wish }))
 }

@@ -34,6 +34,15 @@ impl Refusal {
         *self.0
     }
 
+    /// One of many, of which one line is logged.
+    pub(crate) fn quietly(error: &BackendError) -> Self {
+        let code = match error.happened {
+            Happened::No => Code::StoreUnavailable,
+            Happened::Maybe => Code::StoreOutcomeUnknown,
+        };
+        Self::new(code, error.to_string())
+    }
+
     /// Of what came after the change that was asked for: it must not be said that nothing was done.
     pub(crate) fn after_a_change(self) -> Self {
         if self.0.code != Code::StoreUnavailable.name() {
@@ -76,11 +85,7 @@ impl From<Error> for Refusal {
 impl From<BackendError> for Refusal {
     fn from(error: BackendError) -> Self {
         tracing::warn!(%error, "a request failed in a back end");
-        let code = match error.happened {
-            Happened::No => Code::StoreUnavailable,
-            Happened::Maybe => Code::StoreOutcomeUnknown,
-        };
-        Self::new(code, error.to_string())
+        Self::quietly(&error)
     }
 }
 

@@ -173,6 +173,12 @@ async fn report(
                 let answer: OutcomesAnswer =
                     serde_json::from_slice(answer.body).context("answer to outcomes")?;
                 anyhow::ensure!(answer.results.len() == batch.len(), "results for other outcomes");
+                if answer.results.iter().any(|it| it.status == OutcomeStatus::Unavailable) {
+                    // One database of several: all are told again, and the others' are stale then.
+                    is_repeat = true;
+                    pause.wait().await;
+                    continue;
+                }
                 let mut book = field.book.lock();
                 for (done, receipt) in batch.iter().zip(&answer.results) {
                     anyhow::ensure!(receipt.status != OutcomeStatus::Invalid, "not valid: {}", done.item);

@@ -160,16 +160,23 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     if back.is_empty() {
         return Ok(0);
     }
-    for (nth, chunk) in back.chunks(STEP_LIMIT).enumerate() {
-        if let Err(error) = core.hot.load(chunk.to_vec()).await {
-            core.unsent.still_here(back.get(nth * STEP_LIMIT..).unwrap_or_default(), now);
-            return Err(error);
+    let (mut loaded, mut result) = (0, Ok(()));
+    for chunk in back.chunks(STEP_LIMIT) {
+        match core.hot.load(chunk.to_vec()).await {
+            Ok(_) => {
+                core.meters.compensated(chunk.len());
+                loaded += chunk.len();
+            }
+            // The others come back all the same.
+            Err(error) => {
+                core.unsent.still_here(chunk, now);
+                result = Err(error);
+            }
         }
-        core.meters.compensated(chunk.len());
     }
     // They are overdue: they are claimed as they fire.
-    fire::fire_all(core).await?;
-    Ok(back.len())
+    let fired = fire::fire_all(core).await;
+    result.and(fired).map(|_| loaded)
 }
 
 #[cfg(test)]

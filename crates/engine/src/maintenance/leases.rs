@@ -1,5 +1,5 @@
 //! Ends leases whose time is over: the attempt failed, and the task is retried or dead by its policy. Whoever held
-//! the lease is refused from then on. One engine does it for all: the others would find the same.
+//! the lease is refused from then on. One engine does it for all, in each part of the store: the others would find the same.
 
 use crate::{
     core::Core,
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     limiter::Member,
-    store::{Applied, Beat, Change, Step},
+    store::{Applied, Beat, Change, LeasePosition, Step},
 };
 use punctual_domain::{
     history::Note,
@@ -53,15 +53,12 @@ impl LeaseLooks {
 
 /// Leases ended.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    if !core.leads() {
-        return Ok(0);
-    }
     parts::each(core, "leases", parts::PATIENCE, move |core, part| run_in(core, part, now)).await
 }
 
 async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
     let mut ended = 0;
-    while core.leads() {
+    while core.leads_in(part) {
         let tasks = match core.store.leases_ended_in(part, now, STEP_LIMIT).await {
             Ok(tasks) => tasks,
             Err(error) => {
@@ -84,20 +81,42 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
 
 /// Time was set back from `seen` to `now`: what was left of each lease then is left of it now. One engine does it for all.
 pub(crate) async fn time_went_back(core: &Core, seen: Millis, now: Millis) -> Result<usize, Error> {
-    let (mut after, mut shortened) = (None, 0);
+    let (mut after, mut shortened, mut result) = (None, 0, Ok(()));
     while core.leads() {
-        let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
-        let beats: Vec<Beat> = tasks.iter().filter_map(|it| shortened_to(it, seen, now)).collect();
-        shortened += beats.len();
-        if !beats.is_empty() {
-            core.store.extend(beats, now).await?;
-        }
+        let next = match shorten(core, after, seen, now).await {
+            Ok((count, next)) => {
+                shortened += count;
+                next
+            }
+            // Leases of a part that is away last longer; on with the next part.
+            Err(error) => {
+                result = Err(error);
+                let next = after.map_or(0, |it| it.part) + 1;
+                (next < core.store.parts()).then(|| LeasePosition::beginning_of(next))
+            }
+        };
         after = next;
         if after.is_none() {
             break;
         }
     }
-    Ok(shortened)
+    result.map(|()| shortened)
+}
+
+/// One page of leases. How many were shortened, and where the next begins.
+async fn shorten(
+    core: &Core,
+    after: Option<LeasePosition>,
+    seen: Millis,
+    now: Millis,
+) -> Result<(usize, Option<LeasePosition>), Error> {
+    let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
+    let beats: Vec<Beat> = tasks.iter().filter_map(|it| shortened_to(it, seen, now)).collect();
+    let count = beats.len();
+    if count > 0 {
+        core.store.extend(beats, now).await?;
+    }
+    Ok((count, next))
 }
 
 /// None: it may have been made, or extended, since.

@@ -45,25 +45,33 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
     let now = core.now();
     let is_here = |it: &Unmarked| parts::is_in(core, part, it.place.partition);
     let (waiting, soon_gone) = worth_it(core, before, now, core.mark_pace.most(), is_here);
-    let mut done = 0;
+    let (mut done, mut result) = (0, Ok(()));
     for chunk in waiting.chunks(CHUNK).chain(soon_gone.chunks(CHUNK)) {
         let began = Instant::now();
-        mark(core, chunk, now).await?;
-        done += chunk.len();
-        let mut unmarked = core.unmarked.lock();
-        for it in chunk {
-            if unmarked.get(&it.place.id).is_some_and(|now| now.fence == it.fence) {
-                unmarked.remove(&it.place.id);
+        match mark(core, chunk, now).await {
+            Ok(()) => {
+                done += chunk.len();
+                is_marked(core, chunk);
             }
+            // One that is refused again and again keeps no other from its mark.
+            Err(error) => result = Err(error),
         }
-        drop(unmarked);
         let is_slow = began.elapsed() > SLOW;
         core.mark_pace.learn(is_slow);
         if is_slow {
             break;
         }
     }
-    Ok(done)
+    result.map(|()| done)
+}
+
+fn is_marked(core: &Core, marked: &[Unmarked]) {
+    let mut unmarked = core.unmarked.lock();
+    for it in marked {
+        if unmarked.get(&it.place.id).is_some_and(|now| now.fence == it.fence) {
+            unmarked.remove(&it.place.id);
+        }
+    }
 }
 
 /// How many of those that busy executors will come for are marked at once: half as many after each slow unit of work,

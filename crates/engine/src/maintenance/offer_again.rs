@@ -5,7 +5,7 @@
 use crate::{core::Core, maintenance::expire, pipeline::fire};
 use parking_lot::Mutex;
 use punctual_contract::Error;
-use punctual_domain::time::Millis;
+use punctual_domain::{place::Partition, time::Millis};
 use std::{sync::Arc, time::Duration};
 
 /// Whoever has it in its hands has had this long.
@@ -27,18 +27,33 @@ impl OfferAgain {
     /// Entries offered.
     pub(crate) async fn run_once(&self, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
         let before = now.plus(-AFTER_MS);
-        let mut offered = 0;
+        let (mut offered, mut result) = (0, Ok(()));
         for partition in core.owned() {
-            let nth = usize::from(partition.0);
-            let walked = self.walked.lock().get(nth).copied().unwrap_or(0);
-            let old = core.hot.firing(partition, before, walked..walked + LIMIT).await?;
-            let next = walked + old.len();
-            self.remember(nth, if old.len() == LIMIT && next < WALK_MAX { next } else { 0 });
-            let mut rest = expire::keep_those_in_time(core, old).await;
-            rest.retain(|it| !core.has(it));
-            offered += rest.len();
-            fire::offer_again(core, rest).await?;
+            match self.partition(core, partition, before).await {
+                Ok(count) => offered += count,
+                // The others have their turn all the same.
+                Err(error) => result = Err(error),
+            }
         }
+        result.map(|()| offered)
+    }
+
+    async fn partition(
+        &self,
+        core: &Arc<Core>,
+        partition: Partition,
+        before: Millis,
+    ) -> Result<usize, Error> {
+        let nth = usize::from(partition.0);
+        let walked = self.walked.lock().get(nth).copied().unwrap_or(0);
+        let old = core.hot.firing(partition, before, walked..walked + LIMIT).await?;
+        let next = walked + old.len();
+        let mut rest = expire::keep_those_in_time(core, old).await;
+        rest.retain(|it| !core.has(it));
+        let offered = rest.len();
+        fire::offer_again(core, rest).await?;
+        // What could not be offered is not walked past.
+        self.remember(nth, if next == walked + LIMIT && next < WALK_MAX { next } else { 0 });
         Ok(offered)
     }
 

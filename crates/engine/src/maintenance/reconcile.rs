@@ -323,22 +323,33 @@ async fn give_places(core: &Arc<Core>, leased: &[Task], now: Millis) -> Result<u
 
 /// What is parked and could go: an answer that was lost must not keep it for longer than this takes.
 async fn look_at_lanes(core: &Arc<Core>) -> Result<usize, Error> {
-    let mut back = 0;
+    let (mut back, mut result) = (0, Ok(()));
     for (queue, _) in core.hot.depth().await?.parked {
-        let terms = Terms::of(core, &queue);
-        let after = core.reconciler.0.lock().positions.remove(&*queue);
-        let lanes = core.hot.lanes(&queue, after.as_ref(), LANES_MAX).await?;
-        let mut brought = 0;
-        for (lane, parked) in &lanes {
-            brought += admit::bring_back(core, &terms, lane, *parked).await?;
+        match look_at_lanes_of(core, &queue).await {
+            Ok(brought) => back += brought,
+            // The other queues have their turn all the same.
+            Err(error) => result = Err(error),
         }
-        if let Some((last, _)) = lanes.last().filter(|_| lanes.len() == LANES_MAX) {
-            core.reconciler.0.lock().positions.insert((*queue).clone(), last.clone());
-        }
-        if brought > 0 {
-            core.arrived(&queue, brought);
-        }
-        back += brought;
     }
-    Ok(back)
+    result.map(|()| back)
+}
+
+async fn look_at_lanes_of(core: &Arc<Core>, queue: &Arc<QueueKey>) -> Result<usize, Error> {
+    let terms = Terms::of(core, queue);
+    let after = core.reconciler.0.lock().positions.remove(&**queue);
+    let lanes = core.hot.lanes(queue, after.as_ref(), LANES_MAX).await?;
+    let (mut brought, mut result) = (0, Ok(()));
+    for (lane, parked) in &lanes {
+        match admit::bring_back(core, &terms, lane, *parked).await {
+            Ok(count) => brought += count,
+            Err(error) => result = Err(error),
+        }
+    }
+    if let Some((last, _)) = lanes.last().filter(|_| lanes.len() == LANES_MAX) {
+        core.reconciler.0.lock().positions.insert((**queue).clone(), last.clone());
+    }
+    if brought > 0 {
+        core.arrived(queue, brought);
+    }
+    result.map(|()| brought)
 }

@@ -1,4 +1,5 @@
-//! Ends retention: successes become stopped, other finished tasks are forgotten. In bounded batches. One engine does it for all.
+//! Ends retention: successes become stopped, other finished tasks are forgotten. In bounded batches. One engine does it
+//! for all, in each part of the store.
 
 use crate::{core::Core, options::STEP_LIMIT, parts};
 use punctual_contract::Error;
@@ -10,13 +11,13 @@ const BATCHES: usize = 10;
 
 /// Tasks stopped or deleted.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    if !core.leads() {
-        return Ok(0);
-    }
     parts::each(core, "retention", parts::PATIENCE, move |core, part| run_in(core, part, now)).await
 }
 
 async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
+    if !core.leads_in(part) {
+        return Ok(0);
+    }
     let (mut touched, stopped_until) = (0, now.plus(core.options.keep_stopped_ms));
     for _ in 0..BATCHES {
         let retired = core.store.retire_in(part, now, stopped_until, STEP_LIMIT).await?;

@@ -60,13 +60,14 @@ impl Stuck {
                 Next::FireFromStore => fired.push(it),
             }
         }
+        let mut result = Ok(());
         if !cleared.is_empty() {
             tracing::warn!(
                 tasks = cleared.len(),
                 "overdue tasks do not fire; what the hot set has under their ids is forgotten"
             );
             core.meters.stuck(cleared.len());
-            core.hot.settle(&cleared).await?;
+            result = core.hot.settle(&cleared).await;
         }
         if !fired.is_empty() {
             tracing::warn!(
@@ -75,7 +76,7 @@ impl Stuck {
             );
             from_store::fire(core, fired).await?;
         }
-        Ok(load)
+        result.map(|()| load)
     }
 
     fn look(&self, entry: &HotEntry, now: Millis) -> Next {

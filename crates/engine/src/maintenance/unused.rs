@@ -38,16 +38,20 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     let keys = looked_at.into_iter().filter_map(|it| it.parse::<Key>().ok());
     let looks: Vec<_> = keys.filter(|it| it.put_at < before).map(|it| unused_one(core, it)).collect();
     let looked: Vec<Result<Option<String>, Error>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
-    let mut unused = Vec::new();
+    let (mut unused, mut result) = (Vec::new(), Ok(()));
     for it in looked {
-        unused.extend(it?);
+        match it {
+            Ok(it) => unused.extend(it),
+            // It stays until the next time round; a database that is away keeps nobody else's.
+            Err(error) => result = Err(error),
+        }
     }
     if !unused.is_empty() {
         blobs.delete(&unused).await?;
     }
     let last = page.last().filter(|_| !is_last).cloned();
     *core.unused_after.lock() = last.unwrap_or_default();
-    Ok(unused.len())
+    result.map(|()| unused.len())
 }
 
 /// None: its task is there, or archived, and refers to it.

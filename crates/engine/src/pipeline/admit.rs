@@ -259,7 +259,10 @@ async fn limited(
         std::mem::replace(&mut it.throttled, later).into_keys().map(|it| it.1).collect()
     });
     for lane in due {
-        bring_back(core, terms, &lane, wanted).await?;
+        // One that cannot be brought back keeps no other waiting; the reconciler looks at it again.
+        if let Err(error) = bring_back(core, terms, &lane, wanted).await {
+            tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
+        }
     }
     let room = core.limiter.room(&terms.limits, &terms.rates, now).await?;
     let limit = wanted.min(room.free);
@@ -425,13 +428,18 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
         core.admissions.with(&request.queue, |it| it.ranges = ranges.collect());
     }
     let ranges = core.admissions.with(&request.queue, |it| it.ranges.clone());
+    let mut result = Ok(());
     for range in ranges.into_iter().filter(|it| versions::may_run(Some(it), Some(version))) {
         let lane = Lane::Version(range.clone());
-        if unpark(core, &request.queue, &lane, request.max).await? < request.max {
-            core.admissions.with(&request.queue, |it| it.ranges.retain(|it| *it != range));
+        match unpark(core, &request.queue, &lane, request.max).await {
+            Ok(back) if back < request.max => {
+                core.admissions.with(&request.queue, |it| it.ranges.retain(|it| *it != range));
+            }
+            Ok(_) => {}
+            Err(error) => result = Err(error),
         }
     }
-    Ok(())
+    result
 }
 
 /// The slots of one limited queue.
@@ -530,15 +538,16 @@ async fn put(core: &Core, entries: Vec<HotEntry>) -> Result<(), Error> {
         let of_queue = others.entry(Arc::clone(&it.queue));
         of_queue.or_insert_with(|| (core.settings.queue(&it.queue).retries, Vec::new())).1.push(it);
     }
+    let mut result = Ok(());
     for (_, (retries, entries)) in others {
         if retries == Retries::default() {
             plain.extend(entries);
         } else {
-            core.hot.offer(entries, retries).await?;
+            result = result.and(core.hot.offer(entries, retries).await);
         }
     }
     if plain.is_empty() {
-        return Ok(());
+        return result;
     }
-    core.hot.offer(plain, Retries::default()).await
+    result.and(core.hot.offer(plain, Retries::default()).await)
 }

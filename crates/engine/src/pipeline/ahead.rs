@@ -165,7 +165,7 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         return Ok(0);
     }
     let mut near = parts::split(core, near, |it| it.place.partition);
-    near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !core.parts.is_failing(it.0));
+    near.retain(|it| !core.ahead.is_too_slow(it.0, now) && !core.parts.is_doubtful(it.0));
     let chosen = choose(core, near.into_iter().flat_map(|it| it.1).collect(), now);
     let chosen = core.ahead.ask(chosen, now, core.moment());
     let count = chosen.len();
@@ -238,7 +238,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
     };
     let grants = entries.iter().map(grant).collect();
     let asked = Instant::now();
-    let answer = parts::watched(core, part, parts::PATIENCE, core.store.dispatch(grants, now)).await;
+    let answer = parts::leasing(core, part, parts::PATIENCE, core.store.dispatch(grants, now)).await;
     let took_ms = i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX);
     core.ahead.answered(part, took_ms <= core.options.ahead_ms, core.now());
     let dispatched = match answer {

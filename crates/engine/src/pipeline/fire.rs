@@ -122,8 +122,13 @@ pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) 
         let (unmarked, unclaimed) = ahead::split(core, all.unclaimed);
         all.claimed.extend(unmarked);
         let offered = offer(core, all.claimed).await;
-        fired += claim_late(core, unclaimed).await?;
-        fired += offered?;
+        for some in [claim_late(core, unclaimed).await, offered] {
+            match some {
+                Ok(count) => fired += count,
+                // It is held back; the rest of what is due fires.
+                Err(error) => result = Err(error),
+            }
+        }
         partitions.extend(again);
     }
     result.map(|()| fired)

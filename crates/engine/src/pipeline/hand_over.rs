@@ -10,6 +10,8 @@
 //!    the store refuses the stale fence.
 //! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
+mod late;
+
 use crate::{
     arrivals::{Arrival, Given},
     control,
@@ -22,6 +24,7 @@ use crate::{
     },
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use late::{Hears, Late};
 use punctual_contract::{
     Error, Happened,
     hot::HotEntry,
@@ -57,6 +60,7 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
     let arrival = core.arrival(&request.queue);
     let _waiting = arrival.wait(core.now());
+    let mut late = Late::new(core);
     let mut given = Vec::new();
     loop {
         if given.is_empty() {
@@ -75,7 +79,8 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
-                let leased = admit_and_grant(core, &request, given).await?;
+                let caller = Caller { hears: late.hears(), is_late };
+                let leased = admit_and_grant(core, &request, given, caller).await?;
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
                 }
@@ -86,6 +91,7 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
         let wake_at = deadline.min(looked_at + core.look_again().min(pause));
         let mut seat = arrival.sit(core, request.max);
         let its = tokio::select! {
+            leased = late.next() => return Ok(leased),
             it = seat.given() => it,
             () = notified => seat.leave(),
             () = tokio::time::sleep_until(wake_at) => seat.leave(),
@@ -115,17 +121,27 @@ fn is_simple(core: &Core, request: &LeaseRequest) -> bool {
     request.version.is_none() && core.settings.is_plain(&request.queue)
 }
 
+/// Who asks for leases.
+#[derive(Debug, Clone)]
+struct Caller {
+    /// What comes after the others' answers; None: there is one part, which is waited for.
+    hears: Option<Hears>,
+    /// It goes with what there is now.
+    is_late: bool,
+}
+
 /// Runs to its end even if the caller goes; then gives back what it was granted.
 async fn admit_and_grant(
     core: &Arc<Core>,
     request: &LeaseRequest,
     given: Vec<HotEntry>,
+    caller: Caller,
 ) -> Result<Vec<Assignment>, Error> {
     let (answer, granted) = oneshot::channel();
     let (work_core, work_request) = (Arc::clone(core), request.clone());
     core.detach(async move {
         let breaks = work_core.breaks();
-        let mut result = grant(&work_core, &work_request, given).await;
+        let mut result = grant(&work_core, &work_request, given, &caller).await;
         if let Ok(leased) = &mut result
             && work_core.breaks() != breaks
         {
@@ -144,10 +160,11 @@ async fn grant(
     core: &Arc<Core>,
     request: &LeaseRequest,
     given: Vec<HotEntry>,
+    caller: &Caller,
 ) -> Result<Vec<Assignment>, Error> {
     if !given.is_empty() {
         let entries = expire::keep_those_in_time(core, given).await;
-        return dispatch(core, request, entries, None).await;
+        return dispatch(core, request, entries, None, caller).await;
     }
     let mut leased = Vec::new();
     control::loaded(core).await?;
@@ -173,7 +190,7 @@ async fn grant(
             let behind = arrival.take_lying(wanted.saturating_sub(admitted.entries.len()));
             admitted.entries.extend(expire::keep_those_in_time(core, behind).await);
         }
-        match dispatch(core, request, admitted.entries, admitted.since).await {
+        match dispatch(core, request, admitted.entries, admitted.since, caller).await {
             Ok(more) => leased.extend(more),
             // What is leased already must be heard of.
             Err(error) if leased.is_empty() => return Err(error),
@@ -192,12 +209,14 @@ async fn grant(
 }
 
 /// Makes leases durable, at each part of the store by itself. What a part has leased is handed over although others fail or
-/// are silent; what it leases too late for that is given back.
+/// are silent; what comes after that the caller hears of while it waits for more. What it leases when nobody waits any more is
+/// given back.
 async fn dispatch(
     core: &Arc<Core>,
     request: &LeaseRequest,
     entries: Vec<HotEntry>,
     slots_since: Option<Since>,
+    caller: &Caller,
 ) -> Result<Vec<Assignment>, Error> {
     if core.store.parts() == 1 {
         let leased = dispatch_in(core, 0, request, entries, slots_since).await?;
@@ -206,17 +225,19 @@ async fn dispatch(
     let (mut asked, mut patience) = (FuturesUnordered::new(), Duration::ZERO);
     for (part, some) in parts::split(core, entries, |it| it.place.partition) {
         let (answer, granted) = oneshot::channel();
-        let (its, request) = (Arc::clone(core), request.clone());
+        let (its, request, hears) = (Arc::clone(core), request.clone(), caller.hears.clone());
         let (began, its_patience) = (Instant::now(), core.parts.patience(part));
-        patience = patience.max(its_patience);
+        let short = if caller.is_late { its_patience } else { core.parts.short_patience(part) };
+        patience = patience.max(short);
         core.detach(async move {
+            let breaks = its.breaks();
             let work = dispatch_in(&its, part, &request, some, slots_since);
-            let leased = parts::watched(&its, part, its_patience, work).await;
+            let leased = parts::leasing(&its, part, its_patience, work).await;
             if leased.is_ok() {
                 its.parts.has_leased(part, began.elapsed() <= its_patience);
             }
-            if let Err(Ok(late)) = answer.send(leased) {
-                give_back(&its, late, "leased_too_late").await;
+            if let Err(Ok(leased)) = answer.send(leased) {
+                late::leased(&its, hears, leased, breaks).await;
             }
         });
         asked.push(granted);
@@ -228,6 +249,11 @@ async fn dispatch(
         if !leased.is_empty() {
             end = end.min(Instant::now() + OTHERS_AFTER);
         }
+    }
+    // What was answered at the last instant; later answers go after the caller.
+    for mut it in asked {
+        it.close();
+        leased.extend(it.try_recv().ok().and_then(Result::ok).into_iter().flatten());
     }
     // Not under the parts' patience: an object store that is slow is no fault of theirs.
     Ok(outside::fetch(core, leased).await)

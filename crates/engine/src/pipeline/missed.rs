@@ -3,7 +3,7 @@
 //! store as soon as the hot set answers again, whoever owns the partition. Never the only way: a crash forgets it, and the
 //! sweep finds what is overdue.
 
-use crate::{core::Core, pipeline::preload};
+use crate::{core::Core, parts, pipeline::preload};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{Error, hot::HotEntry};
@@ -31,9 +31,17 @@ fn widen(
     *span = (span.0.min(from), span.1.max(until));
 }
 
-/// Entries loaded. What fails is tried again with the next run.
+/// Entries loaded, each part of the store by itself. What fails is tried again with the next run.
 pub(crate) async fn load(core: &Arc<Core>) -> Result<usize, Error> {
-    let spans = std::mem::take(&mut *core.missed.spans.lock());
+    if core.missed.spans.lock().is_empty() {
+        return Ok(0);
+    }
+    parts::each(core, "missed", parts::PATIENCE, |core, part| async move { load_in(&core, part).await }).await
+}
+
+async fn load_in(core: &Arc<Core>, part: usize) -> Result<usize, Error> {
+    let is_there = |it: &Partition, _: &mut (Millis, Millis)| parts::is_in(core, part, *it);
+    let spans: Vec<_> = core.missed.spans.lock().extract_if(is_there).collect();
     let (mut loaded, mut result) = (0, Ok(()));
     for (partition, span) in spans {
         match preload::load_span(core, partition, span).await {

@@ -34,15 +34,15 @@ pub struct OutcomeReport {
 }
 
 /// Answers in the order of the reports. A part of the store that fails keeps none of the others' outcomes from being
-/// written; that not all are known is then the answer.
+/// written, nor from being answered.
 pub(crate) async fn settle(
     core: &Arc<Core>,
     reports: Vec<OutcomeReport>,
     by: &str,
-) -> Result<Vec<Settled>, Error> {
+) -> Vec<Result<Settled, Error>> {
     let by: Arc<str> = by.into();
     let settle = |core, reports| settle_in(core, reports, Arc::clone(&by));
-    parts::ask(core, "report outcomes", reports, |it| it.place.partition, settle).await
+    parts::ask_each(core, "report outcomes", reports, |it| it.place.partition, settle).await
 }
 
 async fn settle_in(

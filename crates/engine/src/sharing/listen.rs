@@ -82,11 +82,9 @@ fn heed(core: &Core, signal: Signal) {
 async fn look_at_everything(core: &Arc<Core>) {
     core.wake_all();
     core.look_at_ownership.notify_one();
-    let looked = async {
-        claim::run_again(core, core.now()).await?;
-        fire::fire_all(core).await
-    };
-    if let Err(error) = looked.await {
+    let claimed = claim::run_again(core, core.now()).await;
+    let fired = fire::fire_all(core).await;
+    if let Err(error) = claimed.and(fired) {
         tracing::warn!(%error, "what may have been announced is found at the next look");
     }
 }
@@ -101,8 +99,14 @@ pub(crate) async fn claim_asked(core: Arc<Core>) -> Result<usize, Error> {
             () = core.asked.something.notified() => {}
         }
         let slices = std::mem::take(&mut *core.asked.slices.lock());
+        let mut result = Ok(());
         for (partition, from) in slices {
-            claimed += claim::claim_from(&core, partition, from).await?;
+            match claim::claim_from(&core, partition, from).await {
+                Ok(count) => claimed += count,
+                // The others have been asked for, and nobody asks again.
+                Err(error) => result = Err(error),
+            }
         }
+        result?;
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     sharing::{
         announce,
         fitness::{self, Unfit},
+        reach::Reached,
         rendezvous::{candidates, preferred},
         step_aside, terms,
     },
@@ -19,7 +20,7 @@ use crate::{
 use futures_util::{StreamExt as _, stream};
 use punctual_contract::{
     Error,
-    ownership::{Signal, Tenure},
+    ownership::{Says, Signal, Tenure},
     store::{Change, Step},
 };
 use punctual_domain::place::{Partition, TaskRef};
@@ -57,7 +58,8 @@ pub(crate) async fn stay_alive(core: &Arc<Core>) -> Result<usize, Error> {
         return Ok(0);
     }
     let has_hot = core.from_store.has_hot() == HasHot::Yes;
-    let live = shared.ownership.beat(&core.options.name, LEASE, has_hot).await?;
+    let says = Says { has_hot, without: core.reach.without() };
+    let live = shared.ownership.beat(&core.options.name, LEASE, &says).await?;
     core.holdings.hears_of(live);
     let lost = renew(core, shared).await;
     core.rebalance.notify_one();
@@ -87,11 +89,32 @@ pub(crate) async fn rebalance(core: &Arc<Core>) -> Result<usize, Error> {
     if live.len() > 1 || core.has_unshared.load(SeqCst) {
         share_all(core);
     }
-    let candidates = candidates(&live);
-    let mine = |it: Partition| preferred(&candidates, it).is_none_or(|it| it == me);
-    let is_settled = core.from_store.has_hot() != HasHot::Unsettled;
+    let candidates: Vec<Vec<String>> = (0..core.store.parts()).map(|part| candidates(&live, part)).collect();
+    let part_of = |it: Partition| core.store.part_of(it);
+    let mine = |it: Partition| {
+        let of_part = candidates.get(part_of(it)).map_or(&[][..], Vec::as_slice);
+        preferred(of_part, it).is_none_or(|it| it == me)
+    };
+    // What counts is what the others have heard: until the next sign of life that is what was said with the last.
+    let said = live.iter().find(|it| it.engine == me);
+    let said_hot = said.is_none_or(|it| it.has_hot);
+    let is_settled = match core.from_store.has_hot() {
+        HasHot::Yes => said_hot,
+        HasHot::Unsettled => false,
+        HasHot::No => true,
+    };
+    let stays = |it: Partition| {
+        let without = said.and_then(|it| it.without.as_ref());
+        let said_away = without.is_some_and(|without| without.contains(&part_of(it)));
+        !is_settled
+            || match core.reach.of(part_of(it)) {
+                Reached::Yes => said_away,
+                Reached::Unsettled => true,
+                Reached::No => false,
+            }
+    };
     let mut others: Vec<Tenure> = core.holdings.tenures();
-    others.retain(|it| is_settled && !mine(it.partition));
+    others.retain(|it| !mine(it.partition) && !stays(it.partition));
     give_up(core, shared, &others).await;
     let wanted: Vec<Partition> = core.holdings.others().into_iter().filter(|it| mine(*it)).collect();
     acquire(core, shared, &wanted).await
@@ -254,8 +277,8 @@ async fn hand_back(core: &Arc<Core>, partition: Partition) {
 }
 
 async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i64)>) -> Result<(), Error> {
-    if core.from_store.is_away() {
-        // Which of them have fired cannot be asked: the next owner takes them over as they are.
+    if core.from_store.is_away() || core.reach.of(core.store.part_of(partition)) != Reached::Yes {
+        // Which of them have fired cannot be asked, or nothing be written: the next owner takes them over as they are.
         return Ok(());
     }
     // A fired task that is made to wait again would be handed to nobody until the sweep finds it.

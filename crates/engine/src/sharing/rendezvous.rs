@@ -10,13 +10,20 @@ pub(crate) fn preferred(live: &[String], partition: Partition) -> Option<&str> {
     live.iter().map(String::as_str).max_by_key(|it| (score(it, partition), *it))
 }
 
-/// Those who can own: whom the hot set answers. Where it answers nobody it is all the same: everybody goes on from the
-/// store with what they have.
-pub(crate) fn candidates(live: &[Live]) -> Vec<String> {
-    let names =
-        |fit: fn(&Live) -> bool| live.iter().filter(|it| fit(it)).map(|it| it.engine.clone()).collect();
-    let with_hot: Vec<String> = names(|it| it.has_hot);
-    if with_hot.is_empty() { names(|_| true) } else { with_hot }
+/// Those who can own partitions of a database: who reaches it, and of these, whom the hot set answers. Where nobody does it is
+/// all the same: everybody goes on with what they have.
+pub(crate) fn candidates(live: &[Live], part: usize) -> Vec<String> {
+    let lacks = |it: &&Live| it.without.as_ref().is_some_and(|without| without.contains(&part));
+    // Who does not say whether it reaches it does not hear either that another one does not.
+    let reaches = |it: &&Live| it.without.is_some() && !lacks(it);
+    let mut able: Vec<&Live> = live.iter().collect();
+    if live.iter().any(|it| lacks(&it)) && live.iter().any(|it| reaches(&it)) {
+        able.retain(reaches);
+    }
+    if able.iter().any(|it| it.has_hot) {
+        able.retain(|it| it.has_hot);
+    }
+    able.into_iter().map(|it| it.engine.clone()).collect()
 }
 
 /// FNV-1a over both, finished with the mixer of splitmix64. Engines of different releases must agree on it, or they
@@ -34,6 +41,7 @@ fn score(engine: &str, partition: Partition) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_contract::ownership::Says;
 
     const PARTITIONS: u16 = 1_024;
 
@@ -48,12 +56,35 @@ mod tests {
     #[test]
     fn whom_the_hot_set_does_not_answer_owns_nothing_unless_it_answers_nobody() {
         let live = |said: [bool; 3]| -> Vec<Live> {
-            engines(3).into_iter().zip(said).map(|(engine, has_hot)| Live { engine, has_hot }).collect()
+            let live = |(engine, has_hot)| Live { engine, has_hot, without: None };
+            engines(3).into_iter().zip(said).map(live).collect()
         };
         let all = engines(3);
-        assert_eq!(candidates(&live([true, false, true])), [all[0].clone(), all[2].clone()]);
-        assert_eq!(candidates(&live([true; 3])), all);
-        assert_eq!(candidates(&live([false; 3])), all);
+        assert_eq!(candidates(&live([true, false, true]), 0), [all[0].clone(), all[2].clone()]);
+        assert_eq!(candidates(&live([true; 3]), 0), all);
+        assert_eq!(candidates(&live([false; 3]), 0), all);
+    }
+
+    #[test]
+    fn who_does_not_reach_a_database_owns_nothing_there_unless_nobody_reaches_it() {
+        let says = |has_hot, without: &[usize]| Says { has_hot, without: without.to_vec() };
+        let live = |said: [Says; 3]| -> Vec<Live> {
+            engines(3).into_iter().zip(said).map(|(engine, says)| Live::new(engine, &says)).collect()
+        };
+        let (all, well) = (engines(3), says(true, &[]));
+        let one = live([well.clone(), says(true, &[1]), well.clone()]);
+        assert_eq!(candidates(&one, 0), all);
+        assert_eq!(candidates(&one, 1), [all[0].clone(), all[2].clone()]);
+        let nobody = live([says(true, &[1]), says(true, &[0, 1]), says(true, &[1])]);
+        assert_eq!(candidates(&nobody, 1), all, "everybody keeps what they have");
+        let without_hot = live([says(true, &[1]), says(false, &[]), says(true, &[1])]);
+        assert_eq!(candidates(&without_hot, 1), [all[1].clone()], "it fires from the store");
+        assert_eq!(candidates(&without_hot, 0), [all[0].clone(), all[2].clone()]);
+        let mut older = one;
+        older[0].without = None;
+        assert_eq!(candidates(&older, 1), [all[2].clone()], "one of a release before does not follow");
+        older[2].without = None;
+        assert_eq!(candidates(&older, 1), all);
     }
 
     #[test]

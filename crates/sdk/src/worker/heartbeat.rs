@@ -56,9 +56,23 @@ async fn beat(shared: &Shared, leases: &[Arc<Lease>], patience: Duration) -> boo
     let request = request(shared, leases);
     let why = match timeout(patience, shared.client.heartbeat(&request)).await {
         Ok(Ok(answer)) => {
-            leases.iter().zip(&answer.leases).for_each(|(lease, news)| hear(shared, lease, news));
             shared.hear_wish(answer.wish);
-            return true;
+            let mut heard = true;
+            for ((lease, news), unsent) in leases.iter().zip(&answer.leases).zip(request.leases) {
+                if news.unavailable {
+                    heard = false;
+                    lease.control.restore_progress(unsent.progress);
+                    lease.control.restore_log(unsent.log);
+                } else {
+                    hear(shared, lease, news);
+                }
+            }
+            if !heard {
+                tracing::warn!(
+                    "nothing is known of some leases: a database of the server does not answer; trying again"
+                );
+            }
+            return heard;
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer in time".to_owned(),

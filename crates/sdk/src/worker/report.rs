@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_protocol::{Outcome, OutcomeKind, OutcomeReceipt, OutcomeStatus};
 use tokio::sync::mpsc;
-use tokio::time::{Duration, Instant, sleep, timeout_at};
+use tokio::time::{Duration, Instant, sleep_until, timeout_at};
 
 use super::held::Holding;
 use super::{Shared, Worked};
@@ -28,12 +28,34 @@ pub(super) struct Report {
     pub(super) handed_back: bool,
 }
 
-/// Runs until every sender is gone and all is delivered.
+/// Runs until every sender is gone and all is delivered. What could not be taken, by the server or by one of its
+/// databases, is sent again by itself: the outcomes of the others do not wait for it.
 pub(super) async fn run(shared: Arc<Shared>, mut inbox: mpsc::UnboundedReceiver<Report>) {
-    while let Some(first) = inbox.recv().await {
-        let mut batch = vec![first];
-        gather(&mut inbox, &mut batch, shared.options.gather).await;
-        deliver(&shared, batch).await;
+    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+    let (mut left, mut again_at) = (Vec::new(), Instant::now());
+    loop {
+        let first = tokio::select! {
+            first = inbox.recv() => first,
+            () = sleep_until(again_at), if !left.is_empty() => None,
+        };
+        let mut batch: Vec<Report> = first.into_iter().collect();
+        if batch.is_empty() {
+            if left.is_empty() {
+                return;
+            }
+            // The time has come, or nothing else will.
+            sleep_until(again_at).await;
+            batch = left.drain(..left.len().min(REPORT_MAX)).collect();
+        } else {
+            gather(&mut inbox, &mut batch, shared.options.gather).await;
+        }
+        let unavailable = deliver(&shared, batch).await;
+        if !unavailable.is_empty() {
+            again_at = Instant::now() + backoff.next();
+            left.extend(unavailable);
+        } else if left.is_empty() {
+            backoff.reset();
+        }
     }
 }
 
@@ -47,10 +69,10 @@ async fn gather(inbox: &mut mpsc::UnboundedReceiver<Report>, batch: &mut Vec<Rep
     }
 }
 
-/// Sends until each has its receipt or is hopeless.
-async fn deliver(shared: &Shared, batch: Vec<Report>) {
-    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-    let mut parts = vec![batch];
+/// Sends until each has its receipt, is hopeless, or cannot be taken now. Answers these: the server, or their database,
+/// does not answer.
+async fn deliver(shared: &Shared, batch: Vec<Report>) -> Vec<Report> {
+    let (mut parts, mut unavailable) = (vec![batch], Vec::new());
     while let Some(part) = parts.pop() {
         let part = still_ours(shared, part);
         if part.is_empty() {
@@ -58,19 +80,15 @@ async fn deliver(shared: &Shared, batch: Vec<Report>) {
         }
         let outcomes: Vec<&Outcome> = part.iter().map(|report| &report.outcome).collect();
         match shared.client.report_each(Some(&shared.options.executor), &outcomes).await {
-            Ok(receipts) => {
-                backoff.reset();
-                parts.extend(settle(shared, part, &receipts));
-            }
+            Ok(receipts) => parts.extend(settle(shared, part, &receipts, &mut unavailable)),
             Err(error) if is_about_the_content(&error) => parts.extend(narrow(shared, part, &error)),
             Err(error) => {
-                let wait = backoff.next();
-                tracing::warn!(outcomes = part.len(), error = %error, wait_ms = wait.as_millis(), "cannot report outcomes, trying again");
-                parts.push(part);
-                sleep(wait).await;
+                tracing::warn!(outcomes = part.len(), error = %error, "cannot report outcomes, trying again");
+                unavailable.extend(part);
             }
         }
     }
+    unavailable
 }
 
 /// Without those whose lease was lost or ended long ago.
@@ -96,7 +114,12 @@ fn give_up(shared: &Shared, report: &Report, why: &str) {
 }
 
 /// Takes the receipts; what the server could not understand comes back in words that it can.
-fn settle(shared: &Shared, part: Vec<Report>, receipts: &[OutcomeReceipt]) -> Option<Vec<Report>> {
+fn settle(
+    shared: &Shared,
+    part: Vec<Report>,
+    receipts: &[OutcomeReceipt],
+    unavailable: &mut Vec<Report>,
+) -> Option<Vec<Report>> {
     let mut again = Vec::new();
     for (report, receipt) in part.into_iter().zip(receipts) {
         match receipt.status {
@@ -105,6 +128,10 @@ fn settle(shared: &Shared, part: Vec<Report>, receipts: &[OutcomeReceipt]) -> Op
             OutcomeStatus::Invalid => {
                 let why = receipt.error.as_ref().map_or_else(String::new, ToString::to_string);
                 again.extend(reword(shared, report, &why));
+                continue;
+            }
+            OutcomeStatus::Unavailable => {
+                unavailable.push(report);
                 continue;
             }
         }

@@ -125,6 +125,8 @@ impl Subscription {
         for part in doubtful.chunks(BATCH_MAX) {
             let Some(held) = self.ask(part).await else { continue };
             for (delivery, held) in part.iter().zip(held) {
+                // Its database does not answer: it is left for later.
+                let Some(held) = held else { continue };
                 if held && !self.is_here(&delivery.message) {
                     certain.push(delivery.clone());
                 } else {
@@ -149,8 +151,8 @@ impl Subscription {
         self.shared.held.has(&it.place.to_string(), &token)
     }
 
-    /// Whether the attempts still hold; those that do are extended. None: the server does not say.
-    async fn ask(&self, part: &[Delivery]) -> Option<Vec<bool>> {
+    /// Whether the attempts still hold; those that do are extended. None: the server does not say, of any or of one.
+    async fn ask(&self, part: &[Delivery]) -> Option<Vec<Option<bool>>> {
         let options = &self.shared.options;
         let beat = |it: &Delivery| LeaseBeat {
             r#ref: it.message.place.to_string(),
@@ -160,7 +162,7 @@ impl Subscription {
         let request = self.shared.beat_request(part.iter().map(beat).collect());
         match self.shared.client.heartbeat(&request).await {
             Ok(answer) if answer.leases.len() == part.len() => {
-                Some(answer.leases.iter().map(|it| !it.lost).collect())
+                Some(answer.leases.iter().map(|it| (!it.unavailable).then_some(!it.lost)).collect())
             }
             Ok(_) => None,
             Err(error) => {

@@ -38,6 +38,8 @@ pub(crate) struct Kept {
     pub(crate) waiting: HashMap<String, VecDeque<LeasedTask>>,
     pub(crate) held: HashMap<String, String>,
     pub(crate) lost: HashSet<String>,
+    /// Their database does not answer the server.
+    pub(crate) unavailable: HashSet<String>,
     pub(crate) cancel: HashSet<String>,
     /// Told with every lease and heartbeat.
     pub(crate) wish: Option<Wish>,
@@ -375,6 +377,9 @@ fn receive(kept: &mut Kept, outcome: Outcome, counted: &mut Vec<Outcome>) -> Out
         let error = Some(Problem::new(Code::RequestTooLarge, "the result is too long"));
         return OutcomeReceipt { r#ref: reference, status: OutcomeStatus::Invalid, error };
     }
+    if kept.unavailable.contains(&reference) {
+        return OutcomeReceipt::new(reference, OutcomeStatus::Unavailable);
+    }
     if kept.lost.contains(&reference) || kept.held.remove(&outcome.token).is_none() {
         return OutcomeReceipt::new(reference, OutcomeStatus::Stale);
     }
@@ -390,7 +395,9 @@ async fn heartbeats(State(fake): State<Arc<Fake>>, request: Request) -> Response
     let beat = HeartbeatRequest::from_json(&body).unwrap();
     fake.change(|kept| {
         let news = |lease: &punctual_sdk::protocol::LeaseBeat| {
-            if kept.lost.contains(&lease.r#ref) || !kept.held.contains_key(&lease.token) {
+            if kept.unavailable.contains(&lease.r#ref) {
+                LeaseNews::unavailable(&lease.r#ref)
+            } else if kept.lost.contains(&lease.r#ref) || !kept.held.contains_key(&lease.token) {
                 LeaseNews::lost(&lease.r#ref)
             } else {
                 LeaseNews::extended(&lease.r#ref, 0, kept.cancel.contains(&lease.r#ref))

@@ -1,6 +1,8 @@
 //! Lease, outcomes, heartbeats.
 
 use crate::world::{START_MS, World, ask, post};
+use punctual_contract::Store as _;
+use punctual_domain::place::TaskRef;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -47,6 +49,53 @@ async fn a_task_runs_from_insert_to_its_result() {
     assert_eq!(events.first(), Some(&"insert"));
     assert_eq!(events.last(), Some(&"succeed"));
     assert!(events.contains(&"dispatch"), "{events:?}");
+}
+
+/// One database of two is away: each outcome and each lease of the other has its answer.
+#[tokio::test]
+async fn of_a_report_over_two_databases_what_the_one_that_is_well_has_is_answered() {
+    let world = World::new();
+    for _ in 0..24 {
+        world.insert(json!({"queue": "q"})).await;
+    }
+    world.advance(0).await;
+    let leased = world.lease("q").await;
+    assert_eq!(leased.len(), 24);
+    world.store.split(2);
+    let in_second = |it: &Value| {
+        let place: TaskRef = it["ref"].as_str().unwrap().parse().unwrap();
+        world.store.part_of(place.partition) == 1
+    };
+    let lost = leased.iter().filter(|it| in_second(it)).count();
+    assert!(lost > 0 && lost < 24, "{lost}");
+    world.store.set_part_away(Some(1));
+    let leases: Vec<Value> =
+        leased.iter().map(|it| json!({"ref": it["ref"], "token": it["token"]})).collect();
+    let beats = json!({"executor": "x1", "leases": leases});
+    let news = world.send(post("/v1/heartbeats", &beats)).await.expect(200);
+    for (it, news) in leased.iter().zip(news["leases"].as_array().unwrap()) {
+        assert_eq!((&news["ref"], &news["lost"]), (&it["ref"], &json!(false)));
+        assert_eq!(news["unavailable"] == json!(true), in_second(it), "{news}");
+        assert_eq!(news["lease_until_ms"].is_null(), in_second(it), "{news}");
+    }
+    let report = |it: &Value| json!({"ref": it["ref"], "token": it["token"], "outcome": "succeeded"});
+    let outcomes = json!({"executor": "x1", "outcomes": leased.iter().map(report).collect::<Vec<_>>()});
+    let receipts = world.send(post("/v1/outcomes", &outcomes)).await.expect(200);
+    for (it, receipt) in leased.iter().zip(receipts["results"].as_array().unwrap()) {
+        let (status, code) =
+            if in_second(it) { ("unavailable", "store.unavailable") } else { ("accepted", "") };
+        assert_eq!(receipt["status"], status, "{receipt}");
+        assert_eq!(receipt["error"]["code"].as_str().unwrap_or_default(), code, "{receipt}");
+    }
+    // Where nothing can be answered the call is refused, as one database is.
+    let second: Vec<Value> = leased.iter().filter(|it| in_second(it)).map(report).collect();
+    let of_second = json!({"executor": "x1", "outcomes": second});
+    world.send(post("/v1/outcomes", &of_second)).await.expect_problem(503, "store.unavailable");
+    world.store.set_part_away(None);
+    let again = world.send(post("/v1/outcomes", &outcomes)).await.expect(200);
+    for (it, receipt) in leased.iter().zip(again["results"].as_array().unwrap()) {
+        assert_eq!(receipt["status"], if in_second(it) { "accepted" } else { "stale" }, "{receipt}");
+    }
 }
 
 #[tokio::test]

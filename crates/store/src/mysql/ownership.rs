@@ -10,7 +10,7 @@ use super::connections::Connections;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Happened, Ownership,
-    ownership::{Live, Owner, Tenure},
+    ownership::{Live, Owner, Says, Tenure},
 };
 use punctual_domain::{place::Partition, time::Millis};
 use sqlx::{Row, mysql::MySqlRow};
@@ -28,6 +28,9 @@ macro_rules! sql {
 
 /// Far more changes of owner than there can have been, and far below what `tokens` bears.
 const TERM_MAX: i64 = 1 << 46;
+
+/// Letters of column `without_databases`.
+const WITHOUT_MAX: usize = 1_000;
 
 /// Ownership of the partitions of one cluster. Whoever holds a tenure counts its end from before the call that gave
 /// it: then it never believes in a lease for longer than the database does.
@@ -47,15 +50,14 @@ impl MysqlOwnership {
 
 #[async_trait]
 impl Ownership for MysqlOwnership {
-    async fn beat(&self, engine: &str, ttl: Duration, has_hot: bool) -> Result<Vec<Live>, Error> {
+    async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error> {
         let (catalog, engine, named) = (self.catalog.clone(), engine.to_owned(), self.names_databases);
+        let (has_hot, without) = (i64::from(says.has_hot), list_of(&says.without));
         apart("beat", Happened::Maybe, async move {
-            let beat =
-                Statement::new(sql!("beat.sql")).text(&engine).int(ms(ttl)).int(named).int(has_hot.into());
-            beat.int(ms(ttl)).int(named).int(has_hot.into()).execute(&catalog).await?;
+            let beat = Statement::new(sql!("beat.sql")).text(&engine);
+            let beat = beat.int(ms(ttl)).int(named).int(has_hot).text(&without);
+            beat.int(ms(ttl)).int(named).int(has_hot).text(&without).execute(&catalog).await?;
             let live = Statement::new(sql!("live.sql")).fetch(&catalog).await?;
-            let said =
-                |it: &MySqlRow| Ok(Live { engine: it.try_get(0)?, has_hot: it.try_get::<i8, _>(1)? != 0 });
             live.iter().map(said).collect()
         })
         .await
@@ -258,6 +260,29 @@ fn numbers(held: &[Tenure]) -> Vec<i64> {
 /// One number a tenure. A term grows by one a change of owner, and does not come near 2^47.
 fn tokens(held: &[Tenure]) -> Vec<i64> {
     held.iter().map(|it| it.term.saturating_mul(65_536).saturating_add(i64::from(it.partition.0))).collect()
+}
+
+fn said(row: &MySqlRow) -> Result<Live, sqlx::Error> {
+    let without: Option<String> = row.try_get(2)?;
+    Ok(Live {
+        engine: row.try_get(0)?,
+        has_hot: row.try_get::<i8, _>(1)? != 0,
+        without: without.map(|it| it.split(',').filter_map(|it| it.parse().ok()).collect()),
+    })
+}
+
+/// Numbers with commas between. Of very many, those that the column has room for: the others are not said.
+fn list_of(numbers: &[usize]) -> String {
+    let mut list = String::new();
+    for it in numbers {
+        let comma = if list.is_empty() { "" } else { "," };
+        let more = format!("{comma}{it}");
+        if list.len() + more.len() > WITHOUT_MAX {
+            break;
+        }
+        list.push_str(&more);
+    }
+    list
 }
 
 fn owner(row: &MySqlRow) -> Result<Owner, sqlx::Error> {

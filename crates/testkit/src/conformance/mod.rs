@@ -304,6 +304,7 @@ macro_rules! for_each_ownership_case {
             ownership::terms_ascend_with_each_change_of_owner,
             ownership::whoever_holds_a_partition_raises_its_term_and_nobody_else_does,
             ownership::what_an_engine_says_of_the_hot_set_is_said_to_the_others,
+            ownership::what_databases_an_engine_does_not_reach_is_said_to_the_others,
             ownership::who_beats_is_alive_and_the_living_come_sorted,
             ownership::who_is_silent_is_dead_and_who_leaves_is_gone_at_once,
             ownership::the_clock_that_is_told_is_the_one_that_leases_run_on,

@@ -3,7 +3,7 @@
 
 use punctual_contract::{
     Ownership,
-    ownership::{Live, Owner, Tenure},
+    ownership::{Live, Owner, Says, Tenure},
 };
 use punctual_domain::place::Partition;
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -22,7 +22,7 @@ async fn acquire_one(it: &dyn Ownership, engine: &str, ttl: Duration) -> Option<
 
 /// The names of the living.
 async fn beat(it: &dyn Ownership, engine: &str, ttl: Duration) -> Vec<String> {
-    it.beat(engine, ttl, true).await.unwrap().into_iter().map(|it| it.engine).collect()
+    it.beat(engine, ttl, &Says::default()).await.unwrap().into_iter().map(|it| it.engine).collect()
 }
 
 /// Asks until something is answered.
@@ -130,11 +130,21 @@ pub async fn whoever_holds_a_partition_raises_its_term_and_nobody_else_does(it: 
 }
 
 pub async fn what_an_engine_says_of_the_hot_set_is_said_to_the_others(it: Arc<dyn Ownership>) {
-    let live = |engine: &str, has_hot| Live { engine: engine.to_owned(), has_hot };
-    assert_eq!(it.beat("a", LONG, true).await.unwrap(), [live("a", true)]);
-    assert_eq!(it.beat("b", LONG, false).await.unwrap(), [live("a", true), live("b", false)]);
-    assert_eq!(it.beat("a", LONG, false).await.unwrap(), [live("a", false), live("b", false)]);
-    assert_eq!(it.beat("b", LONG, true).await.unwrap(), [live("a", false), live("b", true)]);
+    let says = |has_hot| Says { has_hot, ..Says::default() };
+    let live = |engine: &str, has_hot| Live::new(engine, &says(has_hot));
+    assert_eq!(it.beat("a", LONG, &says(true)).await.unwrap(), [live("a", true)]);
+    assert_eq!(it.beat("b", LONG, &says(false)).await.unwrap(), [live("a", true), live("b", false)]);
+    assert_eq!(it.beat("a", LONG, &says(false)).await.unwrap(), [live("a", false), live("b", false)]);
+    assert_eq!(it.beat("b", LONG, &says(true)).await.unwrap(), [live("a", false), live("b", true)]);
+}
+
+pub async fn what_databases_an_engine_does_not_reach_is_said_to_the_others(it: Arc<dyn Ownership>) {
+    let says = |without: &[usize]| Says { without: without.to_vec(), ..Says::default() };
+    let live = |engine: &str, without: &[usize]| Live::new(engine, &says(without));
+    assert_eq!(it.beat("a", LONG, &says(&[])).await.unwrap(), [live("a", &[])]);
+    assert_eq!(it.beat("b", LONG, &says(&[1, 12])).await.unwrap(), [live("a", &[]), live("b", &[1, 12])]);
+    assert_eq!(it.beat("a", LONG, &says(&[0])).await.unwrap(), [live("a", &[0]), live("b", &[1, 12])]);
+    assert_eq!(it.beat("b", LONG, &says(&[])).await.unwrap(), [live("a", &[0]), live("b", &[])]);
 }
 
 pub async fn who_beats_is_alive_and_the_living_come_sorted(it: Arc<dyn Ownership>) {

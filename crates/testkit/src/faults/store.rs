@@ -2,6 +2,7 @@
 
 use super::Faults;
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use punctual_contract::{
     Error, SettingStore, Store,
     hot::HotEntry,
@@ -19,7 +20,10 @@ use punctual_domain::{
     task::{NewTask, Task},
     time::Millis,
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreGroup {
@@ -47,12 +51,39 @@ pub enum StoreGroup {
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
     pub faults: Faults<StoreGroup>,
+    /// Parts that it says to have; 0: as many as the store.
+    split: AtomicUsize,
+    /// None of the moves and leases there happens, and the caller knows it.
+    part_away: Mutex<Option<usize>>,
 }
 
 impl FaultyStore {
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, seed: u64) -> Self {
-        Self { inner, faults: Faults::seeded(seed) }
+        let (split, part_away) = Default::default();
+        Self { inner, faults: Faults::seeded(seed), split, part_away }
+    }
+
+    /// Its partitions take turns among so many parts, which fail by themselves.
+    pub fn split(&self, parts: usize) {
+        self.split.store(parts, SeqCst);
+    }
+
+    /// Of moves, leases and signs of life, those with anything in this part are refused; None: in no part.
+    pub fn set_part_away(&self, part: Option<usize>) {
+        *self.part_away.lock() = part;
+    }
+
+    fn pass_part(
+        &self,
+        doing: &'static str,
+        mut partitions: impl Iterator<Item = Partition>,
+    ) -> Result<(), Error> {
+        let away = *self.part_away.lock();
+        if partitions.any(|it| away == Some(self.part_of(it))) {
+            return Err(Error::did_not_happen(doing, "this part was sent away by a test"));
+        }
+        Ok(())
     }
 }
 
@@ -95,14 +126,17 @@ impl Store for FaultyStore {
     }
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error> {
+        self.pass_part("move tasks", steps.iter().map(|it| it.place.partition))?;
         self.faults.run(StoreGroup::Apply, "move tasks", self.inner.apply(steps, now)).await
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error> {
+        self.pass_part("dispatch tasks", grants.iter().map(|it| it.place.partition))?;
         self.faults.run(StoreGroup::Dispatch, "dispatch tasks", self.inner.dispatch(grants, now)).await
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, Error> {
+        self.pass_part("extend leases", beats.iter().map(|it| it.place.partition))?;
         self.faults.run(StoreGroup::Extend, "extend leases", self.inner.extend(beats, now)).await
     }
 
@@ -221,10 +255,16 @@ impl Store for FaultyStore {
     }
 
     fn parts(&self) -> usize {
-        self.inner.parts()
+        match self.split.load(SeqCst) {
+            0 => self.inner.parts(),
+            parts => parts,
+        }
     }
 
     fn part_of(&self, partition: Partition) -> usize {
-        self.inner.part_of(partition)
+        match self.split.load(SeqCst) {
+            0 => self.inner.part_of(partition),
+            parts => usize::from(partition.0) % parts,
+        }
     }
 }

@@ -50,6 +50,8 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     server: SocketAddr,
+    /// In what clients send; equally long.
+    rewrites: Vec<(Vec<u8>, Vec<u8>)>,
     /// Of connections that are yet to come.
     of_new: watch::Sender<Way>,
     open: parking_lot::Mutex<BTreeMap<u64, watch::Sender<Way>>>,
@@ -63,11 +65,24 @@ impl Proxy {
     /// When the system gives no port or no thread.
     #[must_use]
     pub fn before(server_port: u16) -> Self {
+        Self::rewriting(server_port, &[])
+    }
+
+    /// The same, and of what clients send each first text is replaced by its second one: for a server that does not know
+    /// what this one does. Where a text comes in two pieces it passes as it is.
+    ///
+    /// # Panics
+    /// When two texts are not equally long, or the system gives no port or no thread.
+    #[must_use]
+    pub fn rewriting(server_port: u16, rewrites: &[(&str, &str)]) -> Self {
+        assert!(rewrites.iter().all(|it| it.0.len() == it.1.len()), "lengths stand in the protocol");
+        let bytes = |it: &str| it.as_bytes().to_vec();
         let listener = StdListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
         listener.set_nonblocking(true).expect("a listener can be non-blocking");
         let port = listener.local_addr().expect("it is bound").port();
         let shared = Arc::new(Shared {
             server: SocketAddr::from(([127, 0, 0, 1], server_port)),
+            rewrites: rewrites.iter().map(|it| (bytes(it.0), bytes(it.1))).collect(),
             of_new: watch::Sender::default(),
             open: parking_lot::Mutex::default(),
             last: AtomicU64::new(0),
@@ -158,17 +173,17 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
     let seen = way.subscribe();
     shared.open.lock().insert(id, way);
     // An error is the end of the connection, as it is for whoever stands at its ends.
-    drop(pass(client, shared.server, seen).await);
+    drop(pass(client, &shared, seen).await);
     shared.open.lock().remove(&id);
 }
 
-async fn pass(client: TcpStream, server: SocketAddr, mut way: watch::Receiver<Way>) -> io::Result<()> {
+async fn pass(client: TcpStream, shared: &Shared, mut way: watch::Receiver<Way>) -> io::Result<()> {
     let reset = client.set_zero_linger();
     let now = *way.wait_for(|it| *it != Way::Silent).await.map_err(io::Error::other)?;
     if now == Way::Cut {
         return reset;
     }
-    let server = TcpStream::connect(server).await?;
+    let server = TcpStream::connect(shared.server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     server.set_zero_linger()?;
@@ -176,16 +191,17 @@ async fn pass(client: TcpStream, server: SocketAddr, mut way: watch::Receiver<Wa
     let mut cut = way.clone();
     tokio::select! {
         _ = cut.wait_for(|it| *it == Way::Cut) => Ok(()),
-        ended = pump(from_client, to_server, way.clone(), false) => ended,
-        ended = pump(from_server, to_client, way, true) => ended,
+        ended = pump(from_client, to_server, way.clone(), Some(&shared.rewrites)) => ended,
+        ended = pump(from_server, to_client, way, None) => ended,
     }
 }
 
+/// `rewrites`: None, of what the server answers.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut way: watch::Receiver<Way>,
-    is_answer: bool,
+    rewrites: Option<&Vec<(Vec<u8>, Vec<u8>)>>,
 ) -> io::Result<()> {
     let mut piece = vec![0; 64 * 1024];
     loop {
@@ -194,7 +210,7 @@ async fn pump(
         let now = *way.wait_for(|it| *it != Way::Silent).await.map_err(io::Error::other)?;
         let length = length?;
         match now {
-            Way::AnswersLost if is_answer => {
+            Way::AnswersLost if rewrites.is_none() => {
                 if length == 0 {
                     std::future::pending::<()>().await;
                 }
@@ -203,9 +219,22 @@ async fn pump(
             Way::Slow(by) => tokio::time::sleep(by).await,
             Way::Open | Way::Silent | Way::AnswersLost | Way::Cut => {}
         }
-        match piece.get(..length) {
-            Some(piece) if !piece.is_empty() => to.write_all(piece).await?,
+        match piece.get_mut(..length) {
+            Some(piece) if !piece.is_empty() => {
+                rewrites.into_iter().flatten().for_each(|it| rewrite(piece, it));
+                to.write_all(piece).await?;
+            }
             _ => return Ok(()),
+        }
+    }
+}
+
+fn rewrite(piece: &mut [u8], (from, to): &(Vec<u8>, Vec<u8>)) {
+    let places = piece.windows(from.len()).enumerate().filter(|it| it.1 == from.as_slice());
+    let places: Vec<usize> = places.map(|it| it.0).collect();
+    for at in places {
+        if let Some(place) = piece.get_mut(at..at + to.len()) {
+            place.copy_from_slice(to);
         }
     }
 }

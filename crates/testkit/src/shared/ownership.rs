@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Clock, Error, Ownership,
-    ownership::{Live, Owner, Tenure},
+    ownership::{Live, Owner, Says, Tenure},
 };
 use punctual_domain::{place::Partition, time::Millis};
 use std::{
@@ -27,8 +27,8 @@ pub struct MemoryOwnership {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// Until when each engine counts as alive, and whether the hot set answers it.
-    alive: BTreeMap<String, (Millis, bool)>,
+    /// Until when each engine counts as alive, and what it says.
+    alive: BTreeMap<String, (Millis, Says)>,
     leases: BTreeMap<Partition, Lease>,
 }
 
@@ -75,13 +75,11 @@ impl MemoryOwnership {
 
 #[async_trait]
 impl Ownership for MemoryOwnership {
-    async fn beat(&self, engine: &str, ttl: Duration, has_hot: bool) -> Result<Vec<Live>, Error> {
+    async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error> {
         self.call("beat", |books, now| {
-            books.alive.insert(engine.to_owned(), (until(now, ttl), has_hot));
+            books.alive.insert(engine.to_owned(), (until(now, ttl), says.clone()));
             books.alive.retain(|_, it| it.0 > now);
-            let live =
-                |(engine, it): (&String, &(Millis, bool))| Live { engine: engine.clone(), has_hot: it.1 };
-            books.alive.iter().map(live).collect()
+            books.alive.iter().map(|(engine, (_, says))| Live::new(engine, says)).collect()
         })
     }
 

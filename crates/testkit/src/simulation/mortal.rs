@@ -8,7 +8,7 @@ use punctual_contract::{
     bus::Delivery,
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
-    ownership::{Live, Owner, Tenure},
+    ownership::{Live, Owner, Says, Tenure},
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
         Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
@@ -370,8 +370,8 @@ impl Limiter for Mortal<dyn Limiter> {
 
 #[async_trait]
 impl Ownership for Mortal<dyn Ownership> {
-    async fn beat(&self, engine: &str, ttl: Duration, has_hot: bool) -> Result<Vec<Live>, Error> {
-        self.life.call(self.inner.beat(engine, ttl, has_hot)).await
+    async fn beat(&self, engine: &str, ttl: Duration, says: &Says) -> Result<Vec<Live>, Error> {
+        self.life.call(self.inner.beat(engine, ttl, says)).await
     }
     async fn acquire(
         &self,

@@ -3,10 +3,11 @@
 //! never is "nothing was done" said of what was done. On a private MariaDB, the second database behind a proxy, and Redis.
 
 mod changes;
+mod reach;
 mod site;
 
 use punctual_contract::Store;
-use punctual_domain::state::State;
+use punctual_domain::{state::State, time::Millis};
 use punctual_testkit::{patience::until, servers::Way};
 use site::Site;
 use std::time::Duration;
@@ -14,8 +15,15 @@ use std::time::Duration;
 /// Loaded machines are slow; what a database that is away costs without the mends is tens of seconds.
 const LATE_MS: i64 = 2_000;
 
+/// What may be added by the discovery, and nothing else: what the machine adds shows before the fault too.
+const DISCOVERED_WITHIN_MS: i64 = 50;
+
 async fn goes_on(engines: usize, way: Way) {
-    let site = Site::new(engines).await;
+    goes_on_at(Site::new(engines).await, way).await;
+}
+
+async fn goes_on_at(site: Site, way: Way) {
+    let engines = site.nodes.len();
     site.insert(600, 1_500..7_500).await;
     site.have_come(60).await;
     site.second.set(way);
@@ -26,14 +34,21 @@ async fn goes_on(engines: usize, way: Way) {
     site.engine().can_write().unwrap();
     let to = site.now();
     let late = site.late_of_the_first(from, to.plus(-LATE_MS)).await;
+    let before = site.late_of_the_first(Millis::ZERO, from.plus(-DISCOVERED_WITHIN_MS)).await;
     site.second.set(Way::Open);
     let (median, p99, worst) = late.figures();
+    let (_, _, before) = before.figures();
     site::say(&format!(
-        "{engines} engines, second database {way:?}: {} tasks of the first, late by {median} ms at the median, {p99} p99, {worst} at worst",
+        "{engines} engines, second database {way:?}: {} tasks of the first, late by {median} ms at the median, {p99} p99, {worst} at worst, before {before}",
         late.0.len()
     ));
     assert!(late.0.len() > 20, "too few fell due meanwhile: {}", late.0.len());
     assert!(worst <= LATE_MS, "a task of the database that is well was {worst} ms late");
+    let most = DISCOVERED_WITHIN_MS + 3 * before;
+    assert!(
+        p99 <= most,
+        "tasks of the database that is well were {p99} ms late (p99), before the fault {before}"
+    );
     site.finish(600).await;
 }
 
@@ -55,6 +70,12 @@ async fn two_engines_go_on_while_the_second_database_is_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_engines_go_on_while_the_second_database_is_silent() {
     goes_on(2, Way::Silent).await;
+}
+
+/// Each executor is handed what fires while it waits: those that get a task of the silent database do not wait for that alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn executors_go_on_with_the_others_tasks_before_a_silent_database_is_known_to_be_silent() {
+    goes_on_at(Site::without_leases_ahead().await, Way::Silent).await;
 }
 
 /// Leases whose answer is lost on the way: their attempts are given back, and the only attempt of each is still there.

@@ -1,6 +1,9 @@
 //! Ownership on MySQL: the suite, and what only rows on a server can get wrong.
 
-use punctual_contract::{Ownership, SettingStore, ownership::Tenure};
+use punctual_contract::{
+    Ownership, SettingStore,
+    ownership::{Says, Tenure},
+};
 use punctual_domain::place::Partition;
 use punctual_store::{MysqlOptions, MysqlOwnership, MysqlStore};
 use punctual_testkit::{
@@ -129,7 +132,7 @@ async fn a_crowd_that_reads_settings_keeps_no_engine_from_its_signs_of_life() {
     until("all connections for settings wait", || async { catalog.at("%setting%").await >= 2 }).await;
     let signs = async {
         for _ in 0..4 {
-            ownership.beat("a", LONG, true).await.unwrap();
+            ownership.beat("a", LONG, &Says::default()).await.unwrap();
             assert_eq!(ownership.renew("a", &held, LONG).await.unwrap(), [true; 16]);
         }
     };
@@ -217,12 +220,12 @@ async fn who_has_been_silent_for_an_hour_is_forgotten_when_another_leaves() {
     let catalog = Catalog::fresh().await;
     let ownership = catalog.ownership().await;
     for name in ["old", "late", "leaves"] {
-        ownership.beat(name, LONG, true).await.unwrap();
+        ownership.beat(name, LONG, &Says::default()).await.unwrap();
     }
     catalog.sql("UPDATE engine SET alive_until = alive_until - 7200000 WHERE name = 'old'").await;
     catalog.sql("UPDATE engine SET alive_until = alive_until - 120000 WHERE name = 'late'").await;
     ownership.leave("leaves").await.unwrap();
     assert_eq!(catalog.sql("SELECT name FROM engine").await.trim(), "late");
-    let live = ownership.beat("a", LONG, true).await.unwrap();
+    let live = ownership.beat("a", LONG, &Says::default()).await.unwrap();
     assert_eq!(live.iter().map(|it| it.engine.as_str()).collect::<Vec<_>>(), ["a"]);
 }

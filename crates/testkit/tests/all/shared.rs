@@ -2,13 +2,17 @@
 //! And the suites of what they agree by, for the ends in memory.
 
 use crate::engine::{WallClock, queue, slow_repair};
-use punctual_contract::{Store, store::Assignment};
+use punctual_contract::{
+    Hot as _, Store,
+    store::{Assignment, Scan},
+};
 use punctual_domain::{
     name::Name,
     outcome::Report,
     place::TaskRef,
     state::{Event, State},
-    task::{NewTask, TaskResult},
+    task::{Lease, NewTask, TaskResult},
+    time::Millis,
 };
 use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, OutcomeReport, Settled, Shared};
 use punctual_hot::MemoryHot;
@@ -19,7 +23,7 @@ use punctual_testkit::{
     shared::{MemoryOwnership, SignalHub},
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
-use tokio::{runtime::Runtime, time::Instant};
+use tokio::{runtime::Runtime, task::JoinSet, time::Instant};
 
 mod ownership_in_memory {
     macro_rules! stamp {
@@ -335,4 +339,57 @@ async fn a_cancel_at_another_engine_is_definite_and_leaves_no_claim_behind() {
     let (cancelled, done): (Vec<_>, Vec<_>) = states.partition(|it| *it == State::Cancelled);
     assert_eq!((cancelled.len(), done.len()), (20, 20));
     assert!(done.iter().all(|it| *it == State::Succeeded), "{done:?}");
+}
+
+/// An engine has looked at the store and hangs before it loads what it found. Meanwhile the owner leases a task of it ahead of
+/// its instant, and it is cancelled through another engine: when the load arrives after the answer, nobody gets the task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after_the_answer() {
+    let cluster = Cluster::new();
+    let (owner, other) =
+        (cluster.node("owner", Options::default()), cluster.node("other", Options::default()));
+    let running = owner.engine.start().unwrap();
+    until("it owns all", || async { owner.engine.owned() == cluster.partitions() }).await;
+    let came = Arc::new(parking_lot::Mutex::new(HashSet::new()));
+    let mut executor = JoinSet::new();
+    let (its, seen) = (owner.engine.clone(), Arc::clone(&came));
+    executor.spawn(async move {
+        loop {
+            let (executor, queue) = ("test".to_owned(), Arc::new(queue()));
+            let request =
+                LeaseRequest { queue, max: 100, wait_ms: 500, lease_ms: 60_000, executor, version: None };
+            let leased = its.lease(request).await.unwrap();
+            seen.lock().extend(leased.into_iter().map(|it| it.place.id));
+        }
+    });
+    let mut cancelled = HashSet::new();
+    for _ in 0..200 {
+        let place = owner.insert(1, 250).await.remove(0);
+        let scan = Scan { partition: place.partition, until: Millis::MAX, after: None, limit: 1_000 };
+        let found = cluster.truth.scan(scan).await.unwrap();
+        let before = found.into_iter().filter(|it| it.place.id == place.id).collect::<Vec<_>>();
+        assert_eq!(before.len(), 1);
+        let task = async || cluster.truth.read(&[place]).await.unwrap().remove(0).unwrap();
+        let mut now = task().await;
+        while now.state == State::Scheduled {
+            tokio::task::yield_now().await;
+            now = task().await;
+        }
+        let is_ahead = now.state == State::Dispatched && now.lease.as_ref().is_some_and(Lease::is_ahead);
+        if is_ahead
+            && matches!(other.engine.cancel(place, false, "test").await.unwrap(), Cancelled::Cancelled(_))
+        {
+            cluster.hot.load(before).await.unwrap();
+            cancelled.insert(place.id);
+        }
+        if cancelled.len() == 5 {
+            break;
+        }
+    }
+    assert_eq!(cancelled.len(), 5, "too few were cancelled between their lease and their instant");
+    let last = owner.insert(1, 500).await.remove(0);
+    until("the last has come", || async { came.lock().contains(&last.id) }).await;
+    assert!(cancelled.is_disjoint(&came.lock()), "a task that was cancelled was handed over");
+    executor.shutdown().await;
+    running.stop().await;
 }

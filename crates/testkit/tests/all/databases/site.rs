@@ -6,7 +6,7 @@ use crate::engine::{WallClock, queue};
 use parking_lot::Mutex;
 use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Error, Store,
+    Error, Ownership as _, Store,
     store::{Assignment, Inserted, Query},
 };
 use punctual_domain::{
@@ -45,6 +45,8 @@ const PARTITIONS: u16 = 8;
 const EXECUTORS: usize = 4;
 const BACK_OFF: Duration = Duration::from_millis(50);
 const DEADLINE_MS: i64 = 120_000;
+/// Four looks of an engine at who owns what.
+const SETTLED_MS: i64 = 2_000;
 
 pub(super) fn say(text: &str) {
     eprintln!("{text}");
@@ -53,7 +55,10 @@ pub(super) fn say(text: &str) {
 pub(super) struct Site {
     pub(super) store: Arc<MysqlStore>,
     pub(super) first: Proxy,
+    /// Of all.
     pub(super) second: Proxy,
+    /// Each engine's own, before that; none, where they go the same.
+    pub(super) apart: Vec<Proxy>,
     pub(super) nodes: Vec<(Engine, Option<Running>)>,
     executors: JoinSet<()>,
     is_over: Arc<AtomicBool>,
@@ -87,10 +92,10 @@ async fn store(urls: &[String]) -> Arc<MysqlStore> {
     Arc::new(MysqlStore::open(urls, options).await.unwrap())
 }
 
-async fn start(urls: &[String], redis: &Redis, name: String) -> (Engine, Option<Running>) {
+async fn start(urls: &[String], redis: &Redis, options: Options) -> (Engine, Option<Running>) {
     let store = store(urls).await;
-    let options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
-    let hot = RedisHot::connect(&redis.url(), options).await.unwrap();
+    let hot_options = RedisOptions { partitions: PARTITIONS, ..RedisOptions::default() };
+    let hot = RedisHot::connect(&redis.url(), hot_options).await.unwrap();
     let signals = Arc::new(hot.signals().await.unwrap());
     let backends = Backends {
         blobs: None,
@@ -101,7 +106,7 @@ async fn start(urls: &[String], redis: &Redis, name: String) -> (Engine, Option<
         bus: Arc::new(MemoryBus::default()),
         clock: Arc::new(WallClock),
     };
-    let engine = Engine::new(backends, Options { name, ..Options::default() });
+    let engine = Engine::new(backends, options);
     let running = engine.start().unwrap();
     (engine, Some(running))
 }
@@ -113,6 +118,20 @@ fn task(execute_at: Millis) -> NewTask {
 
 impl Site {
     pub(super) async fn new(engines: usize) -> Self {
+        Self::with(engines, false, &Options::default()).await
+    }
+
+    /// Each engine has a way of its own to the second database.
+    pub(super) async fn with_ways_apart(engines: usize) -> Self {
+        Self::with(engines, true, &Options::default()).await
+    }
+
+    /// One engine, which hands over what has fired.
+    pub(super) async fn without_leases_ahead() -> Self {
+        Self::with(1, false, &Options { ahead_ms: 0, ..Options::default() }).await
+    }
+
+    async fn with(engines: usize, are_apart: bool, options: &Options) -> Self {
         let turn = TURNS.acquire().await.unwrap();
         let (redis, mysql) = (Redis::own().await, MariaDb::own().await);
         let (first, second) = (Proxy::before(mysql.port()), Proxy::before(mysql.port()));
@@ -122,9 +141,15 @@ impl Site {
             urls.push(url.replace(&format!(":{}/", mysql.port()), &format!(":{}/", proxy.port())));
         }
         let store = store(&urls).await;
-        let mut nodes = Vec::new();
+        let (mut nodes, mut apart) = (Vec::new(), Vec::new());
         for nth in 0..engines {
-            nodes.push(start(&urls, &redis, format!("e{nth}")).await);
+            let (mut urls, options) = (urls.clone(), Options { name: format!("e{nth}"), ..options.clone() });
+            if are_apart {
+                let proxy = Proxy::before(second.port());
+                urls[1] = urls[1].replace(&format!(":{}/", second.port()), &format!(":{}/", proxy.port()));
+                apart.push(proxy);
+            }
+            nodes.push(start(&urls, &redis, options).await);
         }
         let owned = || nodes.iter().map(|it| it.0.owned()).sum::<usize>();
         until("all partitions are owned", || async { owned() >= usize::from(PARTITIONS) }).await;
@@ -139,6 +164,7 @@ impl Site {
             store,
             first,
             second,
+            apart,
             nodes,
             executors,
             is_over,
@@ -214,6 +240,38 @@ impl Site {
             assert!(self.now() < deadline, "never: {what}; {} have come", self.come());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Who owns the partitions of the second database, in order, and by which term.
+    pub(super) async fn owners_of_the_second(&self) -> Vec<(String, i64)> {
+        let owners = self.store.ownership().owners().await.unwrap();
+        let there = owners.into_iter().filter(|it| self.store.part_of(it.tenure.partition) == 1);
+        there.map(|it| (it.engine, it.tenure.term)).collect()
+    }
+
+    /// When each engine has its share of them, and nothing has moved for a while.
+    pub(super) async fn settled_owners_of_the_second(&self) -> Vec<(String, i64)> {
+        let (mut owners, mut since) = (self.owners_of_the_second().await, self.now());
+        loop {
+            let now = self.owners_of_the_second().await;
+            if now != owners {
+                (owners, since) = (now, self.now());
+            }
+            let shares = self.nodes.iter().filter(|it| owners.iter().any(|owner| owner.0 == it.0.name()));
+            if shares.count() == self.nodes.len() && self.now().since(since) > SETTLED_MS {
+                return owners;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Of those of the second database that fell due between: when they came, or None, by their due time.
+    pub(super) fn of_the_second(&self, from: Millis, to: Millis) -> Vec<(Millis, Option<Millis>)> {
+        let log = self.log.lock();
+        let due = log.inserted.iter().filter(|(_, (place, due_at))| {
+            self.store.part_of(place.partition) == 1 && *due_at >= from && *due_at < to
+        });
+        due.map(|(id, (_, due_at))| (*due_at, log.came.get(id).copied())).collect()
     }
 
     /// How late those of the first database were that fell due between; one that has not come is as late as it is now.

@@ -33,14 +33,20 @@ async fn killed(store: &MysqlStore, at: MoveStep) {
 async fn works_on(store: &MysqlStore, at: MoveStep, ids: &[i64]) -> Vec<Task> {
     let began = Instant::now();
     let tasks = insert(store, ids.iter().copied().map(ask).collect(), NOW).await;
-    let handed = hand_over(store, &waiting(store, 0, NOW).await, NOW).await;
+    let inserted = began.elapsed();
+    let waiting = waiting(store, 0, NOW).await;
+    let read = began.elapsed();
+    let handed = hand_over(store, &waiting, NOW).await;
+    let leased = began.elapsed();
     let done = handed.iter().map(|it| step(it.place, it.fence, success(NOW))).collect();
     let done = store.apply(done, NOW).await.unwrap();
     assert!(done.iter().all(|it| *it == Applied::Moved), "{at:?}");
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(14), "{at:?}: {took:?}");
+    let steps = format!("{at:?}: inserted {inserted:?}, read {read:?}, leased {leased:?}, done {took:?}");
+    assert!(took < Duration::from_secs(14), "{steps}");
     let is_closed = matches!(at, MoveStep::Closed | MoveStep::Comparing | MoveStep::Entered);
-    assert!(is_closed || took < Duration::from_secs(5), "{at:?}: {took:?}");
+    assert!(is_closed || took < Duration::from_secs(5), "{steps}");
+    eprintln!("{steps}");
     tasks
 }
 

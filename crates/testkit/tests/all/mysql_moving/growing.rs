@@ -1,7 +1,7 @@
 //! A cluster gets another database: who must know it first, and who is refused.
 
 use super::*;
-use punctual_contract::Ownership;
+use punctual_contract::{Ownership, ownership::Says};
 use std::time::Duration;
 
 async fn refused(urls: &[String]) -> String {
@@ -57,7 +57,7 @@ async fn no_partition_goes_where_a_live_engine_could_not_follow() {
     let urls = fresh(2).await;
     let short = open(&urls[..1]).await;
     let ownership = short.ownership();
-    ownership.beat("short-sighted", Duration::from_secs(60), true).await.unwrap();
+    ownership.beat("short-sighted", Duration::from_secs(60), &Says::default()).await.unwrap();
     MysqlStore::add_databases(&urls).await.unwrap();
     let operator = open(&urls).await;
     let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
@@ -69,6 +69,6 @@ async fn no_partition_goes_where_a_live_engine_could_not_follow() {
     let refused = operator.move_partition(Partition(0), 1, &mut go_on).await.unwrap_err().to_string();
     assert!(refused.contains("of-before names 0"), "{refused}");
     sql(&urls[0], "DELETE FROM engine").await;
-    operator.ownership().beat("knows-all", Duration::from_secs(60), true).await.unwrap();
+    operator.ownership().beat("knows-all", Duration::from_secs(60), &Says::default()).await.unwrap();
     move_to(&operator, 0, 1).await.unwrap();
 }

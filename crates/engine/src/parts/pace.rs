@@ -1,0 +1,112 @@
+//! What a part of the store has been asked to lease and has not answered, and how long its answers usually take. A part
+//! that takes much longer than it usually does is doubted, long before it is said to fail: nobody waits for it who could
+//! have tasks of the others meanwhile. Only counts; must not ask anything itself.
+
+use std::{collections::BTreeSet, time::Duration};
+use tokio::time::Instant;
+
+/// So many times what its answers usually take is too long.
+const TIMES: u32 = 4;
+/// A part that is fast is not doubted sooner: each disk stands still for a moment now and then.
+const AT_LEAST: Duration = Duration::from_millis(25);
+/// Nor is one that is slow, or of which nothing is known, waited for longer.
+pub(super) const AT_MOST: Duration = Duration::from_millis(300);
+/// An answer counts for so much of what is usual.
+const SHARE: u32 = 8;
+
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    usual: Option<Duration>,
+    /// Without an answer, the oldest first; numbered, because two may be asked at one instant.
+    asked: BTreeSet<(Instant, u64)>,
+    last: u64,
+    /// Anything was answered then.
+    answered_at: Option<Instant>,
+}
+
+impl Pace {
+    /// How long whoever waits for nothing else waits.
+    pub(super) fn patience(&self) -> Duration {
+        self.usual.map_or(AT_MOST, |it| (it * TIMES).clamp(AT_LEAST, AT_MOST))
+    }
+
+    /// What was asked since the last answer has taken too long.
+    pub(super) fn is_doubtful(&self, now: Instant) -> bool {
+        let since = |it: &&(Instant, u64)| self.answered_at.is_none_or(|at| it.0 > at);
+        let oldest = self.asked.iter().find(since);
+        oldest.is_some_and(|(at, _)| now.saturating_duration_since(*at) > self.patience())
+    }
+
+    pub(super) fn asks(&mut self, now: Instant) -> (Instant, u64) {
+        self.last += 1;
+        self.asked.insert((now, self.last));
+        (now, self.last)
+    }
+
+    /// However it ended.
+    pub(super) fn ended(&mut self, asked: (Instant, u64)) {
+        self.asked.remove(&asked);
+    }
+
+    pub(super) fn leased(&mut self, asked: (Instant, u64), now: Instant) {
+        let took = now.saturating_duration_since(asked.0).min(AT_MOST);
+        self.usual = Some(self.usual.map_or(took, |usual| (usual * (SHARE - 1) + took) / SHARE));
+        self.answers(now);
+    }
+
+    /// It was asked something else.
+    pub(super) fn answers(&mut self, now: Instant) {
+        self.answered_at = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn answered(it: &mut Pace, now: &mut Instant, took: Duration) {
+        let asked = it.asks(*now);
+        *now += took;
+        it.leased(asked, *now);
+        it.ended(asked);
+    }
+
+    #[test]
+    fn a_part_is_doubted_when_it_takes_much_longer_than_it_usually_does() {
+        let (mut it, mut now) = (Pace::default(), Instant::now());
+        let first = it.asks(now);
+        assert!(!it.is_doubtful(now + AT_MOST) && it.is_doubtful(now + AT_MOST + MS), "nothing is known");
+        it.ended(first);
+        for (usual, wanted) in [(2 * MS, AT_LEAST), (20 * MS, 80 * MS), (200 * MS, AT_MOST)] {
+            for _ in 0..100 {
+                answered(&mut it, &mut now, usual);
+            }
+            let patience = it.patience();
+            assert!(patience > wanted - MS && patience <= wanted, "{usual:?}: {patience:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_to_anything_that_was_asked_later_ends_the_doubt_and_one_that_was_given_up_does_not() {
+        let (mut it, mut now) = (Pace::default(), Instant::now());
+        answered(&mut it, &mut now, 2 * MS);
+        let (stuck, given_up) = (it.asks(now + MS), it.asks(now + 2 * MS));
+        now += AT_LEAST * 2;
+        assert!(it.is_doubtful(now));
+        it.ended(given_up);
+        assert!(it.is_doubtful(now), "an error says nothing");
+        let later = it.asks(now);
+        it.leased(later, now + MS);
+        it.ended(later);
+        assert!(!it.is_doubtful(now + AT_MOST), "it is one connection that is stuck");
+        let again = it.asks(now + 2 * MS);
+        assert!(it.is_doubtful(now + AT_MOST + 3 * MS));
+        it.answers(now + AT_MOST + 3 * MS);
+        assert!(!it.is_doubtful(now + AT_MOST * 2));
+        it.ended(stuck);
+        it.ended(again);
+        assert!(it.asked.is_empty());
+    }
+}
