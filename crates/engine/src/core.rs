@@ -5,6 +5,7 @@ use crate::{
     arrivals::Arrival,
     caps::Caps,
     clock::Watch,
+    durability::Durability,
     engine::{Backends, Shared},
     executors::Roster,
     maintenance::{
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     pub(crate) roster: Roster,
     pub(crate) caps: Caps,
     pub(crate) alerts: Alerts,
+    pub(crate) durability: Durability,
     pub(crate) overdue: OverdueWatch,
     pub(crate) timer: Arc<Timer>,
     /// Of the service that fires.
@@ -159,6 +161,7 @@ impl Core {
             roster: Roster::default(),
             caps: Caps::default(),
             alerts: Alerts::default(),
+            durability: Durability::default(),
             overdue: OverdueWatch::default(),
             from_store: FromStore::default(),
             missed: Missed::default(),

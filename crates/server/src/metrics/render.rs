@@ -2,7 +2,7 @@
 //! does not answer, its numbers are left out and the rest is served: that is when somebody looks.
 
 use super::{
-    CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS, CLOCK_WALL_AHEAD, EXECUTORS, EXECUTORS_DIED,
+    CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS, CLOCK_WALL_AHEAD, DURABILITY_WEAK, EXECUTORS, EXECUTORS_DIED,
     FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER, HOT_REBUILT, LEASES_ENDED,
     LOG_LINES_LOST, Metric, OFFERED_AGAIN, OVERDUE_NOT_FIRED, PANICS, PARTITIONS_OWNED, PROCESS_CPU,
     PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED,
@@ -188,6 +188,7 @@ fn services(out: &mut Exposition, services: Vec<ServiceNumbers>) {
 
 fn process(out: &mut Exposition, app: &App) {
     out.single(&PANICS, app.engine.process_meters().panics_total());
+    out.single(&DURABILITY_WEAK, app.engine.weaknesses().len());
     out.single(&LOG_LINES_LOST, app.engine.process_meters().log_lines_lost_total());
     let started_us = app.started_at.0.unsigned_abs().saturating_mul(1_000);
     out.single(&PROCESS_START, seconds(started_us));

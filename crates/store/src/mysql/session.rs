@@ -5,6 +5,7 @@ use super::{
     connections::Connections,
     limits::{ASK, CONNECT, LOOKS_APART, silent},
     statements::sql,
+    tls,
 };
 use crate::Error;
 use sqlx::{
@@ -47,7 +48,8 @@ impl Door {
     pub(crate) fn new(url: &str) -> Result<Self, Error> {
         let shown = without_secret(url);
         let options = MySqlConnectOptions::from_str(url)
-            .map_err(|source| Error::Database { at: shown.clone(), source })?
+            .map_err(|source| Error::Database { at: shown.clone(), source })?;
+        let options = tls::with_tls(url, &shown, options)?
             .statement_cache_capacity(PREPARED_MAX)
             .charset("utf8mb4")
             .collation("utf8mb4_bin")
@@ -135,8 +137,8 @@ async fn at_work(conn: &mut MySqlConnection, number: u64) -> sqlx::Result<bool> 
 /// `mysql://user:secret@host/name?...` as `host/name`.
 fn without_secret(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |it| it.1);
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    rest.rsplit_once('@').map_or(rest, |it| it.1).to_owned()
+    let rest = rest.rsplit_once('@').map_or(rest, |it| it.1);
+    rest.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn an_address_is_shown_without_its_secret() {
         for url in
-            ["mysql://u:p@h:3306/d", "mysql://u:p@h:3306/d?x=p", "mysql://h:3306/d", "mysql://u:p@q@h:3306/d"]
+            ["mysql://u:p@h:3306/d", "mysql://u:p@h:3306/d?x=p", "mysql://h:3306/d", "mysql://u:p@q@h:3306/d", "mysql://u:p?q@h:3306/d"]
         {
             assert_eq!(without_secret(url), "h:3306/d");
         }
