@@ -15,6 +15,6 @@ pub(crate) use error::Error;
 pub(crate) use keys::WEAK_DURABILITY;
 pub(crate) use layers::Layers;
 pub(crate) use payloads::Payloads;
-pub(crate) use secrets::read_secret;
+pub(crate) use secrets::{read_secret, shown_hot_url};
 pub(crate) use settings::{Archive, LogFormat, Place, Settings, SharedPlace};
 pub(crate) use show::{ConfigArgs, run};

@@ -31,6 +31,11 @@ pub(super) fn is_open_to_all(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|it| it.permissions().mode() & 0o004 != 0)
 }
 
+/// The address of Redis as people may see it.
+pub(crate) fn shown_hot_url(url: &str) -> String {
+    shown(super::keys::HOT_URL, url)
+}
+
 /// A value as people and logs may see it: addresses without their passwords, other secrets not at all.
 pub(crate) fn shown(key: &str, text: &str) -> String {
     if key.ends_with(".url") {

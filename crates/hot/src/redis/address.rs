@@ -70,7 +70,7 @@ impl Master {
         within(limits, self.is_tls(), client.get_async_pubsub().boxed()).await
     }
 
-    pub(crate) async fn client(&self, limits: Limits) -> Result<Client, RedisProblem> {
+    async fn client(&self, limits: Limits) -> Result<Client, RedisProblem> {
         match self {
             Self::Fixed(it) => Ok(it.clone()),
             Self::Sentinels(it, is_tls) => {
@@ -79,15 +79,14 @@ impl Master {
         }
     }
 
-    /// Host and port, where it is fixed.
-    pub(crate) fn host(&self) -> Option<(String, u16)> {
-        let Self::Fixed(client) = self else { return None };
-        match client.get_connection_info().addr() {
+    /// Host and port. None: it is no network address.
+    pub(crate) async fn host(&self, limits: Limits) -> Result<Option<(String, u16)>, RedisProblem> {
+        Ok(match self.client(limits).await?.get_connection_info().addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 Some((host.clone(), *port))
             }
             _ => None,
-        }
+        })
     }
 
     pub(crate) fn is_tls(&self) -> bool {

@@ -67,10 +67,16 @@ impl RedisDoctor {
         Ok(Self { place, keys, prefix: prefix.to_owned() })
     }
 
-    /// Host and port of each server that the address names and that speaks TLS.
-    #[must_use]
-    pub fn tls_hosts(&self) -> Vec<(String, u16)> {
-        self.place.nodes().iter().filter(|it| it.is_tls()).filter_map(|it| it.host()).collect()
+    /// Host and port of each server that the address names; behind Sentinels, of the master.
+    ///
+    /// # Errors
+    /// See `servers`.
+    pub async fn hosts(&self) -> Result<Vec<(String, u16)>, RedisProblem> {
+        let mut hosts = Vec::new();
+        for node in self.place.nodes() {
+            hosts.extend(node.host(self.place.limits).await?);
+        }
+        Ok(hosts)
     }
 
     #[must_use]

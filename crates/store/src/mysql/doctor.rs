@@ -32,6 +32,9 @@ pub struct MysqlDoctor {
 pub struct MysqlTls {
     /// None: everybody on the way can listen.
     pub cipher: Option<String>,
+    /// Whether the certificate is looked at, and the name in it.
+    pub is_verified: bool,
+    pub is_named: bool,
     /// As the server writes it: `Nov 23 04:06:21 2031 GMT`.
     pub not_after: Option<String>,
 }
@@ -143,7 +146,9 @@ impl MysqlDoctor {
     pub async fn tls(&self) -> Result<MysqlTls, Error> {
         let mut found = self.ask(async |conn| pairs(conn, sql!("doctor/tls.sql")).await).await?;
         let mut take = |name: &str| found.remove(name).filter(|it| !it.is_empty());
-        Ok(MysqlTls { cipher: take("ssl_cipher"), not_after: take("ssl_server_not_after") })
+        let (is_verified, is_named) = self.door.verifies();
+        let (cipher, not_after) = (take("ssl_cipher"), take("ssl_server_not_after"));
+        Ok(MysqlTls { cipher, is_verified, is_named, not_after })
     }
 
     /// # Errors

@@ -23,13 +23,23 @@ pub struct Weakness {
     pub consequence: &'static str,
 }
 
+impl Weakness {
+    #[must_use]
+    pub fn finding(&self) -> String {
+        format!("{} is {}, so that {}", self.setting, self.value, self.consequence)
+    }
+
+    #[must_use]
+    pub fn way_out(&self) -> String {
+        let Self { setting, wanted, .. } = self;
+        format!("SET GLOBAL {setting} = {wanted}, and in the server's configuration")
+    }
+}
+
 impl fmt::Display for Weakness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, setting, value, wanted, consequence } = self;
-        write!(
-            f,
-            "{at}: {setting} is {value}, so that {consequence}; it should be {wanted}: SET GLOBAL {setting} = {wanted}, and in the server's configuration"
-        )
+        let Self { at, wanted, .. } = self;
+        write!(f, "{at}: {}; it should be {wanted}: {}", self.finding(), self.way_out())
     }
 }
 

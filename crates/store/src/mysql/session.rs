@@ -10,7 +10,7 @@ use super::{
 use crate::Error;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, Row as _,
-    mysql::MySqlConnectOptions,
+    mysql::{MySqlConnectOptions, MySqlSslMode},
 };
 use std::{fmt, str::FromStr as _};
 use tokio::time::{sleep, timeout};
@@ -60,6 +60,15 @@ impl Door {
             return Err(Error::NoDatabaseName { at: shown });
         }
         Ok(Self { options, shown })
+    }
+
+    /// Whether it looks at the server's certificate, and at the name in it.
+    pub(crate) fn verifies(&self) -> (bool, bool) {
+        match self.options.get_ssl_mode() {
+            MySqlSslMode::VerifyIdentity => (true, true),
+            MySqlSslMode::VerifyCa => (true, false),
+            _ => (false, false),
+        }
     }
 
     pub(crate) async fn connect(&self) -> sqlx::Result<MySqlConnection> {
