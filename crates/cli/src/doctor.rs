@@ -57,7 +57,8 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
 /// Every place at once; the worst of each stands where it was found.
 async fn examine(layers: &Layers, settings: &Settings) -> Found {
     let clock = SystemClock;
-    let mut places: Vec<LocalBoxFuture<'_, Found>> = vec![Box::pin(machine::examine(layers, settings, &clock))];
+    let mut places: Vec<LocalBoxFuture<'_, Found>> =
+        vec![Box::pin(machine::examine(layers, settings, &clock))];
     match &settings.place {
         Place::Embedded { sqlite_path } => places.push(Box::pin(file::examine(sqlite_path))),
         Place::Shared(place) => {
@@ -109,9 +110,9 @@ fn document(found: &[Finding]) -> serde_json::Value {
 }
 
 fn print(found: &[Finding]) {
-    let rows = found.iter().map(|it| {
-        [it.verdict.word().to_owned(), it.check.to_owned(), it.place.clone(), it.finding.clone()]
-    });
+    let rows = found
+        .iter()
+        .map(|it| [it.verdict.word().to_owned(), it.check.to_owned(), it.place.clone(), it.finding.clone()]);
     output::table(["", "CHECK", "WHERE", "FOUND"], rows);
     for it in found.iter().filter(|it| it.verdict != Verdict::Good) {
         output::line("");

@@ -13,7 +13,7 @@ pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source
 pub use error::Error;
 pub use mysql::{
     BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, MoveProgress, MoveStep,
-    Moved, MysqlDoctor, MysqlOptions, MysqlOwnership, MysqlRights, MysqlSettings, MysqlStore, MysqlTls, Schema,
-    ShardCheck, ShardRepair, ShardStats, Weakness,
+    Moved, MysqlDoctor, MysqlOptions, MysqlOwnership, MysqlRights, MysqlSettings, MysqlStore, MysqlTls,
+    Schema, ShardCheck, ShardRepair, ShardStats, Weakness,
 };
 pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteDoctor, SqliteFacts, SqliteStore};

@@ -87,8 +87,8 @@ use routing::{Patience, Routing};
 use session::Door;
 use shards::Cluster;
 pub use stats::{ShardCheck, ShardStats};
-pub(crate) use tls::way_out;
 use std::{fmt, future::Future, sync::Arc, task::Poll};
+pub(crate) use tls::way_out;
 use tokio::{
     sync::{Semaphore, oneshot},
     task::JoinHandle,

@@ -25,8 +25,8 @@ mod wal;
 
 use crate::{ColdStorage, Error};
 pub use archive::{ArchiveOptions, ArchiveReport};
-pub use doctor::{SqliteDoctor, SqliteFacts};
 use async_trait::async_trait;
+pub use doctor::{SqliteDoctor, SqliteFacts};
 use insert::Context;
 use lanes::Lane;
 use ledger::Ledger;

@@ -204,7 +204,9 @@ mod tests {
         let seen: Vec<String> = seeds.iter().map(|it| it.addr().to_string()).collect();
         assert_eq!(seen, ["a:1", "b:6379", "::1:3"]);
         assert!(seeds.iter().all(|it| it.redis_settings().password() == Some("p@")));
-        for url in ["redis+sentinel://a,b:1/main", "redis+sentinel://:p@[::1]/main/3", "rediss+sentinel://a/main"] {
+        for url in
+            ["redis+sentinel://a,b:1/main", "redis+sentinel://:p@[::1]/main/3", "rediss+sentinel://a/main"]
+        {
             assert!(matches!(parse(url).unwrap(), Topology::Sentinel(_)), "{url}");
         }
     }
@@ -215,7 +217,9 @@ mod tests {
         let other = beside(client.get_connection_info(), "n".to_owned(), 7);
         assert!(matches!(other.addr(), ConnectionAddr::TcpTls { host, port: 7, .. } if host == "n"));
         assert_eq!(other.redis_settings().password(), Some("p"));
-        let Topology::Cluster { seeds, .. } = parse("rediss+cluster://a:1,b").unwrap() else { panic!("a cluster") };
+        let Topology::Cluster { seeds, .. } = parse("rediss+cluster://a:1,b").unwrap() else {
+            panic!("a cluster")
+        };
         assert!(seeds.iter().all(|it| matches!(it.addr(), ConnectionAddr::TcpTls { .. })));
     }
 

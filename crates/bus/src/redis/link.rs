@@ -237,9 +237,7 @@ impl Direct {
     }
 
     async fn to_node(seeds: &[ConnectionInfo], at: Option<&Node>, patience: Patience) -> Result<Self, Error> {
-        let named = at
-            .zip(seeds.first())
-            .map(|((host, port), seed)| beside(seed, host.clone(), *port));
+        let named = at.zip(seeds.first()).map(|((host, port), seed)| beside(seed, host.clone(), *port));
         let mut failed = Error::ConnectTimeout;
         for info in named.into_iter().chain(seeds.iter().cloned()) {
             match Self::to(info, patience).await {
@@ -266,7 +264,9 @@ impl Direct {
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok()?;
         match (host, self.info.addr()) {
-            ("", ConnectionAddr::Tcp(own, _) | ConnectionAddr::TcpTls { host: own, .. }) => Some((own.clone(), port)),
+            ("", ConnectionAddr::Tcp(own, _) | ConnectionAddr::TcpTls { host: own, .. }) => {
+                Some((own.clone(), port))
+            }
             _ => Some((host.trim_matches(['[', ']']).to_owned(), port)),
         }
     }

@@ -4,8 +4,9 @@ use super::{
     Error, Layers, Payloads,
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS,
-        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS,
-        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
+        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LISTEN, LOG_FILTER,
+        LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL,
+        SUCCEEDED_MS, WEAK_DURABILITY,
     },
     secrets::shown,
 };
@@ -226,7 +227,9 @@ fn over_tls(layers: &Layers, mut url: String) -> Result<String, Error> {
             continue;
         }
         if !url.starts_with("rediss") {
-            return Err(layers.refused(key, "it is for TLS, and hot.url is a plain address; use rediss:// there"));
+            return Err(
+                layers.refused(key, "it is for TLS, and hot.url is a plain address; use rediss:// there")
+            );
         }
         if path.contains(['?', '&']) {
             return Err(layers.invalid(key, "must be a path without ? and &"));

@@ -20,7 +20,8 @@ use x509_parser::{pem::Pem, prelude::FromDer as _, prelude::X509Certificate};
 pub(super) fn of_file(path: &Path) -> Result<i64, String> {
     let unusable = |said: &dyn Display| format!("{} cannot be read: {said}", path.display());
     let bytes = std::fs::read(path).map_err(|it| unusable(&it))?;
-    let first = Pem::iter_from_buffer(&bytes).next().ok_or_else(|| unusable(&"it holds nothing in PEM form"))?;
+    let first =
+        Pem::iter_from_buffer(&bytes).next().ok_or_else(|| unusable(&"it holds nothing in PEM form"))?;
     let first = first.map_err(|it| unusable(&it))?;
     of_der(&first.contents).map_err(|it| unusable(&it))
 }

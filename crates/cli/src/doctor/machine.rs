@@ -36,7 +36,10 @@ pub(super) async fn examine(layers: &Layers, settings: &Settings, clock: &System
                 found.push(finding(&PLACE_DISK, &at, disk(&directory)));
             }
             None => {
-                let judged = Judged::doubtful("an object store is not tried", "see the service archive in the engine's alerts");
+                let judged = Judged::doubtful(
+                    "an object store is not tried",
+                    "see the service archive in the engine's alerts",
+                );
                 found.push(finding(&PLACE_WRITABLE, name, judged));
             }
         }

@@ -3,9 +3,9 @@
 use super::{
     Found, certificate, finding, limited,
     list::{
-        Check, Judged, MYSQL_BUCKETS, MYSQL_CLOCK, MYSQL_COMMIT, MYSQL_DURABILITY, MYSQL_ISOLATION, MYSQL_PACKET,
-        MYSQL_REACH, MYSQL_RIGHTS, MYSQL_SCHEMA, MYSQL_TIME_ZONE, MYSQL_TIMEOUTS, MYSQL_TLS, MYSQL_VERSION,
-        PLACE_DISK,
+        Check, Judged, MYSQL_BUCKETS, MYSQL_CLOCK, MYSQL_COMMIT, MYSQL_DURABILITY, MYSQL_ISOLATION,
+        MYSQL_PACKET, MYSQL_REACH, MYSQL_RIGHTS, MYSQL_SCHEMA, MYSQL_TIME_ZONE, MYSQL_TIMEOUTS, MYSQL_TLS,
+        MYSQL_VERSION, PLACE_DISK,
     },
     machine, unanswered, verdicts,
 };
@@ -98,7 +98,8 @@ async fn stands(doctor: &MysqlDoctor, clock: &SystemClock) -> Vec<(&'static Chec
     let schema = match limited(doctor.schema()).await {
         Ok(it) => it,
         Err(said) => {
-            let way_out = "the program that made it, or an empty database of its own; serve refuses it as it is";
+            let way_out =
+                "the program that made it, or an empty database of its own; serve refuses it as it is";
             return vec![(&MYSQL_SCHEMA, Judged::wrong(said, way_out))];
         }
     };
@@ -116,5 +117,8 @@ async fn stands(doctor: &MysqlDoctor, clock: &SystemClock) -> Vec<(&'static Chec
 }
 
 fn not_written(why: &str) -> Judged {
-    Judged::wrong(format!("nothing could be committed: {why}"), "see what the server's log says: no task can be stored")
+    Judged::wrong(
+        format!("nothing could be committed: {why}"),
+        "see what the server's log says: no task can be stored",
+    )
 }

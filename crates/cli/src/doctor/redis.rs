@@ -3,8 +3,8 @@
 use super::{
     Found, certificate, finding, limited,
     list::{
-        Check, Judged, REDIS_AOF, REDIS_CLOCK, REDIS_EVICTION, REDIS_MARKER, REDIS_MEMORY, REDIS_REACH, REDIS_SCRIPT,
-        REDIS_TLS, REDIS_VERSION,
+        Check, Judged, REDIS_AOF, REDIS_CLOCK, REDIS_EVICTION, REDIS_MARKER, REDIS_MEMORY, REDIS_REACH,
+        REDIS_SCRIPT, REDIS_TLS, REDIS_VERSION,
     },
     machine, unanswered, verdicts,
 };

@@ -28,7 +28,10 @@ pub(super) fn descriptors(most: Option<u64>) -> Judged {
 pub(super) fn own_clock(now_ms: i64) -> Judged {
     if now_ms < MADE_AT_MS {
         let way_out = "set it, and keep it by chrony or systemd-timesyncd";
-        return Judged::wrong("the clock of this machine stands before the day this program was made", way_out);
+        return Judged::wrong(
+            "the clock of this machine stands before the day this program was made",
+            way_out,
+        );
     }
     Judged::good("after the day this program was made")
 }
@@ -94,11 +97,19 @@ fn latency(took: &[Duration], (doubtful_ms, wrong_ms): (u64, u64), way_out: &str
 }
 
 pub(super) fn commits(took: &[Duration]) -> Judged {
-    latency(took, (50, 1_000), "a faster disk for the server's log, or a shorter way to it: every insert waits for one commit")
+    latency(
+        took,
+        (50, 1_000),
+        "a faster disk for the server's log, or a shorter way to it: every insert waits for one commit",
+    )
 }
 
 pub(super) fn scripts(took: &[Duration]) -> Judged {
-    latency(took, (10, 500), "a shorter way to Redis, or a core of its own for it: SLOWLOG GET says what holds it up")
+    latency(
+        took,
+        (10, 500),
+        "a shorter way to Redis, or a core of its own for it: SLOWLOG GET says what holds it up",
+    )
 }
 
 /// `is_near`: the server is on this machine.
@@ -125,14 +136,19 @@ pub(super) fn not_encrypted(is_near: bool, way_out: &str) -> Judged {
     if is_near {
         return Judged::good("not encrypted, and on this machine");
     }
-    Judged::doubtful("not encrypted: whoever is on the way reads tasks and passwords, and may change them", way_out)
+    Judged::doubtful(
+        "not encrypted: whoever is on the way reads tasks and passwords, and may change them",
+        way_out,
+    )
 }
 
 pub(super) fn mysql_version(settings: &MysqlSettings) -> Judged {
     let version = settings.get("version").unwrap_or("unknown");
     settings.problem().map_or_else(
         || Judged::good(version.to_owned()),
-        |problem| Judged::wrong(problem, "a newer server, or the setting that is named; serve refuses it as it is"),
+        |problem| {
+            Judged::wrong(problem, "a newer server, or the setting that is named; serve refuses it as it is")
+        },
     )
 }
 
@@ -174,7 +190,8 @@ pub(super) fn packet(settings: &MysqlSettings) -> Judged {
         return Judged::doubtful("the server does not say", "SHOW VARIABLES LIKE 'max_allowed_packet'");
     };
     let finding = format!("{} MiB", bytes / MIB);
-    let way_out = "max_allowed_packet = 64M in the server's configuration: a batch with long payloads is one packet";
+    let way_out =
+        "max_allowed_packet = 64M in the server's configuration: a batch with long payloads is one packet";
     match bytes {
         it if it < 4 * MIB => Judged::wrong(finding, way_out),
         it if it < 16 * MIB => Judged::doubtful(finding, way_out),
@@ -200,7 +217,10 @@ pub(super) fn rights(rights: &MysqlRights) -> Judged {
     let missing = rights.missing.join(", ");
     let way_out = format!("GRANT {missing} ON database.* TO user");
     if rights.has_roles {
-        return Judged::doubtful(format!("not granted by itself: {missing}; a role of it may have them"), way_out);
+        return Judged::doubtful(
+            format!("not granted by itself: {missing}; a role of it may have them"),
+            way_out,
+        );
     }
     Judged::wrong(format!("not granted: {missing}"), way_out)
 }
@@ -209,12 +229,18 @@ pub(super) fn buckets(found: Option<BucketsAhead>, now_ms: i64) -> Judged {
     let way_out = "a running engine makes them each minute: look for the service buckets in its log and alerts, or run \
                    punctual shard archive";
     let Some(it) = found else {
-        return Judged::doubtful("none is made yet", "start an engine: it makes them before the first insert");
+        return Judged::doubtful(
+            "none is made yet",
+            "start an engine: it makes them before the first insert",
+        );
     };
     let days = |until: i64| until.saturating_sub(now_ms) / DAY_MS;
-    let finding = format!("by the day for {} days, in wider pieces for {}", days(it.narrow_until), days(it.until));
+    let finding =
+        format!("by the day for {} days, in wider pieces for {}", days(it.narrow_until), days(it.until));
     match it.narrow_until.saturating_sub(now_ms) {
-        _ if it.until <= now_ms => Judged::wrong("none for the present: all go into the last one".to_owned(), way_out),
+        _ if it.until <= now_ms => {
+            Judged::wrong("none for the present: all go into the last one".to_owned(), way_out)
+        }
         ahead if ahead < 2 * DAY_MS => Judged::doubtful(finding, way_out),
         _ => Judged::good(finding),
     }
@@ -238,8 +264,12 @@ pub(super) fn eviction(servers: &[RedisServer]) -> Judged {
     evicts.map_or_else(
         || Judged::good(format!("{NO_EVICTION} on {} masters", servers.len())),
         |it| {
-            let finding = format!("maxmemory-policy is {:?}, which lets Redis throw away tasks that wait", it.eviction);
-            Judged::wrong(finding, "CONFIG SET maxmemory-policy noeviction, and in redis.conf; serve refuses it as it is")
+            let finding =
+                format!("maxmemory-policy is {:?}, which lets Redis throw away tasks that wait", it.eviction);
+            Judged::wrong(
+                finding,
+                "CONFIG SET maxmemory-policy noeviction, and in redis.conf; serve refuses it as it is",
+            )
         },
     )
 }
@@ -267,7 +297,10 @@ pub(super) fn memory(servers: &[RedisServer], budget: Option<u64>) -> Judged {
     let share = used.saturating_mul(100) / most.max(1);
     let finding = format!("{} of {} MiB used, {share} %", used / MIB, most / MIB);
     if share >= 80 {
-        return Judged::doubtful(finding, "more memory or more masters: only what is due within 30 s is loaded now");
+        return Judged::doubtful(
+            finding,
+            "more memory or more masters: only what is due within 30 s is loaded now",
+        );
     }
     Judged::good(finding)
 }
@@ -276,9 +309,10 @@ pub(super) fn marker(marker: &Marker) -> Judged {
     match marker {
         Marker::Own => Judged::good("this cluster's"),
         Marker::None => Judged::good("nobody's yet"),
-        Marker::Stranger(said) => {
-            Judged::wrong(said.clone(), "another hot.prefix, or a Redis of its own; serve refuses it as it is")
-        }
+        Marker::Stranger(said) => Judged::wrong(
+            said.clone(),
+            "another hot.prefix, or a Redis of its own; serve refuses it as it is",
+        ),
     }
 }
 
@@ -297,7 +331,10 @@ pub(super) fn file(facts: &SqliteFacts) -> Judged {
 pub(super) fn log(facts: &SqliteFacts) -> Judged {
     let finding = format!("{} MiB", facts.log_bytes / MIB);
     if facts.log_bytes > GIB {
-        return Judged::doubtful(finding, "something reads for so long that the log cannot be cut: end it, or restart the engine");
+        return Judged::doubtful(
+            finding,
+            "something reads for so long that the log cannot be cut: end it, or restart the engine",
+        );
     }
     Judged::good(finding)
 }

@@ -115,8 +115,13 @@ fn what_an_engine_stands_on_in_mysql() {
 
 #[test]
 fn what_redis_says_of_itself() {
-    let good = RedisServer { version: "7.2".to_owned(), eviction: NO_EVICTION.to_owned(), ..RedisServer::default() };
-    let evicts = RedisServer { eviction: "allkeys-lru".to_owned(), problem: Some("it evicts".to_owned()), ..good.clone() };
+    let good =
+        RedisServer { version: "7.2".to_owned(), eviction: NO_EVICTION.to_owned(), ..RedisServer::default() };
+    let evicts = RedisServer {
+        eviction: "allkeys-lru".to_owned(),
+        problem: Some("it evicts".to_owned()),
+        ..good.clone()
+    };
     let old = RedisServer { version: "6.2".to_owned(), problem: Some("too old".to_owned()), ..good.clone() };
     is(&redis_version(&[good.clone(), evicts.clone()]), Good);
     is(&redis_version(&[good.clone(), old]), Wrong);

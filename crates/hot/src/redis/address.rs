@@ -105,9 +105,7 @@ async fn within<T>(
 ) -> Result<T, RedisProblem> {
     match timeout(limits.connect, connecting).await {
         Ok(Ok(it)) => Ok(it),
-        Ok(Err(error)) => {
-            Err(RedisProblem::Unreachable(format!("{error}{}", way_out(&error, is_tls))))
-        }
+        Ok(Err(error)) => Err(RedisProblem::Unreachable(format!("{error}{}", way_out(&error, is_tls)))),
         Err(_) => {
             let hint = if is_tls { SPEAKS_PLAIN } else { "" };
             Err(RedisProblem::Unreachable(format!("no answer within {:?}{hint}", limits.connect)))
@@ -188,8 +186,9 @@ fn cluster(rest: &str, transport: &Transport, limits: Limits) -> Result<Address,
         // For the nodes that these name, too.
         whole = whole.tls(TlsMode::Secure).certs(certificates);
     }
-    let whole =
-        whole.build().map_err(|_| RedisProblem::Address("the nodes of the Cluster cannot be used together"))?;
+    let whole = whole
+        .build()
+        .map_err(|_| RedisProblem::Address("the nodes of the Cluster cannot be used together"))?;
     Ok(Address::Cluster(one_by_one.into_iter().map(Master::Fixed).collect(), whole))
 }
 

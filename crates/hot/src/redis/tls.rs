@@ -39,7 +39,9 @@ impl Transport {
         match (is_tls, is_named) {
             (true, _) => Ok((rest, Self::Tls(Box::new(TlsCertificates { client_tls, root_cert: ca })))),
             (false, false) => Ok((rest, Self::Plain)),
-            (false, true) => Err(RedisProblem::Address("files for TLS are named, and the address is a plain one")),
+            (false, true) => {
+                Err(RedisProblem::Address("files for TLS are named, and the address is a plain one"))
+            }
         }
     }
 

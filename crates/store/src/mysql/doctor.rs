@@ -89,7 +89,9 @@ impl MysqlSettings {
     pub fn problem(&self) -> Option<String> {
         let version = self.get("version").unwrap_or_default();
         if is_too_old(version) {
-            return Some(format!("version {version} is too old: MySQL 8.0 or MariaDB 10.6 is needed, or newer"));
+            return Some(format!(
+                "version {version} is too old: MySQL 8.0 or MariaDB 10.6 is needed, or newer"
+            ));
         }
         let is_logged = self.get("log_bin").is_some_and(|it| it == "ON" || it == "1");
         let format = self.get("binlog_format").unwrap_or_default();
@@ -131,7 +133,10 @@ impl MysqlDoctor {
         host.rsplit_once(':').map_or(host, |it| it.0).to_owned()
     }
 
-    async fn ask<T>(&self, question: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T>) -> Result<T, Error> {
+    async fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T>,
+    ) -> Result<T, Error> {
         let asked = async {
             let mut conn = self.door.connect().await?;
             let answer = question(&mut conn).await?;
@@ -272,7 +277,14 @@ mod tests {
         for old in ["5.7.44", "5.5.5-10.5.23-MariaDB", "10.5.9-MariaDB-log", ""] {
             assert!(is_too_old(old), "{old}");
         }
-        for good in ["8.0.36", "8.4.0-commercial", "9.1.0", "10.6.1-MariaDB", "5.5.5-10.11.14-MariaDB", "11.4.2-MariaDB"] {
+        for good in [
+            "8.0.36",
+            "8.4.0-commercial",
+            "9.1.0",
+            "10.6.1-MariaDB",
+            "5.5.5-10.11.14-MariaDB",
+            "11.4.2-MariaDB",
+        ] {
             assert!(!is_too_old(good), "{good}");
         }
     }

@@ -156,9 +156,13 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_its_secret() {
-        for url in
-            ["mysql://u:p@h:3306/d", "mysql://u:p@h:3306/d?x=p", "mysql://h:3306/d", "mysql://u:p@q@h:3306/d", "mysql://u:p?q@h:3306/d"]
-        {
+        for url in [
+            "mysql://u:p@h:3306/d",
+            "mysql://u:p@h:3306/d?x=p",
+            "mysql://h:3306/d",
+            "mysql://u:p@q@h:3306/d",
+            "mysql://u:p?q@h:3306/d",
+        ] {
             assert_eq!(without_secret(url), "h:3306/d");
         }
         let door = Door::new("mysql://u:hidden@h:3306/d").unwrap();

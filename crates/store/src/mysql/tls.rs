@@ -58,13 +58,15 @@ fn said(url: &str) -> Result<Said<'_>, String> {
     if said.cert.is_some() != said.key.is_some() {
         return Err("ssl-cert and ssl-key go together".to_owned());
     }
-    let is_lax = said.mode.is_some_and(|it| {
-        ["disabled", "preferred", "required"].contains(&it.to_ascii_lowercase().as_str())
-    });
+    let is_lax = said
+        .mode
+        .is_some_and(|it| ["disabled", "preferred", "required"].contains(&it.to_ascii_lowercase().as_str()));
     if is_lax && said.ca.is_some() {
-        return Err("an authority is named (ssl-ca), and ssl-mode asks nobody for a certificate of its; set \
+        return Err(
+            "an authority is named (ssl-ca), and ssl-mode asks nobody for a certificate of its; set \
                     ssl-mode=VERIFY_IDENTITY"
-            .to_owned());
+                .to_owned(),
+        );
     }
     Ok(said)
 }
@@ -113,7 +115,10 @@ const WAYS_OUT: [(&[&str], &str); 7] = [
         &["require_secure_transport", "insecure transport"],
         "; the server takes nobody without TLS: set ssl-mode=VERIFY_IDENTITY and ssl-ca=/path/ca.pem",
     ),
-    (&["HandshakeFailure", "CertificateRequired"], "; see that the server speaks TLS 1.2 or newer, and asks for no other certificate"),
+    (
+        &["HandshakeFailure", "CertificateRequired"],
+        "; see that the server speaks TLS 1.2 or newer, and asks for no other certificate",
+    ),
 ];
 
 const ACCESS_DENIED: u16 = 1045;
@@ -163,7 +168,10 @@ mod tests {
         }
         assert!(!said("mysql://u:1?geh@im@h/d").unwrap_err().contains("geh"));
         let whole = said("mysql://u:p@h/d?ssl-mode=verify_ca&ssl-ca=/a&ssl-cert=/b&ssl-key=/c").unwrap();
-        assert_eq!(whole, Said { mode: Some("verify_ca"), ca: Some("/a"), cert: Some("/b"), key: Some("/c") });
+        assert_eq!(
+            whole,
+            Said { mode: Some("verify_ca"), ca: Some("/a"), cert: Some("/b"), key: Some("/c") }
+        );
         assert_eq!(said("mysql://h/d").unwrap(), Said::default());
     }
 

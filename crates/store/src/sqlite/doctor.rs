@@ -84,7 +84,10 @@ impl SqliteDoctor {
             return open::reader(&self.path, 4 << 10);
         }
         let failed = |it| Error::opening(&self.path, it);
-        let path = self.path.canonicalize().map_err(|source| Error::Unwritable { path: self.path.clone(), source })?;
+        let path = self
+            .path
+            .canonicalize()
+            .map_err(|source| Error::Unwritable { path: self.path.clone(), source })?;
         let path = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         Connection::open_with_flags(format!("file:{path}?immutable=1"), flags).map_err(failed)
@@ -109,7 +112,8 @@ mod tests {
         store.close();
         drop(store);
         let names = || {
-            let mut all: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+            let mut all: Vec<_> =
+                fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
             all.sort();
             all
         };
@@ -129,7 +133,11 @@ mod tests {
         fs::write(&path, bytes).unwrap();
         let said = SqliteDoctor::new(&path).integrity();
         assert!(said.as_ref().map_or(true, |it| !it.is_empty()), "{said:?}");
-        fs::write(&path, "no database at all, but longer than a header of one hundred bytes would be, ".repeat(9)).unwrap();
+        fs::write(
+            &path,
+            "no database at all, but longer than a header of one hundred bytes would be, ".repeat(9),
+        )
+        .unwrap();
         assert!(SqliteDoctor::new(&path).facts().is_err());
     }
 }
