@@ -102,7 +102,7 @@ fn no_level_of_the_log_has_a_password_in_it() {
             "CREATE USER s@'127.0.0.1' IDENTIFIED BY '{SECRET}'; GRANT ALL ON *.* TO s@'127.0.0.1'; CREATE DATABASE d;"
         );
         mariadb.sql("mysql", &user).await;
-        (mariadb, Redis::with(&["--user", &format!("s on >{SECRET} ~* &* +@all")]).await)
+        (mariadb, Redis::with(&["--user", "s", "on", &format!(">{SECRET}"), "~*", "&*", "+@all"]).await)
     });
     let store = mariadb.plain_url("d").replace("t:t@", &format!("s:{SECRET}@"));
     let store = secret_file(dir.path(), "store", &store);

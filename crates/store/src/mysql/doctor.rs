@@ -251,11 +251,20 @@ impl MysqlDoctor {
     /// See `tls`.
     pub async fn cluster(&self) -> Result<Option<i64>, Error> {
         self.ask(async |conn| {
-            let read = sqlx::query(sql::META_READ).bind(CLUSTER).fetch_optional(conn).await?;
-            read.map(|it| it.try_get(0)).transpose()
+            let read = sqlx::query(sql::META_READ).bind(CLUSTER).fetch_optional(conn).await;
+            match read {
+                Ok(row) => row.map(|it| it.try_get(0)).transpose(),
+                Err(error) if is_without_tables(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
         })
         .await
     }
+}
+
+fn is_without_tables(error: &sqlx::Error) -> bool {
+    const NO_SUCH_TABLE: &str = "42S02";
+    error.as_database_error().is_some_and(|it| it.code().as_deref() == Some(NO_SUCH_TABLE))
 }
 
 /// Two columns of text, whatever the server declares them to be; names in small letters.

@@ -136,8 +136,9 @@ pub(crate) fn way_out(error: &sqlx::Error) -> &'static str {
     let number = error.as_database_error().and_then(|it| it.try_downcast_ref::<MySqlDatabaseError>());
     match number.map(MySqlDatabaseError::number) {
         Some(ACCESS_DENIED) => {
-            "; see user and password of the address, the hosts that this user may come from, and whether it was made with \
-             REQUIRE SSL or X509, which asks for ssl-mode=VERIFY_IDENTITY, or for ssl-cert and ssl-key besides"
+            "; see user and password of the address, and the hosts that this user may come from; where the server or the user asks \
+             for TLS (require_secure_transport, REQUIRE SSL or X509), set ssl-mode=VERIFY_IDENTITY and ssl-ca, and ssl-cert \
+             and ssl-key for X509"
         }
         Some(DATABASE_DENIED) => RIGHTS,
         Some(UNKNOWN_DATABASE) => "; make it: CREATE DATABASE name",
