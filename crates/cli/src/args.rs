@@ -1,6 +1,6 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
-use crate::{config, dead, dev, executor, queue, serve, shard, task, work};
+use crate::{config, dead, dev, doctor, executor, queue, serve, shard, task, work};
 use clap::{Parser, Subcommand};
 
 /// Delayed tasks, on time to the millisecond.
@@ -34,6 +34,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Shard(shard::ShardCommand),
     Migrate(serve::MigrateArgs),
+    Doctor(doctor::DoctorArgs),
     Config(config::ConfigArgs),
     /// Print a completion script for a shell, to be sourced by it
     Completions {

@@ -4,8 +4,8 @@
 use crate::{
     archive,
     clock::Machine,
-    config::{Archive, Payloads, Place, Settings, SharedPlace, WEAK_DURABILITY},
-    logs,
+    config::{Archive, Payloads, Place, Settings, SharedPlace},
+    durability, logs,
 };
 use anyhow::{Context, Result, bail};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
@@ -57,6 +57,9 @@ impl Standing {
             Closing::Mysql(store) => {
                 archive::supervise_buckets(&running, store.buckets(archive::bucket_options(archive)));
             }
+        }
+        if let Place::Shared(place) = &settings.place {
+            durability::supervise(&running, &engine, place);
         }
         Ok(Self { engine, running, store })
     }
@@ -156,7 +159,7 @@ async fn shared(
     engine: &str,
     clock_bound: Duration,
 ) -> Result<(Backends, Closing)> {
-    check_durability(place).await?;
+    durability::check(place).await?;
     let store = MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?;
     let store = Arc::new(archive::of_mysql(store, archive).await?);
     let redis_url = place.redis_url.as_str();
@@ -196,19 +199,6 @@ async fn shared(
         tracing::warn!(%error, "no buckets could be made ahead of the first insert; again in a minute");
     }
     Ok((backends, Closing::Mysql(store)))
-}
-
-/// A server that may lose what it has acknowledged is refused, or said at each start where the operator insists.
-async fn check_durability(place: &SharedPlace) -> Result<()> {
-    let found = MysqlStore::weaknesses(&place.mysql_urls).await?;
-    if !found.is_empty() && !place.allows_weak_durability {
-        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-        bail!("{}; or set {WEAK_DURABILITY} = true to run all the same", found.join("; "));
-    }
-    for weakness in found {
-        tracing::error!(%weakness, "tasks that were acknowledged may be lost, as the operator has allowed");
-    }
-    Ok(())
 }
 
 async fn migrate_databases(place: &SharedPlace) -> Result<Vec<String>> {

@@ -6,6 +6,7 @@ mod error;
 pub(crate) mod keys;
 mod layers;
 mod payloads;
+mod secrets;
 mod settings;
 mod show;
 
@@ -14,5 +15,6 @@ pub(crate) use error::Error;
 pub(crate) use keys::WEAK_DURABILITY;
 pub(crate) use layers::Layers;
 pub(crate) use payloads::Payloads;
+pub(crate) use secrets::{read_secret, shown_hot_url};
 pub(crate) use settings::{Archive, LogFormat, Place, Settings, SharedPlace};
 pub(crate) use show::{ConfigArgs, run};

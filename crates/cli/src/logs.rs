@@ -27,6 +27,9 @@ pub(crate) fn meters() -> &'static Arc<ProcessMeters> {
 /// For commands with settings.
 pub(crate) fn start(settings: &Settings) {
     start_with(&settings.log_filter, settings.log_format);
+    for warning in &settings.warnings {
+        tracing::warn!(warning, "a setting is not as safe as it could be");
+    }
 }
 
 /// For commands without: warnings, or what `PUNCTUAL_LOG_FILTER` says.

@@ -11,6 +11,8 @@ mod say;
 mod archive;
 mod backends;
 mod clock;
+mod doctor;
+mod durability;
 mod logs;
 mod panics;
 mod serve;
@@ -33,6 +35,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything that speaks TLS: the first one that is installed is that of the process, and none is there yet.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
     // However this ends, what was said is written, if it can be.
     let _flushed = logs::FlushedAtEnd;
@@ -57,6 +61,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Work(args) => work::run(args).await,
         Command::Shard(command) => shard::run(command).await,
         Command::Migrate(args) => serve::migrate(args).await,
+        Command::Doctor(args) => doctor::run(args).await,
         Command::Config(args) => config::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -10,10 +10,11 @@ mod plan;
 mod relocate;
 mod repair;
 
+use crate::config;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use punctual_store::{MysqlOptions, MysqlStore};
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ShardCommand {
@@ -43,10 +44,14 @@ pub(crate) struct StoreArgs {
         env = "PUNCTUAL_STORE_URL",
         hide_env_values = true,
         value_delimiter = ',',
-        required = true,
+        required_unless_present = "store_url_file",
+        conflicts_with = "store_url_file",
         value_parser = mysql_url
     )]
     store_url: Vec<String>,
+    /// File in which they stand, so that no password is seen
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_STORE_URL_FILE")]
+    store_url_file: Option<PathBuf>,
     /// One JSON document
     #[arg(long)]
     json: bool,
@@ -62,7 +67,15 @@ fn mysql_url(text: &str) -> Result<String, String> {
 
 impl StoreArgs {
     async fn open(&self) -> Result<MysqlStore> {
-        MysqlStore::open(&self.store_url, MysqlOptions::default()).await.context("the store cannot be opened")
+        MysqlStore::open(&self.urls()?, MysqlOptions::default()).await.context("the store cannot be opened")
+    }
+
+    fn urls(&self) -> Result<Vec<String>> {
+        let Some(path) = &self.store_url_file else { return Ok(self.store_url.clone()) };
+        let text = config::read_secret(path)?;
+        let checked =
+            |it: &str| mysql_url(it.trim()).map_err(|it| anyhow::anyhow!("{}: {it}", path.display()));
+        text.split(',').map(checked).collect()
     }
 }
 

@@ -11,6 +11,8 @@ mod clocks;
 mod config;
 #[path = "all/dev.rs"]
 mod dev;
+#[path = "all/doctor.rs"]
+mod doctor;
 #[path = "all/durability.rs"]
 mod durability;
 #[path = "all/full_disk.rs"]
@@ -23,11 +25,15 @@ mod log_away;
 mod operate;
 #[path = "all/recovery.rs"]
 mod recovery;
+#[path = "all/secrets.rs"]
+mod secrets;
 #[path = "all/serve.rs"]
 mod serve;
 #[path = "all/stopping.rs"]
 mod stopping;
 #[path = "all/task.rs"]
 mod task;
+#[path = "all/tls.rs"]
+mod tls;
 #[path = "all/work.rs"]
 mod work;

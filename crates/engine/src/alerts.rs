@@ -36,6 +36,7 @@ pub enum AlertKind {
     ClockDoubtful,
     HotSetOfAnother,
     StoreWentBack,
+    DurabilityWeak,
     HotSetAway,
     LateTasks,
     WaitingLong,
@@ -55,6 +56,7 @@ impl AlertKind {
             Self::ClockDoubtful => "clock_doubtful",
             Self::HotSetOfAnother => "hot_set_of_another_cluster",
             Self::StoreWentBack => "store_went_back",
+            Self::DurabilityWeak => "durability_weak",
             Self::HotSetAway => "hot_set_away",
             Self::LateTasks => "late_tasks",
             Self::WaitingLong => "waiting_long",
@@ -73,6 +75,7 @@ impl AlertKind {
                 | Self::ClockDoubtful
                 | Self::HotSetOfAnother
                 | Self::StoreWentBack
+                | Self::DurabilityWeak
         )
     }
 
@@ -101,6 +104,9 @@ impl AlertKind {
             }
             Self::StoreWentBack => {
                 "MySQL was restored, or failed over with a loss: what was acknowledged since is gone; compare with your own records. Firing goes on."
+            }
+            Self::DurabilityWeak => {
+                "A crash of the database's machine would lose tasks that are acknowledged: set what the text says, on the server and in its configuration."
             }
             Self::HotSetAway => {
                 "See whether Redis answers and has memory. Tasks go on firing from the store, up to half a second late."
@@ -211,6 +217,10 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     if raised > 0 {
         let text = format!("the hot set had seen newer terms of {raised} partitions than the store gave");
         alerts.is_so(about, now, QUIET_MS, text);
+    }
+    let weaknesses = core.durability.weaknesses();
+    if !weaknesses.is_empty() {
+        alerts.is_so((AlertKind::DurabilityWeak, None, ""), now, state_ms, weaknesses.join("; "));
     }
     if let Some(text) = core.hot.stranger() {
         alerts.is_so((AlertKind::HotSetOfAnother, None, ""), now, state_ms, text);

@@ -5,6 +5,7 @@ use crate::{
     arrivals::Arrival,
     caps::Caps,
     clock::Watch,
+    durability::Durability,
     engine::{Backends, Shared},
     executors::Roster,
     maintenance::{
@@ -65,6 +66,7 @@ pub(crate) struct Core {
     pub(crate) caps: Caps,
     pub(crate) quotas: Quotas,
     pub(crate) alerts: Alerts,
+    pub(crate) durability: Durability,
     pub(crate) overdue: OverdueWatch,
     pub(crate) timer: Arc<Timer>,
     /// Of the service that fires.
@@ -165,6 +167,7 @@ impl Core {
             caps: Caps::default(),
             quotas: Quotas::default(),
             alerts: Alerts::default(),
+            durability: Durability::default(),
             overdue: OverdueWatch::default(),
             from_store: FromStore::default(),
             missed: Missed::default(),

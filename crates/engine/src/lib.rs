@@ -10,6 +10,7 @@ mod caps;
 mod clock;
 mod control;
 mod core;
+mod durability;
 mod engine;
 mod executors;
 mod meters;

@@ -23,6 +23,7 @@ pub use self::{
     memory::{MemoryHot, Options},
     near::NearHot,
     redis::{
-        ClusterName, MemoryUse, RateClock, RedisHot, RedisLimiter, RedisOptions, RedisProblem, RedisSignals,
+        ClusterName, Marker, MemoryUse, RateClock, RedisDoctor, RedisHot, RedisLimiter, RedisOptions,
+        RedisProblem, RedisServer, RedisSignals, ScriptLooks,
     },
 };

@@ -13,6 +13,7 @@ mod address;
 mod direct;
 mod link;
 mod problem;
+mod tls;
 
 mod codec;
 mod identity;
@@ -24,10 +25,12 @@ mod partition;
 mod queue;
 mod recent;
 
+mod doctor;
 mod server;
 mod signals;
 
 pub use self::{
+    doctor::{Marker, RedisDoctor, RedisServer, ScriptLooks},
     identity::ClusterName,
     limiter::{RateClock, RedisLimiter},
     problem::RedisProblem,
@@ -109,7 +112,8 @@ pub struct RedisHot {
 
 impl RedisHot {
     /// `url`: `redis://[user:password@]host:port[/db]`, `redis+cluster://[user:password@]host:port,...` or
-    /// `redis+sentinel://[user:password@]host:port,.../master[/db]`.
+    /// `redis+sentinel://[user:password@]host:port,.../master[/db]`; with `rediss` instead of `redis` over TLS, and
+    /// `?tls_ca=FILE&tls_cert=FILE&tls_key=FILE` at the end where the machine's own authorities are not meant.
     ///
     /// # Errors
     /// When the address cannot be read, nobody answers there, a server is too old or set to evict keys, or the keys of

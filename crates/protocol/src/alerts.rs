@@ -7,8 +7,8 @@ use crate::At;
 /// An active alert.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Alert {
-    /// `fired_early`, `service_failing`, `panicked`, `hot_set_of_another_cluster`, `store_went_back`, `hot_set_away`,
-    /// `late_tasks`, `waiting_long`, `dead_letters`, `log_lines_lost`.
+    /// `fired_early`, `service_failing`, `panicked`, `hot_set_of_another_cluster`, `store_went_back`,
+    /// `durability_weak`, `hot_set_away`, `late_tasks`, `waiting_long`, `dead_letters`, `log_lines_lost`.
     #[schema(example = "late_tasks")]
     pub name: String,
     pub severity: Severity,

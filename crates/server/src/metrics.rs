@@ -165,6 +165,8 @@ metrics! {
         "From the head of a request to the head of its answer; a long poll counts its wait."
     PANICS Counter "punctual_panics_total" []
         "Panics in the process, in whatever service, thread or request; each was caught and its part started again. Each is a defect."
+    DURABILITY_WEAK Gauge "punctual_durability_weak" []
+        "Settings of the store's servers by which they may lose what they acknowledge, or store nothing; looked at every 15 s. Alert on it."
     LOG_LINES_LOST Counter "punctual_log_lines_lost_total" []
         "Lines of the log that could not be written: a full disk, a pipe that is closed or not read."
     PROCESS_START Gauge "punctual_process_start_time_seconds" []

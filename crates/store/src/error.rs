@@ -33,8 +33,10 @@ pub enum Error {
     Closed,
     #[error("the database has not answered yet, and is not waited for")]
     Late,
-    #[error("{at}: {source}")]
+    #[error("{at}: {source}{way_out}", way_out = crate::mysql::way_out(.source))]
     Database { at: String, source: sqlx::Error },
+    #[error("{at}: {problem}")]
+    Tls { at: String, problem: String },
     #[error("{at}: the database has not answered for too long; the connection was given up")]
     Silent { at: String },
     #[error("no database is named; give at least one address like mysql://user:password@host:3306/punctual")]

@@ -12,7 +12,8 @@ pub use blobs::ObjectBlobs;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};
 pub use error::Error;
 pub use mysql::{
-    BucketOptions, BucketReport, BucketSurvey, Buckets, MoveProgress, MoveStep, Moved, MysqlOptions,
-    MysqlOwnership, MysqlStore, ShardCheck, ShardRepair, ShardStats, Weakness,
+    BucketOptions, BucketReport, BucketSurvey, Buckets, BucketsAhead, ClockReading, MoveProgress, MoveStep,
+    Moved, MysqlDoctor, MysqlOptions, MysqlOwnership, MysqlRights, MysqlSettings, MysqlStore, MysqlTls,
+    Schema, ShardCheck, ShardRepair, ShardStats, Weakness,
 };
-pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteStore};
+pub use sqlite::{ArchiveOptions, ArchiveReport, Options, SqliteDoctor, SqliteFacts, SqliteStore};

@@ -7,6 +7,7 @@ mod buckets;
 mod calls;
 mod connections;
 mod density;
+mod doctor;
 mod durability;
 mod ended;
 mod executors;
@@ -44,6 +45,7 @@ mod shards;
 mod statements;
 mod statements_moves;
 mod stats;
+mod tls;
 mod trips;
 mod writer;
 
@@ -53,6 +55,7 @@ use async_trait::async_trait;
 pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
 use calls::{answered, insert, polled_once, push, spread};
 use connections::Connections;
+pub use doctor::{BucketsAhead, ClockReading, MysqlDoctor, MysqlRights, MysqlSettings, MysqlTls};
 pub use durability::Weakness;
 use ids::Ids;
 use insert::Context;
@@ -60,6 +63,7 @@ use job::{Caller, Job, Refused, Retire, Work};
 use ledger::Ledger;
 use limits::LONG;
 use line::{Lane, Line, writers_of};
+pub use migrate::Schema;
 pub use moving::{MoveProgress, MoveStep, Moved};
 pub use ownership::MysqlOwnership;
 use punctual_contract::{
@@ -84,6 +88,7 @@ use session::Door;
 use shards::Cluster;
 pub use stats::{ShardCheck, ShardStats};
 use std::{fmt, future::Future, sync::Arc, task::Poll};
+pub(crate) use tls::way_out;
 use tokio::{
     sync::{Semaphore, oneshot},
     task::JoinHandle,

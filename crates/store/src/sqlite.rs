@@ -2,6 +2,7 @@
 //! together; reads run beside it. In memory there are no threads at all: jobs run in the caller, the same code.
 
 mod archive;
+mod doctor;
 mod executors;
 mod insert;
 mod lanes;
@@ -25,6 +26,7 @@ mod wal;
 use crate::{ColdStorage, Error};
 pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
+pub use doctor::{SqliteDoctor, SqliteFacts};
 use insert::Context;
 use lanes::Lane;
 use ledger::Ledger;

@@ -8,6 +8,7 @@ mod process;
 mod proxy;
 mod redis;
 mod redis_sets;
+mod tls;
 mod watchdog;
 
 use std::sync::OnceLock;
@@ -16,6 +17,7 @@ pub use mariadb::MariaDb;
 pub use proxy::{Proxy, Way};
 pub use redis::Redis;
 pub use redis_sets::{RedisCluster, Sentinels};
+pub use tls::Identity;
 
 /// The one of this test process, started by whoever asks first. Shared: take a fresh database, and never stop it.
 pub async fn mariadb() -> &'static MariaDb {

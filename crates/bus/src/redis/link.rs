@@ -1,7 +1,10 @@
 //! Connections to Redis. A `Link` is one shared connection that is made when it is first needed, and made again after
 //! it broke, or fell silent while the server answers on another one; it never repeats a command by itself. A `Direct` is a connection of one blocking reader.
 
-use crate::{error::Error, redis::address::Topology};
+use crate::{
+    error::Error,
+    redis::address::{Topology, beside},
+};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisError,
     RedisResult, ServerErrorKind, Value, aio::MultiplexedConnection, cluster_async::ClusterConnection,
@@ -234,9 +237,7 @@ impl Direct {
     }
 
     async fn to_node(seeds: &[ConnectionInfo], at: Option<&Node>, patience: Patience) -> Result<Self, Error> {
-        let named = at
-            .zip(seeds.first())
-            .map(|((host, port), seed)| seed.clone().set_addr(ConnectionAddr::Tcp(host.clone(), *port)));
+        let named = at.zip(seeds.first()).map(|((host, port), seed)| beside(seed, host.clone(), *port));
         let mut failed = Error::ConnectTimeout;
         for info in named.into_iter().chain(seeds.iter().cloned()) {
             match Self::to(info, patience).await {
@@ -263,7 +264,9 @@ impl Direct {
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok()?;
         match (host, self.info.addr()) {
-            ("", ConnectionAddr::Tcp(own, _)) => Some((own.clone(), port)),
+            ("", ConnectionAddr::Tcp(own, _) | ConnectionAddr::TcpTls { host: own, .. }) => {
+                Some((own.clone(), port))
+            }
             _ => Some((host.trim_matches(['[', ']']).to_owned(), port)),
         }
     }

@@ -39,7 +39,7 @@ impl SettingArgs {
         if let Some(path) = &self.config {
             layers.read_file(path)?;
         }
-        layers.environment(std::env::vars());
+        layers.environment(std::env::vars())?;
         for (key, value) in &self.set {
             layers.flag("--set", key, value.clone())?;
         }

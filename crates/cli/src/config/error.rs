@@ -17,6 +17,10 @@ pub(crate) enum Error {
     Unknown { key: String, from: Source, known: String },
     #[error("{key} = {value:?} (from {from}): {reason}")]
     Invalid { key: &'static str, value: String, from: Source, reason: String },
+    #[error("{key}: its file {} (named by {from}) cannot be used: {said}", path.display())]
+    SecretFile { key: &'static str, path: PathBuf, from: Box<Source>, said: String },
+    #[error("{key} is given twice, as itself ({from}) and by a file ({file}); leave one of them out")]
+    GivenTwice { key: &'static str, file: String, from: Source },
     /// Understood, and not done.
     #[error("{key} = {value:?} (from {from}) is refused: {reason}")]
     Refused { key: &'static str, value: String, from: Source, reason: String },

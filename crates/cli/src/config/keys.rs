@@ -41,6 +41,24 @@ pub(crate) const PAYLOAD_MAX_BYTES: &str = "limits.payload_max_bytes";
 pub(crate) const LOG_FILTER: &str = "log.filter";
 pub(crate) const LOG_FORMAT: &str = "log.format";
 
+pub(crate) const HOT_TLS_CA: &str = "hot.tls_ca";
+pub(crate) const HOT_TLS_CERT: &str = "hot.tls_cert";
+pub(crate) const HOT_TLS_KEY: &str = "hot.tls_key";
+
+/// Settings that nobody may see: shown without their secret, and each may stand in a file of its own (`…_file`, and
+/// `…_FILE` in the environment).
+const SECRET: &[&str] = &[STORE_URL, HOT_URL];
+
+/// What stands behind the name of a secret setting, in the file and as a flag, to name the file that it is read from.
+pub(crate) const FILE_SUFFIX: &str = "_file";
+pub(crate) const FILE_SUFFIX_OF_VARIABLES: &str = "_FILE";
+
+impl Key {
+    pub(crate) fn is_secret(&self) -> bool {
+        SECRET.contains(&self.name)
+    }
+}
+
 pub(crate) static KEYS: &[Key] = &[
     Key {
         name: LISTEN,
@@ -77,7 +95,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: HOT_URL,
         variable: "PUNCTUAL_HOT_URL",
         default: || "memory://".to_owned(),
-        about: "near future: memory://, or redis://, redis+cluster://, redis+sentinel://",
+        about: "near future: memory://, or redis://, redis+cluster://, redis+sentinel://; with rediss instead of redis over TLS",
     },
     Key {
         name: HOT_PREFIX,
@@ -208,10 +226,39 @@ pub(crate) static KEYS: &[Key] = &[
         default: || "text".to_owned(),
         about: "text or json",
     },
+    Key {
+        name: HOT_TLS_CA,
+        variable: "PUNCTUAL_HOT_TLS_CA",
+        default: String::new,
+        about: "file of the authority that signed Redis's certificate; empty: those that this machine trusts",
+    },
+    Key {
+        name: HOT_TLS_CERT,
+        variable: "PUNCTUAL_HOT_TLS_CERT",
+        default: String::new,
+        about: "file of the certificate that is shown to Redis, where it asks for one",
+    },
+    Key {
+        name: HOT_TLS_KEY,
+        variable: "PUNCTUAL_HOT_TLS_KEY",
+        default: String::new,
+        about: "file of the key of hot.tls_cert",
+    },
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
+}
+
+/// The secret setting of which this names the file.
+pub(crate) fn secret_of_file(name: &str) -> Option<&'static Key> {
+    find(name.strip_suffix(FILE_SUFFIX)?).filter(|it| it.is_secret())
+}
+
+/// The same, of a variable.
+pub(crate) fn secret_of_variable(variable: &str) -> Option<&'static Key> {
+    let of = variable.strip_suffix(FILE_SUFFIX_OF_VARIABLES)?;
+    KEYS.iter().find(|it| it.variable == of && it.is_secret())
 }
 
 pub(crate) fn known() -> String {

@@ -3,6 +3,7 @@
 use super::{
     Error,
     keys::{self, KEYS, Key},
+    secrets,
 };
 use std::{
     collections::BTreeMap,
@@ -17,6 +18,8 @@ pub(crate) enum Source {
     File(PathBuf),
     Environment(String),
     Flag(String),
+    /// The value of a secret: its file, and what names that.
+    SecretFile(PathBuf, Box<Source>),
 }
 
 impl Source {
@@ -27,6 +30,7 @@ impl Source {
             Self::File(_) => "file",
             Self::Environment(_) => "env",
             Self::Flag(_) => "flag",
+            Self::SecretFile(_, named_by) => named_by.word(),
         }
     }
 }
@@ -38,14 +42,22 @@ impl fmt::Display for Source {
             Self::File(path) => write!(f, "file {}", path.display()),
             Self::Environment(variable) => write!(f, "environment {variable}"),
             Self::Flag(flag) => write!(f, "flag {flag}"),
+            Self::SecretFile(path, named_by) => write!(f, "file {}, named by {named_by}", path.display()),
         }
     }
 }
 
-#[derive(Clone, Debug)]
+/// Shown without its value, which may be a secret.
+#[derive(Clone)]
 pub(crate) struct Given {
     pub(crate) text: String,
     pub(crate) from: Source,
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given").field("from", &self.from).finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -53,12 +65,14 @@ pub(crate) struct Layers {
     given: BTreeMap<&'static str, Given>,
     /// `PUNCTUAL_…` variables that are no setting. Not refused: clusters put such variables into every container.
     pub(crate) unused_variables: Vec<String>,
+    /// What is taken, and should be done better: sentences for the log.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Layers {
     pub(crate) fn defaults() -> Self {
         let given = |key: &Key| (key.name, Given { text: (key.default)(), from: Source::Default });
-        Self { given: KEYS.iter().map(given).collect(), unused_variables: Vec::new() }
+        Self { given: KEYS.iter().map(given).collect(), unused_variables: Vec::new(), warnings: Vec::new() }
     }
 
     /// Another default than the usual one.
@@ -73,36 +87,95 @@ impl Layers {
     }
 
     pub(crate) fn file(&mut self, path: &Path, text: &str) -> Result<(), Error> {
-        let not_toml = |e: toml::de::Error| Error::NotToml { path: path.to_owned(), said: e.to_string() };
+        // Not the line itself, which may hold a secret.
+        let not_toml = |error: toml::de::Error| {
+            let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
+            let said = format!("line {}: {}", before.lines().count().max(1), error.message());
+            Error::NotToml { path: path.to_owned(), said }
+        };
         let table: toml::Table = text.parse().map_err(not_toml)?;
         let from = Source::File(path.to_owned());
         let mut flat = Vec::new();
         flatten("", table, &mut flat);
+        let names: Vec<String> = flat.iter().map(|it| it.0.clone()).collect();
         for (key, value) in flat {
+            if let Some(secret) = keys::secret_of_file(&key) {
+                if names.iter().any(|it| it == secret.name) {
+                    return Err(Error::GivenTwice { key: secret.name, file: key, from });
+                }
+                self.set_from_file(secret, &plain(secret, value, &from)?, from.clone())?;
+                continue;
+            }
             let known = Self::key(&key, &from)?;
             self.set(known, plain(known, value, &from)?, from.clone());
         }
         Ok(())
     }
 
-    pub(crate) fn environment(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
-        for (variable, value) in variables {
-            if !variable.starts_with("PUNCTUAL_") || value.is_empty() {
-                continue;
-            }
-            match KEYS.iter().find(|key| key.variable == variable) {
-                Some(key) => self.set(key, value, Source::Environment(variable)),
-                None if NOT_SETTINGS.contains(&variable.as_str()) => {}
-                None => self.unused_variables.push(variable),
+    pub(crate) fn environment(
+        &mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(), Error> {
+        let is_ours = |it: &(String, String)| it.0.starts_with("PUNCTUAL_") && !it.1.is_empty();
+        let variables: BTreeMap<String, String> = variables.into_iter().filter(is_ours).collect();
+        for (variable, value) in &variables {
+            let from = Source::Environment(variable.clone());
+            match (KEYS.iter().find(|key| key.variable == variable), keys::secret_of_variable(variable)) {
+                (Some(key), _) => self.set(key, value.clone(), from),
+                (None, Some(secret)) if variables.contains_key(secret.variable) => {
+                    let file = variable.clone();
+                    let from = Source::Environment(secret.variable.to_owned());
+                    return Err(Error::GivenTwice { key: secret.name, file, from });
+                }
+                (None, Some(secret)) => self.set_from_file(secret, value, from)?,
+                (None, None) if NOT_SETTINGS.contains(&variable.as_str()) => {}
+                (None, None) => self.unused_variables.push(variable.clone()),
             }
         }
-        self.unused_variables.sort();
+        Ok(())
     }
 
-    pub(crate) fn flag(&mut self, flag: &str, key: &str, value: String) -> Result<(), Error> {
+    pub(crate) fn flag(&mut self, flag: &str, name: &str, value: String) -> Result<(), Error> {
         let from = Source::Flag(flag.to_owned());
-        let key = Self::key(key, &from)?;
+        let secret = keys::secret_of_file(name);
+        let key = secret.map_or_else(|| Self::key(name, &from), Ok)?;
+        let is_flag = |it: &Source| matches!(it, Source::Flag(_));
+        let before = self.get(key.name).from;
+        let was_file = matches!(&before, Source::SecretFile(_, by) if is_flag(by));
+        if key.is_secret() && ((secret.is_some() && is_flag(&before)) || (secret.is_none() && was_file)) {
+            let file = format!("{}{}", key.name, keys::FILE_SUFFIX);
+            return Err(Error::GivenTwice { key: key.name, file, from });
+        }
+        if secret.is_some() {
+            return self.set_from_file(key, &value, from);
+        }
+        if secrets::has_secret(key.name, &value) {
+            self.warnings.push(format!(
+                "{} is a flag with a secret in it, which everybody on this machine can read in the list of processes (ps): \
+                 put it into a file that only this user reads, and name that: {}{}=FILE in the environment, or {}{} in the \
+                 configuration file",
+                key.name,
+                key.variable,
+                keys::FILE_SUFFIX_OF_VARIABLES,
+                key.name,
+                keys::FILE_SUFFIX,
+            ));
+        }
         self.set(key, value, from);
+        Ok(())
+    }
+
+    fn set_from_file(&mut self, key: &'static Key, path: &str, from: Source) -> Result<(), Error> {
+        let path = PathBuf::from(path);
+        let text = secrets::read(key.name, &path, &from)?;
+        if secrets::is_open_to_all(&path) {
+            self.warnings.push(format!(
+                "everybody on this machine can read {}, where {} stands: chmod 600 it",
+                path.display(),
+                key.name
+            ));
+        }
+        self.set(key, text, Source::SecretFile(path, Box::new(from)));
         Ok(())
     }
 
@@ -131,29 +204,13 @@ impl Layers {
 
     pub(crate) fn invalid(&self, key: &'static str, reason: impl Into<String>) -> Error {
         let Given { text, from } = self.get(key);
-        Error::Invalid { key, value: shown(key, &text), from, reason: reason.into() }
+        Error::Invalid { key, value: secrets::shown(key, &text), from, reason: reason.into() }
     }
 
     pub(crate) fn refused(&self, key: &'static str, reason: impl Into<String>) -> Error {
         let Given { text, from } = self.get(key);
-        Error::Refused { key, value: shown(key, &text), from, reason: reason.into() }
+        Error::Refused { key, value: secrets::shown(key, &text), from, reason: reason.into() }
     }
-}
-
-/// A value as people and logs may see it: addresses without their passwords.
-pub(crate) fn shown(key: &str, text: &str) -> String {
-    if !key.ends_with(".url") {
-        return text.to_owned();
-    }
-    text.split(',').map(without_password).collect::<Vec<_>>().join(",")
-}
-
-/// A URL without what stands between the user's name and the host.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.trim().split_once("://") else { return url.to_owned() };
-    let Some((who, host)) = rest.rsplit_once('@') else { return url.to_owned() };
-    let user = who.split(':').next().unwrap_or_default();
-    format!("{scheme}://{user}@{host}")
 }
 
 /// Variables of clients and of this program that are no setting of a server.
@@ -175,7 +232,7 @@ fn plain(key: &Key, value: toml::Value, from: &Source) -> Result<String, Error> 
         toml::Value::Integer(number) => Ok(number.to_string()),
         other => Err(Error::Invalid {
             key: key.name,
-            value: other.to_string(),
+            value: secrets::shown(key.name, &other.to_string()),
             from: from.clone(),
             reason: format!("must be a string or a whole number, not a {}", other.type_str()),
         }),

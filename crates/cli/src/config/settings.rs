@@ -4,14 +4,16 @@ use super::{
     Error, Layers, Payloads,
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS,
-        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_URL, LISTEN, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS,
-        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
+        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LISTEN, LOG_FILTER,
+        LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL,
+        SUCCEEDED_MS, WEAK_DURABILITY,
     },
-    layers::shown,
+    secrets::shown,
 };
 use punctual_domain::name::{Name, QueueKey};
 use punctual_engine::Options;
 use std::{
+    fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -33,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) payloads: Payloads,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
+    /// What should be done better, for the log.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Where the tasks are.
@@ -44,7 +48,8 @@ pub(crate) enum Place {
     Shared(SharedPlace),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Shown without its addresses, which have passwords in them.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SharedPlace {
     /// The first one is the catalog.
     pub(crate) mysql_urls: Vec<String>,
@@ -57,6 +62,16 @@ pub(crate) struct SharedPlace {
     pub(crate) partitions: u16,
     /// It runs on servers that may lose what they have acknowledged.
     pub(crate) allows_weak_durability: bool,
+}
+
+impl fmt::Debug for SharedPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedPlace")
+            .field("mysql", &shown(STORE_URL, &self.mysql_urls.join(",")))
+            .field("redis", &shown(HOT_URL, &self.redis_url))
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where tasks go before they are deleted.
@@ -94,6 +109,7 @@ impl Settings {
             payloads,
             log_filter: log_filter(layers)?,
             log_format: log_format(layers)?,
+            warnings: layers.warnings.clone(),
         })
     }
 }
@@ -125,7 +141,7 @@ fn place(layers: &Layers) -> Result<Place, Error> {
         (false, false) => Ok(Place::Embedded { sqlite_path: sqlite_path(layers)? }),
         (true, true) => Ok(Place::Shared(SharedPlace {
             mysql_urls: mysql_urls(layers, &store)?,
-            redis_url: hot,
+            redis_url: over_tls(layers, hot)?,
             prefix: prefix(layers)?,
             memory_max_bytes: memory_max_bytes(layers)?,
             partitions: layers.number(PARTITIONS, 1..=1_024)?,
@@ -194,7 +210,35 @@ fn memory_max_bytes(layers: &Layers) -> Result<Option<u64>, Error> {
     Ok((mib > 0).then_some(mib * MIB))
 }
 
-const REDIS_SCHEMES: [&str; 4] = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];
+const REDIS_SCHEMES: [&str; 6] = [
+    "redis://",
+    "redis+cluster://",
+    "redis+sentinel://",
+    "rediss://",
+    "rediss+cluster://",
+    "rediss+sentinel://",
+];
+
+/// The address with the files that settings name, at its end; what stands there already wins.
+fn over_tls(layers: &Layers, mut url: String) -> Result<String, Error> {
+    for (key, parameter) in [(HOT_TLS_CA, "tls_ca"), (HOT_TLS_CERT, "tls_cert"), (HOT_TLS_KEY, "tls_key")] {
+        let path = layers.get(key).text;
+        if path.is_empty() || url.contains(&format!("{parameter}=")) {
+            continue;
+        }
+        if !url.starts_with("rediss") {
+            return Err(
+                layers.refused(key, "it is for TLS, and hot.url is a plain address; use rediss:// there")
+            );
+        }
+        if path.contains(['?', '&']) {
+            return Err(layers.invalid(key, "must be a path without ? and &"));
+        }
+        url.push(if url.contains('?') { '&' } else { '?' });
+        url.push_str(&format!("{parameter}={path}"));
+    }
+    Ok(url)
+}
 
 fn mysql_urls(layers: &Layers, text: &str) -> Result<Vec<String>, Error> {
     let urls: Vec<String> = text.split(',').map(|it| it.trim().to_owned()).collect();
@@ -327,7 +371,7 @@ mod tests {
         layers.file(Path::new("p.toml"), "listen = '127.0.0.1:1'\n[engine]\nhorizon_ms = 20000\n").unwrap();
         let listen = |layers: &Layers| Settings::from_layers(layers).unwrap().listen.port();
         assert_eq!((listen(&layers), Settings::from_layers(&layers).unwrap().engine.horizon_ms), (1, 20_000));
-        layers.environment([("PUNCTUAL_LISTEN".to_owned(), "127.0.0.1:2".to_owned())]);
+        layers.environment([("PUNCTUAL_LISTEN".to_owned(), "127.0.0.1:2".to_owned())]).unwrap();
         assert_eq!(listen(&layers), 2);
         layers.flag("--listen", "listen", "localhost:3".to_owned()).unwrap();
         assert_eq!(listen(&layers), 3);
@@ -430,7 +474,7 @@ mod tests {
     fn variables_that_are_no_setting_are_told_and_not_refused() {
         let mut layers = Layers::defaults();
         let variables = ["PUNCTUAL_LISEN", "PUNCTUAL_URL", "PATH"];
-        layers.environment(variables.map(|name| (name.to_owned(), "x".to_owned())));
+        layers.environment(variables.map(|name| (name.to_owned(), "x".to_owned()))).unwrap();
         assert_eq!(layers.unused_variables, ["PUNCTUAL_LISEN"]);
         assert!(Settings::from_layers(&layers).is_ok());
     }

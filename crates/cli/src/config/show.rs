@@ -3,7 +3,8 @@
 use super::{
     Layers, SettingArgs, Settings,
     keys::{KEYS, STORE_URL},
-    layers::{Source, shown as visible},
+    layers::Source,
+    secrets::shown as visible,
     settings::store_url,
 };
 use crate::output::{self, Form};
@@ -43,8 +44,9 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode> {
         Form::Json => output::json(&serde_json::json!({
             "settings": settings,
             "unused_variables": layers.unused_variables,
+            "warnings": layers.warnings,
         }))?,
-        Form::Text => print(&settings, &layers.unused_variables),
+        Form::Text => print(&settings, &layers),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,6 +61,7 @@ fn shown(layers: &Layers) -> Result<Vec<Shown>, super::Error> {
             Source::Default => None,
             Source::File(path) => Some(path.display().to_string()),
             Source::Environment(name) | Source::Flag(name) => Some(name.clone()),
+            Source::SecretFile(path, _) => Some(path.display().to_string()),
         };
         let source = given.from.word();
         all.push(Shown { key: key.name, value, source, from, variable: key.variable, about: key.about });
@@ -66,14 +69,17 @@ fn shown(layers: &Layers) -> Result<Vec<Shown>, super::Error> {
     Ok(all)
 }
 
-fn print(settings: &[Shown], unused_variables: &[String]) {
+fn print(settings: &[Shown], layers: &Layers) {
     let rows = settings.iter().map(|it| {
         let from =
             it.from.as_ref().map_or_else(|| it.source.to_owned(), |from| format!("{} {from}", it.source));
         [it.key.to_owned(), it.value.clone(), from, it.about.to_owned()]
     });
     output::table(["KEY", "VALUE", "FROM", "WHAT IT IS"], rows);
-    for variable in unused_variables {
+    for variable in &layers.unused_variables {
         output::error_line(&format!("note: {variable} is in the environment and is no setting"));
+    }
+    for warning in &layers.warnings {
+        output::error_line(&format!("warning: {warning}"));
     }
 }

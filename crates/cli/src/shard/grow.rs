@@ -9,7 +9,7 @@ use punctual_store::{BucketOptions, MysqlStore};
 use std::process::ExitCode;
 
 pub(super) async fn run(args: &StoreArgs) -> Result<ExitCode> {
-    let (had, has) = MysqlStore::add_databases(&args.store_url).await?;
+    let (had, has) = MysqlStore::add_databases(&args.urls()?).await?;
     if has > had {
         // A new database gets its buckets before the first partition comes.
         let store = args.open().await?;

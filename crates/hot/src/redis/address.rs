@@ -1,10 +1,14 @@
 //! Where Redis is: one server, a Cluster, or whatever the Sentinels call the master. Every connection made here has
 //! its time limits set and Nagle's algorithm off; the crate's own defaults (500 ms, on) are not for us.
 
-use super::problem::RedisProblem;
+use super::{
+    problem::RedisProblem,
+    tls::{SPEAKS_PLAIN, Transport, way_out},
+};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
+    TlsMode,
     aio::{MultiplexedConnection, PubSub},
     cluster::{ClusterClient, ClusterClientBuilder},
     io::tcp::{TcpSettings, socket2::TcpKeepalive},
@@ -22,8 +26,8 @@ pub(crate) struct Limits {
 /// A server that can be connected to as one.
 pub(crate) enum Master {
     Fixed(Client),
-    /// Asked anew for each connection.
-    Sentinels(Mutex<SentinelClient>),
+    /// Asked anew for each connection; whether over TLS.
+    Sentinels(Mutex<SentinelClient>, bool),
 }
 
 pub(crate) enum Address {
@@ -36,7 +40,7 @@ impl fmt::Debug for Master {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fixed(_) => "Fixed",
-            Self::Sentinels(_) => "Sentinels",
+            Self::Sentinels(..) => "Sentinels",
         })
     }
 }
@@ -56,21 +60,39 @@ impl Master {
             .set_connection_timeout(Some(limits.connect))
             .set_response_timeout(Some(limits.response));
         let client = self.client(limits).await?;
-        within(limits, client.get_multiplexed_async_connection_with_config(&config).boxed()).await
+        let connecting = client.get_multiplexed_async_connection_with_config(&config).boxed();
+        within(limits, self.is_tls(), connecting).await
     }
 
     /// A connection that only listens.
     pub(crate) async fn listen(&self, limits: Limits) -> Result<PubSub, RedisProblem> {
         let client = self.client(limits).await?;
-        within(limits, client.get_async_pubsub().boxed()).await
+        within(limits, self.is_tls(), client.get_async_pubsub().boxed()).await
     }
 
     async fn client(&self, limits: Limits) -> Result<Client, RedisProblem> {
         match self {
             Self::Fixed(it) => Ok(it.clone()),
-            Self::Sentinels(it) => {
-                within(limits, async { it.lock().await.async_get_client().await }.boxed()).await
+            Self::Sentinels(it, is_tls) => {
+                within(limits, *is_tls, async { it.lock().await.async_get_client().await }.boxed()).await
             }
+        }
+    }
+
+    /// Host and port. None: it is no network address.
+    pub(crate) async fn host(&self, limits: Limits) -> Result<Option<(String, u16)>, RedisProblem> {
+        Ok(match self.client(limits).await?.get_connection_info().addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Some((host.clone(), *port))
+            }
+            _ => None,
+        })
+    }
+
+    pub(crate) fn is_tls(&self) -> bool {
+        match self {
+            Self::Fixed(it) => matches!(it.get_connection_info().addr(), ConnectionAddr::TcpTls { .. }),
+            Self::Sentinels(_, is_tls) => *is_tls,
         }
     }
 }
@@ -78,36 +100,56 @@ impl Master {
 /// Boxed: the crate's futures are large and deep, and every call would carry them.
 async fn within<T>(
     limits: Limits,
+    is_tls: bool,
     connecting: BoxFuture<'_, redis::RedisResult<T>>,
 ) -> Result<T, RedisProblem> {
     match timeout(limits.connect, connecting).await {
         Ok(Ok(it)) => Ok(it),
-        Ok(Err(error)) => Err(RedisProblem::Unreachable(error.to_string())),
-        Err(_) => Err(RedisProblem::Unreachable(format!("no answer within {:?}", limits.connect))),
+        Ok(Err(error)) => Err(RedisProblem::Unreachable(format!("{error}{}", way_out(&error, is_tls)))),
+        Err(_) => {
+            let hint = if is_tls { SPEAKS_PLAIN } else { "" };
+            Err(RedisProblem::Unreachable(format!("no answer within {:?}{hint}", limits.connect)))
+        }
     }
 }
 
 impl Address {
     pub(crate) fn parse(url: &str, limits: Limits) -> Result<Self, RedisProblem> {
-        match url.split_once("://") {
-            Some(("redis", rest)) => Ok(Self::Master(Master::Fixed(client(&format!("redis://{rest}"))?))),
-            Some(("redis+cluster", rest)) => cluster(rest, limits),
-            Some(("redis+sentinel", rest)) => sentinels(rest),
-            Some(("rediss", _)) => Err(RedisProblem::Address("this build has no TLS for Redis")),
-            _ => Err(RedisProblem::Address("this is no address of Redis")),
+        let odd = || RedisProblem::Address("this is no address of Redis");
+        let (scheme, rest) = url.split_once("://").ok_or_else(odd)?;
+        let (kind, is_tls) = match (scheme.strip_prefix("rediss"), scheme.strip_prefix("redis")) {
+            (Some(kind), _) => (kind, true),
+            (None, Some(kind)) => (kind, false),
+            (None, None) => return Err(odd()),
+        };
+        let (rest, transport) = Transport::taken_from(rest, is_tls)?;
+        match kind {
+            "" => Ok(Self::Master(Master::Fixed(client(rest, &transport)?))),
+            "+cluster" => cluster(rest, &transport, limits),
+            "+sentinel" => sentinels(rest, &transport),
+            _ => Err(odd()),
         }
     }
 }
 
-/// `text`: one server, `redis://[user:password@]host[:port][/db]`.
-fn info(text: &str) -> Result<ConnectionInfo, RedisProblem> {
-    let info = text.into_connection_info();
+/// `rest`: one server, `[user:password@]host[:port][/db]`.
+fn info(rest: &str, transport: &Transport) -> Result<ConnectionInfo, RedisProblem> {
+    let info = format!("{}://{rest}", transport.scheme()).into_connection_info();
     let info = info.map_err(|_| RedisProblem::Address("host, port, password or database cannot be read"))?;
     Ok(info.set_tcp_settings(tcp()))
 }
 
-fn client(text: &str) -> Result<Client, RedisProblem> {
-    Client::open(info(text)?).map_err(|_| RedisProblem::Address("the client does not take this address"))
+fn client(rest: &str, transport: &Transport) -> Result<Client, RedisProblem> {
+    transport.client(info(rest, transport)?).map_err(|_| refused(transport))
+}
+
+/// What the client refuses before it connects.
+fn refused(transport: &Transport) -> RedisProblem {
+    RedisProblem::Address(if transport.is_tls() {
+        "the client does not take this address, or a file of tls_ca, tls_cert or tls_key holds no certificate or key"
+    } else {
+        "the client does not take this address"
+    })
 }
 
 /// A server that is gone without closing is noticed by the kernel too, within seconds: on connections that only listen,
@@ -127,27 +169,30 @@ fn parts(rest: &str) -> (&str, Vec<&str>, &str) {
     (login, hosts.split(',').map(str::trim).filter(|it| !it.is_empty()).collect(), path)
 }
 
-fn cluster(rest: &str, limits: Limits) -> Result<Address, RedisProblem> {
+fn cluster(rest: &str, transport: &Transport, limits: Limits) -> Result<Address, RedisProblem> {
     let (login, hosts, path) = parts(rest);
     if hosts.is_empty() || !(path.is_empty() || path == "0") {
         return Err(RedisProblem::Address("a Cluster has at least one node, and only database 0"));
     }
-    let texts: Vec<String> = hosts.iter().map(|it| format!("redis://{login}{it}")).collect();
-    let infos = texts.iter().map(|it| info(it)).collect::<Result<Vec<_>, _>>()?;
-    let one_by_one = texts.iter().map(|it| Ok(Master::Fixed(client(it)?))).collect::<Result<_, _>>()?;
-    let whole = ClusterClientBuilder::new(infos)
+    let one_by_one: Vec<Client> =
+        hosts.iter().map(|it| client(&format!("{login}{it}"), transport)).collect::<Result<_, _>>()?;
+    let mut whole = ClusterClientBuilder::new(one_by_one.iter().map(|it| it.get_connection_info().clone()))
         .connection_timeout(limits.connect)
         .response_timeout(limits.response)
         .overall_response_timeout(Some(2 * limits.response))
         .tcp_settings(tcp())
-        .retries(5)
-        .build();
-    let whole =
-        whole.map_err(|_| RedisProblem::Address("the nodes of the Cluster cannot be used together"))?;
-    Ok(Address::Cluster(one_by_one, whole))
+        .retries(5);
+    if let Some(certificates) = transport.certificates() {
+        // For the nodes that these name, too.
+        whole = whole.tls(TlsMode::Secure).certs(certificates);
+    }
+    let whole = whole
+        .build()
+        .map_err(|_| RedisProblem::Address("the nodes of the Cluster cannot be used together"))?;
+    Ok(Address::Cluster(one_by_one.into_iter().map(Master::Fixed).collect(), whole))
 }
 
-fn sentinels(rest: &str) -> Result<Address, RedisProblem> {
+fn sentinels(rest: &str, transport: &Transport) -> Result<Address, RedisProblem> {
     let (_, _, last) = parts(rest);
     // host,host/master or host,host/master/db
     let (rest, db) =
@@ -156,25 +201,26 @@ fn sentinels(rest: &str) -> Result<Address, RedisProblem> {
     if hosts.is_empty() || name.is_empty() {
         return Err(RedisProblem::Address("the Sentinels or the master's name are missing"));
     }
-    let login = info(&format!("redis://{login}localhost/{db}"))?;
-    let addresses = hosts.iter().map(|it| sentinel(it)).collect::<Result<Vec<_>, _>>()?;
-    let client = sentinel_client(addresses, name, login.redis_settings());
+    let login = info(&format!("{login}localhost/{db}"), transport)?;
+    let addresses = hosts.iter().map(|it| sentinel(it, transport)).collect::<Result<Vec<_>, _>>()?;
+    let client = sentinel_client(addresses, name, login.redis_settings(), transport);
     let client = client.map_err(|_| RedisProblem::Address("the Sentinels cannot be used together"))?;
-    Ok(Address::Master(Master::Sentinels(Mutex::new(client))))
+    Ok(Address::Master(Master::Sentinels(Mutex::new(client), transport.is_tls())))
 }
 
 /// Sentinels listen on 26379 unless told otherwise.
-fn sentinel(host: &str) -> Result<ConnectionAddr, RedisProblem> {
+fn sentinel(host: &str, transport: &Transport) -> Result<ConnectionAddr, RedisProblem> {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let host = if has_port { host.to_owned() } else { format!("{host}:26379") };
-    Ok(info(&format!("redis://{host}"))?.addr().clone())
+    Ok(client(&host, transport)?.get_connection_info().addr().clone())
 }
 
-/// The login is for the master; Sentinels are asked without one.
+/// The login is for the master; Sentinels are asked without one, over the same transport.
 fn sentinel_client(
     addresses: Vec<ConnectionAddr>,
     name: &str,
     login: &RedisConnectionInfo,
+    transport: &Transport,
 ) -> redis::RedisResult<SentinelClient> {
     let mut builder = SentinelClientBuilder::new(addresses, name, SentinelServerType::Master)?
         .set_client_to_redis_db(login.db())
@@ -185,6 +231,11 @@ fn sentinel_client(
     }
     if let Some(it) = login.password() {
         builder = builder.set_client_to_redis_password(it);
+    }
+    if let Some(certificates) = transport.certificates() {
+        builder = builder
+            .set_client_to_redis_tls_mode(TlsMode::Secure)
+            .set_client_to_redis_certificates(certificates);
     }
     builder.build()
 }
@@ -204,6 +255,9 @@ mod tests {
             "redis+cluster://user:secret@a:1,b",
             "redis+sentinel://a:1,b:2/mymaster",
             "redis+sentinel://:secret@a,b/mymaster/3",
+            "rediss://user:secret@a/1",
+            "rediss+cluster://user:secret@a:1,b",
+            "rediss+sentinel://:secret@a,b/mymaster",
         ] {
             assert!(Address::parse(good, LIMITS).is_ok(), "{good}");
         }
@@ -215,7 +269,9 @@ mod tests {
             "",
             "localhost:6379",
             "http://secret@a",
-            "rediss://:secret@a",
+            "rediss://:secret@a?tls_ca=/no/such/file",
+            "redissh://:secret@a",
+            "redis://:secret@a?tls_ca=/no/such/file",
             "redis://:secret@a:port",
             "redis+cluster://",
             "redis+cluster://:secret@a/3",

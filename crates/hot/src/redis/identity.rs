@@ -23,8 +23,13 @@ pub struct ClusterName {
 }
 
 impl ClusterName {
+    /// Whether a marker that was found is of the cluster with this number.
+    pub(crate) fn is_of(marker: &str, number: i64) -> bool {
+        marker.split(' ').next() == Some(format!("{number:016x}").as_str())
+    }
+
     /// The number comes first, and only it is compared: a database may move to another host.
-    fn marker(&self) -> String {
+    pub(crate) fn marker(&self) -> String {
         let at: String = self.at.chars().filter(|it| !it.is_control()).take(200).collect();
         format!("{:016x} ({at})", self.number)
     }

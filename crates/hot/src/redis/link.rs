@@ -58,9 +58,11 @@ impl Place {
         match (&self.whole, self.nodes.first()) {
             (Some(whole), _) => {
                 let connecting = timeout(2 * self.limits.connect, whole.get_async_connection().boxed()).await;
-                let connection = connecting
-                    .map_err(|_| RedisProblem::Unreachable("the Cluster does not answer".to_owned()))?
-                    .map_err(|it| RedisProblem::Unreachable(it.to_string()))?;
+                let connection = match connecting {
+                    Ok(Ok(it)) => it,
+                    Ok(Err(error)) => return Err(self.why_not(error.to_string()).await),
+                    Err(_) => return Err(self.why_not("the Cluster does not answer".to_owned()).await),
+                };
                 load_scripts(&connection).await.map_err(RedisProblem::Command)?;
                 Ok(Link::Cluster(connection))
             }
@@ -69,6 +71,16 @@ impl Place {
             }
             (None, None) => Err(RedisProblem::Address("no server is named")),
         }
+    }
+
+    /// A Cluster that cannot be used says little; a node of it that cannot be reached either says why.
+    async fn why_not(&self, said: String) -> RedisProblem {
+        for node in &self.nodes {
+            if let Err(problem) = node.connect(self.limits).await {
+                return problem;
+            }
+        }
+        RedisProblem::Unreachable(said)
     }
 }
 

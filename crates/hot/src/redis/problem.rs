@@ -7,9 +7,14 @@ use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RedisProblem {
     #[error(
-        "{0}; use redis://host:port, redis+cluster://host:port,... or redis+sentinel://host:port,.../master"
+        "{0}; use redis://host:port, redis+cluster://host:port,... or redis+sentinel://host:port,.../master, and rediss \
+         instead of redis for TLS"
     )]
     Address(&'static str),
+    #[error("an address of Redis has no parameter {0:?}; there are tls_ca, tls_cert and tls_key")]
+    Parameter(String),
+    #[error("{parameter}: {path:?} cannot be used: {said}")]
+    Certificate { parameter: &'static str, path: String, said: String },
     #[error("the prefix {0:?} is not 1 to 64 of the characters A-Z a-z 0-9 . _ : -")]
     Prefix(String),
     #[error(
@@ -29,7 +34,7 @@ pub enum RedisProblem {
     Unreachable(String),
     #[error("Redis has no memory left for this: {0}")]
     OutOfMemory(#[source] RedisError),
-    #[error("{0}")]
+    #[error("{0}{way_out}", way_out = super::tls::way_out(.0, true))]
     Command(#[source] RedisError),
     #[error("Redis answered something else than {0}")]
     Answer(&'static str),

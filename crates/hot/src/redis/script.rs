@@ -77,6 +77,7 @@ scripts!(
     limit_whole,
     limit_begin,
     limit_restored,
+    clock,
 );
 
 #[cfg(test)]

@@ -33,12 +33,12 @@ impl Info {
         }
     }
 
-    fn get(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
         let lines = self.0.lines().filter_map(|it| it.split_once(':'));
         lines.into_iter().find(|(it, _)| *it == key).map(|(_, it)| it)
     }
 
-    fn number(&self, key: &str) -> u64 {
+    pub(crate) fn number(&self, key: &str) -> u64 {
         self.get(key).and_then(|it| it.parse().ok()).unwrap_or(0)
     }
 

@@ -53,6 +53,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use unwatched::Walk;
 
+pub(crate) use calendar::ahead;
 pub(crate) use gone::unsettled;
 pub use survey::BucketSurvey;
 

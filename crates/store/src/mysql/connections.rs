@@ -79,6 +79,10 @@ impl Connections {
         Self::new(self.pool.door.clone(), most)
     }
 
+    pub(crate) fn door(&self) -> &Door {
+        &self.pool.door
+    }
+
     /// One of the caller's own, which does not come from here and does not come back.
     pub(crate) async fn connect(&self) -> sqlx::Result<MySqlConnection> {
         self.pool.door.connect().await

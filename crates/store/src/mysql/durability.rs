@@ -1,10 +1,16 @@
 //! Whether the databases keep what they have acknowledged through a crash of their machines, and let anybody write at all.
 //! Only asks: what follows is decided by whoever starts.
 
-use super::{MysqlStore, session::Door, statements::sql};
+use super::{
+    MysqlStore,
+    limits::{CONNECT, silent},
+    session::Door,
+    statements::sql,
+};
 use crate::Error;
 use sqlx::{Connection as _, Row as _};
 use std::fmt;
+use tokio::time::timeout;
 
 /// A setting of a server that breaks "acknowledged means committed and synced".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +23,23 @@ pub struct Weakness {
     pub consequence: &'static str,
 }
 
+impl Weakness {
+    #[must_use]
+    pub fn finding(&self) -> String {
+        format!("{} is {}, so that {}", self.setting, self.value, self.consequence)
+    }
+
+    #[must_use]
+    pub fn way_out(&self) -> String {
+        let Self { setting, wanted, .. } = self;
+        format!("SET GLOBAL {setting} = {wanted}, and in the server's configuration")
+    }
+}
+
 impl fmt::Display for Weakness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, setting, value, wanted, consequence } = self;
-        write!(
-            f,
-            "{at}: {setting} is {value}, so that {consequence}; it should be {wanted}: SET GLOBAL {setting} = {wanted}, and in the server's configuration"
-        )
+        let Self { at, wanted, .. } = self;
+        write!(f, "{at}: {}; it should be {wanted}: {}", self.finding(), self.way_out())
     }
 }
 
@@ -47,10 +63,14 @@ impl MysqlStore {
 type Answer = (i64, i64, i64, i64);
 
 async fn ask(door: &Door) -> sqlx::Result<Answer> {
-    let mut conn = door.connect().await?;
-    let row = sqlx::query(sql!("meta/durability.sql")).fetch_one(&mut conn).await?;
-    drop(conn.close().await);
-    Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
+    let asked = async {
+        let mut conn = door.connect().await?;
+        let row = sqlx::query(sql!("meta/durability.sql")).fetch_one(&mut conn).await?;
+        drop(conn.close().await);
+        Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
+    };
+    // Nothing is lost with a question.
+    timeout(2 * CONNECT, asked).await.unwrap_or_else(|_| Err(silent()))
 }
 
 fn weak(at: &str, (flush, has_binlog, sync_binlog, read_only): Answer) -> Vec<Weakness> {

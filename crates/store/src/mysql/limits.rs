@@ -8,10 +8,11 @@
 //! nor `TCP_USER_TIMEOUT` can be set on connections to MySQL. A silent connection is found when something is asked on
 //! it, and by the pings of connections that are idle.
 
-use super::session::Door;
+use super::session::{Door, Known};
 use parking_lot::Mutex;
+use sqlx::{Connection as _, MySqlConnection};
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// What one class of work may take.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +118,20 @@ pub(crate) async fn twice<T, F: Future<Output = sqlx::Result<T>>>(
         Err(sqlx::Error::Io(_)) => within(limit, work()).await,
         done => done,
     }
+}
+
+/// Work on a connection of its own, made for it and closed after it. Statement follows statement: one that waits between
+/// them would be taken for silent.
+pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
+    limit: Limit,
+    door: &Door,
+    work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, E>,
+) -> Result<T, E> {
+    let Known { mut conn, number } = door.known().await?;
+    let done = watched(limit, || vec![(number, door.clone())], work(&mut conn)).await;
+    let done = done.unwrap_or_else(|| Err(E::from(silent())))?;
+    drop(timeout(PING, conn.close()).await);
+    Ok(done)
 }
 
 /// Awaits work, and asks the server after it while it takes long. None: it was given up, and its connection must be

@@ -51,6 +51,35 @@ impl Locked {
     }
 }
 
+/// How far a database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schema {
+    /// Nothing is there yet.
+    Empty,
+    Current,
+    /// Names of what is missing.
+    Behind(Vec<&'static str>),
+}
+
+/// What `migrate` would do. Changes nothing.
+pub(crate) async fn look(conn: &mut MySqlConnection, door: &Door) -> Result<Schema, Error> {
+    let failed = |it| door.failed(it);
+    if !is_ours(conn).await.map_err(failed)? {
+        return match a_table(conn).await.map_err(failed)? {
+            Some(table) => Err(Error::ForeignTables { at: door.to_string(), table }),
+            None => Ok(Schema::Empty),
+        };
+    }
+    let recorded = recorded(conn).await.map_err(failed)?;
+    let mut checksums = Vec::with_capacity(MIGRATIONS.len());
+    for (_, text) in MIGRATIONS {
+        checksums.push(checksum(conn, text).await.map_err(failed)?);
+    }
+    check(door, &recorded, &checksums)?;
+    let missing: Vec<&str> = MIGRATIONS.iter().skip(recorded.len()).map(|it| it.0).collect();
+    Ok(if missing.is_empty() { Schema::Current } else { Schema::Behind(missing) })
+}
+
 /// Applies what is missing, and answers its names.
 pub(crate) async fn migrate(conn: &mut MySqlConnection, door: &Door) -> Result<Vec<String>, Error> {
     let failed = |it| door.failed(it);

@@ -28,6 +28,7 @@ pub(crate) use steps::{guard, mend};
 use super::{
     Inner, MysqlStore,
     hosted::State,
+    limits::{READ, on_its_own},
     pauses, repair, row,
     session::Door,
     shards,
@@ -194,9 +195,7 @@ impl MysqlStore {
     /// # Errors
     /// When the catalog cannot be read.
     pub async fn moves(&self) -> Result<Vec<(Partition, usize, usize)>, Error> {
-        let mut conn = self.inner.door(0)?.connect().await?;
-        let rows = steps::list(&mut conn).await?;
-        drop(conn.close().await);
+        let rows = on_its_own(READ, self.inner.door(0)?, async |conn| steps::list(conn).await).await?;
         Ok(rows.into_iter().map(|it| (it.partition, it.from, it.to)).collect())
     }
 }

@@ -5,11 +5,12 @@ use super::{
     connections::Connections,
     limits::{ASK, CONNECT, LOOKS_APART, silent},
     statements::sql,
+    tls,
 };
 use crate::Error;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, Row as _,
-    mysql::MySqlConnectOptions,
+    mysql::{MySqlConnectOptions, MySqlSslMode},
 };
 use std::{fmt, str::FromStr as _};
 use tokio::time::{sleep, timeout};
@@ -47,7 +48,8 @@ impl Door {
     pub(crate) fn new(url: &str) -> Result<Self, Error> {
         let shown = without_secret(url);
         let options = MySqlConnectOptions::from_str(url)
-            .map_err(|source| Error::Database { at: shown.clone(), source })?
+            .map_err(|source| Error::Database { at: shown.clone(), source })?;
+        let options = tls::with_tls(url, &shown, options)?
             .statement_cache_capacity(PREPARED_MAX)
             .charset("utf8mb4")
             .collation("utf8mb4_bin")
@@ -58,6 +60,15 @@ impl Door {
             return Err(Error::NoDatabaseName { at: shown });
         }
         Ok(Self { options, shown })
+    }
+
+    /// Whether it looks at the server's certificate, and at the name in it.
+    pub(crate) fn verifies(&self) -> (bool, bool) {
+        match self.options.get_ssl_mode() {
+            MySqlSslMode::VerifyIdentity => (true, true),
+            MySqlSslMode::VerifyCa => (true, false),
+            _ => (false, false),
+        }
     }
 
     pub(crate) async fn connect(&self) -> sqlx::Result<MySqlConnection> {
@@ -135,8 +146,8 @@ async fn at_work(conn: &mut MySqlConnection, number: u64) -> sqlx::Result<bool> 
 /// `mysql://user:secret@host/name?...` as `host/name`.
 fn without_secret(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |it| it.1);
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    rest.rsplit_once('@').map_or(rest, |it| it.1).to_owned()
+    let rest = rest.rsplit_once('@').map_or(rest, |it| it.1);
+    rest.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -145,9 +156,13 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_its_secret() {
-        for url in
-            ["mysql://u:p@h:3306/d", "mysql://u:p@h:3306/d?x=p", "mysql://h:3306/d", "mysql://u:p@q@h:3306/d"]
-        {
+        for url in [
+            "mysql://u:p@h:3306/d",
+            "mysql://u:p@h:3306/d?x=p",
+            "mysql://h:3306/d",
+            "mysql://u:p@q@h:3306/d",
+            "mysql://u:p?q@h:3306/d",
+        ] {
             assert_eq!(without_secret(url), "h:3306/d");
         }
         let door = Door::new("mysql://u:hidden@h:3306/d").unwrap();

@@ -5,6 +5,7 @@
 use super::{
     MysqlOptions, MysqlStore,
     archive::{self, PLACE},
+    limits::{READ, on_its_own},
     migrate::{self, Locked},
     pauses, row,
     session::Door,
@@ -220,15 +221,15 @@ async fn host(conn: &mut MySqlConnection, placement: &Placement, shard_no: usize
 
 /// Whether a database is what the list says, before it is used for the first time. Changes nothing.
 pub(crate) async fn is_member(door: &Door, cluster: i64, number: usize) -> Result<(), Error> {
-    let failed = |it| door.failed(it);
-    let mut conn = door.connect().await.map_err(failed)?;
-    let mut found = [None; 2];
-    for (name, value) in [CLUSTER, SHARD].into_iter().zip(&mut found) {
-        let read = sqlx::query(sql::META_READ).bind(name).fetch_optional(&mut conn).await.map_err(failed)?;
-        *value = read.map(|it| it.try_get::<i64, _>(0)).transpose().map_err(failed)?;
-    }
-    drop(conn.close().await);
-    match found {
+    let look = on_its_own(READ, door, async |conn| {
+        let mut found = [None; 2];
+        for (name, value) in [CLUSTER, SHARD].into_iter().zip(&mut found) {
+            let read = sqlx::query(sql::META_READ).bind(name).fetch_optional(&mut *conn).await?;
+            *value = read.map(|it| it.try_get::<i64, _>(0)).transpose()?;
+        }
+        Ok::<_, sqlx::Error>(found)
+    });
+    match look.await.map_err(|it| door.failed(it))? {
         [Some(of), Some(nth)] if of == cluster && usize::try_from(nth) == Ok(number) => Ok(()),
         [Some(of), Some(found)] if of == cluster => {
             let named = i64::try_from(number).unwrap_or(i64::MAX);

@@ -27,6 +27,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0002_control", include_str!("../../../../migrations/sqlite/0002_control.sql")),
 ];
 
+pub(crate) const KNOWN: usize = MIGRATIONS.len();
+
 /// What a path turned into.
 pub(crate) struct Opened {
     pub(crate) conn: Connection,
@@ -131,7 +133,7 @@ fn lock(path: &Path) -> Result<File, Error> {
 }
 
 /// Refuses what is not a database, not ours, or newer than this program.
-fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
+pub(crate) fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
     let opening = |it| Error::opening(path, it);
     let objects: i64 = conn.query_row(sql::OBJECTS, [], |it| it.get(0)).map_err(opening)?;
     if objects == 0 {
@@ -149,7 +151,7 @@ fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
     Err(Error::NewerSchema { path, found, known })
 }
 
-fn pragma(conn: &Connection, name: &str) -> rusqlite::Result<i64> {
+pub(crate) fn pragma(conn: &Connection, name: &str) -> rusqlite::Result<i64> {
     conn.query_row(&format!("PRAGMA {name}"), [], |it| it.get(0))
 }
 

@@ -4,6 +4,7 @@
 use super::{
     beside,
     process::{Process, program},
+    tls::{self, Identity},
     watchdog::{Watchdog, shown},
 };
 use std::{
@@ -46,14 +47,21 @@ impl MariaDb {
     /// One of the caller's own, with more settings, which win: `--innodb-buffer-pool-size=2G`.
     pub async fn with(settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
-        beside(move || Self::start_with(&settings)).await
+        beside(move || Self::start_with(&settings, None)).await
+    }
+
+    /// One of the caller's own that speaks TLS too, with more settings, which win: `--require-secure-transport=ON`.
+    pub async fn over_tls(identity: &Identity, settings: &[&str]) -> Self {
+        let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
+        let identity = identity.clone();
+        beside(move || Self::start_with(&settings, Some(&identity))).await
     }
 
     pub(super) fn start() -> Self {
-        Self::start_with(&[])
+        Self::start_with(&[], None)
     }
 
-    fn start_with(more: &[String]) -> Self {
+    fn start_with(more: &[String], identity: Option<&Identity>) -> Self {
         let (server, watchdog) = (program("mariadbd", PACKAGE), Arc::new(Watchdog::start()));
         let mut base =
             vec!["--no-defaults".to_owned(), format!("--datadir={}", shown(&data(watchdog.dir())))];
@@ -62,6 +70,12 @@ impl MariaDb {
         base.extend(watchdog.is_root().then(|| "--user=root".to_owned()));
         install(&watchdog, &base);
         base.extend(SETTINGS.map(str::to_owned));
+        if let Some(identity) = identity {
+            identity.write_to(watchdog.dir());
+            let of = |option: &str, name: &str| format!("{option}={}", tls::file(watchdog.dir(), name));
+            base.extend(["--ssl".to_owned(), of("--ssl-ca", "ca.pem")]);
+            base.extend([of("--ssl-cert", "server.pem"), of("--ssl-key", "server.key")]);
+        }
         base.extend_from_slice(more);
         let command = move |port: u16| {
             let mut words = vec![server.clone()];
@@ -74,7 +88,8 @@ impl MariaDb {
         Self { process }
     }
 
-    /// A new, empty database: `mysql://t:t@127.0.0.1:PORT/NAME`. Its user may do everything.
+    /// A new, empty database: `mysql://t:t@127.0.0.1:PORT/NAME`. Its user may do everything. Over TLS, where the server
+    /// speaks it, with its name looked at.
     pub async fn fresh_database(&self) -> String {
         let name = format!("t_{:016x}", fastrand::u64(..));
         self.sql("mysql", &format!("CREATE DATABASE {name}")).await;
@@ -83,6 +98,16 @@ impl MariaDb {
 
     #[must_use]
     pub fn url(&self, database: &str) -> String {
+        let plain = self.plain_url(database);
+        match tls::authority_in(self.dir()) {
+            Some(ca) => format!("{plain}?ssl-mode=VERIFY_IDENTITY&ssl-ca={}", shown(&ca)),
+            None => plain,
+        }
+    }
+
+    /// That says nothing about TLS.
+    #[must_use]
+    pub fn plain_url(&self, database: &str) -> String {
         format!("mysql://t:t@127.0.0.1:{}/{database}", self.port())
     }
 
@@ -162,6 +187,8 @@ fn answers(process: &Process) -> bool {
 fn client(dir: &Path, database: &str, text: &str) -> Result<String, String> {
     let mut client = Command::new(program("mariadb", PACKAGE));
     client.args(["--no-defaults", "--socket=mariadb.sock", "--user=root", "--batch", "--skip-column-names"]);
+    // A socket of its own machine, and a certificate that may be a bad one.
+    client.arg("--skip-ssl");
     client.args(["--database", database]).current_dir(data(dir));
     client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = client.spawn().map_err(|it| it.to_string())?;

@@ -3,6 +3,7 @@
 use super::{
     beside,
     process::{Process, program},
+    tls::{self, Identity},
     watchdog::{Watchdog, shown},
 };
 use std::{path::Path, process::Command, sync::Arc};
@@ -26,6 +27,18 @@ impl Redis {
         beside(move || Self::under(&Arc::new(Watchdog::start()), "redis", &settings)).await
     }
 
+    /// One of the caller's own that speaks TLS and nothing else, with more settings.
+    pub async fn over_tls(identity: &Identity, settings: &[&str]) -> Self {
+        let settings: Vec<String> = settings.iter().map(|it| (*it).to_owned()).collect();
+        let identity = identity.clone();
+        let start = move || {
+            let watchdog = Arc::new(Watchdog::start());
+            identity.write_to(watchdog.dir());
+            Self::under(&watchdog, "redis", &settings)
+        };
+        beside(start).await
+    }
+
     pub(super) fn start() -> Self {
         Self::under(&Arc::new(Watchdog::start()), "redis", &[])
     }
@@ -47,20 +60,31 @@ impl Redis {
 
     fn set_up(watchdog: &Arc<Watchdog>, name: &str, settings: Vec<String>) -> Self {
         let (server, dir) = (program("redis-server", PACKAGE), shown(watchdog.dir()));
+        let over_tls = over_tls(watchdog.dir(), &settings);
         let command = move |port: u16| {
             let mut words = vec![server.clone()];
             words.extend(settings.iter().cloned());
-            words.extend(
-                ["--bind", "127.0.0.1", "--dir", &dir, "--port", &port.to_string()].map(str::to_owned),
-            );
+            words.extend(["--bind", "127.0.0.1", "--dir", &dir].map(str::to_owned));
+            words.extend(over_tls.iter().flatten().cloned());
+            let option = if over_tls.is_some() { "--tls-port" } else { "--port" };
+            words.extend([option.to_owned(), port.to_string()]);
             words
         };
         Self { process: Process::start(watchdog, name, command, answers) }
     }
 
+    /// `redis://`, or `rediss://` with the file of the authority.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port())
+        self.url_of("", &format!("127.0.0.1:{}", self.port()))
+    }
+
+    /// Of one or several hosts, of a kind such as `+cluster`.
+    pub(super) fn url_of(&self, kind: &str, hosts: &str) -> String {
+        match tls::authority_in(self.dir()) {
+            Some(ca) => format!("rediss{kind}://{hosts}?tls_ca={}", shown(&ca)),
+            None => format!("redis{kind}://{hosts}"),
+        }
     }
 
     /// For the keys of one test: no other test has it.
@@ -87,9 +111,9 @@ impl Redis {
 
     /// One command; its answer as redis-cli writes it, without colours and quotes. Panics when it cannot be sent.
     pub async fn command(&self, words: &[&str]) -> String {
-        let port = self.port();
+        let (dir, port) = (self.dir().to_owned(), self.port());
         let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
-        let answer = beside(move || cli(port, &words)).await;
+        let answer = beside(move || cli(&dir, port, &words)).await;
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -126,14 +150,40 @@ impl Redis {
     }
 }
 
+/// Where the directory has certificates. Peers of a set are asked for theirs, clients are not, unless the settings say so.
+fn over_tls(dir: &Path, settings: &[String]) -> Option<Vec<String>> {
+    const CLIENTS: &str = "--tls-auth-clients";
+    tls::authority_in(dir)?;
+    let files = [
+        ("--tls-ca-cert-file", "ca.pem"),
+        ("--tls-cert-file", "server.pem"),
+        ("--tls-key-file", "server.key"),
+        ("--tls-client-cert-file", "client.pem"),
+        ("--tls-client-key-file", "client.key"),
+    ];
+    let mut words: Vec<String> =
+        files.iter().flat_map(|(option, name)| [(*option).to_owned(), tls::file(dir, name)]).collect();
+    words.extend(["--port", "0", "--tls-replication", "yes"].map(str::to_owned));
+    if !settings.iter().any(|it| it == CLIENTS) {
+        words.extend([CLIENTS, "no"].map(str::to_owned));
+    }
+    Some(words)
+}
+
 /// The one of our pid: a stranger may have taken the port before it.
 fn answers(process: &Process) -> bool {
     let own = format!("process_id:{}\r", process.pid());
-    cli(process.port(), &["INFO".to_owned(), "server".to_owned()]).is_ok_and(|it| it.contains(&own))
+    let info = ["INFO".to_owned(), "server".to_owned()];
+    cli(process.watchdog.dir(), process.port(), &info).is_ok_and(|it| it.contains(&own))
 }
 
-pub(super) fn cli(port: u16, words: &[String]) -> Result<String, String> {
+/// Over TLS, where the directory has certificates; good or bad ones, since this is only how a test tends its server.
+pub(super) fn cli(dir: &Path, port: u16, words: &[String]) -> Result<String, String> {
     let mut client = Command::new(program("redis-cli", "redis-tools"));
+    if tls::authority_in(dir).is_some() {
+        client.args(["--tls", "--insecure"]);
+        client.args(["--cert", &tls::file(dir, "client.pem"), "--key", &tls::file(dir, "client.key")]);
+    }
     let out = client.args(["-p", &port.to_string()]).args(words).output().map_err(|it| it.to_string())?;
     let written = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if out.status.success() { Ok(written(&out.stdout)) } else { Err(written(&out.stderr)) }

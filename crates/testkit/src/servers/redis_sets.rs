@@ -5,6 +5,7 @@ use super::{
     beside,
     process::until,
     redis::{Redis, cli},
+    tls::Identity,
     watchdog::{Watchdog, shown},
 };
 use std::sync::Arc;
@@ -21,14 +22,30 @@ impl RedisCluster {
         beside(Self::start).await
     }
 
+    /// One of the test's own that speaks TLS and nothing else, among its nodes too.
+    pub async fn over_tls(identity: &Identity) -> Self {
+        let identity = identity.clone();
+        beside(move || Self::start_with(Some(&identity))).await
+    }
+
     pub(super) fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    fn start_with(identity: Option<&Identity>) -> Self {
         let watchdog = Arc::new(Watchdog::start());
+        if let Some(identity) = identity {
+            identity.write_to(watchdog.dir());
+        }
         let node = |n: u8| {
             let name = format!("node-{n}");
             let more =
                 ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file"];
             let mut more = more.map(str::to_owned).to_vec();
             more.push(format!("{name}.conf"));
+            if identity.is_some() {
+                more.extend(["--tls-cluster", "yes"].map(str::to_owned));
+            }
             Redis::under(&watchdog, &name, &more)
         };
         let nodes: Vec<Redis> = (1..=3).map(node).collect();
@@ -44,7 +61,7 @@ impl RedisCluster {
     /// `redis+cluster://` and all three nodes.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis+cluster://{}", addresses(&self.nodes))
+        url("+cluster", &self.nodes, "")
     }
 
     #[must_use]
@@ -67,8 +84,21 @@ impl Sentinels {
         beside(Self::start).await
     }
 
+    /// One set of the test's own that speaks TLS and nothing else.
+    pub async fn over_tls(identity: &Identity) -> Self {
+        let identity = identity.clone();
+        beside(move || Self::start_with(Some(&identity))).await
+    }
+
     pub(super) fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    fn start_with(identity: Option<&Identity>) -> Self {
         let watchdog = Arc::new(Watchdog::start());
+        if let Some(identity) = identity {
+            identity.write_to(watchdog.dir());
+        }
         let master = Redis::under(&watchdog, "master", &[]);
         let of = ["--replicaof", "127.0.0.1", &master.port().to_string()].map(str::to_owned);
         let replica = Redis::under(&watchdog, "replica", &of);
@@ -81,7 +111,7 @@ impl Sentinels {
     /// `redis+sentinel://`, all three sentinels and the master's name.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis+sentinel://{}/mymaster", addresses(&self.sentinels))
+        url("+sentinel", &self.sentinels, "/mymaster")
     }
 
     #[must_use]
@@ -120,8 +150,9 @@ fn knows_the_others(sentinel: &Redis) -> bool {
     has("num-other-sentinels", "2") && has("num-slaves", "1")
 }
 
-fn addresses(nodes: &[Redis]) -> String {
-    nodes.iter().map(address).collect::<Vec<_>>().join(",")
+fn url(kind: &str, nodes: &[Redis], end: &str) -> String {
+    let hosts = nodes.iter().map(address).collect::<Vec<_>>().join(",");
+    nodes.first().expect("a set has nodes").url_of(kind, &format!("{hosts}{end}"))
 }
 
 fn address(node: &Redis) -> String {
@@ -130,10 +161,10 @@ fn address(node: &Redis) -> String {
 
 fn said(node: &Redis, words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
-    cli(node.port(), &words).unwrap_or_default()
+    cli(node.dir(), node.port(), &words).unwrap_or_default()
 }
 
 fn words_to(nodes: &[Redis], words: &[String]) -> Result<String, String> {
     let first = nodes.first().ok_or("no node")?;
-    cli(first.port(), words)
+    cli(first.dir(), first.port(), words)
 }

@@ -37,3 +37,4 @@ mod servers;
 mod shared;
 mod simulation;
 mod test_engine;
+mod tls;

@@ -31,6 +31,23 @@ pub(super) fn in_order(listed: Vec<(String, Option<i64>)>) -> Vec<Bucket> {
     listed.into_iter().map(bucket).collect()
 }
 
+/// From the ends of all buckets in order of time: up to when those from `now` on are as narrow as a day and a bit, and the
+/// end of the last that has one. None: there is none.
+pub(crate) fn ahead(ends: &[Option<i64>], now: i64) -> Option<(i64, i64)> {
+    const NARROW_MS: i64 = 26 * HOUR_MS;
+    let until = ends.iter().flatten().copied().max()?;
+    let mut narrow_until = now;
+    let mut begins_at = i64::MIN;
+    for ends_at in ends.iter().flatten().filter(|it| **it > now) {
+        // The one of the present may be wide: what nobody made buckets for became one.
+        if begins_at > now && ends_at.saturating_sub(begins_at) > NARROW_MS {
+            break;
+        }
+        (narrow_until, begins_at) = (*ends_at, *ends_at);
+    }
+    Some((narrow_until, until))
+}
+
 /// Name and end of a bucket to be made. None: it has no end.
 pub(super) type Piece = (String, Option<i64>);
 
@@ -137,6 +154,14 @@ mod tests {
     /// 2026-11-21T02:30:00Z
     const NOW: i64 = 1_795_228_200_000;
     const TODAY: i64 = NOW - NOW % DAY;
+
+    #[test]
+    fn how_far_the_axis_is_cut_is_seen_from_its_ends() {
+        let ends = [Some(TODAY - DAY), Some(TODAY + DAY), Some(TODAY + 2 * DAY), Some(TODAY + 9 * DAY), None];
+        assert_eq!(ahead(&ends, NOW), Some((TODAY + 2 * DAY, TODAY + 9 * DAY)));
+        assert_eq!(ahead(&ends[..1], NOW), Some((NOW, TODAY - DAY)), "none for the present");
+        assert_eq!(ahead(&[None], NOW), None);
+    }
 
     #[test]
     fn days_have_the_dates_of_the_calendar() {

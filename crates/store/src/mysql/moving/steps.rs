@@ -7,7 +7,7 @@ use crate::{
         connections::Connections,
         hosted::State,
         ids::counted_by,
-        limits::{READ, within},
+        limits::{READ, WRITE, on_its_own, within},
         row,
         session::Door,
         shards::MOVE_TERM,
@@ -148,7 +148,16 @@ impl Row {
         (from, to): (State, State),
         sign: i64,
     ) -> Result<(), Error> {
-        let mut conn = door(doors, shard)?.connect().await?;
+        on_its_own(WRITE, door(doors, shard)?, async |conn| self.turn_over(conn, (from, to), sign).await)
+            .await
+    }
+
+    async fn turn_over(
+        &self,
+        conn: &mut MySqlConnection,
+        (from, to): (State, State),
+        sign: i64,
+    ) -> Result<(), Error> {
         let partition = row::partition_no(self.partition);
         let mut tx = conn.begin().await?;
         if guard(&mut tx, self.partition, from, self.term).await? {
@@ -163,18 +172,18 @@ impl Row {
             sqlx::query(sql!("hosted/turn.sql")).bind(to as i8).bind(partition).execute(&mut *tx).await?;
         }
         tx.commit().await?;
-        drop(conn.close().await);
         Ok(())
     }
 
     /// Opens the partition at its old place, if an earlier mover closed it.
     pub(crate) async fn reopen(&self, doors: &[Door]) -> Result<(), Error> {
-        let mut conn = door(doors, self.from)?.connect().await?;
-        let reopen = sqlx::query(sql!("hosted/reopen.sql")).bind(self.term);
-        let partition = row::partition_no(self.partition);
-        reopen.bind(partition).bind(self.term).execute(&mut conn).await?;
-        drop(conn.close().await);
-        Ok(())
+        on_its_own(WRITE, door(doors, self.from)?, async |conn| {
+            let reopen = sqlx::query(sql!("hosted/reopen.sql")).bind(self.term);
+            let partition = row::partition_no(self.partition);
+            reopen.bind(partition).bind(self.term).execute(conn).await?;
+            Ok(())
+        })
+        .await
     }
 }
 
@@ -205,14 +214,17 @@ pub(crate) async fn mend(catalog: &Connections, doors: &[Door]) -> Result<(), Er
     if moves.is_empty() {
         return Ok(());
     }
-    let mut conn = catalog.connect().await?;
     for mut it in moves {
         match it.step {
             Step::Closing if it.is_overdue => {
-                let term = new_term(&mut conn).await?;
-                let overdue = sqlx::query(sql!("moving/overdue.sql")).bind(term);
-                let overdue = overdue.bind(row::partition_no(it.partition)).bind(it.term);
-                if overdue.execute(&mut conn).await?.rows_affected() == 1 {
+                let (term, is_ours) = on_its_own(WRITE, catalog.door(), async |conn| {
+                    let term = new_term(conn).await?;
+                    let overdue = sqlx::query(sql!("moving/overdue.sql")).bind(term);
+                    let overdue = overdue.bind(row::partition_no(it.partition)).bind(it.term);
+                    Ok::<_, Error>((term, overdue.execute(conn).await?.rows_affected() == 1))
+                })
+                .await?;
+                if is_ours {
                     let partition = it.partition.0;
                     tracing::warn!(partition, "a mover left a partition closed; it is opened where it was");
                     it.term = term;
@@ -223,11 +235,11 @@ pub(crate) async fn mend(catalog: &Connections, doors: &[Door]) -> Result<(), Er
             Step::Decided => {
                 it.take_effect(doors).await?;
                 let term = it.term;
-                it.turn(&mut conn, Step::Cleaning, term).await?;
+                on_its_own(WRITE, catalog.door(), async |conn| it.turn(conn, Step::Cleaning, term).await)
+                    .await?;
             }
             Step::Closing | Step::Cleaning | Step::Undoing => {}
         }
     }
-    drop(conn.close().await);
     Ok(())
 }

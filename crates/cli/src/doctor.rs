@@ -1,0 +1,154 @@
+//! `punctual doctor`: reaches every server that the settings name, and says what is good, doubtful or wrong, with the way
+//! out. Servers are asked side by side, and each question has a time limit, so that one which hangs stops no other. Changes
+//! nothing but the row by which commits are measured, and shows no secret.
+//!
+//! In reading order: `list` (the checks), `verdicts` (what a fact means), `mysql`, `redis`, `file`, `machine` (who is asked).
+
+mod certificate;
+mod file;
+mod list;
+mod machine;
+mod mysql;
+mod redis;
+mod verdicts;
+
+use crate::{
+    clock::SystemClock,
+    config::{Layers, Place, SettingArgs, Settings, SharedPlace},
+    logs,
+    output::{self, Form},
+};
+use anyhow::Result;
+use clap::Args;
+use futures_util::future::{LocalBoxFuture, join_all};
+use list::{Check, Finding, Judged, Verdict};
+use std::{fmt::Display, future::Future, process::ExitCode, time::Duration};
+use tokio::time::timeout;
+
+/// For one question. The whole takes a few of them, since servers are asked side by side.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Reach every server that the settings name, and say what is good, doubtful or wrong, with the way out
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    settings: SettingArgs,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one place was found to be.
+type Found = Vec<Finding>;
+
+pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
+    let layers = args.settings.layers()?;
+    let settings = Settings::from_layers(&layers)?;
+    logs::start(&settings);
+    let found = examine(&layers, &settings).await;
+    match Form::json_if(args.json) {
+        Form::Json => output::json(&document(&found))?,
+        Form::Text => print(&found),
+    }
+    let is_well = found.iter().all(|it| it.verdict != Verdict::Wrong);
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Every place at once; the worst of each stands where it was found.
+async fn examine(layers: &Layers, settings: &Settings) -> Found {
+    let clock = SystemClock;
+    let mut places: Vec<LocalBoxFuture<'_, Found>> =
+        vec![Box::pin(machine::examine(layers, settings, &clock))];
+    match &settings.place {
+        Place::Embedded { sqlite_path } => places.push(Box::pin(file::examine(sqlite_path))),
+        Place::Shared(place) => {
+            for url in &place.mysql_urls {
+                places.push(Box::pin(mysql::examine(url, place.allows_weak_durability, &clock)));
+            }
+            places.push(Box::pin(of_redis(place, &clock)));
+        }
+    }
+    join_all(places).await.into_iter().flatten().collect()
+}
+
+async fn of_redis(place: &SharedPlace, clock: &SystemClock) -> Found {
+    let catalog = place.mysql_urls.first().map(String::as_str).unwrap_or_default();
+    let cluster = mysql::cluster(catalog).await;
+    redis::examine(place, cluster, clock).await
+}
+
+/// The answer to one question, or why there is none.
+async fn limited<T, E: Display>(asking: impl Future<Output = Result<T, E>>) -> Result<T, String> {
+    match timeout(LIMIT, Box::pin(asking)).await {
+        Ok(answer) => answer.map_err(|it| it.to_string()),
+        Err(_) => Err(format!("no answer within {} s", LIMIT.as_secs())),
+    }
+}
+
+/// A question that was not answered by a place that answers others.
+fn unanswered(why: &str) -> Judged {
+    Judged::doubtful(format!("not known: {why}"), "ask again; if it stays so, see the log of that server")
+}
+
+fn finding(check: &Check, place: &str, judged: Judged) -> Finding {
+    let Judged { verdict, finding, way_out } = judged;
+    Finding { check: check.name, place: place.to_owned(), verdict, finding, way_out }
+}
+
+fn count(found: &[Finding], verdict: Verdict) -> usize {
+    found.iter().filter(|it| it.verdict == verdict).count()
+}
+
+fn document(found: &[Finding]) -> serde_json::Value {
+    serde_json::json!({
+        "is_well": count(found, Verdict::Wrong) == 0,
+        "good": count(found, Verdict::Good),
+        "doubtful": count(found, Verdict::Doubtful),
+        "wrong": count(found, Verdict::Wrong),
+        "checks": found,
+    })
+}
+
+fn print(found: &[Finding]) {
+    let rows = found
+        .iter()
+        .map(|it| [it.verdict.word().to_owned(), it.check.to_owned(), it.place.clone(), it.finding.clone()]);
+    output::table(["", "CHECK", "WHERE", "FOUND"], rows);
+    for it in found.iter().filter(|it| it.verdict != Verdict::Good) {
+        output::line("");
+        output::line(&format!("{} {} ({}): {}", it.verdict.word(), it.check, it.place, it.finding));
+        output::line(&format!("  way out: {}", it.way_out));
+    }
+    output::line("");
+    output::line(&format!(
+        "{} good, {} doubtful, {} wrong",
+        count(found, Verdict::Good),
+        count(found, Verdict::Doubtful),
+        count(found, Verdict::Wrong)
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_hangs_is_given_up_and_a_refusal_is_told() {
+        let hangs = limited(std::future::pending::<Result<(), String>>()).await;
+        assert!(hangs.unwrap_err().contains("within 2 s"));
+        assert_eq!(limited(async { Err::<(), _>("no") }).await.unwrap_err(), "no");
+        assert_eq!(limited(async { Ok::<_, String>(7) }).await.unwrap(), 7);
+    }
+
+    #[test]
+    fn the_document_counts_what_was_found() {
+        let found = [
+            finding(&list::MYSQL_CLOCK, "a", Judged::good("x")),
+            finding(&list::MYSQL_CLOCK, "b", Judged::wrong("y", "z")),
+        ];
+        let document = document(&found);
+        assert_eq!((document["good"].as_u64(), document["wrong"].as_u64()), (Some(1), Some(1)));
+        assert_eq!(document["is_well"], false);
+        assert_eq!(document["checks"][1]["way_out"], "z");
+    }
+}

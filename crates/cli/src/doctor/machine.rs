@@ -1,0 +1,131 @@
+//! This machine, and the directories that the settings name: free room, whether they can be written, limits, the clock.
+
+use super::{
+    Found, certificate, finding,
+    list::{CERTIFICATE, CLOCK, DESCRIPTORS, Judged, PLACE_DISK, PLACE_WRITABLE},
+    verdicts,
+};
+use crate::{
+    clock::SystemClock,
+    config::{Layers, Place, Settings},
+};
+use punctual_contract::Clock as _;
+use rustix::{
+    fs::{Access, access, statvfs},
+    process::{Resource, getrlimit},
+};
+use std::path::{Path, PathBuf};
+
+/// Another part of the program has this setting; where it is not known, nothing is looked at.
+const OWN_CERTIFICATE: &str = "tls.cert";
+
+pub(super) async fn examine(layers: &Layers, settings: &Settings, clock: &SystemClock) -> Found {
+    let mut found = vec![
+        finding(&DESCRIPTORS, "this process", verdicts::descriptors(getrlimit(Resource::Nofile).current)),
+        finding(&CLOCK, "this machine", verdicts::own_clock(clock.now().0)),
+    ];
+    let own = layers.get(OWN_CERTIFICATE).text;
+    if !own.is_empty() {
+        found.push(finding(&CERTIFICATE, &own, own_certificate(Path::new(&own), clock)));
+    }
+    for (name, place) in places(settings) {
+        match place {
+            Some(directory) => {
+                let at = directory.display().to_string();
+                found.push(finding(&PLACE_WRITABLE, &at, writable(&directory)));
+                found.push(finding(&PLACE_DISK, &at, disk(&directory)));
+            }
+            None => {
+                let judged = Judged::doubtful(
+                    "an object store is not tried",
+                    "see the service archive in the engine's alerts",
+                );
+                found.push(finding(&PLACE_WRITABLE, name, judged));
+            }
+        }
+    }
+    found
+}
+
+fn own_certificate(path: &Path, clock: &SystemClock) -> Judged {
+    match certificate::of_file(path) {
+        Ok(ends_at) => verdicts::certificate(ends_at - clock.now().0),
+        Err(said) => Judged::wrong(said, "name a file with a certificate in PEM form (tls.cert)"),
+    }
+}
+
+/// Directories that are written; None: it is none.
+fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
+    let mut places = Vec::new();
+    if let Place::Embedded { sqlite_path } = &settings.place {
+        let parent = sqlite_path.parent().filter(|it| !it.as_os_str().is_empty());
+        places.push(("data", Some(parent.unwrap_or(Path::new(".")).to_owned())));
+    }
+    for (name, url) in [("archive.url", &settings.archive.url), ("payloads.url", &settings.payloads.url)] {
+        if let Some(url) = url {
+            places.push((name, url.strip_prefix("file://").map(PathBuf::from)));
+        }
+    }
+    places
+}
+
+/// The directory, or the nearest above it that is there.
+fn standing(directory: &Path) -> &Path {
+    let here = Path::new(".");
+    directory.ancestors().find(|it| it.exists()).filter(|it| !it.as_os_str().is_empty()).unwrap_or(here)
+}
+
+fn writable(directory: &Path) -> Judged {
+    let standing = standing(directory);
+    let is_there = standing == directory;
+    match access(standing, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) if is_there => Judged::good("can be written"),
+        Ok(()) => Judged::good(format!("not there yet, and can be made in {}", standing.display())),
+        Err(error) => Judged::wrong(
+            format!("{} cannot be written: {error}", standing.display()),
+            "give it to the user that the engine runs as: chown, or another directory",
+        ),
+    }
+}
+
+pub(super) fn disk(directory: &Path) -> Judged {
+    match statvfs(standing(directory)) {
+        Ok(it) => {
+            verdicts::disk(it.f_bavail.saturating_mul(it.f_frsize), it.f_blocks.saturating_mul(it.f_frsize))
+        }
+        Err(error) => super::unanswered(&error.to_string()),
+    }
+}
+
+/// Whether a server of this name is on this machine.
+pub(super) fn is_near(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::list::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_not_there_yet_is_looked_at_where_it_would_be_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("a/b");
+        let judged = writable(&below);
+        assert_eq!(judged.verdict, Verdict::Good);
+        assert!(judged.finding.contains("can be made"), "{judged:?}");
+        assert!(!below.exists());
+        assert!(disk(&below).finding.contains("MiB free"));
+    }
+
+    #[test]
+    fn loopback_is_near_and_others_are_not() {
+        for near in ["localhost", "127.0.0.1", "::1", "[::1]"] {
+            assert!(is_near(near), "{near}");
+        }
+        for far in ["db.example", "10.0.0.1", ""] {
+            assert!(!is_near(far), "{far}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Whether the databases are new enough, and keep what they acknowledge: looked at before an engine starts, which then does not, and again
+//! while it runs, where it is said. The sentences are the store's; the same stand in `punctual doctor`.
+
+use crate::config::{SharedPlace, WEAK_DURABILITY};
+use anyhow::{Result, bail};
+use punctual_contract::Error;
+use punctual_engine::{Engine, Running};
+use punctual_store::{MysqlDoctor, MysqlStore};
+use std::time::Duration;
+
+/// Between two looks while an engine runs.
+const INTERVAL: Duration = Duration::from_secs(15);
+
+/// A server that is too old, or refuses what engines write, is refused; one that may lose what it has acknowledged, too, or said at each start where the operator insists.
+pub(crate) async fn check(place: &SharedPlace) -> Result<()> {
+    for url in &place.mysql_urls {
+        let server = MysqlDoctor::new(url)?;
+        if let Some(problem) = server.settings().await?.problem() {
+            bail!("{}: {problem}", server.at());
+        }
+    }
+    let found = MysqlStore::weaknesses(&place.mysql_urls).await?;
+    if !found.is_empty() && !place.allows_weak_durability {
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        bail!("{}; or set {WEAK_DURABILITY} = true to run all the same", found.join("; "));
+    }
+    for weakness in found {
+        tracing::error!(%weakness, "tasks that were acknowledged may be lost, as the operator has allowed");
+    }
+    Ok(())
+}
+
+/// A setting of a server can be changed while it runs.
+pub(crate) fn supervise(running: &Running, engine: &Engine, place: &SharedPlace) {
+    let (engine, urls) = (engine.clone(), place.mysql_urls.clone());
+    running.supervise("durability", INTERVAL, move |_| {
+        let (engine, urls) = (engine.clone(), urls.clone());
+        async move {
+            let found = MysqlStore::weaknesses(&urls).await;
+            let found =
+                found.map_err(|it| Error::did_not_happen("look at the durability of the store", it))?;
+            engine.found_weaknesses(found.iter().map(ToString::to_string).collect());
+            Ok(urls.len())
+        }
+    });
+}

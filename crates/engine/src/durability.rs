@@ -1,0 +1,55 @@
+//! Whether the servers of the store keep what they acknowledge, as whoever asks them found last: an alert while they do
+//! not, and a line of the log when that begins or ends. Asks nobody itself, and stops nothing: what is stored already is
+//! no safer for it.
+
+use crate::engine::Engine;
+use parking_lot::Mutex;
+
+#[derive(Debug, Default)]
+pub(crate) struct Durability(Mutex<Vec<String>>);
+
+impl Durability {
+    /// A sentence for each weakness.
+    pub(crate) fn weaknesses(&self) -> Vec<String> {
+        self.0.lock().clone()
+    }
+
+    fn found(&self, weaknesses: Vec<String>) {
+        let mut known = self.0.lock();
+        for weakness in weaknesses.iter().filter(|it| !known.contains(it)) {
+            tracing::error!(%weakness, "tasks that are acknowledged may be lost");
+        }
+        if weaknesses.is_empty() && !known.is_empty() {
+            tracing::info!("the databases keep again what they acknowledge");
+        }
+        *known = weaknesses;
+    }
+}
+
+impl Engine {
+    /// What the servers of the store were just found to lack, a sentence for each; empty: nothing.
+    pub fn found_weaknesses(&self, weaknesses: Vec<String>) {
+        self.core.durability.found(weaknesses);
+    }
+
+    /// As they were found last.
+    #[must_use]
+    pub fn weaknesses(&self) -> Vec<String> {
+        self.core.durability.weaknesses()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_last_is_what_is_known() {
+        let durability = Durability::default();
+        durability.found(vec!["a".to_owned(), "b".to_owned()]);
+        durability.found(vec!["b".to_owned()]);
+        assert_eq!(durability.weaknesses(), ["b"]);
+        durability.found(Vec::new());
+        assert!(durability.weaknesses().is_empty());
+    }
+}

@@ -1,0 +1,196 @@
+//! Questions to the Redis of an address for whoever looks whether it is fit, each on connections of its own. Answers facts;
+//! what is good or wrong about them is judged by the caller, but for what an engine refuses, whose sentences stand here
+//! and in `problem` once. Writes nothing.
+
+use super::{
+    address::{Address, Limits},
+    identity::ClusterName,
+    keys::Keys,
+    link::{Link, Place},
+    problem::{Failure, RedisProblem},
+    script::SCRIPTS,
+    server::Info,
+};
+use punctual_contract::Clock;
+use redis::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// All that an address names.
+#[derive(Debug)]
+pub struct RedisDoctor {
+    place: Place,
+    keys: Keys,
+    prefix: String,
+}
+
+/// What one master says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RedisServer {
+    pub version: String,
+    /// Why no engine may run on it, and the way out; None: it may.
+    pub problem: Option<String>,
+    /// As the server names it; empty: it does not say.
+    pub eviction: String,
+    pub has_append_file: bool,
+    pub append_file_is_well: bool,
+    pub used_bytes: u64,
+    /// 0: no bound.
+    pub max_bytes: u64,
+}
+
+/// Whose the keys of the prefix are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// No engine was here yet.
+    None,
+    Own,
+    /// Of another cluster: the sentence that an engine refuses with.
+    Stranger(String),
+}
+
+/// Some runs of a script that asks for the time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptLooks {
+    pub took: Vec<Duration>,
+    /// By the quickest of them: how far the server's clock is ahead.
+    pub ahead_ms: i64,
+}
+
+impl RedisDoctor {
+    /// # Errors
+    /// When address or prefix cannot be used.
+    pub fn new(url: &str, prefix: &str, within: Duration) -> Result<Self, RedisProblem> {
+        let limits = Limits { connect: within, response: within };
+        let keys = Keys::new(prefix, 1)?;
+        let place = Place::new(Address::parse(url, limits)?, limits);
+        Ok(Self { place, keys, prefix: prefix.to_owned() })
+    }
+
+    /// Host and port of each server that the address names; behind Sentinels, of the master.
+    ///
+    /// # Errors
+    /// See `servers`.
+    pub async fn hosts(&self) -> Result<Vec<(String, u16)>, RedisProblem> {
+        let mut hosts = Vec::new();
+        for node in self.place.nodes() {
+            hosts.extend(node.host(self.place.limits).await?);
+        }
+        Ok(hosts)
+    }
+
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.place.nodes().iter().all(|it| it.is_tls())
+    }
+
+    async fn link(&self) -> Result<Link, RedisProblem> {
+        self.place.link().await
+    }
+
+    /// Each master.
+    ///
+    /// # Errors
+    /// As every question here: when Redis cannot be reached or does not take it.
+    pub async fn servers(&self) -> Result<Vec<RedisServer>, RedisProblem> {
+        let answers = self.link().await?.run_everywhere(redis::cmd("INFO")).await.map_err(problem)?;
+        let infos = answers.into_iter().map(Info::of).collect::<Option<Vec<_>>>();
+        let infos = infos.ok_or(RedisProblem::Answer("INFO as text"))?;
+        Ok(infos.iter().map(server).collect())
+    }
+
+    /// `own`: the number of the cluster whose engines would use it. None: it is not founded.
+    ///
+    /// # Errors
+    /// See `servers`.
+    pub async fn marker(&self, own: Option<i64>) -> Result<Marker, RedisProblem> {
+        let mut read = redis::cmd("GET");
+        read.arg(self.keys.cluster());
+        let found = match self.link().await?.run_one(read).await.map_err(problem)? {
+            Value::Nil => return Ok(Marker::None),
+            Value::BulkString(it) => String::from_utf8_lossy(&it).into_owned(),
+            Value::SimpleString(it) => it,
+            _ => return Err(RedisProblem::Answer("the name of a cluster")),
+        };
+        if own.is_some_and(|own| ClusterName::is_of(&found, own)) {
+            return Ok(Marker::Own);
+        }
+        let own = own.map_or_else(|| "not founded yet".to_owned(), |it| format!("{it:016x}"));
+        let found = found.chars().filter(|it| !it.is_control()).take(250).collect();
+        Ok(Marker::Stranger(RedisProblem::Stranger { prefix: self.prefix.clone(), own, found }.to_string()))
+    }
+
+    /// # Errors
+    /// See `servers`.
+    pub async fn script(&self, times: usize, clock: &dyn Clock) -> Result<ScriptLooks, RedisProblem> {
+        let link = self.link().await?;
+        let mut looks = ScriptLooks::default();
+        for _ in 0..times {
+            let (asked_at, began) = (clock.now(), Instant::now());
+            let there_ms = time(&link.run_one(SCRIPTS.clock.call(&[])).await.map_err(problem)?)?;
+            let took = began.elapsed();
+            if looks.took.iter().all(|it| took < *it) {
+                let half_ms = i64::try_from(took.as_millis() / 2).unwrap_or(i64::MAX);
+                looks.ahead_ms = there_ms - asked_at.plus(half_ms).0;
+            }
+            looks.took.push(took);
+        }
+        Ok(looks)
+    }
+}
+
+fn problem(failure: Failure) -> RedisProblem {
+    failure.problem
+}
+
+fn server(info: &Info) -> RedisServer {
+    RedisServer {
+        version: info.get("redis_version").unwrap_or_default().to_owned(),
+        problem: info.check().err().map(|it| it.to_string()),
+        eviction: info.get("maxmemory_policy").unwrap_or_default().to_owned(),
+        has_append_file: info.get("aof_enabled") == Some("1"),
+        append_file_is_well: info.get("aof_last_write_status").is_none_or(|it| it == "ok"),
+        used_bytes: info.number("used_memory"),
+        max_bytes: info.number("maxmemory"),
+    }
+}
+
+fn time(answer: &Value) -> Result<i64, RedisProblem> {
+    let number = |it: &Value| match it {
+        Value::BulkString(it) => std::str::from_utf8(it).ok()?.parse::<i64>().ok(),
+        Value::SimpleString(it) => it.parse().ok(),
+        Value::Int(it) => Some(*it),
+        _ => None,
+    };
+    let found = match answer {
+        Value::Array(all) => match all.as_slice() {
+            [seconds, micros] => number(seconds).zip(number(micros)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (seconds, micros) = found.ok_or(RedisProblem::Answer("the time"))?;
+    Ok(seconds.saturating_mul(1_000) + micros / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_known_by_its_number_wherever_the_database_has_gone() {
+        let name = ClusterName { number: 77, at: "h/d".to_owned() };
+        assert!(ClusterName::is_of(&name.marker(), 77));
+        assert!(!ClusterName::is_of(&name.marker(), 78));
+    }
+
+    #[test]
+    fn the_time_is_read_in_milliseconds() {
+        let answer = Value::Array(vec![
+            Value::BulkString(b"1700000000".to_vec()),
+            Value::BulkString(b"123456".to_vec()),
+        ]);
+        assert_eq!(time(&answer).unwrap(), 1_700_000_000_123);
+        assert!(time(&Value::Nil).is_err());
+    }
+}

@@ -1,0 +1,310 @@
+//! Questions to one database for whoever looks whether it is fit: each on a connection of its own, so that one which hangs
+//! holds up no other. Answers facts; what is good or wrong about them is judged by the caller, but for what an engine must
+//! refuse, whose sentence stands here once. Changes nothing but the row `doctor` in `meta`, by which commits are measured.
+
+use super::{
+    buckets,
+    migrate::{self, Schema},
+    session::Door,
+    shards::CLUSTER,
+    statements::{self as sql, sql},
+};
+use crate::Error;
+use punctual_contract::Clock;
+use punctual_domain::time::Millis;
+use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::Instant;
+
+/// What the user of an engine must be allowed.
+const RIGHTS: [&str; 8] = ["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX"];
+/// Of these the one with the shortest way tells the difference of two clocks best.
+const CLOCK_LOOKS: usize = 5;
+
+/// One database of the list.
+#[derive(Clone, Debug)]
+pub struct MysqlDoctor {
+    door: Door,
+}
+
+/// How a connection is protected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MysqlTls {
+    /// None: everybody on the way can listen.
+    pub cipher: Option<String>,
+    /// Whether the certificate is looked at, and the name in it.
+    pub is_verified: bool,
+    pub is_named: bool,
+    /// As the server writes it: `Nov 23 04:06:21 2031 GMT`.
+    pub not_after: Option<String>,
+}
+
+/// Settings of a server, by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MysqlSettings(BTreeMap<String, String>);
+
+/// What its user may not do here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MysqlRights {
+    pub missing: Vec<&'static str>,
+    /// They may come by a role.
+    pub has_roles: bool,
+}
+
+/// Another clock than this machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReading {
+    /// How far it is ahead, to about half of the way.
+    pub ahead_ms: i64,
+    pub round_trip: Duration,
+}
+
+/// How far the table of tasks is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketsAhead {
+    /// Up to here no bucket from the present on is wider than was asked for.
+    pub narrow_until: i64,
+    /// The end of the last that has one.
+    pub until: i64,
+}
+
+impl MysqlSettings {
+    #[must_use]
+    pub fn of(pairs: &[(&str, &str)]) -> Self {
+        Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// Why no engine may run on this server, and the way out; None: it may.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let version = self.get("version").unwrap_or_default();
+        if is_too_old(version) {
+            return Some(format!(
+                "version {version} is too old: MySQL 8.0 or MariaDB 10.6 is needed, or newer"
+            ));
+        }
+        let is_logged = self.get("log_bin").is_some_and(|it| it == "ON" || it == "1");
+        let format = self.get("binlog_format").unwrap_or_default();
+        (is_logged && format == "STATEMENT").then(|| {
+            "binlog_format is STATEMENT, which refuses every write of READ COMMITTED: SET GLOBAL binlog_format = 'ROW', and \
+             in the server's configuration"
+                .to_owned()
+        })
+    }
+}
+
+/// `8.0.36-28`, `10.11.14-MariaDB-0+deb12u2`, `5.5.5-10.6.1-MariaDB`.
+fn is_too_old(version: &str) -> bool {
+    let is_mariadb = version.contains("MariaDB");
+    let version = version.strip_prefix("5.5.5-").filter(|_| is_mariadb).unwrap_or(version);
+    let mut numbers = version.split(['.', '-']).map(|it| it.parse::<u32>().unwrap_or(0));
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    found < if is_mariadb { (10, 6) } else { (8, 0) }
+}
+
+impl MysqlDoctor {
+    /// # Errors
+    /// When the address cannot be used.
+    pub fn new(url: &str) -> Result<Self, Error> {
+        Ok(Self { door: Door::new(url)? })
+    }
+
+    /// `host:port/database`.
+    #[must_use]
+    pub fn at(&self) -> String {
+        self.door.to_string()
+    }
+
+    /// The host, as far as the address says.
+    #[must_use]
+    pub fn host(&self) -> String {
+        let at = self.at();
+        let host = at.split('/').next().unwrap_or_default();
+        host.rsplit_once(':').map_or(host, |it| it.0).to_owned()
+    }
+
+    async fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T>,
+    ) -> Result<T, Error> {
+        let asked = async {
+            let mut conn = self.door.connect().await?;
+            let answer = question(&mut conn).await?;
+            drop(conn.close().await);
+            Ok(answer)
+        };
+        asked.await.map_err(|it| self.door.failed(it))
+    }
+
+    /// # Errors
+    /// As every question here: when the database cannot be reached or does not take it.
+    pub async fn tls(&self) -> Result<MysqlTls, Error> {
+        let mut found = self.ask(async |conn| pairs(conn, sql!("doctor/tls.sql")).await).await?;
+        let mut take = |name: &str| found.remove(name).filter(|it| !it.is_empty());
+        let (is_verified, is_named) = self.door.verifies();
+        let (cipher, not_after) = (take("ssl_cipher"), take("ssl_server_not_after"));
+        Ok(MysqlTls { cipher, is_verified, is_named, not_after })
+    }
+
+    /// # Errors
+    /// See `tls`.
+    pub async fn settings(&self) -> Result<MysqlSettings, Error> {
+        self.ask(async |conn| pairs(conn, sql!("doctor/settings.sql")).await).await.map(MysqlSettings)
+    }
+
+    /// What connections of an engine get.
+    ///
+    /// # Errors
+    /// See `tls`.
+    pub async fn isolation(&self) -> Result<String, Error> {
+        let found = self.ask(async |conn| pairs(conn, sql!("doctor/session.sql")).await).await?;
+        Ok(found.into_values().next().unwrap_or_default())
+    }
+
+    /// # Errors
+    /// See `tls`; what is recorded there may not be this program's.
+    pub async fn schema(&self) -> Result<Schema, Error> {
+        let mut conn = self.door.connect().await.map_err(|it| self.door.failed(it))?;
+        let schema = migrate::look(&mut conn, &self.door).await?;
+        drop(conn.close().await);
+        Ok(schema)
+    }
+
+    /// # Errors
+    /// See `tls`.
+    pub async fn rights(&self) -> Result<MysqlRights, Error> {
+        self.ask(async |conn| {
+            let rows = sqlx::query(sql!("doctor/rights.sql")).fetch_all(&mut *conn).await?;
+            let granted = rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<Vec<String>>>()?;
+            let missing = RIGHTS.into_iter().filter(|it| !granted.iter().any(|has| has == it)).collect();
+            // An older server has no such list, and no roles.
+            let roles = sqlx::query_scalar::<_, i64>(sql!("doctor/role.sql")).fetch_one(conn).await;
+            Ok(MysqlRights { missing, has_roles: roles.unwrap_or(0) > 0 })
+        })
+        .await
+    }
+
+    /// # Errors
+    /// See `tls`.
+    pub async fn clock(&self, clock: &dyn Clock) -> Result<ClockReading, Error> {
+        self.ask(async |conn| {
+            let mut best: Option<ClockReading> = None;
+            for _ in 0..CLOCK_LOOKS {
+                let (asked_at, began) = (clock.now(), Instant::now());
+                let ask = sqlx::query_scalar(sql!("ownership/clock.sql"));
+                let there: i64 = ask.fetch_one(&mut *conn).await?;
+                let round_trip = began.elapsed();
+                let half_ms = i64::try_from(round_trip.as_millis() / 2).unwrap_or(i64::MAX);
+                let reading = ClockReading { ahead_ms: there - asked_at.plus(half_ms).0, round_trip };
+                best = Some(best.filter(|it| it.round_trip <= round_trip).unwrap_or(reading));
+            }
+            best.ok_or(sqlx::Error::RowNotFound)
+        })
+        .await
+    }
+
+    /// How long each of some commits took: one row is changed, and the answer comes when it is durable as the server
+    /// understands that. Only in a database of ours.
+    ///
+    /// # Errors
+    /// See `tls`.
+    pub async fn commits(&self, times: usize) -> Result<Vec<Duration>, Error> {
+        self.ask(async |conn| {
+            sqlx::query(sql!("doctor/probe_keep.sql")).execute(&mut *conn).await?;
+            let mut took = Vec::with_capacity(times);
+            for _ in 0..times {
+                let began = Instant::now();
+                sqlx::query(sql!("doctor/probe.sql")).execute(&mut *conn).await?;
+                took.push(began.elapsed());
+            }
+            Ok(took)
+        })
+        .await
+    }
+
+    /// None: the table is not cut at all.
+    ///
+    /// # Errors
+    /// See `tls`.
+    pub async fn buckets(&self, now: Millis) -> Result<Option<BucketsAhead>, Error> {
+        self.ask(async |conn| {
+            let rows = sqlx::query(sql!("bucket/list.sql")).fetch_all(conn).await?;
+            let ends = rows.iter().map(|it| it.try_get(1)).collect::<sqlx::Result<Vec<Option<i64>>>>()?;
+            Ok(buckets::ahead(&ends, now.0).map(|(narrow_until, until)| BucketsAhead { narrow_until, until }))
+        })
+        .await
+    }
+
+    /// The number by which engines know their cluster. None: it is not founded.
+    ///
+    /// # Errors
+    /// See `tls`.
+    pub async fn cluster(&self) -> Result<Option<i64>, Error> {
+        self.ask(async |conn| {
+            let read = sqlx::query(sql::META_READ).bind(CLUSTER).fetch_optional(conn).await;
+            match read {
+                Ok(row) => row.map(|it| it.try_get(0)).transpose(),
+                Err(error) if is_without_tables(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+}
+
+fn is_without_tables(error: &sqlx::Error) -> bool {
+    const NO_SUCH_TABLE: &str = "42S02";
+    error.as_database_error().is_some_and(|it| it.code().as_deref() == Some(NO_SUCH_TABLE))
+}
+
+/// Two columns of text, whatever the server declares them to be; names in small letters.
+async fn pairs(conn: &mut MySqlConnection, text: &'static str) -> sqlx::Result<BTreeMap<String, String>> {
+    let rows = sqlx::raw_sql(text).fetch_all(conn).await?;
+    let pair = |it: &MySqlRow| {
+        let (name, value): (String, String) = (it.try_get_unchecked(0)?, it.try_get_unchecked(1)?);
+        Ok((name.to_ascii_lowercase(), value))
+    };
+    rows.iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_are_too_old_are_told_from_those_that_are_not() {
+        for old in ["5.7.44", "5.5.5-10.5.23-MariaDB", "10.5.9-MariaDB-log", ""] {
+            assert!(is_too_old(old), "{old}");
+        }
+        for good in [
+            "8.0.36",
+            "8.4.0-commercial",
+            "9.1.0",
+            "10.6.1-MariaDB",
+            "5.5.5-10.11.14-MariaDB",
+            "11.4.2-MariaDB",
+        ] {
+            assert!(!is_too_old(good), "{good}");
+        }
+    }
+
+    #[test]
+    fn a_binary_log_of_statements_is_a_problem_only_where_there_is_one() {
+        let with = |log: &str, format: &str| {
+            MysqlSettings::of(&[("version", "8.0.36"), ("log_bin", log), ("binlog_format", format)]).problem()
+        };
+        assert!(with("ON", "STATEMENT").unwrap().contains("'ROW'"));
+        assert_eq!(with("OFF", "STATEMENT"), None);
+        assert_eq!(with("ON", "MIXED"), None);
+    }
+}
