@@ -1,6 +1,7 @@
 //! What tests stand on: the suites that every back end must pass, a clock that a test holds, back ends that fail
 //! on request. Only ever a dev-dependency; nothing of a product may rest on it.
 
+pub mod certificates;
 pub mod clock;
 pub mod conformance;
 pub mod faults;
