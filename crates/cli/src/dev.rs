@@ -10,7 +10,7 @@ use crate::{
     backends::Standing,
     config::{Layers, Settings, keys},
     connect::TRIES_OF_ONE_CALL,
-    duration, logs, output,
+    descriptors, duration, logs, output,
     output::Form,
     panics, serve,
     signals::Signals,
@@ -65,13 +65,15 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
         args.ephemeral.then(tempfile::tempdir).transpose().context("no directory for the data")?;
     let data = temporary.as_ref().map_or_else(|| PathBuf::from(&args.data), |it| it.path().to_owned());
     let settings = settings(&args, &data)?;
+    settings.listening.may_listen(serve::ACCESS_IS_CONFIGURED)?;
     logs::start(&settings);
     panics::watch();
+    descriptors::raise();
     let signals = Signals::watch()?;
-    let (listener, is_other_port) = bind(settings.listen).await?;
+    let (listener, is_other_port) = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
     let standing = Standing::start(&settings).await?;
-    announce(&args, address, is_other_port.then_some(settings.listen), &data)?;
+    announce(&args, address, is_other_port.then_some(settings.listening.address), &data)?;
     let server_stop = CancellationToken::new();
     let mut server = JoinSet::new();
     let api = punctual_server::serve(
@@ -122,24 +124,25 @@ fn announce(
     data: &std::path::Path,
 ) -> Result<()> {
     let data = std::path::absolute(data)?;
+    let origin = serve::origin("http", address);
     if args.json {
         return Ok(output::json(&serde_json::json!({
-            "api": format!("http://{address}/v1"), "docs": format!("http://{address}/docs"),
-            "metrics": format!("http://{address}/metrics"), "data": data, "port_in_use": in_use.map(|it| it.port()),
+            "api": format!("{origin}/v1"), "docs": format!("{origin}/docs"),
+            "metrics": format!("{origin}/metrics"), "data": data, "port_in_use": in_use.map(|it| it.port()),
         }))?);
     }
     if let Some(in_use) = in_use {
         output::line(&format!("port {} is in use, taking {} instead", in_use.port(), address.port()));
     }
     let kept = if args.ephemeral { "removed at the end" } else { "kept between runs" };
-    serve::places(address, &format!("{} ({kept})", data.display()));
-    serve::try_this(address, "demo", 2_000);
+    serve::places(&origin, &format!("{} ({kept})", data.display()));
+    serve::try_this(&origin, "demo", 2_000);
     output::line("Stop with Ctrl-C.");
     Ok(())
 }
 
 async fn show(args: &DevArgs, address: SocketAddr, stop: CancellationToken) -> Result<Summary> {
-    let client = Client::builder().url(format!("http://{address}")).tries(TRIES_OF_ONE_CALL).build()?;
+    let client = Client::builder().url(serve::origin("http", address)).tries(TRIES_OF_ONE_CALL).build()?;
     let plan = Plan { rate: args.rate, run_for: args.run_for };
     demo::run(client, plan, Screen::new(Form::json_if(args.json)), stop).await
 }

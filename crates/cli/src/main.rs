@@ -11,6 +11,7 @@ mod say;
 mod archive;
 mod backends;
 mod clock;
+mod descriptors;
 mod doctor;
 mod durability;
 mod logs;

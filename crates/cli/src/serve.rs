@@ -3,7 +3,7 @@
 use crate::{
     backends::{self, Standing},
     config::{Place, SettingArgs, Settings},
-    logs,
+    descriptors, logs,
     output::{self, Form},
     panics,
     signals::Signals,
@@ -34,16 +34,21 @@ pub(crate) struct MigrateArgs {
     json: bool,
 }
 
+/// Whether callers need a token. Without any, nobody but this machine is served.
+pub(crate) const ACCESS_IS_CONFIGURED: bool = false;
+
 pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let settings = Settings::from_layers(&args.settings.layers()?)?;
+    settings.listening.may_listen(ACCESS_IS_CONFIGURED)?;
     logs::start(&settings);
     panics::watch();
+    descriptors::raise();
     // Before the port is open, so that whoever finds it open can also end us in an orderly way.
     let signals = Signals::watch()?;
-    let listener = bind(settings.listen).await?;
+    let listener = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
     let standing = Standing::start(&settings).await?;
-    announce(address, &settings.place, Form::json_if(args.json))?;
+    announce(&origin(settings.listening.scheme(), address), &settings.place, Form::json_if(args.json))?;
     tracing::info!(%address, store = settings.place.shown(), "serving");
     let served = serve(listener, standing.engine.clone(), options(&settings), signals.stop()).await;
     standing.stop().await?;
@@ -53,12 +58,17 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
 }
 
 pub(crate) fn options(settings: &Settings) -> ServerOptions {
-    ServerOptions {
+    settings.listening.apply(ServerOptions {
         batch_body_max_bytes: settings.payloads.batch_body_max_bytes,
         payload_max_bytes: settings.payloads.payload_max_bytes,
         payload_advice: settings.payloads.advice(),
         ..ServerOptions::default()
-    }
+    })
+}
+
+/// Where it is reached, `https://127.0.0.1:7450`.
+pub(crate) fn origin(scheme: &str, address: SocketAddr) -> String {
+    format!("{scheme}://{address}")
 }
 
 pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
@@ -77,39 +87,39 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
     }
 }
 
-fn announce(address: SocketAddr, place: &Place, form: Form) -> Result<()> {
+fn announce(origin: &str, place: &Place, form: Form) -> Result<()> {
     let store = match place {
         Place::Embedded { sqlite_path } => std::path::absolute(sqlite_path)?.display().to_string(),
         Place::Shared(_) => place.shown(),
     };
     if form == Form::Json {
         return Ok(output::json(&serde_json::json!({
-            "api": format!("http://{address}/v1"), "docs": format!("http://{address}/docs"),
-            "metrics": format!("http://{address}/metrics"), "data": store, "pid": std::process::id(),
+            "api": format!("{origin}/v1"), "docs": format!("{origin}/docs"),
+            "metrics": format!("{origin}/metrics"), "data": store, "pid": std::process::id(),
         }))?);
     }
-    places(address, &store);
-    try_this(address, "hello", 1_500);
+    places(origin, &store);
+    try_this(origin, "hello", 1_500);
     output::line("Stop with Ctrl-C.");
     Ok(())
 }
 
 /// Where everything is.
-pub(crate) fn places(address: SocketAddr, data: &str) {
+pub(crate) fn places(origin: &str, data: &str) {
     output::line(&format!("punctual {}", env!("CARGO_PKG_VERSION")));
     output::facts(&[
-        ("API", format!("http://{address}/v1")),
-        ("Docs", format!("http://{address}/docs")),
-        ("Metrics", format!("http://{address}/metrics")),
+        ("API", format!("{origin}/v1")),
+        ("Docs", format!("{origin}/docs")),
+        ("Metrics", format!("{origin}/metrics")),
         ("Data", data.to_owned()),
     ]);
 }
 
 /// One command to copy.
-pub(crate) fn try_this(address: SocketAddr, queue: &str, delay_ms: u32) {
+pub(crate) fn try_this(origin: &str, queue: &str, delay_ms: u32) {
     output::line("Try:");
     output::line(&format!(
-        "  curl -s http://{address}/v1/tasks -H 'content-type: application/json' \
+        "  curl -s {origin}/v1/tasks -H 'content-type: application/json' \
          -d '{{\"queue\":\"{queue}\",\"delay_ms\":{delay_ms},\"payload\":\"hello\"}}'"
     ));
 }

@@ -13,6 +13,8 @@ mod config;
 mod dev;
 #[path = "all/doctor.rs"]
 mod doctor;
+#[path = "all/door.rs"]
+mod door;
 #[path = "all/durability.rs"]
 mod durability;
 #[path = "all/full_disk.rs"]

@@ -5,6 +5,7 @@ mod executors;
 mod queues;
 mod tasks;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::backoff::Backoff;
 use crate::error::Error;
+use crate::tls::Tls;
 use crate::transport::{Call, Failure, Http, Reply, Transport};
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7450";
@@ -138,6 +140,7 @@ pub struct ClientBuilder {
     connect_timeout: Duration,
     request_timeout: Duration,
     tries: u32,
+    tls: Tls,
     transport: Option<Arc<dyn Transport>>,
 }
 
@@ -151,13 +154,18 @@ impl Default for ClientBuilder {
             connect_timeout: Duration::from_secs(2),
             request_timeout: Duration::from_secs(10),
             tries: 5,
+            tls: Tls {
+                ca: set("PUNCTUAL_CA_FILE").map(PathBuf::from),
+                cert: set("PUNCTUAL_CLIENT_CERT").map(PathBuf::from),
+                key: set("PUNCTUAL_CLIENT_KEY").map(PathBuf::from),
+            },
             transport: None,
         }
     }
 }
 
 impl ClientBuilder {
-    /// Address of the server, `http://host:port`.
+    /// Address of the server, `http://host:port` or `https://host:port`.
     #[must_use]
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = url.into();
@@ -168,6 +176,20 @@ impl ClientBuilder {
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
+        self
+    }
+
+    /// A file with the authorities whose servers are trusted, as PEM; those that the system trusts unless set.
+    #[must_use]
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.ca = Some(path.into());
+        self
+    }
+
+    /// Files of the certificate and its key that are shown to a server that asks for one, as PEM.
+    #[must_use]
+    pub fn client_certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        (self.tls.cert, self.tls.key) = (Some(cert.into()), Some(key.into()));
         self
     }
 
@@ -211,7 +233,7 @@ impl ClientBuilder {
         let headers = self.headers()?;
         let transport = match self.transport {
             Some(transport) => transport,
-            None => Arc::new(http(&self.url, self.connect_timeout)?),
+            None => Arc::new(http(&self.url, self.connect_timeout, &self.tls)?),
         };
         let (request_timeout, tries) = (self.request_timeout, self.tries);
         Ok(Client { inner: Arc::new(Inner { transport, headers, request_timeout, tries }) })
@@ -230,16 +252,20 @@ impl ClientBuilder {
     }
 }
 
-fn http(url: &str, connect_timeout: Duration) -> Result<Http, Error> {
+fn http(url: &str, connect_timeout: Duration, tls: &Tls) -> Result<Http, Error> {
     let url = url.trim_end_matches('/');
     match reqwest::Url::parse(url) {
-        Ok(parsed) if parsed.scheme() == "http" && parsed.has_host() && parsed.query().is_none() => {}
-        Ok(parsed) if parsed.scheme() == "https" => {
-            return Err(Error::configuration(format!("url {url}: this build has no TLS, use http://")));
+        Ok(parsed)
+            if matches!(parsed.scheme(), "http" | "https")
+                && parsed.has_host()
+                && parsed.query().is_none() => {}
+        _ => {
+            return Err(Error::configuration(format!(
+                "url {url}: must be http://host:port or https://host:port"
+            )));
         }
-        _ => return Err(Error::configuration(format!("url {url}: must be http://host:port"))),
     }
-    Http::new(url.to_owned(), connect_timeout).map_err(|e| Error::configuration(format!("url {url}: {e}")))
+    Http::new(url.to_owned(), connect_timeout, tls)
 }
 
 #[cfg(test)]
@@ -248,10 +274,21 @@ mod tests {
 
     #[test]
     fn an_address_that_cannot_work_is_refused_at_once() {
-        for url in ["https://example.org", "ftp://x", "127.0.0.1:7450", "", "http://", "http://x/?a=b"] {
+        for url in ["https://", "https://x/?a=b", "ftp://x", "127.0.0.1:7450", "", "http://", "http://x/?a=b"]
+        {
             assert!(matches!(Client::builder().url(url).build(), Err(Error::Configuration { .. })), "{url}");
         }
-        assert!(Client::builder().url("http://127.0.0.1:7450/").build().is_ok());
+        for url in ["http://127.0.0.1:7450/", "https://example.org"] {
+            assert!(Client::builder().url(url).build().is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn files_of_tls_that_cannot_be_used_are_named_and_not_read_for_plain_http() {
+        let of = |url: &str| Client::builder().url(url).ca_file("/no/such/ca.pem").build();
+        let error = of("https://example.org").unwrap_err().to_string();
+        assert!(error.contains("/no/such/ca.pem"), "{error}");
+        assert!(of("http://example.org").is_ok());
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Error {
     /// From an answer that is not 2xx.
     pub(crate) fn from_problem(problem: Problem) -> Self {
         let boxed = Box::new(problem);
-        if boxed.status < 500 || boxed.is(Code::Stopping) {
+        if boxed.status < 500 || boxed.is(Code::Stopping) || boxed.is(Code::ConnectionsFull) {
             Self::Refused(boxed)
         } else {
             Self::Indeterminate { source: boxed }
@@ -79,6 +79,7 @@ impl Error {
 fn passing(problem: &Problem) -> bool {
     matches!(problem.status, 408 | 429)
         || problem.is(Code::Stopping)
+        || problem.is(Code::ConnectionsFull)
         || problem.is(Code::IdempotencyInProgress)
 }
 
@@ -109,6 +110,7 @@ mod tests {
             (Code::TaskAlreadyFired, false, false),
             (Code::Overload, false, true),
             (Code::Stopping, false, true),
+            (Code::ConnectionsFull, false, true),
             (Code::IdempotencyInProgress, false, true),
             (Code::StoreUnavailable, true, true),
             (Code::Internal, true, true),

@@ -4,7 +4,7 @@
 //! use punctual_sdk::{Client, InsertTask, Task, Worker, json};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::from_env()?; // PUNCTUAL_URL, PUNCTUAL_TOKEN; else http://127.0.0.1:7450
+//! let client = Client::from_env()?; // PUNCTUAL_URL, PUNCTUAL_TOKEN, PUNCTUAL_CA_FILE; else http://127.0.0.1:7450
 //! let (kind, payload) = (Some("welcome".into()), Some(json("ada")?));
 //! let welcome = InsertTask { kind, payload, delay_ms: Some(1_500), ..InsertTask::new("mail") };
 //! client.insert(&welcome).await?;
@@ -21,13 +21,15 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Plain HTTP only: this build has no TLS. Put a proxy beside the worker where the way to the server is not private.
+//! `https://` is spoken with rustls; `PUNCTUAL_CA_FILE` names an authority that the system does not know, and
+//! `PUNCTUAL_CLIENT_CERT` with `PUNCTUAL_CLIENT_KEY` what is shown to a server that wants a client certificate.
 //! That nothing runs early is the server's duty; the worker runs what it is handed at once.
 
 // Calling the server.
 mod backoff;
 mod client;
 mod error;
+mod tls;
 mod transport;
 
 // Running tasks.

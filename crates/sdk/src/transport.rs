@@ -9,6 +9,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use reqwest::{Method, header};
 
+use crate::{
+    error::Error,
+    tls::{self, Tls},
+};
+
 /// One HTTP request.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -56,9 +61,13 @@ pub(crate) struct Http {
 
 impl Http {
     /// `base` without a trailing slash.
-    pub(crate) fn new(base: String, connect_timeout: Duration) -> Result<Self, reqwest::Error> {
+    pub(crate) fn new(base: String, connect_timeout: Duration, tls: &Tls) -> Result<Self, Error> {
         // Without NODELAY a small request behind an unacknowledged one waits up to 40 ms.
-        let http = reqwest::Client::builder()
+        let http = tls.apply(reqwest::Client::builder(), base.starts_with("https:"))?;
+        // As without TLS. Over HTTP/2 all calls would share one connection: a call would wait behind long polls when the
+        // server's number of streams is reached, and why a server hung up would be lost (an alert of TLS among it).
+        let http = http
+            .http1_only()
             .tcp_nodelay(true)
             .tcp_keepalive(Duration::from_secs(30))
             .pool_max_idle_per_host(64)
@@ -66,7 +75,8 @@ impl Http {
             .connect_timeout(connect_timeout)
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("punctual-sdk/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+            .build();
+        let http = http.map_err(|e| Error::configuration(format!("url {base}: {}", deepest(&e))))?;
         Ok(Self { base, http })
     }
 
@@ -91,10 +101,16 @@ impl Http {
 impl Transport for Http {
     fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>> {
         Box::pin(async move {
-            self.exchange(call).await.map_err(|e| {
-                let not_sent = e.is_connect() || e.is_builder();
-                if not_sent { Failure::NotSent(e.into()) } else { Failure::Unanswered(e.into()) }
+            self.exchange(call).await.map_err(|e| match tls::explained(e) {
+                Ok(failure) => Failure::NotSent(failure.into()),
+                Err(e) if e.is_connect() || e.is_builder() => Failure::NotSent(e.into()),
+                Err(e) => Failure::Unanswered(e.into()),
             })
         })
     }
+}
+
+/// What it comes down to.
+fn deepest(error: &dyn StdError) -> String {
+    error.source().map_or_else(|| error.to_string(), deepest)
 }

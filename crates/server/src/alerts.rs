@@ -1,6 +1,12 @@
 //! What a human should look at, as the engine that is asked sees it.
 
-use crate::{answer, app::Shared, extract::Caller, refusal::Refusal};
+use crate::{
+    answer,
+    app::{App, Shared},
+    extract::Caller,
+    listener::ENDS_SOON_MS,
+    refusal::Refusal,
+};
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_engine::Alert as EngineAlert;
 use punctual_protocol::{Alert, At, Page, Severity};
@@ -14,7 +20,9 @@ use punctual_protocol::{Alert, At, Page, Severity};
 )]
 pub(crate) async fn list_alerts(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
     let mine = |it: &EngineAlert| it.queue.as_ref().is_none_or(|it| it.namespace == caller.namespace);
-    let items = app.engine.alerts().await?.into_iter().filter(mine).map(alert).collect();
+    let mut items: Vec<Alert> = app.engine.alerts().await?.into_iter().filter(mine).map(alert).collect();
+    items.extend(of_certificates(&app));
+    items.sort_by_key(|it| it.severity != Severity::Critical);
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
 }
 
@@ -28,4 +36,33 @@ fn alert(it: EngineAlert) -> Alert {
         text: it.text,
         what_to_do: it.kind.what_to_do().to_owned(),
     }
+}
+
+/// Of the server's own certificate.
+fn of_certificates(app: &App) -> Vec<Alert> {
+    let Some(certificates) = &app.certificates else { return Vec::new() };
+    let (now, expires_at) = (app.engine.now(), certificates.expires_at());
+    let is_over = expires_at <= now;
+    let ends = (expires_at.since(now) < ENDS_SOON_MS).then(|| Alert {
+        name: "certificate_ends".to_owned(),
+        severity: if is_over { Severity::Critical } else { Severity::Warning },
+        since: At::from_ms(expires_at.plus(-ENDS_SOON_MS).0),
+        since_ms: expires_at.plus(-ENDS_SOON_MS).0,
+        queue: None,
+        text: match is_over {
+            true => "the server's certificate has ended".to_owned(),
+            false => format!("the server's certificate ends in {} h", expires_at.since(now) / 3_600_000),
+        },
+        what_to_do: "Write a new certificate and its key over the files tls.cert and tls.key; they are taken into use within seconds.".to_owned(),
+    });
+    let unused = certificates.fault().map(|(what, since)| Alert {
+        name: "certificate_not_usable".to_owned(),
+        severity: Severity::Critical,
+        since: At::from_ms(since.0),
+        since_ms: since.0,
+        queue: None,
+        text: format!("the files of the server's certificate have changed and cannot be used: {what}"),
+        what_to_do: "Mend the files; until then the certificate that was there before is in use.".to_owned(),
+    });
+    unused.into_iter().chain(ends).collect()
 }

@@ -1,9 +1,16 @@
 //! What all requests share. Holds nothing that must survive the process.
 
-use crate::{metrics::HttpMeters, options::ServerOptions};
+use crate::{
+    listener::{Certificates, Connections, Limits, TlsMeters},
+    metrics::HttpMeters,
+    options::ServerOptions,
+};
 use punctual_domain::time::Millis;
 use punctual_engine::Engine;
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, AtomicUsize},
+};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -21,15 +28,34 @@ pub(crate) struct App {
     /// Ends long polls.
     pub(crate) shutdown: CancellationToken,
     pub(crate) slots: Semaphore,
+    /// Calls that may wait for tasks.
+    pub(crate) long_polls: Semaphore,
+    /// Of requests that are read or worked on.
+    pub(crate) bodies_bytes: Arc<AtomicUsize>,
+    pub(crate) connections: Arc<Connections>,
+    /// None: plain HTTP.
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    pub(crate) tls: TlsMeters,
     pub(crate) started_at: Millis,
     pub(crate) requests: AtomicU64,
 }
 
 impl App {
-    pub(crate) fn new(engine: Engine, options: ServerOptions, shutdown: CancellationToken) -> Shared {
+    pub(crate) fn new(
+        engine: Engine,
+        options: ServerOptions,
+        certificates: Option<Arc<Certificates>>,
+        shutdown: CancellationToken,
+    ) -> Shared {
+        let connections = Connections::new(Limits::of_this_process(&options.listener));
         Arc::new(Self {
             started_at: engine.now(),
             slots: Semaphore::new(options.in_flight_max.min(Semaphore::MAX_PERMITS)),
+            long_polls: Semaphore::new(connections.limits.long_polls_max.min(Semaphore::MAX_PERMITS)),
+            bodies_bytes: Arc::default(),
+            connections,
+            certificates,
+            tls: TlsMeters::default(),
             http: HttpMeters::default(),
             keyed: AtomicU64::new(0),
             detached: TaskTracker::new(),

@@ -1,7 +1,7 @@
 //! What handlers take from a request: caller, task reference, query, body. Every refusal is a problem document; axum's
 //! own extractors answer plain text and are therefore not used bare.
 
-use crate::{app::Shared, refusal::Refusal};
+use crate::{app::Shared, bodies::Kept, refusal::Refusal};
 use axum::{
     body::Body as HttpBody,
     extract::{FromRequest, FromRequestParts, Path, Request},
@@ -202,7 +202,7 @@ pub(crate) async fn read_body(app: &Shared, headers: &HeaderMap, body: HttpBody)
     if declared.is_some_and(|it| it > limit.saturating_mul(HEARD_OUT)) {
         return Err(too_large(limit));
     }
-    let reading = collect(body, limit, declared.unwrap_or(0).min(limit));
+    let reading = collect(app, body, declared.unwrap_or(0));
     tokio::time::timeout(app.options.body_timeout, reading).await.unwrap_or_else(|_| {
         Err(Refusal::new(
             Code::RequestTimeout,
@@ -211,21 +211,30 @@ pub(crate) async fn read_body(app: &Shared, headers: &HeaderMap, body: HttpBody)
     })
 }
 
-async fn collect(body: HttpBody, limit: usize, expected: usize) -> Result<Bytes, Refusal> {
+/// Room that is made for a body because it was announced; more when it comes.
+const ANNOUNCED_MAX_BYTES: usize = 256 << 10;
+
+async fn collect(app: &Shared, body: HttpBody, announced: usize) -> Result<Bytes, Refusal> {
+    let limit = app.options.batch_body_max_bytes;
+    let all_max = app.options.bodies_max_bytes.max(limit);
+    let mut kept = Kept::of(&app.bodies_bytes);
     let mut chunks = body.into_data_stream();
-    let mut whole = BytesMut::with_capacity(expected);
+    let mut whole = BytesMut::with_capacity(announced.min(ANNOUNCED_MAX_BYTES));
     let mut heard = 0_usize;
     while let Some(chunk) = chunks.next().await {
         let broken = |error| Refusal::new(Code::RequestInvalid, format!("the body broke off: {error}"));
         let chunk = chunk.map_err(broken)?;
         heard = heard.saturating_add(chunk.len());
         if heard <= limit {
+            if !kept.grow(chunk.len(), all_max) {
+                return Err(Refusal::new(Code::Overload, "the bodies of all requests together are too long"));
+            }
             whole.extend_from_slice(&chunk);
         } else if heard > limit.saturating_mul(HEARD_OUT) {
             break;
         }
     }
-    if heard > limit { Err(too_large(limit)) } else { Ok(whole.freeze()) }
+    if heard > limit { Err(too_large(limit)) } else { Ok(kept.bytes(whole.freeze())) }
 }
 
 fn too_large(limit: usize) -> Refusal {

@@ -3,13 +3,17 @@
 
 // How it is put together.
 mod app;
+mod listener;
 mod options;
 mod router;
 mod serve;
 
 // What every request passes.
+pub mod access;
+mod bodies;
 mod idempotency;
 mod observe;
+mod origin;
 mod refusal;
 
 // From the wire to the domain, and back.
@@ -38,6 +42,7 @@ pub mod metrics;
 mod openapi;
 
 pub use docs::errors_page;
-pub use options::ServerOptions;
+pub use listener::{TlsError, TlsFiles};
+pub use options::{ListenerOptions, ServerOptions};
 pub use router::{document, router};
 pub use serve::serve;

@@ -1,6 +1,7 @@
 //! The one list of metrics: names, labels, meanings. `docs/metrics.md` is written from it. A name is never given another
 //! meaning. Labels are bounded: beyond [`QUEUES_SHOWN_MAX`] queues, the rest is counted together.
 
+mod connections;
 mod exposition;
 mod http;
 mod process;
@@ -163,6 +164,30 @@ metrics! {
         "Requests answered."
     HTTP_LATENCY Histogram "punctual_http_request_seconds" ["method", "route"]
         "From the head of a request to the head of its answer; a long poll counts its wait."
+    HTTP_CONNECTIONS Gauge "punctual_http_connections" ["phase"]
+        "Open connections: opening (no whole request yet), serving (long polls too), idle, ending."
+    HTTP_CONNECTIONS_MAX Gauge "punctual_http_connections_max" []
+        "Connections that there may be at once, set or from the descriptors of the process."
+    HTTP_CONNECTIONS_ACCEPTED Counter "punctual_http_connections_accepted_total" []
+        "Connections that got a place."
+    HTTP_CONNECTIONS_REFUSED Counter "punctual_http_connections_refused_total" ["reason"]
+        "Connections that got none: full, per_address (as many as one address may have), not_a_proxy (plain HTTP from elsewhere than `trusted_proxies`)."
+    HTTP_CONNECTIONS_ENDED Counter "punctual_http_connections_ended_total" ["reason"]
+        "Connections that the server ended: head_timeout (no whole request in time), idle, write_timeout (an answer was not taken), evicted (an idle one made room for another), stopping."
+    HTTP_ACCEPT_FAILURES Counter "punctual_http_accept_failures_total" []
+        "How often the system gave no connection, for want of descriptors or memory; it is asked again."
+    HTTP_TLS_FAILURES Counter "punctual_http_tls_failures_total" ["reason"]
+        "TLS handshakes that came to nothing: plain (plain HTTP was spoken), timeout, handshake (no common version, a certificate that was not good enough)."
+    HTTP_LONG_POLLS Gauge "punctual_http_long_polls" []
+        "Calls that wait for tasks now, or are being answered."
+    HTTP_BODIES Gauge "punctual_http_bodies_bytes" []
+        "Bodies of requests that are held in memory."
+    TLS_EXPIRES_AT Gauge "punctual_tls_certificate_expires_time_seconds" []
+        "When the server's certificate ends, in seconds since the epoch; absent without TLS. Alert on it three weeks before."
+    TLS_RELOADS Counter "punctual_tls_reloads_total" []
+        "How often changed certificates were taken into use."
+    TLS_RELOAD_FAILURES Counter "punctual_tls_reload_failures_total" []
+        "How often changed certificates could not be used, and the old ones stayed in use."
     PANICS Counter "punctual_panics_total" []
         "Panics in the process, in whatever service, thread or request; each was caught and its part started again. Each is a defect."
     DURABILITY_WEAK Gauge "punctual_durability_weak" []

@@ -80,15 +80,16 @@ pub(crate) async fn unknown_route(request: Request) -> Refusal {
     Refusal::new(Code::RequestUnknownRoute, format!("{} is not part of the interface", request.uri().path()))
 }
 
-/// Refuses what comes beyond `in_flight_max`. A long poll waits, it does not work, and is not counted.
+/// Refuses what comes beyond `in_flight_max`. A long poll waits, it does not work, and is counted with its like.
 pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    if route.ends_with("/lease") {
-        return next.run(request).await;
-    }
-    match app.slots.try_acquire() {
+    let (slots, what) = match route.ends_with("/lease") {
+        true => (&app.long_polls, "as many calls wait for tasks as may (http.long_polls_max)"),
+        false => (&app.slots, "too many requests are under way"),
+    };
+    match slots.try_acquire() {
         Ok(_slot) => next.run(request).await,
-        Err(_) => Refusal::new(Code::Overload, "too many requests are under way").into_response(),
+        Err(_) => Refusal::new(Code::Overload, what).into_response(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What an operator may set of the server, with its defaults. Sizes are bytes.
 
+use crate::{access::TrustedProxies, listener::TlsFiles};
 use punctual_protocol::limits;
 use std::time::Duration;
 
@@ -13,12 +14,49 @@ pub struct ServerOptions {
     pub payload_advice: &'static str,
     /// How long the body of a request may take to arrive.
     pub body_timeout: Duration,
+    /// Bodies that are held at once, whole or in part; a request that would go beyond is answered with 429.
+    pub bodies_max_bytes: usize,
     /// Requests worked on at once, long polls not counted; more are answered with 429.
     pub in_flight_max: usize,
     /// How long an answer is kept under its idempotency key.
     pub keep_replies_ms: i64,
     /// How long a stopping server waits for requests that are under way.
     pub drain_timeout: Duration,
+    pub listener: ListenerOptions,
+}
+
+/// Of connections. None of a number: what follows from the descriptors that the process may have (`ulimit -n`).
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// None: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Who may say for whom it speaks (`X-Forwarded-For`, `Forwarded`).
+    pub trusted_proxies: TrustedProxies,
+    /// Nobody but these, and this machine, is taken.
+    pub only_proxies: bool,
+    /// Connections at once. More are answered with 503, unless idle ones can make room.
+    pub connections_max: Option<usize>,
+    /// Of one IPv4 address or one IPv6 network of 64 bits; half of all unless set.
+    pub connections_per_address_max: Option<usize>,
+    /// Calls that wait for tasks at once; three quarters of the connections unless set. More are answered with 429.
+    pub long_polls_max: Option<usize>,
+    pub handshake_timeout: Duration,
+    /// For the head of a request, from its first byte; and from the opening of a connection to its first request.
+    pub header_timeout: Duration,
+    /// How long a connection may ask nothing. Longer than clients and proxies commonly keep one (60 s), so that it is they
+    /// who end it, and no request meets a closing connection.
+    pub idle_timeout: Duration,
+    /// Within this an answer must have been taken, or 64 KiB more of it.
+    pub write_timeout: Duration,
+    /// For a connection that was told to finish and has nothing under way.
+    pub close_timeout: Duration,
+    /// Requests at once on one connection of HTTP/2.
+    pub http2_streams_max: u32,
+    /// A connection of HTTP/2 is asked this often whether its peer is there.
+    pub http2_ping_interval: Duration,
+    pub http2_ping_timeout: Duration,
+    /// How often it is looked whether the files of `tls` have changed.
+    pub tls_look_every: Duration,
 }
 
 impl Default for ServerOptions {
@@ -28,9 +66,33 @@ impl Default for ServerOptions {
             payload_max_bytes: limits::PAYLOAD_BYTES_DEFAULT,
             payload_advice: "",
             body_timeout: Duration::from_secs(30),
+            bodies_max_bytes: 512 << 20,
             in_flight_max: 8_192,
             keep_replies_ms: 24 * 3_600_000,
             drain_timeout: Duration::from_secs(5),
+            listener: ListenerOptions::default(),
+        }
+    }
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        Self {
+            tls: None,
+            trusted_proxies: TrustedProxies::default(),
+            only_proxies: false,
+            connections_max: None,
+            connections_per_address_max: None,
+            long_polls_max: None,
+            handshake_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(30),
+            close_timeout: Duration::from_secs(5),
+            http2_streams_max: 250,
+            http2_ping_interval: Duration::from_secs(30),
+            http2_ping_timeout: Duration::from_secs(20),
+            tls_look_every: Duration::from_secs(3),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     app::{App, Shared},
     dead, docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
     options::ServerOptions,
-    queues, roster, settings,
+    origin, queues, roster, settings,
 };
 use axum::{
     Router,
@@ -24,7 +24,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// The whole interface as a router, for tests and for embedding; [`crate::serve`] is the way to run it.
 pub fn router(engine: Engine, options: ServerOptions) -> Router {
-    routes(&App::new(engine, options, CancellationToken::new()))
+    routes(&App::new(engine, options, None, CancellationToken::new()))
 }
 
 /// The document that `/openapi.json` serves.
@@ -51,6 +51,7 @@ pub(crate) fn routes(app: &Shared) -> Router {
         .merge(operation)
         .merge(pages())
         .fallback(observe::unknown_route)
+        .layer(from_fn_with_state(Arc::clone(app), origin::refuse_foreign))
         .layer(CatchPanicLayer::custom(observe::panicked))
         .layer(from_fn_with_state(Arc::clone(app), observe::observe))
         .with_state(Arc::clone(app))

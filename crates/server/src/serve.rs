@@ -1,16 +1,25 @@
 //! Listens, serves, and stops gracefully: no new connection, long polls end at once, the rest has `drain_timeout`.
 
-use crate::{app::App, options::ServerOptions, router};
-use axum::serve::ListenerExt as _;
+use crate::{
+    app::{App, Shared},
+    listener::{self, Certificates, ENDS_SOON_MS, Reloaded, told},
+    options::ServerOptions,
+    router,
+};
 use punctual_engine::Engine;
-use tokio::net::TcpListener;
+use std::{sync::Arc, time::Duration};
+use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Serves until `shutdown` is cancelled and what was under way is answered. HTTP/1.1 and HTTP/2 (prior knowledge).
-/// The engine must still run when this returns: it is stopped after its last caller.
+/// A loop that broke is begun again after this.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const DAY_MS: i64 = 24 * 3_600_000;
+
+/// Serves until `shutdown` is cancelled and what was under way is answered: HTTP/1.1 and HTTP/2, with TLS (ALPN) when the
+/// options name certificates. The engine must still run when this returns: it is stopped after its last caller.
 ///
 /// # Errors
-/// When the listener fails.
+/// When the certificates cannot be used; [`crate::TlsFiles::check`] says it beforehand.
 pub async fn serve(
     listener: TcpListener,
     engine: Engine,
@@ -18,30 +27,45 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let drain_timeout = options.drain_timeout;
-    let app = App::new(engine, options, shutdown.clone());
-    let listener = listener.tap_io(|stream| {
-        // Nagle's algorithm would hold small answers back by up to 40 ms.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY could not be set");
-        }
-    });
-    let serving = axum::serve(listener, router::routes(&app))
-        .with_graceful_shutdown(shutdown.clone().cancelled_owned())
-        .into_future();
-    let overdue = async {
-        shutdown.cancelled().await;
-        tokio::time::sleep(drain_timeout).await;
-    };
-    let served = tokio::select! {
-        served = serving => served,
-        () = overdue => {
-            tracing::warn!("requests that are still under way are cut off");
-            Ok(())
-        }
-    };
+    let certificates = options.listener.tls.clone().map(Certificates::load).transpose();
+    let certificates = certificates.map_err(|error| std::io::Error::other(told(&error)))?;
+    let app = App::new(engine, options, certificates.clone(), shutdown.clone());
+    // Ends with this.
+    let mut beside = JoinSet::new();
+    if let Some(certificates) = certificates {
+        beside.spawn(keep_current(Arc::clone(&app), certificates));
+    }
+    listener::run(listener, &app, router::routes(&app), &shutdown).await;
     app.detached.close();
     if tokio::time::timeout(drain_timeout, app.detached.wait()).await.is_err() {
         tracing::warn!("requests with an idempotency key are still under way");
     }
-    served
+    Ok(())
+}
+
+/// Looks at the files of the certificates again and again, also after a look that panicked.
+async fn keep_current(app: Shared, certificates: Arc<Certificates>) {
+    let mut warned_at = None;
+    loop {
+        tokio::time::sleep(app.options.listener.tls_look_every).await;
+        let (looked_at, now) = (Arc::clone(&certificates), app.engine.now());
+        // Files may be on a disk that is away.
+        match tokio::task::spawn_blocking(move || looked_at.reload(now)).await {
+            Ok(Reloaded::Unchanged) => {}
+            Ok(Reloaded::Changed) => tracing::info!("new certificates are in use"),
+            Ok(Reloaded::Failed(error)) => {
+                let error = told(&error);
+                tracing::error!(error, "the new certificates cannot be used, and the old ones still are");
+            }
+            Err(error) => {
+                tracing::error!(%error, "the look at the certificates broke off");
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+        }
+        let rest_ms = certificates.expires_at().since(now);
+        if rest_ms < ENDS_SOON_MS && warned_at.is_none_or(|it| now.since(it) > DAY_MS) {
+            warned_at = Some(now);
+            tracing::warn!(days = rest_ms / DAY_MS, "the server's certificate ends soon; replace its files");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 use punctual_engine::Options;
 use punctual_protocol::limits::{PAYLOAD_BYTES_DEFAULT, REQUEST_BYTES_DEFAULT};
+use punctual_server::ServerOptions;
 
 #[derive(Debug)]
 pub(crate) struct Key {
@@ -58,6 +59,20 @@ impl Key {
         SECRET.contains(&self.name)
     }
 }
+// Of the listener.
+pub(crate) const LISTEN_PLAIN: &str = "listen_plain";
+pub(crate) const TRUSTED_PROXIES: &str = "trusted_proxies";
+pub(crate) const TLS_CERT: &str = "tls.cert";
+pub(crate) const TLS_KEY: &str = "tls.key";
+pub(crate) const TLS_CLIENT_CA: &str = "tls.client_ca";
+pub(crate) const HTTP_CONNECTIONS_MAX: &str = "http.connections_max";
+pub(crate) const HTTP_CONNECTIONS_PER_ADDRESS_MAX: &str = "http.connections_per_address_max";
+pub(crate) const HTTP_LONG_POLLS_MAX: &str = "http.long_polls_max";
+pub(crate) const HTTP_HEADER_TIMEOUT_MS: &str = "http.header_timeout_ms";
+pub(crate) const HTTP_BODY_TIMEOUT_MS: &str = "http.body_timeout_ms";
+pub(crate) const HTTP_WRITE_TIMEOUT_MS: &str = "http.write_timeout_ms";
+pub(crate) const HTTP_IDLE_TIMEOUT_MS: &str = "http.idle_timeout_ms";
+pub(crate) const HTTP_BODIES_MAX_MIB: &str = "http.bodies_max_mib";
 
 pub(crate) static KEYS: &[Key] = &[
     Key {
@@ -243,6 +258,80 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_HOT_TLS_KEY",
         default: String::new,
         about: "file of the key of hot.tls_cert",
+    },
+    // How the API is reached; 0 connections: as many as descriptors allow.
+    Key {
+        name: LISTEN_PLAIN,
+        variable: "PUNCTUAL_LISTEN_PLAIN",
+        default: || "false".to_owned(),
+        about: "true: plain HTTP also where others can listen on the network",
+    },
+    Key {
+        name: TRUSTED_PROXIES,
+        variable: "PUNCTUAL_TRUSTED_PROXIES",
+        default: String::new,
+        about: "proxies whose X-Forwarded-For counts, with commas: addresses or blocks such as 10.0.0.0/8",
+    },
+    Key {
+        name: TLS_CERT,
+        variable: "PUNCTUAL_TLS_CERT",
+        default: String::new,
+        about: "file of the server's certificate, PEM; read again when it changes",
+    },
+    Key { name: TLS_KEY, variable: "PUNCTUAL_TLS_KEY", default: String::new, about: "file of its key, PEM" },
+    Key {
+        name: TLS_CLIENT_CA,
+        variable: "PUNCTUAL_TLS_CLIENT_CA",
+        default: String::new,
+        about: "file of authorities, PEM: every client must show a certificate of one of them",
+    },
+    Key {
+        name: HTTP_CONNECTIONS_MAX,
+        variable: "PUNCTUAL_HTTP_CONNECTIONS_MAX",
+        default: || "0".to_owned(),
+        about: "connections at once; 0: as many as the descriptors of the process (ulimit -n) allow",
+    },
+    Key {
+        name: HTTP_CONNECTIONS_PER_ADDRESS_MAX,
+        variable: "PUNCTUAL_HTTP_CONNECTIONS_PER_ADDRESS_MAX",
+        default: || "0".to_owned(),
+        about: "connections of one address, trusted proxies excepted; 0: half of all",
+    },
+    Key {
+        name: HTTP_LONG_POLLS_MAX,
+        variable: "PUNCTUAL_HTTP_LONG_POLLS_MAX",
+        default: || "0".to_owned(),
+        about: "calls that wait for tasks at once; 0: three quarters of the connections",
+    },
+    Key {
+        name: HTTP_HEADER_TIMEOUT_MS,
+        variable: "PUNCTUAL_HTTP_HEADER_TIMEOUT_MS",
+        default: || ServerOptions::default().listener.header_timeout.as_millis().to_string(),
+        about: "how long the head of a request may take, and the first request of a connection",
+    },
+    Key {
+        name: HTTP_BODY_TIMEOUT_MS,
+        variable: "PUNCTUAL_HTTP_BODY_TIMEOUT_MS",
+        default: || ServerOptions::default().body_timeout.as_millis().to_string(),
+        about: "how long the body of a request may take",
+    },
+    Key {
+        name: HTTP_WRITE_TIMEOUT_MS,
+        variable: "PUNCTUAL_HTTP_WRITE_TIMEOUT_MS",
+        default: || ServerOptions::default().listener.write_timeout.as_millis().to_string(),
+        about: "how long a caller may take for an answer, or for 64 KiB of it",
+    },
+    Key {
+        name: HTTP_IDLE_TIMEOUT_MS,
+        variable: "PUNCTUAL_HTTP_IDLE_TIMEOUT_MS",
+        default: || ServerOptions::default().listener.idle_timeout.as_millis().to_string(),
+        about: "how long a connection may ask nothing",
+    },
+    Key {
+        name: HTTP_BODIES_MAX_MIB,
+        variable: "PUNCTUAL_HTTP_BODIES_MAX_MIB",
+        default: || (ServerOptions::default().bodies_max_bytes >> 20).to_string(),
+        about: "memory for the bodies of all requests together",
     },
 ];
 

@@ -214,7 +214,15 @@ impl Layers {
 }
 
 /// Variables of clients and of this program that are no setting of a server.
-const NOT_SETTINGS: &[&str] = &["PUNCTUAL_URL", "PUNCTUAL_TOKEN", "PUNCTUAL_NAMESPACE", "PUNCTUAL_CONFIG"];
+const NOT_SETTINGS: &[&str] = &[
+    "PUNCTUAL_URL",
+    "PUNCTUAL_TOKEN",
+    "PUNCTUAL_NAMESPACE",
+    "PUNCTUAL_CONFIG",
+    "PUNCTUAL_CA_FILE",
+    "PUNCTUAL_CLIENT_CERT",
+    "PUNCTUAL_CLIENT_KEY",
+];
 
 fn flatten(prefix: &str, table: toml::Table, flat: &mut Vec<(String, toml::Value)>) {
     for (name, value) in table {
@@ -230,11 +238,12 @@ fn plain(key: &Key, value: toml::Value, from: &Source) -> Result<String, Error> 
     match value {
         toml::Value::String(text) => Ok(text),
         toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Boolean(is_so) => Ok(is_so.to_string()),
         other => Err(Error::Invalid {
             key: key.name,
             value: secrets::shown(key.name, &other.to_string()),
             from: from.clone(),
-            reason: format!("must be a string or a whole number, not a {}", other.type_str()),
+            reason: format!("must be a string, a whole number, true or false, not a {}", other.type_str()),
         }),
     }
 }

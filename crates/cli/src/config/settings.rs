@@ -1,10 +1,10 @@
 //! The settings as the program uses them, made from the layers in one go: what is wrong is said before anything starts.
 
 use super::{
-    Error, Layers, Payloads,
+    Error, Layers, Listening, Payloads,
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS,
-        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LISTEN, LOG_FILTER,
+        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LOG_FILTER,
         LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL,
         SUCCEEDED_MS, WEAK_DURABILITY,
     },
@@ -14,7 +14,6 @@ use punctual_domain::name::{Name, QueueKey};
 use punctual_engine::Options;
 use std::{
     fmt,
-    net::SocketAddr,
     path::{Path, PathBuf},
 };
 use tracing_subscriber::EnvFilter;
@@ -27,8 +26,7 @@ pub(crate) enum LogFormat {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Loopback only, as long as there are no tokens.
-    pub(crate) listen: SocketAddr,
+    pub(crate) listening: Listening,
     pub(crate) place: Place,
     pub(crate) archive: Archive,
     pub(crate) engine: Options,
@@ -102,7 +100,7 @@ impl Settings {
         let place = place(layers)?;
         let payloads = Payloads::from_layers(layers, &place)?;
         Ok(Self {
-            listen: listen(layers)?,
+            listening: Listening::from_layers(layers)?,
             archive: archive(layers)?,
             engine: Options { inline_max_bytes: payloads.inline_max_bytes, ..engine(layers)? },
             place,
@@ -112,20 +110,6 @@ impl Settings {
             warnings: layers.warnings.clone(),
         })
     }
-}
-
-fn listen(layers: &Layers) -> Result<SocketAddr, Error> {
-    let text = layers.get(LISTEN).text.replace("localhost:", "127.0.0.1:");
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|_| layers.invalid(LISTEN, "must be an address and a port, such as 127.0.0.1:7450"))?;
-    if !address.ip().is_loopback() {
-        let reason = "this build has no tokens yet, and whoever reaches that address could insert, read and \
-                      cancel every task; listen on a loopback address, such as 127.0.0.1:7450, and put a proxy that \
-                      checks its callers in front of it";
-        return Err(layers.refused(LISTEN, reason));
-    }
-    Ok(address)
 }
 
 /// Both halves of one kind: a hot set in memory is that of one engine, and a file is that of one process.
@@ -191,7 +175,7 @@ pub(super) fn object_url(
     Ok(Some(url).filter(|it| !it.is_empty()))
 }
 
-fn yes_or_no(layers: &Layers, key: &'static str) -> Result<bool, Error> {
+pub(super) fn yes_or_no(layers: &Layers, key: &'static str) -> Result<bool, Error> {
     let text = layers.get(key).text;
     text.parse().map_err(|_| layers.invalid(key, "must be true or false"))
 }
@@ -354,7 +338,7 @@ mod tests {
     #[test]
     fn without_settings_it_runs_on_loopback_and_a_file_below_the_data_directory() {
         let settings = with(&[]).unwrap();
-        assert_eq!(settings.listen, "127.0.0.1:7450".parse().unwrap());
+        assert_eq!(settings.listening.address, "127.0.0.1:7450".parse().unwrap());
         assert_eq!(settings.place.shown(), "sqlite://./punctual-data/punctual.db");
     }
 
@@ -369,7 +353,7 @@ mod tests {
     fn the_environment_goes_over_the_file_and_a_flag_over_both() {
         let mut layers = Layers::defaults();
         layers.file(Path::new("p.toml"), "listen = '127.0.0.1:1'\n[engine]\nhorizon_ms = 20000\n").unwrap();
-        let listen = |layers: &Layers| Settings::from_layers(layers).unwrap().listen.port();
+        let listen = |layers: &Layers| Settings::from_layers(layers).unwrap().listening.address.port();
         assert_eq!((listen(&layers), Settings::from_layers(&layers).unwrap().engine.horizon_ms), (1, 20_000));
         layers.environment([("PUNCTUAL_LISTEN".to_owned(), "127.0.0.1:2".to_owned())]).unwrap();
         assert_eq!(listen(&layers), 2);
@@ -399,18 +383,6 @@ mod tests {
         let odd = [("store.url", "mysql://a/p0,mysql://u:geheim@b"), ("hot.url", "redis://h")];
         let said = with(&odd).unwrap_err().to_string();
         assert!(said.contains("mysql://u@b\" is not"), "{said}");
-    }
-
-    #[test]
-    fn an_address_that_others_reach_is_refused_with_the_reason_and_the_way_out() {
-        for address in ["0.0.0.0:7450", "192.168.1.5:80", "[::]:7450"] {
-            let (usage, said) = said("listen", address);
-            assert!(
-                !usage && said.contains(address) && said.contains("tokens") && said.contains("proxy"),
-                "{said}"
-            );
-        }
-        assert!(with(&[("listen", "[::1]:7450")]).is_ok());
     }
 
     #[test]

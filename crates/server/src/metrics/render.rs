@@ -8,7 +8,7 @@ use super::{
     PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SERVICE_FAILING,
     SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED,
     TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT,
-    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, WHEEL_TASKS,
+    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, WHEEL_TASKS, connections,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -48,6 +48,7 @@ async fn render(app: &App) -> String {
     executors(&mut out, &app.engine.roll_of_executors());
     services(&mut out, app.engine.meters().services());
     app.http.render(&mut out);
+    connections::render(&mut out, app);
     process(&mut out, app);
     out.done()
 }

@@ -4,9 +4,11 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what panics in a test fails it")]
 
 mod document;
+mod door;
 mod world;
 
 mod actions;
+mod attack;
 mod dead;
 mod documentation;
 mod errors;
@@ -17,7 +19,9 @@ mod insert;
 mod life;
 mod lookup;
 mod metrics;
+mod origin;
 mod queues;
 mod readable;
 mod roster;
 mod serving;
+mod tls;

@@ -19,7 +19,7 @@ async fn listener() -> (TcpListener, SocketAddr) {
 async fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
@@ -84,7 +84,8 @@ async fn a_body_that_does_not_arrive_in_time_is_refused() {
     let serving = serve(listener, world.engine.clone(), options, shutdown.clone());
     let client = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let head = "POST /v1/tasks HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 10\r\n\r\n{";
+        let head =
+            "POST /v1/tasks HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 10\r\n\r\n{";
         stream.write_all(head.as_bytes()).await.unwrap();
         let text = answer(stream).await;
         assert!(text.starts_with("HTTP/1.1 408") && text.contains("request.timeout"), "{text}");

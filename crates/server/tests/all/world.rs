@@ -110,6 +110,9 @@ impl Ask {
 pub(crate) async fn send_to(router: Router, ask: Ask) -> Answer {
     let (method, path) = (ask.method, ask.path.clone());
     let mut request = Request::builder().method(method).uri(&path);
+    if ask.headers.iter().all(|(name, _)| *name != "host") {
+        request = request.header("host", "localhost");
+    }
     for (name, value) in ask.headers {
         request = request.header(name, value);
     }

@@ -47,7 +47,8 @@ impl Transport for InProcess {
     fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>> {
         let router = self.router.clone();
         Box::pin(async move {
-            let mut request = Request::builder().method(call.method).uri(call.path);
+            let mut request =
+                Request::builder().method(call.method).uri(call.path).header("host", "localhost");
             for (name, value) in call.headers {
                 request = request.header(name, value);
             }

@@ -170,7 +170,7 @@ impl Rig {
     }
 
     async fn raw_with(&self, method: &str, path: &str, body: Vec<u8>, key: Option<&str>) -> Answer {
-        let mut request = Request::builder().method(method).uri(path);
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
         if !body.is_empty() {
             request = request.header("content-type", "application/json");
         }

@@ -1,0 +1,19 @@
+//! How many descriptors the process may have. The soft limit is commonly 1,024 for the sake of programs of the past, and
+//! the hard one is what the operator allows: a server takes what it is allowed.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Each costs the kernel memory; more connections than this one engine does not serve.
+const ENOUGH: u64 = 65_536;
+
+pub(crate) fn raise() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wished = maximum.unwrap_or(ENOUGH).min(ENOUGH);
+    if current.is_none_or(|it| it >= wished) {
+        return;
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(wished), maximum }) {
+        Ok(()) => tracing::debug!(from = current, to = wished, "raised the limit of descriptors"),
+        Err(error) => tracing::debug!(%error, "the limit of descriptors could not be raised"),
+    }
+}

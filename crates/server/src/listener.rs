@@ -1,0 +1,214 @@
+//! The door: takes connections, as many as there are places, over TLS or not, and gives each request to the router.
+//! What is half-sent, not taken or not asked for is ended in time, so that nobody can keep others out. Knows no route.
+
+mod body;
+mod certificates;
+mod connection;
+mod connections;
+mod limits;
+mod pulse;
+mod refuse;
+mod stream;
+
+pub(crate) use certificates::{Certificates, ENDS_SOON_MS, Reloaded, told};
+pub use certificates::{TlsError, TlsFiles};
+pub(crate) use connection::TlsFailure;
+pub(crate) use connections::{Connections, Refused};
+pub(crate) use limits::Limits;
+pub(crate) use pulse::Reason;
+
+use crate::{app::Shared, options::ListenerOptions};
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioTimer},
+    server::conn::auto,
+};
+use limits::REFUSALS_MAX;
+use pulse::Order;
+use punctual_protocol::Code;
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::{Instant, MissedTickBehavior, interval},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// A system that gives no descriptor is asked again after this; what waits at the port goes on waiting.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+/// The same complaint is not made more often.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+/// For connections that are cut to be gone.
+const CUT_WITHIN: Duration = Duration::from_secs(1);
+const HTTP1_BUFFER_MAX_BYTES: usize = 64 << 10;
+
+/// How handshakes went, since the process began.
+#[derive(Debug, Default)]
+pub(crate) struct TlsMeters([AtomicU64; TlsFailure::ALL.len()]);
+
+impl TlsMeters {
+    fn fail(&self, why: TlsFailure) {
+        if let Some(it) = self.0.get(why as usize) {
+            it.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(crate) fn failed(&self, why: TlsFailure) -> u64 {
+        self.0.get(why as usize).map_or(0, |it| it.load(Relaxed))
+    }
+}
+
+/// What all connections share.
+struct Door {
+    app: Shared,
+    router: Router,
+    options: ListenerOptions,
+    http: auto::Builder<TokioExecutor>,
+    certificates: Option<Arc<Certificates>>,
+}
+
+/// Takes and serves connections until `shutdown`, and then until what is under way is answered, or `drain_timeout` is over.
+pub(crate) async fn run(listener: TcpListener, app: &Shared, router: Router, shutdown: &CancellationToken) {
+    let options = app.options.listener.clone();
+    let door = Arc::new(Door {
+        http: http(&options),
+        certificates: app.certificates.clone(),
+        app: Arc::clone(app),
+        router,
+        options,
+    });
+    let (tasks, connections) = (TaskTracker::new(), &app.connections);
+    let looks = look_after(connections);
+    let serving = async {
+        door.accept_all(listener, &tasks, shutdown).await;
+        connections.end_all(Order::Finish);
+        tasks.close();
+        if tokio::time::timeout(app.options.drain_timeout, tasks.wait()).await.is_err() {
+            tracing::warn!("requests that are still under way are cut off");
+            connections.end_all(Order::Cut);
+            let _ = tokio::time::timeout(CUT_WITHIN, tasks.wait()).await;
+        }
+    };
+    tokio::select! {
+        () = serving => {}
+        () = looks => {}
+    }
+}
+
+async fn look_after(connections: &Connections) {
+    let mut ticks = interval(connections.limits.look_every());
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        connections.look();
+    }
+}
+
+fn http(options: &ListenerOptions) -> auto::Builder<TokioExecutor> {
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    // The time of a head is ours to look at: no timer for each request.
+    http.http1().header_read_timeout(None).max_buf_size(HTTP1_BUFFER_MAX_BYTES);
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(options.http2_streams_max)
+        .keep_alive_interval(options.http2_ping_interval)
+        .keep_alive_timeout(options.http2_ping_timeout);
+    http
+}
+
+impl Door {
+    async fn accept_all(
+        self: &Arc<Self>,
+        listener: TcpListener,
+        tasks: &TaskTracker,
+        shutdown: &CancellationToken,
+    ) {
+        let (refusals, mut complaints) = (TaskTracker::new(), Complaints::default());
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.take(stream, peer, tasks, &refusals, &mut complaints),
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    self.app.connections.counts.accept_failures.fetch_add(1, Relaxed);
+                    complaints.make(|| tracing::error!(%error, "no connection can be taken"));
+                    self.app.connections.shed_one();
+                    tokio::select! {
+                        () = shutdown.cancelled() => return,
+                        () = tokio::time::sleep(ACCEPT_AGAIN) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        tasks: &TaskTracker,
+        refusals: &TaskTracker,
+        complaints: &mut Complaints,
+    ) {
+        let peer = peer.ip().to_canonical();
+        let refused = match self.admit(peer) {
+            Ok(pass) => {
+                tasks.spawn(connection::serve(Arc::clone(self), stream, peer, pass));
+                return;
+            }
+            Err(refused) => refused,
+        };
+        self.app.connections.counts.refuse(refused);
+        complaints.make(|| {
+            tracing::warn!(%peer, reason = refused.word(), "a connection was refused; see docs/http.md");
+        });
+        // Whoever speaks TLS would have to be shaken hands with before anything can be said.
+        if refused != Refused::NotAProxy && self.certificates.is_none() && refusals.len() < REFUSALS_MAX {
+            let detail = match refused {
+                Refused::Address => "one address has as many connections as it may have",
+                Refused::Full | Refused::NotAProxy => "all places for connections are taken",
+            };
+            refusals.spawn(refuse::answer(stream, Code::ConnectionsFull, detail));
+        }
+    }
+
+    fn admit(&self, peer: IpAddr) -> Result<connections::Pass, Refused> {
+        let is_proxy = self.options.trusted_proxies.contains(peer);
+        if self.options.only_proxies && !is_proxy && !peer.is_loopback() {
+            return Err(Refused::NotAProxy);
+        }
+        self.app.connections.admit(peer, is_proxy)
+    }
+}
+
+/// The peer was gone before it was taken.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// So that an attack does not fill the log.
+#[derive(Debug, Default)]
+struct Complaints {
+    last: Option<Instant>,
+}
+
+impl Complaints {
+    fn make(&mut self, complain: impl FnOnce()) {
+        if self.last.is_none_or(|it| it.elapsed() > COMPLAIN_EVERY) {
+            self.last = Some(Instant::now());
+            complain();
+        }
+    }
+}

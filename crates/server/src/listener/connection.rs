@@ -1,0 +1,123 @@
+//! One connection from its first byte to its last: TLS, requests, and the end that it comes to or is told to.
+
+use super::{
+    Door,
+    body::{Request, Sent},
+    connections::Pass,
+    pulse::{Order, Pulse},
+    refuse,
+    stream::{Socket, Watched},
+};
+use crate::access::ClientAddress;
+use axum::{body::Body, http};
+use hyper::{
+    body::Incoming,
+    service::{Service as _, service_fn},
+};
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use punctual_protocol::Code;
+use std::{convert::Infallible, net::IpAddr, pin::pin, sync::Arc};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+/// Why no connection came of a TLS handshake; a label of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TlsFailure {
+    /// Plain HTTP was spoken.
+    Plain,
+    Timeout,
+    /// What was agreed on, or a certificate, was not good enough for one of the two.
+    Handshake,
+}
+
+impl TlsFailure {
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Timeout, Self::Handshake];
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Timeout => "timeout",
+            Self::Handshake => "handshake",
+        }
+    }
+}
+
+pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: IpAddr, pass: Pass) {
+    // Nagle's algorithm would hold small answers back by up to 40 ms.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
+    }
+    let socket = match &door.certificates {
+        None => Socket::Plain(stream),
+        Some(certificates) => {
+            let config = certificates.config();
+            let shaken = Box::pin(shake_hands(&door, TlsAcceptor::from(config), stream));
+            let socket = tokio::select! {
+                shaken = shaken => shaken,
+                _ = pass.pulse.told() => None,
+            };
+            let Some(socket) = socket else { return };
+            socket
+        }
+    };
+    talk(Arc::clone(&door), socket, peer, Arc::clone(&pass.pulse)).await;
+}
+
+/// None: it came to nothing.
+async fn shake_hands(door: &Door, acceptor: TlsAcceptor, stream: TcpStream) -> Option<Socket> {
+    let shaking = async {
+        let mut first = [0_u8; 1];
+        // A handshake begins with 0x16, a request with a letter.
+        if stream.peek(&mut first).await.is_ok_and(|it| it == 1) && first[0].is_ascii_uppercase() {
+            return Err(stream);
+        }
+        Ok(acceptor.accept(stream).into_fallible().await)
+    };
+    let failure = match tokio::time::timeout(door.options.handshake_timeout, shaking).await {
+        Ok(Ok(Ok(stream))) => return Some(Socket::Tls(Box::new(stream))),
+        Ok(Ok(Err((error, stream)))) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            refuse::end(stream).await;
+            TlsFailure::Handshake
+        }
+        Ok(Err(stream)) => {
+            refuse::answer(stream, Code::RequestInvalid, "this port speaks TLS: use https://").await;
+            TlsFailure::Plain
+        }
+        Err(_) => TlsFailure::Timeout,
+    };
+    door.app.tls.fail(failure);
+    None
+}
+
+async fn talk(door: Arc<Door>, socket: Socket, peer: IpAddr, pulse: Arc<Pulse>) {
+    let io = TokioIo::new(Watched { socket, pulse: Arc::clone(&pulse) });
+    let router = TowerToHyperService::new(door.router.clone());
+    let (its, shared) = (Arc::clone(&pulse), Arc::clone(&door));
+    let service = service_fn(move |mut request: http::Request<Incoming>| {
+        its.request_begins(request.version());
+        let begun = Request(Arc::clone(&its));
+        let client = shared.options.trusted_proxies.client(peer, request.headers());
+        request.extensions_mut().insert::<ClientAddress>(client);
+        let answering = router.call(request);
+        async move {
+            let answer = answering.await?;
+            Ok::<_, Infallible>(answer.map(|body: Body| Sent::new(body, begun)))
+        }
+    });
+    let mut connection = pin!(door.http.serve_connection(io, service));
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection broke off");
+                }
+                return;
+            }
+            order = pulse.told() => match order {
+                Order::Finish => connection.as_mut().graceful_shutdown(),
+                Order::Cut => return,
+            }
+        }
+    }
+}
