@@ -2,7 +2,7 @@
 //! hold what a service does.
 
 use crate::{
-    alerts, clock, control,
+    access, alerts, audit, clock, control,
     core::Core,
     engine::{Engine, Running},
     executors,
@@ -32,6 +32,8 @@ impl Engine {
         supervisor.every(&self.core, "settings", control::PERIOD, |core| async move {
             control::run_once(&core).await
         });
+        supervisor
+            .every(&self.core, "access", access::PERIOD, |core| async move { access::run_once(&core).await });
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
         self.supervise_maintenance(&supervisor);
@@ -147,6 +149,9 @@ impl Engine {
         let period = Duration::from_millis(core.options.retire_interval_ms);
         supervisor.every(core, "retention", period, |core| async move {
             retention::run_once(&core, core.now()).await
+        });
+        supervisor.every(core, "audit", audit::PERIOD, |core| async move {
+            audit::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.unused_interval_ms);
         supervisor.every(

@@ -1,6 +1,10 @@
 //! What all requests share. Holds nothing that must survive the process.
 
-use crate::{metrics::HttpMeters, options::ServerOptions};
+use crate::{
+    access::{Attempts, Needs},
+    metrics::HttpMeters,
+    options::ServerOptions,
+};
 use punctual_domain::time::Millis;
 use punctual_engine::Engine;
 use std::sync::{Arc, atomic::AtomicU64};
@@ -13,6 +17,10 @@ pub(crate) type Shared = Arc<App>;
 pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) options: ServerOptions,
+    /// What each route needs.
+    pub(crate) needs: Needs,
+    /// Tokens that were not good.
+    pub(crate) attempts: Attempts,
     pub(crate) http: HttpMeters,
     /// Requests that came with an idempotency key.
     pub(crate) keyed: AtomicU64,
@@ -30,6 +38,8 @@ impl App {
         Arc::new(Self {
             started_at: engine.now(),
             slots: Semaphore::new(options.in_flight_max.min(Semaphore::MAX_PERMITS)),
+            needs: crate::router::needs(),
+            attempts: Attempts::default(),
             http: HttpMeters::default(),
             keyed: AtomicU64::new(0),
             detached: TaskTracker::new(),

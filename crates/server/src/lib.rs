@@ -8,6 +8,7 @@ mod router;
 mod serve;
 
 // What every request passes.
+mod access;
 mod idempotency;
 mod observe;
 mod refusal;
@@ -23,6 +24,7 @@ mod hash;
 // The calls.
 mod actions;
 mod alerts;
+mod audit;
 mod dead;
 mod executors;
 mod insert;
@@ -30,6 +32,7 @@ mod lookup;
 mod queues;
 mod roster;
 mod settings;
+mod tokens;
 
 // What operators look at.
 mod docs;
@@ -37,6 +40,7 @@ mod health;
 pub mod metrics;
 mod openapi;
 
+pub use access::ClientAddress;
 pub use docs::errors_page;
 pub use options::ServerOptions;
 pub use router::{document, router};

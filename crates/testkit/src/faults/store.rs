@@ -41,11 +41,14 @@ pub enum StoreGroup {
     Settings,
     /// What is known of executors.
     Executors,
+    /// Tokens.
+    Access,
+    Audit,
 }
 
 #[derive(Debug)]
 pub struct FaultyStore {
-    inner: Arc<dyn Store>,
+    pub(super) inner: Arc<dyn Store>,
     pub faults: Faults<StoreGroup>,
 }
 
