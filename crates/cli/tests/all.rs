@@ -29,5 +29,7 @@ mod serve;
 mod stopping;
 #[path = "all/task.rs"]
 mod task;
+#[path = "all/token.rs"]
+mod token;
 #[path = "all/work.rs"]
 mod work;

@@ -169,7 +169,8 @@ mod tests {
     #[test]
     fn nobody_but_an_admin_manages_access_or_reads_the_audit() {
         for role in Role::ALL {
-            for permission in [Permission::ManageAccess, Permission::ReadAudit, Permission::ManageNamespaces] {
+            for permission in [Permission::ManageAccess, Permission::ReadAudit, Permission::ManageNamespaces]
+            {
                 assert_eq!(role.permissions().contains(&permission), role == Role::Admin, "{role:?}");
             }
         }

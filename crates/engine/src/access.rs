@@ -102,7 +102,8 @@ impl Identity {
     fn refusal(&self, sent: &SecretHash, now: Millis) -> Option<&'static str> {
         let Some(token) = &self.token else { return Some(UNKNOWN) };
         let is_present = token.secret.matches(sent);
-        let is_previous = token.previous.as_ref().is_some_and(|it| it.secret.matches(sent) & (now < it.until));
+        let is_previous =
+            token.previous.as_ref().is_some_and(|it| it.secret.matches(sent) & (now < it.until));
         if !(is_present | is_previous) {
             return Some(UNKNOWN);
         }

@@ -42,7 +42,9 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
     }
     let who = match identify(&app, request.headers(), address).await {
         Ok(who) => who,
-        Err(refusal) => return audited::refused(&app, &Who::nobody(address), guard.as_ref(), &request, refusal),
+        Err(refusal) => {
+            return audited::refused(&app, &Who::nobody(address), guard.as_ref(), &request, refusal);
+        }
     };
     let Some(Guard::Needs(need)) = guard else {
         // No such address or method: said to those who may ask.
@@ -60,11 +62,7 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
     next.run(request).await
 }
 
-async fn identify(
-    app: &App,
-    headers: &HeaderMap,
-    address: Option<std::net::IpAddr>,
-) -> Result<Who, Refusal> {
+async fn identify(app: &App, headers: &HeaderMap, address: Option<std::net::IpAddr>) -> Result<Who, Refusal> {
     app.engine.access_is_known().await?;
     let sent = bearer(headers);
     let mut found = app.engine.identify(sent);

@@ -1,13 +1,6 @@
 //! The audit as it is read: in pages, or all of it as lines of JSON. Changes nothing.
 
-use crate::{
-    access::Who,
-    answer,
-    app::Shared,
-    cursor,
-    extract::Query,
-    refusal::Refusal,
-};
+use crate::{access::Who, answer, app::Shared, cursor, extract::Query, refusal::Refusal};
 use axum::{
     body::Body,
     extract::State,

@@ -64,7 +64,8 @@ pub(crate) async fn redrive_dead(
     let it = RedriveDead::from_json(&body)?;
     let query = store_query(&it.filters(), &caller.namespace)?;
     if !caller.who.reaches_all_queues() && query.queue.is_none() {
-        let detail = "the token reaches only some queues: name the `queue` whose dead tasks are to be redriven";
+        let detail =
+            "the token reaches only some queues: name the `queue` whose dead tasks are to be redriven";
         return Err(Refusal::new(Code::AuthDenied, detail));
     }
     let is_reached = query.queue.as_ref().map_or_else(

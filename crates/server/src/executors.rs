@@ -137,11 +137,7 @@ pub(crate) async fn report_outcomes(
 
 /// Of these tasks, those that the token does not reach: their leases are nobody's. Costs a read of the tasks, of tokens
 /// that reach not everything.
-async fn beyond(
-    app: &App,
-    who: &Who,
-    refs: impl Iterator<Item = &str>,
-) -> Result<HashSet<String>, Refusal> {
+async fn beyond(app: &App, who: &Who, refs: impl Iterator<Item = &str>) -> Result<HashSet<String>, Refusal> {
     if who.reaches_everything() {
         return Ok(HashSet::new());
     }

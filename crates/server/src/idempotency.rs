@@ -117,7 +117,8 @@ fn owned(key: String, who: &Who) -> String {
 }
 
 fn keeps_no_secret() -> Refusal {
-    let detail = "header Idempotency-Key: a token is shown once, and no answer with it is kept; leave the header out";
+    let detail =
+        "header Idempotency-Key: a token is shown once, and no answer with it is kept; leave the header out";
     Refusal::new(Code::RequestInvalid, detail)
 }
 

@@ -112,8 +112,7 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Resu
     let denied = of_others(app, caller, &new).await?.into_iter();
     let refused: Vec<Option<Problem>> =
         full.zip(denied).map(|(full, denied)| denied.map(Refusal::into_problem).or(full)).collect();
-    let with_room =
-        new.into_iter().zip(&refused).filter(|(_, it)| it.is_none()).map(|(it, _)| it).collect();
+    let with_room = new.into_iter().zip(&refused).filter(|(_, it)| it.is_none()).map(|(it, _)| it).collect();
     let inserted = app.engine.insert_each(with_room, caller.who.by()).await?.into_iter();
     let refused_by_store = |it| BatchItem::refused(Refusal::from(it).into_problem());
     let one = |it: Inserted| match seen(caller, &it.task) {

@@ -45,3 +45,4 @@ pub use docs::errors_page;
 pub use options::ServerOptions;
 pub use router::{document, router};
 pub use serve::serve;
+pub use tokens::access_tokens;

@@ -1,8 +1,8 @@
 //! The OpenAPI document: what the handlers say of themselves, plus what is the same for many of them and would be
 //! forgotten if each had to say it: headers, and the problems that a call may answer.
 
-use punctual_protocol::{Code, PROBLEM_CONTENT_TYPE, Problem, headers};
 use crate::access;
+use punctual_protocol::{Code, PROBLEM_CONTENT_TYPE, Problem, headers};
 use utoipa::{
     OpenApi as _,
     openapi::{
@@ -54,7 +54,12 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
             let id = operation.operation_id.clone().unwrap_or_default();
             let mut codes = refusals(&id, path, method);
             if operation.security.is_some() {
-                codes.extend([Code::AuthRequired, Code::AuthDenied, Code::AuthSlowed, Code::StoreUnavailable]);
+                codes.extend([
+                    Code::AuthRequired,
+                    Code::AuthDenied,
+                    Code::AuthSlowed,
+                    Code::StoreUnavailable,
+                ]);
                 codes.sort_by_key(|it| it.status());
                 codes.dedup();
             }

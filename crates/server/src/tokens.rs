@@ -16,8 +16,8 @@ use punctual_domain::{
 };
 use punctual_engine::access::tokens::{Issued, NewToken, Turned};
 use punctual_protocol::{
-    AccessToken, At, Code, CreateToken, FieldError, Page, Revealed, Role as WireRole, RotateToken, TokenState,
-    pattern_fault,
+    AccessToken, At, Code, CreateToken, FieldError, Page, Revealed, Role as WireRole, RotateToken,
+    TokenState, pattern_fault,
 };
 
 /// Make a token.
@@ -50,7 +50,7 @@ pub(crate) async fn create_token(
     let new = NewToken { name: asked.name, grant, expires_at };
     let issued = app.engine.create_token(new, who.by()).await?;
     let after = json_of(&shown(&issued.token, app.engine.now()));
-    let response = answer::json(StatusCode::CREATED, &revealed(&app, issued));
+    let response = answer::json(StatusCode::CREATED, &revealed(issued, app.engine.now()));
     Ok(Changed { after, ..Changed::default() }.told_with(response))
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn rotate_token(
     match app.engine.rotate_token(before.id.clone(), asked.overlap_ms()).await? {
         Turned::Done(issued) => {
             let changed = turned(&app, &before, &issued.token);
-            Ok(changed.told_with(answer::json(StatusCode::OK, &revealed(&app, issued))))
+            Ok(changed.told_with(answer::json(StatusCode::OK, &revealed(issued, app.engine.now()))))
         }
         Turned::NotFound => Err(no_token(&id)),
         Turned::Revoked(_) => Err(Refusal::new(Code::TokenRevoked, format!("token {id} was revoked"))),
@@ -134,18 +134,23 @@ async fn of_caller(app: &App, who: &Who, id: &str) -> Result<Token, Refusal> {
 
 fn turned(app: &App, before: &Token, after: &Token) -> Changed {
     let now = app.engine.now();
-    Changed {
-        before: json_of(&shown(before, now)),
-        after: json_of(&shown(after, now)),
-        ..Changed::default()
-    }
+    Changed { before: json_of(&shown(before, now)), after: json_of(&shown(after, now)), ..Changed::default() }
 }
 
 fn json_of(token: &AccessToken) -> Option<String> {
     serde_json::to_string(token).ok()
 }
 
-fn grant(asked: &CreateToken) -> Result<Grant, FieldError> {
+/// Tokens from and to the wire, for whoever works on a store itself.
+pub mod access_tokens {
+    pub use super::{grant, revealed, shown};
+}
+
+/// What is asked for, in the domain's words.
+///
+/// # Errors
+/// The first pattern that is none.
+pub fn grant(asked: &CreateToken) -> Result<Grant, FieldError> {
     let mut roles: Vec<Role> = asked.roles.iter().map(|it| domain_role(*it)).collect();
     roles.sort_unstable();
     roles.dedup();
@@ -183,11 +188,15 @@ const fn wire_role(role: Role) -> WireRole {
     }
 }
 
-fn revealed(app: &App, Issued { token, secret }: Issued) -> AccessToken {
-    AccessToken { token: Some(Revealed(secret.reveal().to_owned())), ..shown(&token, app.engine.now()) }
+/// With its secret: for the one answer that shows it.
+#[must_use]
+pub fn revealed(Issued { token, secret }: Issued, now: Millis) -> AccessToken {
+    AccessToken { token: Some(Revealed(secret.reveal().to_owned())), ..shown(&token, now) }
 }
 
-fn shown(it: &Token, now: Millis) -> AccessToken {
+/// Without its secret.
+#[must_use]
+pub fn shown(it: &Token, now: Millis) -> AccessToken {
     let state = match (&it.revoked, it.expires_at) {
         (Some(_), _) => TokenState::Revoked,
         (None, Some(at)) if at <= now => TokenState::Expired,

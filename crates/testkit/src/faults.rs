@@ -196,7 +196,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     }
 
     /// As `run`, for calls that are no part of what a seed decides: engines make them beside their work, and a dial that
-    /// is turned halfway leaves them alone.
+    /// is turned halfway leaves them alone. All are counted as passed.
     async fn run_beside<T>(
         &self,
         group: G,
@@ -205,7 +205,8 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     ) -> Result<T, Error> {
         self.pass_gate(group).await;
         let dials = {
-            let inner = self.inner.lock();
+            let mut inner = self.inner.lock();
+            inner.counts.entry(group).or_default().passed += 1;
             inner.groups.get(&group).copied().unwrap_or(inner.all)
         };
         let answer = if dials.happens > 0.0 { Some(call.await) } else { None };

@@ -41,6 +41,9 @@ pub(crate) const PAYLOAD_MAX_BYTES: &str = "limits.payload_max_bytes";
 pub(crate) const LOG_FILTER: &str = "log.filter";
 pub(crate) const LOG_FORMAT: &str = "log.format";
 
+pub(crate) const AUTH_ADMIN_TOKEN: &str = "auth.admin_token";
+pub(crate) const AUDIT_KEEP_DAYS: &str = "audit.keep_days";
+
 pub(crate) static KEYS: &[Key] = &[
     Key {
         name: LISTEN,
@@ -207,6 +210,19 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_LOG_FORMAT",
         default: || "text".to_owned(),
         about: "text or json",
+    },
+    // Empty: only tokens that are in the store, if there are any.
+    Key {
+        name: AUTH_ADMIN_TOKEN,
+        variable: "PUNCTUAL_AUTH_ADMIN_TOKEN",
+        default: String::new,
+        about: "a token that may do everything and stands in no store, the same for all engines; never shown",
+    },
+    Key {
+        name: AUDIT_KEEP_DAYS,
+        variable: "PUNCTUAL_AUDIT_KEEP_DAYS",
+        default: || "365".to_owned(),
+        about: "how long it is kept who changed what",
     },
 ];
 

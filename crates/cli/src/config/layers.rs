@@ -2,7 +2,7 @@
 
 use super::{
     Error,
-    keys::{self, KEYS, Key},
+    keys::{self, AUTH_ADMIN_TOKEN, KEYS, Key},
 };
 use std::{
     collections::BTreeMap,
@@ -140,8 +140,11 @@ impl Layers {
     }
 }
 
-/// A value as people and logs may see it: addresses without their passwords.
+/// A value as people and logs may see it: addresses without their passwords, and secrets not at all.
 pub(crate) fn shown(key: &str, text: &str) -> String {
+    if key == AUTH_ADMIN_TOKEN && !text.is_empty() {
+        return "(set)".to_owned();
+    }
     if !key.ends_with(".url") {
         return text.to_owned();
     }

@@ -49,7 +49,9 @@ impl FromStr for Pattern {
         let odd = || InvalidPattern(text.chars().take(NAME_LEN_MAX + 1).collect());
         match text.strip_suffix('*') {
             Some("") => Ok(Self::All),
-            Some(prefix) => Name::new(prefix).map(|it| Self::Prefix(it.as_str().to_owned())).map_err(|_| odd()),
+            Some(prefix) => {
+                Name::new(prefix).map(|it| Self::Prefix(it.as_str().to_owned())).map_err(|_| odd())
+            }
             None => Name::new(text).map(Self::Exact).map_err(|_| odd()),
         }
     }
@@ -119,7 +121,10 @@ mod tests {
                 let covers = mine.covers(theirs);
                 assert!(!covers || all, "{mine} {theirs}");
                 let is_exact = matches!(theirs, Pattern::Exact(_));
-                assert!(covers || !all || (matches!(mine, Pattern::Exact(_)) && !is_exact), "{mine} {theirs}");
+                assert!(
+                    covers || !all || (matches!(mine, Pattern::Exact(_)) && !is_exact),
+                    "{mine} {theirs}"
+                );
             }
         }
     }

@@ -183,7 +183,11 @@ mod tests {
     #[test]
     fn a_secret_is_recognised_and_its_id_is_in_it() {
         let it = secret(0b1010_0110);
-        assert!(it.reveal().starts_with("punctual_") && it.reveal().len() == 9 + 12 + 1 + 52, "{}", it.reveal());
+        assert!(
+            it.reveal().starts_with("punctual_") && it.reveal().len() == 9 + 12 + 1 + 52,
+            "{}",
+            it.reveal()
+        );
         assert_eq!(Secret::id_in(it.reveal()), Some(it.id().as_str()));
         assert_eq!(TokenId::new(it.id().as_str()).unwrap(), *it.id());
         let other = Secret::of(it.id().clone(), [7; 32]);
@@ -195,7 +199,9 @@ mod tests {
     fn what_is_no_secret_has_no_id() {
         let it = secret(3);
         let cut = &it.reveal()[..it.reveal().len() - 1];
-        for text in ["", "punctual_", "punctual_abc_def", cut, &it.reveal().to_uppercase(), &format!("{cut}_")] {
+        for text in
+            ["", "punctual_", "punctual_abc_def", cut, &it.reveal().to_uppercase(), &format!("{cut}_")]
+        {
             assert_eq!(Secret::id_in(text), None, "{text}");
         }
         for id in ["", "abc", "abcdefghijk1", "ABCDEFGHIJKL", "../../../../x"] {

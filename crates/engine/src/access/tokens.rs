@@ -99,8 +99,12 @@ pub async fn rotate(
         }
         let secret = Secret::of(id.clone(), random()?);
         let previous = Previous { secret: stands.secret, until: now.plus(overlap_ms) };
-        let mut token =
-            Token { secret: secret.hash(), previous: Some(previous), rotated_at: Some(now), ..stands.clone() };
+        let mut token = Token {
+            secret: secret.hash(),
+            previous: Some(previous),
+            rotated_at: Some(now),
+            ..stands.clone()
+        };
         if let Saved::Done(revision) = store.save_token(token.clone(), stands.revision).await? {
             token.revision = revision;
             return Ok(Turned::Done(Issued { token, secret }));

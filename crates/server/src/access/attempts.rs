@@ -90,9 +90,11 @@ impl Attempts {
         if let Ok(_held_back) = self.delayed.try_acquire() {
             tokio::time::sleep(DELAY).await;
         }
-        let left = self.windows.lock().get(&source(address)).map(|it| WINDOW.saturating_sub(it.began.elapsed()));
+        let left =
+            self.windows.lock().get(&source(address)).map(|it| WINDOW.saturating_sub(it.began.elapsed()));
         let left_ms = u64::try_from(left.unwrap_or(WINDOW).as_millis()).unwrap_or(u64::MAX);
-        let detail = format!("more than {FAILURES_MAX} tokens that are not good came from this address in a minute");
+        let detail =
+            format!("more than {FAILURES_MAX} tokens that are not good came from this address in a minute");
         Problem::new(Code::AuthSlowed, detail).retry_after_ms(left_ms.max(1_000)).into()
     }
 }

@@ -1,6 +1,9 @@
 //! The audit of a change: written before it, completed after it. What cannot be written is not done.
 
-use super::{Who, challenged, needs::{Guard, Need}};
+use super::{
+    Who, challenged,
+    needs::{Guard, Need},
+};
 use crate::{
     app::{App, Shared},
     extract::{self, Segment},
@@ -57,7 +60,8 @@ pub(super) async fn run(app: Shared, who: Who, need: Need, request: Request, nex
         let changed = response.extensions().get::<Changed>().cloned().unwrap_or_default();
         let Changed { before, after, reason } = changed;
         let (at, status) = (its.engine.now(), response.status().as_u16());
-        if let Err(error) = store.complete_audit(id, AuditResult { at, status, reason, before, after }).await {
+        if let Err(error) = store.complete_audit(id, AuditResult { at, status, reason, before, after }).await
+        {
             tracing::warn!(%error, id, "an entry of the audit stays without its result");
         }
         response

@@ -152,7 +152,8 @@ async fn change(tx: &mut MySqlConnection, it: &Token, expected: i64) -> sqlx::Re
     let reach = serde_json::to_string(&it.grant).expect("lists of texts always have a JSON form");
     let save = sqlx::query(sql!("token/save.sql")).bind(it.id.as_str()).bind(&it.name).bind(reach);
     let save = save.bind(it.secret.to_hex()).bind(it.previous.as_ref().map(|it| it.secret.to_hex()));
-    let save = save.bind(it.previous.as_ref().map(|it| it.until.0)).bind(it.created_at.0).bind(&it.created_by);
+    let save =
+        save.bind(it.previous.as_ref().map(|it| it.until.0)).bind(it.created_at.0).bind(&it.created_by);
     let save = save.bind(it.expires_at.map(|it| it.0)).bind(it.rotated_at.map(|it| it.0));
     let save = save.bind(it.revoked.as_ref().map(|it| it.at.0));
     let save = save.bind(it.revoked.as_ref().map(|it| it.by.as_str())).bind(revision);

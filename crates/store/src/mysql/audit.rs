@@ -104,7 +104,8 @@ fn entry(it: &MySqlRow) -> sqlx::Result<(i64, AuditEntry)> {
     let status = status.map(u16::try_from).transpose().map_err(|error| row::odd(10, error))?;
     let at: Option<i64> = it.try_get(11)?;
     let (reason, before, after) = (it.try_get(12)?, it.try_get(13)?, it.try_get(14)?);
-    let result = status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
+    let result =
+        status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
     let entry = AuditEntry {
         at: row::millis(it, 1)?,
         token_id: it.try_get(2)?,

@@ -56,7 +56,8 @@ fn odd(column: usize, said: impl std::error::Error + Send + Sync + 'static) -> r
 fn secret(it: &Row<'_>, column: usize) -> rusqlite::Result<Option<SecretHash>> {
     let text: Option<String> = it.get(column)?;
     let hash = |text: String| {
-        SecretHash::from_hex(&text).ok_or_else(|| odd(column, std::io::Error::other("is not the hash of a secret")))
+        SecretHash::from_hex(&text)
+            .ok_or_else(|| odd(column, std::io::Error::other("is not the hash of a secret")))
     };
     text.map(hash).transpose()
 }

@@ -84,7 +84,8 @@ fn entry(it: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
     let status: Option<u16> = it.get(10)?;
     let at: Option<i64> = it.get(11)?;
     let (reason, before, after) = (it.get(12)?, it.get(13)?, it.get(14)?);
-    let result = status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
+    let result =
+        status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
     let entry = AuditEntry {
         at: row::millis(it, 1)?,
         token_id: it.get(2)?,
