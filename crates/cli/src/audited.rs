@@ -16,14 +16,15 @@ pub(crate) fn operator() -> String {
 
 /// What a command changes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Done<T> {
+pub(crate) struct Audited<T> {
     pub(crate) value: T,
     /// JSON.
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
 }
 
-impl<T> Done<T> {
+impl<T> Audited<T> {
+    /// Nothing is said of what stood before.
     pub(crate) const fn plain(value: T) -> Self {
         Self { value, before: None, after: None }
     }
@@ -34,7 +35,7 @@ pub(crate) async fn audited<T>(
     store: &dyn AuditStore,
     action: &str,
     said: impl Display,
-    work: impl Future<Output = Result<Done<T>>>,
+    work: impl Future<Output = Result<Audited<T>>>,
 ) -> Result<T> {
     let entry = AuditEntry {
         at: SystemClock.now(),

@@ -48,6 +48,8 @@ impl Standing {
         };
         backends.blobs = blobs(&settings.payloads, &store).await?;
         let engine = Engine::new(backends, options);
+        // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
+        engine.access_is_known().await.context("the tokens cannot be read")?;
         let running = engine.start().context("the engine cannot start")?;
         match &store {
             Closing::Sqlite(store) if archive.url.is_some() => {

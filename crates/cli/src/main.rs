@@ -35,6 +35,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything that speaks TLS: the first one that is installed is that of the process, and none is there yet.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
     // However this ends, what was said is written, if it can be.
     let _flushed = logs::FlushedAtEnd;

@@ -32,12 +32,19 @@ impl Engine {
         supervisor.every(&self.core, "settings", control::PERIOD, |core| async move {
             control::run_once(&core).await
         });
-        supervisor
-            .every(&self.core, "access", access::PERIOD, |core| async move { access::run_once(&core).await });
+        self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
         self.supervise_maintenance(&supervisor);
         Ok(Running { engine: self.clone(), supervisor, wheel_thread })
+    }
+
+    fn supervise_access(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        supervisor.every(core, "access", access::PERIOD, |core| async move { access::run_once(&core).await });
+        supervisor.every(core, "audit", audit::PERIOD, |core| async move {
+            audit::run_once(&core, core.now()).await
+        });
     }
 
     fn supervise_sharing(&self, supervisor: &Supervisor) {
@@ -149,9 +156,6 @@ impl Engine {
         let period = Duration::from_millis(core.options.retire_interval_ms);
         supervisor.every(core, "retention", period, |core| async move {
             retention::run_once(&core, core.now()).await
-        });
-        supervisor.every(core, "audit", audit::PERIOD, |core| async move {
-            audit::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.unused_interval_ms);
         supervisor.every(

@@ -1,7 +1,7 @@
 //! Tokens on the store itself: whoever may open it may do everything anyway. Each change is audited as those of the API are.
 
 use crate::{
-    audited::{Done, audited, operator},
+    audited::{Audited, audited, operator},
     backends::{self, OpenStore},
     clock::SystemClock,
     config::{SettingArgs, Settings},
@@ -72,7 +72,7 @@ pub(super) async fn revoke(settings: &SettingArgs, id: &str) -> Result<AccessTok
                 Turned::Done(token) => {
                     let value = access_tokens::shown(&token, SystemClock.now());
                     let after = serde_json::to_string(&value).ok();
-                    Ok(Done { value, before, after })
+                    Ok(Audited { value, before, after })
                 }
                 Turned::NotFound | Turned::Revoked(_) => bail!("there is no token {id}"),
             }
@@ -88,8 +88,8 @@ async fn shown(store: &OpenStore, id: &TokenId) -> Result<Option<String>> {
     Ok(found.and_then(|it| serde_json::to_string(&access_tokens::shown(&it, SystemClock.now())).ok()))
 }
 
-fn done_with(before: Option<String>, issued: Issued) -> Done<AccessToken> {
+fn done_with(before: Option<String>, issued: Issued) -> Audited<AccessToken> {
     let now = SystemClock.now();
     let after = serde_json::to_string(&access_tokens::shown(&issued.token, now)).ok();
-    Done { value: access_tokens::revealed(issued, now), before, after }
+    Audited { value: access_tokens::revealed(issued, now), before, after }
 }

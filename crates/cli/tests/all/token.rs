@@ -64,7 +64,7 @@ fn the_first_token_is_made_on_the_store_and_the_others_over_the_api() {
         let (url, namespace) = (format!("{}/v1/tasks", server.url), "shop");
         let status = crate::binary::blocking(async move {
             let asked =
-                reqwest::Client::new().get(url).bearer_auth(token).header("punctual-namespace", namespace);
+                crate::binary::http().get(url).bearer_auth(token).header("punctual-namespace", namespace);
             asked.send().await.unwrap().status().as_u16()
         });
         assert_eq!(status, 200, "both are good for an hour");
@@ -92,7 +92,7 @@ fn what_a_command_does_on_the_store_is_in_the_audit() {
     let (url, token) = (format!("{}/v1/audit", server.url), text(&admin, "token").to_owned());
     let audit: Value = crate::binary::blocking(async move {
         let text =
-            reqwest::Client::new().get(url).bearer_auth(token).send().await.unwrap().text().await.unwrap();
+            crate::binary::http().get(url).bearer_auth(token).send().await.unwrap().text().await.unwrap();
         serde_json::from_str(&text).unwrap()
     });
     let items = audit["items"].as_array().unwrap();

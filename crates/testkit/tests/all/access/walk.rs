@@ -55,7 +55,12 @@ async fn walk(site: Site) {
         for (nth, token) in [None, Some("punctual_aaaaaaaaaaaa_nonsense")].into_iter().enumerate() {
             from += 1;
             let asked = request(&site, &row, OWN).await.from(from);
-            let answer = site.send(token.map_or(asked.clone(), |it| asked.with(it))).await;
+            let answer = site
+                .send(match token {
+                    Some(it) => asked.with(it),
+                    None => asked,
+                })
+                .await;
             let expected = if row.roles.is_empty() { 200 } else { 401 };
             assert_eq!(answer.status, expected, "{} {} {nth}: {}", row.method, row.path, answer.text);
             assert_eq!(answer.headers.contains_key("www-authenticate"), expected == 401);
