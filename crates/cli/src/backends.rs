@@ -48,6 +48,8 @@ impl Standing {
         };
         backends.blobs = blobs(&settings.payloads, &store).await?;
         let engine = Engine::new(backends, options);
+        // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
+        engine.access_is_known().await.context("the tokens cannot be read")?;
         let running = engine.start().context("the engine cannot start")?;
         match &store {
             Closing::Sqlite(store) if archive.url.is_some() => {
@@ -128,6 +130,42 @@ async fn open(path: &Path) -> Result<SqliteStore> {
         SqliteStore::open(path, &punctual_store::Options::default()).map_err(anyhow::Error::new)
     });
     opened.await?
+}
+
+/// A store without an engine, for commands that work on it alone.
+#[derive(Debug)]
+pub(crate) struct OpenStore(Closing);
+
+impl OpenStore {
+    pub(crate) fn store(&self) -> &dyn Store {
+        match &self.0 {
+            Closing::Sqlite(store) => store.as_ref(),
+            Closing::Mysql(store) => store.as_ref(),
+        }
+    }
+
+    pub(crate) async fn close(self) -> Result<()> {
+        match self.0 {
+            Closing::Sqlite(store) => tokio::task::spawn_blocking(move || store.close())
+                .await
+                .context("the store could not be closed"),
+            Closing::Mysql(store) => {
+                store.close().await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Brings the schema up to date, as an engine does.
+pub(crate) async fn open_store(place: &Place) -> Result<OpenStore> {
+    Ok(OpenStore(match place {
+        Place::Embedded { sqlite_path } => Closing::Sqlite(Arc::new(open(sqlite_path).await?)),
+        Place::Shared(place) => {
+            let store = MysqlStore::open(&place.mysql_urls, mysql_options(place)).await?;
+            Closing::Mysql(Arc::new(store))
+        }
+    }))
 }
 
 /// The names of the migrations that were applied.

@@ -7,7 +7,6 @@ mod screen;
 mod tally;
 
 use crate::{
-    backends::Standing,
     config::{Layers, Settings, keys},
     connect::TRIES_OF_ONE_CALL,
     descriptors, duration, logs, output,
@@ -65,14 +64,13 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
         args.ephemeral.then(tempfile::tempdir).transpose().context("no directory for the data")?;
     let data = temporary.as_ref().map_or_else(|| PathBuf::from(&args.data), |it| it.path().to_owned());
     let settings = settings(&args, &data)?;
-    settings.listening.may_listen(serve::ACCESS_IS_CONFIGURED)?;
     logs::start(&settings);
     panics::watch();
     descriptors::raise();
     let signals = Signals::watch()?;
     let (listener, is_other_port) = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
-    let standing = Standing::start(&settings).await?;
+    let standing = serve::started(&settings).await?;
     announce(&args, address, is_other_port.then_some(settings.listening.address), &data)?;
     let server_stop = CancellationToken::new();
     let mut server = JoinSet::new();

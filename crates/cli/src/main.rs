@@ -9,6 +9,7 @@ mod output;
 mod say;
 
 mod archive;
+mod audited;
 mod backends;
 mod clock;
 mod descriptors;
@@ -25,6 +26,7 @@ mod executor;
 mod queue;
 mod shard;
 mod task;
+mod token;
 mod work;
 
 use args::{Cli, Command};
@@ -59,6 +61,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Dead(command) => dead::run(command).await,
         Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
+        Command::Token(command) => token::run(command).await,
         Command::Work(args) => work::run(args).await,
         Command::Shard(command) => shard::run(command).await,
         Command::Migrate(args) => serve::migrate(args).await,

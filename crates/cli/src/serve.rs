@@ -34,12 +34,8 @@ pub(crate) struct MigrateArgs {
     json: bool,
 }
 
-/// Whether callers need a token. Without any, nobody but this machine is served.
-pub(crate) const ACCESS_IS_CONFIGURED: bool = false;
-
 pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let settings = Settings::from_layers(&args.settings.layers()?)?;
-    settings.listening.may_listen(ACCESS_IS_CONFIGURED)?;
     logs::start(&settings);
     panics::watch();
     descriptors::raise();
@@ -47,7 +43,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let signals = Signals::watch()?;
     let listener = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
-    let standing = Standing::start(&settings).await?;
+    let standing = started(&settings).await?;
     announce(&origin(settings.listening.scheme(), address), &settings.place, Form::json_if(args.json))?;
     tracing::info!(%address, store = settings.place.shown(), "serving");
     let served = serve(listener, standing.engine.clone(), options(&settings), signals.stop()).await;
@@ -55,6 +51,19 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     served.context("the API ended")?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// An engine at work, if it may listen where it is set to. Without tokens nobody but this machine is served, and whether
+/// there are any, the store says.
+pub(crate) async fn started(settings: &Settings) -> Result<Standing> {
+    let standing = Standing::start(settings).await?;
+    let refused = match standing.engine.access_is_known().await {
+        Ok(()) => settings.listening.may_listen(standing.engine.access_is_configured()).err().map(Into::into),
+        Err(error) => Some(anyhow::Error::new(error).context("the tokens cannot be read")),
+    };
+    let Some(refused) = refused else { return Ok(standing) };
+    standing.stop().await?;
+    Err(refused)
 }
 
 pub(crate) fn options(settings: &Settings) -> ServerOptions {

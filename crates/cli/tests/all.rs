@@ -37,5 +37,7 @@ mod stopping;
 mod task;
 #[path = "all/tls.rs"]
 mod tls;
+#[path = "all/token.rs"]
+mod token;
 #[path = "all/work.rs"]
 mod work;

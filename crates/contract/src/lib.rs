@@ -2,6 +2,8 @@
 //! case in the testkit's conformance suite; a back end is right when it passes that suite, and nothing else
 //! is promised. Holds no logic and no back end.
 
+pub mod access;
+pub mod audit;
 pub mod blobs;
 pub mod bus;
 pub mod clock;
@@ -12,6 +14,8 @@ pub mod ownership;
 pub mod settings;
 pub mod store;
 
+pub use access::AccessStore;
+pub use audit::AuditStore;
 pub use blobs::Blobs;
 pub use bus::Bus;
 pub use clock::{Clock, Trust};

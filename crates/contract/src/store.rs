@@ -2,6 +2,8 @@
 //! statement that names the states it may leave (`domain::state`) and the fence it believes in.
 
 use crate::{
+    access::AccessStore,
+    audit::AuditStore,
     error::{Error, Happened},
     hot::HotEntry,
     settings::SettingStore,
@@ -28,7 +30,7 @@ use std::{collections::BTreeMap, fmt};
 /// - **Recorded.** Every move appends one history line in the same statement.
 /// - **No clock.** `now` is an argument.
 #[async_trait]
-pub trait Store: SettingStore + Send + Sync + fmt::Debug + 'static {
+pub trait Store: SettingStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static {
     /// Stores new tasks; what stands under the same id is treated as `domain::insert::decide` says, within one
     /// transaction with the insert. A task without id gets one that is unique in its namespace. A new row is due
     /// at the later of `execute_at` and `now`: no row ever appears far behind the present. A replacement keeps

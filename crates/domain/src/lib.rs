@@ -17,6 +17,7 @@ pub mod chooser;
 pub mod limits;
 pub mod versions;
 
+pub mod access;
 pub mod executor;
 pub mod history;
 pub mod insert;

@@ -1,8 +1,10 @@
 //! What all parts of one engine share. Holds no rule of a task: those are in `domain` and in the steps.
 
 use crate::{
+    access::Access,
     alerts::Alerts,
     arrivals::Arrival,
+    audit::Audit,
     caps::Caps,
     clock::Watch,
     durability::Durability,
@@ -62,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) shared: Option<Shared>,
     pub(crate) options: Options,
     pub(crate) settings: Settings,
+    pub(crate) access: Access,
+    pub(crate) audit: Audit,
     pub(crate) roster: Roster,
     pub(crate) caps: Caps,
     pub(crate) quotas: Quotas,
@@ -163,6 +167,8 @@ impl Core {
             lease_looks: LeaseLooks::default(),
             room: Room::default(),
             settings: Settings::default(),
+            access: Access::new(options.admin_token),
+            audit: Audit::default(),
             roster: Roster::default(),
             caps: Caps::default(),
             quotas: Quotas::default(),

@@ -2,8 +2,9 @@
 //! turn by turn under a clock that somebody else moves (`turn`); the steps are the same.
 
 use crate::{
+    access,
     answer::{Cancelled, Changed, Error, Settled},
-    change, clock, control,
+    audit, change, clock, control,
     core::Core,
     executors,
     maintenance::{
@@ -105,6 +106,7 @@ impl Engine {
         // Whether or not it can be known who owns what: what is held is gone on with.
         let owned = own::run_once(core).await;
         control::run_once(core).await?;
+        access::run_once(core).await?;
         let fired_from_store = from_store::run_once(core).await?;
         adopt::run_once(core).await?;
         let preloaded = preload::run_once(core, now).await?;
@@ -130,6 +132,7 @@ impl Engine {
         let retired = retention::run_once(core, now).await?;
         unused::run_once(core, now).await?;
         executors::run_once(core, now).await?;
+        audit::run_once(core, now).await?;
         announce::run_once(core).await?;
         Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
     }
@@ -143,6 +146,12 @@ impl Engine {
         self.core.claims_settled().await;
         // Fired and not handed over: marked ready.
         while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}
+        for written in [access::note_used(&self.core).await, audit::write_refused(&self.core).await.map(drop)]
+        {
+            if let Err(error) = written {
+                tracing::warn!(%error, "what was refused, or when tokens were used, could not be written");
+            }
+        }
         own::leave(&self.core).await;
     }
 

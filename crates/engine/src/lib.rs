@@ -3,9 +3,11 @@
 //!
 //! `pipeline/` stands in the order in which a task meets it; `maintenance/` is what repairs the rest.
 
+pub mod access;
 mod alerts;
 mod answer;
 mod arrivals;
+mod audit;
 mod caps;
 mod clock;
 mod control;

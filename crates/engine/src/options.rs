@@ -1,7 +1,7 @@
 //! What an operator may set, with its defaults. Checked once, when an engine is built.
 
 use crate::meters::ProcessMeters;
-use punctual_domain::name::QueueKey;
+use punctual_domain::{access::SecretHash, name::QueueKey};
 use std::sync::Arc;
 
 /// All times are milliseconds.
@@ -53,6 +53,10 @@ pub struct Options {
     pub inline_max_bytes: usize,
     /// How often a page of the objects outside is looked at, for those that no task refers to.
     pub unused_interval_ms: u64,
+    /// A token that may do everything and stands in no store; callers need tokens as soon as there is one.
+    pub admin_token: Option<SecretHash>,
+    /// How long entries of the audit are kept.
+    pub keep_audit_ms: i64,
     /// What the process counts of itself: shown, and alarmed about.
     pub process: Arc<ProcessMeters>,
 }
@@ -88,6 +92,8 @@ impl Default for Options {
             ahead_room_min: 0,
             inline_max_bytes: 65_536,
             unused_interval_ms: 60_000,
+            admin_token: None,
+            keep_audit_ms: 365 * DAY_MS,
             process: Arc::default(),
         }
     }

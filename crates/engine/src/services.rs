@@ -2,7 +2,7 @@
 //! hold what a service does.
 
 use crate::{
-    alerts, clock, control,
+    access, alerts, audit, clock, control,
     core::Core,
     engine::{Engine, Running},
     executors,
@@ -32,10 +32,19 @@ impl Engine {
         supervisor.every(&self.core, "settings", control::PERIOD, |core| async move {
             control::run_once(&core).await
         });
+        self.supervise_access(&supervisor);
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
         self.supervise_maintenance(&supervisor);
         Ok(Running { engine: self.clone(), supervisor, wheel_thread })
+    }
+
+    fn supervise_access(&self, supervisor: &Supervisor) {
+        let core = &self.core;
+        supervisor.every(core, "access", access::PERIOD, |core| async move { access::run_once(&core).await });
+        supervisor.every(core, "audit", audit::PERIOD, |core| async move {
+            audit::run_once(&core, core.now()).await
+        });
     }
 
     fn supervise_sharing(&self, supervisor: &Supervisor) {

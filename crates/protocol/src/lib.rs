@@ -33,9 +33,13 @@ mod lease;
 mod outcome;
 mod token;
 
+mod access;
 mod alerts;
 mod queues;
 
+pub use access::{
+    AccessToken, AuditEntry, CreateToken, Revealed, Role, RotateToken, SearchAudit, TokenState, pattern_fault,
+};
 pub use alerts::{Alert, Severity};
 pub use at::At;
 pub use base64_bytes::Base64;

@@ -74,6 +74,11 @@ pub const STATUS_MSG_MAX_CHARS: usize = 4_096;
 /// Characters of a text that is looked for in errors.
 pub const ERROR_TEXT_MAX_CHARS: usize = 1_024;
 
+/// Characters of the name of an access token, patterns of one, and how long its secret before is good after a rotation.
+pub const TOKEN_NAME_MAX_CHARS: usize = 128;
+pub const TOKEN_PATTERNS_MAX: usize = 100;
+pub const TOKEN_OVERLAP_MS_DEFAULT: i64 = 3_600_000;
+
 /// Items of one page of a list.
 pub const PAGE_MAX: u32 = 1_000;
 pub const PAGE_DEFAULT: u32 = 100;

@@ -1,6 +1,7 @@
 //! The client: sends a call, reads the answer, tries again where that is safe. A call that may have happened is sent
 //! again only when the server can tell that it is the same one.
 
+mod access;
 mod executors;
 mod queues;
 mod tasks;

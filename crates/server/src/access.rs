@@ -1,5 +1,116 @@
-//! Who calls, and from where.
+//! Who calls, and whether they may. Every request passes here before anything is read of its body: its token is looked up
+//! in memory, and what its route needs is held against what the token permits. What lies in a queue or namespace that a
+//! token does not reach is hidden by the handlers, which ask `Who`.
 
 mod address;
+mod attempts;
+mod audited;
+mod needs;
+mod who;
 
 pub use address::{Cidr, ClientAddress, TrustedProxies};
+pub(crate) use attempts::Attempts;
+pub(crate) use audited::Changed;
+pub(crate) use needs::{Guarded, Needs, Reach, SCHEME};
+pub(crate) use who::Who;
+
+use crate::{
+    app::{App, Shared},
+    extract,
+    refusal::Refusal,
+};
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderValue, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use needs::{Guard, Need};
+use punctual_engine::access::Identified;
+use punctual_protocol::Code;
+
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"punctual\"");
+
+/// The layer.
+pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    let address = request.extensions().get::<ClientAddress>().map(|it| it.0);
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let guard = app.needs.of(request.method(), route).cloned();
+    if matches!(guard, Some(Guard::Open)) {
+        request.extensions_mut().insert(Who::nobody(address));
+        return next.run(request).await;
+    }
+    let who = match identify(&app, request.headers(), address).await {
+        Ok(who) => who,
+        Err(refusal) => {
+            return audited::refused(&app, &Who::nobody(address), guard.as_ref(), &request, refusal);
+        }
+    };
+    let Some(Guard::Needs(need)) = guard else {
+        // No such address or method: said to those who may ask.
+        request.extensions_mut().insert(who);
+        return next.run(request).await;
+    };
+    if let Err(refusal) = permitted(&who, &need, request.headers()) {
+        let guard = Guard::Needs(need);
+        return audited::refused(&app, &who, Some(&guard), &request, refusal);
+    }
+    request.extensions_mut().insert(who.clone());
+    if need.is_audited() {
+        return audited::run(app, who, need, request, next).await;
+    }
+    next.run(request).await
+}
+
+async fn identify(app: &App, headers: &HeaderMap, address: Option<std::net::IpAddr>) -> Result<Who, Refusal> {
+    app.engine.access_is_known().await?;
+    let sent = bearer(headers);
+    let mut found = app.engine.identify(sent);
+    if matches!(found, Identified::Refused(_)) && sent.is_some() && !app.attempts.are_too_many(address) {
+        // It may have been made at another engine just now.
+        app.engine.look_for_tokens().await?;
+        found = app.engine.identify(sent);
+    }
+    match found {
+        Identified::Anyone => Ok(Who::anyone(address)),
+        Identified::As(identity) => Ok(Who::known(identity, address)),
+        Identified::Refused(_) if sent.is_some() && app.attempts.failed(address) => {
+            Err(app.attempts.slowed(address).await)
+        }
+        Identified::Refused(reason) => Err(Refusal::new(Code::AuthRequired, reason)),
+    }
+}
+
+/// What stands behind `Bearer`, whose case does not matter.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn permitted(who: &Who, need: &Need, headers: &HeaderMap) -> Result<(), Refusal> {
+    if !who.permits(need.permission) {
+        let detail = format!("its roles do not have the permission `{}`", need.permission.word());
+        return Err(Refusal::new(Code::AuthDenied, detail));
+    }
+    match need.reach {
+        Reach::Own => Ok(()),
+        Reach::Namespace => {
+            let namespace = extract::namespace(headers)?;
+            if who.reaches_namespace(&namespace) { Ok(()) } else { Err(who::beyond_namespace(&namespace)) }
+        }
+        Reach::Everything if who.reaches_everything() => Ok(()),
+        Reach::Everything => {
+            let detail = "it is of all namespaces and queues, and the token reaches only some of them";
+            Err(Refusal::new(Code::AuthDenied, detail))
+        }
+    }
+}
+
+/// Says how to come in, where it was asked without a good token.
+fn challenged(refusal: Refusal) -> Response {
+    let mut response = refusal.into_response();
+    if response.status() == axum::http::StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, CHALLENGE);
+    }
+    response
+}

@@ -20,8 +20,6 @@ use punctual_protocol::{
     ActionAnswer, ActionOutcome, CancelRequest, Code, PatchTask, Problem, Task as WireTask, parse,
 };
 
-const BY: &str = "api";
-
 /// Change a task that has not fired.
 #[utoipa::path(
     patch, path = "/v1/tasks/{ref}", operation_id = "patch_task", tag = "tasks",
@@ -43,7 +41,7 @@ pub(crate) async fn patch_task(
     task_of(&app, &caller, place).await?;
     let condition = etag::condition(&headers);
     let expected = move |task: &Task| condition.as_deref().is_none_or(|it| etag::matches(it, task));
-    match app.engine.reschedule(place, change, BY, expected).await? {
+    match app.engine.reschedule(place, change, caller.who.by(), expected).await? {
         Some(Changed::Changed(task)) => {
             let tag = [(header::ETAG, etag::header(&task))];
             Ok((tag, answer::json(StatusCode::OK, &answer::task(*task))).into_response())
@@ -96,7 +94,7 @@ pub(crate) async fn cancel_task(
 ) -> Result<Response, Refusal> {
     let request = CancelRequest::from_json(&body)?;
     task_of(&app, &caller, place).await?;
-    match app.engine.cancel(place, request.stop_if_fired, BY).await? {
+    match app.engine.cancel(place, request.stop_if_fired, caller.who.by()).await? {
         Cancelled::Cancelled(task) => Ok(done(ActionOutcome::Cancelled, *task)),
         Cancelled::StopRequested(task) => Ok(done(ActionOutcome::StopRequested, *task)),
         Cancelled::AlreadyFired(task) => Err(already_fired(&task, "it was not cancelled")),
@@ -117,7 +115,7 @@ pub(crate) async fn run_task_now(
 ) -> Result<Response, Refusal> {
     bare(&app, &caller, place, &body).await?;
     let refuse = |task: Task| already_fired(&task, "there is nothing to bring forward");
-    changed(app.engine.run_now(place, BY).await?, ActionOutcome::Scheduled, refuse)
+    changed(app.engine.run_now(place, caller.who.by()).await?, ActionOutcome::Scheduled, refuse)
 }
 
 /// Give a dead task new attempts, now.
@@ -133,7 +131,7 @@ pub(crate) async fn redrive_task(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     bare(&app, &caller, place, &body).await?;
-    changed(app.engine.redrive(place, BY).await?, ActionOutcome::Redriven, not_dead)
+    changed(app.engine.redrive(place, caller.who.by()).await?, ActionOutcome::Redriven, not_dead)
 }
 
 /// An action whose request says nothing more, on a task of the caller's namespace.

@@ -19,9 +19,15 @@ use punctual_protocol::{Alert, At, Page, Severity};
     responses((status = 200, description = "The gravest first.", body = Page<Alert>)),
 )]
 pub(crate) async fn list_alerts(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
-    let mine = |it: &EngineAlert| it.queue.as_ref().is_none_or(|it| it.namespace == caller.namespace);
+    let mine = |it: &EngineAlert| match &it.queue {
+        Some(queue) => queue.namespace == caller.namespace && caller.who.reaches(queue),
+        // Of the engine itself, and what it does for all.
+        None => caller.who.reaches_everything(),
+    };
     let mut items: Vec<Alert> = app.engine.alerts().await?.into_iter().filter(mine).map(alert).collect();
-    items.extend(of_certificates(&app));
+    if caller.who.reaches_everything() {
+        items.extend(of_certificates(&app));
+    }
     items.sort_by_key(|it| it.severity != Severity::Critical);
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
 }

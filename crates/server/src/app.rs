@@ -1,6 +1,7 @@
 //! What all requests share. Holds nothing that must survive the process.
 
 use crate::{
+    access::{Attempts, Needs},
     listener::{Certificates, Connections, Limits, TlsMeters},
     metrics::HttpMeters,
     options::ServerOptions,
@@ -20,6 +21,10 @@ pub(crate) type Shared = Arc<App>;
 pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) options: ServerOptions,
+    /// What each route needs.
+    pub(crate) needs: Needs,
+    /// Tokens that were not good.
+    pub(crate) attempts: Attempts,
     pub(crate) http: HttpMeters,
     /// Requests that came with an idempotency key.
     pub(crate) keyed: AtomicU64,
@@ -56,6 +61,8 @@ impl App {
             connections,
             certificates,
             tls: TlsMeters::default(),
+            needs: crate::router::needs(),
+            attempts: Attempts::default(),
             http: HttpMeters::default(),
             keyed: AtomicU64::new(0),
             detached: TaskTracker::new(),

@@ -36,6 +36,7 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
     let payload = content(it.take_payload(), "/payload", context)?.unwrap_or_default();
     let execute_at = instant(it.schedule()?, context.now)?.unwrap_or(context.now);
     let queue = QueueKey { namespace: context.caller.namespace.clone(), queue: name("/queue", &it.queue)? };
+    context.caller.who.must_reach(&queue)?;
     versions_can_be_met(it.handler_versions.as_deref(), &queue, context)?;
     let set = context.engine.known_settings(&queue);
     Ok(NewTask {

@@ -10,13 +10,16 @@ use crate::{
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_contract::store::Query as StoreQuery;
-use punctual_domain::{name::Name, state::State as TaskState, time::Millis};
-use punctual_engine::RedriveMany;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    state::State as TaskState,
+    time::Millis,
+};
+use punctual_engine::{RedriveMany, Redriven};
 use punctual_protocol::{
-    At, Page, RedriveAnswer, RedriveDead, SearchDead, Task as WireTask, limits::PAGE_DEFAULT,
+    At, Code, Page, RedriveAnswer, RedriveDead, SearchDead, Task as WireTask, limits::PAGE_DEFAULT,
 };
 
-const BY: &str = "api";
 const LIMIT_DEFAULT: u32 = 1_000;
 
 /// Tasks that are dead.
@@ -35,7 +38,8 @@ pub(crate) async fn list_dead(
 ) -> Result<Response, Refusal> {
     search.check()?;
     let page = app.engine.list(&store_query(&search, &caller.namespace)?).await?;
-    let items = page.tasks.into_iter().map(answer::brief).collect();
+    let seen = page.tasks.into_iter().filter(|it| caller.who.sees(it));
+    let items = seen.map(answer::brief).collect();
     let page = Page { items, next_cursor: page.next_before_id.map(cursor::write) };
     Ok(answer::json(StatusCode::OK, &page))
 }
@@ -58,14 +62,29 @@ pub(crate) async fn redrive_dead(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let it = RedriveDead::from_json(&body)?;
+    let query = store_query(&it.filters(), &caller.namespace)?;
+    if !caller.who.reaches_all_queues() && query.queue.is_none() {
+        let detail =
+            "the token reaches only some queues: name the `queue` whose dead tasks are to be redriven";
+        return Err(Refusal::new(Code::AuthDenied, detail));
+    }
+    let is_reached = query.queue.as_ref().map_or_else(
+        || caller.who.reaches_namespace(&caller.namespace),
+        |it| caller.who.reaches(&QueueKey { namespace: caller.namespace.clone(), queue: it.clone() }),
+    );
     let asked = RedriveMany {
-        query: store_query(&it.filters(), &caller.namespace)?,
+        query,
         limit: usize::try_from(it.limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or(usize::MAX),
         start_at: it.start_at_ms.map_or(Millis::ZERO, Millis),
         per_second: it.rate_per_second,
         dry_run: it.dry_run,
     };
-    let done = app.engine.redrive_many(asked, BY).await?;
+    // What is not reached has no dead tasks.
+    let done = if is_reached {
+        app.engine.redrive_many(asked, caller.who.by()).await?
+    } else {
+        Redriven { until: asked.start_at.max(app.engine.now()), ..Redriven::default() }
+    };
     let answer = RedriveAnswer {
         tasks: done.tasks,
         skipped: done.lost,

@@ -1,7 +1,9 @@
 //! Executors that pull: lease, outcomes, heartbeats. A `ref` with its token is proof enough of a lease, so these calls
-//! look at no namespace but that of the queue.
+//! look at no namespace but that of the queue; only of callers that reach not everything it is looked up what their
+//! leases are of.
 
 use crate::{
+    access::Who,
     answer,
     app::{App, Shared},
     ask::{self, Context},
@@ -20,7 +22,7 @@ use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
 const BY: &str = "executor";
@@ -40,9 +42,11 @@ const DRAIN_WAIT_MS: u64 = 1_000;
 )]
 pub(crate) async fn lease_tasks(
     State(app): State<Shared>,
+    who: Who,
     Queue(queue): Queue,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
+    who.must_reach(&queue)?;
     let it = LeaseRequest::from_json(&body)?;
     let lease_ms = i64::try_from(it.lease_ms).unwrap_or(i64::MAX);
     let who = roster::asks(&queue, &it);
@@ -105,8 +109,14 @@ pub(crate) async fn report_outcomes(
     let batch = OutcomeBatch::from_json(&body)?;
     let (mut reports, mut receipts) = (Vec::new(), Vec::with_capacity(batch.outcomes.len()));
     let mut said = Vec::new();
-    for (nth, item) in batch.items().enumerate() {
+    let items: Vec<_> = batch.items().collect();
+    let refs = items.iter().filter_map(|it| it.as_ref().ok()).map(|it| it.r#ref.as_str());
+    let beyond = beyond(&app, &caller.who, refs).await?;
+    for (nth, item) in items.into_iter().enumerate() {
         receipts.push(match item {
+            Ok(outcome) if beyond.contains(&outcome.r#ref) => {
+                OutcomeReceipt::new(outcome.r#ref, OutcomeStatus::Stale)
+            }
             Ok(mut outcome) => {
                 said.extend(last_words(&app, batch.executor.as_deref(), &mut outcome).map(|it| (nth, it)));
                 take_report(&app, &caller, nth, outcome, &mut reports)
@@ -155,6 +165,19 @@ fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) -> Option<R
     }
     let happened = |it: &&(usize, BackendError)| it.1.happened == Happened::Maybe;
     Some(unknown.iter().find(happened).map_or(first, |it| &it.1).clone().into())
+}
+
+/// Of these tasks, those that the token does not reach: their leases are nobody's. Costs a read of the tasks, of tokens
+/// that reach not everything.
+async fn beyond(app: &App, who: &Who, refs: impl Iterator<Item = &str>) -> Result<HashSet<String>, Refusal> {
+    if who.reaches_everything() {
+        return Ok(HashSet::new());
+    }
+    let refs: Vec<(&str, TaskRef)> = refs.filter_map(|it| Some((it, it.parse().ok()?))).collect();
+    let places: Vec<TaskRef> = refs.iter().map(|it| it.1).collect();
+    let tasks = app.engine.store().read(&places).await?;
+    let found = refs.iter().zip(tasks).filter_map(|((text, _), task)| Some((text, task?)));
+    Ok(found.filter(|(_, task)| !who.sees(task)).map(|(text, _)| (*text).to_owned()).collect())
 }
 
 /// What a handler said since its last heartbeat, as one more of them.
@@ -218,13 +241,16 @@ pub(crate) async fn send_heartbeats(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let request = HeartbeatRequest::from_json(&body)?;
-    let who = roster::beats(&caller.namespace, &request);
+    let is_reached = caller.who.reaches_namespace(&caller.namespace);
+    let who = if is_reached { roster::beats(&caller.namespace, &request) } else { None };
     let wish = who.and_then(|it| roster::wish(app.engine.executor_seen(it)));
     let HeartbeatRequest { executor, leases, .. } = request;
     let mut news: Vec<LeaseNews> = leases.iter().map(|it| LeaseNews::lost(it.r#ref.clone())).collect();
+    let beyond = beyond(&app, &caller.who, leases.iter().map(|it| it.r#ref.as_str())).await?;
     let beats: Vec<(usize, Beat)> = leases
         .into_iter()
         .enumerate()
+        .filter(|(_, it)| !beyond.contains(&it.r#ref))
         .filter_map(|(nth, it)| Some((nth, beat(&app, &executor, it)?)))
         .collect();
     let (places, beats): (Vec<usize>, Vec<Beat>) = beats.into_iter().unzip();

@@ -1,7 +1,7 @@
 //! What handlers take from a request: caller, task reference, query, body. Every refusal is a problem document; axum's
 //! own extractors answer plain text and are therefore not used bare.
 
-use crate::{app::Shared, bodies::Kept, refusal::Refusal};
+use crate::{access::Who, app::Shared, bodies::Kept, refusal::Refusal};
 use axum::{
     body::Body as HttpBody,
     extract::{FromRequest, FromRequestParts, Path, Request},
@@ -16,17 +16,20 @@ use punctual_domain::{
 use punctual_protocol::{Code, FieldError, Invalid, headers, limits::IDEMPOTENCY_KEY_MAX_CHARS};
 use serde::de::DeserializeOwned;
 
-/// Who calls, as far as headers say it.
+/// Who calls, as far as headers and the guard say it.
 #[derive(Debug)]
 pub(crate) struct Caller {
+    pub(crate) who: Who,
     pub(crate) namespace: Name,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) traceparent: Option<String>,
 }
 
 impl Caller {
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+    pub(crate) fn of(parts: &Parts) -> Result<Self, Refusal> {
+        let headers = &parts.headers;
         Ok(Self {
+            who: Who::of(parts)?,
             namespace: namespace(headers)?,
             idempotency_key: idempotency_key(headers)?,
             traceparent: traceparent(headers),
@@ -37,11 +40,11 @@ impl Caller {
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        Self::of(&parts.headers)
+        Self::of(parts)
     }
 }
 
-fn namespace(headers: &HeaderMap) -> Result<Name, Refusal> {
+pub(crate) fn namespace(headers: &HeaderMap) -> Result<Name, Refusal> {
     let Some(value) = headers.get(headers::NAMESPACE) else { return Ok(Name::default_namespace()) };
     let text = String::from_utf8_lossy(value.as_bytes());
     Name::new(&text)

@@ -5,6 +5,7 @@
 //! failures of the server, and refusals of a request's form.
 
 use crate::{
+    access::Who,
     answer,
     app::Shared,
     extract::{Caller, read_body},
@@ -28,6 +29,9 @@ use std::{
 
 /// On an answer that was given before.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// Answers with secrets, which are kept nowhere.
+const SECRETS: &str = "/v1/tokens";
 
 /// A key is reserved for so long, and again while its request is worked on. An engine that dies holds it no longer.
 const RESERVED_MS: i64 = 30_000;
@@ -83,8 +87,16 @@ pub(crate) async fn keep_replies(State(app): State<Shared>, request: Request, ne
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    let key = match Caller::of(request.headers()) {
-        Ok(Caller { namespace, idempotency_key: Some(key), .. }) => ReplyKey { namespace, key },
+    let (parts, body) = request.into_parts();
+    let caller = Caller::of(&parts);
+    let request = Request::from_parts(parts, body);
+    let key = match caller {
+        Ok(Caller { namespace, idempotency_key: Some(key), who, .. }) => {
+            if request.uri().path().starts_with(SECRETS) {
+                return keeps_no_secret().into_response();
+            }
+            ReplyKey { namespace, key: owned(key, &who) }
+        }
         Ok(_) => return next.run(request).await,
         Err(refusal) => return refusal.into_response(),
     };
@@ -96,6 +108,18 @@ pub(crate) async fn keep_replies(State(app): State<Shared>, request: Request, ne
             Refusal::new(Code::Internal, "the work panicked").into_response()
         }
     }
+}
+
+/// Keys belong to the token that sends them: what was answered to one is never read by another. No key has the
+/// character between the two.
+fn owned(key: String, who: &Who) -> String {
+    who.owner().map(|it| format!("{it}\u{1}{key}")).unwrap_or(key)
+}
+
+fn keeps_no_secret() -> Refusal {
+    let detail =
+        "header Idempotency-Key: a token is shown once, and no answer with it is kept; leave the header out";
+    Refusal::new(Code::RequestInvalid, detail)
 }
 
 async fn once(turn: Turn, request: Request, next: Next) -> Result<Response, Refusal> {

@@ -18,7 +18,6 @@ use axum::{
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     insert::Decision,
-    name::Name,
     settings::Scope,
     task::{NewTask, Task},
 };
@@ -27,7 +26,8 @@ use punctual_protocol::{
     BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
 };
 
-const BY: &str = "api";
+/// Versions of one id: more than a caller keeps.
+const VERSIONS_LOOKED_AT: usize = 1_000;
 /// As often as waiting tasks are counted.
 const FULL_RETRY_AFTER_MS: u64 = 1_000;
 
@@ -63,8 +63,12 @@ pub(crate) async fn insert_task(
     if let Some(Some(it)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
         return Err(not_now(it).into());
     }
-    let inserted = app.engine.insert(vec![new], BY).await?.pop();
+    if let Some(refusal) = of_others(&app, &caller, std::slice::from_ref(&new)).await?.pop().flatten() {
+        return Err(refusal);
+    }
+    let inserted = app.engine.insert(vec![new], caller.who.by()).await?.pop();
     let inserted = inserted.ok_or_else(|| Refusal::new(Code::Internal, "the store answered for no task"))?;
+    seen(&caller, &inserted.task)?;
     let (status, outcome) = verdict(&inserted)?;
     Ok(answer_one(status, inserted.task, outcome))
 }
@@ -104,16 +108,47 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Resu
     let known = give_ids_of_key(app, caller, &mut tasks).await?;
     let new: Vec<NewTask> =
         tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it).collect();
-    let refused = app.engine.refused(&new).await?;
-    let with_room =
-        new.into_iter().zip(&refused).filter(|(_, refused)| refused.is_none()).map(|(it, _)| it).collect();
-    let inserted = app.engine.insert_each(with_room, BY).await?.into_iter();
+    let not_now = app.engine.refused(&new).await?.into_iter().map(|refused| refused.map(not_now));
+    let denied = of_others(app, caller, &new).await?.into_iter();
+    let refused: Vec<Option<Problem>> =
+        not_now.zip(denied).map(|(not_now, denied)| denied.map(Refusal::into_problem).or(not_now)).collect();
+    let with_room = new.into_iter().zip(&refused).filter(|(_, it)| it.is_none()).map(|(it, _)| it).collect();
+    let inserted = app.engine.insert_each(with_room, caller.who.by()).await?.into_iter();
     let refused_by_store = |it| BatchItem::refused(Refusal::from(it).into_problem());
-    let mut inserted = inserted.map(|it| it.map_or_else(refused_by_store, item));
-    let refusal = |it: Option<Refused>| it.map(|it| BatchItem::refused(not_now(it)));
+    let one = |it: Inserted| match seen(caller, &it.task) {
+        Ok(()) => item(it),
+        Err(refusal) => BatchItem::refused(refusal.into_problem()),
+    };
+    let mut inserted = inserted.map(|it| it.map_or_else(refused_by_store, one));
+    let refusal = |it: Option<Problem>| it.map(BatchItem::refused);
     let mut new = refused.into_iter().filter_map(|it| refusal(it).or_else(|| inserted.next()));
     let existing = |it| BatchItem::accepted(200, answer::inserted(it, InsertOutcome::Existing));
     Ok(known.into_iter().filter_map(|it| it.map(existing).or_else(|| new.next())).collect())
+}
+
+/// Which of the tasks have an id that stands in a queue beyond the token, and may be neither shown nor replaced. Ids are
+/// of the whole namespace: whoever reaches all of its queues is asked nothing. Costs a look-up for each id that a caller
+/// has chosen. Of two who give one id to two queues in the same instant, the store decides; what it answers is looked at
+/// again, so that nothing is shown.
+async fn of_others(app: &App, caller: &Caller, tasks: &[NewTask]) -> Result<Vec<Option<Refusal>>, Refusal> {
+    let mut refused: Vec<Option<Refusal>> = tasks.iter().map(|_| None).collect();
+    if caller.who.reaches_all_queues() {
+        return Ok(refused);
+    }
+    for (task, refused) in tasks.iter().zip(&mut refused) {
+        let Some(id) = task.task_id else { continue };
+        let standing = app.engine.versions(&caller.namespace, id, None, VERSIONS_LOOKED_AT).await?;
+        *refused = standing.iter().find_map(|it| seen(caller, it).err());
+    }
+    Ok(refused)
+}
+
+/// Whether a task that stands under an id is within the token's queues.
+fn seen(caller: &Caller, task: &Task) -> Result<(), Refusal> {
+    if caller.who.sees(task) {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::AuthDenied, "a task of this id is in a queue that the token does not reach"))
 }
 
 /// No room for it, or too fast.
@@ -200,7 +235,7 @@ async fn give_ids_of_key(
         if task.task_id.is_some() {
             continue;
         }
-        let id = id_of_key(&caller.namespace, key, nth);
+        let id = id_of_key(caller, key, nth);
         task.task_id = Some(id);
         if tried_before != Some(false) {
             *known = app.engine.versions(&caller.namespace, id, None, 1).await?.pop();
@@ -217,8 +252,13 @@ async fn give_ids_of_key(
 }
 
 /// Positive, and far from the ids that callers choose and from those that the engine counts.
-fn id_of_key(namespace: &Name, key: &str, nth: usize) -> i64 {
-    let hash = hash::of(&[namespace.as_str().as_bytes(), key.as_bytes(), nth.to_string().as_bytes()]);
+fn id_of_key(caller: &Caller, key: &str, nth: usize) -> i64 {
+    let (namespace, nth) = (caller.namespace.as_str().as_bytes(), nth.to_string());
+    let hash = match caller.who.owner() {
+        None => hash::of(&[namespace, key.as_bytes(), nth.as_bytes()]),
+        // A key belongs to the token that sends it.
+        Some(owner) => hash::of(&[namespace, key.as_bytes(), nth.as_bytes(), owner.as_bytes()]),
+    };
     i64::try_from(hash >> 1).unwrap_or(i64::MAX)
 }
 

@@ -27,6 +27,7 @@ mod hash;
 // The calls.
 mod actions;
 mod alerts;
+mod audit;
 mod dead;
 mod executors;
 mod insert;
@@ -34,6 +35,7 @@ mod lookup;
 mod queues;
 mod roster;
 mod settings;
+mod tokens;
 
 // What operators look at.
 mod docs;
@@ -41,8 +43,10 @@ mod health;
 pub mod metrics;
 mod openapi;
 
+pub use access::ClientAddress;
 pub use docs::errors_page;
 pub use listener::{TlsError, TlsFiles};
 pub use options::{ListenerOptions, ServerOptions};
 pub use router::{document, router};
 pub use serve::serve;
+pub use tokens::access_tokens;

@@ -16,10 +16,10 @@ use punctual_contract::store::Query as StoreQuery;
 use punctual_domain::{name::Name, place::TaskRef, task::Task, time::Millis};
 use punctual_protocol::{Page, SearchTasks, Task as WireTask, Why, limits::PAGE_DEFAULT};
 
-/// The task, if it is the namespace's.
+/// The task, if it is the namespace's and the caller's token reaches its queue.
 pub(crate) async fn task_of(app: &App, caller: &Caller, place: TaskRef) -> Result<Task, Refusal> {
     let task = app.engine.read(place).await?;
-    if task.ask.queue.namespace == caller.namespace {
+    if task.ask.queue.namespace == caller.namespace && caller.who.sees(&task) {
         return Ok(task);
     }
     Err(punctual_engine::Error::NotFound.into())
@@ -85,10 +85,11 @@ pub(crate) async fn search_tasks(
     search.check()?;
     let query = store_query(&search, &caller.namespace)?;
     let page = match search.task_id {
-        Some(id) => versions(&app, &caller.namespace, &search, id.0, &query).await?,
+        Some(id) => versions(&app, &caller, &search, id.0, &query).await?,
         None => {
             let page = app.engine.list(&query).await?;
-            let items = page.tasks.into_iter().map(answer::brief).collect();
+            let seen = page.tasks.into_iter().filter(|it| caller.who.sees(it));
+            let items = seen.map(answer::brief).collect();
             Page { items, next_cursor: page.next_before_id.map(cursor::write) }
         }
     };
@@ -97,7 +98,7 @@ pub(crate) async fn search_tasks(
 
 async fn versions(
     app: &App,
-    namespace: &Name,
+    caller: &Caller,
     search: &SearchTasks,
     task_id: i64,
     query: &StoreQuery,
@@ -106,8 +107,8 @@ async fn versions(
         return Err(Refusal::field("/cursor", "does not go with task_id: all versions are in one page"));
     }
     let version = search.task_version.map(i64::from);
-    let mut tasks = app.engine.versions(namespace, task_id, version, query.limit).await?;
-    tasks.retain(|it| fits(it, query));
+    let mut tasks = app.engine.versions(&caller.namespace, task_id, version, query.limit).await?;
+    tasks.retain(|it| fits(it, query) && caller.who.sees(it));
     Ok(Page { items: tasks.into_iter().map(answer::task).collect(), next_cursor: None })
 }
 

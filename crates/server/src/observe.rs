@@ -22,9 +22,10 @@ const REQUEST_ID_MAX_CHARS: usize = 128;
 const UNMATCHED: &str = "unmatched";
 
 /// Outermost: sees every answer as it leaves.
-pub(crate) async fn observe(State(app): State<Shared>, request: Request, next: Next) -> Response {
+pub(crate) async fn observe(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(&app, &request);
+    request.headers_mut().insert(REQUEST_ID, id.clone());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = explain_method(next.run(request).await);
@@ -96,8 +97,8 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
 /// Only lists have query parameters; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let lists =
-        ["/v1/tasks", "/v1/executors", "/v1/dead-letters", "/v1/queues/{queue}/changes"].contains(&route);
+    let lists = ["/v1/tasks", "/v1/executors", "/v1/dead-letters", "/v1/queues/{queue}/changes", "/v1/audit"]
+        .contains(&route);
     let searches = lists && matches!(*request.method(), Method::GET | Method::HEAD);
     let checked = if searches { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
     match checked {

@@ -1,6 +1,7 @@
 //! The OpenAPI document: what the handlers say of themselves, plus what is the same for many of them and would be
 //! forgotten if each had to say it: headers, and the problems that a call may answer.
 
+use crate::access;
 use punctual_protocol::{Code, PROBLEM_CONTENT_TYPE, Problem, headers};
 use utoipa::{
     OpenApi as _,
@@ -8,6 +9,7 @@ use utoipa::{
         ContentBuilder, HeaderBuilder, Object, OpenApi, Ref, RefOr, Required, ResponseBuilder, Type,
         example::ExampleBuilder,
         path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem},
+        security::{Http, HttpAuthScheme, SecurityScheme},
     },
 };
 
@@ -25,6 +27,7 @@ use utoipa::{
         (name = "executors", description = "Executors that pull, and who they are"),
         (name = "dead letters", description = "Tasks that will not run again by themselves"),
         (name = "queues", description = "Queues"),
+        (name = "access", description = "Tokens, and who changed what"),
         (name = "operation", description = "Health, metrics, this document"),
     ),
     components(schemas(Problem)),
@@ -35,6 +38,12 @@ struct Base;
 pub(crate) fn base() -> OpenApi {
     let mut document = Base::openapi();
     env!("CARGO_PKG_VERSION").clone_into(&mut document.info.version);
+    let mut scheme = Http::new(HttpAuthScheme::Bearer);
+    scheme.description = Some(
+        "A token, as `punctual token create` or POST /v1/tokens has answered it. Where there are none, none is needed.".to_owned(),
+    );
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme(access::SCHEME, SecurityScheme::Http(scheme));
     document
 }
 
@@ -43,7 +52,17 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
             let id = operation.operation_id.clone().unwrap_or_default();
-            let codes = refusals(&id, path, method);
+            let mut codes = refusals(&id, path, method);
+            if operation.security.is_some() {
+                codes.extend([
+                    Code::AuthRequired,
+                    Code::AuthDenied,
+                    Code::AuthSlowed,
+                    Code::StoreUnavailable,
+                ]);
+                codes.sort_by_key(|it| it.status());
+                codes.dedup();
+            }
             describe(operation, path, method);
             for code in codes {
                 add_problem(operation, code);
@@ -70,7 +89,7 @@ fn describe(operation: &mut Operation, path: &str, method: &str) {
     }
     let namespace = "Namespace of the call; `default` when absent.";
     add_header(operation, "Punctual-Namespace", namespace);
-    if method == "POST" {
+    if method == "POST" && !path.starts_with("/v1/tokens") {
         let key = "1 to 255 visible characters. The same request with the same key gets the first answer again, for 24 hours, with `Idempotency-Replayed: true`.";
         add_header(operation, "Idempotency-Key", key);
         replayed(operation);
@@ -137,6 +156,9 @@ fn refusals(operation_id: &str, path: &str, method: &str) -> Vec<Code> {
     if path.contains("{executor}") {
         codes.push(Code::ExecutorNotFound);
     }
+    if path.starts_with("/v1/tokens/") {
+        codes.push(Code::TokenNotFound);
+    }
     codes.extend(own_refusals(operation_id));
     codes
 }
@@ -151,6 +173,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "patch_task" => &[Code::TaskAlreadyFired, Code::PreconditionFailed, Code::TaskContended],
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],
+        "rotate_token" => &[Code::TokenRevoked],
         "readyz" => &[Code::StoreUnavailable, Code::NotFiring, Code::Stopping],
         _ => &[],
     }

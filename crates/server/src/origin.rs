@@ -2,10 +2,7 @@
 //! machine reaches loopback for any page that it shows: requests that come from a page of elsewhere, or to a name of
 //! elsewhere that points here, are refused before anything is done.
 
-use crate::{
-    app::{App, Shared},
-    refusal::Refusal,
-};
+use crate::{app::Shared, refusal::Refusal};
 use axum::{
     extract::{Request, State},
     http::{HeaderMap, HeaderName, header, uri::Authority},
@@ -17,13 +14,9 @@ use std::net::IpAddr;
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether callers are told apart by tokens: then a foreign page has none, and names are the operator's business.
-pub(crate) const fn access_is_configured(_app: &App) -> bool {
-    false
-}
-
 pub(crate) async fn refuse_foreign(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    if access_is_configured(&app) {
+    // Then callers are told apart: a foreign page has no token, and names are the operator's business.
+    if app.engine.access_is_configured() {
         return next.run(request).await;
     }
     match foreign(&request) {

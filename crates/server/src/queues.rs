@@ -2,6 +2,7 @@
 //! of tasks), who changed what; pause and resume. What a setting means is the engine's.
 
 use crate::{
+    access::{Changed, Who},
     answer,
     app::{App, Shared},
     cursor, etag,
@@ -19,6 +20,7 @@ use punctual_domain::{
     limits::Scope as Scoped,
     name::QueueKey,
     settings::{Pause, QueueSettings, Scope},
+    time::Millis,
 };
 use punctual_engine::Put;
 use punctual_protocol::{
@@ -30,8 +32,6 @@ use std::collections::BTreeMap;
 /// Holders and lanes in an answer.
 const SHOWN_MAX: usize = 100;
 
-const BY: &str = "api";
-
 /// The queues of the namespace that have tasks or settings.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
@@ -42,14 +42,15 @@ pub(crate) async fn list_queues(State(app): State<Shared>, caller: Caller) -> Re
     for it in app.engine.settings().await?.all {
         if let Scope::Queue(queue) = &it.scope
             && queue.namespace == caller.namespace
+            && caller.who.reaches(queue)
         {
             queues.insert(queue.clone(), Some(it));
         }
     }
     let numbers = Numbers::read(&app).await?;
     let named = numbers.books.standing.iter().map(|it| &it.queue);
-    for it in named.chain(numbers.ready.iter().map(|it| &it.0)).filter(|it| it.namespace == caller.namespace)
-    {
+    let mine = |it: &&QueueKey| it.namespace == caller.namespace && caller.who.reaches(it);
+    for it in named.chain(numbers.ready.iter().map(|it| &it.0)).filter(mine) {
         queues.entry(it.clone()).or_default();
     }
     let items =
@@ -65,11 +66,12 @@ pub(crate) async fn list_queues(State(app): State<Shared>, caller: Caller) -> Re
 )]
 pub(crate) async fn get_queue(
     State(app): State<Shared>,
+    who: Who,
     QueueOf(queue): QueueOf,
 ) -> Result<Response, Refusal> {
     let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
     let numbers = Numbers::read(&app).await?;
-    if stands.is_none() && !numbers.knows(&queue) {
+    if !who.reaches(&queue) || (stands.is_none() && !numbers.knows(&queue)) {
         let detail = format!("{:?} has no tasks, and nothing was set for it", queue.queue.as_str());
         return Err(Refusal::new(Code::QueueNotFound, detail));
     }
@@ -120,18 +122,20 @@ fn put_aside((lane, tasks): (Lane, usize)) -> Parked {
 )]
 pub(crate) async fn put_queue(
     State(app): State<Shared>,
+    who: Who,
     QueueOf(queue): QueueOf,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
+    who.must_reach(&queue)?;
     let asked = PutQueue::from_json(&body)?;
-    let new = |reason| Pause { at: app.engine.now(), by: BY.to_owned(), reason };
+    let new = |reason| Pause { at: app.engine.now(), by: who.by().to_owned(), reason };
     let pause = asked.pause.as_ref().map(|it| match it {
         PauseWish::Is(false) => None,
         PauseWish::Is(true) => Some(new(None)),
         PauseWish::Because { reason } => Some(new(reason.clone())),
     });
-    put(&app, queue, settings::of_wire(&asked)?, pause, &headers).await
+    put(&app, &who, queue, (settings::of_wire(&asked)?, pause), &headers).await
 }
 
 /// Forget what was set for a queue.
@@ -147,23 +151,26 @@ pub(crate) async fn put_queue(
 )]
 pub(crate) async fn reset_queue(
     State(app): State<Shared>,
+    who: Who,
     QueueOf(queue): QueueOf,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    put(&app, queue, QueueSettings::default(), None, &headers).await
+    who.must_reach(&queue)?;
+    put(&app, &who, queue, (QueueSettings::default(), None), &headers).await
 }
 
 async fn put(
     app: &App,
+    who: &Who,
     queue: QueueKey,
-    settings: QueueSettings,
-    pause: Option<Option<Pause>>,
+    (settings, pause): (QueueSettings, Option<Option<Pause>>),
     headers: &HeaderMap,
 ) -> Result<Response, Refusal> {
     let condition = etag::condition(headers);
     let fits = move |revision| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
-    match app.engine.put_queue(queue.clone(), settings, pause, BY, fits).await? {
-        Put::Done(stands) => changed(app, &queue, stands.as_ref()).await,
+    let (began, reason) = (app.engine.now(), pause.iter().flatten().find_map(|it| it.reason.clone()));
+    match app.engine.put_queue(queue.clone(), settings, pause, who.by(), fits).await? {
+        Put::Done(stands) => changed(app, &queue, stands.as_ref(), (began, reason)).await,
         Put::Otherwise(revision) => Err(settings::has_changed(revision)),
     }
 }
@@ -176,11 +183,16 @@ async fn put(
 )]
 pub(crate) async fn list_queue_changes(
     State(app): State<Shared>,
+    who: Who,
     QueueOf(queue): QueueOf,
     Query(asked): Query<SearchChanges>,
 ) -> Result<Response, Refusal> {
     asked.check()?;
     let before = cursor::before_id(asked.cursor.as_deref())?;
+    if !who.reaches(&queue) {
+        let none: Page<SettingChange> = Page { items: Vec::new(), next_cursor: None };
+        return Ok(answer::json(StatusCode::OK, &none));
+    }
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
     let changes = app.engine.setting_changes(&Scope::Queue(queue), before, limit).await?;
     let next = changes.last().filter(|_| changes.len() == limit).map(|it| cursor::write(it.revision));
@@ -201,12 +213,15 @@ pub(crate) async fn list_queue_changes(
 )]
 pub(crate) async fn pause_queue(
     State(app): State<Shared>,
+    who: Who,
     QueueOf(queue): QueueOf,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
+    who.must_reach(&queue)?;
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
-    let stands = app.engine.pause(queue.clone(), reason, by.as_deref().unwrap_or(BY)).await?;
-    changed(&app, &queue, stands.as_ref()).await
+    let began = app.engine.now();
+    let stands = app.engine.pause(queue.clone(), reason.clone(), &who.by_as(by.as_deref())).await?;
+    changed(&app, &queue, stands.as_ref(), (began, reason)).await
 }
 
 /// Resume a queue.
@@ -220,19 +235,29 @@ pub(crate) async fn pause_queue(
 )]
 pub(crate) async fn resume_queue(
     State(app): State<Shared>,
+    who: Who,
     QueueOf(queue): QueueOf,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let by = PauseRequest::from_json(&body)?.by;
-    let stands = app.engine.resume(queue.clone(), by.as_deref().unwrap_or(BY)).await?;
-    changed(&app, &queue, stands.as_ref()).await
+    who.must_reach(&queue)?;
+    let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
+    let began = app.engine.now();
+    let stands = app.engine.resume(queue.clone(), &who.by_as(by.as_deref())).await?;
+    changed(&app, &queue, stands.as_ref(), (began, reason)).await
 }
 
 /// After a change. What stands in the queue belongs to the answer; where it cannot be read, nobody is told that nothing
 /// was done.
-async fn changed(app: &App, queue: &QueueKey, stands: Option<&Standing>) -> Result<Response, Refusal> {
+async fn changed(
+    app: &App,
+    queue: &QueueKey,
+    stands: Option<&Standing>,
+    (began, reason): (Millis, Option<String>),
+) -> Result<Response, Refusal> {
     let numbers = Numbers::read(app).await.map_err(Refusal::after_a_change)?;
-    one(app, &numbers, queue, stands).await
+    let response = one(app, &numbers, queue, stands).await?;
+    let changed = settings::recorded(app, &Scope::Queue(queue.clone()), began).await;
+    Ok(Changed { reason, ..changed }.told_with(response))
 }
 
 async fn one(

@@ -109,11 +109,14 @@ pub(crate) async fn list_executors(
     asked.check()?;
     let limit = usize::try_from(asked.limit.unwrap_or(limits::PAGE_DEFAULT)).unwrap_or(usize::MAX);
     let from = asked.cursor.as_deref().unwrap_or_default();
+    if !caller.who.reaches_namespace(&caller.namespace) {
+        return Ok(answer::json(StatusCode::OK, &Page::<Executor> { items: Vec::new(), next_cursor: None }));
+    }
     let mut found = app.engine.store().executors(&caller.namespace, from, limit + 1).await?;
     let next_cursor = found.get(limit).map(|it| it.name.as_str().to_owned());
     found.truncate(limit);
     let now = app.engine.now();
-    let items = found.into_iter().map(|it| shown(it, now)).collect();
+    let items = found.into_iter().filter(|it| is_seen(&caller, it)).map(|it| shown(it, now)).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -128,15 +131,32 @@ pub(crate) async fn get_executor(
     caller: Caller,
     ExecutorName(name): ExecutorName,
 ) -> Result<Response, Refusal> {
-    one(&app.engine, &caller.namespace, &name).await
+    one(&app.engine, &caller, &name).await
 }
 
-async fn one(engine: &Engine, namespace: &Name, name: &Name) -> Result<Response, Refusal> {
-    let found = engine.store().executors(namespace, name.as_str(), 1).await?.pop();
-    let Some(found) = found.filter(|it| it.name == *name) else { return Err(nobody(name)) };
+/// Whether it works for a queue that the token reaches.
+fn is_seen(caller: &Caller, it: &executor::Executor) -> bool {
+    let is_reached = |queue: &String| {
+        let queue = Name::new(queue).map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
+        queue.is_ok_and(|it| caller.who.reaches(&it))
+    };
+    caller.who.reaches_namespace(&caller.namespace)
+        && (caller.who.reaches_all_queues() || it.profile.queues.iter().flatten().any(is_reached))
+}
+
+/// The executor, if it is there for the caller.
+async fn find(engine: &Engine, caller: &Caller, name: &Name) -> Result<executor::Executor, Refusal> {
+    let found = engine.store().executors(&caller.namespace, name.as_str(), 1).await?.pop();
+    found.filter(|it| it.name == *name && is_seen(caller, it)).ok_or_else(|| nobody(name))
+}
+
+async fn one(engine: &Engine, caller: &Caller, name: &Name) -> Result<Response, Refusal> {
+    let found = find(engine, caller, name).await?;
     let places: Vec<_> = found.profile.places().collect();
     let tasks = engine.store().read(&places).await?;
-    let leases = tasks.into_iter().flatten().filter_map(|it| held(it, name)).collect();
+    // An executor says itself what it holds.
+    let is_its = |it: &Task| it.ask.queue.namespace == caller.namespace && caller.who.sees(it);
+    let leases = tasks.into_iter().flatten().filter(is_its).filter_map(|it| held(it, name)).collect();
     let shown = Executor { leases: Some(leases), ..shown(found, engine.now()) };
     Ok(answer::json(StatusCode::OK, &shown))
 }
@@ -159,7 +179,7 @@ pub(crate) async fn drain_executor(
     caller: Caller,
     name: ExecutorName,
 ) -> Result<Response, Refusal> {
-    set(&app.engine, &caller.namespace, name, Wish::Drain).await
+    set(&app.engine, &caller, name, Wish::Drain).await
 }
 
 /// Give an executor no new tasks until it is resumed.
@@ -173,7 +193,7 @@ pub(crate) async fn quiet_executor(
     caller: Caller,
     name: ExecutorName,
 ) -> Result<Response, Refusal> {
-    set(&app.engine, &caller.namespace, name, Wish::Quiet).await
+    set(&app.engine, &caller, name, Wish::Quiet).await
 }
 
 /// Give an executor new tasks again.
@@ -187,19 +207,22 @@ pub(crate) async fn resume_executor(
     caller: Caller,
     name: ExecutorName,
 ) -> Result<Response, Refusal> {
-    set(&app.engine, &caller.namespace, name, Wish::Serve).await
+    set(&app.engine, &caller, name, Wish::Serve).await
 }
 
 async fn set(
     engine: &Engine,
-    namespace: &Name,
+    caller: &Caller,
     ExecutorName(name): ExecutorName,
     wish: Wish,
 ) -> Result<Response, Refusal> {
-    if !engine.wish_of_executor(namespace, &name, wish).await? {
+    if !(caller.who.reaches_namespace(&caller.namespace) && caller.who.reaches_all_queues()) {
+        find(engine, caller, &name).await?;
+    }
+    if !engine.wish_of_executor(&caller.namespace, &name, wish).await? {
         return Err(nobody(&name));
     }
-    one(engine, namespace, &name).await.map_err(Refusal::after_a_change)
+    one(engine, caller, &name).await.map_err(Refusal::after_a_change)
 }
 
 fn shown(it: executor::Executor, now: Millis) -> Executor {

@@ -2,11 +2,12 @@
 //! not part of the interface.
 
 use crate::{
+    access::{self, Guarded, Needs, Reach},
     actions, alerts, answer,
     app::{App, Shared},
-    dead, docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
+    audit, dead, docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
     options::ServerOptions,
-    origin, queues, roster, settings,
+    origin, queues, roster, settings, tokens,
 };
 use axum::{
     Router,
@@ -16,11 +17,12 @@ use axum::{
     routing::get,
 };
 use bytes::Bytes;
+use punctual_domain::access::Permission;
 use punctual_engine::Engine;
 use std::sync::{Arc, LazyLock};
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::routes;
 
 /// The whole interface as a router, for tests and for embedding; [`crate::serve`] is the way to run it.
 pub fn router(engine: Engine, options: ServerOptions) -> Router {
@@ -30,9 +32,7 @@ pub fn router(engine: Engine, options: ServerOptions) -> Router {
 /// The document that `/openapi.json` serves.
 #[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
-    openapi::complete(
-        OpenApiRouter::with_openapi(openapi::base()).merge(interface()).merge(operation()).into_openapi(),
-    )
+    openapi::complete(interface().merge(operation()).document(openapi::base()))
 }
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
@@ -40,59 +40,86 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
 });
 
 pub(crate) fn routes(app: &Shared) -> Router {
-    let interface: Router<Shared> = interface().into();
+    let interface: Router<Shared> = interface().apart().0.into();
     let interface = interface
         .layer(from_fn_with_state(Arc::clone(app), idempotency::keep_replies))
         .layer(from_fn(observe::refuse_query))
         .layer(from_fn_with_state(Arc::clone(app), observe::shed));
-    let operation: Router<Shared> = operation().into();
+    let operation: Router<Shared> = operation().apart().0.into();
     Router::new()
         .merge(interface)
         .merge(operation)
         .merge(pages())
         .fallback(observe::unknown_route)
+        .layer(from_fn_with_state(Arc::clone(app), access::guard))
         .layer(from_fn_with_state(Arc::clone(app), origin::refuse_foreign))
         .layer(CatchPanicLayer::custom(observe::panicked))
         .layer(from_fn_with_state(Arc::clone(app), observe::observe))
         .with_state(Arc::clone(app))
 }
 
-fn interface() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(insert::insert_task, lookup::search_tasks))
-        .routes(routes!(insert::insert_batch))
-        .routes(routes!(lookup::get_task, actions::patch_task))
-        .routes(routes!(lookup::why_task))
-        .routes(routes!(actions::cancel_task))
-        .routes(routes!(actions::run_task_now))
-        .routes(routes!(actions::redrive_task))
-        .routes(routes!(executors::lease_tasks))
-        .routes(routes!(executors::report_outcomes))
-        .routes(routes!(executors::send_heartbeats))
-        .routes(routes!(roster::list_executors))
-        .routes(routes!(roster::get_executor))
-        .routes(routes!(roster::drain_executor))
-        .routes(routes!(roster::quiet_executor))
-        .routes(routes!(roster::resume_executor))
-        .routes(routes!(dead::list_dead))
-        .routes(routes!(dead::redrive_dead))
-        .routes(routes!(queues::list_queues))
-        .routes(routes!(queues::get_queue, queues::put_queue, queues::reset_queue))
-        .routes(routes!(queues::list_queue_changes))
-        .routes(routes!(alerts::list_alerts))
-        .routes(routes!(queues::pause_queue))
-        .routes(routes!(queues::resume_queue))
-        .routes(routes!(settings::get_namespace, settings::put_namespace))
-        .routes(routes!(settings::get_limits, settings::put_limits))
+/// Every route of the interface, with the permission that it needs and who looks at what the token reaches.
+fn interface() -> Guarded {
+    use Permission::{
+        ChangeTasks, Execute, Insert, ManageAccess, ManageNamespaces, Operate, Read, ReadAudit, Redrive,
+    };
+    use Reach::{Everything, Namespace, Own};
+    Guarded::new()
+        .needing(Insert, Namespace, routes!(insert::insert_task))
+        .needing(Read, Own, routes!(lookup::search_tasks))
+        .needing(Insert, Own, routes!(insert::insert_batch))
+        .needing(Read, Own, routes!(lookup::get_task))
+        .needing(ChangeTasks, Own, routes!(actions::patch_task))
+        .needing(Read, Own, routes!(lookup::why_task))
+        .needing(ChangeTasks, Own, routes!(actions::cancel_task))
+        .needing(ChangeTasks, Own, routes!(actions::run_task_now))
+        .needing(Redrive, Own, routes!(actions::redrive_task))
+        .needing(Execute, Namespace, routes!(executors::lease_tasks))
+        .needing(Execute, Own, routes!(executors::report_outcomes))
+        .needing(Execute, Own, routes!(executors::send_heartbeats))
+        .needing(Read, Own, routes!(roster::list_executors))
+        .needing(Read, Own, routes!(roster::get_executor))
+        .needing(Operate, Own, routes!(roster::drain_executor))
+        .needing(Operate, Own, routes!(roster::quiet_executor))
+        .needing(Operate, Own, routes!(roster::resume_executor))
+        .needing(Read, Own, routes!(dead::list_dead))
+        .needing(Redrive, Own, routes!(dead::redrive_dead))
+        .needing(Read, Own, routes!(queues::list_queues))
+        .needing(Read, Own, routes!(queues::get_queue))
+        .needing(Operate, Namespace, routes!(queues::put_queue, queues::reset_queue))
+        .needing(Read, Own, routes!(queues::list_queue_changes))
+        .needing(Read, Own, routes!(alerts::list_alerts))
+        .needing(Operate, Namespace, routes!(queues::pause_queue))
+        .needing(Operate, Namespace, routes!(queues::resume_queue))
+        .needing(Read, Own, routes!(settings::get_namespace))
+        .needing(ManageNamespaces, Own, routes!(settings::put_namespace))
+        .needing(Read, Everything, routes!(settings::get_limits))
+        .needing(ManageNamespaces, Everything, routes!(settings::put_limits))
+        .needing(ManageAccess, Own, routes!(tokens::create_token, tokens::list_tokens))
+        .needing(ManageAccess, Own, routes!(tokens::revoke_token))
+        .needing(ManageAccess, Own, routes!(tokens::rotate_token))
+        .needing(ReadAudit, Own, routes!(audit::list_audit))
 }
 
-fn operation() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(health::livez))
-        .routes(routes!(health::readyz))
-        .routes(routes!(metrics::render::get_metrics))
-        .routes(routes!(get_openapi))
+fn operation() -> Guarded {
+    Guarded::new()
+        .open(routes!(health::livez))
+        .open(routes!(health::readyz))
+        .needing(Permission::ReadMetrics, Reach::Everything, routes!(metrics::render::get_metrics))
+        .open(routes!(get_openapi))
 }
+
+/// What each route needs.
+pub(crate) fn needs() -> Needs {
+    let mut needs = interface().merge(operation()).apart().1;
+    for page in PAGES {
+        needs.open(page);
+    }
+    needs
+}
+
+/// Pages for people: they say nothing of what is here.
+const PAGES: [&str; 5] = ["/docs", "/docs/", "/docs/{*file}", "/docs/errors", "/docs/errors/{code}"];
 
 fn pages() -> Router<Shared> {
     Router::new()

@@ -2,6 +2,7 @@
 //! the limits of namespaces and of everything.
 
 use crate::{
+    access::{Changed, Who},
     answer,
     app::{App, Shared},
     etag,
@@ -17,12 +18,11 @@ use punctual_contract::settings::{SaveSetting, Saved, SettingChange as Change, S
 use punctual_domain::{
     name::Name,
     settings::{Choice, Keep, QueueSettings, Retries, Scope, ScopeSettings, Setting},
+    time::Millis,
 };
 use punctual_protocol::{At, Code, Limits, Pause, PutLimits, PutQueue, Queue, SettingChange};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-
-const BY: &str = "api";
 
 fn turned<T: DeserializeOwned>(from: &impl Serialize) -> Result<T, Refusal> {
     let value = serde_json::to_value(from).and_then(serde_json::from_value);
@@ -111,9 +111,15 @@ pub(crate) fn has_changed(revision: i64) -> Refusal {
 )]
 pub(crate) async fn get_namespace(
     State(app): State<Shared>,
+    who: Who,
     Segment(name): Segment,
 ) -> Result<Response, Refusal> {
-    shown(&app, Scope::Namespace(namespace(&name)?)).await
+    let name = namespace(&name)?;
+    if who.reaches_namespace(&name) {
+        return shown(&app, Scope::Namespace(name)).await;
+    }
+    // As one that nobody has set anything for.
+    told(&Scope::Namespace(name), None)
 }
 
 /// Set the limits of a namespace.
@@ -128,11 +134,14 @@ pub(crate) async fn get_namespace(
 )]
 pub(crate) async fn put_namespace(
     State(app): State<Shared>,
+    who: Who,
     Segment(name): Segment,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    put(&app, Scope::Namespace(namespace(&name)?), &headers, &body).await
+    let name = namespace(&name)?;
+    who.must_reach_all_of(&name)?;
+    put(&app, &who, Scope::Namespace(name), (&headers, &body)).await
 }
 
 /// The limits of everything.
@@ -154,17 +163,23 @@ pub(crate) async fn get_limits(State(app): State<Shared>) -> Result<Response, Re
 )]
 pub(crate) async fn put_limits(
     State(app): State<Shared>,
+    who: Who,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    put(&app, Scope::Everything, &headers, &body).await
+    put(&app, &who, Scope::Everything, (&headers, &body)).await
 }
 
 fn namespace(name: &str) -> Result<Name, Refusal> {
     Name::new(name).map_err(|error| Refusal::field("/namespace", error.to_string()))
 }
 
-async fn put(app: &App, scope: Scope, headers: &HeaderMap, body: &[u8]) -> Result<Response, Refusal> {
+async fn put(
+    app: &App,
+    who: &Who,
+    scope: Scope,
+    (headers, body): (&HeaderMap, &[u8]),
+) -> Result<Response, Refusal> {
     let wanted: ScopeSettings = turned(&PutLimits::from_json(body)?)?;
     let mut expected = None;
     if let Some(condition) = etag::condition(headers) {
@@ -175,11 +190,30 @@ async fn put(app: &App, scope: Scope, headers: &HeaderMap, body: &[u8]) -> Resul
         expected = Some(stands);
     }
     let setting = (wanted != ScopeSettings::default()).then_some(Setting::Scope(wanted));
-    let asked = SaveSetting { scope: scope.clone(), setting: setting.clone(), expected, by: BY.to_owned() };
+    let (by, began) = (who.by().to_owned(), app.engine.now());
+    let asked = SaveSetting { scope: scope.clone(), setting: setting.clone(), expected, by };
     match app.engine.save_setting(asked).await? {
         // From what was committed: a look that fails now must not say that nothing was done.
-        Saved::Done(revision) => told(&scope, setting.map(|it| (it, revision))),
+        Saved::Done(revision) => {
+            let response = told(&scope, setting.map(|it| (it, revision)))?;
+            Ok(recorded(app, &scope, began).await.told_with(response))
+        }
         Saved::Conflict(revision) => Err(has_changed(revision)),
+    }
+}
+
+/// What the change of a scope that was just made left in its history, for the audit. None of it, where nothing was changed
+/// since the request began, or it cannot be read.
+pub(crate) async fn recorded(app: &App, scope: &Scope, began: Millis) -> Changed {
+    let changes = app.engine.setting_changes(scope, None, 2).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "what was changed is not in the audit; it is in the history of its settings");
+        Vec::new()
+    });
+    let mut changes = changes.into_iter();
+    let json = |it: Option<Change>| it.and_then(|it| it.setting).map(|it| it.to_json());
+    match changes.next().filter(|it| it.changed_at >= began) {
+        Some(last) => Changed { before: json(changes.next()), after: json(Some(last)), reason: None },
+        None => Changed::default(),
     }
 }
 

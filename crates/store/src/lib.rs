@@ -2,6 +2,7 @@
 //! statement here is a file under `sql/` that a test holds against it.
 
 mod archived;
+mod audit;
 mod blobs;
 mod cold;
 mod error;

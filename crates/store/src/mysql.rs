@@ -2,7 +2,9 @@
 //! databases; each has a few connections that write, and what comes to one of them at the same time is committed
 //! together. Reads run beside them. Must not rest on anything that an engine remembers: another may have changed it.
 
+mod access;
 mod archive;
+mod audit;
 mod buckets;
 mod calls;
 mod connections;
@@ -105,6 +107,8 @@ const SLOTS: i64 = 64;
 const CATALOG_CONNECTIONS: u32 = 2;
 /// Connections that nothing but ownership uses: a sign of life never waits behind anything else.
 const OWNERSHIP_CONNECTIONS: u32 = 3;
+/// Connections to the catalog for tokens and the audit: a flood of changes by callers holds up nobody's ids.
+const ACCESS_CONNECTIONS: u32 = 2;
 
 /// How a store is opened. The number of partitions counts only when the cluster is created.
 #[derive(Clone, Debug)]
@@ -139,6 +143,7 @@ struct Inner {
     doors: Vec<Door>,
     shards: Vec<Shard>,
     catalog: Connections,
+    access: Connections,
     context: Arc<Context>,
     floors: floor::Floors,
     spread: pauses::Spread,
@@ -184,6 +189,7 @@ impl MysqlStore {
         let placement = std::mem::take(&mut cluster.placement);
         let first = doors.first().ok_or(Error::NoDatabase)?;
         let catalog = first.connections(CATALOG_CONNECTIONS);
+        let access_connections = first.connections(ACCESS_CONNECTIONS);
         let writers = options.writers_per_database.clamp(1, 8);
         // Each database has the same numbers.
         let slots = Lane::ALL.iter().map(|it| i64::from(writers_of(*it, writers))).sum();
@@ -207,6 +213,7 @@ impl MysqlStore {
             routing: Arc::clone(&routing),
             shards,
             doors,
+            access: access_connections,
             catalog,
             context,
             floors: floor::Floors::default(),
@@ -258,6 +265,7 @@ impl MysqlStore {
             shard.readers.close().await;
         }
         self.inner.catalog.close().await;
+        self.inner.access.close().await;
     }
 
     async fn one<A>(

@@ -1,7 +1,9 @@
 //! The store in one SQLite file, or in memory. One connection writes: what comes at the same time is committed
 //! together; reads run beside it. In memory there are no threads at all: jobs run in the caller, the same code.
 
+mod access;
 mod archive;
+mod audit;
 mod doctor;
 mod executors;
 mod insert;

@@ -10,6 +10,7 @@
 //!
 //! Never changes an answer that it passes on, but for the one lie that it can be told to tell (`FaultyHot`).
 
+mod access;
 mod bus;
 mod hot;
 mod limiter;
@@ -192,6 +193,28 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
             (false, false) => &mut counts.vanished,
         } += 1;
         fate
+    }
+
+    /// As `run`, for calls that are no part of what a seed decides: engines make them beside their work, and a dial that
+    /// is turned halfway leaves them alone. All are counted as passed.
+    async fn run_beside<T>(
+        &self,
+        group: G,
+        doing: &'static str,
+        call: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        self.pass_gate(group).await;
+        let dials = {
+            let mut inner = self.inner.lock();
+            inner.counts.entry(group).or_default().passed += 1;
+            inner.groups.get(&group).copied().unwrap_or(inner.all)
+        };
+        let answer = if dials.happens > 0.0 { Some(call.await) } else { None };
+        match (answer, dials.reported > 0.0) {
+            (Some(answer), true) => answer,
+            (None, true) => Err(Error::did_not_happen(doing, "refused by a fault")),
+            (_, false) => Err(Error::may_have_happened(doing, "the answer was lost by a fault")),
+        }
     }
 
     /// `call` is a future that has not begun: what is never polled never happens.

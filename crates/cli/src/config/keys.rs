@@ -48,7 +48,7 @@ pub(crate) const HOT_TLS_KEY: &str = "hot.tls_key";
 
 /// Settings that nobody may see: shown without their secret, and each may stand in a file of its own (`…_file`, and
 /// `…_FILE` in the environment).
-const SECRET: &[&str] = &[STORE_URL, HOT_URL];
+const SECRET: &[&str] = &[STORE_URL, HOT_URL, AUTH_ADMIN_TOKEN];
 
 /// What stands behind the name of a secret setting, in the file and as a flag, to name the file that it is read from.
 pub(crate) const FILE_SUFFIX: &str = "_file";
@@ -73,6 +73,8 @@ pub(crate) const HTTP_BODY_TIMEOUT_MS: &str = "http.body_timeout_ms";
 pub(crate) const HTTP_WRITE_TIMEOUT_MS: &str = "http.write_timeout_ms";
 pub(crate) const HTTP_IDLE_TIMEOUT_MS: &str = "http.idle_timeout_ms";
 pub(crate) const HTTP_BODIES_MAX_MIB: &str = "http.bodies_max_mib";
+pub(crate) const AUTH_ADMIN_TOKEN: &str = "auth.admin_token";
+pub(crate) const AUDIT_KEEP_DAYS: &str = "audit.keep_days";
 
 pub(crate) static KEYS: &[Key] = &[
     Key {
@@ -332,6 +334,19 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_HTTP_BODIES_MAX_MIB",
         default: || (ServerOptions::default().bodies_max_bytes >> 20).to_string(),
         about: "memory for the bodies of all requests together",
+    },
+    // Empty: only tokens that are in the store, if there are any.
+    Key {
+        name: AUTH_ADMIN_TOKEN,
+        variable: "PUNCTUAL_AUTH_ADMIN_TOKEN",
+        default: String::new,
+        about: "a token that may do everything and stands in no store, the same for all engines; never shown",
+    },
+    Key {
+        name: AUDIT_KEEP_DAYS,
+        variable: "PUNCTUAL_AUDIT_KEEP_DAYS",
+        default: || "365".to_owned(),
+        about: "how long it is kept who changed what",
     },
 ];
 

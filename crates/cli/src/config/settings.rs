@@ -3,14 +3,17 @@
 use super::{
     Error, Layers, Listening, Payloads,
     keys::{
-        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, CANCELLED_MS, CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS,
-        HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LOG_FILTER,
-        LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL,
-        SUCCEEDED_MS, WEAK_DURABILITY,
+        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, CANCELLED_MS,
+        CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT,
+        HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES,
+        STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
     },
     secrets::shown,
 };
-use punctual_domain::name::{Name, QueueKey};
+use punctual_domain::{
+    access::SecretHash,
+    name::{Name, QueueKey},
+};
 use punctual_engine::Options;
 use std::{
     fmt,
@@ -275,8 +278,24 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         keep_dead_ms: layers.number(DEAD_MS, 0..=TEN_YEARS_MS)?,
         push_queues: push_queues(layers)?,
         push_lease_ms: layers.number(PUSH_LEASE_MS, 1_000..=WEEK_MS)?,
+        admin_token: admin_token(layers)?,
+        keep_audit_ms: layers.number(AUDIT_KEEP_DAYS, 1..=3_650)? * 24 * 60 * MINUTE_MS,
         ..Options::default()
     })
+}
+
+/// Long enough that nobody guesses it. None: empty.
+fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
+    const CHARS_MIN: usize = 24;
+    let text = layers.get(AUTH_ADMIN_TOKEN).text;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if text.len() < CHARS_MIN || !text.bytes().all(|it| it.is_ascii_graphic()) {
+        let reason = format!("must have at least {CHARS_MIN} characters, all of them visible ASCII");
+        return Err(layers.invalid(AUTH_ADMIN_TOKEN, reason));
+    }
+    Ok(Some(SecretHash::of(&text)))
 }
 
 /// `queue` or `namespace/queue`, several with commas.

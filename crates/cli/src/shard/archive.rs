@@ -4,6 +4,7 @@
 use super::StoreArgs;
 use crate::{
     archive::{bucket_options, of_mysql},
+    audited::{Audited, audited},
     clock::SystemClock,
     config::Archive,
     logs,
@@ -73,7 +74,12 @@ pub(super) async fn run(args: &ArchiveArgs) -> Result<ExitCode> {
     let options = BucketOptions { cut_rows: args.cut_rows, ..bucket_options(&archive) };
     let buckets = store.buckets(options);
     let form = Form::json_if(args.store.json);
-    let ran = if args.dry_run { dry(&buckets, form).await } else { once(&buckets, form).await };
+    let ran = if args.dry_run {
+        dry(&buckets, form).await
+    } else {
+        let work = async { Ok(Audited::plain(once(&buckets, form).await?)) };
+        audited(&store, "shard_archive", "shard archive", work).await
+    };
     store.close().await;
     ran
 }

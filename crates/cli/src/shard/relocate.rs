@@ -2,13 +2,16 @@
 //! moment and run again.
 
 use super::StoreArgs;
-use crate::output::{self, count};
+use crate::{
+    audited::{Audited, audited},
+    output::{self, count},
+};
 use anyhow::{Result, bail};
 use clap::Args;
 use punctual_contract::Store as _;
 use punctual_domain::place::Partition;
 use punctual_store::{MoveProgress, MoveStep, Moved, MysqlStore};
-use std::{ops::ControlFlow, process::ExitCode};
+use std::{fmt, ops::ControlFlow, process::ExitCode};
 
 #[derive(Args, Debug)]
 pub(crate) struct MoveArgs {
@@ -46,9 +49,24 @@ pub(crate) struct SplitArgs {
     to: usize,
 }
 
+/// As it was asked for, without addresses.
+impl fmt::Display for MoveArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("shard move")?;
+        if !self.partition.is_empty() {
+            let numbers: Vec<String> = self.partition.iter().map(u16::to_string).collect();
+            write!(f, " --partition {}", numbers.join(","))?;
+        }
+        self.from.iter().try_for_each(|it| write!(f, " --from {it}"))?;
+        self.to.iter().try_for_each(|it| write!(f, " --to {it}"))?;
+        if self.undo { f.write_str(" --undo") } else { Ok(()) }
+    }
+}
+
 pub(super) async fn run(args: &MoveArgs) -> Result<ExitCode> {
     let store = args.store.open().await?;
-    let done = move_or_undo(&store, args).await;
+    let work = async { Ok(Audited::plain(move_or_undo(&store, args).await?)) };
+    let done = audited(&store, "shard_move", args, work).await;
     store.close().await;
     done
 }
@@ -75,9 +93,10 @@ pub(super) async fn split(args: &SplitArgs) -> Result<ExitCode> {
         // A split that was stopped goes on with what is under way, and counts what has moved already.
         let (here, there) = (of_shard(&store, args.from).await?, of_shard(&store, args.to).await?);
         let away = half(&here, there.len());
-        move_all(&store, &away, args.to, args.store.json).await
-    }
-    .await;
+        Ok(Audited::plain(move_all(&store, &away, args.to, args.store.json).await?))
+    };
+    let said = format!("shard split --from {} --to {}", args.from, args.to);
+    let done = audited(&store, "shard_split", said, done).await;
     store.close().await;
     done
 }

@@ -1,7 +1,10 @@
 //! `punctual shard repair`: settles what `shard check` finds, and says what it did.
 
 use super::StoreArgs;
-use crate::output::{self, count};
+use crate::{
+    audited::{Audited, audited},
+    output::{self, count},
+};
 use anyhow::Result;
 use clap::Args;
 use punctual_store::ShardRepair;
@@ -18,7 +21,12 @@ pub(crate) struct RepairArgs {
 
 pub(super) async fn run(args: &RepairArgs) -> Result<ExitCode> {
     let store = args.store.open().await?;
-    let repaired = store.repair(args.dry_run).await;
+    let work = async { Ok(Audited::plain(store.repair(args.dry_run).await?)) };
+    let repaired = if args.dry_run {
+        work.await.map(|it| it.value)
+    } else {
+        audited(&store, "shard_repair", "shard repair", work).await
+    };
     store.close().await;
     let repaired = repaired?;
     if args.store.json {

@@ -36,6 +36,8 @@ async fn what_did_not_happen_and_what_may_have_are_told_apart() {
 #[tokio::test]
 async fn a_server_without_a_store_is_not_ready_and_says_which_part() {
     let world = World::new();
+    // As before a server takes its first request: without it nobody is let in.
+    world.engine.access_is_known().await.unwrap();
     world.store.faults.set_all(Dials::REFUSES);
     let problem = world.send(get("/readyz")).await.expect(503);
     assert_eq!(problem["code"], "store.unavailable");

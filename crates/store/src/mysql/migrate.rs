@@ -19,6 +19,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_control", include_str!("../../../../migrations/mysql/0004_control.sql")),
     ("0005_room", include_str!("../../../../migrations/mysql/0005_room.sql")),
     ("0006_has_hot", include_str!("../../../../migrations/mysql/0006_has_hot.sql")),
+    ("0007_access", include_str!("../../../../migrations/mysql/0007_access.sql")),
     ("0008_without_databases", include_str!("../../../../migrations/mysql/0008_without_databases.sql")),
 ];
 

@@ -84,6 +84,19 @@ pub(crate) const SETTING_RECORD: &str = sql!("setting/record.sql");
 pub(crate) const SETTING_CHANGES: &str = sql!("setting/changes.sql");
 pub(crate) const PAUSED: &str = sql!("setting/paused.sql");
 
+pub(crate) const TOKENS: &str = sql!("token/all.sql");
+pub(crate) const TOKEN_STANDS: &str = sql!("token/stands.sql");
+pub(crate) const TOKEN_NEXT: &str = sql!("token/next.sql");
+pub(crate) const TOKEN_SAVE: &str = sql!("token/save.sql");
+pub(crate) const TOKEN_USED: &str = sql!("token/used.sql");
+
+pub(crate) const AUDIT_APPEND: &str = sql!("audit/append.sql");
+pub(crate) const AUDIT_COMPLETE: &str = sql!("audit/complete.sql");
+pub(crate) const AUDIT_BOUNDS: &str = sql!("audit/bounds.sql");
+pub(crate) const AUDIT_SINCE: &str = sql!("audit/since.sql");
+pub(crate) const AUDIT_PAGE: &str = sql!("audit/page.sql");
+pub(crate) const AUDIT_TRIM: &str = sql!("audit/trim.sql");
+
 pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
 pub(crate) const REPLY_RESERVE: &str = sql!("reply/reserve.sql");
 pub(crate) const REPLY_RESERVED: &str = sql!("reply/reserved.sql");

@@ -45,11 +45,14 @@ pub enum StoreGroup {
     Settings,
     /// What is known of executors.
     Executors,
+    /// Tokens.
+    Access,
+    Audit,
 }
 
 #[derive(Debug)]
 pub struct FaultyStore {
-    inner: Arc<dyn Store>,
+    pub(super) inner: Arc<dyn Store>,
     pub faults: Faults<StoreGroup>,
     /// Parts that it says to have; 0: as many as the store.
     split: AtomicUsize,

@@ -2,6 +2,7 @@
 //! promises checked after each step. A failing seed prints its operations; `run` replays them. Deterministic but
 //! for the engine's jitter, which no check rests on.
 
+mod access;
 mod back_ends;
 mod check;
 mod engines;

@@ -1,6 +1,7 @@
 //! All that holds the workspace together, in one binary: the suites on each back end, the simulation, the users' test clock, and the ratchets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod access;
 mod admission_crashes;
 mod ahead;
 mod bus_away;

@@ -31,12 +31,18 @@ const PLANS: &[(&str, &str)] = &[
     ("reply/load", "SEARCH reply USING PRIMARY KEY (namespace=? AND key=?)"),
     ("setting/paused", "SCAN setting USING COVERING INDEX setting_paused"),
     ("setting/stands", "SEARCH setting USING PRIMARY KEY (namespace=? AND queue=?)"),
+    ("token/stands", "SEARCH token USING PRIMARY KEY (id=?)"),
+    ("token/used", "SEARCH token USING PRIMARY KEY (id=?)"),
+    ("audit/since", "SEARCH audit USING COVERING INDEX audit_at (at>?)"),
+    ("audit/page", "SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("audit/complete", "SEARCH audit USING INTEGER PRIMARY KEY (rowid=?)"),
+    ("audit/trim", "SEARCH audit USING COVERING INDEX audit_at (at<?)"),
     ("meta/read", "SEARCH meta USING PRIMARY KEY (key=?)"),
     ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];
 
-/// Read every row on purpose: the audit counts, books and settings are as short as the list of queues, what is
-/// asked of executors reads their list, and the index of what is paused has nothing else.
+/// Read every row on purpose: the audit counts, books and settings are as short as the list of queues, tokens are
+/// few, what is asked of executors reads their list, and the index of what is paused has nothing else.
 const SCANS: &[&str] = &[
     "executor/forget",
     "executor/roll",
@@ -46,6 +52,7 @@ const SCANS: &[&str] = &[
     "meta/objects",
     "setting/all",
     "setting/paused",
+    "token/all",
 ];
 
 fn scripts() -> Vec<(String, String)> {

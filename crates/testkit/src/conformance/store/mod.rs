@@ -21,9 +21,11 @@ pub mod settings;
 
 pub mod retire;
 
+pub mod audit;
 pub mod books;
 pub mod executors;
 pub mod replies;
+pub mod tokens;
 
 pub mod durable;
 

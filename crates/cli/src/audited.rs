@@ -1,0 +1,63 @@
+//! The audit of commands that work on a store itself: written before what they do, completed after it, as the API does it.
+
+use crate::clock::SystemClock;
+use anyhow::{Context, Result};
+use punctual_contract::{
+    AuditStore, Clock as _,
+    audit::{AuditEntry, AuditResult},
+};
+use std::fmt::Display;
+
+/// Who runs the command, as far as the system says it.
+pub(crate) fn operator() -> String {
+    let user = std::env::var("USER").ok().filter(|it| !it.is_empty());
+    user.map_or_else(|| "command".to_owned(), |it| format!("{it} (command)"))
+}
+
+/// What a command changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Audited<T> {
+    pub(crate) value: T,
+    /// JSON.
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
+}
+
+impl<T> Audited<T> {
+    /// Nothing is said of what stood before.
+    pub(crate) const fn plain(value: T) -> Self {
+        Self { value, before: None, after: None }
+    }
+}
+
+/// Does the work when its entry is written; nothing is done when that fails.
+pub(crate) async fn audited<T>(
+    store: &dyn AuditStore,
+    action: &str,
+    said: impl Display,
+    work: impl Future<Output = Result<Audited<T>>>,
+) -> Result<T> {
+    let entry = AuditEntry {
+        at: SystemClock.now(),
+        caller: operator(),
+        action: action.to_owned(),
+        request: format!("punctual {said}"),
+        times: 1,
+        ..AuditEntry::default()
+    };
+    let id = store.append_audit(entry).await.context("the audit cannot be written, and nothing was done")?;
+    let done = work.await;
+    let at = SystemClock.now();
+    let result = match &done {
+        Ok(it) => {
+            AuditResult { at, status: 200, before: it.before.clone(), after: it.after.clone(), reason: None }
+        }
+        Err(error) => {
+            AuditResult { at, status: 500, reason: Some(format!("{error:#}")), ..AuditResult::default() }
+        }
+    };
+    if let Err(error) = store.complete_audit(id, result).await {
+        tracing::warn!(%error, "an entry of the audit stays without its result");
+    }
+    done.map(|it| it.value)
+}

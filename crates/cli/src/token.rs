@@ -1,0 +1,225 @@
+//! `punctual token …`: who may call. On the store itself, so that the first token can be made and a lost one replaced; with
+//! `--server`, through the API of a server that runs on it.
+
+mod stored;
+
+use crate::{
+    config::SettingArgs,
+    connect::TRIES_OF_ONE_CALL,
+    duration, logs,
+    output::{self, Form},
+};
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use punctual_contract::Clock as _;
+use punctual_protocol::{AccessToken, CreateToken, Role, RotateToken, TokenState};
+use punctual_sdk::Client;
+use std::{process::ExitCode, time::Duration};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum TokenCommand {
+    /// Make a token and show it, this once
+    Create(CreateArgs),
+    /// Show all tokens, without their secrets
+    List(PlaceArgs),
+    /// Give a token a new secret and show it, this once
+    Rotate(RotateArgs),
+    /// End a token for good: at every engine within a second
+    Revoke(RevokeArgs),
+}
+
+/// Where the tokens are.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PlaceArgs {
+    /// Go through the API of a server, with the token of PUNCTUAL_TOKEN, and not to the store itself
+    #[arg(long, env = "PUNCTUAL_URL", value_name = "URL")]
+    server: Option<String>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: SettingArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CreateArgs {
+    /// For people: shown in lists, histories and the audit
+    #[arg(long)]
+    name: String,
+    /// What it is for; several with commas or repeated
+    #[arg(long, required = true, value_delimiter = ',')]
+    role: Vec<RoleArg>,
+    /// A namespace that it reaches, or the beginning of some: team-*; all unless given
+    #[arg(long, value_name = "PATTERN")]
+    namespace: Vec<String>,
+    /// A queue that it reaches, or the beginning of some: mail-*; all unless given
+    #[arg(long, value_name = "PATTERN")]
+    queue: Vec<String>,
+    /// How long it is good, such as 90d; for ever unless given
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    expires: Option<Duration>,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RotateArgs {
+    /// The id: the part between the first two underscores of the token
+    id: String,
+    /// So long the secret before is good beside the new one
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
+    overlap: Duration,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RevokeArgs {
+    /// The id: the part between the first two underscores of the token
+    id: String,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RoleArg {
+    /// Looks at everything and changes nothing
+    Viewer,
+    /// Inserts tasks, and changes and cancels them
+    Submitter,
+    /// Leases tasks and reports what became of them
+    Executor,
+    /// Keeps queues and executors at work
+    Operator,
+    /// May do everything
+    Admin,
+}
+
+impl From<RoleArg> for Role {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::Viewer => Self::Viewer,
+            RoleArg::Submitter => Self::Submitter,
+            RoleArg::Executor => Self::Executor,
+            RoleArg::Operator => Self::Operator,
+            RoleArg::Admin => Self::Admin,
+        }
+    }
+}
+
+impl PlaceArgs {
+    /// None: the store itself.
+    fn client(&self) -> Result<Option<Client>> {
+        let Some(url) = self.server.as_ref().filter(|it| !it.is_empty()) else { return Ok(None) };
+        Ok(Some(Client::builder().url(url).tries(TRIES_OF_ONE_CALL).build()?))
+    }
+
+    const fn form(&self) -> Form {
+        Form::json_if(self.json)
+    }
+}
+
+pub(crate) async fn run(command: TokenCommand) -> Result<ExitCode> {
+    logs::start_for_client();
+    match command {
+        TokenCommand::Create(args) => create(args).await,
+        TokenCommand::List(place) => {
+            let tokens = match place.client()? {
+                Some(client) => client.tokens().await.context(WAY_OUT)?.items,
+                None => stored::list(&place.settings).await?,
+            };
+            list(&place, &tokens)
+        }
+        TokenCommand::Rotate(RotateArgs { id, overlap, place }) => {
+            let asked = RotateToken { overlap_ms: Some(duration::ms(overlap)) };
+            let token = match place.client()? {
+                Some(client) => client.rotate_token(&id, &asked).await.context(WAY_OUT)?,
+                None => stored::rotate(&place.settings, &id, asked.overlap_ms()).await?,
+            };
+            show(&place, &token)
+        }
+        TokenCommand::Revoke(RevokeArgs { id, place }) => {
+            let token = match place.client()? {
+                Some(client) => client.revoke_token(&id).await.context(WAY_OUT)?,
+                None => stored::revoke(&place.settings, &id).await?,
+            };
+            show(&place, &token)
+        }
+    }
+}
+
+const WAY_OUT: &str = "the server (--server, or PUNCTUAL_URL) did not do it; without both, the command works on the \
+                       store itself";
+
+async fn create(args: CreateArgs) -> Result<ExitCode> {
+    let CreateArgs { name, role, namespace, queue, expires, place } = args;
+    let some = |patterns: Vec<String>| Some(patterns).filter(|it| !it.is_empty());
+    let expires_at_ms = expires.map(|it| crate::clock::SystemClock.now().plus(duration::ms(it)).0);
+    let asked = CreateToken {
+        name,
+        roles: role.into_iter().map(Role::from).collect(),
+        namespaces: some(namespace),
+        queues: some(queue),
+        expires_at: None,
+        expires_at_ms,
+    };
+    asked.check()?;
+    let token = match place.client()? {
+        Some(client) => client.create_token(&asked).await.context(WAY_OUT)?,
+        None => stored::create(&place.settings, &asked).await?,
+    };
+    show(&place, &token)
+}
+
+fn show(place: &PlaceArgs, token: &AccessToken) -> Result<ExitCode> {
+    match place.form() {
+        Form::Json => output::json(token)?,
+        Form::Text => print(token),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(it: &AccessToken) {
+    if let Some(token) = &it.token {
+        output::line(&token.0);
+        output::error_line("shown this once: keep it where secrets are kept, and send it as PUNCTUAL_TOKEN");
+    }
+    let mut facts = vec![
+        ("id", it.id.clone()),
+        ("name", it.name.clone()),
+        ("state", state(it.state).to_owned()),
+        ("roles", roles(it)),
+        ("namespaces", it.namespaces.join(", ")),
+        ("queues", it.queues.join(", ")),
+        ("expires", it.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string())),
+    ];
+    facts.extend(it.previous_until.map(|at| ("secret before good until", at.to_string())));
+    output::facts(&facts);
+}
+
+fn list(place: &PlaceArgs, tokens: &[AccessToken]) -> Result<ExitCode> {
+    if place.form() == Form::Json {
+        output::json(&serde_json::json!({ "items": tokens }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = tokens.iter().map(|it| {
+        let used = it.used_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let reach = format!("{} / {}", it.namespaces.join(","), it.queues.join(","));
+        [it.id.clone(), it.name.clone(), state(it.state).to_owned(), roles(it), reach, used]
+    });
+    output::table(["ID", "NAME", "STATE", "ROLES", "NAMESPACES / QUEUES", "LAST USED"], rows);
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn state(it: TokenState) -> &'static str {
+    match it {
+        TokenState::Active => "active",
+        TokenState::Expired => "expired",
+        TokenState::Revoked => "revoked",
+    }
+}
+
+fn roles(it: &AccessToken) -> String {
+    let words = it.roles.iter().filter_map(|it| serde_json::to_value(it).ok()?.as_str().map(str::to_owned));
+    words.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,95 @@
+//! Tokens on the store itself: whoever may open it may do everything anyway. Each change is audited as those of the API are.
+
+use crate::{
+    audited::{Audited, audited, operator},
+    backends::{self, OpenStore},
+    clock::SystemClock,
+    config::{SettingArgs, Settings},
+};
+use anyhow::{Context as _, Result, bail};
+use punctual_contract::Clock as _;
+use punctual_domain::{access::TokenId, time::Millis};
+use punctual_engine::access::tokens::{self, Issued, NewToken, Turned};
+use punctual_protocol::{AccessToken, CreateToken, Invalid};
+use punctual_server::access_tokens;
+
+async fn on_store<T>(settings: &SettingArgs, work: impl AsyncFnOnce(&OpenStore) -> Result<T>) -> Result<T> {
+    let settings = Settings::from_layers(&settings.layers()?)?;
+    let store = backends::open_store(&settings.place).await.with_context(|| {
+        "the store cannot be opened; if a server runs on it, go through its API: --server http://127.0.0.1:7450"
+    })?;
+    let done = work(&store).await;
+    store.close().await?;
+    done
+}
+
+pub(super) async fn create(settings: &SettingArgs, asked: &CreateToken) -> Result<AccessToken> {
+    let grant = access_tokens::grant(asked).map_err(Invalid::from)?;
+    on_store(settings, async |store| {
+        let expires_at = asked.expires_ms().map(Millis);
+        let new = NewToken { name: asked.name.clone(), grant, expires_at };
+        let work = async {
+            let issued = tokens::create(store.store(), new, &operator(), SystemClock.now()).await?;
+            Ok(done_with(None, issued))
+        };
+        audited(store.store(), "create_token", "token create", work).await
+    })
+    .await
+}
+
+pub(super) async fn list(settings: &SettingArgs) -> Result<Vec<AccessToken>> {
+    on_store(settings, async |store| {
+        let mut all = store.store().tokens().await?.all;
+        all.sort_by_key(|it| std::cmp::Reverse((it.created_at, it.id.clone())));
+        let now = SystemClock.now();
+        Ok(all.iter().map(|it| access_tokens::shown(it, now)).collect())
+    })
+    .await
+}
+
+pub(super) async fn rotate(settings: &SettingArgs, id: &str, overlap_ms: i64) -> Result<AccessToken> {
+    let id = TokenId::new(id)?;
+    on_store(settings, async |store| {
+        let work = async {
+            let before = shown(store, &id).await?;
+            match tokens::rotate(store.store(), &id, overlap_ms, SystemClock.now()).await? {
+                Turned::Done(issued) => Ok(done_with(before, issued)),
+                Turned::NotFound => bail!("there is no token {id}"),
+                Turned::Revoked(_) => bail!("token {id} was revoked; make another one"),
+            }
+        };
+        audited(store.store(), "rotate_token", format!("token rotate {id}"), work).await
+    })
+    .await
+}
+
+pub(super) async fn revoke(settings: &SettingArgs, id: &str) -> Result<AccessToken> {
+    let id = TokenId::new(id)?;
+    on_store(settings, async |store| {
+        let work = async {
+            let before = shown(store, &id).await?;
+            match tokens::revoke(store.store(), &id, &operator(), SystemClock.now()).await? {
+                Turned::Done(token) => {
+                    let value = access_tokens::shown(&token, SystemClock.now());
+                    let after = serde_json::to_string(&value).ok();
+                    Ok(Audited { value, before, after })
+                }
+                Turned::NotFound | Turned::Revoked(_) => bail!("there is no token {id}"),
+            }
+        };
+        audited(store.store(), "revoke_token", format!("token revoke {id}"), work).await
+    })
+    .await
+}
+
+/// As the audit has it.
+async fn shown(store: &OpenStore, id: &TokenId) -> Result<Option<String>> {
+    let found = tokens::find(store.store(), id).await?;
+    Ok(found.and_then(|it| serde_json::to_string(&access_tokens::shown(&it, SystemClock.now())).ok()))
+}
+
+fn done_with(before: Option<String>, issued: Issued) -> Audited<AccessToken> {
+    let now = SystemClock.now();
+    let after = serde_json::to_string(&access_tokens::shown(&issued.token, now)).ok();
+    Audited { value: access_tokens::revealed(issued, now), before, after }
+}

@@ -1,0 +1,69 @@
+//! Tokens: durable, numbered, revoked ones kept. Engines keep them all in memory and look at the number a few times a
+//! second, so that a revocation holds everywhere within a second, and a store that is away locks nobody out.
+
+use crate::{error::Error, settings::Saved};
+use async_trait::async_trait;
+use punctual_domain::{
+    access::{Grant, SecretHash, TokenId},
+    time::Millis,
+};
+
+/// Promises:
+/// - **Numbered.** Each change of any token has a revision, higher than all before it. Whoever has read the tokens of a
+///   revision, and finds that it still stands, has missed no change.
+/// - **Never forgotten.** A token that is revoked, or over, keeps its row: what was configured once never falls open again.
+/// - **Hashed.** No secret is ever given to a store.
+#[async_trait]
+pub trait AccessStore: Send + Sync {
+    /// The number of the last change; 0: there never was a token. Cheap.
+    async fn access_revision(&self) -> Result<i64, Error>;
+
+    /// All tokens, as of one revision, by id.
+    async fn tokens(&self) -> Result<Tokens, Error>;
+
+    /// Adds or changes a token, if `expected` is its revision; 0: only if there is none of its id. What it says of its
+    /// last use is not looked at.
+    async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, Error>;
+
+    /// When tokens were last used. An older time changes nothing, and none of it is a change in the sense of revisions.
+    async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error>;
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tokens {
+    pub revision: i64,
+    pub all: Vec<Token>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    pub id: TokenId,
+    /// For people.
+    pub name: String,
+    pub grant: Grant,
+    pub secret: SecretHash,
+    /// The one before, that is good for a while beside it.
+    pub previous: Option<Previous>,
+    pub created_at: Millis,
+    pub created_by: String,
+    pub expires_at: Option<Millis>,
+    pub rotated_at: Option<Millis>,
+    pub revoked: Option<Revoked>,
+    /// To about a minute.
+    pub used_at: Option<Millis>,
+    /// Of the change that made it so.
+    pub revision: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Previous {
+    pub secret: SecretHash,
+    /// Exclusive.
+    pub until: Millis,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    pub at: Millis,
+    pub by: String,
+}

@@ -1,0 +1,192 @@
+//! Tokens made, rotated and revoked, on a store alone: the first one is made before any engine lets anybody in.
+
+use crate::{answer::Error, core::Core, engine::Engine};
+use punctual_contract::{
+    AccessStore, Error as BackendError,
+    access::{Previous, Revoked, Token},
+    settings::Saved,
+};
+use punctual_domain::{
+    access::{Grant, Secret, TokenId},
+    time::Millis,
+};
+use std::sync::Arc;
+
+/// Changes that lose their race to others, one after the other.
+const TRIES: usize = 8;
+
+/// What a new token is to be.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    pub name: String,
+    pub grant: Grant,
+    pub expires_at: Option<Millis>,
+}
+
+/// A token, and its secret, which is nowhere else.
+#[derive(Clone, Debug)]
+pub struct Issued {
+    pub token: Token,
+    pub secret: Secret,
+}
+
+fn random<const N: usize>() -> Result<[u8; N], BackendError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| BackendError::did_not_happen("draw a random secret", error.to_string()))?;
+    Ok(bytes)
+}
+
+/// # Errors
+/// A failing store; the error says whether there may be such a token all the same, whose secret nobody has.
+pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Millis) -> Result<Issued, Error> {
+    for _ in 0..TRIES {
+        let secret = Secret::from_random(random()?, random()?);
+        let mut token = Token {
+            id: secret.id().clone(),
+            name: new.name.clone(),
+            grant: new.grant.clone(),
+            secret: secret.hash(),
+            previous: None,
+            created_at: now,
+            created_by: by.to_owned(),
+            expires_at: new.expires_at,
+            rotated_at: None,
+            revoked: None,
+            used_at: None,
+            revision: 0,
+        };
+        if let Saved::Done(revision) = store.save_token(token.clone(), 0).await? {
+            token.revision = revision;
+            return Ok(Issued { token, secret });
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// The token as it stands. None: there is none of that id.
+///
+/// # Errors
+/// A failing store.
+pub async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Error> {
+    Ok(store.tokens().await?.all.into_iter().find(|it| it.id == *id))
+}
+
+/// What came of a change of a token.
+#[derive(Clone, Debug)]
+pub enum Turned<T> {
+    Done(T),
+    /// There is none of that id.
+    NotFound,
+    /// It is revoked: for good.
+    Revoked(Box<Token>),
+}
+
+/// A new secret; the one that was good until now stays so for a while.
+///
+/// # Errors
+/// As [`create`].
+pub async fn rotate(
+    store: &dyn AccessStore,
+    id: &TokenId,
+    overlap_ms: i64,
+    now: Millis,
+) -> Result<Turned<Issued>, Error> {
+    for _ in 0..TRIES {
+        let Some(stands) = find(store, id).await? else { return Ok(Turned::NotFound) };
+        if stands.revoked.is_some() {
+            return Ok(Turned::Revoked(Box::new(stands)));
+        }
+        let secret = Secret::of(id.clone(), random()?);
+        let previous = Previous { secret: stands.secret, until: now.plus(overlap_ms) };
+        let mut token = Token {
+            secret: secret.hash(),
+            previous: Some(previous),
+            rotated_at: Some(now),
+            ..stands.clone()
+        };
+        if let Saved::Done(revision) = store.save_token(token.clone(), stands.revision).await? {
+            token.revision = revision;
+            return Ok(Turned::Done(Issued { token, secret }));
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// For good, at every engine within a second. One that is revoked stays as it was revoked.
+///
+/// # Errors
+/// As [`create`]; it can be said again.
+pub async fn revoke(
+    store: &dyn AccessStore,
+    id: &TokenId,
+    by: &str,
+    now: Millis,
+) -> Result<Turned<Token>, Error> {
+    for _ in 0..TRIES {
+        let Some(stands) = find(store, id).await? else { return Ok(Turned::NotFound) };
+        if stands.revoked.is_some() {
+            return Ok(Turned::Done(stands));
+        }
+        let revoked = Some(Revoked { at: now, by: by.to_owned() });
+        let mut token = Token { revoked, previous: None, ..stands.clone() };
+        if let Saved::Done(revision) = store.save_token(token.clone(), stands.revision).await? {
+            token.revision = revision;
+            return Ok(Turned::Done(token));
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// Here it holds from before the answer on.
+async fn seen_here(core: &Arc<Core>) {
+    if let Err(error) = super::look(core).await {
+        tracing::warn!(%error, "tokens were changed and could not be read again; it will be repeated");
+    }
+}
+
+impl Engine {
+    /// All tokens as they stand in the store, revoked ones too.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
+        Ok(self.core.store.tokens().await?.all)
+    }
+
+    /// # Errors
+    /// As [`create`].
+    pub async fn create_token(&self, new: NewToken, by: &str) -> Result<Issued, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move {
+            let issued = create(core.store.as_ref(), new, &by, core.now()).await;
+            seen_here(&core).await;
+            issued
+        })
+        .await
+    }
+
+    /// # Errors
+    /// As [`rotate`].
+    pub async fn rotate_token(&self, id: TokenId, overlap_ms: i64) -> Result<Turned<Issued>, Error> {
+        let core = Arc::clone(&self.core);
+        self.run(async move {
+            let issued = rotate(core.store.as_ref(), &id, overlap_ms, core.now()).await;
+            seen_here(&core).await;
+            issued
+        })
+        .await
+    }
+
+    /// # Errors
+    /// As [`revoke`].
+    pub async fn revoke_token(&self, id: TokenId, by: &str) -> Result<Turned<Token>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move {
+            let token = revoke(core.store.as_ref(), &id, &by, core.now()).await;
+            seen_here(&core).await;
+            token
+        })
+        .await
+    }
+}

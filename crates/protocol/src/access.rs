@@ -1,0 +1,306 @@
+//! Tokens and the audit: who may call, and who changed what.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{Checks, FieldError, Invalid};
+use crate::limits::{
+    DURATION_MAX_MS, INSTANT_MAX_MS, PAGE_MAX, TOKEN_NAME_MAX_CHARS, TOKEN_OVERLAP_MS_DEFAULT,
+    TOKEN_PATTERNS_MAX,
+};
+use crate::{At, TimeBound, parse};
+
+/// What a token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Looks at everything and changes nothing.
+    Viewer,
+    /// Inserts tasks, and changes and cancels them.
+    Submitter,
+    /// Leases tasks and reports what became of them.
+    Executor,
+    /// Keeps queues and executors at work.
+    Operator,
+    /// May do everything.
+    Admin,
+}
+
+/// A token to be made. Its roles hold in its namespaces, for its queues.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    /// For people: it is shown in lists, histories and the audit.
+    #[schema(example = "billing", max_length = 128)]
+    pub name: String,
+    pub roles: Vec<Role>,
+    /// `*`, names, or beginnings of names with a star; all unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = json!(["shop"]))]
+    pub namespaces: Option<Vec<String>>,
+    /// The same of queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = json!(["mail-*"]))]
+    pub queues: Option<Vec<String>>,
+    /// Never unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<i64>,
+}
+
+impl CreateToken {
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let it: Self = parse(json)?;
+        it.check()?;
+        Ok(it)
+    }
+
+    /// Every rule but that of patterns, which is the domain's.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.text("/name", Some(&self.name), TOKEN_NAME_MAX_CHARS);
+        if self.name.chars().any(char::is_control) {
+            checks.refuse("/name", "must not have control characters");
+        }
+        if self.roles.is_empty() {
+            checks.refuse("/roles", "must have at least one of viewer, submitter, executor, operator, admin");
+        }
+        for (pointer, patterns) in [("/namespaces", &self.namespaces), ("/queues", &self.queues)] {
+            let count = patterns.as_ref().map(Vec::len);
+            checks.range(pointer, count, 1..=TOKEN_PATTERNS_MAX);
+        }
+        checks.range("/expires_at_ms", self.expires_at_ms, 0..=INSTANT_MAX_MS);
+        if self.expires_at.is_some() && self.expires_at_ms.is_some() {
+            checks.refuse("/expires_at_ms", "does not go with expires_at: give one of them");
+        }
+        checks.done()
+    }
+
+    /// Epoch milliseconds.
+    pub fn expires_ms(&self) -> Option<i64> {
+        self.expires_at.map(At::ms).or(self.expires_at_ms)
+    }
+}
+
+/// How a token gets a new secret. The body may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RotateToken {
+    /// So long the secret before is good beside the new one; an hour unless given, 0: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub overlap_ms: Option<i64>,
+}
+
+impl RotateToken {
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let it: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
+        let mut checks = Checks::default();
+        checks.range("/overlap_ms", it.overlap_ms, 0..=DURATION_MAX_MS);
+        checks.done()?;
+        Ok(it)
+    }
+
+    pub fn overlap_ms(&self) -> i64 {
+        self.overlap_ms.unwrap_or(TOKEN_OVERLAP_MS_DEFAULT)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenState {
+    Active,
+    Expired,
+    Revoked,
+}
+
+/// What is sent as `Authorization: Bearer`. Never printed by `Debug`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(transparent)]
+pub struct Revealed(pub String);
+
+impl fmt::Debug for Revealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Revealed(..)")
+    }
+}
+
+/// A token as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AccessToken {
+    #[schema(example = "k3jx7qa2mnop")]
+    pub id: String,
+    /// What is sent as `Authorization: Bearer`: only in the answer that made it, and nowhere again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub token: Option<Revealed>,
+    pub name: String,
+    pub state: TokenState,
+    pub roles: Vec<Role>,
+    pub namespaces: Vec<String>,
+    pub queues: Vec<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: At,
+    pub created_at_ms: i64,
+    pub created_by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub rotated_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotated_at_ms: Option<i64>,
+    /// Until then the secret before is good too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub previous_until: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_until_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub revoked_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_by: Option<String>,
+    /// To about a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub used_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_at_ms: Option<i64>,
+}
+
+/// Who did what, or tried to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AuditEntry {
+    pub id: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: At,
+    pub at_ms: i64,
+    /// Absent: there are no tokens, none was good, or it was done by a command on the store itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_id: Option<String>,
+    /// The name of the token; else what is known: `local`, `unknown`, `command`.
+    pub caller: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "192.0.2.7")]
+    pub address: Option<String>,
+    /// The `operationId`, or the command.
+    #[schema(example = "pause_queue")]
+    pub action: String,
+    #[schema(example = "POST /v1/queues/mail/pause")]
+    pub request: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Refused attempts of one token and address are counted together, minute by minute.
+    pub times: i64,
+    /// Absent: it is not known what came of it. It is under way, or the server died between the change and this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub completed_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of settings and tokens: as it stood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub before: Option<serde_json::Value>,
+    /// Of settings and tokens: as it stands since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub after: Option<serde_json::Value>,
+}
+
+/// Query parameters of `GET /v1/audit`. Those that are given must all hold.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
+)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SearchAudit {
+    /// The id of a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(example = "pause_queue")]
+    pub action: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// At or after this instant: RFC 3339 or epoch milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub since: Option<TimeBound>,
+    /// Before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub until: Option<TimeBound>,
+    /// Items of a page, 1 to 1,000; 100 unless given. Of an export it is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl SearchAudit {
+    /// Every rule.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.range("/limit", self.limit, 1..=PAGE_MAX);
+        if let Some(namespace) = &self.namespace {
+            checks.name("/namespace", namespace);
+        }
+        checks.done()
+    }
+}
+
+/// A pattern that is none, by the place where it stands.
+pub fn pattern_fault(list: &str, nth: usize, problem: impl fmt::Display) -> FieldError {
+    FieldError::new(format!("/{list}/{nth}"), problem.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(json: &str) -> Vec<String> {
+        let faults = CreateToken::from_json(json.as_bytes()).unwrap_err().errors;
+        faults.into_iter().map(|it| it.pointer).collect()
+    }
+
+    #[test]
+    fn every_fault_of_a_new_token_is_named() {
+        let json = r#"{"name":"","roles":[],"namespaces":[],"queues":[],"expires_at_ms":-1}"#;
+        assert_eq!(faults(json), ["/name", "/roles", "/namespaces", "/queues", "/expires_at_ms"]);
+        assert_eq!(faults(r#"{"name":"a","roles":["root"]}"#), ["/roles/0"]);
+        assert_eq!(faults(r#"{"name":"a\nb","roles":["viewer"]}"#), ["/name"]);
+        assert_eq!(faults(r#"{"name":"a","roles":["viewer"],"queue":"x"}"#), ["/queue"]);
+    }
+
+    #[test]
+    fn a_revealed_token_is_written_and_not_printed() {
+        let it = Revealed("punctual_x".to_owned());
+        assert_eq!(serde_json::to_string(&it).unwrap(), r#""punctual_x""#);
+        assert!(!format!("{it:?}").contains("punctual_x"));
+    }
+
+    #[test]
+    fn a_rotation_may_say_nothing() {
+        assert_eq!(RotateToken::from_json(b"").unwrap().overlap_ms(), 3_600_000);
+        assert_eq!(RotateToken::from_json(br#"{"overlap_ms":0}"#).unwrap().overlap_ms(), 0);
+        assert!(RotateToken::from_json(br#"{"overlap_ms":-1}"#).is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! The audit of a change: written before it, completed after it. What cannot be written is not done.
+
+use super::{
+    Who, challenged,
+    needs::{Guard, Need},
+};
+use crate::{
+    app::{App, Shared},
+    extract::{self, Segment},
+    observe::REQUEST_ID,
+    refusal::Refusal,
+};
+use axum::{
+    extract::{FromRequestParts as _, MatchedPath, Request},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use punctual_contract::audit::{AuditEntry, AuditResult};
+use punctual_domain::{history::clip, name::Name};
+use punctual_protocol::Code;
+use std::sync::Arc;
+
+/// Longest address of a request that is written, in bytes.
+const REQUEST_MAX: usize = 1_024;
+const NAMESPACE_ROUTE: &str = "/v1/namespaces/{namespace}";
+
+/// What a handler knows of its change; it goes along with the answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changed {
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
+    pub(crate) reason: Option<String>,
+}
+
+impl Changed {
+    pub(crate) fn told_with(self, mut response: Response) -> Response {
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// To its end, whatever becomes of the client: what was begun has a result.
+pub(super) async fn run(app: Shared, who: Who, need: Need, request: Request, next: Next) -> Response {
+    let its = Arc::clone(&app);
+    let work = async move {
+        let (mut parts, body) = request.into_parts();
+        let namespace = namespace(&need, &mut parts).await;
+        let request = Request::from_parts(parts, body);
+        let entry = AuditEntry { namespace, ..entry(&its, &who, &need.operation, &request) };
+        let store = its.engine.store();
+        let id = match store.append_audit(entry).await {
+            Ok(id) => id,
+            Err(error) => {
+                tracing::warn!(%error, "the audit cannot be written; a change is refused");
+                let detail = format!("the audit cannot be written, and nothing was done: {error}");
+                return Refusal::new(Code::StoreUnavailable, detail).into_response();
+            }
+        };
+        let response = next.run(request).await;
+        let changed = response.extensions().get::<Changed>().cloned().unwrap_or_default();
+        let Changed { before, after, reason } = changed;
+        let (at, status) = (its.engine.now(), response.status().as_u16());
+        if let Err(error) = store.complete_audit(id, AuditResult { at, status, reason, before, after }).await
+        {
+            tracing::warn!(%error, id, "an entry of the audit stays without its result");
+        }
+        response
+    };
+    let panicked = || Refusal::new(Code::Internal, "the work panicked").into_response();
+    app.detached.spawn(work).await.unwrap_or_else(|_| panicked())
+}
+
+/// Of the header, or of the address; None: what is changed is of no namespace.
+async fn namespace(need: &Need, parts: &mut axum::http::request::Parts) -> Option<String> {
+    use punctual_domain::access::Permission;
+    if parts.extensions.get::<MatchedPath>().is_some_and(|it| it.as_str() == NAMESPACE_ROUTE) {
+        let Segment(text) = Segment::from_request_parts(parts, &()).await.ok()?;
+        return Name::new(&text).ok().map(String::from);
+    }
+    let is_of_none = matches!(need.permission, Permission::ManageAccess | Permission::ManageNamespaces);
+    if is_of_none { None } else { extract::namespace(&parts.headers).ok().map(String::from) }
+}
+
+fn entry(app: &App, who: &Who, operation: &str, request: &Request) -> AuditEntry {
+    let address = request.uri().path_and_query().map_or("", |it| it.as_str());
+    let id = request.headers().get(REQUEST_ID).and_then(|it| it.to_str().ok());
+    AuditEntry {
+        at: app.engine.now(),
+        token_id: who.token_id().map(str::to_owned),
+        caller: who.name().to_owned(),
+        address: who.address.map(|it| it.to_string()),
+        action: operation.to_owned(),
+        request: clip(&format!("{} {address}", request.method()), REQUEST_MAX).to_owned(),
+        namespace: None,
+        request_id: id.map(|it| clip(it, 128).to_owned()),
+        times: 1,
+        result: None,
+    }
+}
+
+/// Notes a refusal, and answers it.
+pub(super) fn refused(
+    app: &App,
+    who: &Who,
+    guard: Option<&Guard>,
+    request: &Request,
+    refusal: Refusal,
+) -> Response {
+    let response = challenged(refusal);
+    let status = response.status().as_u16();
+    if matches!(status, 401 | 403 | 429) {
+        let operation = match guard {
+            Some(Guard::Needs(need)) => &*need.operation,
+            Some(Guard::Open) | None => "unknown",
+        };
+        app.engine.note_refusal(entry(app, who, operation, request), status);
+    }
+    response
+}

@@ -1,0 +1,153 @@
+//! What each route needs, said where the route is registered: the router, the guard and the document have it from there, so
+//! that they cannot say different things, and a route without it cannot be registered.
+
+use crate::app::Shared;
+use axum::http::Method;
+use punctual_domain::access::Permission;
+use std::{collections::HashMap, sync::Arc};
+use utoipa::openapi::{
+    OpenApi,
+    extensions::ExtensionsBuilder,
+    path::{Operation, PathItem},
+    security::SecurityRequirement,
+};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+/// The name of the one security scheme, and of the extension that says the permission.
+pub(crate) const SCHEME: &str = "token";
+pub(crate) const PERMISSION: &str = "x-permission";
+
+/// Who looks at whether a token reaches what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The handler: what is not reached is not there.
+    Own,
+    /// The guard: in a namespace that is not reached it is denied.
+    Namespace,
+    /// The guard: it is of all namespaces and queues.
+    Everything,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    pub(crate) permission: Permission,
+    pub(crate) reach: Reach,
+    pub(crate) operation: Arc<str>,
+    changes: bool,
+}
+
+impl Need {
+    /// Changes are, but for what has its record in the histories of tasks.
+    pub(crate) fn is_audited(&self) -> bool {
+        self.changes && !matches!(self.permission, Permission::Insert | Permission::Execute)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Guard {
+    /// Anybody may.
+    Open,
+    Needs(Need),
+}
+
+/// By path as it is registered, and method.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Needs(HashMap<String, Vec<(Method, Guard)>>);
+
+impl Needs {
+    /// None: no such route.
+    pub(crate) fn of(&self, method: &Method, route: &str) -> Option<&Guard> {
+        // What is registered for GET answers HEAD too.
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        self.0.get(route)?.iter().find(|it| it.0 == *method).map(|it| &it.1)
+    }
+
+    fn add(&mut self, path: &str, method: Method, guard: Guard) {
+        self.0.entry(path.to_owned()).or_default().push((method, guard));
+    }
+
+    /// Pages for people, which are no part of the interface.
+    pub(crate) fn open(&mut self, path: &str) {
+        self.add(path, Method::GET, Guard::Open);
+    }
+}
+
+/// Routes with what they need.
+pub(crate) struct Guarded {
+    routes: OpenApiRouter<Shared>,
+    needs: Needs,
+}
+
+impl Guarded {
+    pub(crate) fn new() -> Self {
+        Self { routes: OpenApiRouter::new(), needs: Needs::default() }
+    }
+
+    /// Anybody may.
+    pub(crate) fn open(mut self, routes: UtoipaMethodRouter<Shared>) -> Self {
+        for (path, item) in &routes.1.paths {
+            for (method, _) in methods(item) {
+                self.needs.add(path, method, Guard::Open);
+            }
+        }
+        Self { routes: self.routes.routes(routes), ..self }
+    }
+
+    pub(crate) fn needing(
+        mut self,
+        permission: Permission,
+        reach: Reach,
+        mut routes: UtoipaMethodRouter<Shared>,
+    ) -> Self {
+        for (path, item) in &mut routes.1.paths {
+            for (method, operation) in operations(item) {
+                let name = operation.operation_id.clone().unwrap_or_default();
+                let changes = method != Method::GET;
+                let need = Need { permission, reach, operation: name.into(), changes };
+                self.needs.add(path, method, Guard::Needs(need));
+                let none: [&str; 0] = [];
+                operation.security = Some(vec![SecurityRequirement::new(SCHEME, none)]);
+                let said = ExtensionsBuilder::new().add(PERMISSION, permission.word()).build();
+                operation.extensions = Some(said);
+            }
+        }
+        Self { routes: self.routes.routes(routes), ..self }
+    }
+
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        for (path, guards) in other.needs.0 {
+            self.needs.0.entry(path).or_default().extend(guards);
+        }
+        Self { routes: self.routes.merge(other.routes), ..self }
+    }
+
+    pub(crate) fn apart(self) -> (OpenApiRouter<Shared>, Needs) {
+        (self.routes, self.needs)
+    }
+
+    pub(crate) fn document(self, base: OpenApi) -> OpenApi {
+        OpenApiRouter::with_openapi(base).merge(self.routes).into_openapi()
+    }
+}
+
+fn methods(item: &PathItem) -> Vec<(Method, &Operation)> {
+    let all = [
+        (Method::GET, &item.get),
+        (Method::POST, &item.post),
+        (Method::PATCH, &item.patch),
+        (Method::PUT, &item.put),
+        (Method::DELETE, &item.delete),
+    ];
+    all.into_iter().filter_map(|(method, it)| Some((method, it.as_ref()?))).collect()
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    let all = [
+        (Method::GET, &mut item.get),
+        (Method::POST, &mut item.post),
+        (Method::PATCH, &mut item.patch),
+        (Method::PUT, &mut item.put),
+        (Method::DELETE, &mut item.delete),
+    ];
+    all.into_iter().filter_map(|(method, it)| Some((method, it.as_mut()?)))
+}

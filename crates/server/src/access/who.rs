@@ -1,0 +1,174 @@
+//! Whoever a request is from, and what they may see.
+
+use crate::refusal::Refusal;
+use axum::{extract::FromRequestParts, http::request::Parts};
+use punctual_domain::{
+    access::{Grant, Permission},
+    name::{Name, QueueKey},
+    task::Task,
+};
+use punctual_engine::access::Identity;
+use punctual_protocol::Code;
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
+
+/// In histories, where there are no tokens.
+const API: &str = "api";
+
+#[derive(Clone, Debug)]
+pub(crate) struct Who {
+    is: Is,
+    pub(crate) address: Option<IpAddr>,
+}
+
+#[derive(Clone, Debug)]
+enum Is {
+    /// There are no tokens: they may do everything.
+    Anyone,
+    /// They have shown no token, and may do what needs none.
+    Nobody,
+    Known(Arc<Identity>),
+}
+
+impl Who {
+    pub(crate) const fn anyone(address: Option<IpAddr>) -> Self {
+        Self { is: Is::Anyone, address }
+    }
+
+    pub(crate) const fn nobody(address: Option<IpAddr>) -> Self {
+        Self { is: Is::Nobody, address }
+    }
+
+    pub(crate) const fn known(identity: Arc<Identity>, address: Option<IpAddr>) -> Self {
+        Self { is: Is::Known(identity), address }
+    }
+
+    fn grant(&self) -> Option<&Grant> {
+        match &self.is {
+            Is::Known(it) => Some(&it.grant),
+            Is::Anyone | Is::Nobody => None,
+        }
+    }
+
+    fn may(&self, asked: impl FnOnce(&Grant) -> bool) -> bool {
+        match &self.is {
+            Is::Anyone => true,
+            Is::Nobody => false,
+            Is::Known(it) => asked(&it.grant),
+        }
+    }
+
+    pub(crate) fn permits(&self, permission: Permission) -> bool {
+        self.may(|it| it.permits(permission))
+    }
+
+    pub(crate) fn reaches_namespace(&self, namespace: &Name) -> bool {
+        self.may(|it| it.reaches_namespace(namespace))
+    }
+
+    pub(crate) fn reaches(&self, queue: &QueueKey) -> bool {
+        self.may(|it| it.reaches(queue))
+    }
+
+    pub(crate) fn reaches_everything(&self) -> bool {
+        self.may(Grant::reaches_everything)
+    }
+
+    /// All queues of the namespaces that are reached.
+    pub(crate) fn reaches_all_queues(&self) -> bool {
+        self.may(Grant::reaches_all_queues)
+    }
+
+    /// Whether it may give this away.
+    pub(crate) fn covers(&self, grant: &Grant) -> bool {
+        self.may(|it| it.covers(grant))
+    }
+
+    /// Whether a task in this namespace is to be shown.
+    pub(crate) fn sees(&self, task: &Task) -> bool {
+        self.grant().is_none_or(|it| it.reaches(&task.ask.queue))
+    }
+
+    /// In histories.
+    pub(crate) fn by(&self) -> &str {
+        match &self.is {
+            Is::Known(it) => &it.by,
+            Is::Anyone | Is::Nobody => API,
+        }
+    }
+
+    /// In histories, where a caller says who it is: believed as far as its token goes.
+    pub(crate) fn by_as<'a>(&'a self, said: Option<&'a str>) -> Cow<'a, str> {
+        match (said, &self.is) {
+            (None, _) => Cow::Borrowed(self.by()),
+            (Some(said), Is::Known(it)) => Cow::Owned(format!("{said} by {}", it.by)),
+            (Some(said), Is::Anyone | Is::Nobody) => Cow::Borrowed(said),
+        }
+    }
+
+    /// In the audit.
+    pub(crate) fn name(&self) -> &str {
+        match &self.is {
+            Is::Known(it) => &it.name,
+            Is::Anyone => "local",
+            Is::Nobody => "unknown",
+        }
+    }
+
+    pub(crate) fn token_id(&self) -> Option<&str> {
+        match &self.is {
+            Is::Known(it) => it.id.as_ref().map(|it| it.as_str()),
+            Is::Anyone | Is::Nobody => None,
+        }
+    }
+
+    /// What idempotency keys of one owner have before them: nobody reads the answers that were given to another. None:
+    /// there are no owners.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        match &self.is {
+            Is::Known(it) => Some(it.id.as_ref().map_or("", |it| it.as_str())),
+            Is::Anyone | Is::Nobody => None,
+        }
+    }
+
+    /// Denied unless the queue is reached.
+    pub(crate) fn must_reach(&self, queue: &QueueKey) -> Result<(), Refusal> {
+        if self.reaches(queue) {
+            return Ok(());
+        }
+        if !self.reaches_namespace(&queue.namespace) {
+            return Err(beyond_namespace(&queue.namespace));
+        }
+        let detail = format!("the token does not reach queue {:?}", queue.queue.as_str());
+        Err(Refusal::new(Code::AuthDenied, detail))
+    }
+
+    /// Denied unless all queues of the namespace are reached.
+    pub(crate) fn must_reach_all_of(&self, namespace: &Name) -> Result<(), Refusal> {
+        if !self.reaches_namespace(namespace) {
+            return Err(beyond_namespace(namespace));
+        }
+        if self.reaches_all_queues() {
+            return Ok(());
+        }
+        Err(Refusal::new(Code::AuthDenied, "it is of all queues, and the token reaches only some of them"))
+    }
+}
+
+pub(crate) fn beyond_namespace(namespace: &Name) -> Refusal {
+    Refusal::new(Code::AuthDenied, format!("the token does not reach namespace {:?}", namespace.as_str()))
+}
+
+impl<S: Sync> FromRequestParts<S> for Who {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        Self::of(parts)
+    }
+}
+
+impl Who {
+    /// A request that did not pass the guard is served to nobody.
+    pub(crate) fn of(parts: &Parts) -> Result<Self, Refusal> {
+        let unguarded = || Refusal::new(Code::Internal, "the request did not pass the guard");
+        parts.extensions.get::<Self>().cloned().ok_or_else(unguarded)
+    }
+}

@@ -1,0 +1,121 @@
+//! The audit as it is read: in pages, or all of it as lines of JSON. Changes nothing.
+
+use crate::{access::Who, answer, app::Shared, cursor, extract::Query, refusal::Refusal};
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use bytes::Bytes;
+use futures_util::stream;
+use punctual_contract::audit::{AuditEntry as Entry, AuditQuery};
+use punctual_domain::{name::Name, time::Millis};
+use punctual_protocol::{At, AuditEntry, Code, Page, SearchAudit, limits::PAGE_DEFAULT};
+
+const NDJSON: &str = "application/x-ndjson";
+/// Entries that are read at one time for an export.
+const EXPORT_PAGE: usize = 1_000;
+
+/// Who changed what.
+///
+/// The newest first: every change by the interface or by an operator's command, with what came of it, and what was
+/// refused for want of a token. Inserts, leases, outcomes and heartbeats are in the histories of tasks. With `Accept:
+/// application/x-ndjson`, all that matches, one JSON document a line. Of a token that reaches only some namespaces,
+/// what is theirs.
+#[utoipa::path(
+    get, path = "/v1/audit", operation_id = "list_audit", tag = "access", params(SearchAudit),
+    responses((status = 200, description = "A page of entries; it may be shorter than `limit` and still have a next one.",
+        body = Page<AuditEntry>)),
+)]
+pub(crate) async fn list_audit(
+    State(app): State<Shared>,
+    who: Who,
+    headers: HeaderMap,
+    Query(search): Query<SearchAudit>,
+) -> Result<Response, Refusal> {
+    search.check()?;
+    if !who.reaches_all_queues() {
+        let detail = "the audit is of all queues, and the token reaches only some of them";
+        return Err(Refusal::new(Code::AuthDenied, detail));
+    }
+    if search.cursor.is_none() {
+        app.engine.write_refused().await?;
+    }
+    let query = query(&search)?;
+    if wants_lines(&headers) {
+        return Ok(export(app, who, query));
+    }
+    let page = app.engine.store().audit_entries(query).await?;
+    let seen = page.entries.into_iter().filter(|it| is_seen(&who, &it.1));
+    let items = seen.map(|(id, it)| shown(id, it)).collect();
+    let next_cursor = page.next_before_id.map(cursor::write);
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+fn wants_lines(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|it| it.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(NDJSON))
+}
+
+fn query(search: &SearchAudit) -> Result<AuditQuery, Refusal> {
+    Ok(AuditQuery {
+        token_id: search.token.clone(),
+        action: search.action.clone(),
+        namespace: search.namespace.clone(),
+        since: search.since.map(|it| Millis(it.0)),
+        until: search.until.map(|it| Millis(it.0)),
+        before_id: cursor::before_id(search.cursor.as_deref())?,
+        limit: usize::try_from(search.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX),
+    })
+}
+
+/// What is of no namespace is for those who reach all of them.
+fn is_seen(who: &Who, it: &Entry) -> bool {
+    let namespace = it.namespace.as_deref().and_then(|it| Name::new(it).ok());
+    who.reaches_everything() || namespace.is_some_and(|it| who.reaches_namespace(&it))
+}
+
+/// Page by page, as fast as it is read.
+fn export(app: Shared, who: Who, query: AuditQuery) -> Response {
+    let first = Some(AuditQuery { limit: EXPORT_PAGE, ..query });
+    let pages = stream::try_unfold((app, who, first), |(app, who, asked)| async move {
+        let Some(asked) = asked else { return Ok::<_, punctual_contract::Error>(None) };
+        let page = app.engine.store().audit_entries(asked.clone()).await?;
+        let mut lines = Vec::new();
+        for (id, entry) in page.entries.into_iter().filter(|it| is_seen(&who, &it.1)) {
+            if serde_json::to_writer(&mut lines, &shown(id, entry)).is_ok() {
+                lines.push(b'\n');
+            }
+        }
+        let next = page.next_before_id.map(|it| AuditQuery { before_id: Some(it), ..asked });
+        Ok(Some((Bytes::from(lines), (app, who, next))))
+    });
+    let mut response = Response::new(Body::from_stream(pages));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
+    response
+}
+
+fn shown(id: i64, it: Entry) -> AuditEntry {
+    let result = it.result.as_ref();
+    let json = |text: Option<&String>| text.and_then(|it| serde_json::from_str(it).ok());
+    AuditEntry {
+        id,
+        at: At::from_ms(it.at.0),
+        at_ms: it.at.0,
+        token_id: it.token_id,
+        caller: it.caller,
+        address: it.address,
+        action: it.action,
+        request: it.request,
+        namespace: it.namespace,
+        request_id: it.request_id,
+        times: it.times,
+        status: result.map(|it| it.status),
+        completed_at: result.map(|it| At::from_ms(it.at.0)),
+        completed_at_ms: result.map(|it| it.at.0),
+        reason: result.and_then(|it| it.reason.clone()),
+        before: json(result.and_then(|it| it.before.as_ref())),
+        after: json(result.and_then(|it| it.after.as_ref())),
+    }
+}

@@ -1,0 +1,233 @@
+//! Tokens: made, listed, rotated, revoked. A secret is in the answer that made it and nowhere else. Nobody gives away, sees
+//! or changes more than they have.
+
+use crate::{
+    access::{Changed, Who},
+    answer,
+    app::{App, Shared},
+    extract::{Body, Segment},
+    refusal::Refusal,
+};
+use axum::{extract::State, http::StatusCode, response::Response};
+use punctual_contract::access::Token;
+use punctual_domain::{
+    access::{Grant, Pattern, Role, TokenId},
+    time::Millis,
+};
+use punctual_engine::access::tokens::{Issued, NewToken, Turned};
+use punctual_protocol::{
+    AccessToken, At, Code, CreateToken, FieldError, Page, Revealed, Role as WireRole, RotateToken,
+    TokenState, pattern_fault,
+};
+
+/// Make a token.
+///
+/// `token` is in this answer and nowhere again: what is kept is its hash. Nobody gives more than they have: roles,
+/// namespaces and queues must all be within those of the token that asks. An `Idempotency-Key` is refused, because its
+/// answer would have to be kept.
+#[utoipa::path(
+    post, path = "/v1/tokens", operation_id = "create_token", tag = "access",
+    request_body(content = CreateToken, example = json!({
+        "name": "billing", "roles": ["submitter"], "namespaces": ["shop"], "queues": ["mail-*"]
+    })),
+    responses((status = 201, description = "The token, with its secret.", body = AccessToken)),
+)]
+pub(crate) async fn create_token(
+    State(app): State<Shared>,
+    who: Who,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let asked = CreateToken::from_json(&body)?;
+    let grant = grant(&asked)?;
+    if !who.covers(&grant) {
+        let detail = "it would have a role, a namespace or a queue that the token that asks has not";
+        return Err(Refusal::new(Code::AuthDenied, detail));
+    }
+    let expires_at = asked.expires_ms().map(Millis);
+    if expires_at.is_some_and(|it| it <= app.engine.now()) {
+        return Err(Refusal::field("/expires_at", "is in the past"));
+    }
+    let new = NewToken { name: asked.name, grant, expires_at };
+    let issued = app.engine.create_token(new, who.by()).await?;
+    let after = json_of(&shown(&issued.token, app.engine.now()));
+    let response = answer::json(StatusCode::CREATED, &revealed(issued, app.engine.now()));
+    Ok(Changed { after, ..Changed::default() }.told_with(response))
+}
+
+/// The tokens.
+///
+/// Those that reach no further than the token that asks, revoked and expired ones too, the newest first.
+#[utoipa::path(
+    get, path = "/v1/tokens", operation_id = "list_tokens", tag = "access",
+    responses((status = 200, description = "All of them.", body = Page<AccessToken>)),
+)]
+pub(crate) async fn list_tokens(State(app): State<Shared>, who: Who) -> Result<Response, Refusal> {
+    let mut tokens = app.engine.tokens().await?;
+    tokens.retain(|it| who.covers(&it.grant));
+    tokens.sort_by_key(|it| std::cmp::Reverse((it.created_at, it.id.clone())));
+    let now = app.engine.now();
+    let items = tokens.iter().map(|it| shown(it, now)).collect();
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
+}
+
+/// Revoke a token.
+///
+/// For good: at this server from before the answer on, at every other within a second. It stays in the list.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{id}", operation_id = "revoke_token", tag = "access",
+    params(("id" = String, Path, description = "Its id: the part between the first two underscores.")),
+    responses((status = 200, description = "The token as it is now.", body = AccessToken)),
+)]
+pub(crate) async fn revoke_token(
+    State(app): State<Shared>,
+    who: Who,
+    Segment(id): Segment,
+) -> Result<Response, Refusal> {
+    let before = of_caller(&app, &who, &id).await?;
+    match app.engine.revoke_token(before.id.clone(), who.by()).await? {
+        Turned::Done(token) => {
+            let now = app.engine.now();
+            Ok(turned(&app, &before, &token).told_with(answer::json(StatusCode::OK, &shown(&token, now))))
+        }
+        Turned::NotFound | Turned::Revoked(_) => Err(no_token(&id)),
+    }
+}
+
+/// Give a token a new secret.
+///
+/// `token` is in this answer and nowhere again. The secret before stays good for `overlap_ms`, an hour unless given, so
+/// that its holders can be changed one after the other. The body may be left out.
+#[utoipa::path(
+    post, path = "/v1/tokens/{id}/rotate", operation_id = "rotate_token", tag = "access",
+    params(("id" = String, Path, description = "Its id.")),
+    request_body(content = Option<RotateToken>, example = json!({"overlap_ms": 3_600_000})),
+    responses((status = 200, description = "The token, with its new secret.", body = AccessToken)),
+)]
+pub(crate) async fn rotate_token(
+    State(app): State<Shared>,
+    who: Who,
+    Segment(id): Segment,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let asked = RotateToken::from_json(&body)?;
+    let before = of_caller(&app, &who, &id).await?;
+    match app.engine.rotate_token(before.id.clone(), asked.overlap_ms()).await? {
+        Turned::Done(issued) => {
+            let changed = turned(&app, &before, &issued.token);
+            Ok(changed.told_with(answer::json(StatusCode::OK, &revealed(issued, app.engine.now()))))
+        }
+        Turned::NotFound => Err(no_token(&id)),
+        Turned::Revoked(_) => Err(Refusal::new(Code::TokenRevoked, format!("token {id} was revoked"))),
+    }
+}
+
+fn no_token(id: &str) -> Refusal {
+    Refusal::new(Code::TokenNotFound, format!("there is no token {id:?}"))
+}
+
+/// The token, if it reaches no further than the caller.
+async fn of_caller(app: &App, who: &Who, id: &str) -> Result<Token, Refusal> {
+    let Ok(id) = TokenId::new(id) else { return Err(no_token(id)) };
+    let found = app.engine.tokens().await?.into_iter().find(|it| it.id == id);
+    found.filter(|it| who.covers(&it.grant)).ok_or_else(|| no_token(id.as_str()))
+}
+
+fn turned(app: &App, before: &Token, after: &Token) -> Changed {
+    let now = app.engine.now();
+    Changed { before: json_of(&shown(before, now)), after: json_of(&shown(after, now)), ..Changed::default() }
+}
+
+fn json_of(token: &AccessToken) -> Option<String> {
+    serde_json::to_string(token).ok()
+}
+
+/// Tokens from and to the wire, for whoever works on a store itself.
+pub mod access_tokens {
+    pub use super::{grant, revealed, shown};
+}
+
+/// What is asked for, in the domain's words.
+///
+/// # Errors
+/// The first pattern that is none.
+pub fn grant(asked: &CreateToken) -> Result<Grant, FieldError> {
+    let mut roles: Vec<Role> = asked.roles.iter().map(|it| domain_role(*it)).collect();
+    roles.sort_unstable();
+    roles.dedup();
+    let patterns = |list: &str, texts: &Option<Vec<String>>| {
+        let Some(texts) = texts else { return Ok(vec![Pattern::All]) };
+        let one = |(nth, text): (usize, &String)| {
+            text.parse::<Pattern>().map_err(|problem| pattern_fault(list, nth, problem))
+        };
+        texts.iter().enumerate().map(one).collect()
+    };
+    Ok(Grant {
+        roles,
+        namespaces: patterns("namespaces", &asked.namespaces)?,
+        queues: patterns("queues", &asked.queues)?,
+    })
+}
+
+const fn domain_role(role: WireRole) -> Role {
+    match role {
+        WireRole::Viewer => Role::Viewer,
+        WireRole::Submitter => Role::Submitter,
+        WireRole::Executor => Role::Executor,
+        WireRole::Operator => Role::Operator,
+        WireRole::Admin => Role::Admin,
+    }
+}
+
+const fn wire_role(role: Role) -> WireRole {
+    match role {
+        Role::Viewer => WireRole::Viewer,
+        Role::Submitter => WireRole::Submitter,
+        Role::Executor => WireRole::Executor,
+        Role::Operator => WireRole::Operator,
+        Role::Admin => WireRole::Admin,
+    }
+}
+
+/// With its secret: for the one answer that shows it.
+#[must_use]
+pub fn revealed(Issued { token, secret }: Issued, now: Millis) -> AccessToken {
+    AccessToken { token: Some(Revealed(secret.reveal().to_owned())), ..shown(&token, now) }
+}
+
+/// Without its secret.
+#[must_use]
+pub fn shown(it: &Token, now: Millis) -> AccessToken {
+    let state = match (&it.revoked, it.expires_at) {
+        (Some(_), _) => TokenState::Revoked,
+        (None, Some(at)) if at <= now => TokenState::Expired,
+        (None, _) => TokenState::Active,
+    };
+    let at = |instant: Option<Millis>| instant.map(|it| At::from_ms(it.0));
+    let ms = |instant: Option<Millis>| instant.map(|it| it.0);
+    let previous_until = it.previous.as_ref().map(|it| it.until);
+    let revoked_at = it.revoked.as_ref().map(|it| it.at);
+    let texts = |patterns: &[Pattern]| patterns.iter().map(ToString::to_string).collect();
+    AccessToken {
+        id: it.id.as_str().to_owned(),
+        token: None,
+        name: it.name.clone(),
+        state,
+        roles: it.grant.roles.iter().map(|it| wire_role(*it)).collect(),
+        namespaces: texts(&it.grant.namespaces),
+        queues: texts(&it.grant.queues),
+        created_at: At::from_ms(it.created_at.0),
+        created_at_ms: it.created_at.0,
+        created_by: it.created_by.clone(),
+        expires_at: at(it.expires_at),
+        expires_at_ms: ms(it.expires_at),
+        rotated_at: at(it.rotated_at),
+        rotated_at_ms: ms(it.rotated_at),
+        previous_until: at(previous_until),
+        previous_until_ms: ms(previous_until),
+        revoked_at: at(revoked_at),
+        revoked_at_ms: ms(revoked_at),
+        revoked_by: it.revoked.as_ref().map(|it| it.by.clone()),
+        used_at: at(it.used_at),
+        used_at_ms: ms(it.used_at),
+    }
+}

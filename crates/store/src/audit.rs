@@ -1,0 +1,68 @@
+//! Which numbers a page of the audit looks at: the same for every dialect. A page passes over a bounded range of them.
+
+use punctual_contract::audit::{AuditPage, AuditQuery};
+use punctual_domain::time::Millis;
+
+/// Entries that one page looks at, at most, however few of them match.
+const LOOKED_AT_MAX: i64 = 20_000;
+/// Engines' clocks differ a little, so that entries are not quite in the order of their times.
+const SLACK_MS: i64 = 60_000;
+
+/// What to look for with `since`: the first entry from then on is a bound for all of them.
+pub(crate) fn first_at(query: &AuditQuery) -> Option<Millis> {
+    query.since.map(|it| it.plus(-SLACK_MS))
+}
+
+/// Numbers from `from` on, below `below`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) from: i64,
+    pub(crate) below: i64,
+    /// The lowest that there is to look at.
+    lowest: i64,
+}
+
+/// None: there is nothing to look at. `first`: the first entry of the time that is asked for, where one is.
+pub(crate) fn range(query: &AuditQuery, (min, max): (i64, i64), first: Option<Option<i64>>) -> Option<Range> {
+    let lowest = match first {
+        None => min,
+        Some(None) => return None,
+        Some(Some(first)) => min.max(first),
+    };
+    let below = query.before_id.unwrap_or(i64::MAX).min(max.saturating_add(1));
+    if max == 0 || below <= lowest {
+        return None;
+    }
+    Some(Range { from: lowest.max(below.saturating_sub(LOOKED_AT_MAX)), below, lowest })
+}
+
+/// Where the next page goes on.
+pub(crate) fn page(query: &AuditQuery, range: Range, mut page: AuditPage) -> AuditPage {
+    page.next_before_id = if page.entries.len() >= query.limit {
+        page.entries.last().map(|it| it.0).filter(|it| *it > range.lowest)
+    } else {
+        Some(range.from).filter(|it| *it > range.lowest)
+    };
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_pass_over_a_bounded_range_and_end_at_the_first_entry() {
+        let query = AuditQuery { limit: 10, ..AuditQuery::default() };
+        assert_eq!(range(&query, (0, 0), None), None);
+        let first = range(&query, (1, 50_000), None).unwrap();
+        assert_eq!((first.from, first.below), (30_001, 50_001));
+        let next = page(&query, first, AuditPage::default()).next_before_id;
+        assert_eq!(next, Some(30_001));
+        let last = range(&AuditQuery { before_id: Some(5), ..query.clone() }, (1, 50_000), None).unwrap();
+        assert_eq!((last.from, last.below), (1, 5));
+        assert_eq!(page(&query, last, AuditPage::default()).next_before_id, None);
+        let since = range(&query, (1, 50_000), Some(Some(49_990))).unwrap();
+        assert_eq!((since.from, since.below), (49_990, 50_001));
+        assert_eq!(range(&query, (1, 50_000), Some(None)), None);
+    }
+}

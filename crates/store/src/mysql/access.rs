@@ -1,0 +1,162 @@
+//! Tokens, in the catalog. A change and its number are one transaction, and whoever saves waits for who saves before: so
+//! numbers appear in their order, and whoever has read up to one has missed nothing.
+
+use super::{
+    Inner, MysqlStore,
+    ids::counted_by,
+    limits::{PING, WRITE, silent, watched},
+    row,
+    session::Known,
+    spawn,
+    statements::{self, sql},
+};
+use crate::Error;
+use async_trait::async_trait;
+use punctual_contract::{
+    AccessStore, Error as CallError,
+    access::{Previous, Revoked, Token, Tokens},
+    settings::Saved,
+};
+use punctual_domain::{
+    access::{SecretHash, TokenId},
+    time::Millis,
+};
+use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
+use std::sync::Arc;
+use tokio::time::timeout;
+
+const REVISION: &str = "access_revision";
+
+#[async_trait]
+impl AccessStore for MysqlStore {
+    async fn access_revision(&self) -> Result<i64, CallError> {
+        let work = |inner: Arc<Inner>| async move { revision(&mut *inner.access.acquire().await?).await };
+        self.reading("look at the tokens", work).await
+    }
+
+    async fn tokens(&self) -> Result<Tokens, CallError> {
+        self.reading("read the tokens", all).await
+    }
+
+    async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, CallError> {
+        const DOING: &str = "save a token";
+        // In a task of its own: a caller that hangs up does not leave a transaction open.
+        let saved = spawn(save(Arc::clone(&self.inner), token, expected)).await;
+        saved.map_err(|it| CallError::may_have_happened(DOING, Error::Panicked(it.to_string())))?
+    }
+
+    async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let mut conn = inner.access.acquire().await?;
+            for (id, at) in used {
+                let note = sqlx::query(sql!("token/used.sql")).bind(at.0).bind(id.as_str()).bind(at.0);
+                note.execute(&mut *conn).await?;
+            }
+            Ok::<_, sqlx::Error>(())
+        };
+        // Said again it is the same.
+        self.reading("note which tokens were used", work).await
+    }
+}
+
+async fn revision(catalog: &mut MySqlConnection) -> sqlx::Result<i64> {
+    sqlx::query(statements::META_READ).bind(REVISION).fetch_one(catalog).await?.try_get(0)
+}
+
+/// Read again if somebody saved meanwhile: each statement sees what is committed.
+async fn all(inner: Arc<Inner>) -> sqlx::Result<Tokens> {
+    let mut conn = inner.access.acquire().await?;
+    let mut before = revision(&mut conn).await?;
+    loop {
+        let rows = sqlx::query(sql!("token/all.sql")).fetch_all(&mut *conn).await?;
+        let after = revision(&mut conn).await?;
+        if before == after {
+            let all = rows.iter().map(token).collect::<sqlx::Result<_>>()?;
+            return Ok(Tokens { revision: after, all });
+        }
+        before = after;
+    }
+}
+
+fn secret(it: &MySqlRow, column: usize) -> sqlx::Result<Option<SecretHash>> {
+    let text: Option<&str> = it.try_get(column)?;
+    let odd = || row::odd(column, "is not the hash of a secret".to_owned());
+    text.map(|it| SecretHash::from_hex(it).ok_or_else(odd)).transpose()
+}
+
+fn instant(it: &MySqlRow, column: usize) -> sqlx::Result<Option<Millis>> {
+    Ok(it.try_get::<Option<i64>, _>(column)?.map(Millis))
+}
+
+fn token(it: &MySqlRow) -> sqlx::Result<Token> {
+    let previous = match (secret(it, 4)?, instant(it, 5)?) {
+        (Some(secret), Some(until)) => Some(Previous { secret, until }),
+        _ => None,
+    };
+    let by: Option<String> = it.try_get(11)?;
+    Ok(Token {
+        id: TokenId::new(it.try_get(0)?).map_err(|error| row::odd(0, error))?,
+        name: it.try_get(1)?,
+        grant: serde_json::from_str(it.try_get(2)?).map_err(|error| row::odd(2, error))?,
+        secret: secret(it, 3)?.ok_or_else(|| row::odd(3, "there is no secret".to_owned()))?,
+        previous,
+        created_at: row::millis(it, 6)?,
+        created_by: it.try_get(7)?,
+        expires_at: instant(it, 8)?,
+        rotated_at: instant(it, 9)?,
+        revoked: instant(it, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
+        used_at: instant(it, 12)?,
+        revision: it.try_get(13)?,
+    })
+}
+
+async fn save(inner: Arc<Inner>, it: Token, expected: i64) -> Result<Saved, CallError> {
+    const DOING: &str = "save a token";
+    let failed = |it| CallError::did_not_happen(DOING, it);
+    let door = inner.door(0).map_err(failed)?;
+    let Known { conn: mut catalog, number } = door.writer().await.map_err(|it| failed(door.failed(it)))?;
+    let recorded = record(&mut catalog, &it, expected);
+    let recorded = watched(WRITE, || vec![(number, door.clone())], recorded).await;
+    let saved = match recorded.unwrap_or_else(|| Err((silent(), true))) {
+        Ok(it) => it,
+        Err((error, false)) => return Err(failed(door.failed(error))),
+        Err((error, true)) => return Err(CallError::may_have_happened(DOING, door.failed(error))),
+    };
+    drop(timeout(PING, catalog.close()).await);
+    Ok(saved)
+}
+
+/// One transaction. The error says whether the commit was sent.
+async fn record(
+    catalog: &mut MySqlConnection,
+    it: &Token,
+    expected: i64,
+) -> Result<Saved, (sqlx::Error, bool)> {
+    let mut tx = catalog.begin().await.map_err(|it| (it, false))?;
+    let saved = change(&mut tx, it, expected).await.map_err(|it| (it, false))?;
+    match saved {
+        Saved::Done(_) => tx.commit().await.map_err(|it| (it, true))?,
+        Saved::Conflict(_) => tx.rollback().await.map_err(|it| (it, false))?,
+    }
+    Ok(saved)
+}
+
+async fn change(tx: &mut MySqlConnection, it: &Token, expected: i64) -> sqlx::Result<Saved> {
+    // First: whoever else saves waits here.
+    let revision = counted_by(tx, REVISION, 1).await?;
+    let stands = sqlx::query(sql!("token/stands.sql")).bind(it.id.as_str()).fetch_optional(&mut *tx).await?;
+    let stands: i64 = stands.map(|it| it.try_get(0)).transpose()?.unwrap_or(0);
+    if stands != expected {
+        return Ok(Saved::Conflict(stands));
+    }
+    let reach = serde_json::to_string(&it.grant).expect("lists of texts always have a JSON form");
+    let save = sqlx::query(sql!("token/save.sql")).bind(it.id.as_str()).bind(&it.name).bind(reach);
+    let save = save.bind(it.secret.to_hex()).bind(it.previous.as_ref().map(|it| it.secret.to_hex()));
+    let save =
+        save.bind(it.previous.as_ref().map(|it| it.until.0)).bind(it.created_at.0).bind(&it.created_by);
+    let save = save.bind(it.expires_at.map(|it| it.0)).bind(it.rotated_at.map(|it| it.0));
+    let save = save.bind(it.revoked.as_ref().map(|it| it.at.0));
+    let save = save.bind(it.revoked.as_ref().map(|it| it.by.as_str())).bind(revision);
+    save.execute(&mut *tx).await?;
+    Ok(Saved::Done(revision))
+}

@@ -1,0 +1,122 @@
+//! Who changed what, in the catalog. Each statement stands alone and is sent once: an entry that was perhaps appended is
+//! not appended again, the change it was for is refused.
+
+use super::{
+    Inner, MysqlStore,
+    limits::{LONG, WRITE, within},
+    row, spawn,
+    statements::sql,
+};
+use crate::{Error, audit};
+use async_trait::async_trait;
+use punctual_contract::{
+    AuditStore, Error as CallError,
+    audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
+};
+use punctual_domain::time::Millis;
+use sqlx::{Row as _, mysql::MySqlRow};
+use std::{future::Future, sync::Arc};
+
+#[async_trait]
+impl AuditStore for MysqlStore {
+    async fn append_audit(&self, entry: AuditEntry) -> Result<i64, CallError> {
+        self.once("append to the audit", |inner| append(inner, entry)).await
+    }
+
+    async fn complete_audit(&self, id: i64, result: AuditResult) -> Result<(), CallError> {
+        self.once("complete an entry of the audit", |inner| complete(inner, id, result)).await
+    }
+
+    async fn audit_entries(&self, query: AuditQuery) -> Result<AuditPage, CallError> {
+        self.reading_within(LONG, "read the audit", |inner| entries(inner, query)).await
+    }
+
+    async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, CallError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let work = move |inner: Arc<Inner>| async move {
+            let trim = sqlx::query(sql!("audit/trim.sql")).bind(before.0).bind(limit);
+            let done = trim.execute(&mut *inner.access.acquire().await?).await?;
+            Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+        };
+        self.once("trim the audit", work).await
+    }
+}
+
+impl MysqlStore {
+    /// To its end, whatever becomes of the caller.
+    async fn once<A: Send + 'static, F: Future<Output = sqlx::Result<A>> + Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(Arc<Inner>) -> F,
+    ) -> Result<A, CallError> {
+        match spawn(within(WRITE, work(Arc::clone(&self.inner)))).await {
+            Ok(done) => done.map_err(|it| CallError::may_have_happened(doing, it)),
+            Err(panicked) => Err(CallError::may_have_happened(doing, Error::Panicked(panicked.to_string()))),
+        }
+    }
+}
+
+async fn append(inner: Arc<Inner>, it: AuditEntry) -> sqlx::Result<i64> {
+    let result = it.result.as_ref();
+    let append = sqlx::query(sql!("audit/append.sql")).bind(it.at.0).bind(&it.token_id).bind(&it.caller);
+    let append = append.bind(&it.address).bind(&it.action).bind(&it.request).bind(&it.namespace);
+    let append = append.bind(&it.request_id).bind(it.times).bind(result.map(|it| i32::from(it.status)));
+    let append = append.bind(result.map(|it| it.at.0)).bind(result.and_then(|it| it.reason.as_deref()));
+    let append = append.bind(result.and_then(|it| it.before.as_deref()));
+    let append = append.bind(result.and_then(|it| it.after.as_deref()));
+    let done = append.execute(&mut *inner.access.acquire().await?).await?;
+    i64::try_from(done.last_insert_id()).map_err(|error| row::odd(0, error))
+}
+
+async fn complete(inner: Arc<Inner>, id: i64, it: AuditResult) -> sqlx::Result<()> {
+    let complete = sqlx::query(sql!("audit/complete.sql")).bind(i32::from(it.status)).bind(it.at.0);
+    let complete = complete.bind(&it.reason).bind(&it.before).bind(&it.after).bind(id);
+    complete.execute(&mut *inner.access.acquire().await?).await.map(drop)
+}
+
+async fn entries(inner: Arc<Inner>, query: AuditQuery) -> sqlx::Result<AuditPage> {
+    let mut conn = inner.access.acquire().await?;
+    let bounds = sqlx::query(sql!("audit/bounds.sql")).fetch_one(&mut *conn).await?;
+    let bounds = (bounds.try_get(0)?, bounds.try_get(1)?);
+    let first = match audit::first_at(&query) {
+        None => None,
+        Some(at) => {
+            let first = sqlx::query(sql!("audit/since.sql")).bind(at.0).fetch_optional(&mut *conn).await?;
+            Some(first.map(|it| it.try_get::<i64, _>(0)).transpose()?)
+        }
+    };
+    let Some(range) = audit::range(&query, bounds, first) else { return Ok(AuditPage::default()) };
+    let mut asked = sqlx::query(sql!("audit/page.sql")).bind(range.from).bind(range.below);
+    for text in [&query.token_id, &query.action, &query.namespace] {
+        let text = text.as_deref().unwrap_or_default();
+        asked = asked.bind(text).bind(text);
+    }
+    let asked = asked.bind(query.since.unwrap_or(Millis(i64::MIN)).0);
+    let asked = asked.bind(query.until.unwrap_or(Millis::MAX).0);
+    let asked = asked.bind(i64::try_from(query.limit).unwrap_or(i64::MAX));
+    let rows = asked.fetch_all(&mut *conn).await?;
+    let entries = rows.iter().map(entry).collect::<sqlx::Result<_>>()?;
+    Ok(audit::page(&query, range, AuditPage { entries, next_before_id: None }))
+}
+
+fn entry(it: &MySqlRow) -> sqlx::Result<(i64, AuditEntry)> {
+    let status: Option<i32> = it.try_get(10)?;
+    let status = status.map(u16::try_from).transpose().map_err(|error| row::odd(10, error))?;
+    let at: Option<i64> = it.try_get(11)?;
+    let (reason, before, after) = (it.try_get(12)?, it.try_get(13)?, it.try_get(14)?);
+    let result =
+        status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
+    let entry = AuditEntry {
+        at: row::millis(it, 1)?,
+        token_id: it.try_get(2)?,
+        caller: it.try_get(3)?,
+        address: it.try_get(4)?,
+        action: it.try_get(5)?,
+        request: it.try_get(6)?,
+        namespace: it.try_get(7)?,
+        request_id: it.try_get(8)?,
+        times: it.try_get(9)?,
+        result,
+    };
+    Ok((it.try_get(0)?, entry))
+}

@@ -1,0 +1,118 @@
+//! Tokens. A change and its number are one transaction.
+
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use async_trait::async_trait;
+use punctual_contract::{
+    AccessStore, Error as CallError,
+    access::{Previous, Revoked, Token, Tokens},
+    settings::Saved,
+};
+use punctual_domain::{
+    access::{SecretHash, TokenId},
+    time::Millis,
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+
+const REVISION: &str = "access_revision";
+
+#[async_trait]
+impl AccessStore for SqliteStore {
+    async fn access_revision(&self) -> Result<i64, CallError> {
+        self.reading("look at the tokens", Lane::Urgent, revision).await
+    }
+
+    async fn tokens(&self) -> Result<Tokens, CallError> {
+        self.reading("read the tokens", Lane::Urgent, all).await
+    }
+
+    async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, CallError> {
+        self.writing("save a token", 1, move |conn, _: &mut Ledger| save(conn, &token, expected)).await
+    }
+
+    async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let mut note = conn.prepare_cached(sql::TOKEN_USED)?;
+            used.iter().try_for_each(|(id, at)| note.execute(params![id.as_str(), at.0]).map(drop))
+        };
+        self.writing("note which tokens were used", 1, work).await
+    }
+}
+
+fn revision(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.prepare_cached(sql::META_READ)?.query_row([REVISION], |it| it.get(0))
+}
+
+/// Both statements see the same: each reading is a transaction, and in memory nothing runs beside it.
+fn all(conn: &Connection) -> rusqlite::Result<Tokens> {
+    let revision = revision(conn)?;
+    let all = conn.prepare_cached(sql::TOKENS)?.query_map([], token)?.collect::<Result<_, _>>()?;
+    Ok(Tokens { revision, all })
+}
+
+fn odd(column: usize, said: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(said))
+}
+
+fn secret(it: &Row<'_>, column: usize) -> rusqlite::Result<Option<SecretHash>> {
+    let text: Option<String> = it.get(column)?;
+    let hash = |text: String| {
+        SecretHash::from_hex(&text)
+            .ok_or_else(|| odd(column, std::io::Error::other("is not the hash of a secret")))
+    };
+    text.map(hash).transpose()
+}
+
+fn instant(it: &Row<'_>, column: usize) -> rusqlite::Result<Option<Millis>> {
+    Ok(it.get::<_, Option<i64>>(column)?.map(Millis))
+}
+
+fn token(it: &Row<'_>) -> rusqlite::Result<Token> {
+    let missing = || odd(3, std::io::Error::other("there is no secret"));
+    let previous = match (secret(it, 4)?, instant(it, 5)?) {
+        (Some(secret), Some(until)) => Some(Previous { secret, until }),
+        _ => None,
+    };
+    let by: Option<String> = it.get(11)?;
+    Ok(Token {
+        id: TokenId::new(it.get_ref(0)?.as_str()?).map_err(|error| odd(0, error))?,
+        name: it.get(1)?,
+        grant: serde_json::from_str(it.get_ref(2)?.as_str()?).map_err(|error| odd(2, error))?,
+        secret: secret(it, 3)?.ok_or_else(missing)?,
+        previous,
+        created_at: row::millis(it, 6)?,
+        created_by: it.get(7)?,
+        expires_at: instant(it, 8)?,
+        rotated_at: instant(it, 9)?,
+        revoked: instant(it, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
+        used_at: instant(it, 12)?,
+        revision: it.get(13)?,
+    })
+}
+
+fn save(conn: &Connection, it: &Token, expected: i64) -> rusqlite::Result<Saved> {
+    let id = it.id.as_str();
+    let stands: Option<i64> =
+        conn.prepare_cached(sql::TOKEN_STANDS)?.query_row([id], |it| it.get(0)).optional()?;
+    let stands = stands.unwrap_or(0);
+    if stands != expected {
+        return Ok(Saved::Conflict(stands));
+    }
+    let revision: i64 = conn.prepare_cached(sql::TOKEN_NEXT)?.query_row([], |it| it.get(0))?;
+    let reach = serde_json::to_string(&it.grant).expect("lists of texts always have a JSON form");
+    conn.prepare_cached(sql::TOKEN_SAVE)?.execute(params![
+        id,
+        it.name,
+        reach,
+        it.secret.to_hex(),
+        it.previous.as_ref().map(|it| it.secret.to_hex()),
+        it.previous.as_ref().map(|it| it.until.0),
+        it.created_at.0,
+        it.created_by,
+        it.expires_at.map(|it| it.0),
+        it.rotated_at.map(|it| it.0),
+        it.revoked.as_ref().map(|it| it.at.0),
+        it.revoked.as_ref().map(|it| it.by.as_str()),
+        revision
+    ])?;
+    Ok(Saved::Done(revision))
+}

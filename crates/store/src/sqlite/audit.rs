@@ -1,0 +1,102 @@
+//! Who changed what. Appended before the change, completed after it.
+
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use crate::audit;
+use async_trait::async_trait;
+use punctual_contract::{
+    AuditStore, Error as CallError,
+    audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
+};
+use punctual_domain::time::Millis;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+#[async_trait]
+impl AuditStore for SqliteStore {
+    async fn append_audit(&self, entry: AuditEntry) -> Result<i64, CallError> {
+        self.writing("append to the audit", 1, move |conn, _: &mut Ledger| append(conn, &entry)).await
+    }
+
+    async fn complete_audit(&self, id: i64, it: AuditResult) -> Result<(), CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let result = params![id, it.status, it.at.0, it.reason, it.before, it.after];
+            conn.prepare_cached(sql::AUDIT_COMPLETE)?.execute(result).map(drop)
+        };
+        self.writing("complete an entry of the audit", 1, work).await
+    }
+
+    async fn audit_entries(&self, query: AuditQuery) -> Result<AuditPage, CallError> {
+        self.reading("read the audit", Lane::Bulk, move |conn| entries(conn, &query)).await
+    }
+
+    async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, CallError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::AUDIT_TRIM)?.execute(params![before.0, limit])
+        };
+        self.writing("trim the audit", 1, work).await
+    }
+}
+
+fn append(conn: &Connection, it: &AuditEntry) -> rusqlite::Result<i64> {
+    let result = it.result.as_ref();
+    let values = params![
+        it.at.0,
+        it.token_id,
+        it.caller,
+        it.address,
+        it.action,
+        it.request,
+        it.namespace,
+        it.request_id,
+        it.times,
+        result.map(|it| it.status),
+        result.map(|it| it.at.0),
+        result.and_then(|it| it.reason.as_deref()),
+        result.and_then(|it| it.before.as_deref()),
+        result.and_then(|it| it.after.as_deref()),
+    ];
+    conn.prepare_cached(sql::AUDIT_APPEND)?.query_row(values, |it| it.get(0))
+}
+
+fn entries(conn: &Connection, query: &AuditQuery) -> rusqlite::Result<AuditPage> {
+    let bounds = conn.prepare_cached(sql::AUDIT_BOUNDS)?.query_row([], |it| Ok((it.get(0)?, it.get(1)?)))?;
+    let first = |at: Millis| {
+        conn.prepare_cached(sql::AUDIT_SINCE)?.query_row([at.0], |it| it.get::<_, i64>(0)).optional()
+    };
+    let first = audit::first_at(query).map(first).transpose()?;
+    let Some(range) = audit::range(query, bounds, first) else { return Ok(AuditPage::default()) };
+    let text = |it: &Option<String>| it.clone().unwrap_or_default();
+    let asked = params![
+        range.from,
+        range.below,
+        text(&query.token_id),
+        text(&query.action),
+        text(&query.namespace),
+        query.since.unwrap_or(Millis(i64::MIN)).0,
+        query.until.unwrap_or(Millis::MAX).0,
+        i64::try_from(query.limit).unwrap_or(i64::MAX),
+    ];
+    let entries = conn.prepare_cached(sql::AUDIT_PAGE)?.query_map(asked, entry)?.collect::<Result<_, _>>()?;
+    Ok(audit::page(query, range, AuditPage { entries, next_before_id: None }))
+}
+
+fn entry(it: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
+    let status: Option<u16> = it.get(10)?;
+    let at: Option<i64> = it.get(11)?;
+    let (reason, before, after) = (it.get(12)?, it.get(13)?, it.get(14)?);
+    let result =
+        status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
+    let entry = AuditEntry {
+        at: row::millis(it, 1)?,
+        token_id: it.get(2)?,
+        caller: it.get(3)?,
+        address: it.get(4)?,
+        action: it.get(5)?,
+        request: it.get(6)?,
+        namespace: it.get(7)?,
+        request_id: it.get(8)?,
+        times: it.get(9)?,
+        result,
+    };
+    Ok((it.get(0)?, entry))
+}

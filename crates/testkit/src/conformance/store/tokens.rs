@@ -1,0 +1,126 @@
+//! Tokens: kept whole, numbered, changed on what stands, never forgotten.
+
+use super::sample::{CALLER, LATER, NOW};
+use punctual_contract::{
+    Store,
+    access::{Previous, Revoked, Token, Tokens},
+    settings::Saved,
+};
+use punctual_domain::{
+    access::{Grant, Role, Secret, SecretHash},
+    time::Millis,
+};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+fn token(seed: u8) -> Token {
+    let secret = Secret::from_random([seed; 8], [seed; 32]);
+    Token {
+        id: secret.id().clone(),
+        name: format!("mailer {seed} \u{1F980}"),
+        grant: Grant::everywhere(Role::Submitter),
+        secret: secret.hash(),
+        previous: None,
+        created_at: NOW,
+        created_by: CALLER.to_owned(),
+        expires_at: None,
+        rotated_at: None,
+        revoked: None,
+        used_at: None,
+        revision: 0,
+    }
+}
+
+async fn save(store: &dyn Store, token: &Token, expected: i64) -> i64 {
+    match store.save_token(token.clone(), expected).await.unwrap() {
+        Saved::Done(revision) => revision,
+        conflict @ Saved::Conflict(_) => panic!("{conflict:?}"),
+    }
+}
+
+async fn one(store: &dyn Store, asked: &Token) -> Token {
+    store.tokens().await.unwrap().all.into_iter().find(|it| it.id == asked.id).unwrap()
+}
+
+pub async fn an_empty_store_has_no_tokens(store: Arc<dyn Store>) {
+    assert_eq!(store.access_revision().await.unwrap(), 0);
+    assert_eq!(store.tokens().await.unwrap(), Tokens::default());
+}
+
+pub async fn a_token_comes_back_as_it_was_saved(store: Arc<dyn Store>) {
+    let plain = token(1);
+    let grant = Grant {
+        roles: vec![Role::Viewer, Role::Operator],
+        namespaces: vec!["shop".parse().unwrap(), "team-*".parse().unwrap()],
+        queues: vec!["mail-*".parse().unwrap()],
+    };
+    let full = Token {
+        grant,
+        previous: Some(Previous { secret: SecretHash::of("before"), until: LATER }),
+        expires_at: Some(Millis::MAX),
+        rotated_at: Some(NOW),
+        revoked: Some(Revoked { at: LATER, by: "ann".to_owned() }),
+        ..token(2)
+    };
+    for it in [&plain, &full] {
+        let revision = save(&*store, it, 0).await;
+        assert_eq!(one(&*store, it).await, Token { revision, ..it.clone() });
+    }
+    let all = store.tokens().await.unwrap().all;
+    assert!(all.len() == 2 && all.is_sorted_by(|a, b| a.id < b.id));
+}
+
+pub async fn each_change_of_a_token_has_a_higher_revision_than_all_before(store: Arc<dyn Store>) {
+    let (a, b) = (token(1), token(2));
+    let first = save(&*store, &a, 0).await;
+    let second = save(&*store, &b, 0).await;
+    let third = save(&*store, &Token { expires_at: Some(LATER), ..a }, first).await;
+    assert!(0 < first && first < second && second < third);
+    assert_eq!(store.access_revision().await.unwrap(), third);
+    assert_eq!(store.tokens().await.unwrap().revision, third);
+}
+
+pub async fn a_token_is_changed_on_the_revision_that_stands_only(store: Arc<dyn Store>) {
+    let it = token(1);
+    let first = save(&*store, &it, 0).await;
+    let renamed = Token { name: "other".to_owned(), ..it.clone() };
+    for expected in [0, first + 7] {
+        let saved = store.save_token(renamed.clone(), expected).await.unwrap();
+        assert_eq!(saved, Saved::Conflict(first), "{expected}");
+    }
+    assert_eq!(store.save_token(token(2), 5).await.unwrap(), Saved::Conflict(0), "there is none");
+    assert_eq!(one(&*store, &it).await.name, it.name);
+    assert_eq!(store.tokens().await.unwrap().revision, first, "and it was no change");
+}
+
+pub async fn of_many_who_change_one_token_one_does(store: Arc<dyn Store>) {
+    let it = token(1);
+    let first = save(&*store, &it, 0).await;
+    let mut all = JoinSet::new();
+    for nth in 0..16 {
+        let (store, it) = (Arc::clone(&store), Token { name: format!("{nth}"), ..it.clone() });
+        all.spawn(async move { store.save_token(it, first).await.unwrap() });
+    }
+    let done = all.join_all().await;
+    assert_eq!(done.iter().filter(|it| matches!(it, Saved::Done(_))).count(), 1, "{done:?}");
+}
+
+pub async fn a_revoked_token_keeps_its_row(store: Arc<dyn Store>) {
+    let it = token(1);
+    let first = save(&*store, &it, 0).await;
+    let revoked = Token { revoked: Some(Revoked { at: LATER, by: CALLER.to_owned() }), ..it };
+    let revision = save(&*store, &revoked, first).await;
+    assert_eq!(one(&*store, &revoked).await, Token { revision, ..revoked });
+}
+
+pub async fn the_last_use_of_a_token_is_kept_beside_its_changes(store: Arc<dyn Store>) {
+    let it = token(1);
+    let first = save(&*store, &it, 0).await;
+    store.note_tokens_used(vec![(it.id.clone(), LATER), (token(9).id, LATER)]).await.unwrap();
+    store.note_tokens_used(vec![(it.id.clone(), NOW)]).await.unwrap();
+    assert_eq!(one(&*store, &it).await.used_at, Some(LATER), "the older one changes nothing");
+    assert_eq!(store.access_revision().await.unwrap(), first, "it is no change");
+    save(&*store, &Token { rotated_at: Some(LATER), ..it.clone() }, first).await;
+    assert_eq!(one(&*store, &it).await.used_at, Some(LATER), "and a change leaves it");
+    store.note_tokens_used(Vec::new()).await.unwrap();
+}

@@ -1,0 +1,56 @@
+//! Tokens and the audit behind the dials of a store.
+
+use super::{FaultyStore, StoreGroup};
+use async_trait::async_trait;
+use punctual_contract::{
+    AccessStore, AuditStore, Error,
+    access::{Token, Tokens},
+    audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
+    settings::Saved,
+};
+use punctual_domain::{access::TokenId, time::Millis};
+
+#[async_trait]
+impl AccessStore for FaultyStore {
+    async fn access_revision(&self) -> Result<i64, Error> {
+        let call = self.inner.access_revision();
+        self.faults.run_beside(StoreGroup::Access, "look at the tokens", call).await
+    }
+
+    async fn tokens(&self) -> Result<Tokens, Error> {
+        self.faults.run_beside(StoreGroup::Access, "read the tokens", self.inner.tokens()).await
+    }
+
+    async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, Error> {
+        let call = self.inner.save_token(token, expected);
+        self.faults.run_beside(StoreGroup::Access, "save a token", call).await
+    }
+
+    async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error> {
+        let call = self.inner.note_tokens_used(used);
+        self.faults.run_beside(StoreGroup::Access, "note tokens used", call).await
+    }
+}
+
+#[async_trait]
+impl AuditStore for FaultyStore {
+    async fn append_audit(&self, entry: AuditEntry) -> Result<i64, Error> {
+        let call = self.inner.append_audit(entry);
+        self.faults.run_beside(StoreGroup::Audit, "append to the audit", call).await
+    }
+
+    async fn complete_audit(&self, id: i64, result: AuditResult) -> Result<(), Error> {
+        let call = self.inner.complete_audit(id, result);
+        self.faults.run_beside(StoreGroup::Audit, "complete an entry of the audit", call).await
+    }
+
+    async fn audit_entries(&self, query: AuditQuery) -> Result<AuditPage, Error> {
+        let call = self.inner.audit_entries(query);
+        self.faults.run_beside(StoreGroup::Audit, "read the audit", call).await
+    }
+
+    async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, Error> {
+        let call = self.inner.trim_audit(before, limit);
+        self.faults.run_beside(StoreGroup::Audit, "trim the audit", call).await
+    }
+}

@@ -1,0 +1,44 @@
+//! Tokens and the audit as a mortal engine sees them. They are no steps of a task's path: an engine is cut between those,
+//! and these do not count.
+
+use super::mortal::Mortal;
+use async_trait::async_trait;
+use punctual_contract::{
+    AccessStore, AuditStore, Error, Store,
+    access::{Token, Tokens},
+    audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
+    settings::Saved,
+};
+use punctual_domain::{access::TokenId, time::Millis};
+
+#[async_trait]
+impl AccessStore for Mortal<dyn Store> {
+    async fn access_revision(&self) -> Result<i64, Error> {
+        self.inner.access_revision().await
+    }
+    async fn tokens(&self) -> Result<Tokens, Error> {
+        self.inner.tokens().await
+    }
+    async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, Error> {
+        self.inner.save_token(token, expected).await
+    }
+    async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error> {
+        self.inner.note_tokens_used(used).await
+    }
+}
+
+#[async_trait]
+impl AuditStore for Mortal<dyn Store> {
+    async fn append_audit(&self, entry: AuditEntry) -> Result<i64, Error> {
+        self.inner.append_audit(entry).await
+    }
+    async fn complete_audit(&self, id: i64, result: AuditResult) -> Result<(), Error> {
+        self.inner.complete_audit(id, result).await
+    }
+    async fn audit_entries(&self, query: AuditQuery) -> Result<AuditPage, Error> {
+        self.inner.audit_entries(query).await
+    }
+    async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, Error> {
+        self.inner.trim_audit(before, limit).await
+    }
+}

@@ -1,0 +1,172 @@
+//! What the audit says. Seen to fail: with an entry that is written after its change; with a result that is not written;
+//! with refusals that are not counted together.
+
+use super::site::{Ask, Site, ask, get, post};
+use punctual_testkit::faults::{Dials, StoreGroup};
+use serde_json::{Value, json};
+
+async fn entries(site: &Site, query: &str) -> Vec<Value> {
+    site.admin(get(format!("/v1/audit?limit=1000{query}"))).await.expect(200)["items"]
+        .as_array()
+        .unwrap()
+        .clone()
+}
+
+fn cancel(place: &str) -> Ask {
+    post(format!("/v1/tasks/{place}/cancel"), json!({})).within("shop")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_has_an_entry_that_says_who_did_what_to_what_and_what_came_of_it() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let (id, token) = site.token("operator", &["shop"], &["*"]).await;
+        let set = ask("PUT", "/v1/queues/mail").within("shop").with(&token).header("x-request-id", "r-1");
+        site.send(set.clone().body(Some(json!({"concurrency": 3})))).await.expect(200);
+        site.send(set.body(Some(json!({"concurrency": 4})))).await.expect(200);
+        let pause = post("/v1/queues/mail/pause", json!({"reason": "a flood", "by": "ann"}));
+        site.send(pause.within("shop").with(&token)).await.expect(200);
+        let mine = entries(&site, &format!("&token={id}")).await;
+        let actions: Vec<&str> = mine.iter().map(|it| it["action"].as_str().unwrap()).collect();
+        assert_eq!(actions, ["pause_queue", "put_queue", "put_queue"]);
+        let second = &mine[1];
+        for (field, expected) in [
+            ("caller", json!("operator")),
+            ("address", json!("192.0.2.1")),
+            ("request", json!("PUT /v1/queues/mail")),
+            ("namespace", json!("shop")),
+            ("request_id", json!("r-1")),
+            ("times", json!(1)),
+            ("status", json!(200)),
+            ("at_ms", json!(site.engine.now().0)),
+        ] {
+            assert_eq!(second[field], expected, "{field}: {second}");
+        }
+        assert_eq!(
+            (&second["before"]["concurrency"], &second["after"]["concurrency"]),
+            (&json!(3), &json!(4))
+        );
+        assert_eq!((&mine[0]["reason"], &mine[2]["before"]), (&json!("a flood"), &Value::Null));
+        assert!(
+            mine[0]["after"]["pause"]["by"].as_str().unwrap().starts_with("ann by operator ("),
+            "{}",
+            mine[0]
+        );
+        let made = entries(&site, "&action=create_token").await;
+        assert!(made[0]["after"]["id"] == id.as_str() && made[0]["caller"] == "admin", "{made:?}");
+        assert_eq!(entries(&site, "&namespace=other").await.len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn what_tasks_record_themselves_has_no_entry_and_histories_name_the_token() {
+    let site = Site::sqlite().await;
+    let (id, token) = site.token("submitter", &["shop"], &["*"]).await;
+    let insert = post("/v1/tasks", json!({"queue": "mail", "delay_ms": 1_000})).within("shop").with(&token);
+    let task = site.send(insert).await.expect(201);
+    let place = task["ref"].as_str().unwrap();
+    site.send(cancel(place).with(&token)).await.expect(200);
+    let task = site.admin(get(format!("/v1/tasks/{place}")).within("shop")).await.expect(200);
+    let by: Vec<&str> =
+        task["history"].as_array().unwrap().iter().map(|it| it["by"].as_str().unwrap()).collect();
+    let token = format!("submitter ({id})");
+    assert_eq!(by, [token.as_str(), token.as_str()]);
+    let actions: Vec<Value> = entries(&site, "").await.into_iter().map(|it| it["action"].clone()).collect();
+    assert_eq!(actions, [json!("cancel_task"), json!("create_token")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_entry_cannot_be_written_is_not_made() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
+        for dials in [Dials::REFUSES, Dials::SILENT, Dials::ANSWERS_LOST] {
+            site.store.faults.set(StoreGroup::Audit, dials);
+            site.admin(cancel(&place)).await.expect_problem(503, "store.unavailable");
+        }
+        site.store.faults.heal();
+        let task = site.admin(get(format!("/v1/tasks/{place}")).within("shop")).await.expect(200);
+        assert_eq!(task["state"], "scheduled");
+        // The one whose answer was lost was written: an entry without a result, and nothing was done.
+        let left = entries(&site, "&action=cancel_task").await;
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0]["status"], Value::Null, "{left:?}");
+        site.admin(cancel(&place)).await.expect(200);
+        assert_eq!(entries(&site, "&action=cancel_task").await[0]["status"], 200);
+    }
+}
+
+/// The entry stands while its change is made: whatever ends the process there leaves it, without a result.
+#[tokio::test]
+async fn the_entry_is_written_before_the_change() {
+    let site = Site::sqlite().await;
+    let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
+    let gate = site.store.faults.hold(StoreGroup::Apply);
+    let waits = async {
+        gate.reached().await;
+        let under_way = entries(&site, "&action=cancel_task").await;
+        gate.open();
+        under_way
+    };
+    let (answer, under_way) = tokio::join!(site.admin(cancel(&place)), waits);
+    answer.expect(200);
+    assert_eq!((under_way.len(), &under_way[0]["status"]), (1, &Value::Null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_refused_is_counted_together() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let (id, token) = site.token("viewer", &["shop"], &["*"]).await;
+        for _ in 0..5 {
+            let insert = post("/v1/tasks", json!({"queue": "mail"})).within("shop");
+            site.send(insert.clone().with(&token)).await.expect_problem(403, "auth.denied");
+            site.send(insert.from(7)).await.expect_problem(401, "auth.required");
+        }
+        let denied = entries(&site, &format!("&token={id}")).await;
+        assert_eq!(denied.len(), 1);
+        assert_eq!((&denied[0]["times"], &denied[0]["status"]), (&json!(5), &json!(403)), "{denied:?}");
+        let refused = entries(&site, "&action=insert_task").await;
+        let unknown = refused.iter().find(|it| it["caller"] == "unknown").unwrap();
+        let seen = (&unknown["times"], &unknown["status"], &unknown["address"]);
+        assert_eq!(seen, (&json!(5), &json!(401), &json!("10.0.0.7")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_and_the_export_have_everything_once_and_a_tenant_has_its_own() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        for namespace in ["shop", "other"] {
+            for _ in 0..5 {
+                let pause = post("/v1/queues/mail/pause", json!({})).within(namespace);
+                site.admin(pause).await.expect(200);
+            }
+        }
+        let (mut ids, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = site.admin(get(format!("/v1/audit?limit=3{cursor}"))).await.expect(200);
+            ids.extend(page["items"].as_array().unwrap().iter().map(|it| it["id"].as_i64().unwrap()));
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert!(ids.len() == 10 && ids.is_sorted_by(|a, b| a > b), "{ids:?}");
+        let export = site.admin(get("/v1/audit").header("accept", "application/x-ndjson")).await;
+        let lines: Vec<Value> = export.text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+        assert_eq!(lines.iter().map(|it| it["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
+        let (_, tenant) = site.token("admin", &["shop"], &["*"]).await;
+        for accept in ["application/json", "application/x-ndjson"] {
+            let seen = site.send(get("/v1/audit").header("accept", accept).with(&tenant)).await;
+            assert_eq!(seen.text.matches("\"namespace\":\"shop\"").count(), 5, "{}", seen.text);
+            assert!(!seen.text.contains("other") && !seen.text.contains("create_token"), "{}", seen.text);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_are_forgotten_when_their_time_is_over() {
+    const DAY_MS: u64 = 86_400_000;
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        site.admin(post("/v1/queues/mail/pause", json!({}))).await.expect(200);
+        site.turn(364 * DAY_MS).await;
+        assert_eq!(entries(&site, "").await.len(), 1);
+        site.turn(2 * DAY_MS).await;
+        assert_eq!(entries(&site, "").await.len(), 0);
+    }
+}

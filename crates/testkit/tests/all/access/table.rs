@@ -1,0 +1,128 @@
+//! The one table of what each call answers: to whom it is allowed, in the caller's own namespace and in another's.
+
+use serde_json::{Value, json};
+
+pub(super) const ROLES: [&str; 5] = ["viewer", "submitter", "executor", "operator", "admin"];
+
+/// What is to be seen of another's namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// 403, whether or not it is there.
+    Denied,
+    /// 404 with this code.
+    Hidden(&'static str),
+    /// 200, and the pointer leads to nothing: an empty list, 0, or the word for what is not there.
+    Empty(&'static str, &'static str),
+    /// 200 with nothing of anybody's.
+    Same,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) method: &'static str,
+    /// As it is documented. `{ref}` is a fresh task of the namespace, `{id}` a fresh token of it.
+    pub(super) path: &'static str,
+    pub(super) query: &'static str,
+    pub(super) body: Option<fn(&str) -> Value>,
+    /// Empty: anybody, without a token too.
+    pub(super) roles: &'static [&'static str],
+    /// None: it is of everything, and denied to whoever reaches only some namespaces.
+    pub(super) own: Option<u16>,
+    pub(super) foreign: Foreign,
+}
+
+const READERS: &[&str] = &["viewer", "submitter", "operator", "admin"];
+const WRITERS: &[&str] = &["submitter", "admin"];
+const CHANGERS: &[&str] = &["submitter", "operator", "admin"];
+const WORKERS: &[&str] = &["executor", "admin"];
+const OPERATORS: &[&str] = &["operator", "admin"];
+const ADMINS: &[&str] = &["admin"];
+const METERS: &[&str] = &["viewer", "operator", "admin"];
+const NO_TASK: Foreign = Foreign::Hidden("task.not_found");
+const NO_QUEUE: Foreign = Foreign::Hidden("queue.not_found");
+const NO_EXECUTOR: Foreign = Foreign::Hidden("executor.not_found");
+const NO_TOKEN: Foreign = Foreign::Hidden("token.not_found");
+const NO_ITEMS: Foreign = Foreign::Empty("/items", "[]");
+
+type Body = Option<fn(&str) -> Value>;
+
+const fn row(
+    method: &'static str,
+    path: &'static str,
+    roles: &'static [&'static str],
+    own: Option<u16>,
+    foreign: Foreign,
+    body: Body,
+) -> Row {
+    Row { method, path, query: "", body, roles, own, foreign }
+}
+
+const TASK: Body = Some(|_| json!({"queue": "q", "delay_ms": 3_600_000}));
+const BATCH: Body = Some(|_| json!({"tasks": [{"queue": "q", "delay_ms": 3_600_000}]}));
+const NOTHING: Body = Some(|_| json!({}));
+const LATER: Body = Some(|_| json!({"delay_ms": 7_200_000}));
+const LEASE: Body = Some(|_| json!({"executor": "y"}));
+const OUTCOMES: Body =
+    Some(|place| json!({"outcomes": [{"ref": place, "token": "1-30000", "outcome": "succeeded"}]}));
+const BEATS: Body = Some(|place| json!({"executor": "z", "leases": [{"ref": place, "token": "1-30000"}]}));
+const QUEUE: Body = Some(|_| json!({"max_waiting": 1_000_000}));
+const LIMITS: Body = Some(|_| json!({"max_waiting": 1_000_000_000}));
+/// Of tokens it is the namespace that is told.
+const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
+
+pub(super) const TABLE: [Row; 40] = [
+    row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
+    row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
+    row(
+        "POST",
+        "/v1/tasks/batch",
+        WRITERS,
+        Some(200),
+        Foreign::Empty("/results/0/error/code", "\"auth.denied\""),
+        BATCH,
+    ),
+    row("GET", "/v1/tasks/{ref}", READERS, Some(200), NO_TASK, None),
+    row("PATCH", "/v1/tasks/{ref}", CHANGERS, Some(200), NO_TASK, LATER),
+    row("GET", "/v1/tasks/{ref}/why", READERS, Some(200), NO_TASK, None),
+    row("POST", "/v1/tasks/{ref}/cancel", CHANGERS, Some(200), NO_TASK, None),
+    row("POST", "/v1/tasks/{ref}/run-now", CHANGERS, Some(200), NO_TASK, None),
+    row("POST", "/v1/tasks/{ref}/redrive", OPERATORS, Some(409), NO_TASK, None),
+    row("POST", "/v1/queues/{queue}/lease", WORKERS, Some(200), Foreign::Denied, LEASE),
+    row(
+        "POST",
+        "/v1/outcomes",
+        WORKERS,
+        Some(200),
+        Foreign::Empty("/results/0/status", "\"stale\""),
+        OUTCOMES,
+    ),
+    row("POST", "/v1/heartbeats", WORKERS, Some(200), Foreign::Empty("/leases/0/lost", "true"), BEATS),
+    row("GET", "/v1/executors", READERS, Some(200), NO_ITEMS, None),
+    row("GET", "/v1/executors/{executor}", READERS, Some(200), NO_EXECUTOR, None),
+    row("POST", "/v1/executors/{executor}/drain", OPERATORS, Some(200), NO_EXECUTOR, None),
+    row("POST", "/v1/executors/{executor}/quiet", OPERATORS, Some(200), NO_EXECUTOR, None),
+    row("POST", "/v1/executors/{executor}/resume", OPERATORS, Some(200), NO_EXECUTOR, None),
+    row("GET", "/v1/dead-letters", READERS, Some(200), NO_ITEMS, None),
+    row("POST", "/v1/dead-letters/redrive", OPERATORS, Some(200), Foreign::Empty("/tasks", "0"), NOTHING),
+    row("GET", "/v1/queues", READERS, Some(200), NO_ITEMS, None),
+    row("GET", "/v1/queues/{queue}", READERS, Some(200), NO_QUEUE, None),
+    row("PUT", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE),
+    row("DELETE", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, None),
+    row("GET", "/v1/queues/{queue}/changes", READERS, Some(200), NO_ITEMS, None),
+    row("POST", "/v1/queues/{queue}/pause", OPERATORS, Some(200), Foreign::Denied, None),
+    row("POST", "/v1/queues/{queue}/resume", OPERATORS, Some(200), Foreign::Denied, None),
+    row("GET", "/v1/alerts", READERS, Some(200), Foreign::Same, None),
+    row("GET", "/v1/namespaces/{namespace}", READERS, Some(200), Foreign::Empty("/revision", "0"), None),
+    row("PUT", "/v1/namespaces/{namespace}", ADMINS, Some(200), Foreign::Denied, LIMITS),
+    row("GET", "/v1/limits", READERS, None, Foreign::Denied, None),
+    row("PUT", "/v1/limits", ADMINS, None, Foreign::Denied, LIMITS),
+    row("POST", "/v1/tokens", ADMINS, Some(201), Foreign::Denied, TOKEN),
+    row("GET", "/v1/tokens", ADMINS, Some(200), Foreign::Same, None),
+    row("DELETE", "/v1/tokens/{id}", ADMINS, Some(200), NO_TOKEN, None),
+    row("POST", "/v1/tokens/{id}/rotate", ADMINS, Some(200), NO_TOKEN, None),
+    Row { query: "?namespace={namespace}", ..row("GET", "/v1/audit", ADMINS, Some(200), NO_ITEMS, None) },
+    row("GET", "/metrics", METERS, None, Foreign::Denied, None),
+    row("GET", "/livez", &[], Some(200), Foreign::Same, None),
+    row("GET", "/readyz", &[], Some(200), Foreign::Same, None),
+    row("GET", "/openapi.json", &[], Some(200), Foreign::Same, None),
+];

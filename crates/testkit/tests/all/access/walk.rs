@@ -1,0 +1,167 @@
+//! Every call, as every role, without a token, with a wrong one, in one's own namespace and in another's: against the table.
+//! Seen to fail: with the check of the namespace taken out of `Who::sees`; with `Reach::Own` for a lease; with a route
+//! registered as open.
+
+use super::{
+    site::{Answer, Ask, Site, ask, get, post},
+    table::{Foreign, ROLES, Row, TABLE},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const OWN: &str = "a";
+const OTHER: &str = "b";
+/// In what the other namespace holds, and in no name: no answer to a stranger has it.
+const MARK: &str = "not-for-strangers";
+const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
+
+#[test]
+fn the_table_has_every_documented_call_and_each_says_its_permission() {
+    let document = serde_json::to_value(punctual_server::document()).unwrap();
+    let mut documented = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in
+            item.as_object().unwrap().iter().filter(|it| METHODS.contains(&it.0.as_str()))
+        {
+            let call = format!("{} {path}", method.to_uppercase());
+            let is_open = TABLE.iter().any(|it| it.roles.is_empty() && it.path == path);
+            assert_eq!(operation["x-permission"].is_string(), !is_open, "{call} says no permission");
+            assert_eq!(operation["security"].is_array(), !is_open, "{call}");
+            assert_eq!(operation["responses"]["401"].is_object(), !is_open, "{call}");
+            documented.insert(call);
+        }
+    }
+    let table: BTreeSet<String> = TABLE.iter().map(|it| format!("{} {}", it.method, it.path)).collect();
+    assert_eq!(table, documented);
+}
+
+#[tokio::test]
+async fn every_call_of_every_role_is_answered_as_the_table_says_on_sqlite() {
+    walk(Site::sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_of_every_role_is_answered_as_the_table_says_on_mysql_and_redis() {
+    walk(Site::mysql().await).await;
+}
+
+async fn walk(site: Site) {
+    for namespace in [OWN, OTHER] {
+        furnish(&site, namespace).await;
+    }
+    let before = stock(&site).await;
+    let mut from = 0;
+    for row in TABLE {
+        for (nth, token) in [None, Some("punctual_aaaaaaaaaaaa_nonsense")].into_iter().enumerate() {
+            from += 1;
+            let asked = request(&site, &row, OWN).await.from(from);
+            let answer = site
+                .send(match token {
+                    Some(it) => asked.with(it),
+                    None => asked,
+                })
+                .await;
+            let expected = if row.roles.is_empty() { 200 } else { 401 };
+            assert_eq!(answer.status, expected, "{} {} {nth}: {}", row.method, row.path, answer.text);
+            assert_eq!(answer.headers.contains_key("www-authenticate"), expected == 401);
+        }
+    }
+    for role in ROLES {
+        let (_, token) = site.token(role, &[OWN], &["*"]).await;
+        for row in TABLE {
+            let what = format!("{role}: {} {}", row.method, row.path);
+            let is_allowed = row.roles.is_empty() || row.roles.contains(&role);
+            let own = site.send(request(&site, &row, OWN).await.with(&token)).await;
+            let expected = if is_allowed { row.own.unwrap_or(403) } else { 403 };
+            assert_eq!(own.status, expected, "{what}: {}", own.text);
+            let foreign = site.send(request(&site, &row, OTHER).await.with(&token)).await;
+            assert!(!foreign.text.contains(MARK), "{what} shows what is another's: {}", foreign.text);
+            if is_allowed {
+                check_foreign(&what, row, foreign);
+            } else {
+                foreign.expect_problem(403, "auth.denied");
+            }
+        }
+    }
+    assert_eq!(stock(&site).await, before, "nothing of the other namespace has changed");
+}
+
+fn check_foreign(what: &str, row: Row, answer: Answer) {
+    match row.foreign {
+        Foreign::Denied => answer.expect_problem(403, "auth.denied"),
+        Foreign::Hidden(code) => answer.expect_problem(404, code),
+        Foreign::Same => drop(answer.expect(200)),
+        Foreign::Empty(pointer, expected) => {
+            let found = answer.body.pointer(pointer).map(Value::to_string);
+            assert_eq!((answer.status, found.as_deref()), (200, Some(expected)), "{what}: {}", answer.text);
+        }
+    }
+}
+
+/// The call of a row on what a namespace has.
+async fn request(site: &Site, row: &Row, namespace: &str) -> Ask {
+    let needs_task = row.path.contains("{ref}") || row.path == "/v1/outcomes" || row.path == "/v1/heartbeats";
+    let place = if needs_task { site.insert(namespace, task()).await } else { String::new() };
+    let needs_token = row.path.contains("{id}");
+    let id = if needs_token { site.token("viewer", &[namespace], &["*"]).await.0 } else { String::new() };
+    let path = format!("{}{}", row.path, row.query);
+    let path = path.replace("{ref}", &place).replace("{id}", &id).replace("{namespace}", namespace);
+    let path = path.replace("{queue}", "q").replace("{executor}", "x");
+    let told = if row.path == "/v1/tokens" { namespace } else { place.as_str() };
+    ask(row.method, path).within(namespace).body(row.body.map(|it| it(told)))
+}
+
+fn task() -> Value {
+    json!({"queue": "q", "delay_ms": 3_600_000, "payload": MARK, "labels": {"mark": MARK}})
+}
+
+/// A dead task, a task to come, settings, an executor with a lease.
+async fn furnish(site: &Site, namespace: &str) {
+    let due = json!({"queue": "q", "payload": MARK});
+    site.insert(namespace, due.clone()).await;
+    site.turn(1_000).await;
+    let leased = site.lease(namespace, "q").await.remove(0);
+    let dead =
+        json!({"ref": leased["ref"], "token": leased["token"], "outcome": "reject", "status_msg": MARK});
+    let reported = site.admin(post("/v1/outcomes", json!({"outcomes": [dead]})).within(namespace)).await;
+    assert_eq!(reported.expect(200)["results"][0]["status"], "accepted");
+    site.insert(namespace, task()).await;
+    let settings = json!({"concurrency": 7, "pause": {"reason": MARK}});
+    site.admin(ask("PUT", "/v1/queues/q").within(namespace).body(Some(settings))).await.expect(200);
+    site.admin(post("/v1/queues/q/resume", json!({})).within(namespace)).await.expect(200);
+    let limits =
+        ask("PUT", format!("/v1/namespaces/{namespace}")).body(Some(json!({"max_waiting": 777_777})));
+    site.admin(limits).await.expect(200);
+    let beat = json!({"executor": "x", "labels": {"mark": MARK}, "queues": ["q"], "leases": []});
+    site.admin(post("/v1/heartbeats", beat).within(namespace)).await.expect(200);
+    site.turn(5_000).await;
+}
+
+/// What stands in the other namespace, but for what the walk itself puts there: tasks to come, and tokens.
+async fn stock(site: &Site) -> Vec<String> {
+    let seen = async |path: &str| site.admin(get(path).within(OTHER)).await.expect(200);
+    let dead = seen("/v1/dead-letters").await["items"].as_array().unwrap().len();
+    let queue = seen("/v1/queues/q").await;
+    let executor = seen("/v1/executors/x").await;
+    let limits = seen("/v1/namespaces/b").await;
+    let states: BTreeSet<String> = seen("/v1/tasks?limit=1000").await["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| {
+            format!("{} {}", it["state"], it["updated_at_ms"] == it["created_at_ms"] || it["state"] == "dead")
+        })
+        .collect();
+    let tokens = site.admin(get("/v1/tokens")).await.expect(200);
+    let of_other = |it: &&Value| it["namespaces"] == json!([OTHER]);
+    let revoked =
+        tokens["items"].as_array().unwrap().iter().filter(of_other).filter(|it| it["state"] != "active");
+    vec![
+        format!("{dead} dead"),
+        format!("{} {} {}", queue["revision"], queue["pause"], queue["concurrency"]),
+        executor["state"].to_string(),
+        limits.to_string(),
+        format!("{states:?}"),
+        format!("{} revoked", revoked.count()),
+    ]
+}
