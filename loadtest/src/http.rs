@@ -1,8 +1,9 @@
-//! A keep-alive HTTP/1.1 connection over one socket, nothing more: no pool, no TLS, no redirects. The generator shares
+//! A keep-alive HTTP/1.1 connection over one socket, plain or under TLS, nothing more: no pool, no redirects. The generator shares
 //! its cores with the server under test, so a call costs one write, one or two reads and no other task.
 //! Must never repeat a call by itself: whoever calls knows whether a repetition is harmless, and counts it.
 
-use std::{sync::Arc, time::Duration};
+use crate::wire_tls::{Authorities, Wire};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -37,12 +38,16 @@ pub(crate) struct Target {
     engines: Arc<[Engine]>,
     /// Where a connection begins.
     first: usize,
+    /// Of those that speak TLS.
+    authorities: Authorities,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Engine {
     address: String,
     headers: String,
+    /// Of its certificate; None: plain HTTP.
+    name: Option<String>,
 }
 
 /// With others to go to, nobody waits longer for one that is silent.
@@ -51,6 +56,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Target {
     /// `urls`: `http://host[:port]` without a path, several with commas.
     pub(crate) fn new(urls: &str, namespace: Option<&str>, token: Option<&str>) -> anyhow::Result<Self> {
+        Self::trusting(urls, namespace, token, None)
+    }
+
+    /// `https://host[:port]` too, where the file names the authorities that are trusted.
+    pub(crate) fn trusting(
+        urls: &str,
+        namespace: Option<&str>,
+        token: Option<&str>,
+        ca: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let mut headers = String::new();
         for (name, value) in [("punctual-namespace: ", namespace), ("authorization: Bearer ", token)] {
             if let Some(value) = value {
@@ -60,26 +75,26 @@ impl Target {
         }
         let engines: anyhow::Result<Vec<Engine>> =
             urls.split(',').map(|it| Engine::new(it, &headers)).collect();
-        Ok(Self { engines: engines?.into(), first: 0 })
+        let (engines, authorities) = (engines?, Authorities::read(ca)?);
+        let is_plain = engines.iter().all(|it| it.name.is_none());
+        anyhow::ensure!(is_plain || authorities.is_some(), "https:// needs --ca FILE");
+        Ok(Self { engines: engines.into(), first: 0, authorities })
     }
 
     /// The same, begun with the n-th engine: so that connections are spread over all.
     pub(crate) fn beginning_at(&self, n: usize) -> Self {
-        Self { engines: Arc::clone(&self.engines), first: n }
+        Self { engines: Arc::clone(&self.engines), first: n, authorities: self.authorities.clone() }
     }
 
     /// The n-th engine alone.
     pub(crate) fn only(&self, n: usize) -> Self {
-        let one = self.engine(n);
-        Self {
-            engines: [Engine { address: one.address.clone(), headers: one.headers.clone() }].into(),
-            first: 0,
-        }
+        let one = self.engine(n).clone();
+        Self { engines: [one].into(), first: 0, authorities: self.authorities.clone() }
     }
 
     /// As they were given.
     pub(crate) fn urls(&self) -> String {
-        self.engines.iter().map(|it| format!("http://{}", it.address)).collect::<Vec<_>>().join(",")
+        self.engines.iter().map(Engine::url).collect::<Vec<_>>().join(",")
     }
 
     pub(crate) fn is_one(&self) -> bool {
@@ -91,6 +106,12 @@ impl Target {
         if self.is_one() { alone } else { alone.min(PATIENCE) }
     }
 
+    /// Where the first engine listens, and the headers of every request, for those who do not speak properly.
+    pub(crate) fn raw(&self) -> (&str, &str) {
+        let engine = self.engine(0);
+        (&engine.address, &engine.headers)
+    }
+
     fn engine(&self, n: usize) -> &Engine {
         self.engines.iter().cycle().nth(n % self.engines.len()).expect("split gives at least one")
     }
@@ -98,8 +119,9 @@ impl Target {
 
 impl Engine {
     fn new(url: &str, common: &str) -> anyhow::Result<Self> {
-        let Some(rest) = url.strip_prefix("http://") else {
-            anyhow::bail!("{url}: only http://host:port is supported")
+        let secured = url.strip_prefix("https://");
+        let Some(rest) = secured.or_else(|| url.strip_prefix("http://")) else {
+            anyhow::bail!("{url}: only http://host:port and https://host:port are supported")
         };
         let authority = rest.trim_end_matches('/');
         anyhow::ensure!(
@@ -107,8 +129,15 @@ impl Engine {
             "{url}: expected http://host:port"
         );
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        Ok(Self { address, headers: format!("host: {authority}\r\n{common}") })
+        let port = if secured.is_some() { 443 } else { 80 };
+        let address = if has_port { authority.to_owned() } else { format!("{authority}:{port}") };
+        let host = address.rsplit_once(':').map_or(&*address, |(host, _)| host);
+        let name = secured.map(|_| host.trim_matches(['[', ']']).to_owned());
+        Ok(Self { headers: format!("host: {authority}\r\n{common}"), address, name })
+    }
+
+    fn url(&self) -> String {
+        format!("{}://{}", if self.name.is_some() { "https" } else { "http" }, self.address)
     }
 }
 
@@ -142,7 +171,7 @@ pub(crate) struct Connection {
     target: Target,
     /// The engine it goes to.
     at: usize,
-    stream: Option<TcpStream>,
+    stream: Option<Wire>,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
     /// A chunked body, put together.
@@ -240,14 +269,16 @@ impl Connection {
         self.outgoing.extend_from_slice(body);
     }
 
-    async fn connect(&self) -> Result<TcpStream, Error> {
-        let address = &*self.target.engine(self.at).address;
-        let not_sent = |source| Error::NotSent { address: address.to_owned(), source };
+    async fn connect(&self) -> Result<Wire, Error> {
+        let Engine { address, name, .. } = self.target.engine(self.at);
+        let not_sent = |source| Error::NotSent { address: address.clone(), source };
         let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(address));
         let stream = connecting.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         let stream = stream.map_err(not_sent)?;
         stream.set_nodelay(true).map_err(not_sent)?;
-        Ok(stream)
+        let Some(name) = name else { return Ok(Wire::Plain(stream)) };
+        let shaking = timeout(CONNECT_TIMEOUT, self.target.authorities.shake_hands(name, stream));
+        shaking.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())).map_err(not_sent)
     }
 }
 
@@ -277,7 +308,7 @@ impl Head {
 }
 
 /// Sends the request and reads until the whole answer is in `incoming`.
-async fn exchange(stream: &mut TcpStream, outgoing: &[u8], incoming: &mut Vec<u8>) -> Result<Head, Error> {
+async fn exchange(stream: &mut Wire, outgoing: &[u8], incoming: &mut Vec<u8>) -> Result<Head, Error> {
     incoming.clear();
     stream.write_all(outgoing).await.map_err(Error::AnswerLost)?;
     let mut head = None;
@@ -458,9 +489,11 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_http_urls_are_taken() {
+    fn only_urls_of_a_host_are_taken_and_tls_needs_an_authority() {
         assert!(Target::new("http://127.0.0.1:7450/", None, None).is_ok());
-        for url in ["https://a", "127.0.0.1:7450", "http://", "http://a/b", "http://a,", "http://a,b"] {
+        for url in
+            ["https://a", "https://", "127.0.0.1:7450", "http://", "http://a/b", "http://a,", "http://a,b"]
+        {
             assert!(Target::new(url, None, None).is_err(), "{url}");
         }
     }

@@ -1,10 +1,11 @@
 //! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
-//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle`, `limit` (`child`) and `chaos` beside it.
+//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle`, `attack`, `limit` (`child`) and `chaos` beside it.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault`.
 
 mod ask;
+mod attack;
 mod backing;
 mod chaos;
 mod check;
@@ -31,6 +32,7 @@ mod server;
 mod subscribe;
 mod watch;
 mod wire;
+mod wire_tls;
 
 use clap::Parser as _;
 use std::{io::Write as _, process::ExitCode};
@@ -65,6 +67,12 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
         }
         options::Command::Limit(options) => {
             let report = runtime.block_on(limit::limit(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.common.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Attack(options) => {
+            let report = runtime.block_on(attack::attack(options))?;
             let json = serde_json::to_string(&report)?;
             print(if options.common.json { json + "\n" } else { report.table() })?;
             Ok(report.ok)

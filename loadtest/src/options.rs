@@ -22,6 +22,9 @@ pub(crate) enum Command {
     /// Limits a queue, and kills executors with -9 in the middle of their work; counts by the executors' own clocks how many
     /// ran at once. Exit 0 only if never more than the limit, all tasks finished, and no slot is held at the end.
     Limit(LimitOptions),
+    /// Inserts at a steady rate, first in peace, then beside calls that wait for tasks and callers that send half of a
+    /// request byte by byte. Exit 0 only if every insert was accepted and every waiting call was taken.
+    Attack(AttackOptions),
     /// Breaks a private installation at random, part by part, while load runs: engines, MariaDB, Redis, the ways between
     /// them, logs, disks, clocks. Exit 0 only if every promise held for every task, and all was quiet in the end.
     Chaos(ChaosOptions),
@@ -106,6 +109,9 @@ pub(crate) struct ServerOptions {
     pub(crate) token: Option<String>,
     #[arg(long)]
     pub(crate) namespace: Option<String>,
+    /// Authorities that are trusted where the URL is https://, PEM
+    #[arg(long, env = "PUNCTUAL_CA_FILE")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Args, Debug, Clone)]
@@ -202,6 +208,26 @@ pub(crate) struct IdleOptions {
     /// Tasks due in 10 ms, one after the other
     #[arg(long, default_value_t = 10)]
     pub(crate) probes: usize,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct AttackOptions {
+    /// Calls that wait for tasks, each on a connection of its own
+    #[arg(long, default_value_t = 5_000)]
+    pub(crate) idle: usize,
+    /// Connections that send a byte a second: heads and bodies that never come whole
+    #[arg(long, default_value_t = 500)]
+    pub(crate) slow: usize,
+    /// Single inserts a second
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: u32,
+    /// How long inserts are measured, in peace and under attack
+    #[arg(long, default_value = "15s", value_parser = parse_ms)]
+    pub(crate) measure: i64,
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     #[command(flatten)]
@@ -445,6 +471,7 @@ pub(crate) fn server(words: &str) -> ServerOptions {
         Command::Run(options) => options.server,
         Command::Idle(options) => options.server,
         Command::Limit(options) => options.server,
+        Command::Attack(options) => options.server,
         Command::Chaos(_) | Command::Executor(_) => panic!("they have no options of a server"),
     }
 }
@@ -458,7 +485,11 @@ mod tests {
         let words = ["loadtest", "run", "--spawn"].into_iter().chain(arguments.split(' '));
         match Options::try_parse_from(words).unwrap().command {
             Command::Run(options) => options,
-            Command::Idle(_) | Command::Limit(_) | Command::Chaos(_) | Command::Executor(_) => {
+            Command::Idle(_)
+            | Command::Limit(_)
+            | Command::Attack(_)
+            | Command::Chaos(_)
+            | Command::Executor(_) => {
                 panic!("not run")
             }
         }

@@ -315,11 +315,11 @@ impl IdleReport {
     }
 }
 
-fn line(out: &mut String, name: &str, rest: std::fmt::Arguments<'_>) {
+pub(crate) fn line(out: &mut String, name: &str, rest: std::fmt::Arguments<'_>) {
     writeln!(out, "{name:<22}{rest}").expect("a string takes every write");
 }
 
-fn write_verdict(out: &mut String, ok: bool, broken: &[String]) {
+pub(crate) fn write_verdict(out: &mut String, ok: bool, broken: &[String]) {
     out.push_str(if ok {
         "\nkept: nothing lost, early or completed twice; done in time\n"
     } else {

@@ -30,7 +30,12 @@ pub(crate) async fn prepare(options: &ServerOptions, push: Option<Push>) -> anyh
             (Server::Started(Box::new(started)), url)
         }
     };
-    let target = Target::new(&url, options.namespace.as_deref(), options.token.as_deref())?;
+    let target = Target::trusting(
+        &url,
+        options.namespace.as_deref(),
+        options.token.as_deref(),
+        options.ca.as_deref(),
+    )?;
     Ok((server, target))
 }
 

@@ -96,6 +96,17 @@ fn idle() {
     assert_eq!(report["probe_lateness_ms"].as_array().map(Vec::len), Some(3), "{report}");
 }
 
+#[test]
+fn calls_that_wait_and_callers_that_send_slowly_keep_no_insert_out() {
+    let report = kept("attack --idle 60 --slow 20 --rate 100 --measure 1s");
+    assert_eq!(
+        (&report["peace"]["count"], &report["attacked"]["count"]),
+        (&100.into(), &100.into()),
+        "{report}"
+    );
+    assert!(report["waiting"].as_u64() >= Some(60), "{report}");
+}
+
 /// Three engines on two databases and one hot set, all of it private to the test.
 const SHARED: &str = "--store mysql --databases 2 --hot redis --engines 3 --executors 3 --connections 3";
 

@@ -11,6 +11,8 @@ mod clocks;
 mod config;
 #[path = "all/dev.rs"]
 mod dev;
+#[path = "all/door.rs"]
+mod door;
 #[path = "all/durability.rs"]
 mod durability;
 #[path = "all/full_disk.rs"]

@@ -110,7 +110,7 @@ fn add_header(operation: &mut Operation, name: &str, description: &str) {
 
 /// The problems that a call may answer.
 fn refusals(operation_id: &str, path: &str, method: &str) -> Vec<Code> {
-    let mut codes = vec![Code::Internal];
+    let mut codes = vec![Code::Internal, Code::AuthOriginRefused];
     if path.starts_with("/v1/") {
         codes.extend([
             Code::RequestInvalid,

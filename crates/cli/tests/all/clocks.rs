@@ -1,7 +1,7 @@
 //! Engines whose wall clock is set while they run, by libfaketime, which leaves the steady clocks alone. What is early or
 //! late is told by this process, whose clock is right.
 
-use crate::binary::{DURABLE, Running, Server, blocking, punctual, wait_for};
+use crate::binary::{DURABLE, Running, Server, blocking, http, punctual, wait_for};
 use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
 use std::{
@@ -91,7 +91,7 @@ fn two(clocks: &[WallClock; 2], servers: &Servers) -> (Server, Server) {
 
 fn metric(server: &Server, name: &str) -> f64 {
     let text = blocking(async {
-        reqwest::get(format!("{}/metrics", server.url)).await.unwrap().text().await.unwrap()
+        http().get(format!("{}/metrics", server.url)).send().await.unwrap().text().await.unwrap()
     });
     let line = text.lines().find(|it| it.starts_with(name) && it[name.len()..].starts_with(' '));
     line.map_or(0.0, |it| it.rsplit(' ').next().unwrap().parse().unwrap())
