@@ -64,7 +64,10 @@ impl Http {
     pub(crate) fn new(base: String, connect_timeout: Duration, tls: &Tls) -> Result<Self, Error> {
         // Without NODELAY a small request behind an unacknowledged one waits up to 40 ms.
         let http = tls.apply(reqwest::Client::builder(), base.starts_with("https:"))?;
+        // As without TLS. Over HTTP/2 all calls would share one connection: a call would wait behind long polls when the
+        // server's number of streams is reached, and why a server hung up would be lost (an alert of TLS among it).
         let http = http
+            .http1_only()
             .tcp_nodelay(true)
             .tcp_keepalive(Duration::from_secs(30))
             .pool_max_idle_per_host(64)

@@ -71,12 +71,13 @@ async fn shake_hands(door: &Door, acceptor: TlsAcceptor, stream: TcpStream) -> O
         if stream.peek(&mut first).await.is_ok_and(|it| it == 1) && first[0].is_ascii_uppercase() {
             return Err(stream);
         }
-        Ok(acceptor.accept(stream).await)
+        Ok(acceptor.accept(stream).into_fallible().await)
     };
     let failure = match tokio::time::timeout(door.options.handshake_timeout, shaking).await {
         Ok(Ok(Ok(stream))) => return Some(Socket::Tls(Box::new(stream))),
-        Ok(Ok(Err(error))) => {
+        Ok(Ok(Err((error, stream)))) => {
             tracing::debug!(%error, "a TLS handshake failed");
+            refuse::end(stream).await;
             TlsFailure::Handshake
         }
         Ok(Err(stream)) => {

@@ -35,6 +35,11 @@ async fn render(code: Code, detail: &str) -> String {
     text
 }
 
+/// Ends it so that the peer sees what was written last: with bytes of the peer's unread, it would be reset.
+pub(super) async fn end(stream: TcpStream) {
+    let _ = timeout(PATIENCE, say(stream, "")).await;
+}
+
 async fn say(mut stream: TcpStream, text: &str) {
     if stream.write_all(text.as_bytes()).await.is_err() || stream.shutdown().await.is_err() {
         return;
