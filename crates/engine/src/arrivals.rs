@@ -361,7 +361,12 @@ impl Seat {
     }
 
     fn stand_up(&mut self) -> Given {
-        self.arrival.seats.lock().idle.retain(|it| it.number != self.number);
+        let mut seats = self.arrival.seats.lock();
+        // In the order of their numbers; thousands may wait, and all look again at one instant.
+        if let Ok(at) = seats.idle.binary_search_by_key(&self.number, |it| it.number) {
+            seats.idle.remove(at);
+        }
+        drop(seats);
         self.given.try_recv().unwrap_or(NOTHING)
     }
 }

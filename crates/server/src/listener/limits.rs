@@ -46,7 +46,7 @@ impl Limits {
             connections_max,
             per_address_max: options
                 .connections_per_address_max
-                .unwrap_or(connections_max.div_ceil(2))
+                .unwrap_or_else(|| connections_max.div_ceil(2))
                 .max(1),
             long_polls_max: options.long_polls_max.unwrap_or(connections_max - connections_max / 4),
             header_timeout: options.header_timeout,
