@@ -59,7 +59,7 @@ fn places(settings: &Settings) -> Vec<(&'static str, Option<PathBuf>)> {
     let mut places = Vec::new();
     if let Place::Embedded { sqlite_path } = &settings.place {
         let parent = sqlite_path.parent().filter(|it| !it.as_os_str().is_empty());
-        places.push(("data", Some(parent.unwrap_or(Path::new(".")).to_owned())));
+        places.push(("data", Some(parent.unwrap_or_else(|| Path::new(".")).to_owned())));
     }
     for (name, url) in [("archive.url", &settings.archive.url), ("payloads.url", &settings.payloads.url)] {
         if let Some(url) = url {

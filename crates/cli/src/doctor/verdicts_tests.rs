@@ -144,8 +144,8 @@ fn what_redis_says_of_itself() {
 fn the_embedded_file() {
     let facts = SqliteFacts { schema: (2, 2), ..SqliteFacts::default() };
     is(&file(&facts), Good);
-    is(&file(&SqliteFacts { schema: (1, 2), ..facts.clone() }), Doubtful);
-    is(&file(&SqliteFacts { is_missing: true, schema: (0, 2), ..facts.clone() }), Good);
+    is(&file(&SqliteFacts { schema: (1, 2), ..facts }), Doubtful);
+    is(&file(&SqliteFacts { is_missing: true, schema: (0, 2), ..facts }), Good);
     is(&log(&facts), Good);
     is(&log(&SqliteFacts { log_bytes: 2 * GIB, ..facts }), Doubtful);
     is(&integrity(&[]), Good);

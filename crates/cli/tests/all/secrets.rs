@@ -127,7 +127,7 @@ fn no_level_of_the_log_has_a_password_in_it() {
     let (_, alerts) = server.get("/v1/alerts");
     server.process.signal("-TERM");
     let (_, said) = server.process.ended_saying();
-    assert!(said.len() > 10_000, "trace says much: {} bytes", said.len());
+    assert!(said.contains("DEBUG") || said.contains("TRACE"), "more than usual is said: {said}");
     for text in [&said, &first, &alerts.to_string()] {
         assert!(
             !text.contains(SECRET),

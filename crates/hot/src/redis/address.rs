@@ -3,7 +3,7 @@
 
 use super::{
     problem::RedisProblem,
-    tls::{SPEAKS_PLAIN, Transport, way_out},
+    tls::{SPEAKS_PLAIN, Transport, way_in},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use redis::{
@@ -105,7 +105,7 @@ async fn within<T>(
 ) -> Result<T, RedisProblem> {
     match timeout(limits.connect, connecting).await {
         Ok(Ok(it)) => Ok(it),
-        Ok(Err(error)) => Err(RedisProblem::Unreachable(format!("{error}{}", way_out(&error, is_tls)))),
+        Ok(Err(error)) => Err(RedisProblem::Unreachable(format!("{error}{}", way_in(&error, is_tls)))),
         Err(_) => {
             let hint = if is_tls { SPEAKS_PLAIN } else { "" };
             Err(RedisProblem::Unreachable(format!("no answer within {:?}{hint}", limits.connect)))

@@ -34,7 +34,7 @@ pub enum RedisProblem {
     Unreachable(String),
     #[error("Redis has no memory left for this: {0}")]
     OutOfMemory(#[source] RedisError),
-    #[error("{0}{way_out}", way_out = super::tls::way_out(.0, true))]
+    #[error("{0}{way_out}", way_out = super::tls::way_out(.0))]
     Command(#[source] RedisError),
     #[error("Redis answered something else than {0}")]
     Answer(&'static str),

@@ -122,7 +122,7 @@ const WAYS_OUT: [(&[&str], &str); 9] = [
     (&["NOAUTH"], "; it asks for a password: user:password@host in hot.url"),
     (
         &["NOPERM"],
-        "; its user may not do this: ACL SETUSER name on >password ~PREFIX:* &PREFIX:* +@all -@dangerous +info, with hot.prefix \
+        "; its user may not do this: ACL SETUSER name on >password ~PREFIX:* &PREFIX:* +@all -@dangerous +info +role +client|unblock, with hot.prefix \
          as PREFIX",
     ),
 ];
@@ -133,14 +133,19 @@ pub(crate) const SPEAKS_PLAIN: &str =
 
 const SPEAKS_TLS: &str = "; it hung up at the first word: if it speaks TLS on this port, use rediss://";
 
-/// Empty: nothing in particular.
-pub(crate) fn way_out(error: &RedisError, is_tls: bool) -> &'static str {
+/// Of a command that was refused. Empty: nothing in particular.
+pub(crate) fn way_out(error: &RedisError) -> &'static str {
     let said = error.to_string();
-    let is_said = |parts: &[&str]| parts.iter().any(|it| said.contains(it));
-    match WAYS_OUT.iter().find(|it| is_said(it.0)) {
-        Some((_, way_out)) => way_out,
-        None if !is_tls && error.is_connection_dropped() && !is_said(&["refused"]) => SPEAKS_TLS,
-        None => "",
+    let found = WAYS_OUT.iter().find(|it| it.0.iter().any(|part| said.contains(part)));
+    found.map_or("", |it| it.1)
+}
+
+/// Of a connection that could not be made.
+pub(crate) fn way_in(error: &RedisError, is_tls: bool) -> &'static str {
+    match way_out(error) {
+        "" if is_tls && error.is_timeout() => SPEAKS_PLAIN,
+        "" if !is_tls && error.is_connection_dropped() && !error.is_connection_refusal() => SPEAKS_TLS,
+        found => found,
     }
 }
 

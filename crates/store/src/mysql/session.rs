@@ -77,7 +77,8 @@ impl Door {
 
     pub(crate) async fn known(&self) -> sqlx::Result<Known> {
         let connecting = async {
-            let mut conn = self.options.connect().await?;
+            // Boxed: with TLS in it, it is large, and everything that may connect would carry it.
+            let mut conn = Box::pin(self.options.connect()).await?;
             let number = set(&mut conn).await?;
             Ok(Known { conn, number })
         };
