@@ -22,7 +22,7 @@ pub use tls::Identity;
 /// The one of this test process, started by whoever asks first. Shared: take a fresh database, and never stop it.
 pub async fn mariadb() -> &'static MariaDb {
     static ONE: OnceLock<MariaDb> = OnceLock::new();
-    beside(|| ONE.get_or_init(MariaDb::start)).await
+    beside(|| ONE.get_or_init(MariaDb::shared)).await
 }
 
 /// The one of this test process. Shared: take a fresh prefix, and never flush or stop it.

@@ -72,7 +72,7 @@ mod tests {
             engines(3).into_iter().zip(said).map(|(engine, says)| Live::new(engine, &says)).collect()
         };
         let (all, well) = (engines(3), says(true, &[]));
-        let one = live([well.clone(), says(true, &[1]), well.clone()]);
+        let one = live([well.clone(), says(true, &[1]), well]);
         assert_eq!(candidates(&one, 0), all);
         assert_eq!(candidates(&one, 1), [all[0].clone(), all[2].clone()]);
         let nobody = live([says(true, &[1]), says(true, &[0, 1]), says(true, &[1])]);

@@ -2,6 +2,7 @@
 
 use super::Faults;
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use punctual_contract::{
     Error, Hot,
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
@@ -36,13 +37,16 @@ pub struct FaultyHot {
     inner: Arc<dyn Hot>,
     /// What is loaded is said to be in it, and is not.
     pub loses_what_is_loaded: AtomicBool,
+    /// What is firing in this partition cannot be looked at; None: everywhere it can.
+    pub hides_firing_of: Mutex<Option<Partition>>,
     pub faults: Faults<HotGroup>,
 }
 
 impl FaultyHot {
     #[must_use]
     pub fn new(inner: Arc<dyn Hot>, seed: u64) -> Self {
-        Self { inner, loses_what_is_loaded: AtomicBool::new(false), faults: Faults::seeded(seed) }
+        let (loses_what_is_loaded, hides_firing_of) = Default::default();
+        Self { inner, loses_what_is_loaded, hides_firing_of, faults: Faults::seeded(seed) }
     }
 }
 
@@ -134,6 +138,9 @@ impl Hot for FaultyHot {
         before: Millis,
         places: Range<usize>,
     ) -> Result<Vec<HotEntry>, Error> {
+        if *self.hides_firing_of.lock() == Some(partition) {
+            return Err(Error::did_not_happen("look at what is firing", "hidden by a test"));
+        }
         self.faults
             .run(HotGroup::Look, "look at what is firing", self.inner.firing(partition, before, places))
             .await

@@ -57,7 +57,13 @@ impl MariaDb {
         beside(move || Self::start_with(&settings, Some(&identity))).await
     }
 
-    pub(super) fn start() -> Self {
+    /// For many tests at once: what hundreds of them write would fill a small log in seconds, and whenever it is full each
+    /// commit waits for the disk.
+    pub(super) fn shared() -> Self {
+        Self::start_with(&["--innodb-log-file-size=512M".to_owned()], None)
+    }
+
+    fn start() -> Self {
         Self::start_with(&[], None)
     }
 

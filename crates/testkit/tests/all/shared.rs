@@ -4,12 +4,13 @@
 use crate::engine::{WallClock, queue, slow_repair};
 use punctual_contract::{
     Hot as _, Store,
+    hot::HotEntry,
     store::{Assignment, Scan},
 };
 use punctual_domain::{
     name::Name,
     outcome::Report,
-    place::TaskRef,
+    place::{Partition, TaskRef},
     state::{Event, State},
     task::{Lease, NewTask, TaskResult},
     time::Millis,
@@ -18,7 +19,7 @@ use punctual_engine::{Backends, Cancelled, Engine, LeaseRequest, Options, Outcom
 use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
-    faults::{FaultyStore, StoreGroup},
+    faults::{FaultyHot, FaultyStore, StoreGroup},
     patience::until,
     shared::{MemoryOwnership, SignalHub},
 };
@@ -392,4 +393,39 @@ async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after
     assert!(cancelled.is_disjoint(&came.lock()), "a task that was cancelled was handed over");
     executor.shutdown().await;
     running.stop().await;
+}
+
+/// Redis answers for all partitions but the first: what fired in the others and is in nobody's hands is offered again.
+#[tokio::test]
+async fn what_fired_is_offered_again_although_one_partition_cannot_be_looked_at() {
+    let cluster = Cluster::new();
+    let hot = Arc::new(FaultyHot::new(cluster.hot.clone(), 1));
+    let backends = Backends {
+        store: Arc::clone(&cluster.truth),
+        hot: hot.clone(),
+        limiter: cluster.limiter.clone(),
+        bus: Arc::new(punctual_bus::MemoryBus::default()),
+        clock: Arc::new(WallClock),
+        blobs: None,
+        shared: None,
+    };
+    let engine = Engine::new(backends, Options::default());
+    engine.turn().await.unwrap();
+    let now = engine.now();
+    let tasks = (0..40).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), now)).collect();
+    let inserted = cluster.truth.insert(tasks, "test", now).await.unwrap();
+    let mut fired = Vec::new();
+    for partition in (0..cluster.truth.partitions()).map(Partition) {
+        let scan = Scan { partition, until: now, after: None, limit: 100 };
+        let entries = cluster.truth.scan(scan).await.unwrap();
+        fired.extend(entries.into_iter().map(|it| HotEntry { fired_at: now.plus(-10_000), ..it }));
+    }
+    assert_eq!(fired.len(), inserted.len());
+    let hidden = fired.iter().filter(|it| it.place.partition == Partition(0)).count();
+    cluster.hot.load_fired(fired).await.unwrap();
+    *hot.hides_firing_of.lock() = Some(Partition(0));
+    engine.turn().await.unwrap_err();
+    let (queue, executor) = (Arc::new(queue()), "test".to_owned());
+    let request = LeaseRequest { queue, max: 100, wait_ms: 0, lease_ms: 60_000, executor, version: None };
+    assert_eq!(engine.lease(request).await.unwrap().len(), 40 - hidden);
 }

@@ -46,7 +46,6 @@ async fn works_on(store: &MysqlStore, at: MoveStep, ids: &[i64]) -> Vec<Task> {
     assert!(took < Duration::from_secs(14), "{steps}");
     let is_closed = matches!(at, MoveStep::Closed | MoveStep::Comparing | MoveStep::Entered);
     assert!(is_closed || took < Duration::from_secs(5), "{steps}");
-    eprintln!("{steps}");
     tasks
 }
 
