@@ -183,7 +183,9 @@ impl Direct {
         for it in SCRIPTS.all() {
             loading.add_command(it.load()).ignore();
         }
-        loading.exec_async(&mut connection).await.map_err(RedisProblem::Command)?;
+        if let Err(all) = loading.exec_async(&mut connection).await {
+            return Err(RedisProblem::Command(one_of(all, &mut connection).await));
+        }
         Ok(connection)
     }
 
@@ -194,6 +196,14 @@ impl Direct {
 
     fn give_up(&self, lost: &Open) {
         self.open.lock().take_if(|it| it.number == lost.number);
+    }
+}
+
+/// What is refused for all scripts alike is said once.
+async fn one_of(all: RedisError, connection: &mut MultiplexedConnection) -> RedisError {
+    match SCRIPTS.all().next() {
+        Some(script) => script.load().exec_async(connection).await.err().unwrap_or(all),
+        None => all,
     }
 }
 

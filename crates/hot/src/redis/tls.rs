@@ -121,7 +121,7 @@ const WAYS_OUT: [(&[&str], &str); 9] = [
     ),
     (&["NOAUTH"], "; it asks for a password: user:password@host in hot.url"),
     (
-        &["NOPERM"],
+        &["NOPERM", "NoPerm"],
         "; its user may not do this: ACL SETUSER name on >password ~PREFIX:* &PREFIX:* +@all -@dangerous +info +role +client|unblock, with hot.prefix \
          as PREFIX",
     ),
