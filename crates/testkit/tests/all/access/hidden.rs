@@ -1,6 +1,6 @@
 //! What a token for some queues of a namespace does not see of the others, and what one token cannot learn from another's
-//! requests. Seen to fail: with the look-up of leases taken out of outcomes; with keys of replies that have no owner; with
-//! the look at standing ids taken out of inserts.
+//! requests. Seen to fail: with a `Who::sees` that always
+//! says yes; with keys of replies that have no owner.
 
 use super::site::{Site, get, post};
 use serde_json::{Value, json};

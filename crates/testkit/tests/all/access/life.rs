@@ -1,5 +1,5 @@
-//! How tokens begin and end. Seen to fail: without the look for tokens that are not known; with a rotation that forgets the
-//! secret before; with a guard that asks the store before it honours a token.
+//! How tokens begin and end. Seen to fail: with a rotation that forgets the secret before; with a guard that
+//! asks the store before it honours a token.
 
 use super::site::{ADMIN, Site, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};

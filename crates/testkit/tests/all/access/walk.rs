@@ -1,6 +1,5 @@
 //! Every call, as every role, without a token, with a wrong one, in one's own namespace and in another's: against the table.
-//! Seen to fail: with the check of the namespace taken out of `Who::sees`; with `Reach::Own` for a lease; with a route
-//! registered as open.
+//! Seen to fail: with a `Who::sees` that always says yes.
 
 use super::{
     site::{Answer, Ask, Site, ask, get, post},
