@@ -26,6 +26,9 @@ use std::sync::Arc;
 const TRIES: usize = 16;
 /// Of what was changed, before its caller is told that the outcome is unknown.
 const READS: usize = 3;
+/// So far above a task's fence no attempt of it will ever be: an entry with that one is refused by the store, whatever
+/// becomes of the task.
+const NO_FENCE: i64 = 1 << 40;
 
 pub(crate) async fn read(core: &Core, place: TaskRef) -> Result<Task, Error> {
     core.store.read(&[place]).await?.pop().flatten().ok_or(Error::NotFound)
@@ -77,14 +80,16 @@ async fn hold(core: &Core, task: &Task, removed: &mut Removed) -> Result<Hold, E
 
 /// Another engine has leased it ahead, and hands it over if it finds it in the hot set at its instant. A load that has looked
 /// at the store before this, at whatever engine it hangs, must not bring it back: from here on it meets a newer fence. What
-/// stands there for that is offered after some seconds, and refused by the store. Crash: the same.
+/// stands there for that is offered after some seconds, refused by the store, and gone. Crash: the same; and the task, which
+/// is not cancelled then, is found by the sweep.
 async fn keep_out(core: &Core, task: &Task) -> Result<(), Error> {
     let own = Lease::ahead(&core.options.name);
     // This engine's own lease has been taken out already.
     if core.shared.is_none() || task.lease.as_ref().is_none_or(|it| it.executor == own) {
         return Ok(());
     }
-    let entry = HotEntry { fired_at: core.now(), ..intake::entry_of(task) };
+    let fence = task.fence.saturating_add(NO_FENCE);
+    let entry = HotEntry { fired_at: core.now(), fence, ..intake::entry_of(task) };
     core.hot.load_fired(vec![entry]).await?;
     Ok(())
 }

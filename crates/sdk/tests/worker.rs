@@ -165,7 +165,6 @@ async fn a_report_whose_answer_was_lost_is_sent_again_and_counts_once() {
 async fn outcomes_that_a_database_does_not_take_are_sent_again_and_hold_up_no_others() {
     let fake = Fake::new();
     fake.change(|kept| kept.unavailable.insert("away".into()));
-    let began = Instant::now();
     let running = Running::start(fake.worker().concurrency(5).handle_any(|_| async { Ok(()) }));
     fake.put("away", "k");
     fake.put("with it", "k");
@@ -176,7 +175,7 @@ async fn outcomes_that_a_database_does_not_take_are_sent_again_and_hold_up_no_ot
     fake.outcome("later").await;
     assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
     let tries = fake.kept().reports.len();
-    assert!((15..60).contains(&tries), "{tries} in {:?}", began.elapsed());
+    assert!((15..60).contains(&tries), "{tries} in half a minute");
     fake.change(|kept| kept.unavailable.clear());
     fake.outcome("away").await;
     assert_eq!(running.end().await, Worked { succeeded: 3, ..Worked::default() });
