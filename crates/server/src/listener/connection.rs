@@ -73,20 +73,20 @@ async fn shake_hands(door: &Door, acceptor: TlsAcceptor, stream: TcpStream) -> O
         }
         Ok(acceptor.accept(stream).into_fallible().await)
     };
-    let failure = match tokio::time::timeout(door.options.handshake_timeout, shaking).await {
+    // Counted before the peer can know of it.
+    match tokio::time::timeout(door.options.handshake_timeout, shaking).await {
         Ok(Ok(Ok(stream))) => return Some(Socket::Tls(Box::new(stream))),
         Ok(Ok(Err((error, stream)))) => {
             tracing::debug!(%error, "a TLS handshake failed");
+            door.app.tls.fail(TlsFailure::Handshake);
             refuse::end(stream).await;
-            TlsFailure::Handshake
         }
         Ok(Err(stream)) => {
+            door.app.tls.fail(TlsFailure::Plain);
             refuse::answer(stream, Code::RequestInvalid, "this port speaks TLS: use https://").await;
-            TlsFailure::Plain
         }
-        Err(_) => TlsFailure::Timeout,
-    };
-    door.app.tls.fail(failure);
+        Err(_) => door.app.tls.fail(TlsFailure::Timeout),
+    }
     None
 }
 
