@@ -1,5 +1,6 @@
-//! The audit from the side of the engine: what was refused is gathered and written together, and what is over is
-//! forgotten. Entries of what was allowed are written by whoever allows it, before the change.
+//! The audit from the side of the engine: what was refused is gathered and written together, changes of single tasks are
+//! written beside them, and what is over is forgotten. Entries of other changes are written by whoever allows them, before
+//! the change.
 
 use crate::{core::Core, engine::Engine, options::STEP_LIMIT};
 use parking_lot::Mutex;
@@ -9,7 +10,7 @@ use punctual_contract::{
 };
 use punctual_domain::time::Millis;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering::Relaxed},
@@ -25,6 +26,8 @@ const TRIM_BATCHES: usize = 10;
 /// Kinds of refusals in one period; what comes beyond is counted together.
 const KINDS_MAX: usize = 1_000;
 const MINUTE_MS: i64 = 60_000;
+/// Changes of tasks that are kept while the audit cannot be written; the oldest go first, and their tasks' histories stay.
+const NOTED_MAX: usize = 10_000;
 
 /// Refused attempts that count as one: of one token (or none) from one address, in one minute, with one answer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +41,8 @@ struct Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     refused: Mutex<BTreeMap<Kind, AuditEntry>>,
+    /// Changes of tasks that were made, the oldest first.
+    changed: Mutex<VecDeque<AuditEntry>>,
     trimmed_at: AtomicI64,
 }
 
@@ -69,6 +74,19 @@ impl Audit {
         refused.entry(others).or_insert_with(first).times += 1;
     }
 
+    fn note_changes(&self, entries: impl IntoIterator<Item = AuditEntry>) {
+        let mut changed = self.changed.lock();
+        changed.extend(entries);
+        let too_many = changed.len().saturating_sub(NOTED_MAX);
+        if too_many > 0 {
+            tracing::error!(
+                too_many,
+                "the audit loses changes of tasks; only the tasks' histories have them"
+            );
+            changed.drain(..too_many);
+        }
+    }
+
     /// What could not be written is tried again.
     fn back(&self, left: BTreeMap<Kind, AuditEntry>) {
         let mut refused = self.refused.lock();
@@ -83,11 +101,26 @@ impl Audit {
 
 /// Writes what was refused, and forgets what is over. How many entries were written or forgotten.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let written = write_refused(core).await?;
+    let written = write_noted(core).await?;
     Ok(written + trim(core, now).await?)
 }
 
-pub(crate) async fn write_refused(core: &Arc<Core>) -> Result<usize, Error> {
+/// What was noted, and has not been written yet.
+pub(crate) async fn write_noted(core: &Arc<Core>) -> Result<usize, Error> {
+    let mut changes = std::mem::take(&mut *core.audit.changed.lock());
+    let mut written = 0;
+    while let Some(entry) = changes.pop_front() {
+        if let Err(error) = core.store.append_audit(entry.clone()).await {
+            changes.push_front(entry);
+            core.audit.note_changes(changes);
+            return Err(error);
+        }
+        written += 1;
+    }
+    Ok(written + write_refused(core).await?)
+}
+
+async fn write_refused(core: &Arc<Core>) -> Result<usize, Error> {
     let mut left = std::mem::take(&mut *core.audit.refused.lock());
     let mut written = 0;
     while let Some((kind, entry)) = left.pop_first() {
@@ -126,13 +159,18 @@ impl Engine {
         self.core.audit.refuse(entry, status);
     }
 
-    /// Writes what was refused now, for whoever reads the audit: they see their own.
+    /// Notes that a task was changed, which its history says too.
+    pub fn note_change(&self, entry: AuditEntry) {
+        self.core.audit.note_changes([entry]);
+    }
+
+    /// Writes what was noted now, for whoever reads the audit: they see their own.
     ///
     /// # Errors
-    /// A failing store; what is left is tried again.
-    pub async fn write_refused(&self) -> Result<(), crate::Error> {
+    /// A failing store; what is left is tried again within a minute.
+    pub async fn write_noted(&self) -> Result<(), crate::Error> {
         let core = Arc::clone(&self.core);
-        self.run(async move { Ok(write_refused(&core).await.map(drop)?) }).await
+        self.run(async move { Ok(write_noted(&core).await.map(drop)?) }).await
     }
 }
 
@@ -155,6 +193,17 @@ mod tests {
         audit.refuse(entry(0, "a"), 403);
         let times: Vec<i64> = audit.refused.lock().values().map(|it| it.times).collect();
         assert_eq!((times.len(), times.iter().sum::<i64>(), times.iter().max()), (4, 6, Some(&3)));
+    }
+
+    #[test]
+    fn of_changes_that_cannot_be_written_the_newest_are_kept() {
+        let audit = Audit::default();
+        for at in 0..10_003 {
+            audit.note_changes([entry(at, "a")]);
+        }
+        let changed = audit.changed.lock();
+        let ends = (changed.front().map(|it| it.at.0), changed.back().map(|it| it.at.0));
+        assert_eq!((changed.len(), ends), (NOTED_MAX, (Some(3), Some(10_002))));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) async fn list_audit(
         return Err(Refusal::new(Code::AuthDenied, detail));
     }
     if search.cursor.is_none() {
-        app.engine.write_refused().await?;
+        app.engine.write_noted().await?;
     }
     let query = query(&search)?;
     if wants_lines(&headers) {

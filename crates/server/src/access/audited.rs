@@ -1,4 +1,6 @@
-//! The audit of a change: written before it, completed after it. What cannot be written is not done.
+//! The audit of a change: written before it, completed after it. What cannot be written is not done; but for the change of
+//! one task, which has its record in the task's own database and history: its entry is written beside it, so that a catalog
+//! that is away does not keep anybody from cancelling a task elsewhere.
 
 use super::{
     Who, challenged,
@@ -47,6 +49,9 @@ pub(super) async fn run(app: Shared, who: Who, need: Need, request: Request, nex
         let namespace = namespace(&need, &mut parts).await;
         let request = Request::from_parts(parts, body);
         let entry = AuditEntry { namespace, ..entry(&its, &who, &need.operation, &request) };
+        if need.has_a_history() {
+            return beside(&its, entry, request, next).await;
+        }
         let store = its.engine.store();
         let id = match store.append_audit(entry).await {
             Ok(id) => id,
@@ -57,17 +62,32 @@ pub(super) async fn run(app: Shared, who: Who, need: Need, request: Request, nex
             }
         };
         let response = next.run(request).await;
-        let changed = response.extensions().get::<Changed>().cloned().unwrap_or_default();
-        let Changed { before, after, reason } = changed;
-        let (at, status) = (its.engine.now(), response.status().as_u16());
-        if let Err(error) = store.complete_audit(id, AuditResult { at, status, reason, before, after }).await
-        {
+        if let Err(error) = store.complete_audit(id, result(&its, &response)).await {
             tracing::warn!(%error, id, "an entry of the audit stays without its result");
         }
         response
     };
     let panicked = || Refusal::new(Code::Internal, "the work panicked").into_response();
     app.detached.spawn(work).await.unwrap_or_else(|_| panicked())
+}
+
+/// The change of one task. Nobody waits for its entry.
+async fn beside(app: &Shared, entry: AuditEntry, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    app.engine.note_change(AuditEntry { result: Some(result(app, &response)), ..entry });
+    let its = Arc::clone(app);
+    app.detached.spawn(async move {
+        if let Err(error) = its.engine.write_noted().await {
+            tracing::warn!(%error, "entries of the audit could not be written; it is tried again");
+        }
+    });
+    response
+}
+
+fn result(app: &App, response: &Response) -> AuditResult {
+    let Changed { before, after, reason } =
+        response.extensions().get::<Changed>().cloned().unwrap_or_default();
+    AuditResult { at: app.engine.now(), status: response.status().as_u16(), reason, before, after }
 }
 
 /// Of the header, or of the address; None: what is changed is of no namespace.

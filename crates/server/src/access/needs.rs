@@ -37,9 +37,14 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// Changes are, but for what has its record in the histories of tasks.
+    /// Changes are, but for what has its record in the histories of tasks and comes by the thousand.
     pub(crate) fn is_audited(&self) -> bool {
         self.changes && !matches!(self.permission, Permission::Insert | Permission::Execute)
+    }
+
+    /// It changes one task, whose history says who did it, in the transaction that does it.
+    pub(crate) fn has_a_history(&self) -> bool {
+        self.permission == Permission::ChangeTasks || &*self.operation == "redrive_task"
     }
 }
 

@@ -74,23 +74,42 @@ async fn what_tasks_record_themselves_has_no_entry_and_histories_name_the_token(
     assert_eq!(actions, [json!("cancel_task"), json!("create_token")]);
 }
 
+fn pause() -> Ask {
+    post("/v1/queues/mail/pause", json!({})).within("shop")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_entry_cannot_be_written_is_not_made() {
     for site in [Site::sqlite().await, Site::mysql().await] {
-        let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
         for dials in [Dials::REFUSES, Dials::SILENT, Dials::ANSWERS_LOST] {
             site.store.faults.set(StoreGroup::Audit, dials);
-            site.admin(cancel(&place)).await.expect_problem(503, "store.unavailable");
+            site.admin(pause()).await.expect_problem(503, "store.unavailable");
         }
         site.store.faults.heal();
-        let task = site.admin(get(format!("/v1/tasks/{place}")).within("shop")).await.expect(200);
-        assert_eq!(task["state"], "scheduled");
         // The one whose answer was lost was written: an entry without a result, and nothing was done.
-        let left = entries(&site, "&action=cancel_task").await;
+        let left = entries(&site, "&action=pause_queue").await;
         assert_eq!(left.len(), 1);
         assert_eq!(left[0]["status"], Value::Null, "{left:?}");
+        let queues = site.admin(get("/v1/queues").within("shop")).await.expect(200);
+        assert!(!queues.to_string().contains("pause\":{"), "{queues}");
+        site.admin(pause()).await.expect(200);
+        assert_eq!(entries(&site, "&action=pause_queue").await[0]["status"], 200);
+    }
+}
+
+/// The change of one task has its record in the task's history: the audit, which is in the catalog, does not stand in its way
+/// while the catalog is away, and has it when it is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_cancelled_while_the_audit_cannot_be_written_and_its_entry_follows() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
+        site.store.faults.set(StoreGroup::Audit, Dials::REFUSES);
         site.admin(cancel(&place)).await.expect(200);
-        assert_eq!(entries(&site, "&action=cancel_task").await[0]["status"], 200);
+        let task = site.admin(get(format!("/v1/tasks/{place}")).within("shop")).await.expect(200);
+        assert_eq!(task["state"], "cancelled");
+        site.store.faults.heal();
+        let entry = entries(&site, "&action=cancel_task").await.remove(0);
+        assert_eq!((&entry["status"], &entry["caller"]), (&json!(200), &json!("admin")), "{entry}");
     }
 }
 
@@ -98,15 +117,14 @@ async fn a_change_whose_entry_cannot_be_written_is_not_made() {
 #[tokio::test]
 async fn the_entry_is_written_before_the_change() {
     let site = Site::sqlite().await;
-    let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
-    let gate = site.store.faults.hold(StoreGroup::Apply);
+    let gate = site.store.faults.hold(StoreGroup::Settings);
     let waits = async {
         gate.reached().await;
-        let under_way = entries(&site, "&action=cancel_task").await;
+        let under_way = entries(&site, "&action=pause_queue").await;
         gate.open();
         under_way
     };
-    let (answer, under_way) = tokio::join!(site.admin(cancel(&place)), waits);
+    let (answer, under_way) = tokio::join!(site.admin(pause()), waits);
     answer.expect(200);
     assert_eq!((under_way.len(), &under_way[0]["status"]), (1, &Value::Null));
 }
