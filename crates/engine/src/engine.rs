@@ -146,8 +146,7 @@ impl Engine {
         self.core.claims_settled().await;
         // Fired and not handed over: marked ready.
         while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}
-        for written in [access::note_used(&self.core).await, audit::write_noted(&self.core).await.map(drop)]
-        {
+        for written in [access::note_used(&self.core).await, audit::write_noted(&self.core).await.map(drop)] {
             if let Err(error) = written {
                 tracing::warn!(%error, "what was refused, or when tokens were used, could not be written");
             }

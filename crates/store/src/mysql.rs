@@ -244,13 +244,6 @@ impl MysqlStore {
         }
     }
 
-    /// The ownership that engines on these databases share.
-    #[must_use]
-    pub fn ownership(&self) -> MysqlOwnership {
-        let catalog = self.inner.catalog.beside(OWNERSHIP_CONNECTIONS);
-        MysqlOwnership::new(catalog, self.inner.doors.len())
-    }
-
     /// Finishes what was begun and closes all connections. Later calls are refused with `Closed`.
     pub async fn close(&self) {
         self.inner.close_lines();

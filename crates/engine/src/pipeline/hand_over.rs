@@ -43,6 +43,10 @@ const ROUNDS_MAX: usize = 50;
 /// When one part of the store has leased something, the others are waited for so much longer.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
 
+/// Executors that wait for one queue look again over this part of the time after which they do: thousands that look at the
+/// ready set at one instant would hold up everything else.
+const LOOK_SPREAD: f64 = 0.2;
+
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
     pub queue: Arc<QueueKey>,
@@ -88,7 +92,9 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             }
         };
         let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
-        let wake_at = deadline.min(looked_at + core.look_again().min(pause));
+        // Not all at one instant: the first of them looks for all.
+        let spread = core.look_again().mul_f64(fastrand::f64() * LOOK_SPREAD);
+        let wake_at = deadline.min(looked_at + (core.look_again() + spread).min(pause));
         let mut seat = arrival.sit(core, request.max);
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),

@@ -6,7 +6,7 @@ mod statement;
 
 pub(crate) use statement::{Statement, apart, is_lock};
 
-use super::connections::Connections;
+use super::{MysqlStore, OWNERSHIP_CONNECTIONS, connections::Connections};
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Happened, Ownership,
@@ -31,6 +31,15 @@ const TERM_MAX: i64 = 1 << 46;
 
 /// Letters of column `without_databases`.
 const WITHOUT_MAX: usize = 1_000;
+
+impl MysqlStore {
+    /// The ownership that engines on these databases share.
+    #[must_use]
+    pub fn ownership(&self) -> MysqlOwnership {
+        let catalog = self.inner.catalog.beside(OWNERSHIP_CONNECTIONS);
+        MysqlOwnership::new(catalog, self.inner.doors.len())
+    }
+}
 
 /// Ownership of the partitions of one cluster. Whoever holds a tenure counts its end from before the call that gave
 /// it: then it never believes in a lease for longer than the database does.

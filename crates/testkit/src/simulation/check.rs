@@ -45,6 +45,30 @@ impl World {
         Ok(())
     }
 
+    /// An attempt of which nobody heard, because the answer was lost, began when its time had come. Where the clock was set
+    /// back since, what is tried again fires at an instant that reads less than that time, and is not early: it came once.
+    pub(super) async fn hear_of_attempts_before(&mut self, leased: &[Assignment]) {
+        for assignment in leased {
+            let Some(due_at) = self.known(assignment.place.id).and_then(|known| known.due_at) else {
+                continue;
+            };
+            if assignment.fired_at >= due_at || assignment.attempt < 2 {
+                continue;
+            }
+            let began_in_time = |entry: &Entry| {
+                entry.event == Some(Event::Dispatch)
+                    && entry.attempt < assignment.attempt
+                    && entry.at >= due_at
+            };
+            let task = self.truth_of(assignment.place).await;
+            if task.is_some_and(|task| task.history.iter().any(began_in_time))
+                && let Some(known) = self.known(assignment.place.id)
+            {
+                known.due_at = None;
+            }
+        }
+    }
+
     /// Kept and accounted for: after every step.
     pub(super) async fn check(&self, nth: usize) -> Result<(), String> {
         let books = self.truth.books().await.map_err(|it| it.to_string())?;

@@ -238,6 +238,7 @@ impl World {
     }
 
     async fn leased_late(&mut self, leased: Vec<Assignment>) -> Result<(), String> {
+        self.hear_of_attempts_before(&leased).await;
         for it in leased {
             let task = self.truth_of(it.place).await;
             if task.is_some_and(|task| task.fence == it.fence && task.state.is_in_flight()) {
@@ -282,6 +283,7 @@ impl World {
             if leased.is_empty() {
                 break;
             }
+            self.hear_of_attempts_before(&leased).await;
             for it in leased {
                 self.got(it)?;
             }

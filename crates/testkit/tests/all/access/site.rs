@@ -146,7 +146,8 @@ impl Site {
     }
 
     pub(super) async fn send(&self, ask: Ask) -> Answer {
-        let mut request = Request::builder().method(ask.method.as_str()).uri(&ask.path);
+        let mut request =
+            Request::builder().method(ask.method.as_str()).uri(&ask.path).header("host", "localhost");
         for (name, value) in &ask.headers {
             request = request.header(*name, value);
         }
