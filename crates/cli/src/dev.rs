@@ -134,7 +134,7 @@ fn announce(
     }
     let kept = if args.ephemeral { "removed at the end" } else { "kept between runs" };
     serve::places(&origin, &format!("{} ({kept})", data.display()));
-    serve::try_this(&origin, "demo", 2_000);
+    serve::try_this(&origin, false, "demo", 2_000);
     output::line("Stop with Ctrl-C.");
     Ok(())
 }

@@ -44,7 +44,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let listener = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
     let standing = started(&settings).await?;
-    announce(&origin(settings.listening.scheme(), address), &settings.place, Form::json_if(args.json))?;
+    let with_token = standing.engine.access_is_configured();
+    let origin = origin(settings.listening.scheme(), address);
+    announce(&origin, with_token, &settings.place, Form::json_if(args.json))?;
     tracing::info!(%address, store = settings.place.shown(), "serving");
     let served = serve(listener, standing.engine.clone(), options(&settings), signals.stop()).await;
     standing.stop().await?;
@@ -56,6 +58,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
 /// An engine at work, if it may listen where it is set to. Without tokens nobody but this machine is served, and whether
 /// there are any, the store says.
 pub(crate) async fn started(settings: &Settings) -> Result<Standing> {
+    // A store that is not there has no tokens, and is not made only to find that out.
+    if settings.engine.admin_token.is_none() && settings.place.is_new_file() {
+        settings.listening.may_listen(false)?;
+    }
     let standing = Standing::start(settings).await?;
     let refused = match standing.engine.access_is_known().await {
         Ok(()) => settings.listening.may_listen(standing.engine.access_is_configured()).err().map(Into::into),
@@ -96,7 +102,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
     }
 }
 
-fn announce(origin: &str, place: &Place, form: Form) -> Result<()> {
+fn announce(origin: &str, with_token: bool, place: &Place, form: Form) -> Result<()> {
     let store = match place {
         Place::Embedded { sqlite_path } => std::path::absolute(sqlite_path)?.display().to_string(),
         Place::Shared(_) => place.shown(),
@@ -108,7 +114,7 @@ fn announce(origin: &str, place: &Place, form: Form) -> Result<()> {
         }))?);
     }
     places(origin, &store);
-    try_this(origin, "hello", 1_500);
+    try_this(origin, with_token, "hello", 1_500);
     output::line("Stop with Ctrl-C.");
     Ok(())
 }
@@ -125,10 +131,11 @@ pub(crate) fn places(origin: &str, data: &str) {
 }
 
 /// One command to copy.
-pub(crate) fn try_this(origin: &str, queue: &str, delay_ms: u32) {
+pub(crate) fn try_this(origin: &str, with_token: bool, queue: &str, delay_ms: u32) {
+    let token = if with_token { " -H \"authorization: Bearer $PUNCTUAL_TOKEN\"" } else { "" };
     output::line("Try:");
     output::line(&format!(
-        "  curl -s {origin}/v1/tasks -H 'content-type: application/json' \
+        "  curl -s {origin}/v1/tasks{token} -H 'content-type: application/json' \
          -d '{{\"queue\":\"{queue}\",\"delay_ms\":{delay_ms},\"payload\":\"hello\"}}'"
     ));
 }

@@ -338,6 +338,22 @@ impl Engine {
         Ok(all_of(self.extend_each(beats).await?)?)
     }
 
+    /// Tasks, in order; each has an answer of its own: a database that fails says nothing of the others' tasks.
+    ///
+    /// # Errors
+    /// Only of the engine as a whole.
+    pub async fn read_each(
+        &self,
+        places: Vec<TaskRef>,
+    ) -> Result<Vec<Result<Option<Task>, BackendError>>, Error> {
+        let core = Arc::clone(&self.core);
+        let read = |core: Arc<Core>, places: Vec<TaskRef>| async move { core.store.read(&places).await };
+        self.run(
+            async move { Ok(parts::ask_each(&core, "read tasks", places, |it| it.partition, read).await) },
+        )
+        .await
+    }
+
     /// As `extend`, but each has an answer of its own.
     ///
     /// # Errors

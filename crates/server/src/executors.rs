@@ -16,13 +16,13 @@ use punctual_contract::{
     Error as BackendError, Happened,
     store::{Beat, Extended},
 };
-use punctual_domain::{executor::Wish, place::TaskRef};
+use punctual_domain::{executor::Wish, place::TaskRef, task::Task};
 use punctual_engine::{LeaseRequest as EngineLease, OutcomeReport, Seen, Settled};
 use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
 const BY: &str = "executor";
@@ -111,12 +111,15 @@ pub(crate) async fn report_outcomes(
     let mut said = Vec::new();
     let items: Vec<_> = batch.items().collect();
     let refs = items.iter().filter_map(|it| it.as_ref().ok()).map(|it| it.r#ref.as_str());
-    let beyond = beyond(&app, &caller.who, refs).await?;
+    let barred = barred(&app, &caller.who, refs).await?;
+    let mut unknown: Vec<(usize, BackendError)> = Vec::new();
     for (nth, item) in items.into_iter().enumerate() {
+        let bar = item.as_ref().ok().and_then(|outcome| barred.get(&outcome.r#ref));
+        if let Some(Barred::Unknown(error)) = bar {
+            unknown.push((nth, error.clone()));
+        }
         receipts.push(match item {
-            Ok(outcome) if beyond.contains(&outcome.r#ref) => {
-                OutcomeReceipt::new(outcome.r#ref, OutcomeStatus::Stale)
-            }
+            Ok(outcome) if bar.is_some() => OutcomeReceipt::new(outcome.r#ref, OutcomeStatus::Stale),
             Ok(mut outcome) => {
                 said.extend(last_words(&app, batch.executor.as_deref(), &mut outcome).map(|it| (nth, it)));
                 take_report(&app, &caller, nth, outcome, &mut reports)
@@ -125,8 +128,7 @@ pub(crate) async fn report_outcomes(
         });
     }
     let by = batch.executor.as_deref().unwrap_or(BY);
-    let asked = reports.len();
-    let mut unknown: Vec<(usize, BackendError)> = Vec::new();
+    let asked = reports.len() + unknown.len();
     if !said.is_empty() {
         // Before the outcomes: after them the leases are gone. A crash between the two keeps the lines, and the
         // executor reports again.
@@ -167,17 +169,37 @@ fn nothing_is_known(unknown: &[(usize, BackendError)], asked: usize) -> Option<R
     Some(unknown.iter().find(happened).map_or(first, |it| &it.1).clone().into())
 }
 
-/// Of these tasks, those that the token does not reach: their leases are nobody's. Costs a read of the tasks, of tokens
-/// that reach not everything.
-async fn beyond(app: &App, who: &Who, refs: impl Iterator<Item = &str>) -> Result<HashSet<String>, Refusal> {
+/// Why what an executor says of a task does not count.
+enum Barred {
+    /// The token does not reach it: its lease is nobody's.
+    Beyond,
+    /// Its database does not answer whether the token does.
+    Unknown(BackendError),
+}
+
+/// Of these tasks, those of which the token may not say anything. Costs a read of the tasks, of tokens that reach not
+/// everything.
+async fn barred(
+    app: &App,
+    who: &Who,
+    refs: impl Iterator<Item = &str>,
+) -> Result<HashMap<String, Barred>, Refusal> {
     if who.reaches_everything() {
-        return Ok(HashSet::new());
+        return Ok(HashMap::new());
     }
-    let refs: Vec<(&str, TaskRef)> = refs.filter_map(|it| Some((it, it.parse().ok()?))).collect();
-    let places: Vec<TaskRef> = refs.iter().map(|it| it.1).collect();
-    let tasks = app.engine.store().read(&places).await?;
-    let found = refs.iter().zip(tasks).filter_map(|((text, _), task)| Some((text, task?)));
-    Ok(found.filter(|(_, task)| !who.sees(task)).map(|(text, _)| (*text).to_owned()).collect())
+    let refs: Vec<(&str, TaskRef)> = refs.filter_map(|text| Some((text, text.parse().ok()?))).collect();
+    let places: Vec<TaskRef> = refs.iter().map(|(_, place)| *place).collect();
+    let tasks = app.engine.read_each(places).await?;
+    let bar = |task: Result<Option<Task>, BackendError>| match task {
+        Ok(Some(task)) if !who.sees(&task) => Some(Barred::Beyond),
+        Ok(_) => None,
+        Err(error) => Some(Barred::Unknown(error)),
+    };
+    Ok(refs
+        .into_iter()
+        .zip(tasks)
+        .filter_map(|((text, _), task)| Some((text.to_owned(), bar(task)?)))
+        .collect())
 }
 
 /// What a handler said since its last heartbeat, as one more of them.
@@ -246,15 +268,25 @@ pub(crate) async fn send_heartbeats(
     let wish = who.and_then(|it| roster::wish(app.engine.executor_seen(it)));
     let HeartbeatRequest { executor, leases, .. } = request;
     let mut news: Vec<LeaseNews> = leases.iter().map(|it| LeaseNews::lost(it.r#ref.clone())).collect();
-    let beyond = beyond(&app, &caller.who, leases.iter().map(|it| it.r#ref.as_str())).await?;
-    let beats: Vec<(usize, Beat)> = leases
-        .into_iter()
-        .enumerate()
-        .filter(|(_, it)| !beyond.contains(&it.r#ref))
-        .filter_map(|(nth, it)| Some((nth, beat(&app, &executor, it)?)))
-        .collect();
-    let (places, beats): (Vec<usize>, Vec<Beat>) = beats.into_iter().unzip();
-    let (asked, mut unknown) = (beats.len(), Vec::new());
+    let barred = barred(&app, &caller.who, leases.iter().map(|it| it.r#ref.as_str())).await?;
+    let (mut places, mut beats, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    for (nth, lease) in leases.into_iter().enumerate() {
+        match barred.get(&lease.r#ref) {
+            Some(Barred::Beyond) => {}
+            Some(Barred::Unknown(error)) => {
+                if let Some(it) = news.get_mut(nth) {
+                    *it = LeaseNews::unavailable(lease.r#ref);
+                }
+                unknown.push((nth, error.clone()));
+            }
+            None => {
+                let Some(beat) = beat(&app, &executor, lease) else { continue };
+                places.push(nth);
+                beats.push(beat);
+            }
+        }
+    }
+    let asked = beats.len() + unknown.len();
     let extended = app.engine.extend_each(beats).await?;
     for (nth, extended) in places.into_iter().zip(extended) {
         let Some(it) = news.get_mut(nth) else { continue };

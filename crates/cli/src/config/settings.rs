@@ -85,6 +85,11 @@ pub(crate) struct Archive {
 }
 
 impl Place {
+    /// A file that the first start makes.
+    pub(crate) fn is_new_file(&self) -> bool {
+        matches!(self, Self::Embedded { sqlite_path } if !sqlite_path.exists())
+    }
+
     /// Without passwords, for people and logs.
     pub(crate) fn shown(&self) -> String {
         match self {

@@ -9,9 +9,18 @@
 //! it, and by the pings of connections that are idle.
 
 use super::session::{Door, Known};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use sqlx::{Connection as _, MySqlConnection};
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// What one class of work may take.
@@ -48,8 +57,8 @@ pub(crate) const ACQUIRE: Duration = Duration::from_secs(10);
 pub(crate) const PING: Duration = Duration::from_secs(1);
 /// To ask the server, on a new connection, what it does.
 pub(crate) const ASK: Duration = Duration::from_millis(2_500);
-/// Nothing is being done on a connection if it is so twice, this long apart: between two statements of one
-/// transaction it is so for less, unless this machine stands still.
+/// Nothing is being done on a connection if it is so twice, this long apart, and nothing was heard on it between: a busy
+/// machine that works through a long transaction is often met between two of its statements.
 pub(crate) const LOOKS_APART: Duration = Duration::from_millis(500);
 
 tokio::task_local! {
@@ -141,12 +150,18 @@ pub(crate) async fn watched<T>(
     held: impl Fn() -> Vec<(u64, Door)>,
     work: impl Future<Output = T>,
 ) -> Option<T> {
-    let mut work = pin!(work);
+    let (mut work, heard) = (pin!(work), AtomicU64::new(0));
+    // Polled only when something has come for it, and not whenever the watch moves: then it was no silence.
+    let counted = poll_fn(|context| {
+        heard.fetch_add(1, Relaxed);
+        work.as_mut().poll(context)
+    });
+    let mut working = FuturesUnordered::from_iter([counted]);
     let ends_at = Instant::now() + limit.at_most;
     loop {
         let ask_at = (Instant::now() + limit.ask_after).min(ends_at);
-        if let Ok(done) = timeout_at(ask_at, work.as_mut()).await {
-            return Some(done);
+        if let Ok(done) = timeout_at(ask_at, working.next()).await {
+            return done;
         }
         let is_late = Instant::now() >= ends_at;
         let held = held();
@@ -156,8 +171,8 @@ pub(crate) async fn watched<T>(
         }
         tokio::select! {
             biased;
-            done = work.as_mut() => return Some(done),
-            is_given_up = are_silent(&held, is_late) => {
+            done = working.next() => return done,
+            is_given_up = are_silent(&held, is_late, &heard) => {
                 if is_given_up {
                     return None;
                 }
@@ -166,10 +181,11 @@ pub(crate) async fn watched<T>(
     }
 }
 
-/// All of them; they are ended, so that what they have locked is free. `is_late`: whatever they are at.
-async fn are_silent(held: &[(u64, Door)], is_late: bool) -> bool {
+/// All of them; they are ended, so that what they have locked is free. `is_late`: whatever they are at. `heard`: grows with
+/// all that comes on them.
+async fn are_silent(held: &[(u64, Door)], is_late: bool, heard: &AtomicU64) -> bool {
     for (connection, door) in held {
-        if !door.ends_if_silent(*connection, is_late).await {
+        if !door.ends_if_silent(*connection, is_late, heard).await {
             return false;
         }
     }

@@ -12,7 +12,11 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, Row as _,
     mysql::{MySqlConnectOptions, MySqlSslMode},
 };
-use std::{fmt, str::FromStr as _};
+use std::{
+    fmt,
+    str::FromStr as _,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 use tokio::time::{sleep, timeout};
 
 /// Texts that one connection keeps prepared; there are about a hundred.
@@ -102,14 +106,16 @@ impl Door {
     }
 
     /// Whether nothing is being done for a connection whose answer is awaited; then it is ended, and its locks are free.
-    /// `is_late`: it is ended whatever is being done. True too when nobody can be asked.
-    pub(crate) async fn ends_if_silent(&self, number: u64, is_late: bool) -> bool {
+    /// `is_late`: it is ended whatever is being done; `heard` grows with all that comes on it. True too when nobody can be
+    /// asked.
+    pub(crate) async fn ends_if_silent(&self, number: u64, is_late: bool, heard: &AtomicU64) -> bool {
+        let before = heard.load(Relaxed);
         let asked = async {
             let mut conn = self.connect().await?;
             let mut is_at_work = !is_late && at_work(&mut conn, number).await?;
             if !is_at_work && !is_late {
                 sleep(LOOKS_APART).await;
-                is_at_work = at_work(&mut conn, number).await?;
+                is_at_work = heard.load(Relaxed) != before || at_work(&mut conn, number).await?;
             }
             if !is_at_work {
                 let end = sql!("meta/end.sql").replace("{connection}", &number.to_string());
