@@ -107,7 +107,7 @@ impl Door {
 
     /// Whether nothing is being done for a connection whose answer is awaited; then it is ended, and its locks are free.
     /// `is_late`: it is ended whatever is being done; `heard` grows with all that comes on it. True too when nobody can be
-    /// asked.
+    /// asked and nothing was heard meanwhile.
     pub(crate) async fn ends_if_silent(&self, number: u64, is_late: bool, heard: &AtomicU64) -> bool {
         let before = heard.load(Relaxed);
         let asked = async {
@@ -129,7 +129,8 @@ impl Door {
             Ok(Ok(is_at_work)) => !is_at_work,
             // It is there, and refuses the question.
             Ok(Err(sqlx::Error::Database(_))) => is_late,
-            Ok(Err(_)) | Err(_) => true,
+            // Nobody can be asked; what was heard meanwhile says enough.
+            Ok(Err(_)) | Err(_) => is_late || heard.load(Relaxed) == before,
         }
     }
 

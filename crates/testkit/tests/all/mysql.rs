@@ -7,6 +7,7 @@ mod migrating;
 mod refused;
 mod room;
 mod sharing;
+mod slow_way;
 mod unseen;
 
 use punctual_contract::Store;
