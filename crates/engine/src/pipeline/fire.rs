@@ -211,18 +211,26 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     if all.is_empty() {
         return Ok(count);
     }
+    // Said before they can be seen there, so that nothing lies down behind what they take turns with; and again after it,
+    // for what has lain down meanwhile.
+    let others_came = || {
+        for (queue, _) in rest.iter().filter(|it| !it.1.is_empty()) {
+            let arrival = core.arrival(queue);
+            if arrival.lying() > 0 {
+                // What lies here is older: the order of all is found in the ready set.
+                arrival.something_else_came();
+            }
+        }
+    };
+    others_came();
     if let Err(error) = admit::offer(core, all.clone()).await {
         // Not counted yet.
         core.forget_unmarked(&all);
         core.held_back.lock().extend(all);
         return Err(error);
     }
+    others_came();
     for (queue, fired) in rest.iter().filter(|it| !it.1.is_empty()) {
-        let arrival = core.arrival(queue);
-        if arrival.lying() > 0 {
-            // What lies here is older: the order of all is found in the ready set.
-            arrival.something_else_came();
-        }
         core.meters.queue(queue).fired(&lateness_ms(fired));
         core.arrived(queue, fired.len());
     }
