@@ -14,7 +14,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
 };
 use tokio::{
@@ -22,6 +22,7 @@ use tokio::{
     time::Instant,
 };
 
+mod looker;
 mod lying;
 
 use lying::Lying;
@@ -34,6 +35,8 @@ pub(crate) struct Arrival {
     /// How often something was put into the ready set that takes turns with what lies here.
     others: AtomicU64,
     waiting: AtomicUsize,
+    /// One of those who wait looks again for all of them.
+    has_looker: AtomicBool,
     /// When somebody last asked for tasks.
     asked_at: AtomicI64,
     seats: Mutex<Seats>,

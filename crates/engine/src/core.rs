@@ -282,6 +282,10 @@ impl Core {
         }
     }
 
+    pub(crate) fn waiting(&self, queue: &QueueKey) -> usize {
+        self.arrivals.lock().get(queue).map_or(0, |arrival| arrival.waiting())
+    }
+
     pub(crate) fn wake_one(&self, queue: &QueueKey) {
         let arrival = self.arrivals.lock().get(queue).map(Arc::clone);
         if let Some(it) = arrival.filter(|it| it.waiting() > 0) {

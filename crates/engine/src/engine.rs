@@ -516,6 +516,12 @@ impl Engine {
         self.core.holdings.len()
     }
 
+    /// Executors that wait at this engine for the tasks of a queue.
+    #[must_use]
+    pub fn waiting(&self, queue: &QueueKey) -> usize {
+        self.core.waiting(queue)
+    }
+
     /// The engine has been told to stop; long polls end.
     #[must_use]
     pub fn is_stopping(&self) -> bool {

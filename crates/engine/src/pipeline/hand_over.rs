@@ -43,8 +43,10 @@ const ROUNDS_MAX: usize = 50;
 /// When one part of the store has leased something, the others are waited for so much longer.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
 
-/// Executors that wait for one queue look again over this part of the time after which they do: thousands that look at the
-/// ready set at one instant would hold up everything else.
+/// Where one looks again for all who wait for a queue, the others do after so many times its pause and up to twice that, in
+/// case it hangs.
+const LOOK_RARELY: f64 = 40.0;
+/// The others, too, do not look at one instant: over this part of the time after which they do.
 const LOOK_SPREAD: f64 = 0.2;
 
 #[derive(Debug, Clone)]
@@ -65,7 +67,7 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
     let arrival = core.arrival(&request.queue);
     let _waiting = arrival.wait(core.now());
     let mut late = Late::new(core);
-    let mut given = Vec::new();
+    let (mut given, mut looker) = (Vec::new(), None);
     loop {
         if given.is_empty() {
             let lies_here = arrival.take(request.max, core.present());
@@ -92,9 +94,13 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             }
         };
         let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
-        // Not all at one instant: the first of them looks for all.
-        let spread = core.look_again().mul_f64(fastrand::f64() * LOOK_SPREAD);
-        let wake_at = deadline.min(looked_at + (core.look_again() + spread).min(pause));
+        let is_simple = is_simple(core, &request);
+        looker = if is_simple { looker.or_else(|| arrival.look_for_all()) } else { None };
+        let is_looked_for = is_simple && looker.is_none();
+        let pauses = if is_looked_for { LOOK_RARELY } else { 1.0 };
+        let spread = fastrand::f64() * if is_looked_for { 1.0 } else { LOOK_SPREAD };
+        let look_again = core.look_again().mul_f64(pauses * (1.0 + spread));
+        let wake_at = deadline.min(looked_at + look_again.min(pause));
         let mut seat = arrival.sit(core, request.max);
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
