@@ -9,6 +9,7 @@ mod output;
 mod say;
 
 mod archive;
+mod audit;
 mod audited;
 mod backends;
 mod clock;
@@ -62,6 +63,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
         Command::Token(command) => token::run(command).await,
+        Command::Audit(command) => audit::run(command).await,
         Command::Work(args) => work::run(args).await,
         Command::Shard(command) => shard::run(command).await,
         Command::Migrate(args) => serve::migrate(args).await,

@@ -3,6 +3,10 @@
 
 #[path = "all/archive.rs"]
 mod archive;
+#[path = "all/audited.rs"]
+mod audited;
+#[path = "all/backup.rs"]
+mod backup;
 #[path = "all/binary.rs"]
 mod binary;
 #[path = "all/clocks.rs"]
@@ -23,6 +27,8 @@ mod full_disk;
 mod load;
 #[path = "all/log_away.rs"]
 mod log_away;
+#[path = "all/network.rs"]
+mod network;
 #[path = "all/operate.rs"]
 mod operate;
 #[path = "all/recovery.rs"]

@@ -48,7 +48,7 @@ pub(crate) async fn list_audit(
     }
     let page = app.engine.store().audit_entries(query).await?;
     let seen = page.entries.into_iter().filter(|it| is_seen(&who, &it.1));
-    let items = seen.map(|(id, it)| shown(id, it)).collect();
+    let items = seen.map(|(id, entry)| shown(id, entry)).collect();
     let next_cursor = page.next_before_id.map(cursor::write);
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
@@ -71,8 +71,8 @@ fn query(search: &SearchAudit) -> Result<AuditQuery, Refusal> {
 }
 
 /// What is of no namespace is for those who reach all of them.
-fn is_seen(who: &Who, it: &Entry) -> bool {
-    let namespace = it.namespace.as_deref().and_then(|it| Name::new(it).ok());
+fn is_seen(who: &Who, entry: &Entry) -> bool {
+    let namespace = entry.namespace.as_deref().and_then(|it| Name::new(it).ok());
     who.reaches_everything() || namespace.is_some_and(|it| who.reaches_namespace(&it))
 }
 
@@ -96,21 +96,21 @@ fn export(app: Shared, who: Who, query: AuditQuery) -> Response {
     response
 }
 
-fn shown(id: i64, it: Entry) -> AuditEntry {
-    let result = it.result.as_ref();
+fn shown(id: i64, entry: Entry) -> AuditEntry {
+    let result = entry.result.as_ref();
     let json = |text: Option<&String>| text.and_then(|it| serde_json::from_str(it).ok());
     AuditEntry {
         id,
-        at: At::from_ms(it.at.0),
-        at_ms: it.at.0,
-        token_id: it.token_id,
-        caller: it.caller,
-        address: it.address,
-        action: it.action,
-        request: it.request,
-        namespace: it.namespace,
-        request_id: it.request_id,
-        times: it.times,
+        at: At::from_ms(entry.at.0),
+        at_ms: entry.at.0,
+        token_id: entry.token_id,
+        caller: entry.caller,
+        address: entry.address,
+        action: entry.action,
+        request: entry.request,
+        namespace: entry.namespace,
+        request_id: entry.request_id,
+        times: entry.times,
         status: result.map(|it| it.status),
         completed_at: result.map(|it| At::from_ms(it.at.0)),
         completed_at_ms: result.map(|it| it.at.0),

@@ -4,7 +4,7 @@
 use crate::{
     app::{App, Shared},
     extract::no_query,
-    refusal::Refusal,
+    refusal::{Refusal, RefusedWith},
 };
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -33,6 +33,9 @@ pub(crate) async fn observe(State(app): State<Shared>, mut request: Request, nex
     let (took, status) = (began.elapsed(), response.status().as_u16());
     let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
     app.http.answered(method_label(&method), route, status, took);
+    if let Some(RefusedWith(code)) = response.extensions().get() {
+        app.http.refused(*code);
+    }
     tracing::debug!(%method, path, route, status, took_us = took.as_micros(), request_id = ?id, "request");
     response
 }

@@ -270,8 +270,8 @@ fn is_without_tables(error: &sqlx::Error) -> bool {
 /// Two columns of text, whatever the server declares them to be; names in small letters.
 async fn pairs(conn: &mut MySqlConnection, text: &'static str) -> sqlx::Result<BTreeMap<String, String>> {
     let rows = sqlx::raw_sql(text).fetch_all(conn).await?;
-    let pair = |it: &MySqlRow| {
-        let (name, value): (String, String) = (it.try_get_unchecked(0)?, it.try_get_unchecked(1)?);
+    let pair = |row: &MySqlRow| {
+        let (name, value): (String, String) = (row.try_get_unchecked(0)?, row.try_get_unchecked(1)?);
         Ok((name.to_ascii_lowercase(), value))
     };
     rows.iter().map(pair).collect()

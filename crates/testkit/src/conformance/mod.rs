@@ -158,6 +158,7 @@ macro_rules! for_each_store_case {
             tokens::the_last_use_of_a_token_is_kept_beside_its_changes,
             audit::an_empty_audit_has_no_entries,
             audit::an_entry_is_completed_once_and_comes_back_as_it_was_written,
+            audit::an_entry_that_is_appended_again_by_its_key_stands_once,
             audit::each_condition_on_the_audit_holds_and_all_hold_together,
             audit::pages_of_the_audit_find_everything_once_the_newest_first,
             audit::the_oldest_entries_are_forgotten_first_and_so_many_at_most,

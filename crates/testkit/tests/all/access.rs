@@ -4,6 +4,7 @@
 mod audit;
 mod hidden;
 mod life;
+mod ready;
 mod site;
 mod table;
 mod walk;
