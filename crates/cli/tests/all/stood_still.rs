@@ -27,7 +27,8 @@ fn callers(server: &Server) -> Vec<TcpStream> {
     let call = |_| {
         let host = server.url.trim_start_matches("http://");
         let body = r#"{"max":10,"wait_ms":20000,"lease_ms":60000,"executor":"gone"}"#;
-        let head = format!("POST /v1/queues/q/lease HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json");
+        let head =
+            format!("POST /v1/queues/q/lease HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json");
         let mut stream = TcpStream::connect(host).unwrap();
         write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
         stream

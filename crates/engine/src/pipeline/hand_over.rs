@@ -70,7 +70,10 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
     if leased.is_empty() || core.breaks() == breaks {
         return Ok(leased);
     }
-    tracing::info!(tasks = leased.len(), "leases are given back: this engine stood still, and their caller may have gone");
+    tracing::info!(
+        tasks = leased.len(),
+        "leases are given back: this engine stood still, and their caller may have gone"
+    );
     ahead::was_not_handed_over(core, &leased);
     let its = Arc::clone(core);
     core.detach(async move { give_back(&its, leased, ahead::TOO_LATE).await });

@@ -160,8 +160,7 @@ impl Buckets {
         for (shard_no, pool) in (self.members.0)().into_iter().enumerate() {
             let options = self.options;
             let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
-            let survey =
-                async move { within(LASTING, survey::survey(&pool, options, shard, now)).await };
+            let survey = async move { within(LASTING, survey::survey(&pool, options, shard, now)).await };
             surveyed.extend(apart("look at buckets", Happened::No, survey).await?);
         }
         Ok(surveyed)

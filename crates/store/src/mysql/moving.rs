@@ -38,7 +38,7 @@ use crate::Error;
 use copy::{Pair, Round};
 use punctual_domain::place::Partition;
 use side::Side;
-use sqlx::{Connection as _, MySqlConnection, Row as _};
+use sqlx::{MySqlConnection, Row as _};
 use std::{collections::BTreeSet, ops::ControlFlow, time::Duration};
 use steps::{Row, Step};
 use tokio::time::{Instant, sleep};

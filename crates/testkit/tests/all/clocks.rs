@@ -272,7 +272,10 @@ async fn who_waited_when_the_machine_stood_still_is_not_given_what_fires() {
     rig.engine.turn().await.unwrap();
     rig.stands_still();
     assert_eq!(call.await, [], "it may have gone");
-    assert_eq!(rig.lease(1_000).await.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+    assert_eq!(
+        rig.lease(1_000).await.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(),
+        [(place, 1)]
+    );
     assert_eq!(releases(&rig.engine.read(place).await.unwrap()), 0, "no lease was made for it");
 }
 

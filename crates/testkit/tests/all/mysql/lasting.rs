@@ -76,7 +76,10 @@ async fn a_migration_whose_connection_falls_silent_ends_and_can_be_run_again() {
     let ways = site.ways.clone();
     let work = async move { MysqlStore::migrate(&ways, MysqlOptions::default()).await };
     let error = site.fails_in_silence(OF_MIGRATIONS, work).await;
-    assert!(error.contains("has not answered for too long") && error.contains(name(&site.urls[0])), "{error}");
+    assert!(
+        error.contains("has not answered for too long") && error.contains(name(&site.urls[0])),
+        "{error}"
+    );
     site.open().await;
 }
 
@@ -139,7 +142,8 @@ async fn a_mover_whose_host_vanishes_ends_and_goes_on_when_it_is_run_again() {
     a_mover_ends(MoveStep::Tidied, Proxy::vanish).await;
 }
 
-/// It waits for a row for longer than it takes to find that a connection is silent.
+/// One of its connections waits for a row, for longer than it takes to find that a connection is silent, and the others have
+/// nothing to do meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mover_whose_statement_takes_long_is_not_taken_for_silent() {
     let site = Site::new().await;
@@ -147,9 +151,10 @@ async fn a_mover_whose_statement_takes_long_is_not_taken_for_silent() {
     store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
     let url = site.urls[0].clone();
     let mut holding = JoinSet::new();
-    let hold = "BEGIN; SELECT value FROM meta WHERE name = 'move_term' FOR UPDATE; SELECT SLEEP(7); COMMIT";
+    let hold = "BEGIN; SELECT * FROM hosted WHERE partition_no = 0 FOR UPDATE; SELECT SLEEP(7); COMMIT";
     holding.spawn(async move { sql(&url, hold).await });
-    let held = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep'";
+    let held =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep'";
     until("the row is held", || async { sql(&site.urls[0], held).await == "1" }).await;
     let began = Instant::now();
     let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
