@@ -22,6 +22,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -68,13 +69,11 @@ impl Trust for Breakable {
 /// Of an executor.
 type Call = Pin<Box<dyn Future<Output = Vec<Assignment>>>>;
 
-/// It has no answer yet.
+/// It has no answer yet, and goes on as far as it can.
 async fn poll_once(call: &mut Call) {
-    tokio::select! {
-        biased;
-        leased = call => panic!("{leased:?}"),
-        () = tokio::task::yield_now() => {}
-    }
+    let polled = std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    assert!(polled.is_pending(), "{polled:?}");
+    tokio::task::yield_now().await;
 }
 
 fn request(wait_ms: u64, lease_ms: i64) -> LeaseRequest {
@@ -216,7 +215,8 @@ async fn what_was_inserted_before_a_clock_that_was_ahead_is_right_again_fires_in
     rig.clock.clock.go_back(Duration::from_millis(4 * HOUR_MS));
     rig.engine.turn().await.unwrap();
     let given_back = rig.engine.read(near).await.unwrap();
-    assert_eq!((given_back.state, given_back.attempt), (State::Ready, 0), "nobody has it for four hours");
+    assert_ne!(given_back.state, State::Dispatched, "nobody has it for four hours");
+    assert_eq!((given_back.attempt, releases(&given_back)), (0, 1));
     for (place, in_ms) in [(near, 4 * HOUR_MS + 90), (far, 4 * HOUR_MS - 90)] {
         rig.clock.clock.advance_ms(in_ms - 1);
         rig.engine.turn().await.unwrap();

@@ -105,8 +105,8 @@ async fn a_repair_whose_connections_fall_silent_ends_and_can_be_run_again() {
     assert!(store.repair(false).await.unwrap().iter().all(punctual_store::ShardRepair::is_nothing));
 }
 
-/// As a firewall forgets them, and as a host vanishes: then nobody can be asked either.
-async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync) {
+/// As a firewall forgets them, and as a host vanishes: then nobody can be asked either, or be told to end anything.
+async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, comes_back: impl Fn(&Proxy)) {
     let site = Site::new().await;
     let store = site.open().await;
     store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync) {
     let error = store.move_partition(Partition(0), 1, &mut progress).await.unwrap_err().to_string();
     assert!(fell_silent.unwrap().elapsed() < SOON, "{at:?}: {:?}", fell_silent.unwrap().elapsed());
     assert!(error.contains("has not answered for too long"), "{at:?}: {error}");
-    site.proxy.set_new(Way::Open);
+    comes_back(&site.proxy);
     // Whatever of it the server heard: it goes on where it was.
     let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
     until("its lock is free", || async { !site.is_locked(OF_MOVERS).await }).await;
@@ -133,13 +133,18 @@ async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mover_whose_connections_fall_silent_ends_and_goes_on_when_it_is_run_again() {
     for at in [MoveStep::Recorded, MoveStep::Closed, MoveStep::Deleting] {
-        a_mover_ends(at, |it| it.set_open(Way::Silent)).await;
+        a_mover_ends(at, |it| it.set_open(Way::Silent), |_| ()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mover_whose_host_vanishes_ends_and_goes_on_when_it_is_run_again() {
-    a_mover_ends(MoveStep::Tidied, Proxy::vanish).await;
+    // Then it knows nothing of connections of before.
+    let comes_back = |it: &Proxy| {
+        it.set_open(Way::Cut);
+        it.come_back();
+    };
+    a_mover_ends(MoveStep::Tidied, Proxy::vanish, comes_back).await;
 }
 
 /// One of its connections waits for a row, for longer than it takes to find that a connection is silent, and the others have
