@@ -188,7 +188,8 @@ impl Buckets {
             let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
             let archive = self.archive.clone();
             let run = async move {
-                within(LASTING, one((&pool, shard), (options, scope), &progress, archive, now)).await
+                let run = one((&pool, shard), (options, scope), &progress, archive, now);
+                within(LASTING, Box::pin(run)).await
             };
             apart("keep buckets", Happened::Maybe, run)
         };

@@ -179,7 +179,8 @@ impl MysqlStore {
         to: usize,
         progress: Progress<'_>,
     ) -> Result<Option<Moved>, Error> {
-        lasting(async { Mover::start(&self.inner, partition, progress).await?.go(to).await }).await
+        let mover = async { Mover::start(&self.inner, partition, progress).await?.go(to).await };
+        lasting(Box::pin(mover)).await
     }
 
     /// Takes back a move that is not decided: the partition stays where it was, and the copies are deleted.
@@ -187,7 +188,8 @@ impl MysqlStore {
     /// # Errors
     /// When there is no such move, or it is decided.
     pub async fn undo_move(&self, partition: Partition, progress: Progress<'_>) -> Result<(), Error> {
-        lasting(async { Mover::start(&self.inner, partition, progress).await?.undo().await }).await
+        let mover = async { Mover::start(&self.inner, partition, progress).await?.undo().await };
+        lasting(Box::pin(mover)).await
     }
 
     /// Moves that are not over: partition, from, to.

@@ -56,7 +56,7 @@ impl MysqlStore {
     /// # Errors
     /// When a database fails, or a mover is at work.
     pub async fn repair(&self, dry_run: bool) -> Result<Vec<ShardRepair>, Error> {
-        lasting(all(&self.inner, dry_run)).await
+        lasting(Box::pin(all(&self.inner, dry_run))).await
     }
 }
 

@@ -142,7 +142,7 @@ async fn locked<A>(
     work: impl AsyncFnOnce(&mut MySqlConnection, &[Door], &mut Vec<Locked>) -> Result<A, Error>,
 ) -> Result<A, Error> {
     let Some((first, others)) = doors.split_first() else { return Err(Error::NoDatabase) };
-    lasting(async {
+    lasting(Box::pin(async {
         let mut catalog = Locked::wait(first).await?;
         let mut joined = Vec::new();
         let done = work(&mut catalog.conn, others, &mut joined).await;
@@ -151,7 +151,7 @@ async fn locked<A>(
         }
         catalog.free().await;
         done
-    })
+    }))
     .await
 }
 
