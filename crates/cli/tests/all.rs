@@ -37,6 +37,8 @@ mod recovery;
 mod secrets;
 #[path = "all/serve.rs"]
 mod serve;
+#[path = "all/stood_still.rs"]
+mod stood_still;
 #[path = "all/stopping.rs"]
 mod stopping;
 #[path = "all/task.rs"]

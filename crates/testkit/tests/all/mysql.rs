@@ -2,6 +2,7 @@
 //! migrates, whom it refuses, that nothing is cancelled half-way, that two engines share it.
 
 mod frozen;
+mod lasting;
 mod looks;
 mod migrating;
 mod refused;
