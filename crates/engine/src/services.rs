@@ -6,7 +6,9 @@ use crate::{
     core::Core,
     engine::{Engine, Running},
     executors,
-    maintenance::{compensate, leases, mark_ready, offer_again, overdue, reconcile, retention, unused},
+    maintenance::{
+        compensate, deletion, leases, mark_ready, offer_again, overdue, reconcile, retention, unused,
+    },
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
     readiness,
@@ -157,6 +159,9 @@ impl Engine {
         let period = Duration::from_millis(core.options.retire_interval_ms);
         supervisor.every(core, "retention", period, |core| async move {
             retention::run_once(&core, core.now()).await
+        });
+        supervisor.every(core, "deletion", deletion::PERIOD, |core| async move {
+            deletion::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.unused_interval_ms);
         supervisor.every(
