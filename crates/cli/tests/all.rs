@@ -23,6 +23,8 @@ mod full_disk;
 mod load;
 #[path = "all/log_away.rs"]
 mod log_away;
+#[path = "all/namespace.rs"]
+mod namespace;
 #[path = "all/operate.rs"]
 mod operate;
 #[path = "all/recovery.rs"]
