@@ -54,10 +54,10 @@ pub struct ScopeSettings {
     pub insert_rate: Option<Rate>,
     /// Of a namespace, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
+    pub description: Option<Box<str>>,
     /// Of a namespace: nothing new is taken and nothing starts while all that it holds is being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub deletion: Option<Deletion>,
+    pub deletion: Option<Box<Deletion>>,
 }
 
 impl ScopeSettings {

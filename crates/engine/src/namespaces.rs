@@ -125,7 +125,7 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
         if stands.is_none() && !has_queues && tasks == Some(0) {
             return Ok(None);
         }
-        let deletion = Some(Deletion { since: core.now(), by: by.clone(), tasks });
+        let deletion = Some(Box::new(Deletion { since: core.now(), by: by.clone(), tasks }));
         let expected = stands.as_ref().map_or(0, |it| it.revision);
         let wanted = ScopeSettings { deletion, ..settings };
         if let Some(stands) = replace(core, &scope, wanted, (expected, &by)).await? {

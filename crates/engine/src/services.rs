@@ -38,6 +38,7 @@ impl Engine {
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
         self.supervise_maintenance(&supervisor);
+        self.supervise_deletion(&supervisor);
         Ok(Running { engine: self.clone(), supervisor, wheel_thread })
     }
 
@@ -94,6 +95,12 @@ impl Engine {
         let asked = |core: Arc<Core>| async move { core.preload.notified().await };
         supervisor.every_or_when(core, "preload", period, asked, |core| async move {
             preload::run_once(&core, core.now()).await
+        });
+    }
+
+    fn supervise_deletion(&self, supervisor: &Supervisor) {
+        supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
+            deletion::run_once(&core, core.now()).await
         });
     }
 
@@ -159,9 +166,6 @@ impl Engine {
         let period = Duration::from_millis(core.options.retire_interval_ms);
         supervisor.every(core, "retention", period, |core| async move {
             retention::run_once(&core, core.now()).await
-        });
-        supervisor.every(core, "deletion", deletion::PERIOD, |core| async move {
-            deletion::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.unused_interval_ms);
         supervisor.every(

@@ -43,7 +43,7 @@ impl Known {
 
     /// None: nothing of it is being deleted.
     pub(crate) fn deletion(&self, namespace: &Name) -> Option<&Deletion> {
-        self.namespaces.get(namespace)?.deletion.as_ref()
+        self.namespaces.get(namespace)?.deletion.as_deref()
     }
 
     pub(crate) fn of(it: settings::Settings) -> Self {

@@ -105,7 +105,7 @@ pub(crate) async fn search_tasks(
 pub(crate) async fn list(app: &App, caller: &Caller, query: StoreQuery) -> Result<Numbered<Task>, Refusal> {
     let queue = query.queue.clone().map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
     let is_reached =
-        queue.map_or(caller.who.reaches_namespace(&caller.namespace), |it| caller.who.reaches(&it));
+        queue.map_or_else(|| caller.who.reaches_namespace(&caller.namespace), |it| caller.who.reaches(&it));
     if !is_reached {
         return Ok(Numbered::empty());
     }

@@ -65,10 +65,12 @@ pub(crate) async fn list_namespaces(
     let books = books(&app).await;
     let mut found: BTreeMap<Name, Option<Standing>> = BTreeMap::new();
     for it in app.engine.settings().await?.all {
-        match &it.scope {
-            Scope::Namespace(name) => drop(found.insert(name.clone(), Some(it))),
-            Scope::Queue(queue) if who.reaches(queue) => {
-                drop(found.entry(queue.namespace.clone()).or_default())
+        match it.scope.clone() {
+            Scope::Namespace(name) => {
+                found.insert(name, Some(it));
+            }
+            Scope::Queue(queue) if who.reaches(&queue) => {
+                found.entry(queue.namespace).or_default();
             }
             Scope::Queue(_) | Scope::Everything => {}
         }
@@ -221,13 +223,13 @@ fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal>
     };
     let usage = known.books.map(|it| usage(who, name, it));
     let is_there = known.is_there || known.stands.is_some() || usage.is_none_or(|it| it.tasks > 0);
-    let deletion = settings.deletion.as_ref().map(|it| deletion(name, it, known.books));
+    let deletion = settings.deletion.as_deref().map(|it| deletion(name, it, known.books));
     let state = match (&deletion, is_there) {
         (Some(_), _) => NamespaceState::Deleting,
         (None, true) => NamespaceState::Active,
         (None, false) => NamespaceState::Absent,
     };
-    let description = settings.description.clone();
+    let description = settings.description.as_deref().map(str::to_owned);
     let mut limits: punctual_protocol::Limits =
         turned(&ScopeSettings { description: None, deletion: None, ..settings })?;
     limits.namespace = Some(name.as_str().to_owned());

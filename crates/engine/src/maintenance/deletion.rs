@@ -88,7 +88,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
 fn going(core: &Core) -> Vec<(Name, Deletion)> {
     let known = core.settings.known();
     let deletion = |(name, set): (&Name, &punctual_domain::settings::ScopeSettings)| {
-        Some((name.clone(), set.deletion.clone()?))
+        Some((name.clone(), *set.deletion.clone()?))
     };
     let mut going: Vec<_> = known.namespaces.iter().filter_map(deletion).collect();
     going.sort_by(|a, b| a.0.cmp(&b.0));

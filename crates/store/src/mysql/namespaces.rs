@@ -94,7 +94,7 @@ async fn page(
     for partition in open.range(first..).copied() {
         let left = asked.limit - places.len();
         let from = asked.from.filter(|it| it.partition == partition);
-        let from = from.unwrap_or(TaskPosition::beginning_of(partition));
+        let from = from.unwrap_or_else(|| TaskPosition::beginning_of(partition));
         let look = sqlx::query(sql!("namespace/page.sql")).bind(row::partition_no(partition));
         let look = look.bind(asked.namespace.as_str()).bind(from.task_id).bind(from.task_id);
         let look = look.bind(from.task_version).bind(i64::try_from(left + 1).unwrap_or(i64::MAX));

@@ -63,7 +63,7 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
     let namespace = asked.namespace.as_str();
     let replies =
         conn.prepare_cached(sql::NAMESPACE_REPLIES)?.execute(params![namespace, most(asked.limit)])?;
-    let from = asked.from.unwrap_or(TaskPosition::beginning_of(Partition(0)));
+    let from = asked.from.unwrap_or_else(|| TaskPosition::beginning_of(Partition(0)));
     let page = params![namespace, from.task_id, from.task_version, most(asked.limit + 1)];
     let page: Vec<Found> =
         conn.prepare_cached(sql::NAMESPACE_PAGE)?.query_map(page, found)?.collect::<Result<_, _>>()?;

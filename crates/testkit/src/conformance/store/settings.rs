@@ -91,8 +91,8 @@ pub async fn what_is_saved_stands_as_it_was_saved(store: Arc<dyn Store>) {
         max_waiting: Some(u64::from(u32::MAX)),
         rate: rate(2),
         insert_rate: rate(3),
-        description: Some("größer als \"vorher\"".to_owned()),
-        deletion: Some(Deletion { since: NOW, by: CALLER.to_owned(), tasks: Some(7) }),
+        description: Some("größer als \"vorher\"".into()),
+        deletion: Some(Box::new(Deletion { since: NOW, by: CALLER.to_owned(), tasks: Some(7) })),
     };
     let wanted = [
         (Scope::Everything, Setting::Scope(scope.clone())),

@@ -6,6 +6,7 @@ use super::site::{Ask, Site, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::task::JoinSet;
 
 const GONE: &str = "doomed";
 const KEPT: &str = "doomed2";
@@ -258,7 +259,8 @@ async fn tasks_whose_deletion_was_not_answered_leave_nothing_in_the_hot_set() {
 async fn dies_at(site: &Site, group: StoreGroup, nth: usize) -> bool {
     let mut gate = site.store.faults.hold(group);
     let (engine, clock) = (site.engine.clone(), site.clock.clone());
-    let mut turning = tokio::spawn(async move {
+    let mut turning = JoinSet::new();
+    turning.spawn(async move {
         for _ in 0..25 {
             clock.advance_ms(1_000);
             engine.turn().await.unwrap();
@@ -267,8 +269,8 @@ async fn dies_at(site: &Site, group: StoreGroup, nth: usize) -> bool {
     for call in 0..=nth {
         tokio::select! {
             () = gate.reached() => {}
-            ended = &mut turning => {
-                ended.unwrap();
+            ended = turning.join_next() => {
+                ended.unwrap().unwrap();
                 gate.open();
                 return false;
             }
@@ -279,8 +281,8 @@ async fn dies_at(site: &Site, group: StoreGroup, nth: usize) -> bool {
             gate = next;
         }
     }
-    turning.abort();
-    assert!(turning.await.unwrap_err().is_cancelled());
+    turning.abort_all();
+    assert!(turning.join_next().await.unwrap().unwrap_err().is_cancelled());
     // Whoever comes next finds no gate.
     gate.open();
     true
