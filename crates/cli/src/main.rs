@@ -24,6 +24,7 @@ mod signals;
 mod dead;
 mod dev;
 mod executor;
+mod namespace;
 mod queue;
 mod shard;
 mod task;
@@ -62,6 +63,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Dead(command) => dead::run(command).await,
         Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
+        Command::Namespace(command) => namespace::run(command).await,
         Command::Token(command) => token::run(command).await,
         Command::Audit(command) => audit::run(command).await,
         Command::Work(args) => work::run(args).await,

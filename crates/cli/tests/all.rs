@@ -27,6 +27,8 @@ mod full_disk;
 mod load;
 #[path = "all/log_away.rs"]
 mod log_away;
+#[path = "all/namespace.rs"]
+mod namespace;
 #[path = "all/network.rs"]
 mod network;
 #[path = "all/operate.rs"]

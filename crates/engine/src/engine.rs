@@ -8,7 +8,8 @@ use crate::{
     core::Core,
     executors,
     maintenance::{
-        compensate, leases, mark_ready, offer_again::OfferAgain, reconcile, retention, sweep::Sweep, unused,
+        compensate, deletion, leases, mark_ready, offer_again::OfferAgain, reconcile, retention,
+        sweep::Sweep, unused,
     },
     meters::{Meters, ProcessMeters},
     options::Options,
@@ -130,6 +131,7 @@ impl Engine {
         }
         mark_ready::run_once(core, now).await?;
         let retired = retention::run_once(core, now).await?;
+        deletion::run_once(core, now).await?;
         unused::run_once(core, now).await?;
         executors::run_once(core, now).await?;
         audit::run_once(core, now).await?;
