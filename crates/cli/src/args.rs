@@ -1,6 +1,6 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
-use crate::{config, dead, dev, doctor, executor, queue, serve, shard, task, token, work};
+use crate::{config, dead, dev, doctor, executor, queue, schedule, serve, shard, task, token, work};
 use clap::{Parser, Subcommand};
 
 /// Delayed tasks, on time to the millisecond.
@@ -29,6 +29,9 @@ pub(crate) enum Command {
     /// Look at queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),
+    /// Make, look at, pause and run tasks that are made again and again
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
     /// Make, list, rotate and revoke tokens: who may call
     #[command(subcommand)]
     Token(token::TokenCommand),

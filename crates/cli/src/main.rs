@@ -24,6 +24,7 @@ mod dead;
 mod dev;
 mod executor;
 mod queue;
+mod schedule;
 mod shard;
 mod task;
 mod token;
@@ -61,6 +62,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Dead(command) => dead::run(command).await,
         Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
+        Command::Schedule(command) => schedule::run(command).await,
         Command::Token(command) => token::run(command).await,
         Command::Work(args) => work::run(args).await,
         Command::Shard(command) => shard::run(command).await,

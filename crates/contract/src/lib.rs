@@ -11,6 +11,7 @@ pub mod error;
 pub mod hot;
 pub mod limiter;
 pub mod ownership;
+pub mod schedules;
 pub mod settings;
 pub mod store;
 
@@ -23,5 +24,6 @@ pub use error::{Error, Happened};
 pub use hot::Hot;
 pub use limiter::Limiter;
 pub use ownership::{Ownership, Signals};
+pub use schedules::ScheduleStore;
 pub use settings::SettingStore;
 pub use store::Store;

@@ -31,7 +31,7 @@ use punctual_contract::{
 use punctual_domain::{
     executor::{Roll, Wish},
     name::{Name, QueueKey},
-    place::TaskRef,
+    place::{Partition, TaskRef},
     task::{NewTask, Task},
     time::Millis,
 };
@@ -514,6 +514,12 @@ impl Engine {
     #[must_use]
     pub fn owned(&self) -> usize {
         self.core.holdings.len()
+    }
+
+    /// Whether it works on a partition.
+    #[must_use]
+    pub fn owns(&self, partition: Partition) -> bool {
+        self.core.holdings.tenure(partition).is_some()
     }
 
     /// The engine has been told to stop; long polls end.

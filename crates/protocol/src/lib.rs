@@ -36,6 +36,7 @@ mod token;
 mod access;
 mod alerts;
 mod queues;
+mod schedules;
 
 pub use access::{
     AccessToken, AuditEntry, CreateToken, Revealed, Role, RotateToken, SearchAudit, TokenState, pattern_fault,
@@ -62,6 +63,11 @@ pub use queues::{
 };
 pub use retry::Retry;
 pub use schedule::When;
+pub use schedules::{
+    BackfillAnswer, BackfillSchedule, Exclude, HowMany, Instant, ListSchedules, Missed, NEXT_MAX, OneOrMany, Overlap,
+    PauseSchedule, PutSchedule, RunKind, RunOutcome, RunsTakenBack, Schedule, SchedulePause, ScheduleRun,
+    ScheduledTask, UpcomingRun,
+};
 pub use search::{Page, SearchTasks, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
 pub use token::{NotAToken, Token};

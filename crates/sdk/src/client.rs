@@ -4,7 +4,10 @@
 mod access;
 mod executors;
 mod queues;
+mod schedules;
 mod tasks;
+
+pub use schedules::{Synchronised, Vanished};
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -34,6 +34,7 @@ mod insert;
 mod lookup;
 mod queues;
 mod roster;
+mod schedules;
 mod settings;
 mod tokens;
 

@@ -17,6 +17,7 @@ mod query;
 mod reply;
 mod retention;
 mod row;
+mod schedules;
 mod session;
 mod settings;
 mod statements;

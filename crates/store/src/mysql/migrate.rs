@@ -21,6 +21,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_has_hot", include_str!("../../../../migrations/mysql/0006_has_hot.sql")),
     ("0007_access", include_str!("../../../../migrations/mysql/0007_access.sql")),
     ("0008_without_databases", include_str!("../../../../migrations/mysql/0008_without_databases.sql")),
+    ("0010_schedules", include_str!("../../../../migrations/mysql/0010_schedules.sql")),
 ];
 
 /// One row of the record.

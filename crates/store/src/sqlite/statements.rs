@@ -90,6 +90,22 @@ pub(crate) const TOKEN_NEXT: &str = sql!("token/next.sql");
 pub(crate) const TOKEN_SAVE: &str = sql!("token/save.sql");
 pub(crate) const TOKEN_USED: &str = sql!("token/used.sql");
 
+pub(crate) const SCHEDULE_ONE: &str = sql!("schedule/one.sql");
+pub(crate) const SCHEDULE_LIST: &str = sql!("schedule/list.sql");
+pub(crate) const SCHEDULE_DUE: &str = sql!("schedule/due.sql");
+pub(crate) const SCHEDULE_NEXT_WAKE: &str = sql!("schedule/next_wake.sql");
+pub(crate) const SCHEDULE_NEXT: &str = sql!("schedule/next.sql");
+pub(crate) const SCHEDULE_CREATE: &str = sql!("schedule/create.sql");
+pub(crate) const SCHEDULE_REPLACE: &str = sql!("schedule/replace.sql");
+pub(crate) const SCHEDULE_REMOVE: &str = sql!("schedule/remove.sql");
+pub(crate) const SCHEDULE_ADVANCE: &str = sql!("schedule/advance.sql");
+pub(crate) const SCHEDULE_RUN: &str = sql!("schedule/run.sql");
+pub(crate) const SCHEDULE_SETTLE: &str = sql!("schedule/settle.sql");
+pub(crate) const SCHEDULE_CANCEL: &str = sql!("schedule/cancel.sql");
+pub(crate) const SCHEDULE_UNSETTLED: &str = sql!("schedule/unsettled.sql");
+pub(crate) const SCHEDULE_RUNS: &str = sql!("schedule/runs.sql");
+pub(crate) const SCHEDULE_FORGET: &str = sql!("schedule/forget.sql");
+
 pub(crate) const AUDIT_APPEND: &str = sql!("audit/append.sql");
 pub(crate) const AUDIT_COMPLETE: &str = sql!("audit/complete.sql");
 pub(crate) const AUDIT_BOUNDS: &str = sql!("audit/bounds.sql");
