@@ -262,7 +262,12 @@ async fn create(mut args: CreateArgs) -> Result<ExitCode> {
 fn of_flags(args: &mut CreateArgs) -> Result<PutSchedule> {
     let Some(queue) = args.queue.take() else { bail!("--queue is missing: the queue of its tasks") };
     let payload = args.payload.take().map(Json::from_text).transpose().context("--payload is not JSON")?;
-    let task = ScheduledTask { kind: args.kind.take(), priority: args.priority, payload, ..ScheduledTask::new(queue) };
+    let task = ScheduledTask {
+        kind: args.kind.take(),
+        priority: args.priority,
+        payload,
+        ..ScheduledTask::new(queue)
+    };
     let many = |all: Vec<String>| (!all.is_empty()).then_some(all);
     let schedule = PutSchedule {
         cron: many(std::mem::take(&mut args.cron)).map(OneOrMany::Many),

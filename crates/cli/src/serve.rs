@@ -48,7 +48,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let origin = origin(settings.listening.scheme(), address);
     announce(&origin, with_token, &settings.place, Form::json_if(args.json))?;
     tracing::info!(%address, store = settings.place.shown(), "serving");
-    let served = serve(listener, standing.engine.clone(), options(&settings, &standing), signals.stop()).await;
+    let served =
+        serve(listener, standing.engine.clone(), options(&settings, &standing), signals.stop()).await;
     standing.stop().await?;
     served.context("the API ended")?;
     tracing::info!("stopped");

@@ -27,6 +27,8 @@ mod log_away;
 mod operate;
 #[path = "all/recovery.rs"]
 mod recovery;
+#[path = "all/schedule.rs"]
+mod schedule;
 #[path = "all/secrets.rs"]
 mod secrets;
 #[path = "all/serve.rs"]

@@ -60,12 +60,9 @@ impl Role {
     pub const fn permissions(self) -> &'static [Permission] {
         match self {
             Self::Viewer => &[Permission::Read, Permission::ReadMetrics],
-            Self::Submitter => &[
-                Permission::Read,
-                Permission::Insert,
-                Permission::ChangeTasks,
-                Permission::ManageSchedules,
-            ],
+            Self::Submitter => {
+                &[Permission::Read, Permission::Insert, Permission::ChangeTasks, Permission::ManageSchedules]
+            }
             Self::Executor => &[Permission::Execute],
             Self::Operator => &[
                 Permission::Read,

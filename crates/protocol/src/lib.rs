@@ -64,9 +64,9 @@ pub use queues::{
 pub use retry::Retry;
 pub use schedule::When;
 pub use schedules::{
-    BackfillAnswer, BackfillSchedule, Exclude, HowMany, Instant, ListSchedules, Missed, NEXT_MAX, OneOrMany, Overlap,
-    PauseSchedule, PutSchedule, RunKind, RunOutcome, RunsTakenBack, Schedule, SchedulePause, ScheduleRun,
-    ScheduledTask, UpcomingRun,
+    BackfillAnswer, BackfillSchedule, Exclude, HowMany, Instant, ListSchedules, Missed, NEXT_MAX, OneOrMany,
+    Overlap, PauseSchedule, PutSchedule, RunKind, RunOutcome, RunsTakenBack, Schedule, SchedulePause,
+    ScheduleRun, ScheduledTask, UpcomingRun,
 };
 pub use search::{Page, SearchTasks, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};

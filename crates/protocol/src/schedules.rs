@@ -300,7 +300,8 @@ impl PutSchedule {
         let mut checks = Checks::default();
         checks.at_most_chars("/description", self.description.as_deref(), TEXT_MAX_CHARS);
         checks.at_most_chars("/owner", self.owner.as_deref(), TEXT_MAX_CHARS);
-        checks.at_most_one(("start_at", self.start_at.is_some()), ("start_at_ms", self.start_at_ms.is_some()));
+        checks
+            .at_most_one(("start_at", self.start_at.is_some()), ("start_at_ms", self.start_at_ms.is_some()));
         checks.at_most_one(("end_at", self.end_at.is_some()), ("end_at_ms", self.end_at_ms.is_some()));
         let instants = self.at.iter().flatten().enumerate().map(|(nth, it)| (format!("/at/{nth}"), it));
         let bounds = [("/start_at", &self.start_at), ("/end_at", &self.end_at)];
@@ -581,7 +582,10 @@ impl BackfillSchedule {
         let (from, to) = (asked.from.ms(), asked.to.ms());
         for (pointer, it) in [("/from", from), ("/to", to)] {
             if it.is_none() {
-                checks.refuse(pointer, "must be an RFC 3339 date and time with an offset, or epoch milliseconds");
+                checks.refuse(
+                    pointer,
+                    "must be an RFC 3339 date and time with an offset, or epoch milliseconds",
+                );
             }
         }
         checks.range("/rate", asked.rate, 1..=10_000);

@@ -156,7 +156,8 @@ impl Planner {
         let change = move |stands: Option<&StoredSchedule>| {
             let stands = stands.ok_or(Error::NotFound)?;
             // Who paused first, and why, stays.
-            let stood = stands.schedule.pause.clone().filter(|_| stands.schedule.is_paused(at) && until.is_none());
+            let stood =
+                stands.schedule.pause.clone().filter(|_| stands.schedule.is_paused(at) && until.is_none());
             Ok(Schedule { pause: Some(stood.unwrap_or_else(|| pause.clone())), ..stands.schedule.clone() })
         };
         self.change(key, by, |_| true, change).await
@@ -240,8 +241,9 @@ impl Planner {
             return Ok(none);
         }
         let now = self.inner.engine.now();
-        let (taken, _) =
-            take_back::finish(&self.inner, &saved, now).await.map_err(punctual_contract::Error::after_a_change)?;
+        let (taken, _) = take_back::finish(&self.inner, &saved, now)
+            .await
+            .map_err(punctual_contract::Error::after_a_change)?;
         // Where a planner was faster, it has done the same, and counts are in the history.
         let stands = self.inner.store.schedule(&saved.key).await?;
         let schedule = stands.filter(|it| it.revision == saved.revision).unwrap_or(saved);

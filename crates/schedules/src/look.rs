@@ -29,15 +29,12 @@ pub(crate) async fn last_is_over(
     })
 }
 
-async fn task(
-    inner: &Inner,
-    stored: &StoredSchedule,
-    last: LastRun,
-) -> Result<Option<Task>, BackendError> {
+async fn task(inner: &Inner, stored: &StoredSchedule, last: LastRun) -> Result<Option<Task>, BackendError> {
     let (namespace, schedule) = (&stored.key.namespace, &stored.key.name);
     let identity = TaskIdentity { namespace, schedule, kind: RunKind::Planned, at: last.at };
     for salt in make::SALTS {
-        let found = inner.engine.store().versions(namespace, identity.task_id(salt), Some(last.version), 1).await?;
+        let found =
+            inner.engine.store().versions(namespace, identity.task_id(salt), Some(last.version), 1).await?;
         if let Some(task) = found.into_iter().find(|it| make::is_of(it, stored, last.at)) {
             return Ok(Some(task));
         }

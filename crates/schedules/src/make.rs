@@ -135,7 +135,11 @@ pub(crate) async fn make_some(
                 }
                 (None, Err(problem)) => {
                     let schedule = stored.key.name.as_str();
-                    tracing::error!(schedule, problem, "a payload that was filled in before cannot be any more");
+                    tracing::error!(
+                        schedule,
+                        problem,
+                        "a payload that was filled in before cannot be any more"
+                    );
                     *answer = Some(Made::NotNow);
                 }
             }
@@ -153,16 +157,14 @@ pub(crate) async fn make_some(
     Ok(answers.into_iter().map(|it| it.unwrap_or(Made::NotNow)).collect())
 }
 
-fn told(
-    inserted: Result<Inserted, BackendError>,
-    stored: &StoredSchedule,
-    run: &NewRun,
-) -> Option<Made> {
+fn told(inserted: Result<Inserted, BackendError>, stored: &StoredSchedule, run: &NewRun) -> Option<Made> {
     let schedule = stored.key.name.as_str();
     match inserted {
         Ok(it) => match it.decision {
             Decision::Create | Decision::Replace => Some(Made::Task(Box::new(it.task))),
-            Decision::ReturnExisting if is_of(&it.task, stored, run.at) => Some(Made::Task(Box::new(it.task))),
+            Decision::ReturnExisting if is_of(&it.task, stored, run.at) => {
+                Some(Made::Task(Box::new(it.task)))
+            }
             Decision::Superseded if is_of(&it.task, stored, run.at) => Some(Made::Superseded),
             Decision::ReturnExisting | Decision::Superseded => None,
         },

@@ -21,6 +21,9 @@ const BATCHES_MAX: usize = 1_000;
 /// A schedule whose document cannot be read (a newer program wrote it) is looked at again then.
 const UNREADABLE_AGAIN_MS: i64 = 60_000;
 
+/// However far its next run is: by then an engine may know other rules of its zone.
+const LOOKED_AT_WITHIN_MS: i64 = 24 * 3_600_000;
+
 /// Cheap to clone; all clones are the same planner.
 #[derive(Clone, Debug)]
 pub struct Planner {
@@ -124,7 +127,8 @@ impl Inner {
         };
         let step = step(&stored.schedule, &timing, &stored.progress, &facts);
         let runs: Vec<NewRun> = step.runs.into_iter().map(|it| new_run(&stored, it)).collect();
-        let (progress, wake_at) = (step.progress, step.wake_at);
+        let looked_at_by = now.plus(LOOKED_AT_WITHIN_MS);
+        let (progress, wake_at) = (step.progress, step.wake_at.map(|it| it.min(looked_at_by)));
         let advance = Advance { id, step: step_now, progress, wake_at, runs: runs.clone() };
         Decided { schedule: stored, runs, cancels: step.cancels, advance }
     }

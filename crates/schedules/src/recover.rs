@@ -24,8 +24,11 @@ pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, Backen
     let before = now.plus(-inner.options.recover_after_ms);
     let found = inner.store.unsettled_runs(before, BATCH).await?;
     // What is to be taken back is made by whoever takes it back, so that nobody makes it later.
-    let left: Vec<(StoredSchedule, NewRun)> =
-        found.into_iter().filter(|it| !it.0.progress.takes_back).map(|(stored, run)| (stored, again(&run))).collect();
+    let left: Vec<(StoredSchedule, NewRun)> = found
+        .into_iter()
+        .filter(|it| !it.0.progress.takes_back)
+        .map(|(stored, run)| (stored, again(&run)))
+        .collect();
     let mut made = 0;
     if !left.is_empty() {
         tracing::info!(runs = left.len(), "runs of schedules were left behind; they are made now");

@@ -67,7 +67,8 @@ impl Planner {
         let mut instants = timing.occurrences(Millis(from.0 - 1), BACKFILL_MAX + 1);
         instants.retain(|it| *it < to);
         if instants.len() > BACKFILL_MAX {
-            let problem = format!("there are more than {BACKFILL_MAX} instants up to it: ask for shorter ranges");
+            let problem =
+                format!("there are more than {BACKFILL_MAX} instants up to it: ask for shorter ranges");
             return Err(wrong("to", problem).into());
         }
         let pause_ms = 1_000.0 / f64::from(rate.unwrap_or(BACKFILL_RATE).max(1));
@@ -149,7 +150,9 @@ impl Planner {
                 let answers = make::make_some(&self.inner, &made).await.map_err(changed)?;
                 make::settle(&self.inner, &made, &answers).await.map_err(changed)?;
                 if answers.iter().any(|it| matches!(it, Made::NotNow)) {
-                    tracing::warn!("runs that were asked for could not all be made; they follow within seconds");
+                    tracing::warn!(
+                        "runs that were asked for could not all be made; they follow within seconds"
+                    );
                 }
                 return Ok(made);
             }

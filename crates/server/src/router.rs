@@ -61,7 +61,8 @@ pub(crate) fn routes(app: &Shared) -> Router {
 /// Every route of the interface, with the permission that it needs and who looks at what the token reaches.
 fn interface() -> Guarded {
     use Permission::{
-        ChangeTasks, Execute, Insert, ManageAccess, ManageNamespaces, ManageSchedules, Operate, Read, ReadAudit, Redrive,
+        ChangeTasks, Execute, Insert, ManageAccess, ManageNamespaces, ManageSchedules, Operate, Read,
+        ReadAudit, Redrive,
     };
     use Reach::{Everything, Namespace, Own};
     Guarded::new()

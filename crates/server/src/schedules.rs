@@ -32,11 +32,15 @@ use serde_json::{Map, Value};
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         match error {
-            Error::NotFound => Self::new(Code::ScheduleNotFound, "the namespace has no schedule of this name"),
+            Error::NotFound => {
+                Self::new(Code::ScheduleNotFound, "the namespace has no schedule of this name")
+            }
             Error::Otherwise(revision) => {
                 let detail = match revision {
                     0 => "there is no schedule of this name".to_owned(),
-                    _ => format!("its ETag is \"{revision}\" now; look at what has changed, and send that as If-Match"),
+                    _ => format!(
+                        "its ETag is \"{revision}\" now; look at what has changed, and send that as If-Match"
+                    ),
                 };
                 Self::new(Code::PreconditionFailed, detail)
             }
@@ -227,10 +231,12 @@ fn patched(app: &App, before: &StoredSchedule, patch: Map<String, Value>) -> Res
     const TWINS: [(&str, &str); 2] = [("start_at", "start_at_ms"), ("end_at", "end_at_ms")];
     let internal = |it: serde_json::Error| Refusal::new(Code::Internal, it.to_string());
     let mut whole = serde_json::to_value(shown(app, before)?).map_err(internal)?;
-    let keeps_payload = !patch.get("task").and_then(Value::as_object).is_some_and(|task| {
-        task.contains_key("payload") || task.contains_key("payload_base64")
-    });
-    let fields = whole.as_object_mut().ok_or_else(|| Refusal::new(Code::Internal, "a schedule is an object"))?;
+    let keeps_payload = !patch
+        .get("task")
+        .and_then(Value::as_object)
+        .is_some_and(|task| task.contains_key("payload") || task.contains_key("payload_base64"));
+    let fields =
+        whole.as_object_mut().ok_or_else(|| Refusal::new(Code::Internal, "a schedule is an object"))?;
     for (plain, twin) in TWINS {
         if patch.contains_key(twin) {
             fields.remove(plain);

@@ -43,7 +43,8 @@ pub(crate) async fn import(args: CrontabArgs) -> Result<ExitCode> {
     if args.file == "-" {
         std::io::stdin().read_to_string(&mut text).context("stdin cannot be read")?;
     } else {
-        text = std::fs::read_to_string(&args.file).with_context(|| format!("{} cannot be read", args.file))?;
+        text =
+            std::fs::read_to_string(&args.file).with_context(|| format!("{} cannot be read", args.file))?;
     }
     let found = read(&text, &args)?;
     let client = args.connect.client(TRIES_OF_ONE_CALL)?;

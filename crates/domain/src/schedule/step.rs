@@ -46,8 +46,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub const ALL: [Self; 5] =
-        [Self::Created, Self::Skipped, Self::Buffered, Self::Missed, Self::Cancelled];
+    pub const ALL: [Self; 5] = [Self::Created, Self::Skipped, Self::Buffered, Self::Missed, Self::Cancelled];
 
     #[must_use]
     pub const fn code(self) -> u8 {
@@ -109,12 +108,7 @@ pub fn step(schedule: &Schedule, timing: &Timing, progress: &Progress, facts: &F
         timing,
         facts,
         last_is_over: facts.last_is_over || progress.last.is_none(),
-        step: Step {
-            progress: progress.clone(),
-            runs: Vec::new(),
-            wake_at: None,
-            cancels: None,
-        },
+        step: Step { progress: progress.clone(), runs: Vec::new(), wake_at: None, cancels: None },
     };
     if !schedule.enabled {
         return stepping.step;
@@ -141,9 +135,7 @@ struct Stepping<'a> {
 impl Stepping<'_> {
     fn is_exhausted(&self) -> bool {
         let waiting = u64::try_from(self.step.progress.buffered.len()).unwrap_or(u64::MAX);
-        self.schedule
-            .max_runs
-            .is_some_and(|most| self.step.progress.runs.saturating_add(waiting) >= most)
+        self.schedule.max_runs.is_some_and(|most| self.step.progress.runs.saturating_add(waiting) >= most)
     }
 
     fn next(&self) -> Option<Millis> {
@@ -173,8 +165,7 @@ impl Stepping<'_> {
         progress.runs += 1;
         progress.last_run_at = Some(at);
         if self.schedule.overlap != Overlap::Allow {
-            progress.last =
-                Some(LastRun { at, version: self.facts.revision, planned_at: self.facts.now });
+            progress.last = Some(LastRun { at, version: self.facts.revision, planned_at: self.facts.now });
             self.last_is_over = false;
         }
         let number = progress.runs;

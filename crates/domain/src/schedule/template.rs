@@ -71,7 +71,12 @@ impl TaskTemplate {
     /// A task as an insert would ask for it, with the payload as it is and without an id. `set`: what the queue has set
     /// for tasks that do not say.
     #[must_use]
-    pub fn task(&self, namespace: &Name, execute_at: Millis, set: &crate::settings::QueueSettings) -> NewTask {
+    pub fn task(
+        &self,
+        namespace: &Name,
+        execute_at: Millis,
+        set: &crate::settings::QueueSettings,
+    ) -> NewTask {
         let queue = QueueKey { namespace: namespace.clone(), queue: self.queue.clone() };
         let plain = NewTask::new(queue, self.kind.clone(), execute_at);
         NewTask {

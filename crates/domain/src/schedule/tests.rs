@@ -119,7 +119,11 @@ fn what_is_excluded_does_not_come() {
     assert_eq!(first(&["2026-11-24T08:00:00Z/2026-11-25T07:59:59Z"]), "2026-11-25T08:00:00Z");
     assert_eq!(first(&["* * * * 1-5"]), "2026-11-28T08:00:00Z");
     let seconds = Schedule { exclude: vec!["* 10 * * *".to_owned()], ..cron("30 * * * * *", "UTC") };
-    assert_eq!(next(&seconds, NOW, 1), ["2026-11-23T11:00:30Z"], "an expression without seconds means its minutes");
+    assert_eq!(
+        next(&seconds, NOW, 1),
+        ["2026-11-23T11:00:30Z"],
+        "an expression without seconds means its minutes"
+    );
 }
 
 #[test]
@@ -158,7 +162,10 @@ fn what_can_never_run_or_not_be_read_is_refused_with_its_field() {
     assert_eq!(field(&Schedule { every_ms: Some(99), ..plain() }), "every_ms");
     assert_eq!(field(&Schedule { end_at: Some(ms(NOW)), ..cron("@daily", "UTC") }), "end_at");
     assert_eq!(field(&Schedule { max_runs: Some(0), ..cron("@daily", "UTC") }), "max_runs");
-    assert_eq!(field(&Schedule { exclude: vec!["2026-13-01".to_owned()], ..cron("@daily", "UTC") }), "exclude/0");
+    assert_eq!(
+        field(&Schedule { exclude: vec!["2026-13-01".to_owned()], ..cron("@daily", "UTC") }),
+        "exclude/0"
+    );
     let all = Schedule { exclude: vec!["* * * * *".to_owned()], ..cron("@hourly", "UTC") };
     assert!(refused(&all).problem.contains("`exclude` leaves"), "{}", refused(&all));
     let words = refused(&cron("0 0 30 2 *", "UTC")).to_string();
@@ -169,7 +176,12 @@ fn what_can_never_run_or_not_be_read_is_refused_with_its_field() {
 fn a_document_comes_back_from_its_json() {
     let schedule = Schedule {
         owner: Some("ada".to_owned()),
-        pause: Some(SchedulePause { at: Millis(1), by: "ada".to_owned(), reason: None, until: Some(Millis(9)) }),
+        pause: Some(SchedulePause {
+            at: Millis(1),
+            by: "ada".to_owned(),
+            reason: None,
+            until: Some(Millis(9)),
+        }),
         task: TaskTemplate {
             payload: Some(Payload::Json(r#"{"a": 1.0}"#.to_owned())),
             ..TaskTemplate::new(name("q"), name("k"))
@@ -184,7 +196,8 @@ fn a_document_comes_back_from_its_json() {
 #[test]
 fn a_run_is_called_by_its_schedule_and_its_instant() {
     let (namespace, schedule) = (name("default"), name("digest"));
-    let identity = |kind, at| TaskIdentity { namespace: &namespace, schedule: &schedule, kind, at: Millis(at) };
+    let identity =
+        |kind, at| TaskIdentity { namespace: &namespace, schedule: &schedule, kind, at: Millis(at) };
     // Pinned: another number would make runs twice that were made before a change of program.
     assert_eq!(identity(RunKind::Planned, 1_800_000_000_000).task_id(0), PINNED);
     let other = name("other");

@@ -132,7 +132,8 @@ impl Client {
             match stands {
                 Some(it) if it.owner.as_deref() != Some(owner) => {
                     let other = it.owner.as_deref().unwrap_or("nobody");
-                    let problem = format!("schedule {name:?} belongs to {other}, and {owner} declares it too");
+                    let problem =
+                        format!("schedule {name:?} belongs to {other}, and {owner} declares it too");
                     return Err(Error::configuration(problem));
                 }
                 Some(it) if says(it, &wanted)? => done.unchanged.push(name.clone()),

@@ -1,6 +1,6 @@
 //! A schedule on the wire and in the domain. What it means is the domain's.
 
-use crate::{ask, answer, refusal::Refusal};
+use crate::{answer, ask, refusal::Refusal};
 use punctual_contract::schedules::{Run, ScheduleKey, StoredSchedule};
 use punctual_domain::{
     schedule::{
@@ -18,9 +18,8 @@ use punctual_schedules::Upcoming;
 const _: () = assert!(EVERY_MIN_MS == 100, "the document says 100");
 
 pub(super) fn domain(asked: PutSchedule) -> Result<Schedule, Refusal> {
-    let instant = |text: Option<&wire::Instant>, ms: Option<i64>| {
-        text.and_then(wire::Instant::ms).or(ms).map(Millis)
-    };
+    let instant =
+        |text: Option<&wire::Instant>, ms: Option<i64>| text.and_then(wire::Instant::ms).or(ms).map(Millis);
     let start_at = instant(asked.start_at.as_ref(), asked.start_at_ms);
     let end_at = instant(asked.end_at.as_ref(), asked.end_at_ms);
     let at = asked.at.unwrap_or_default();

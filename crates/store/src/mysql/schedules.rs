@@ -16,9 +16,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error as CallError, Happened, ScheduleStore,
-    schedules::{
-        Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
-    },
+    schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
     store::Applied,
 };
 use punctual_domain::{name::Name, time::Millis};
@@ -246,11 +244,7 @@ async fn save(
     if saved.rows_affected() == 0 { Ok(None) } else { one(tx, &it.key).await }
 }
 
-async fn advance(
-    tx: &mut MySqlConnection,
-    all: Vec<Advance>,
-    now: Millis,
-) -> sqlx::Result<Vec<Applied>> {
+async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sqlx::Result<Vec<Applied>> {
     let mut wanted: Vec<(i64, i64)> = all.iter().map(|it| (it.id, it.step)).collect();
     // Whoever moves the same at once, locks in the same order.
     wanted.sort_unstable();
@@ -271,7 +265,18 @@ async fn advance(
             let (kind, outcome) = (run.kind.code(), run.outcome.code());
             let unsettled_at = runs::unsettled_at(run, now);
             let (at, execute_at) = (run.at.0, run.execute_at.0);
-            json!([id, at, kind, run.revision, outcome, execute_at, run.number, run.reason, unsettled_at, now.0])
+            json!([
+                id,
+                at,
+                kind,
+                run.revision,
+                outcome,
+                execute_at,
+                run.number,
+                run.reason,
+                unsettled_at,
+                now.0
+            ])
         };
         it.runs.iter().map(one).collect()
     };

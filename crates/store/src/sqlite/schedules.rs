@@ -6,9 +6,7 @@ use crate::runs;
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, ScheduleStore,
-    schedules::{
-        Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
-    },
+    schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
     store::Applied,
 };
 use punctual_domain::{name::Name, time::Millis};
@@ -86,7 +84,13 @@ impl ScheduleStore for SqliteStore {
             let work = move |conn: &Connection, _: &mut Ledger| {
                 let mut settle = conn.prepare_cached(sql::SCHEDULE_SETTLE)?;
                 for SettleRun { key, task_ref } in &some {
-                    settle.execute(params![key.schedule, key.at.0, key.kind.code(), key.revision, task_ref])?;
+                    settle.execute(params![
+                        key.schedule,
+                        key.at.0,
+                        key.kind.code(),
+                        key.revision,
+                        task_ref
+                    ])?;
                 }
                 Ok(())
             };
@@ -111,7 +115,8 @@ impl ScheduleStore for SqliteStore {
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, CallError> {
         let query = *query;
         let work = move |conn: &Connection| {
-            let asked = params![query.schedule, query.from.0, query.before.0, most(runs::fetched(query.limit))];
+            let asked =
+                params![query.schedule, query.from.0, query.before.0, most(runs::fetched(query.limit))];
             let mut asking = conn.prepare_cached(sql::SCHEDULE_RUNS)?;
             let all = asking.query_map(asked, |it| run(it, 0))?.collect::<rusqlite::Result<_>>()?;
             Ok(runs::page(all, query.limit))
@@ -172,9 +177,9 @@ fn save(conn: &Connection, it: &SaveSchedule, now: Millis) -> rusqlite::Result<O
             now.0,
             it.by
         ])?,
-        Some(step) => conn.prepare_cached(sql::SCHEDULE_REPLACE)?.execute(params![
-            namespace, name, step, revision, body, progress, wake_at, now.0, it.by
-        ])?,
+        Some(step) => conn
+            .prepare_cached(sql::SCHEDULE_REPLACE)?
+            .execute(params![namespace, name, step, revision, body, progress, wake_at, now.0, it.by])?,
     };
     if saved == 0 { Ok(None) } else { one(conn, &it.key) }
 }
@@ -204,7 +209,9 @@ fn advance(conn: &Connection, it: &Advance, now: Millis) -> rusqlite::Result<App
 
 fn stored(it: &Row<'_>) -> rusqlite::Result<StoredSchedule> {
     let odd = |at: usize| {
-        move |error: serde_json::Error| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
+        move |error: serde_json::Error| {
+            rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
+        }
     };
     Ok(StoredSchedule {
         id: it.get(0)?,
@@ -223,7 +230,8 @@ fn stored(it: &Row<'_>) -> rusqlite::Result<StoredSchedule> {
 fn run(it: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
     let column = |nth: usize| first + nth;
     let codes = (it.get(column(2))?, it.get(column(4))?);
-    let odd = || rusqlite::Error::FromSqlConversionFailure(column(2), Type::Integer, "is no kind of run".into());
+    let odd =
+        || rusqlite::Error::FromSqlConversionFailure(column(2), Type::Integer, "is no kind of run".into());
     let (kind, outcome) = runs::of_codes(codes).ok_or_else(odd)?;
     Ok(Run {
         key: RunKey {

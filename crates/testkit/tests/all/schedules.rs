@@ -6,14 +6,14 @@ mod crashing;
 mod policies;
 mod rig;
 
-use rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
 use punctual_contract::schedules::ScheduleKey;
 use punctual_domain::{
     name::Name,
-    schedule::{Outcome, Schedule},
+    schedule::{Outcome, Payload, Schedule},
     state::State,
     time::Millis,
 };
+use rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
 
 on_both!(a_run_is_made_a_minute_ahead_fires_at_its_instant_and_stands_in_the_history);
 async fn a_run_is_made_a_minute_ahead_fires_at_its_instant_and_stands_in_the_history(rig: Rig) {
@@ -133,6 +133,43 @@ async fn all_that_are_due_at_one_instant_are_made_before_it(rig: Rig) {
     assert_eq!(tasks.len(), SCHEDULES);
     assert!(tasks.iter().all(|it| it.ask.execute_at == START.plus(MINUTE_MS)));
     assert_eq!(rig.planned().await, 0, "and then there is nothing to do");
+}
+
+on_both!(one_whose_next_run_is_far_is_looked_at_every_day);
+async fn one_whose_next_run_is_far_is_looked_at_every_day(rig: Rig) {
+    rig.put("leap", Schedule { cron: vec!["0 0 29 2 *".to_owned()], ..every_minute() }).await;
+    rig.planned().await;
+    assert_eq!(rig.planner.next_run_at().await.unwrap(), Some(START.plus(24 * 60 * MINUTE_MS)));
+}
+
+on_both!(each_run_has_its_own_payload);
+async fn each_run_has_its_own_payload(rig: Rig) {
+    let payload = r#"{"at": {"$expr": "scheduled_at"}, "file": {"$expr": "schedule + '-' + string(run)"}}"#;
+    let mut schedule = every_minute();
+    schedule.task.payload = Some(Payload::Json(payload.to_owned()));
+    rig.put("digest", schedule).await;
+    rig.pass(2 * MINUTE_MS).await;
+    let payloads: Vec<String> =
+        rig.leased().await.iter().map(|it| String::from_utf8_lossy(&it.payload.bytes).into_owned()).collect();
+    let at = |minute: i64| rfc3339(START.plus(minute * MINUTE_MS));
+    let wanted = [1, 2].map(|run| format!(r#"{{"at":"{}","file":"digest-{run}"}}"#, at(run)));
+    assert_eq!(payloads, wanted);
+}
+
+fn rfc3339(at: Millis) -> String {
+    punctual_sdk::protocol::At::from_ms(at.0).to_string()
+}
+
+on_both!(a_payload_that_cannot_be_filled_in_is_told_and_stops_nothing_else);
+async fn a_payload_that_cannot_be_filled_in_is_told_and_stops_nothing_else(rig: Rig) {
+    let mut schedule = every_minute();
+    schedule.task.payload = Some(Payload::Json(r#"{"n": {"$expr": "1 / (run - 2)"}}"#.to_owned()));
+    rig.put("digest", schedule).await;
+    rig.pass(3 * MINUTE_MS).await;
+    let runs = rig.runs("digest").await;
+    assert_eq!(runs[2].outcome, Outcome::Skipped, "{runs:?}");
+    assert!(runs[2].reason.as_ref().unwrap().contains("1 / (run - 2)"), "{runs:?}");
+    assert_eq!(rig.leased().await.len(), 2, "the first and the third");
 }
 
 on_both!(a_name_belongs_to_its_namespace);

@@ -30,7 +30,9 @@ fn expressions_run_on_the_days_of_changing_clocks_as_an_independent_implementati
             changes = instants.split(',').map(|it| it.parse().unwrap()).collect();
             continue;
         }
-        let [count, expected, expression] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let [count, expected, expression] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
         let timing = Timing::of(&cron(expression, zone)).unwrap();
         let mut found = Vec::new();
         for change in &changes {
@@ -48,5 +50,10 @@ fn expressions_run_on_the_days_of_changing_clocks_as_an_independent_implementati
     }
     assert_eq!(cases, 2_400);
     let shown = wrong.len().min(20);
-    assert!(wrong.is_empty(), "{} of {cases} cases, look with --show ZONE EXPRESSION: {:#?}", wrong.len(), &wrong[..shown]);
+    assert!(
+        wrong.is_empty(),
+        "{} of {cases} cases, look with --show ZONE EXPRESSION: {:#?}",
+        wrong.len(),
+        &wrong[..shown]
+    );
 }

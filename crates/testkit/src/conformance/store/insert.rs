@@ -82,11 +82,8 @@ pub async fn what_is_to_be_kept_stays_in_every_state(store: Arc<dyn Store>) {
     for (nth, state) in reachable().enumerate() {
         let id = i64::try_from(nth).unwrap();
         let before = walk_to(&*store, id, state).await;
-        let asked = NewTask {
-            payload: Content::json("\"again\""),
-            on_conflict: OnConflict::Keep,
-            ..version(id, 0)
-        };
+        let asked =
+            NewTask { payload: Content::json("\"again\""), on_conflict: OnConflict::Keep, ..version(id, 0) };
         let kept = insert_at(&*store, asked.clone(), LATER).await;
         assert_eq!((kept.decision, &kept.task), (Decision::ReturnExisting, &before), "{state:?}");
         let higher = insert_at(&*store, NewTask { task_version: 1, ..asked.clone() }, LATER).await;

@@ -108,8 +108,7 @@ impl Rig {
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());
-        let planner =
-            Planner::new(engine.clone(), schedules.clone(), punctual_schedules::Options::default());
+        let planner = Planner::new(engine.clone(), schedules.clone(), punctual_schedules::Options::default());
         Self { clock, engine, planner, store, schedules, hot }
     }
 
