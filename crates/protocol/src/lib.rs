@@ -36,6 +36,7 @@ mod token;
 mod access;
 mod alerts;
 mod queues;
+mod schedule_runs;
 mod schedules;
 
 pub use access::{
@@ -63,10 +64,13 @@ pub use queues::{
 };
 pub use retry::Retry;
 pub use schedule::When;
+pub use schedule_runs::{
+    BackfillAnswer, BackfillSchedule, HowMany, ListSchedules, NEXT_MAX, PauseSchedule, RunKind, RunOutcome,
+    ScheduleRun, UpcomingRun,
+};
 pub use schedules::{
-    BackfillAnswer, BackfillSchedule, Exclude, HowMany, Instant, ListSchedules, Missed, NEXT_MAX, OneOrMany,
-    Overlap, PauseSchedule, PutSchedule, RunKind, RunOutcome, RunsTakenBack, Schedule, SchedulePause,
-    ScheduleRun, ScheduledTask, UpcomingRun,
+    Exclude, Instant, Missed, OneOrMany, Overlap, PutSchedule, RunsTakenBack, Schedule, SchedulePause,
+    ScheduledTask,
 };
 pub use search::{Page, SearchTasks, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};

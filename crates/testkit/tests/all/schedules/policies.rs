@@ -69,7 +69,7 @@ async fn runs_beside_each_other_are_made_whatever_becomes_of_them(rig: Rig) {
     assert_eq!(rig.leased().await.len(), 3);
 }
 
-async fn asleep(rig: &Rig, missed: Missed) -> Vec<(i64, Outcome)> {
+async fn unseen(rig: &Rig, missed: Missed) -> Vec<(i64, Outcome)> {
     rig.put("digest", Schedule { missed, missed_window_ms: 3 * MINUTE_MS, ..every_minute() }).await;
     rig.clock.advance_ms(600_000 + 20_000);
     rig.planned().await;
@@ -82,7 +82,7 @@ async fn asleep(rig: &Rig, missed: Missed) -> Vec<(i64, Outcome)> {
 on_both!(what_nobody_made_is_left_out_or_made_up_for_as_asked);
 async fn what_nobody_made_is_left_out_or_made_up_for_as_asked(rig: Rig) {
     let next = (11, Outcome::Created);
-    assert_eq!(asleep(&rig, Missed::Skip).await, [next, (10, Outcome::Missed)]);
+    assert_eq!(unseen(&rig, Missed::Skip).await, [next, (10, Outcome::Missed)]);
     rig.engine.turn().await.unwrap();
     assert_eq!(rig.leased().await, []);
 }
@@ -90,7 +90,7 @@ async fn what_nobody_made_is_left_out_or_made_up_for_as_asked(rig: Rig) {
 on_both!(the_latest_that_was_missed_runs_once);
 async fn the_latest_that_was_missed_runs_once(rig: Rig) {
     let next = (11, Outcome::Created);
-    assert_eq!(asleep(&rig, Missed::Latest).await, [next, (10, Outcome::Created), (9, Outcome::Missed)]);
+    assert_eq!(unseen(&rig, Missed::Latest).await, [next, (10, Outcome::Created), (9, Outcome::Missed)]);
     rig.engine.turn().await.unwrap();
     assert_eq!(rig.leased().await.len(), 1);
 }
@@ -99,7 +99,7 @@ on_both!(all_that_was_missed_within_the_window_runs);
 async fn all_that_was_missed_within_the_window_runs(rig: Rig) {
     let made = [11, 10, 9, 8].map(|minute| (minute, Outcome::Created));
     let told = [made.as_slice(), &[(7, Outcome::Missed)]].concat();
-    assert_eq!(asleep(&rig, Missed::All).await, told);
+    assert_eq!(unseen(&rig, Missed::All).await, told);
     rig.engine.turn().await.unwrap();
     assert_eq!(rig.leased().await.len(), 3);
 }
