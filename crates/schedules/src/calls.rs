@@ -14,6 +14,9 @@ use punctual_domain::{
 /// Changes that lose their race to others, one after the other.
 pub(crate) const TRIES: usize = 16;
 
+/// Longest payload of a schedule: each look at it reads it, and each run copies it.
+const PAYLOAD_MAX_BYTES: usize = 64 << 10;
+
 /// A schedule after a change, and what became of the runs that had been made ahead.
 #[derive(Clone, Debug)]
 pub struct TakenBack {
@@ -254,6 +257,17 @@ impl Planner {
 /// Every rule, those of payloads included.
 fn checked(schedule: &Schedule, now: Millis) -> Result<Timing, Error> {
     let timing = schedule.check(now)?;
+    let len = match &schedule.task.payload {
+        None => 0,
+        Some(Payload::Json(text)) => text.len(),
+        Some(Payload::Bytes(bytes)) => bytes.len(),
+    };
+    if len > PAYLOAD_MAX_BYTES {
+        let problem = format!(
+            "has {len} bytes, and may have at most {PAYLOAD_MAX_BYTES}: keep it elsewhere, and send its key"
+        );
+        return Err(Invalid { field: "task/payload".to_owned(), problem }.into());
+    }
     if let Some(Payload::Json(text)) = &schedule.task.payload {
         let wrong = |problem| Invalid { field: "task/payload".to_owned(), problem };
         expressions::check(text).map_err(wrong)?;

@@ -2,6 +2,7 @@
 //! runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
 
 use crate::{look, make, options::Options, recover, take_back};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError, ScheduleStore,
@@ -18,6 +19,8 @@ use std::sync::Arc;
 
 /// Batches of one run: the next one goes on.
 const BATCHES_MAX: usize = 1_000;
+/// Runs before that are looked at at one time.
+const LOOKS_AT_ONCE: usize = 8;
 /// A schedule whose document cannot be read (a newer program wrote it) is looked at again then.
 const UNREADABLE_AGAIN_MS: i64 = 60_000;
 
@@ -92,15 +95,16 @@ impl Inner {
     }
 
     async fn plan(&self, due: Vec<StoredSchedule>, now: Millis) -> Result<usize, BackendError> {
-        let mut decided = Vec::with_capacity(due.len());
-        for schedule in due {
-            if schedule.progress.takes_back {
-                take_back::finish(self, &schedule, now).await?;
-            } else {
-                let last_is_over = look::last_is_over(self, &schedule, now).await?;
-                decided.push(self.decide(schedule, now, last_is_over));
-            }
+        let (changed, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|it| it.progress.takes_back);
+        for schedule in changed {
+            take_back::finish(self, &schedule, now).await?;
         }
+        let looking = due.into_iter().map(|schedule| async move {
+            let last_is_over = look::last_is_over(self, &schedule, now).await?;
+            Ok::<_, BackendError>(self.decide(schedule, now, last_is_over))
+        });
+        let looking: Vec<_> = looking.collect();
+        let decided = stream::iter(looking).buffered(LOOKS_AT_ONCE).try_collect().await?;
         self.carry_out(decided, now).await
     }
 
