@@ -56,9 +56,11 @@ pub trait ScheduleStore: Send + Sync + fmt::Debug + 'static {
     /// Says what came of runs that are created and not settled. One that is settled, or not there, stays as it is.
     async fn settle_runs(&self, runs: Vec<SettleRun>) -> Result<(), Error>;
 
-    /// Runs of any schedule that were created before an instant and never settled, with their schedule; the oldest first.
+    /// Runs of any schedule, or of one, that were created before an instant and never settled, with their schedule; the oldest
+    /// first.
     async fn unsettled_runs(
         &self,
+        of: Option<i64>,
         created_before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, Error>;

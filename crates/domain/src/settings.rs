@@ -52,14 +52,31 @@ pub struct ScopeSettings {
     /// How fast tasks are accepted, of all its queues together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insert_rate: Option<Rate>,
+    /// Of a namespace, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<Box<str>>,
+    /// Of a namespace: nothing new is taken and nothing starts while all that it holds is being deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Box<Deletion>>,
 }
 
 impl ScopeSettings {
     /// Nothing keeps a task back that has fired.
     #[must_use]
     pub const fn lets_all_start(&self) -> bool {
-        self.concurrency.is_none() && self.rate.is_none()
+        self.concurrency.is_none() && self.rate.is_none() && self.deletion.is_none()
     }
+}
+
+/// A namespace is being deleted, since then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deletion {
+    pub since: Millis,
+    pub by: String,
+    /// Tasks that it held then: what is left says how far it has come. None: it could not be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

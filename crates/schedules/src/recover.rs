@@ -22,7 +22,7 @@ pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, Backen
         *last = Some(now);
     }
     let before = now.plus(-inner.options.recover_after_ms);
-    let found = inner.store.unsettled_runs(before, BATCH).await?;
+    let found = inner.store.unsettled_runs(None, before, BATCH).await?;
     // What is to be taken back is made by whoever takes it back, so that nobody makes it later.
     let left: Vec<(StoredSchedule, NewRun)> = found
         .into_iter()

@@ -9,7 +9,7 @@ use crate::{
 };
 use punctual_contract::{
     Error as BackendError,
-    schedules::{Advance, NewRun, Run, RunKey, RunQuery, StoredSchedule},
+    schedules::{Advance, NewRun, Run, RunKey, RunQuery, SettleRun, StoredSchedule},
     store::Applied,
 };
 use punctual_domain::{
@@ -38,8 +38,19 @@ async fn take_back(
     now: Millis,
     reason: &str,
 ) -> Result<Taken, BackendError> {
+    let mut all = Taken::default();
+    // What has no task yet, whatever its instant: who has committed it may still want to make it.
+    loop {
+        let found = inner.store.unsettled_runs(Some(stored.id), Millis::MAX, BATCH).await?;
+        let own = |it: &Run| it.key.kind == RunKind::Planned && it.key.revision < stored.revision;
+        let runs: Vec<Run> = found.into_iter().map(|it| it.1).filter(own).collect();
+        if runs.is_empty() {
+            break;
+        }
+        take_back_some(inner, stored, &runs, reason, &mut all).await?;
+    }
     let from = now.plus(-stored.schedule.jitter_ms);
-    let (mut all, mut before) = (Taken::default(), Millis(i64::MAX));
+    let mut before = Millis(i64::MAX);
     loop {
         let query = RunQuery { schedule: stored.id, from, before, limit: BATCH };
         let runs = inner.store.runs(&query).await?;
@@ -85,7 +96,7 @@ async fn take_back_some(
     let of_ref = |it: &str| it.parse::<TaskRef>().ok();
     let settled = runs.iter().filter_map(|it| Some((it, of_ref(it.task_ref.as_deref()?))));
     places.extend(settled);
-    let mut cancelled: Vec<RunKey> = Vec::new();
+    let (mut cancelled, mut fired): (Vec<RunKey>, Vec<SettleRun>) = Default::default();
     for (run, place) in places {
         let is_cancelled = match place {
             None => true,
@@ -101,10 +112,14 @@ async fn take_back_some(
         } else {
             all.fired += 1;
             all.fired_until = all.fired_until.max(Some(run.key.at));
+            fired.extend(place.map(|place| SettleRun { key: run.key.clone(), task_ref: place.to_string() }));
         }
     }
     if !cancelled.is_empty() {
         inner.store.cancel_runs(cancelled, reason).await?;
+    }
+    if !fired.is_empty() {
+        inner.store.settle_runs(fired).await?;
     }
     Ok(())
 }

@@ -120,11 +120,13 @@ impl ScheduleStore for MysqlStore {
 
     async fn unsettled_runs(
         &self,
+        of: Option<i64>,
         created_before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("schedule/unsettled.sql")).bind(created_before.0).bind(most(limit));
+            let asked = sqlx::query(sql!("schedule/unsettled.sql")).bind(created_before.0);
+            let asked = asked.bind(of).bind(of).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(|it| Ok((stored(it)?, run(it, COLUMNS)?))).collect::<sqlx::Result<_>>()
         };

@@ -101,12 +101,13 @@ impl ScheduleStore for SqliteStore {
 
     async fn unsettled_runs(
         &self,
+        of: Option<i64>,
         created_before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
         let work = move |conn: &Connection| {
             let both = |it: &Row<'_>| Ok((stored(it)?, run(it, COLUMNS)?));
-            let asked = params![created_before.0, most(limit)];
+            let asked = params![created_before.0, most(limit), of];
             conn.prepare_cached(sql::SCHEDULE_UNSETTLED)?.query_map(asked, both)?.collect()
         };
         self.reading("look for unsettled runs", Lane::Urgent, work).await

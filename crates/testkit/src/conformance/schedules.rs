@@ -176,11 +176,13 @@ pub async fn a_run_is_settled_once(store: Arc<dyn ScheduleStore>) {
     let a = saved(&*store, "a").await;
     advanced(&*store, &a, vec![run(1, Outcome::Created), run(2, Outcome::Missed)]).await;
     let stands = store.schedule(&key("a")).await.unwrap().unwrap();
-    let left = async |before: i64| store.unsettled_runs(NOW.plus(before), 9).await.unwrap();
+    let left = async |before: i64| store.unsettled_runs(None, NOW.plus(before), 9).await.unwrap();
     assert_eq!(left(0).await, [], "it is not older than that");
     let found = left(1).await;
     assert_eq!(found.len(), 1);
     assert_eq!((&found[0].0, found[0].1.key.at), (&stands, Millis(1)));
+    assert_eq!(store.unsettled_runs(Some(a.id), NOW.plus(1), 9).await.unwrap(), found);
+    assert_eq!(store.unsettled_runs(Some(a.id + 1), NOW.plus(1), 9).await.unwrap(), []);
     let settle = |task_ref: &str| {
         vec![SettleRun { key: run(1, Outcome::Created).key(a.id), task_ref: task_ref.to_owned() }]
     };
@@ -205,7 +207,7 @@ pub async fn what_is_taken_back_stays_cancelled(store: Arc<dyn ScheduleStore>) {
     assert_eq!((runs[1].task_ref.clone(), runs[0].outcome), (None, Outcome::Created));
     store.cancel_runs(vec![one], "again").await.unwrap();
     assert_eq!(history(&*store, &a).await[1].reason.as_deref(), Some("paused"));
-    assert_eq!(store.unsettled_runs(NOW.plus(1), 9).await.unwrap().len(), 1);
+    assert_eq!(store.unsettled_runs(None, NOW.plus(1), 9).await.unwrap().len(), 1);
 }
 
 pub async fn pages_of_runs_tear_no_instant_apart(store: Arc<dyn ScheduleStore>) {

@@ -465,10 +465,11 @@ impl ScheduleStore for Mortal<dyn ScheduleStore> {
     }
     async fn unsettled_runs(
         &self,
+        of: Option<i64>,
         created_before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, Error> {
-        self.life.call(self.inner.unsettled_runs(created_before, limit)).await
+        self.life.call(self.inner.unsettled_runs(of, created_before, limit)).await
     }
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error> {
         self.life.call(self.inner.runs(query)).await

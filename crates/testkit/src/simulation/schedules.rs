@@ -14,6 +14,7 @@ use punctual_domain::{
     name::{Name, QueueKey},
     outcome::Report,
     schedule::{Missed, Outcome, Overlap, RunKind, Schedule, TaskTemplate, Timing},
+    state::State,
     task::{Task, TaskResult},
     time::Millis,
 };
@@ -21,7 +22,12 @@ use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
 use punctual_hot::MemoryHot;
 use punctual_schedules::Planner;
 use punctual_store::sqlite::SqliteStore;
-use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 const START: Millis = Millis(1_900_000_020_000);
 const SCHEDULES: usize = 4;
@@ -42,6 +48,10 @@ struct Stage {
     engine: Engine,
     asked: Planner,
     nodes: Vec<PlannerNode>,
+    /// The furthest that the clock has been.
+    latest: Millis,
+    /// Schedules that are paused, and which of their tasks had fired by then.
+    paused: BTreeMap<String, HashSet<i64>>,
     /// How often each schedule's instant was handed to an executor.
     handed: BTreeMap<(String, i64), usize>,
 }
@@ -83,6 +93,8 @@ impl Stage {
             engine,
             asked,
             nodes: Vec::new(),
+            latest: START,
+            paused: BTreeMap::new(),
             handed: BTreeMap::new(),
         };
         for _ in 0..PLANNERS {
@@ -155,7 +167,8 @@ impl Stage {
         }
     }
 
-    async fn fire(&mut self) {
+    async fn fire(&mut self) -> Result<(), String> {
+        self.latest = self.latest.max(self.clock.now());
         let _ = self.engine.turn().await;
         let asked = LeaseRequest {
             queue: Arc::new(queue()),
@@ -170,12 +183,17 @@ impl Stage {
         for it in &leased {
             let label = |name: &str| it.labels.get(name).cloned().unwrap_or_default();
             let at = label("scheduled_at_ms").parse().unwrap_or_default();
+            let fired = self.paused.get(&label("schedule"));
+            if fired.is_some_and(|ids| !ids.contains(&it.place.id)) {
+                return Err(format!("{} at {at} runs and is paused", label("schedule")));
+            }
             *self.handed.entry((label("schedule"), at)).or_default() += 1;
             let report = if self.rng.u8(..4) == 0 { Report::Reject } else { Report::Succeeded };
             let result = TaskResult::default();
             reports.push(OutcomeReport { place: it.place, fence: it.fence, report, result });
         }
         let _ = self.engine.settle(reports, "sim").await;
+        Ok(())
     }
 
     async fn step(&mut self) -> Result<(), String> {
@@ -198,11 +216,14 @@ impl Stage {
                     _ => 61_000,
                 };
                 self.clock.advance(Duration::from_millis(ms));
-                self.fire().await;
+                self.fire().await?;
             }
             16 => self.clock.go_back(Duration::from_millis(self.rng.u64(..2_000))),
             17 => self.pause(nth).await?,
-            18 => drop(self.asked.resume(&key(nth), "sim").await.map_err(failed)?),
+            18 => {
+                self.paused.remove(key(nth).name.as_str());
+                self.asked.resume(&key(nth), "sim").await.map_err(failed)?;
+            }
             _ => {
                 let schedule = self.schedule(Overlap::Allow);
                 self.asked.put(&key(nth), schedule, "sim", |_| true).await.map_err(failed)?;
@@ -215,14 +236,16 @@ impl Stage {
     async fn pause(&mut self, nth: usize) -> Result<(), String> {
         self.asked.pause(&key(nth), None, None, "sim").await.map_err(|it| it.to_string())?;
         let name = key(nth).name.as_str().to_owned();
-        let now = self.clock.now();
-        let is_left = |it: &Task| {
-            it.ask.labels.get("schedule") == Some(&name) && it.state.is_waiting() && it.ask.execute_at > now
-        };
-        match self.tasks().await?.iter().find(|it| is_left(it)) {
-            Some(left) => Err(format!("paused, and {} is left: {left:?}", left.place)),
-            None => Ok(()),
+        let (tasks, latest) = (self.tasks().await?, self.latest.max(self.clock.now()));
+        let of_it = |it: &&Task| it.ask.labels.get("schedule") == Some(&name);
+        if let Some(left) = tasks.iter().filter(of_it).find(|it| it.state.is_waiting() && it.due_at > latest)
+        {
+            return Err(format!("paused, and {:?} is left: {left:?}", left.place));
         }
+        let fired = tasks.iter().filter(of_it).filter(|it| it.state != State::Cancelled);
+        let fired = fired.map(|it| it.place.id).collect();
+        self.paused.entry(name).or_insert(fired);
+        Ok(())
     }
 
     async fn tasks(&self) -> Result<Vec<Task>, String> {
@@ -251,6 +274,7 @@ impl Stage {
             self.go_on(nth).await;
         }
         let failed = |it: punctual_schedules::Error| it.to_string();
+        self.paused.clear();
         for nth in 0..SCHEDULES {
             self.asked.resume(&key(nth), "sim").await.map_err(failed)?;
         }
@@ -258,7 +282,7 @@ impl Stage {
         for _ in 0..150 {
             self.clock.advance(Duration::from_secs(1));
             self.asked.run_once(self.clock.now()).await.map_err(|it| it.to_string())?;
-            self.fire().await;
+            self.fire().await?;
             self.check()?;
         }
         for nth in 0..SCHEDULES {
