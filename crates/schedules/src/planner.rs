@@ -21,8 +21,9 @@ use std::sync::Arc;
 const BATCHES_MAX: usize = 1_000;
 /// Runs before that are looked at at one time.
 const LOOKS_AT_ONCE: usize = 8;
-/// A schedule whose document cannot be read (a newer program wrote it) is looked at again then.
-const UNREADABLE_AGAIN_MS: i64 = 60_000;
+/// A schedule whose document cannot be read (a newer program wrote it), or whose namespace is being deleted, is looked at
+/// again then.
+const AGAIN_AFTER_MS: i64 = 60_000;
 
 /// However far its next run is: by then an engine may know other rules of its zone.
 const LOOKED_AT_WITHIN_MS: i64 = 24 * 3_600_000;
@@ -110,15 +111,15 @@ impl Inner {
 
     fn decide(&self, stored: StoredSchedule, now: Millis, last_is_over: bool) -> Decided {
         let (id, step_now) = (stored.id, stored.step);
+        if self.engine.closed(&stored.key.namespace).is_some() {
+            return later(stored, now);
+        }
         let timing = match Timing::of(&stored.schedule) {
             Ok(timing) => timing,
             Err(error) => {
                 let schedule = stored.key.name.as_str();
                 tracing::error!(schedule, %error, "a schedule cannot be read; it is tried again in a minute");
-                let wake_at = Some(now.plus(UNREADABLE_AGAIN_MS));
-                let progress = stored.progress.clone();
-                let advance = Advance { id, step: step_now, progress, wake_at, runs: Vec::new() };
-                return Decided { schedule: stored, runs: Vec::new(), cancels: None, advance };
+                return later(stored, now);
             }
         };
         let facts = Facts {
@@ -155,6 +156,13 @@ impl Inner {
         }
         make::make(self, making).await
     }
+}
+
+/// Nothing can be made of it now.
+fn later(stored: StoredSchedule, now: Millis) -> Decided {
+    let (wake_at, progress) = (Some(now.plus(AGAIN_AFTER_MS)), stored.progress.clone());
+    let advance = Advance { id: stored.id, step: stored.step, progress, wake_at, runs: Vec::new() };
+    Decided { schedule: stored, runs: Vec::new(), cancels: None, advance }
 }
 
 /// As it is stored: what cannot be filled in is not made, and says why.

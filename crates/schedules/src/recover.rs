@@ -26,7 +26,7 @@ pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, Backen
     // What is to be taken back is made by whoever takes it back, so that nobody makes it later.
     let left: Vec<(StoredSchedule, NewRun)> = found
         .into_iter()
-        .filter(|it| !it.0.progress.takes_back)
+        .filter(|it| !it.0.progress.takes_back && inner.engine.closed(&it.0.key.namespace).is_none())
         .map(|(stored, run)| (stored, again(&run)))
         .collect();
     let mut made = 0;

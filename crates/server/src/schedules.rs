@@ -9,6 +9,7 @@ use crate::{
     app::{App, Shared},
     cursor, etag,
     extract::{Body, Caller, Query, ScheduleName},
+    namespaces,
     refusal::Refusal,
 };
 use axum::{
@@ -170,6 +171,7 @@ pub(crate) async fn put_schedule(
 ) -> Result<Response, Refusal> {
     let schedule = wire::domain(PutSchedule::from_json(&body)?)?;
     who.must_reach(&queue_of(&key, &schedule))?;
+    namespaces::must_be_open(&app, &key.namespace)?;
     let before = standing(&app, &who, &key).await?;
     let condition = etag::condition(&headers);
     let stood = before.as_ref().map_or(0, |it| it.revision);
@@ -401,6 +403,7 @@ pub(crate) async fn run_schedule(
     ScheduleName(key): ScheduleName,
 ) -> Result<Response, Refusal> {
     reached(&app, &who, &key).await?;
+    namespaces::must_be_open(&app, &key.namespace)?;
     let run = planner(&app)?.run_now(&key).await?;
     Ok(answer::json(StatusCode::OK, &wire::run(run)))
 }
@@ -424,6 +427,7 @@ pub(crate) async fn backfill_schedule(
 ) -> Result<Response, Refusal> {
     let (asked, from, to) = BackfillSchedule::from_json(&body)?;
     reached(&app, &who, &key).await?;
+    namespaces::must_be_open(&app, &key.namespace)?;
     let made = planner(&app)?.backfill(&key, Millis(from), Millis(to), asked.rate).await?;
     let answer = BackfillAnswer {
         runs: u64::try_from(made.found).unwrap_or(u64::MAX),

@@ -181,3 +181,20 @@ async fn a_name_belongs_to_its_namespace(rig: Rig) {
     rig.planner.delete(&other, "ada", |_| true).await.unwrap();
     assert_eq!(rig.runs("digest").await.len(), 1);
 }
+
+on_both!(a_namespace_that_is_deleted_takes_its_schedules_along);
+async fn a_namespace_that_is_deleted_takes_its_schedules_along(rig: Rig) {
+    let other = ScheduleKey { namespace: Name::new("other").unwrap(), name: key("digest").name };
+    rig.planner.put(&other, every_minute(), "ada", |revision| revision == 0).await.unwrap();
+    rig.put("digest", every_minute()).await;
+    rig.pass(1_000).await;
+    assert_eq!(rig.tasks().await.len(), 2);
+    rig.engine.delete_namespace(other.namespace.clone(), "ada").await.unwrap();
+    rig.pass(90_000).await;
+    assert!(matches!(rig.planner.get(&other).await, Err(punctual_schedules::Error::NotFound)));
+    let tasks = rig.tasks().await;
+    assert!(
+        tasks.len() >= 2 && tasks.iter().all(|it| it.ask.queue.namespace != other.namespace),
+        "{tasks:?}"
+    );
+}
