@@ -23,3 +23,4 @@ pub mod history;
 pub mod insert;
 pub mod log;
 pub mod outcome;
+pub mod schedule;

@@ -32,7 +32,7 @@ use punctual_contract::{
 use punctual_domain::{
     executor::{Roll, Wish},
     name::{Name, QueueKey},
-    place::TaskRef,
+    place::{Partition, TaskRef},
     task::{NewTask, Task},
     time::Millis,
 };
@@ -516,6 +516,12 @@ impl Engine {
     #[must_use]
     pub fn owned(&self) -> usize {
         self.core.holdings.len()
+    }
+
+    /// Whether it works on a partition.
+    #[must_use]
+    pub fn owns(&self, partition: Partition) -> bool {
+        self.core.holdings.tenure(partition).is_some()
     }
 
     /// Executors that wait at this engine for the tasks of a queue.

@@ -7,6 +7,7 @@ mod blobs;
 mod cold;
 mod error;
 pub mod mysql;
+mod runs;
 pub mod sqlite;
 
 pub use blobs::ObjectBlobs;

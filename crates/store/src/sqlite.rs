@@ -18,6 +18,7 @@ mod query;
 mod reply;
 mod retention;
 mod row;
+mod schedules;
 mod session;
 mod settings;
 mod statements;

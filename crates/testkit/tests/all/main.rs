@@ -35,6 +35,7 @@ mod redis_bus;
 mod redis_hot;
 mod redis_limiter;
 mod redis_worker;
+mod schedules;
 mod servers;
 mod shared;
 mod simulation;
