@@ -37,6 +37,10 @@ pub struct QueueSettings {
     pub lateness_budget_ms: Option<i64>,
     /// Who has the tasks brought to them: None is as the engine was started.
     pub mode: Option<Mode>,
+    /// Among the queues of its namespace, when slots or starts are short; 1 unless set. Not written where it is not set, as
+    /// those of a namespace that came later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
 }
 
 /// Of a namespace, or of everything.
@@ -52,6 +56,9 @@ pub struct ScopeSettings {
     /// How fast tasks are accepted, of all its queues together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insert_rate: Option<Rate>,
+    /// Of a namespace, among all, when slots or starts of everything are short; 1 unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
 }
 
 impl ScopeSettings {

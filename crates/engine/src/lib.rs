@@ -22,6 +22,7 @@ mod quota;
 mod readiness;
 mod services;
 mod settings;
+mod shares;
 mod supervisor;
 
 mod pipeline {
@@ -101,4 +102,5 @@ pub use pipeline::hand_over::LeaseRequest;
 pub use pipeline::outcome::OutcomeReport;
 pub use quota::TooFast;
 pub use redrive::{RedriveMany, Redriven};
+pub use shares::NamespaceShare;
 pub use why::Why;

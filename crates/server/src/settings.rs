@@ -129,7 +129,7 @@ pub(crate) async fn get_namespace(
         ("namespace" = String, Path, description = "Its name."),
         ("If-Match" = Option<String>, Header, description = "Set them only if this is their ETag."),
     ),
-    request_body(content = PutLimits, example = json!({"concurrency": 100, "max_waiting": 5000000})),
+    request_body(content = PutLimits, example = json!({"concurrency": 100, "max_waiting": 5000000, "weight": 3})),
     responses((status = 200, description = "Its limits as they are now.", body = Limits, headers(("ETag" = String)))),
 )]
 pub(crate) async fn put_namespace(
@@ -181,6 +181,11 @@ async fn put(
     (headers, body): (&HeaderMap, &[u8]),
 ) -> Result<Response, Refusal> {
     let wanted: ScopeSettings = turned(&PutLimits::from_json(body)?)?;
+    if scope == Scope::Everything && wanted.weight.is_some() {
+        let detail =
+            "has no meaning here: namespaces have weights (PUT /v1/namespaces/{namespace}), and queues";
+        return Err(Refusal::field("/weight", detail.to_owned()));
+    }
     let mut expected = None;
     if let Some(condition) = etag::condition(headers) {
         let stands = app.engine.setting(&scope).await?.map_or(0, |it| it.revision);

@@ -36,6 +36,7 @@ mod redis_limiter;
 mod redis_worker;
 mod servers;
 mod shared;
+mod shares;
 mod simulation;
 mod test_engine;
 mod tls;
