@@ -8,6 +8,7 @@ mod cold;
 mod error;
 pub mod mysql;
 pub mod sqlite;
+mod turns;
 
 pub use blobs::ObjectBlobs;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};

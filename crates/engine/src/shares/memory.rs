@@ -56,9 +56,9 @@ impl Most {
     }
 }
 
-/// With a quarter more, so that who is about to have a little more than lately finds it.
+/// With half as much more: what is looked at now and then is less than the most that there ever was.
 fn and_a_little(most: u64, least: u64) -> u64 {
-    if most == 0 { 0 } else { most.saturating_add((most / 4).max(least)) }
+    if most == 0 { 0 } else { most.saturating_add((most / 2).max(least)) }
 }
 
 impl Lately {
@@ -166,6 +166,6 @@ mod tests {
         assert_eq!((at(5_100, 2), at(9_900, 1)), (9, 9));
         assert_eq!(at(10_000, 0), 2);
         assert_eq!(at(60_000, 0), 0);
-        assert_eq!((and_a_little(0, 1), and_a_little(1, 1), and_a_little(40, 1)), (0, 2, 50));
+        assert_eq!((and_a_little(0, 1), and_a_little(1, 1), and_a_little(40, 1)), (0, 2, 60));
     }
 }

@@ -43,6 +43,10 @@ impl Ask {
         Self { id, partition, task_id, task, by, now }
     }
 
+    pub(crate) fn namespace(&self) -> &str {
+        self.task.queue.namespace.as_str()
+    }
+
     pub(crate) fn due_at(&self) -> Millis {
         self.task.execute_at.max(self.now)
     }
