@@ -43,10 +43,6 @@ impl Ask {
         Self { id, partition, task_id, task, by, now }
     }
 
-    pub(crate) fn namespace(&self) -> &str {
-        self.task.queue.namespace.as_str()
-    }
-
     pub(crate) fn due_at(&self) -> Millis {
         self.task.execute_at.max(self.now)
     }
@@ -59,7 +55,7 @@ impl Ask {
         &self.task
     }
 
-    fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.task.queue.namespace.as_str()
     }
 }
