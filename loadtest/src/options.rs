@@ -109,6 +109,9 @@ pub(crate) struct ServerOptions {
     pub(crate) server_pid: Option<u32>,
     #[arg(long, env = "PUNCTUAL_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// Engines that are started want tokens, and the run uses one of their store's: what that costs is the difference
+    #[arg(long, requires = "spawn", conflicts_with = "token")]
+    pub(crate) with_token: bool,
     #[arg(long)]
     pub(crate) namespace: Option<String>,
     /// Authorities that are trusted where the URL is https://, PEM

@@ -4,7 +4,7 @@ use crate::{
     ask::ask_about_open,
     check::{Checker, Counts},
     clock::{now_ms, seconds},
-    http::Target,
+    http::{Connection, Target},
     job::Job,
     options::{CommonOptions, RunOptions, Scenario, ServerOptions},
     plan::{Frame, Plan},
@@ -14,29 +14,46 @@ use crate::{
     watch::{Disturbance, End, Watcher},
     wire::Shape,
 };
-use std::sync::Arc;
+use anyhow::Context as _;
+use std::{sync::Arc, time::Duration};
 
 /// From planning to the first insert: threads and connections start meanwhile.
 const LEAD_MS: i64 = 50;
+const TOKEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Starts the server, or looks at the one that runs.
 pub(crate) async fn prepare(options: &ServerOptions, push: Option<Push>) -> anyhow::Result<(Server, Target)> {
     options.check()?;
+    let mut token = options.token.clone();
     let (server, url) = match &options.url {
         Some(url) => (Server::Running { pid: options.server_pid }, url.clone()),
         None => {
-            let started = Started::start(options, push).await?;
+            let admin = options.with_token.then(|| format!("{:032x}", fastrand::u128(..)));
+            let started = Started::start(options, push, admin.as_deref()).await?;
             let url = started.urls();
+            if let Some(admin) = admin {
+                token = Some(make_token(&url, &admin).await?);
+            }
             (Server::Started(Box::new(started)), url)
         }
     };
-    let target = Target::trusting(
-        &url,
-        options.namespace.as_deref(),
-        options.token.as_deref(),
-        options.ca.as_deref(),
-    )?;
+    let target =
+        Target::trusting(&url, options.namespace.as_deref(), token.as_deref(), options.ca.as_deref())?;
     Ok((server, target))
+}
+
+/// With the roles that a run needs, as one would make it for a service: not the one of the configuration, which stands in no
+/// store and is compared first.
+async fn make_token(url: &str, admin: &str) -> anyhow::Result<String> {
+    let mut connection = Connection::new(Target::new(url, None, Some(admin))?);
+    let body = br#"{"name":"loadtest","roles":["viewer","submitter","executor","operator"]}"#;
+    let answer = connection.post("/v1/tokens", body, TOKEN_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "no token was made: {}", answer.describe());
+    let made: serde_json::Value = serde_json::from_slice(answer.body)?;
+    made.get("token")
+        .and_then(serde_json::Value::as_str)
+        .map(str::to_owned)
+        .context("the answer has no token")
 }
 
 /// Ids below 2^53, of this run alone: a million a second since 1970.

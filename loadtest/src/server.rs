@@ -75,11 +75,19 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    pub(crate) async fn start(options: &ServerOptions, push: Option<Push>) -> anyhow::Result<Self> {
+    /// `admin`: what an admin's token is; None: there are no tokens.
+    pub(crate) async fn start(
+        options: &ServerOptions,
+        push: Option<Push>,
+        admin: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let program = find_program(options.server_bin.as_deref())?;
         let mut it = Self { engines: Vec::new(), backing: Backing::start(options).await };
         if let Some(push) = push {
             it.backing.push(push.queue, push.lease_ms);
+        }
+        if let Some(admin) = admin {
+            it.backing.environment.push(("PUNCTUAL_AUTH_ADMIN_TOKEN", admin.to_owned()));
         }
         // One after the other: the first makes the tables.
         for _ in 0..options.engines() {

@@ -86,6 +86,13 @@ fn singles() {
     assert_eq!(report["insert"]["count"], 300);
 }
 
+/// Seen to fail with a token that the engines do not know.
+#[test]
+fn a_run_with_a_token_of_the_store() {
+    let report = kept("run --scenario burst --tasks 300 --ahead 3s --singles --connections 16 --with-token");
+    assert_once(&report, 300);
+}
+
 #[test]
 fn inserts_only() {
     let report = kept("run --scenario uniform --tasks 500 --insert-only --batch 100");

@@ -1,6 +1,6 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
-use crate::{config, dead, dev, doctor, executor, queue, serve, shard, task, token, work};
+use crate::{audit, config, dead, dev, doctor, executor, namespace, queue, serve, shard, task, token, work};
 use clap::{Parser, Subcommand};
 
 /// Delayed tasks, on time to the millisecond.
@@ -29,9 +29,15 @@ pub(crate) enum Command {
     /// Look at queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),
+    /// Look at namespaces, set their limits, delete them
+    #[command(subcommand)]
+    Namespace(namespace::NamespaceCommand),
     /// Make, list, rotate and revoke tokens: who may call
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Read the audit: who changed what, and what was refused
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     Work(work::WorkArgs),
     /// Plan and look at the databases of a store
     #[command(subcommand)]

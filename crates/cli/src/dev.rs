@@ -14,9 +14,11 @@ use crate::{
     panics, serve,
     signals::Signals,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use demo::Plan;
+use punctual_domain::access::Permission;
+use punctual_engine::{Engine, access::Identified};
 use punctual_sdk::Client;
 use screen::Screen;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
@@ -71,7 +73,12 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
     let (listener, is_other_port) = bind(settings.listening.address).await?;
     let address = listener.local_addr()?;
     let standing = serve::started(&settings).await?;
-    announce(&args, address, is_other_port.then_some(settings.listening.address), &data)?;
+    if let Err(refused) = demo_is_let_in(&standing.engine) {
+        standing.stop().await?;
+        return Err(refused);
+    }
+    let in_use = is_other_port.then_some(settings.listening.address);
+    announce(&args, address, in_use, &data, standing.engine.access_is_configured())?;
     let server_stop = CancellationToken::new();
     let mut server = JoinSet::new();
     let api = punctual_server::serve(
@@ -89,6 +96,22 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
         served?.context("the API ended")?;
     }
     conclude(&summary?, &args)
+}
+
+/// The demo calls like anybody: where the store has tokens it needs one, that of `PUNCTUAL_TOKEN`.
+fn demo_is_let_in(engine: &Engine) -> Result<()> {
+    const WAY_OUT: &str = "the store in --data has tokens, so the demo needs one: set PUNCTUAL_TOKEN to a token that may insert \
+                           and execute, or take another directory, or --ephemeral";
+    let token = std::env::var("PUNCTUAL_TOKEN").ok().filter(|it| !it.is_empty());
+    match engine.identify(token.as_deref()) {
+        Identified::Anyone => Ok(()),
+        Identified::As(identity) => {
+            let may = |permission| identity.grant.permits(permission);
+            if may(Permission::Insert) && may(Permission::Execute) { Ok(()) } else { bail!(WAY_OUT) }
+        }
+        Identified::Refused(reason) if token.is_some() => bail!("{WAY_OUT} ({reason})"),
+        Identified::Refused(_) => bail!(WAY_OUT),
+    }
 }
 
 fn settings(args: &DevArgs, data: &std::path::Path) -> Result<Settings> {
@@ -120,6 +143,7 @@ fn announce(
     address: SocketAddr,
     in_use: Option<SocketAddr>,
     data: &std::path::Path,
+    with_token: bool,
 ) -> Result<()> {
     let data = std::path::absolute(data)?;
     let origin = serve::origin("http", address);
@@ -134,7 +158,7 @@ fn announce(
     }
     let kept = if args.ephemeral { "removed at the end" } else { "kept between runs" };
     serve::places(&origin, &format!("{} ({kept})", data.display()));
-    serve::try_this(&origin, false, "demo", 2_000);
+    serve::try_this(&origin, with_token, "demo", 2_000);
     output::line("Stop with Ctrl-C.");
     Ok(())
 }

@@ -9,6 +9,7 @@ mod output;
 mod say;
 
 mod archive;
+mod audit;
 mod audited;
 mod backends;
 mod clock;
@@ -23,6 +24,7 @@ mod signals;
 mod dead;
 mod dev;
 mod executor;
+mod namespace;
 mod queue;
 mod shard;
 mod task;
@@ -61,7 +63,9 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Dead(command) => dead::run(command).await,
         Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
+        Command::Namespace(command) => namespace::run(command).await,
         Command::Token(command) => token::run(command).await,
+        Command::Audit(command) => audit::run(command).await,
         Command::Work(args) => work::run(args).await,
         Command::Shard(command) => shard::run(command).await,
         Command::Migrate(args) => serve::migrate(args).await,

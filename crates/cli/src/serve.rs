@@ -1,6 +1,7 @@
 //! `punctual serve` and `punctual migrate`: the engine on its store, with the API in front.
 
 use crate::{
+    audited::{Audited, audited},
     backends::{self, Standing},
     config::{Place, SettingArgs, Settings},
     descriptors, logs,
@@ -140,11 +141,24 @@ pub(crate) fn try_this(origin: &str, with_token: bool, queue: &str, delay_ms: u3
     ));
 }
 
+/// After it, unlike every other change: the audit itself may be what was made.
+async fn note_in_the_audit(place: &Place, applied: &[String]) -> Result<()> {
+    let store = backends::open_store(place).await?;
+    let after = Some(serde_json::json!({ "applied": applied }).to_string());
+    let work = async { Ok(Audited { value: (), before: None, after }) };
+    let noted = audited(store.store(), "migrate", "migrate", work).await;
+    store.close().await?;
+    noted.context("the schema is up to date")
+}
+
 pub(crate) async fn migrate(args: MigrateArgs) -> Result<ExitCode> {
     let settings = Settings::from_layers(&args.settings.layers()?)?;
     logs::start(&settings);
     let applied = backends::migrate(&settings.place).await?;
     let store = settings.place.shown();
+    if !applied.is_empty() {
+        note_in_the_audit(&settings.place, &applied).await?;
+    }
     if args.json {
         output::json(&serde_json::json!({ "store": store, "applied": applied }))?;
     } else if applied.is_empty() {

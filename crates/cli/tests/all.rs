@@ -3,6 +3,10 @@
 
 #[path = "all/archive.rs"]
 mod archive;
+#[path = "all/audited.rs"]
+mod audited;
+#[path = "all/backup.rs"]
+mod backup;
 #[path = "all/binary.rs"]
 mod binary;
 #[path = "all/clocks.rs"]
@@ -23,6 +27,10 @@ mod full_disk;
 mod load;
 #[path = "all/log_away.rs"]
 mod log_away;
+#[path = "all/namespace.rs"]
+mod namespace;
+#[path = "all/network.rs"]
+mod network;
 #[path = "all/operate.rs"]
 mod operate;
 #[path = "all/recovery.rs"]
@@ -31,6 +39,8 @@ mod recovery;
 mod secrets;
 #[path = "all/serve.rs"]
 mod serve;
+#[path = "all/stood_still.rs"]
+mod stood_still;
 #[path = "all/stopping.rs"]
 mod stopping;
 #[path = "all/task.rs"]

@@ -10,7 +10,8 @@ use punctual_domain::time::Millis;
 /// - **Bounded.** A page comes back after so much work, with a position to go on from, however little matches.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Appends an entry, and answers its number: higher than that of every entry that was answered before.
+    /// Appends an entry, and answers its number: higher than that of every entry that was answered before. One whose key
+    /// is there already is not appended again: the number of the one that stands is answered.
     async fn append_audit(&self, entry: AuditEntry) -> Result<i64, Error>;
 
     /// Completes an entry. One that has a result keeps it.
@@ -43,7 +44,13 @@ pub struct AuditEntry {
     pub times: i64,
     /// Of what was refused it is known at once.
     pub result: Option<AuditResult>,
+    /// Drawn by whoever may append it twice, because the first answer may be lost; None: it is appended once. It is not
+    /// read again.
+    pub key: Option<AuditKey>,
 }
+
+/// Random, so that no two entries have the same.
+pub type AuditKey = [u8; 16];
 
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -26,8 +26,8 @@ pub trait Trust: Send + Sync + fmt::Debug {
     /// The clock of those who share a store showed `theirs` at some instant since `asked`, on the steady clock.
     fn hear(&self, theirs: Millis, asked: Duration);
 
-    /// How often time may have passed that was not noticed: a suspend, or a jump of the wall clock. Between two readings
-    /// of the same number nothing of that kind lies.
+    /// How often time may have passed that was not noticed: a suspend, a jump of the wall clock, or a second in which this
+    /// process stood still. Compares the clocks itself: between two readings of the same number nothing of that kind lies.
     fn breaks(&self) -> u64;
 
     fn standing(&self) -> Standing;

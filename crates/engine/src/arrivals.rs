@@ -14,7 +14,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
 };
 use tokio::{
@@ -22,6 +22,7 @@ use tokio::{
     time::Instant,
 };
 
+mod looker;
 mod lying;
 
 use lying::Lying;
@@ -34,6 +35,8 @@ pub(crate) struct Arrival {
     /// How often something was put into the ready set that takes turns with what lies here.
     others: AtomicU64,
     waiting: AtomicUsize,
+    /// One of those who wait looks again for all of them.
+    has_looker: AtomicBool,
     /// When somebody last asked for tasks.
     asked_at: AtomicI64,
     seats: Mutex<Seats>,
@@ -278,6 +281,23 @@ impl Arrival {
         !seats.shelf.is_empty()
     }
 
+    /// Whoever was given this does not take it: it is offered to others.
+    pub(crate) fn pass_on(self: &Arc<Self>, core: &Arc<Core>, given: Given) {
+        let entries = match given {
+            Given::Leased(leased) => return ahead::lay_down(core, self, leased),
+            Given::Fired(entries) if entries.is_empty() => return,
+            Given::Fired(entries) => entries,
+        };
+        let its = Arc::clone(core);
+        core.detach(async move {
+            let queues: Vec<_> = entries.iter().map(|it| Arc::clone(&it.queue)).collect();
+            if let Err(error) = from_store::offer(&its, entries).await {
+                tracing::warn!(%error, "tasks whose executor has gone are offered again later");
+            }
+            queues.iter().for_each(|it| its.arrived(it, 1));
+        });
+    }
+
     /// What lies here, for somebody who asks.
     pub(crate) fn take(&self, most: usize, present: Present) -> Vec<Shelved> {
         self.seats.lock().take(most, present)
@@ -373,19 +393,8 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let core = Arc::clone(&self.core);
-        let entries = match self.stand_up() {
-            Given::Leased(leased) => return ahead::lay_down(&core, &self.arrival, leased),
-            Given::Fired(entries) if entries.is_empty() => return,
-            Given::Fired(entries) => entries,
-        };
-        self.core.detach(async move {
-            let queues: Vec<_> = entries.iter().map(|it| Arc::clone(&it.queue)).collect();
-            if let Err(error) = from_store::offer(&core, entries).await {
-                tracing::warn!(%error, "tasks whose executor has gone are offered again later");
-            }
-            queues.iter().for_each(|it| core.arrived(it, 1));
-        });
+        let given = self.stand_up();
+        self.arrival.pass_on(&self.core, given);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{core::Core, engine::Engine, options::STEP_LIMIT};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error,
-    audit::{AuditEntry, AuditResult},
+    audit::{AuditEntry, AuditKey, AuditResult},
 };
 use punctual_domain::time::Millis;
 use std::{
@@ -17,6 +17,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::Semaphore;
 
 /// How often what was refused is written.
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
@@ -38,12 +39,35 @@ struct Kind {
     address: Option<String>,
 }
 
-#[derive(Debug, Default)]
+/// Who write what was noted, at one time: enough for a thousand changes a second, and while the catalog hangs, all that
+/// wait for it.
+const WRITERS_MAX: u32 = 4;
+
+#[derive(Debug)]
 pub(crate) struct Audit {
     refused: Mutex<BTreeMap<Kind, AuditEntry>>,
-    /// Changes of tasks that were made, the oldest first.
-    changed: Mutex<VecDeque<AuditEntry>>,
+    /// Changes of tasks that were made, the oldest first; and of what was refused that whose writing failed: it may have
+    /// been written all the same, and stays as it is, so that it counts once.
+    noted: Mutex<VecDeque<AuditEntry>>,
+    writers: Semaphore,
     trimmed_at: AtomicI64,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self {
+            refused: Mutex::default(),
+            noted: Mutex::default(),
+            writers: Semaphore::new(WRITERS_MAX as usize),
+            trimmed_at: AtomicI64::default(),
+        }
+    }
+}
+
+/// None: the machine gave no randomness, and a repetition cannot be told from another entry.
+fn new_key() -> Option<AuditKey> {
+    let mut key = AuditKey::default();
+    getrandom::fill(&mut key).is_ok().then_some(key)
 }
 
 impl Audit {
@@ -58,7 +82,7 @@ impl Audit {
         }
         if refused.len() < KINDS_MAX {
             let result = Some(AuditResult { at: entry.at, status, ..AuditResult::default() });
-            refused.insert(kind, AuditEntry { times: 1, result, ..entry });
+            refused.insert(kind, AuditEntry { times: 1, result, key: new_key(), ..entry });
             return;
         }
         let others = Kind { minute, status, token_id: None, address: None };
@@ -69,33 +93,33 @@ impl Audit {
             request: "more kinds of refused requests than are told apart".to_owned(),
             times: 0,
             result: Some(AuditResult { at: entry.at, status, ..AuditResult::default() }),
+            key: new_key(),
             ..AuditEntry::default()
         };
         refused.entry(others).or_insert_with(first).times += 1;
     }
 
-    fn note_changes(&self, entries: impl IntoIterator<Item = AuditEntry>) {
-        let mut changed = self.changed.lock();
-        changed.extend(entries);
-        let too_many = changed.len().saturating_sub(NOTED_MAX);
+    fn note(&self, entry: AuditEntry) {
+        let mut noted = self.noted.lock();
+        noted.push_back(AuditEntry { key: new_key(), ..entry });
+        let too_many = noted.len().saturating_sub(NOTED_MAX);
         if too_many > 0 {
             tracing::error!(
                 too_many,
                 "the audit loses changes of tasks; only the tasks' histories have them"
             );
-            changed.drain(..too_many);
+            noted.drain(..too_many);
         }
     }
 
-    /// What could not be written is tried again.
-    fn back(&self, left: BTreeMap<Kind, AuditEntry>) {
-        let mut refused = self.refused.lock();
-        for (kind, entry) in left {
-            match refused.get_mut(&kind) {
-                Some(known) => known.times += entry.times,
-                None => drop(refused.insert(kind, entry)),
-            }
-        }
+    fn pending(&self) -> usize {
+        self.noted.lock().len() + self.refused.lock().len()
+    }
+
+    /// What is to be written next, unless there is nothing.
+    fn next(&self) -> Option<AuditEntry> {
+        let noted = self.noted.lock().pop_front();
+        noted.or_else(|| self.refused.lock().pop_first().map(|it| it.1))
     }
 }
 
@@ -105,33 +129,41 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     Ok(written + trim(core, now).await?)
 }
 
-/// What was noted, and has not been written yet.
+/// What was noted, and has not been written yet: all of it, also what others have in their hands.
 pub(crate) async fn write_noted(core: &Arc<Core>) -> Result<usize, Error> {
-    let mut changes = std::mem::take(&mut *core.audit.changed.lock());
+    let all = core.audit.writers.acquire_many(WRITERS_MAX).await;
     let mut written = 0;
-    while let Some(entry) = changes.pop_front() {
-        if let Err(error) = core.store.append_audit(entry.clone()).await {
-            changes.push_front(entry);
-            core.audit.note_changes(changes);
-            return Err(error);
-        }
+    // No more than stands here now, however fast others come.
+    for _ in 0..core.audit.pending() {
+        let Some(entry) = core.audit.next() else { break };
+        write(core, entry).await?;
         written += 1;
     }
-    Ok(written + write_refused(core).await?)
+    drop(all);
+    Ok(written)
 }
 
-async fn write_refused(core: &Arc<Core>) -> Result<usize, Error> {
-    let mut left = std::mem::take(&mut *core.audit.refused.lock());
-    let mut written = 0;
-    while let Some((kind, entry)) = left.pop_first() {
-        if let Err(error) = core.store.append_audit(entry.clone()).await {
-            left.insert(kind, entry);
-            core.audit.back(left);
-            return Err(error);
+/// Of changes of tasks alone, unless as many do it as may.
+async fn write_changes(core: &Arc<Core>) -> Result<(), Error> {
+    // Whoever notes something while the last of them ends finds it ended, or is seen by it.
+    while !core.audit.noted.lock().is_empty() {
+        let Ok(writer) = core.audit.writers.try_acquire() else { return Ok(()) };
+        loop {
+            let next = core.audit.noted.lock().pop_front();
+            let Some(entry) = next else { break };
+            write(core, entry).await?;
         }
-        written += 1;
+        drop(writer);
     }
-    Ok(written)
+    Ok(())
+}
+
+async fn write(core: &Arc<Core>, entry: AuditEntry) -> Result<(), Error> {
+    let appended = core.store.append_audit(entry.clone()).await;
+    if appended.is_err() {
+        core.audit.noted.lock().push_front(entry);
+    }
+    appended.map(drop)
 }
 
 /// One engine does it for all, once an hour.
@@ -161,7 +193,16 @@ impl Engine {
 
     /// Notes that a task was changed, which its history says too.
     pub fn note_change(&self, entry: AuditEntry) {
-        self.core.audit.note_changes([entry]);
+        self.core.audit.note(entry);
+    }
+
+    /// Writes the changes that were noted, unless as many do it already as may: these do not end before.
+    ///
+    /// # Errors
+    /// A failing store; what is left is tried again within a minute.
+    pub async fn write_changes(&self) -> Result<(), crate::Error> {
+        let core = Arc::clone(&self.core);
+        self.run(async move { Ok(write_changes(&core).await?) }).await
     }
 
     /// Writes what was noted now, for whoever reads the audit: they see their own.
@@ -199,11 +240,11 @@ mod tests {
     fn of_changes_that_cannot_be_written_the_newest_are_kept() {
         let audit = Audit::default();
         for at in 0..10_003 {
-            audit.note_changes([entry(at, "a")]);
+            audit.note(entry(at, "a"));
         }
-        let changed = audit.changed.lock();
-        let ends = (changed.front().map(|it| it.at.0), changed.back().map(|it| it.at.0));
-        assert_eq!((changed.len(), ends), (NOTED_MAX, (Some(3), Some(10_002))));
+        let noted = audit.noted.lock();
+        let ends = (noted.front().map(|it| it.at.0), noted.back().map(|it| it.at.0));
+        assert_eq!((noted.len(), ends), (NOTED_MAX, (Some(3), Some(10_002))));
     }
 
     #[test]

@@ -25,6 +25,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// A wall clock that is no further from where it was needs no second look.
 const UNMOVED_NS: i64 = MS;
 const UNSETTLED: i64 = i64::MIN;
+/// Whoever asks for the time looks at all clocks so often: so it is seen that nobody did, because the process stood still.
+const LOOK_EVERY_NS: i64 = 50 * MS;
 
 /// The clocks of a machine.
 pub trait MachineClocks: Send + Sync + fmt::Debug + 'static {
@@ -50,13 +52,16 @@ pub struct TrustedClock<M> {
     belief: Mutex<Belief>,
     /// What is added to the steady clock while the wall clock is followed and has not moved: spares the lock.
     settled: AtomicI64,
+    /// When all clocks were last looked at, on the steady one.
+    looked_ns: AtomicI64,
 }
 
 impl<M: MachineClocks> TrustedClock<M> {
     pub fn new(machine: M, bound: Duration, witness: Witness) -> Self {
         let grace = (witness == Witness::Nobody).then(|| whole_ns(GRACE));
         let belief = Belief::new(machine.read(), whole_ns(bound), grace);
-        Self { machine, belief: Mutex::new(belief), settled: AtomicI64::new(UNSETTLED) }
+        let looked_ns = AtomicI64::new(belief.looked_ns());
+        Self { machine, belief: Mutex::new(belief), settled: AtomicI64::new(UNSETTLED), looked_ns }
     }
 
     /// Compares with the keeper's clock.
@@ -70,7 +75,8 @@ impl<M: MachineClocks> TrustedClock<M> {
     fn time_ns(&self) -> i64 {
         let (wall_ns, steady_ns) = self.machine.glance();
         let settled = self.settled.load(Relaxed);
-        if settled != UNSETTLED && (wall_ns - steady_ns - settled).abs() <= UNMOVED_NS {
+        let has_looked = steady_ns - self.looked_ns.load(Relaxed) <= LOOK_EVERY_NS;
+        if has_looked && settled != UNSETTLED && (wall_ns - steady_ns - settled).abs() <= UNMOVED_NS {
             return steady_ns + settled;
         }
         self.look(|_, _| {})
@@ -81,6 +87,7 @@ impl<M: MachineClocks> TrustedClock<M> {
         let reading = self.machine.read();
         then(&mut belief, reading);
         let time_ns = belief.look(reading);
+        self.looked_ns.store(belief.looked_ns(), Relaxed);
         self.settled.store(belief.settled().unwrap_or(UNSETTLED), Relaxed);
         time_ns
     }
@@ -122,4 +129,44 @@ impl<M: MachineClocks> Trust for TrustedClock<M> {
 
 fn whole_ns(it: Duration) -> i64 {
     i64::try_from(it.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine on which all clocks go on, and a process that asks when it is told to.
+    #[derive(Debug, Default)]
+    struct Even(AtomicI64);
+
+    impl MachineClocks for Even {
+        fn read(&self) -> Reading {
+            let ns = self.0.load(Relaxed);
+            Reading { wall_ns: ns, steady_ns: ns, awake_ns: ns, spread_ns: 0 }
+        }
+
+        fn glance(&self) -> (i64, i64) {
+            let ns = self.0.load(Relaxed);
+            (ns, ns)
+        }
+    }
+
+    #[test]
+    fn a_break_is_seen_by_whoever_asks_first_and_asking_for_the_time_keeps_it_away() {
+        let clock = TrustedClock::new(Even::default(), Duration::from_millis(250), Witness::Nobody);
+        let pass = |ns: i64| clock.machine.0.fetch_add(ns, Relaxed);
+        let before = clock.breaks();
+        // As the wheel's thread asks.
+        for _ in 0..100 {
+            pass(100 * MS);
+            clock.now();
+        }
+        assert_eq!(clock.breaks(), before);
+        pass(1_500 * MS);
+        assert_eq!(clock.breaks(), before + 1, "the question itself compares the clocks");
+        pass(1_500 * MS);
+        clock.now();
+        pass(MS);
+        assert_eq!(clock.breaks(), before + 2, "and finds what was noticed on the way");
+    }
 }

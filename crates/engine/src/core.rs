@@ -11,8 +11,8 @@ use crate::{
     engine::{Backends, Shared},
     executors::Roster,
     maintenance::{
-        compensate::Unsent, leases::LeaseLooks, mark_ready::MarkPace, overdue::OverdueWatch,
-        reconcile::Reconciler,
+        compensate::Unsent, deletion::Deletions, leases::LeaseLooks, mark_ready::MarkPace,
+        overdue::OverdueWatch, reconcile::Reconciler,
     },
     meters::Meters,
     options::Options,
@@ -114,6 +114,7 @@ pub(crate) struct Core {
     pub(crate) admissions: Admissions,
     pub(crate) shares: Shares,
     pub(crate) reconciler: Reconciler,
+    pub(crate) deletions: Deletions,
     /// The preloader had more than the hot set has room for.
     pub(crate) is_crowded: AtomicBool,
     /// What this process keeps to itself is on its way to the others.
@@ -182,6 +183,7 @@ impl Core {
             admissions: Admissions::default(),
             shares: Shares::default(),
             reconciler: Reconciler::default(),
+            deletions: Deletions::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),
             arrivals: Mutex::default(),
@@ -283,6 +285,10 @@ impl Core {
         if self.shared.is_some() && count > arrival.waiting() {
             self.announcer.ready(queue);
         }
+    }
+
+    pub(crate) fn waiting(&self, queue: &QueueKey) -> usize {
+        self.arrivals.lock().get(queue).map_or(0, |arrival| arrival.waiting())
     }
 
     pub(crate) fn wake_one(&self, queue: &QueueKey) {

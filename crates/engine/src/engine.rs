@@ -8,7 +8,8 @@ use crate::{
     core::Core,
     executors,
     maintenance::{
-        compensate, leases, mark_ready, offer_again::OfferAgain, reconcile, retention, sweep::Sweep, unused,
+        compensate, deletion, leases, mark_ready, offer_again::OfferAgain, reconcile, retention,
+        sweep::Sweep, unused,
     },
     meters::{Meters, ProcessMeters},
     options::Options,
@@ -130,6 +131,7 @@ impl Engine {
         }
         mark_ready::run_once(core, now).await?;
         let retired = retention::run_once(core, now).await?;
+        deletion::run_once(core, now).await?;
         unused::run_once(core, now).await?;
         executors::run_once(core, now).await?;
         audit::run_once(core, now).await?;
@@ -515,6 +517,12 @@ impl Engine {
     #[must_use]
     pub fn owned(&self) -> usize {
         self.core.holdings.len()
+    }
+
+    /// Executors that wait at this engine for the tasks of a queue.
+    #[must_use]
+    pub fn waiting(&self, queue: &QueueKey) -> usize {
+        self.core.waiting(queue)
     }
 
     /// The engine has been told to stop; long polls end.

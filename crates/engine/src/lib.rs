@@ -16,6 +16,7 @@ mod durability;
 mod engine;
 mod executors;
 mod meters;
+mod namespaces;
 mod options;
 mod parts;
 mod quota;
@@ -75,6 +76,7 @@ mod sharing {
 mod maintenance {
     //! What repairs that which the pipeline left behind.
     pub(crate) mod compensate;
+    pub(crate) mod deletion;
     pub(crate) mod expire;
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
@@ -96,6 +98,7 @@ pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;
 pub use maintenance::overdue::{OverduePartition, OverdueTask};
 pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QueueNumbers, ServiceNumbers};
+pub use namespaces::{Closed, NamespacePut};
 pub use options::Options;
 pub use pipeline::admit::Slots;
 pub use pipeline::hand_over::LeaseRequest;

@@ -6,7 +6,9 @@ use crate::{
     core::Core,
     engine::{Engine, Running},
     executors,
-    maintenance::{compensate, leases, mark_ready, offer_again, overdue, reconcile, retention, unused},
+    maintenance::{
+        compensate, deletion, leases, mark_ready, offer_again, overdue, reconcile, retention, unused,
+    },
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
     readiness, shares,
@@ -36,6 +38,7 @@ impl Engine {
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
         self.supervise_maintenance(&supervisor);
+        self.supervise_deletion(&supervisor);
         Ok(Running { engine: self.clone(), supervisor, wheel_thread })
     }
 
@@ -96,6 +99,12 @@ impl Engine {
         let asked = |core: Arc<Core>| async move { core.preload.notified().await };
         supervisor.every_or_when(core, "preload", period, asked, |core| async move {
             preload::run_once(&core, core.now()).await
+        });
+    }
+
+    fn supervise_deletion(&self, supervisor: &Supervisor) {
+        supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
+            deletion::run_once(&core, core.now()).await
         });
     }
 

@@ -15,7 +15,7 @@ use punctual_contract::limiter::{Answer, Demand};
 use punctual_domain::{
     limits::Scope,
     name::{Name, QueueKey},
-    settings::Rate,
+    settings::{Rate, ScopeSettings},
     time::Millis,
 };
 use std::{sync::Arc, time::Duration};
@@ -100,12 +100,12 @@ pub struct NamespaceShare {
 impl Known {
     /// Somebody else counts for a limit that tasks of this namespace count for, or may.
     pub(crate) fn shares_limits(&self, namespace: &Name) -> bool {
-        !self.everything.lets_all_start()
-            || self.namespaces.get(namespace).is_some_and(|set| !set.lets_all_start())
+        self.everything.limits_starts()
+            || self.namespaces.get(namespace).is_some_and(ScopeSettings::limits_starts)
     }
 
     fn has_shared_limits(&self) -> bool {
-        !self.everything.lets_all_start() || self.namespaces.values().any(|set| !set.lets_all_start())
+        self.everything.limits_starts() || self.namespaces.values().any(ScopeSettings::limits_starts)
     }
 
     fn weight_of_namespace(&self, namespace: &Name) -> u32 {

@@ -35,6 +35,7 @@ mod token;
 
 mod access;
 mod alerts;
+mod namespaces;
 mod queues;
 
 pub use access::{
@@ -53,6 +54,9 @@ pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask};
 pub use int64::Int64;
 pub use json::{Body, Json};
 pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
+pub use namespaces::{
+    DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, PutNamespace, Usage,
+};
 pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
 pub use parse::parse;
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};

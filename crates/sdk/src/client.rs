@@ -3,6 +3,7 @@
 
 mod access;
 mod executors;
+mod namespaces;
 mod queues;
 mod tasks;
 

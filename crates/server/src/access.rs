@@ -26,8 +26,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use needs::{Guard, Need};
+use punctual_domain::access::Permission;
 use punctual_engine::access::Identified;
 use punctual_protocol::Code;
+use std::net::IpAddr;
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"punctual\"");
 
@@ -62,7 +64,7 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
     next.run(request).await
 }
 
-async fn identify(app: &App, headers: &HeaderMap, address: Option<std::net::IpAddr>) -> Result<Who, Refusal> {
+async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Result<Who, Refusal> {
     app.engine.access_is_known().await?;
     let sent = bearer(headers);
     let mut found = app.engine.identify(sent);
@@ -78,6 +80,27 @@ async fn identify(app: &App, headers: &HeaderMap, address: Option<std::net::IpAd
             Err(app.attempts.slowed(address).await)
         }
         Identified::Refused(reason) => Err(Refusal::new(Code::AuthRequired, reason)),
+    }
+}
+
+/// Of a call that anybody may make, and that tells more to some. Asks nothing of the store: it is for when that is away.
+pub(crate) fn may_read_metrics(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> bool {
+    let sent = bearer(headers);
+    if sent.is_some() && app.attempts.are_too_many(address) {
+        return false;
+    }
+    match app.engine.identify(sent) {
+        Identified::Anyone => true,
+        Identified::As(identity) => {
+            identity.grant.permits(Permission::ReadMetrics) && identity.grant.reaches_everything()
+        }
+        Identified::Refused(_) => {
+            // Counted as everywhere: nobody finds out here faster than elsewhere which tokens are good.
+            if sent.is_some() {
+                app.attempts.failed(address);
+            }
+            false
+        }
     }
 }
 

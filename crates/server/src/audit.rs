@@ -1,6 +1,14 @@
 //! The audit as it is read: in pages, or all of it as lines of JSON. Changes nothing.
 
-use crate::{access::Who, answer, app::Shared, cursor, extract::Query, refusal::Refusal};
+use crate::{
+    access::Who,
+    answer,
+    app::{App, Shared},
+    cursor,
+    extract::Query,
+    pages::{self, Numbered},
+    refusal::Refusal,
+};
 use axum::{
     body::Body,
     extract::State,
@@ -46,9 +54,8 @@ pub(crate) async fn list_audit(
     if wants_lines(&headers) {
         return Ok(export(app, who, query));
     }
-    let page = app.engine.store().audit_entries(query).await?;
-    let seen = page.entries.into_iter().filter(|it| is_seen(&who, &it.1));
-    let items = seen.map(|(id, it)| shown(id, it)).collect();
+    let page = page(&app, &who, query).await?;
+    let items = page.items.into_iter().map(|(id, it)| shown(id, it)).collect();
     let next_cursor = page.next_before_id.map(cursor::write);
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
@@ -70,9 +77,30 @@ fn query(search: &SearchAudit) -> Result<AuditQuery, Refusal> {
     })
 }
 
+/// Entries that the token sees.
+async fn page(app: &App, who: &Who, query: AuditQuery) -> Result<Numbered<Entry>, Refusal> {
+    let named = query.namespace.as_deref().and_then(|it| Name::new(it).ok());
+    if named.is_some_and(|it| !who.reaches_namespace(&it)) {
+        return Ok(Numbered::empty());
+    }
+    let (limit, before_id) = (query.limit, query.before_id);
+    let query = AuditQuery { limit: pages::asked(who, limit), ..query };
+    let page = |before_id| {
+        let query = AuditQuery { before_id, ..query.clone() };
+        async move {
+            let page = app.engine.store().audit_entries(query).await?;
+            Ok(Numbered { items: page.entries, next_before_id: page.next_before_id })
+        }
+    };
+    if who.reaches_everything() {
+        return page(before_id).await;
+    }
+    pages::filled(limit, before_id, page, |it| is_seen(who, it)).await
+}
+
 /// What is of no namespace is for those who reach all of them.
-fn is_seen(who: &Who, it: &Entry) -> bool {
-    let namespace = it.namespace.as_deref().and_then(|it| Name::new(it).ok());
+fn is_seen(who: &Who, entry: &Entry) -> bool {
+    let namespace = entry.namespace.as_deref().and_then(|it| Name::new(it).ok());
     who.reaches_everything() || namespace.is_some_and(|it| who.reaches_namespace(&it))
 }
 
@@ -96,21 +124,21 @@ fn export(app: Shared, who: Who, query: AuditQuery) -> Response {
     response
 }
 
-fn shown(id: i64, it: Entry) -> AuditEntry {
-    let result = it.result.as_ref();
+fn shown(id: i64, entry: Entry) -> AuditEntry {
+    let result = entry.result.as_ref();
     let json = |text: Option<&String>| text.and_then(|it| serde_json::from_str(it).ok());
     AuditEntry {
         id,
-        at: At::from_ms(it.at.0),
-        at_ms: it.at.0,
-        token_id: it.token_id,
-        caller: it.caller,
-        address: it.address,
-        action: it.action,
-        request: it.request,
-        namespace: it.namespace,
-        request_id: it.request_id,
-        times: it.times,
+        at: At::from_ms(entry.at.0),
+        at_ms: entry.at.0,
+        token_id: entry.token_id,
+        caller: entry.caller,
+        address: entry.address,
+        action: entry.action,
+        request: entry.request,
+        namespace: entry.namespace,
+        request_id: entry.request_id,
+        times: entry.times,
         status: result.map(|it| it.status),
         completed_at: result.map(|it| At::from_ms(it.at.0)),
         completed_at_ms: result.map(|it| it.at.0),

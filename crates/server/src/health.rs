@@ -1,11 +1,16 @@
 //! Whether the process lives, and whether it can serve. Cheap: asked every few seconds by whoever watches it.
 
 use crate::{
+    access::{self, Who},
     answer,
     app::{App, Shared},
     refusal::Refusal,
 };
-use axum::{extract::State, http::StatusCode, response::Response};
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
 use punctual_protocol::{Code, Problem};
 use serde::Serialize;
 use std::time::Duration;
@@ -39,9 +44,19 @@ pub(crate) struct Part {
     #[schema(example = "store")]
     name: &'static str,
     ok: bool,
-    /// A sentence for people.
+    /// A sentence for people. What is wrong with a server may name where it is: once there are tokens, it is told to those
+    /// that may read the metrics.
     #[schema(example = "answers")]
     detail: String,
+}
+
+const NOT_TOLD: &str = "not ready; a token that may read the metrics is told why, and the log says it";
+
+impl Part {
+    fn without_detail(self) -> Self {
+        let detail = if self.ok { "ready" } else { NOT_TOLD };
+        Self { detail: detail.to_owned(), ..self }
+    }
 }
 
 /// The problem of a server that cannot serve.
@@ -73,14 +88,22 @@ pub(crate) async fn livez() -> Response {
         (status = 503, description = "The store does not answer or cannot be written, what fires tasks is not at work, or the server is stopping.", body = NotReady, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn readyz(State(app): State<Shared>) -> Result<Response, Refusal> {
-    let parts = vec![
+pub(crate) async fn readyz(
+    State(app): State<Shared>,
+    who: Who,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let mut parts = vec![
         engine(&app),
         known("services", app.engine.can_fire(), "at work"),
         store(&app).await,
         writers(&app),
         hot(&app).await,
     ];
+    let known = tokio::time::timeout(PATIENCE, app.engine.access_is_known()).await;
+    if !matches!(known, Ok(Ok(()))) || !access::may_read_metrics(&app, &headers, who.address) {
+        parts = parts.into_iter().map(Part::without_detail).collect();
+    }
     // All engines share them: who sends nobody here any more because one of them is away stops what is well, too.
     let some_write = app.engine.can_write().is_ok() && app.engine.store().parts() > 1;
     let may_be_away = |name| name == HOT || (some_write && (name == STORE || name == WRITERS));

@@ -168,6 +168,8 @@ metrics! {
         "Things that the runs of a service did."
     HTTP_REQUESTS Counter "punctual_http_requests_total" ["method", "route", "status"]
         "Requests answered."
+    HTTP_REFUSALS Counter "punctual_http_refusals_total" ["code", "status"]
+        "Requests answered with 401, 403, 429 or 503, by the code of the problem (docs/errors.md); items of a batch that are refused one by one are not among them."
     HTTP_LATENCY Histogram "punctual_http_request_seconds" ["method", "route"]
         "From the head of a request to the head of its answer; a long poll counts its wait."
     HTTP_CONNECTIONS Gauge "punctual_http_connections" ["phase"]

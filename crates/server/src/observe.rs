@@ -4,7 +4,7 @@
 use crate::{
     app::{App, Shared},
     extract::no_query,
-    refusal::Refusal,
+    refusal::{Refusal, RefusedWith},
 };
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -33,6 +33,9 @@ pub(crate) async fn observe(State(app): State<Shared>, mut request: Request, nex
     let (took, status) = (began.elapsed(), response.status().as_u16());
     let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
     app.http.answered(method_label(&method), route, status, took);
+    if let Some(RefusedWith(code)) = response.extensions().get() {
+        app.http.refused(*code);
+    }
     tracing::debug!(%method, path, route, status, took_us = took.as_micros(), request_id = ?id, "request");
     response
 }
@@ -94,13 +97,22 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
     }
 }
 
-/// Only lists have query parameters; what is misspelt elsewhere is not silently ignored either.
+/// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let lists = ["/v1/tasks", "/v1/executors", "/v1/dead-letters", "/v1/queues/{queue}/changes", "/v1/audit"]
-        .contains(&route);
+    let lists = [
+        "/v1/tasks",
+        "/v1/executors",
+        "/v1/dead-letters",
+        "/v1/queues/{queue}/changes",
+        "/v1/audit",
+        "/v1/namespaces",
+    ]
+    .contains(&route);
     let searches = lists && matches!(*request.method(), Method::GET | Method::HEAD);
-    let checked = if searches { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
+    let confirms = route == "/v1/namespaces/{namespace}" && *request.method() == Method::DELETE;
+    let checked =
+        if searches || confirms { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
     match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),

@@ -12,6 +12,10 @@ use punctual_protocol::{Code, FieldError, Invalid, PROBLEM_CONTENT_TYPE, Problem
 /// When to come back after a failure that is expected to pass.
 const RETRY_AFTER_MS: u64 = 1_000;
 
+/// Goes along with the answer, for those who count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefusedWith(pub(crate) Code);
+
 /// A request that was not carried out (or, for two codes, may not have been).
 #[derive(Debug)]
 pub(crate) struct Refusal(Box<Problem>);
@@ -96,6 +100,9 @@ impl IntoResponse for Refusal {
         let body = serde_json::to_vec(&problem).unwrap_or_default();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
+        if let Some(code) = Code::from_name(&problem.code) {
+            response.extensions_mut().insert(RefusedWith(code));
+        }
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_CONTENT_TYPE));
         if let Some(ms) = problem.retry_after_ms {

@@ -5,7 +5,7 @@ use crate::{
     access::{self, Guarded, Needs, Reach},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, dead, docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
+    audit, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, settings, tokens,
 };
@@ -91,8 +91,9 @@ fn interface() -> Guarded {
         .needing(Read, Own, routes!(alerts::list_alerts))
         .needing(Operate, Namespace, routes!(queues::pause_queue))
         .needing(Operate, Namespace, routes!(queues::resume_queue))
-        .needing(Read, Own, routes!(settings::get_namespace))
-        .needing(ManageNamespaces, Own, routes!(settings::put_namespace))
+        .needing(Read, Own, routes!(namespaces::list_namespaces))
+        .needing(Read, Own, routes!(namespaces::get_namespace))
+        .needing(ManageNamespaces, Own, routes!(namespaces::put_namespace, namespaces::delete_namespace))
         .needing(Read, Everything, routes!(settings::get_limits))
         .needing(ManageNamespaces, Everything, routes!(settings::put_limits))
         .needing(ManageAccess, Own, routes!(tokens::create_token, tokens::list_tokens))

@@ -196,38 +196,38 @@ pub fn revealed(Issued { token, secret }: Issued, now: Millis) -> AccessToken {
 
 /// Without its secret.
 #[must_use]
-pub fn shown(it: &Token, now: Millis) -> AccessToken {
-    let state = match (&it.revoked, it.expires_at) {
+pub fn shown(token: &Token, now: Millis) -> AccessToken {
+    let state = match (&token.revoked, token.expires_at) {
         (Some(_), _) => TokenState::Revoked,
         (None, Some(at)) if at <= now => TokenState::Expired,
         (None, _) => TokenState::Active,
     };
     let at = |instant: Option<Millis>| instant.map(|it| At::from_ms(it.0));
     let ms = |instant: Option<Millis>| instant.map(|it| it.0);
-    let previous_until = it.previous.as_ref().map(|it| it.until);
-    let revoked_at = it.revoked.as_ref().map(|it| it.at);
+    let previous_until = token.previous.as_ref().map(|it| it.until);
+    let revoked_at = token.revoked.as_ref().map(|it| it.at);
     let texts = |patterns: &[Pattern]| patterns.iter().map(ToString::to_string).collect();
     AccessToken {
-        id: it.id.as_str().to_owned(),
+        id: token.id.as_str().to_owned(),
         token: None,
-        name: it.name.clone(),
+        name: token.name.clone(),
         state,
-        roles: it.grant.roles.iter().map(|it| wire_role(*it)).collect(),
-        namespaces: texts(&it.grant.namespaces),
-        queues: texts(&it.grant.queues),
-        created_at: At::from_ms(it.created_at.0),
-        created_at_ms: it.created_at.0,
-        created_by: it.created_by.clone(),
-        expires_at: at(it.expires_at),
-        expires_at_ms: ms(it.expires_at),
-        rotated_at: at(it.rotated_at),
-        rotated_at_ms: ms(it.rotated_at),
+        roles: token.grant.roles.iter().map(|it| wire_role(*it)).collect(),
+        namespaces: texts(&token.grant.namespaces),
+        queues: texts(&token.grant.queues),
+        created_at: At::from_ms(token.created_at.0),
+        created_at_ms: token.created_at.0,
+        created_by: token.created_by.clone(),
+        expires_at: at(token.expires_at),
+        expires_at_ms: ms(token.expires_at),
+        rotated_at: at(token.rotated_at),
+        rotated_at_ms: ms(token.rotated_at),
         previous_until: at(previous_until),
         previous_until_ms: ms(previous_until),
         revoked_at: at(revoked_at),
         revoked_at_ms: ms(revoked_at),
-        revoked_by: it.revoked.as_ref().map(|it| it.by.clone()),
-        used_at: at(it.used_at),
-        used_at_ms: ms(it.used_at),
+        revoked_by: token.revoked.as_ref().map(|it| it.by.clone()),
+        used_at: at(token.used_at),
+        used_at_ms: ms(token.used_at),
     }
 }

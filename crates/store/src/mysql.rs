@@ -27,6 +27,7 @@ mod line;
 mod migrate;
 mod moves;
 mod moving;
+mod namespaces;
 mod near;
 mod overdue;
 mod ownership;

@@ -11,6 +11,7 @@ mod lanes;
 mod lease;
 mod ledger;
 mod moves;
+mod namespaces;
 mod open;
 mod payloads;
 mod query;

@@ -97,6 +97,12 @@ impl Gate {
         }
     }
 
+    /// How many calls have come and were not seen.
+    #[must_use]
+    pub fn came(&self) -> usize {
+        self.reached.available_permits()
+    }
+
     /// Lets through who waits, and all who come.
     pub fn open(&self) {
         self.open.close();

@@ -3,6 +3,7 @@
 //! its package. They must not be tied to a runtime: each test has its own, and the servers outlive it.
 
 mod mariadb;
+mod network;
 mod port;
 mod process;
 mod proxy;
@@ -14,6 +15,7 @@ mod watchdog;
 use std::sync::OnceLock;
 
 pub use mariadb::MariaDb;
+pub use network::on_a_network_of_its_own;
 pub use proxy::{Proxy, Way};
 pub use redis::Redis;
 pub use redis_sets::{RedisCluster, Sentinels};

@@ -76,3 +76,31 @@ fn a_signal_ends_it_with_the_summary() {
     process.signal("-INT");
     assert_eq!(process.ended().code(), Some(0));
 }
+
+#[test]
+fn where_its_store_has_tokens_the_demo_needs_one_and_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path().to_str().unwrap();
+    let token = |role: &str| {
+        let args = ["token", "create", "--name", role, "--role", role, "--data", data, "--json"];
+        documents(&run(&args)).remove(0)["token"].as_str().unwrap().to_owned()
+    };
+    let (admin, viewer) = (token("admin"), token("viewer"));
+    let args = ["dev", "--for", "2s", "--data", data, "--listen", "127.0.0.1:0", "--json"];
+    for bad in [None, Some("punctual_x_y"), Some(&*viewer)] {
+        let output = punctual(&args).envs(bad.map(|it| ("PUNCTUAL_TOKEN", it))).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{bad:?}");
+        assert!(stderr(&output).contains("PUNCTUAL_TOKEN"), "{}", stderr(&output));
+    }
+    let output = punctual(&args).env("PUNCTUAL_TOKEN", admin).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{} {}", stdout(&output), stderr(&output));
+}
+
+/// The settings of a server that works do not reach the demo.
+#[test]
+fn an_admins_token_in_the_environment_is_not_the_demos() {
+    let mut dev = punctual(&["dev", "--for", "2s", "--ephemeral", "--listen", "127.0.0.1:0", "--json"]);
+    let output = dev.env("PUNCTUAL_AUTH_ADMIN_TOKEN", "the-admins-word-0123456789").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{} {}", stdout(&output), stderr(&output));
+    assert!(documents(&output).pop().unwrap()["summary"]["executed"].as_u64() > Some(100));
+}

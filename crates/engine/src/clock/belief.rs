@@ -13,6 +13,9 @@ const ROUND_TRIP_MAX_NS: i64 = 1_000 * MS;
 const KEEPER_RESOLUTION_NS: i64 = MS;
 /// From here on a pause of the machine is one.
 const SUSPENDED_NS: i64 = 250 * MS;
+/// A process that nobody asks for the time for longer than this stood still: the wheel's thread asks ten times a second.
+/// No clock tells: they all went on.
+const STOOD_STILL_NS: i64 = 1_000 * MS;
 
 /// What the machine's clocks show at one instant, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub(super) struct Belief {
     /// Time stands still until what it goes by has come up with what was shown.
     holds: bool,
     slept_ns: i64,
+    /// When it was last looked at, on the steady clock.
+    looked_ns: i64,
     wall_ahead_ns: i64,
     steps: u64,
     breaks: u64,
@@ -88,10 +93,16 @@ impl Belief {
             shown_ns: i64::MIN,
             holds: false,
             slept_ns: first.steady_ns - first.awake_ns,
+            looked_ns: first.steady_ns,
             wall_ahead_ns: 0,
             steps: 0,
             breaks: 0,
         }
+    }
+
+    /// When it was last looked at, on the steady clock.
+    pub(super) const fn looked_ns(&self) -> i64 {
+        self.looked_ns
     }
 
     /// What may be gone by without asking again: the offset of a wall clock that is followed, as long as it does not move.
@@ -105,7 +116,7 @@ impl Belief {
 
     /// The time, in nanoseconds since 1970.
     pub(super) fn look(&mut self, reading: Reading) -> i64 {
-        self.notice_suspend(reading);
+        self.notice_pause(reading);
         let wall = reading.wall_offset();
         if self.agree(wall, self.anchor, reading.spread_ns) && !self.is_denied {
             self.step = None;
@@ -124,11 +135,14 @@ impl Belief {
         (one - other).abs() <= self.bound_ns + more_ns
     }
 
-    fn notice_suspend(&mut self, reading: Reading) {
+    /// The machine was suspended, or this process alone stood still.
+    fn notice_pause(&mut self, reading: Reading) {
         let slept_ns = reading.steady_ns - reading.awake_ns;
-        if slept_ns - self.slept_ns > SUSPENDED_NS + reading.spread_ns {
+        let stood_still = reading.steady_ns - self.looked_ns > STOOD_STILL_NS;
+        if stood_still || slept_ns - self.slept_ns > SUSPENDED_NS + reading.spread_ns {
             self.breaks += 1;
         }
+        self.looked_ns = self.looked_ns.max(reading.steady_ns);
         if reading.spread_ns < SUSPENDED_NS {
             self.slept_ns = slept_ns;
         }
@@ -416,6 +430,19 @@ mod tests {
         assert_eq!(it.standing().breaks, before + 2, "before anybody has confirmed it");
         it.hear(MS);
         assert_eq!(it.pass(MS), HOUR);
+    }
+
+    #[test]
+    fn a_process_that_stood_still_is_known_to_have_although_every_clock_went_on() {
+        let mut it = World::agreed();
+        for ns in [100 * MS, STOOD_STILL_NS] {
+            it.pass(ns);
+            assert_eq!(it.standing().breaks, 0, "somebody asked in time");
+        }
+        assert_eq!(it.pass(STOOD_STILL_NS + MS), 0, "time is right");
+        assert_eq!(it.standing(), Standing { breaks: 1, keeper_ahead_ms: Some(0), ..Standing::default() });
+        it.pass(100 * MS);
+        assert_eq!(it.standing().breaks, 1, "once");
     }
 
     #[test]

@@ -376,6 +376,11 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
     leased
 }
 
+/// Of what was handed over, these did not reach their executor: there is nothing to tell of them.
+pub(crate) fn was_not_handed_over(core: &Core, leased: &[Assignment]) {
+    drop(core.ahead.ended(leased.iter().map(|it| (it.place.id, it.fence))));
+}
+
 /// Tells the store who has what, each part by itself.
 async fn tell(core: &Arc<Core>, old: Vec<Untold>) {
     parts::apart(core, old, |it| it.beat.place.partition, tell_in).await;

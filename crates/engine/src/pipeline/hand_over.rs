@@ -43,8 +43,13 @@ const ROUNDS_MAX: usize = 50;
 /// When one part of the store has leased something, the others are waited for so much longer.
 const OTHERS_AFTER: Duration = Duration::from_millis(50);
 
-/// Executors that wait for one queue look again over this part of the time after which they do: thousands that look at the
-/// ready set at one instant would hold up everything else.
+/// Why a lease is given back whose caller hung up.
+const EXECUTOR_GONE: &str = "executor_gone";
+
+/// Where one looks again for all who wait for a queue, the others do after so many times its pause and up to twice that, in
+/// case it hangs.
+const LOOK_RARELY: f64 = 40.0;
+/// The others, too, do not look at one instant: over this part of the time after which they do.
 const LOOK_SPREAD: f64 = 0.2;
 
 #[derive(Debug, Clone)]
@@ -59,32 +64,54 @@ pub struct LeaseRequest {
     pub version: Option<String>,
 }
 
-/// Waits for ready tasks, and leases at most `max`. Empty: none came, or the engine is stopping.
+/// Waits for ready tasks, and leases at most `max`. Empty: none came, the engine is stopping, or it stood still for a while:
+/// whoever called before that may have gone, and whoever has not asks again. A caller that nobody serves loses nothing.
 pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec<Assignment>, Error> {
+    let breaks = core.breaks();
+    let leased = wait_and_lease(core, &request, breaks).await?;
+    if leased.is_empty() || core.breaks() == breaks {
+        return Ok(leased);
+    }
+    tracing::info!(
+        tasks = leased.len(),
+        "leases are given back: this engine stood still, and their caller may have gone"
+    );
+    ahead::was_not_handed_over(core, &leased);
+    let its = Arc::clone(core);
+    core.detach(async move { give_back(&its, leased, ahead::TOO_LATE).await });
+    Ok(Vec::new())
+}
+
+/// `breaks`: of time, at the beginning of the call.
+async fn wait_and_lease(
+    core: &Arc<Core>,
+    request: &LeaseRequest,
+    breaks: u64,
+) -> Result<Vec<Assignment>, Error> {
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
     let arrival = core.arrival(&request.queue);
     let _waiting = arrival.wait(core.now());
     let mut late = Late::new(core);
-    let mut given = Vec::new();
+    let (mut given, mut looker) = (Vec::new(), None);
     loop {
         if given.is_empty() {
             let lies_here = arrival.take(request.max, core.present());
-            let leased = ahead::handed_over(core, &request, lies_here);
+            let leased = ahead::handed_over(core, request, lies_here);
             if !leased.is_empty() {
                 return Ok(leased);
             }
-            if is_known_empty(core, &request, &arrival).is_some() {
+            if is_known_empty(core, request, &arrival).is_some() {
                 given = arrival.take_lying(request.max);
             }
         }
         let notified = arrival.notified();
         let is_late = Instant::now() >= deadline;
-        let looked_at = match is_known_empty(core, &request, &arrival) {
+        let looked_at = match is_known_empty(core, request, &arrival) {
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
                 let caller = Caller { hears: late.hears(), is_late };
-                let leased = admit_and_grant(core, &request, given, caller).await?;
+                let leased = admit_and_grant(core, request, given, caller).await?;
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
                 }
@@ -92,9 +119,13 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             }
         };
         let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
-        // Not all at one instant: the first of them looks for all.
-        let spread = core.look_again().mul_f64(fastrand::f64() * LOOK_SPREAD);
-        let wake_at = deadline.min(looked_at + (core.look_again() + spread).min(pause));
+        let is_simple = is_simple(core, request);
+        looker = if is_simple { looker.or_else(|| arrival.look_for_all()) } else { None };
+        let is_looked_for = is_simple && looker.is_none();
+        let pauses = if is_looked_for { LOOK_RARELY } else { 1.0 };
+        let spread = fastrand::f64() * if is_looked_for { 1.0 } else { LOOK_SPREAD };
+        let look_again = core.look_again().mul_f64(pauses * (1.0 + spread));
+        let wake_at = deadline.min(looked_at + look_again.min(pause));
         let mut seat = arrival.sit(core, request.max);
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
@@ -103,10 +134,16 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
             () = tokio::time::sleep_until(wake_at) => seat.leave(),
             () = core.stopping.cancelled() => return Ok(Vec::new()),
         };
+        if core.breaks() != breaks {
+            // It goes to the next one, and so does what woke this one.
+            arrival.pass_on(core, its);
+            core.arrived(&request.queue, 1);
+            return Ok(Vec::new());
+        }
         given = match its {
             Given::Fired(it) => it,
             Given::Leased(it) => {
-                let leased = ahead::handed_over(core, &request, it);
+                let leased = ahead::handed_over(core, request, it);
                 if !leased.is_empty() {
                     return Ok(leased);
                 }
@@ -144,6 +181,7 @@ async fn admit_and_grant(
     caller: Caller,
 ) -> Result<Vec<Assignment>, Error> {
     let (answer, granted) = oneshot::channel();
+    let mut granted = Granted { core: Arc::clone(core), answer: granted };
     let (work_core, work_request) = (Arc::clone(core), request.clone());
     core.detach(async move {
         let breaks = work_core.breaks();
@@ -155,10 +193,27 @@ async fn admit_and_grant(
             give_back(&work_core, std::mem::take(leased), ahead::TOO_LATE).await;
         }
         if let Err(Ok(unheard)) = answer.send(result) {
-            give_back(&work_core, unheard, "executor_gone").await;
+            give_back(&work_core, unheard, EXECUTOR_GONE).await;
         }
     });
-    granted.await.unwrap_or_else(|_| Err(Error::may_have_happened("lease tasks", "the work panicked")))
+    let panicked = |_| Err(Error::may_have_happened("lease tasks", "the work panicked"));
+    (&mut granted.answer).await.unwrap_or_else(panicked)
+}
+
+/// The caller's end. It may go when the answer is there, and has not been looked at.
+struct Granted {
+    core: Arc<Core>,
+    answer: oneshot::Receiver<Result<Vec<Assignment>, Error>>,
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        self.answer.close();
+        if let Ok(Ok(unheard)) = self.answer.try_recv() {
+            let core = Arc::clone(&self.core);
+            self.core.detach(async move { give_back(&core, unheard, EXECUTOR_GONE).await });
+        }
+    }
 }
 
 /// `given`: what fired while the caller waited. It has found the ready set empty, so this is all there is.
@@ -168,6 +223,10 @@ async fn grant(
     given: Vec<HotEntry>,
     caller: &Caller,
 ) -> Result<Vec<Assignment>, Error> {
+    if core.settings.is_deleting(&request.queue.namespace) {
+        // What was given is firing, and goes with the namespace.
+        return Ok(Vec::new());
+    }
     if !given.is_empty() {
         let entries = expire::keep_those_in_time(core, given).await;
         return dispatch(core, request, entries, None, caller).await;

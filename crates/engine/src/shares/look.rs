@@ -109,7 +109,8 @@ async fn search(core: &Core, memory: &mut Memory, now: Millis) -> Result<Vec<Que
 /// Of one queue.
 fn wanted(known: &Known, queue: &QueueKey, it: &Found) -> Wanted {
     let set = known.queues.get(queue);
-    let may_start = set.is_none_or(|set| set.pause.is_none());
+    let is_going = known.namespaces.get(&queue.namespace).is_some_and(|set| set.deletion.is_some());
+    let may_start = !is_going && set.is_none_or(|set| set.pause.is_none());
     // Tasks that no executor asks for want nothing; nor do executors that find none.
     let waiting = if may_start { it.ready } else { 0 };
     let is_short_of_starts = it.short_of_starts && waiting > 0;

@@ -71,13 +71,14 @@ pub(super) async fn run(app: Shared, who: Who, need: Need, request: Request, nex
     app.detached.spawn(work).await.unwrap_or_else(|_| panicked())
 }
 
-/// The change of one task. Nobody waits for its entry.
+/// The change of one task. Nobody waits for its entry; and however many are changed while the catalog hangs, only a few
+/// wait for it.
 async fn beside(app: &Shared, entry: AuditEntry, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     app.engine.note_change(AuditEntry { result: Some(result(app, &response)), ..entry });
     let its = Arc::clone(app);
     app.detached.spawn(async move {
-        if let Err(error) = its.engine.write_noted().await {
+        if let Err(error) = its.engine.write_changes().await {
             tracing::warn!(%error, "entries of the audit could not be written; it is tried again");
         }
     });
@@ -115,6 +116,7 @@ fn entry(app: &App, who: &Who, operation: &str, request: &Request) -> AuditEntry
         request_id: id.map(|it| clip(it, 128).to_owned()),
         times: 1,
         result: None,
+        key: None,
     }
 }
 

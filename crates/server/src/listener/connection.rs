@@ -6,7 +6,7 @@ use super::{
     connections::Pass,
     pulse::{Order, Pulse},
     refuse,
-    stream::{Socket, Watched},
+    stream::{Line, Socket, Watched},
 };
 use crate::access::ClientAddress;
 use axum::{body::Body, http};
@@ -47,11 +47,12 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: IpAddr, pass
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
+    let line = Line { stream, pulse: Arc::clone(&pass.pulse) };
     let socket = match &door.certificates {
-        None => Socket::Plain(stream),
+        None => Socket::Plain(line),
         Some(certificates) => {
             let config = certificates.config();
-            let shaken = Box::pin(shake_hands(&door, TlsAcceptor::from(config), stream));
+            let shaken = Box::pin(shake_hands(&door, TlsAcceptor::from(config), line));
             let socket = tokio::select! {
                 shaken = shaken => shaken,
                 _ = pass.pulse.told() => None,
@@ -64,26 +65,26 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: IpAddr, pass
 }
 
 /// None: it came to nothing.
-async fn shake_hands(door: &Door, acceptor: TlsAcceptor, stream: TcpStream) -> Option<Socket> {
+async fn shake_hands(door: &Door, acceptor: TlsAcceptor, line: Line) -> Option<Socket> {
     let shaking = async {
         let mut first = [0_u8; 1];
         // A handshake begins with 0x16, a request with a letter.
-        if stream.peek(&mut first).await.is_ok_and(|it| it == 1) && first[0].is_ascii_uppercase() {
-            return Err(stream);
+        if line.stream.peek(&mut first).await.is_ok_and(|it| it == 1) && first[0].is_ascii_uppercase() {
+            return Err(line);
         }
-        Ok(acceptor.accept(stream).into_fallible().await)
+        Ok(acceptor.accept(line).into_fallible().await)
     };
     // Counted before the peer can know of it.
     match tokio::time::timeout(door.options.handshake_timeout, shaking).await {
         Ok(Ok(Ok(stream))) => return Some(Socket::Tls(Box::new(stream))),
-        Ok(Ok(Err((error, stream)))) => {
+        Ok(Ok(Err((error, line)))) => {
             tracing::debug!(%error, "a TLS handshake failed");
             door.app.tls.fail(TlsFailure::Handshake);
-            refuse::end(stream).await;
+            refuse::end(line.stream).await;
         }
-        Ok(Err(stream)) => {
+        Ok(Err(line)) => {
             door.app.tls.fail(TlsFailure::Plain);
-            refuse::answer(stream, Code::RequestInvalid, "this port speaks TLS: use https://").await;
+            refuse::answer(line.stream, Code::RequestInvalid, "this port speaks TLS: use https://").await;
         }
         Err(_) => door.app.tls.fail(TlsFailure::Timeout),
     }

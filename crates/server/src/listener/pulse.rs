@@ -194,6 +194,11 @@ impl Pulse {
         }
     }
 
+    /// A request is under way.
+    pub(super) fn is_serving(&self) -> bool {
+        self.requests.load(Relaxed) > 0
+    }
+
     fn is_busy(&self) -> bool {
         self.requests.load(Relaxed) > 0 || self.is_blocked.load(Relaxed) || self.bodies.load(Relaxed) > 0
     }

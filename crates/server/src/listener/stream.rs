@@ -1,8 +1,11 @@
-//! A socket, plain or under TLS, that tells its pulse what goes in and out.
+//! A socket, plain or under TLS, that tells its pulse what goes in and out. While a request is served it is read of the
+//! system itself, so that a peer that has hung up is found before it is answered.
 
 use super::pulse::Pulse;
+use socket2::SockRef;
 use std::{
-    io::{self, IoSlice},
+    io::{self, IoSlice, Read as _},
+    mem::MaybeUninit,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -15,9 +18,72 @@ use tokio_rustls::server::TlsStream;
 
 #[derive(Debug)]
 pub(super) enum Socket {
-    Plain(TcpStream),
+    Plain(Line),
     /// Boxed: most of an idle connection would be the room for it.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Line>>),
+}
+
+/// A TCP connection. The runtime hears of what comes on it when it next asks the system: after this process stood still, or
+/// on a busy machine, an answer may be ready before that. Whoever reads here finds what has come by now.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) stream: TcpStream,
+    pub(super) pulse: Arc<Pulse>,
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, into);
+        if read.is_ready() || !self.pulse.is_serving() { read } else { self.read_now(into) }
+    }
+}
+
+impl Line {
+    fn read_now(&self, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        // It does not block. The end of what the peer sends is read as nothing.
+        let socket = SockRef::from(&self.stream);
+        let read = socket.peek(&mut [MaybeUninit::uninit()]).and_then(|_| {
+            let read = (&*socket).read(into.initialize_unfilled())?;
+            into.advance(read);
+            Ok(())
+        });
+        match read {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Poll::Pending
+            }
+            read => Poll::Ready(read),
+        }
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }
 
 #[derive(Debug)]
@@ -101,5 +167,67 @@ impl AsyncWrite for Watched {
             Socket::Plain(it) => Pin::new(it).poll_shutdown(cx),
             Socket::Tls(it) => Pin::new(it.as_mut()).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::Version;
+    use std::{
+        io::Write as _,
+        net::{Ipv4Addr, TcpStream as Peer},
+    };
+    use tokio::{net::TcpListener, time::Instant};
+
+    /// A connection on which a request has come and is served; the runtime has heard of nothing since.
+    async fn serving() -> (Peer, Line) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let mut peer = Peer::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let pulse = Arc::new(Pulse::new(Ipv4Addr::LOCALHOST.into(), Instant::now()));
+        let mut line = Line { stream, pulse };
+        peer.write_all(b"request").unwrap();
+        let mut into = [0; 32];
+        let heard = std::future::poll_fn(|cx| read(&mut line, cx, &mut into)).await.unwrap();
+        assert_eq!(&into[..heard], b"request");
+        line.pulse.request_begins(Version::HTTP_11);
+        (peer, line)
+    }
+
+    fn read(line: &mut Line, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut into = ReadBuf::new(into);
+        Pin::new(line).poll_read(cx, &mut into).map_ok(|()| into.filled().len())
+    }
+
+    fn read_once(line: &mut Line) -> Poll<io::Result<usize>> {
+        read(line, &mut Context::from_waker(std::task::Waker::noop()), &mut [0; 32])
+    }
+
+    #[tokio::test]
+    async fn while_it_is_served_a_peer_that_hung_up_is_found_before_the_runtime_hears_of_it() {
+        let (peer, mut line) = serving().await;
+        assert!(read_once(&mut line).is_pending(), "it is there");
+        drop(peer);
+        assert!(matches!(read_once(&mut line), Poll::Ready(Ok(0))), "it is gone");
+    }
+
+    #[tokio::test]
+    async fn what_came_meanwhile_is_read_in_its_order() {
+        let (mut peer, mut line) = serving().await;
+        peer.write_all(b"next").unwrap();
+        assert!(matches!(read_once(&mut line), Poll::Ready(Ok(4))));
+        drop(peer);
+        assert!(matches!(read_once(&mut line), Poll::Ready(Ok(0))));
+    }
+
+    #[tokio::test]
+    async fn between_requests_nobody_asks_the_system_but_the_runtime() {
+        let (mut peer, mut line) = serving().await;
+        line.pulse.request_ends();
+        peer.write_all(b"next").unwrap();
+        assert!(read_once(&mut line).is_pending());
+        let heard = std::future::poll_fn(|cx| read(&mut line, cx, &mut [0; 32])).await.unwrap();
+        assert_eq!(heard, 4);
     }
 }

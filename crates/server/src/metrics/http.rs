@@ -1,10 +1,11 @@
 //! Counts of requests, by method, route and status. Routes are the router's patterns, never the paths of callers.
 
 use super::{
-    HTTP_LATENCY, HTTP_REQUESTS,
+    HTTP_LATENCY, HTTP_REFUSALS, HTTP_REQUESTS,
     exposition::{Buckets, Exposition, seconds},
 };
 use parking_lot::{Mutex, RwLock};
+use punctual_protocol::Code;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -21,7 +22,11 @@ const BOUNDS_US: [u64; 15] = [
 ];
 
 #[derive(Debug, Default)]
-pub(crate) struct HttpMeters(RwLock<BTreeMap<(&'static str, String), Arc<RouteMeters>>>);
+pub(crate) struct HttpMeters {
+    routes: RwLock<BTreeMap<(&'static str, String), Arc<RouteMeters>>>,
+    /// By the code's name: there are no others than those of the protocol.
+    refusals: Mutex<BTreeMap<&'static str, (Code, u64)>>,
+}
 
 #[derive(Debug, Default)]
 struct RouteMeters {
@@ -42,21 +47,32 @@ impl HttpMeters {
         meters.latency_sum_us.fetch_add(took_us, Relaxed);
     }
 
+    /// Counts what kept a caller out, or was too much: nothing else.
+    pub(crate) fn refused(&self, code: Code) {
+        if matches!(code.status(), 401 | 403 | 429 | 503) {
+            self.refusals.lock().entry(code.name()).or_insert((code, 0)).1 += 1;
+        }
+    }
+
     fn route(&self, method: &'static str, route: &str) -> Arc<RouteMeters> {
         let key = (method, route.to_owned());
-        if let Some(it) = self.0.read().get(&key) {
+        if let Some(it) = self.routes.read().get(&key) {
             return Arc::clone(it);
         }
-        Arc::clone(self.0.write().entry(key).or_default())
+        Arc::clone(self.routes.write().entry(key).or_default())
     }
 
     pub(super) fn render(&self, out: &mut Exposition) {
-        let routes = self.0.read();
+        let routes = self.routes.read();
         out.begin(&HTTP_REQUESTS);
         for ((method, route), meters) in routes.iter() {
             for (status, count) in meters.statuses.lock().iter() {
                 out.sample(&HTTP_REQUESTS, &[method, route, &status.to_string()], count);
             }
+        }
+        out.begin(&HTTP_REFUSALS);
+        for (name, (code, count)) in self.refusals.lock().iter() {
+            out.sample(&HTTP_REFUSALS, &[name, &code.status().to_string()], count);
         }
         out.begin(&HTTP_LATENCY);
         let bounds = BOUNDS_US.map(seconds);

@@ -1,7 +1,9 @@
 //! What `/metrics` serves is the format, the list and the truth.
 
-use crate::world::{World, get};
+use crate::world::{World, get, post};
 use punctual_server::metrics::{Kind, METRICS, Metric};
+use punctual_testkit::faults::{Dials, StoreGroup};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 type Labels = BTreeMap<String, String>;
@@ -106,6 +108,24 @@ async fn the_numbers_are_those_of_what_happened() {
     }
     assert!(value("punctual_process_resident_memory_bytes", &[]) > 1e6);
     assert!((value("punctual_process_start_time_seconds", &[]) - 1_767_225_600.0).abs() < 1e-3);
+}
+
+#[tokio::test]
+async fn refusals_are_counted_by_their_code_and_other_problems_are_not() {
+    let world = World::new();
+    world.store.faults.set(StoreGroup::Insert, Dials::REFUSES);
+    for _ in 0..2 {
+        let refused = world.send(post("/v1/tasks", &json!({"queue": "q"}))).await;
+        refused.expect_problem(503, "store.unavailable");
+    }
+    world.store.faults.heal();
+    world.send(get("/nope")).await.expect_problem(404, "request.unknown_route");
+    let text = world.send(get("/metrics")).await.text;
+    let counted: Vec<_> =
+        parse(&text).into_iter().filter(|it| it.0 == "punctual_http_refusals_total").collect();
+    let labels =
+        [("code", "store.unavailable"), ("status", "503")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    assert_eq!(counted, [("punctual_http_refusals_total".to_owned(), Labels::from(labels), 2.0)]);
 }
 
 #[test]

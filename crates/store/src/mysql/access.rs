@@ -78,47 +78,47 @@ async fn all(inner: Arc<Inner>) -> sqlx::Result<Tokens> {
     }
 }
 
-fn secret(it: &MySqlRow, column: usize) -> sqlx::Result<Option<SecretHash>> {
-    let text: Option<&str> = it.try_get(column)?;
+fn secret(found: &MySqlRow, column: usize) -> sqlx::Result<Option<SecretHash>> {
+    let text: Option<&str> = found.try_get(column)?;
     let odd = || row::odd(column, "is not the hash of a secret".to_owned());
     text.map(|it| SecretHash::from_hex(it).ok_or_else(odd)).transpose()
 }
 
-fn instant(it: &MySqlRow, column: usize) -> sqlx::Result<Option<Millis>> {
-    Ok(it.try_get::<Option<i64>, _>(column)?.map(Millis))
+fn instant(found: &MySqlRow, column: usize) -> sqlx::Result<Option<Millis>> {
+    Ok(found.try_get::<Option<i64>, _>(column)?.map(Millis))
 }
 
-fn token(it: &MySqlRow) -> sqlx::Result<Token> {
-    let previous = match (secret(it, 4)?, instant(it, 5)?) {
+fn token(found: &MySqlRow) -> sqlx::Result<Token> {
+    let previous = match (secret(found, 4)?, instant(found, 5)?) {
         (Some(secret), Some(until)) => Some(Previous { secret, until }),
         _ => None,
     };
-    let by: Option<String> = it.try_get(11)?;
+    let by: Option<String> = found.try_get(11)?;
     Ok(Token {
-        id: TokenId::new(it.try_get(0)?).map_err(|error| row::odd(0, error))?,
-        name: it.try_get(1)?,
-        grant: serde_json::from_str(it.try_get(2)?).map_err(|error| row::odd(2, error))?,
-        secret: secret(it, 3)?.ok_or_else(|| row::odd(3, "there is no secret".to_owned()))?,
+        id: TokenId::new(found.try_get(0)?).map_err(|error| row::odd(0, error))?,
+        name: found.try_get(1)?,
+        grant: serde_json::from_str(found.try_get(2)?).map_err(|error| row::odd(2, error))?,
+        secret: secret(found, 3)?.ok_or_else(|| row::odd(3, "there is no secret".to_owned()))?,
         previous,
-        created_at: row::millis(it, 6)?,
-        created_by: it.try_get(7)?,
-        expires_at: instant(it, 8)?,
-        rotated_at: instant(it, 9)?,
-        revoked: instant(it, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
-        used_at: instant(it, 12)?,
-        revision: it.try_get(13)?,
+        created_at: row::millis(found, 6)?,
+        created_by: found.try_get(7)?,
+        expires_at: instant(found, 8)?,
+        rotated_at: instant(found, 9)?,
+        revoked: instant(found, 10)?.map(|at| Revoked { at, by: by.unwrap_or_default() }),
+        used_at: instant(found, 12)?,
+        revision: found.try_get(13)?,
     })
 }
 
-async fn save(inner: Arc<Inner>, it: Token, expected: i64) -> Result<Saved, CallError> {
+async fn save(inner: Arc<Inner>, token: Token, expected: i64) -> Result<Saved, CallError> {
     const DOING: &str = "save a token";
-    let failed = |it| CallError::did_not_happen(DOING, it);
+    let failed = |error| CallError::did_not_happen(DOING, error);
     let door = inner.door(0).map_err(failed)?;
     let Known { conn: mut catalog, number } = door.writer().await.map_err(|it| failed(door.failed(it)))?;
-    let recorded = record(&mut catalog, &it, expected);
+    let recorded = record(&mut catalog, &token, expected);
     let recorded = watched(WRITE, || vec![(number, door.clone())], recorded).await;
     let saved = match recorded.unwrap_or_else(|| Err((silent(), true))) {
-        Ok(it) => it,
+        Ok(saved) => saved,
         Err((error, false)) => return Err(failed(door.failed(error))),
         Err((error, true)) => return Err(CallError::may_have_happened(DOING, door.failed(error))),
     };
@@ -129,11 +129,11 @@ async fn save(inner: Arc<Inner>, it: Token, expected: i64) -> Result<Saved, Call
 /// One transaction. The error says whether the commit was sent.
 async fn record(
     catalog: &mut MySqlConnection,
-    it: &Token,
+    token: &Token,
     expected: i64,
 ) -> Result<Saved, (sqlx::Error, bool)> {
     let mut tx = catalog.begin().await.map_err(|it| (it, false))?;
-    let saved = change(&mut tx, it, expected).await.map_err(|it| (it, false))?;
+    let saved = change(&mut tx, token, expected).await.map_err(|it| (it, false))?;
     match saved {
         Saved::Done(_) => tx.commit().await.map_err(|it| (it, true))?,
         Saved::Conflict(_) => tx.rollback().await.map_err(|it| (it, false))?,
@@ -141,22 +141,25 @@ async fn record(
     Ok(saved)
 }
 
-async fn change(tx: &mut MySqlConnection, it: &Token, expected: i64) -> sqlx::Result<Saved> {
+async fn change(tx: &mut MySqlConnection, token: &Token, expected: i64) -> sqlx::Result<Saved> {
     // First: whoever else saves waits here.
     let revision = counted_by(tx, REVISION, 1).await?;
-    let stands = sqlx::query(sql!("token/stands.sql")).bind(it.id.as_str()).fetch_optional(&mut *tx).await?;
+    let stands =
+        sqlx::query(sql!("token/stands.sql")).bind(token.id.as_str()).fetch_optional(&mut *tx).await?;
     let stands: i64 = stands.map(|it| it.try_get(0)).transpose()?.unwrap_or(0);
     if stands != expected {
         return Ok(Saved::Conflict(stands));
     }
-    let reach = serde_json::to_string(&it.grant).expect("lists of texts always have a JSON form");
-    let save = sqlx::query(sql!("token/save.sql")).bind(it.id.as_str()).bind(&it.name).bind(reach);
-    let save = save.bind(it.secret.to_hex()).bind(it.previous.as_ref().map(|it| it.secret.to_hex()));
-    let save =
-        save.bind(it.previous.as_ref().map(|it| it.until.0)).bind(it.created_at.0).bind(&it.created_by);
-    let save = save.bind(it.expires_at.map(|it| it.0)).bind(it.rotated_at.map(|it| it.0));
-    let save = save.bind(it.revoked.as_ref().map(|it| it.at.0));
-    let save = save.bind(it.revoked.as_ref().map(|it| it.by.as_str())).bind(revision);
+    let reach = serde_json::to_string(&token.grant).expect("lists of texts always have a JSON form");
+    let save = sqlx::query(sql!("token/save.sql")).bind(token.id.as_str()).bind(&token.name).bind(reach);
+    let save = save.bind(token.secret.to_hex()).bind(token.previous.as_ref().map(|it| it.secret.to_hex()));
+    let save = save
+        .bind(token.previous.as_ref().map(|it| it.until.0))
+        .bind(token.created_at.0)
+        .bind(&token.created_by);
+    let save = save.bind(token.expires_at.map(|it| it.0)).bind(token.rotated_at.map(|it| it.0));
+    let save = save.bind(token.revoked.as_ref().map(|it| it.at.0));
+    let save = save.bind(token.revoked.as_ref().map(|it| it.by.as_str())).bind(revision);
     save.execute(&mut *tx).await?;
     Ok(Saved::Done(revision))
 }

@@ -1,5 +1,5 @@
-//! Who changed what, in the catalog. Each statement stands alone and is sent once: an entry that was perhaps appended is
-//! not appended again, the change it was for is refused.
+//! Who changed what, in the catalog. Each statement stands alone and is sent once. An entry that was perhaps appended is
+//! appended again only by whoever gave it a key, by which it stands once; else the change that it was for is refused.
 
 use super::{
     Inner, MysqlStore,
@@ -56,21 +56,23 @@ impl MysqlStore {
     }
 }
 
-async fn append(inner: Arc<Inner>, it: AuditEntry) -> sqlx::Result<i64> {
-    let result = it.result.as_ref();
-    let append = sqlx::query(sql!("audit/append.sql")).bind(it.at.0).bind(&it.token_id).bind(&it.caller);
-    let append = append.bind(&it.address).bind(&it.action).bind(&it.request).bind(&it.namespace);
-    let append = append.bind(&it.request_id).bind(it.times).bind(result.map(|it| i32::from(it.status)));
-    let append = append.bind(result.map(|it| it.at.0)).bind(result.and_then(|it| it.reason.as_deref()));
+async fn append(inner: Arc<Inner>, entry: AuditEntry) -> sqlx::Result<i64> {
+    let result = entry.result.as_ref();
+    let append = sqlx::query(sql!("audit/append.sql")).bind(entry.at.0).bind(&entry.token_id);
+    let append = append.bind(&entry.caller).bind(&entry.address).bind(&entry.action).bind(&entry.request);
+    let append = append.bind(&entry.namespace).bind(&entry.request_id).bind(entry.times);
+    let append = append.bind(result.map(|it| i32::from(it.status))).bind(result.map(|it| it.at.0));
+    let append = append.bind(result.and_then(|it| it.reason.as_deref()));
     let append = append.bind(result.and_then(|it| it.before.as_deref()));
     let append = append.bind(result.and_then(|it| it.after.as_deref()));
+    let append = append.bind(entry.key.map(Vec::from));
     let done = append.execute(&mut *inner.access.acquire().await?).await?;
     i64::try_from(done.last_insert_id()).map_err(|error| row::odd(0, error))
 }
 
-async fn complete(inner: Arc<Inner>, id: i64, it: AuditResult) -> sqlx::Result<()> {
-    let complete = sqlx::query(sql!("audit/complete.sql")).bind(i32::from(it.status)).bind(it.at.0);
-    let complete = complete.bind(&it.reason).bind(&it.before).bind(&it.after).bind(id);
+async fn complete(inner: Arc<Inner>, id: i64, result: AuditResult) -> sqlx::Result<()> {
+    let complete = sqlx::query(sql!("audit/complete.sql")).bind(i32::from(result.status)).bind(result.at.0);
+    let complete = complete.bind(&result.reason).bind(&result.before).bind(&result.after).bind(id);
     complete.execute(&mut *inner.access.acquire().await?).await.map(drop)
 }
 
@@ -99,24 +101,25 @@ async fn entries(inner: Arc<Inner>, query: AuditQuery) -> sqlx::Result<AuditPage
     Ok(audit::page(&query, range, AuditPage { entries, next_before_id: None }))
 }
 
-fn entry(it: &MySqlRow) -> sqlx::Result<(i64, AuditEntry)> {
-    let status: Option<i32> = it.try_get(10)?;
+fn entry(found: &MySqlRow) -> sqlx::Result<(i64, AuditEntry)> {
+    let status: Option<i32> = found.try_get(10)?;
     let status = status.map(u16::try_from).transpose().map_err(|error| row::odd(10, error))?;
-    let at: Option<i64> = it.try_get(11)?;
-    let (reason, before, after) = (it.try_get(12)?, it.try_get(13)?, it.try_get(14)?);
+    let at: Option<i64> = found.try_get(11)?;
+    let (reason, before, after) = (found.try_get(12)?, found.try_get(13)?, found.try_get(14)?);
     let result =
         status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
     let entry = AuditEntry {
-        at: row::millis(it, 1)?,
-        token_id: it.try_get(2)?,
-        caller: it.try_get(3)?,
-        address: it.try_get(4)?,
-        action: it.try_get(5)?,
-        request: it.try_get(6)?,
-        namespace: it.try_get(7)?,
-        request_id: it.try_get(8)?,
-        times: it.try_get(9)?,
+        at: row::millis(found, 1)?,
+        token_id: found.try_get(2)?,
+        caller: found.try_get(3)?,
+        address: found.try_get(4)?,
+        action: found.try_get(5)?,
+        request: found.try_get(6)?,
+        namespace: found.try_get(7)?,
+        request_id: found.try_get(8)?,
+        times: found.try_get(9)?,
         result,
+        key: None,
     };
-    Ok((it.try_get(0)?, entry))
+    Ok((found.try_get(0)?, entry))
 }

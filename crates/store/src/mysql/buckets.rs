@@ -38,6 +38,7 @@ mod unwatched;
 use super::connections::Connections;
 use super::{
     archive::place,
+    limits::{LASTING, elsewhere, within},
     ownership::{apart, is_lock},
 };
 use crate::cold::{self, ColdStorage};
@@ -159,7 +160,7 @@ impl Buckets {
         for (shard_no, pool) in (self.members.0)().into_iter().enumerate() {
             let options = self.options;
             let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
-            let survey = async move { survey::survey(&pool, options, shard, now).await };
+            let survey = async move { within(LASTING, survey::survey(&pool, options, shard, now)).await };
             surveyed.extend(apart("look at buckets", Happened::No, survey).await?);
         }
         Ok(surveyed)
@@ -186,7 +187,10 @@ impl Buckets {
             let (progress, options) = (self.progress(shard_no), self.options);
             let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
             let archive = self.archive.clone();
-            let run = async move { one((&pool, shard), (options, scope), &progress, archive, now).await };
+            let run = async move {
+                let run = one((&pool, shard), (options, scope), &progress, archive, now);
+                within(LASTING, Box::pin(run)).await
+            };
             apart("keep buckets", Happened::Maybe, run)
         };
         let runs = join_all((self.members.0)().into_iter().enumerate().map(run)).await;
@@ -474,7 +478,7 @@ impl Work<'_> {
     async fn takes_archives(&mut self) -> bool {
         let Some(cold) = &self.cold else { return true };
         if self.takes_archives.is_none() {
-            let tried = cold.try_place(self.shard, self.now).await;
+            let tried = elsewhere(cold.try_place(self.shard, self.now)).await;
             if let Err(error) = &tried {
                 tracing::error!(%error, shard = self.shard, "archives cannot be written, and old buckets stay; again at the next run");
                 self.report.not_archived += 1;

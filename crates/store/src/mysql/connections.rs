@@ -4,7 +4,7 @@
 //! its end, and each answers a ping first. Must not know what is asked on them.
 
 use super::{
-    limits::{ACQUIRE, PING, Unit},
+    limits::{ACQUIRE, PING, Unit, elsewhere},
     session::{Door, Known},
 };
 use parking_lot::Mutex;
@@ -59,19 +59,25 @@ impl Connections {
 
     /// Of work that runs `within` a limit; outside of one, the connection is closed after it.
     pub(crate) async fn acquire(&self) -> sqlx::Result<Lent> {
-        let permit = timeout(ACQUIRE, Arc::clone(&self.pool.permits).acquire_owned()).await;
-        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
-        let known = loop {
-            let Some(idle) = self.pool.idle.lock().pop() else { break self.pool.door.known().await? };
-            if let Some(it) = alive(idle).await {
-                break it;
-            }
-        };
+        let (permit, known) = elsewhere(self.free()).await?;
         let unit = Unit::current();
         if let Some(unit) = &unit {
             unit.holds(known.number, &self.pool.door);
         }
         Ok(Lent { known: Some(known), unit, pool: Arc::clone(&self.pool), _permit: permit })
+    }
+
+    async fn free(&self) -> sqlx::Result<(OwnedSemaphorePermit, Known)> {
+        let permit = timeout(ACQUIRE, Arc::clone(&self.pool.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
+        loop {
+            let Some(idle) = self.pool.idle.lock().pop() else {
+                return Ok((permit, self.pool.door.known().await?));
+            };
+            if let Some(known) = alive(idle).await {
+                return Ok((permit, known));
+            }
+        }
     }
 
     /// Others to the same database.
@@ -84,8 +90,8 @@ impl Connections {
     }
 
     /// One of the caller's own, which does not come from here and does not come back.
-    pub(crate) async fn connect(&self) -> sqlx::Result<MySqlConnection> {
-        self.pool.door.connect().await
+    pub(crate) async fn own(&self) -> sqlx::Result<Known> {
+        self.pool.door.own().await
     }
 
     /// Nobody gets another one; those that are in use are closed after their work.

@@ -4,6 +4,7 @@
 
 use super::{
     buckets,
+    limits::{READ, on_its_own},
     migrate::{self, Schema},
     session::Door,
     shards::CLUSTER,
@@ -12,7 +13,7 @@ use super::{
 use crate::Error;
 use punctual_contract::Clock;
 use punctual_domain::time::Millis;
-use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
@@ -137,13 +138,7 @@ impl MysqlDoctor {
         &self,
         question: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T>,
     ) -> Result<T, Error> {
-        let asked = async {
-            let mut conn = self.door.connect().await?;
-            let answer = question(&mut conn).await?;
-            drop(conn.close().await);
-            Ok(answer)
-        };
-        asked.await.map_err(|it| self.door.failed(it))
+        on_its_own(READ, &self.door, question).await.map_err(|it| self.door.failed(it))
     }
 
     /// # Errors
@@ -174,10 +169,11 @@ impl MysqlDoctor {
     /// # Errors
     /// See `tls`; what is recorded there may not be this program's.
     pub async fn schema(&self) -> Result<Schema, Error> {
-        let mut conn = self.door.connect().await.map_err(|it| self.door.failed(it))?;
-        let schema = migrate::look(&mut conn, &self.door).await?;
-        drop(conn.close().await);
-        Ok(schema)
+        let look = on_its_own(READ, &self.door, async |conn| migrate::look(conn, &self.door).await);
+        look.await.map_err(|it| match it {
+            Error::Driver(source) => self.door.failed(source),
+            other => other,
+        })
     }
 
     /// # Errors
@@ -270,8 +266,8 @@ fn is_without_tables(error: &sqlx::Error) -> bool {
 /// Two columns of text, whatever the server declares them to be; names in small letters.
 async fn pairs(conn: &mut MySqlConnection, text: &'static str) -> sqlx::Result<BTreeMap<String, String>> {
     let rows = sqlx::raw_sql(text).fetch_all(conn).await?;
-    let pair = |it: &MySqlRow| {
-        let (name, value): (String, String) = (it.try_get_unchecked(0)?, it.try_get_unchecked(1)?);
+    let pair = |row: &MySqlRow| {
+        let (name, value): (String, String) = (row.try_get_unchecked(0)?, row.try_get_unchecked(1)?);
         Ok((name.to_ascii_lowercase(), value))
     };
     rows.iter().map(pair).collect()

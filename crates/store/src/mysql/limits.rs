@@ -8,8 +8,9 @@
 //! nor `TCP_USER_TIMEOUT` can be set on connections to MySQL. A silent connection is found when something is asked on
 //! it, and by the pings of connections that are idle.
 
-use super::session::{Door, Known};
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use super::session::{self, Door, Known, Seen};
+use crate::Error;
+use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use sqlx::{Connection as _, MySqlConnection};
 use std::{
@@ -49,6 +50,9 @@ pub(crate) const WRITE: Limit = Limit::of_ms(1_000, 30_000);
 pub(crate) const READ: Limit = Limit::of_ms(1_000, 30_000);
 /// Reads that pass over much, or all: searches, audits, checks, sizes.
 pub(crate) const LONG: Limit = Limit::of_ms(2_000, 3_600_000);
+/// Work that has connections of its own for as long as it lasts: moves of partitions, migrations, housekeeping of buckets,
+/// repairs. Silence ends it, and not how long the server is at work on a statement, or how many there are.
+pub(crate) const LASTING: Limit = Limit::of_ms(2_000, 30 * 24 * 3_600_000);
 /// To make a connection, with what it is set to: short, so that an address that is back is found again within seconds.
 pub(crate) const CONNECT: Duration = Duration::from_secs(3);
 /// To find a free connection of a pool.
@@ -75,6 +79,8 @@ pub(crate) struct Unit {
 #[derive(Debug, Default)]
 struct State {
     held: Vec<(u64, Door)>,
+    /// What it waits for is not said on these connections, so many times.
+    elsewhere: u32,
     is_cut: bool,
 }
 
@@ -95,9 +101,74 @@ impl Unit {
         !state.is_cut
     }
 
+    /// None while it waits for something else.
     fn held(&self) -> Vec<(u64, Door)> {
-        self.state.lock().held.clone()
+        let state = self.state.lock();
+        if state.elsewhere > 0 { Vec::new() } else { state.held.clone() }
     }
+
+    /// The databases that it has connections to.
+    fn databases(&self) -> String {
+        let mut names: Vec<String> = self.state.lock().held.iter().map(|it| it.1.to_string()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
+    }
+}
+
+/// The unit of work waits for something else until this is dropped.
+struct Elsewhere(Option<Arc<Unit>>);
+
+impl Elsewhere {
+    fn begin() -> Self {
+        let unit = Unit::current();
+        if let Some(it) = &unit {
+            it.state.lock().elsewhere += 1;
+        }
+        Self(unit)
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        if let Some(it) = &self.0 {
+            it.state.lock().elsewhere -= 1;
+        }
+    }
+}
+
+/// What a unit of work waits for besides its own connections: a pause, a storage, work that has limits of its own. Its
+/// connections are not taken for silent meanwhile.
+pub(crate) async fn elsewhere<T>(work: impl Future<Output = T>) -> T {
+    let _waits = Elsewhere::begin();
+    work.await
+}
+
+/// The opposite, within the former: this part of it is done on the unit's connections.
+pub(crate) async fn here<T>(work: impl Future<Output = T>) -> T {
+    struct Back(Option<Arc<Unit>>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            if let Some(it) = &self.0 {
+                it.state.lock().elsewhere += 1;
+            }
+        }
+    }
+    let unit = Unit::current().filter(|it| {
+        let mut state = it.state.lock();
+        let was_elsewhere = state.elsewhere > 0;
+        state.elsewhere = state.elsewhere.saturating_sub(1);
+        was_elsewhere
+    });
+    let _back = Back(unit);
+    work.await
+}
+
+/// Work that lasts, on connections of its own (`Door::own`).
+pub(crate) async fn lasting<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let unit = Arc::new(Unit::default());
+    let done = in_unit(&unit, LASTING, work).await;
+    done.unwrap_or_else(|| Err(Error::Silent { at: unit.databases() }))
 }
 
 /// Work on connections of pools, within a limit. Given up, it fails as if the connection had been cut.
@@ -106,6 +177,11 @@ pub(crate) async fn within<T, E: From<sqlx::Error>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     let unit = Arc::new(Unit::default());
+    in_unit(&unit, limit, work).await.unwrap_or_else(|| Err(silent().into()))
+}
+
+/// None: it was given up.
+async fn in_unit<T>(unit: &Arc<Unit>, limit: Limit, work: impl Future<Output = T>) -> Option<T> {
     let watched = async {
         let mut work = pin!(work);
         let done = watched(limit, || unit.held(), work.as_mut()).await;
@@ -113,8 +189,7 @@ pub(crate) async fn within<T, E: From<sqlx::Error>>(
         unit.state.lock().is_cut = done.is_none();
         done
     };
-    let done = UNIT.scope(Arc::clone(&unit), watched).await;
-    done.unwrap_or_else(|| Err(silent().into()))
+    elsewhere(UNIT.scope(Arc::clone(unit), watched)).await
 }
 
 /// The same for statements that may be sent twice: once more, on another connection, if the first was given up or its
@@ -137,8 +212,8 @@ pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
     work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, E>,
 ) -> Result<T, E> {
     let Known { mut conn, number } = door.known().await?;
-    let done = watched(limit, || vec![(number, door.clone())], work(&mut conn)).await;
-    let done = done.unwrap_or_else(|| Err(E::from(silent())))?;
+    let watched = watched(limit, || vec![(number, door.clone())], work(&mut conn));
+    let done = elsewhere(watched).await.unwrap_or_else(|| Err(E::from(silent())))?;
     drop(timeout(PING, conn.close()).await);
     Ok(done)
 }
@@ -166,7 +241,7 @@ pub(crate) async fn watched<T>(
         let is_late = Instant::now() >= ends_at;
         let held = held();
         if held.is_empty() && !is_late {
-            // It waits for a connection, which has limits of its own.
+            // It waits for a connection, or for something else, which has limits of its own.
             continue;
         }
         tokio::select! {
@@ -181,14 +256,18 @@ pub(crate) async fn watched<T>(
     }
 }
 
-/// All of them; they are ended, so that what they have locked is free. `is_late`: whatever they are at. `heard`: grows with
-/// all that comes on them.
+/// All of them, at the same time: one that is idle beside one that is at work is not silent. Then they are ended, so that
+/// what they have locked is free. `is_late`: whatever they are at. `heard`: grows with all that comes on them.
 async fn are_silent(held: &[(u64, Door)], is_late: bool, heard: &AtomicU64) -> bool {
-    for (connection, door) in held {
-        if !door.ends_if_silent(*connection, is_late, heard).await {
-            return false;
-        }
+    let looks = join_all(held.iter().map(|(number, door)| door.look_at(*number, is_late, heard))).await;
+    if looks.iter().any(|it| matches!(it, Seen::AtWork)) {
+        return false;
     }
+    let ends = looks.into_iter().zip(held).filter_map(|(seen, (number, _))| match seen {
+        Seen::Silent(asked) => Some(session::end(*asked, *number)),
+        Seen::AtWork | Seen::Nothing => None,
+    });
+    join_all(ends).await;
     true
 }
 

@@ -2,11 +2,11 @@
 //! knows, unaltered. Each file can be run again, because MySQL commits each of its statements by itself.
 
 use super::{
-    session::Door,
+    session::{Door, Known},
     statements::{self as sql, sql},
 };
 use crate::Error;
-use sqlx::{Connection as _, MySqlConnection, Row as _};
+use sqlx::{MySqlConnection, Row as _};
 
 /// How long another engine may take to migrate, s.
 const LOCK_WAIT_S: i32 = 60;
@@ -21,6 +21,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_has_hot", include_str!("../../../../migrations/mysql/0006_has_hot.sql")),
     ("0007_access", include_str!("../../../../migrations/mysql/0007_access.sql")),
     ("0008_without_databases", include_str!("../../../../migrations/mysql/0008_without_databases.sql")),
+    ("0009_audit_key", include_str!("../../../../migrations/mysql/0009_audit_key.sql")),
 ];
 
 /// One row of the record.
@@ -33,22 +34,23 @@ struct Recorded {
 #[derive(Debug)]
 pub(crate) struct Locked {
     pub(crate) conn: MySqlConnection,
+    number: u64,
 }
 
 impl Locked {
     pub(crate) async fn wait(door: &Door) -> Result<Self, Error> {
         let failed = |it| door.failed(it);
-        let mut conn = door.connect().await.map_err(failed)?;
+        let Known { mut conn, number } = door.own().await.map_err(failed)?;
         let lock = sqlx::query(sql::LOCK).bind(LOCK_WAIT_S).fetch_one(&mut conn).await.map_err(failed)?;
         match lock.try_get::<Option<i64>, _>(0).map_err(failed)? {
-            Some(1) => Ok(Self { conn }),
+            Some(1) => Ok(Self { conn, number }),
             _ => Err(Error::Migrating { at: door.to_string(), waited_s: LOCK_WAIT_S }),
         }
     }
 
     /// Frees the lock: it ends with the connection.
     pub(crate) async fn free(self) {
-        drop(self.conn.close().await);
+        Known { conn: self.conn, number: self.number }.close().await;
     }
 }
 

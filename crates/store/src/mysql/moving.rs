@@ -28,9 +28,9 @@ pub(crate) use steps::{guard, mend};
 use super::{
     Inner, MysqlStore,
     hosted::State,
-    limits::{READ, on_its_own},
+    limits::{READ, elsewhere, lasting, on_its_own},
     pauses, repair, row,
-    session::Door,
+    session::{Door, Known},
     shards,
     statements::{Many, sql},
 };
@@ -38,7 +38,7 @@ use crate::Error;
 use copy::{Pair, Round};
 use punctual_domain::place::Partition;
 use side::Side;
-use sqlx::{Connection as _, MySqlConnection, Row as _};
+use sqlx::{MySqlConnection, Row as _};
 use std::{collections::BTreeSet, ops::ControlFlow, time::Duration};
 use steps::{Row, Step};
 use tokio::time::{Instant, sleep};
@@ -179,7 +179,8 @@ impl MysqlStore {
         to: usize,
         progress: Progress<'_>,
     ) -> Result<Option<Moved>, Error> {
-        Mover::start(&self.inner, partition, progress).await?.go(to).await
+        let mover = async { Mover::start(&self.inner, partition, progress).await?.go(to).await };
+        lasting(Box::pin(mover)).await
     }
 
     /// Takes back a move that is not decided: the partition stays where it was, and the copies are deleted.
@@ -187,7 +188,8 @@ impl MysqlStore {
     /// # Errors
     /// When there is no such move, or it is decided.
     pub async fn undo_move(&self, partition: Partition, progress: Progress<'_>) -> Result<(), Error> {
-        Mover::start(&self.inner, partition, progress).await?.undo().await
+        let mover = async { Mover::start(&self.inner, partition, progress).await?.undo().await };
+        lasting(Box::pin(mover)).await
     }
 
     /// Moves that are not over: partition, from, to.
@@ -222,7 +224,7 @@ impl<'i, 'p> Mover<'i, 'p> {
         if partition.0 >= partitions {
             return Err(Error::NoPartition { partition: partition.0, partitions });
         }
-        let catalog = alone(inner.door(0)?).await?;
+        let catalog = alone(inner.door(0)?).await?.conn;
         let said = MoveProgress { partition, step: MoveStep::Recorded, round: 0, rows: 0, copied: 0 };
         Ok(Self { inner, partition, catalog, progress, said, began: Instant::now() })
     }
@@ -256,7 +258,7 @@ impl<'i, 'p> Mover<'i, 'p> {
             None => {
                 self.all_can_follow(to).await?;
                 // What is paused stays so at the new place.
-                pauses::spread(&self.inner.doors).await?;
+                elsewhere(pauses::spread(&self.inner.doors)).await?;
                 steps::begin(&mut self.catalog, self.partition, from, to).await?
             }
         };
@@ -411,7 +413,7 @@ impl<'i, 'p> Mover<'i, 'p> {
             if !row.turn(&mut self.catalog, Step::Copying, term).await? {
                 return Err(self.overtaken());
             }
-            sleep(CLOSE_AGAIN).await;
+            elsewhere(sleep(CLOSE_AGAIN)).await;
         }
         Err(Error::NeverQuiet { at: pair.from.door.to_string(), partition: self.partition.0 })
     }
@@ -493,13 +495,14 @@ pub(super) async fn underway(inner: &Inner) -> Result<BTreeSet<Partition>, Error
 }
 
 /// A connection with the lock of movers.
-pub(super) async fn alone(door: &Door) -> Result<MySqlConnection, Error> {
-    let mut conn = door.connect().await.map_err(|it| door.failed(it))?;
-    let alone: Option<i64> = sqlx::query_scalar(sql!("moving/alone.sql")).fetch_one(&mut conn).await?;
+pub(super) async fn alone(door: &Door) -> Result<Known, Error> {
+    let mut known = door.own().await.map_err(|it| door.failed(it))?;
+    let alone = sqlx::query_scalar(sql!("moving/alone.sql")).fetch_one(&mut known.conn);
+    let alone: Option<i64> = alone.await?;
     if alone == Some(1) {
-        return Ok(conn);
+        return Ok(known);
     }
-    drop(conn.close().await);
+    known.close().await;
     Err(Error::MoverBusy)
 }
 

@@ -4,6 +4,7 @@
 use super::{
     Inner, MysqlStore,
     hosted::{self, State, Wanted},
+    limits::lasting,
     moving::{self, guard},
     query::wanted,
     row, shards,
@@ -55,17 +56,20 @@ impl MysqlStore {
     /// # Errors
     /// When a database fails, or a mover is at work.
     pub async fn repair(&self, dry_run: bool) -> Result<Vec<ShardRepair>, Error> {
-        let inner = &self.inner;
-        let mut catalog = moving::alone(inner.door(0)?).await?;
-        let (_, members) = shards::version(&mut catalog).await?;
-        let moving = moving::underway(inner).await?;
-        let mut all = Vec::new();
-        for shard_no in 0..members {
-            all.push(one(inner, shard_no, &moving, dry_run).await?);
-        }
-        drop(catalog.close().await);
-        Ok(all)
+        lasting(Box::pin(all(&self.inner, dry_run))).await
     }
+}
+
+async fn all(inner: &Inner, dry_run: bool) -> Result<Vec<ShardRepair>, Error> {
+    let mut catalog = moving::alone(inner.door(0)?).await?;
+    let (_, members) = shards::version(&mut catalog.conn).await?;
+    let moving = moving::underway(inner).await?;
+    let mut all = Vec::new();
+    for shard_no in 0..members {
+        all.push(one(inner, shard_no, &moving, dry_run).await?);
+    }
+    catalog.close().await;
+    Ok(all)
 }
 
 async fn one(
@@ -74,18 +78,19 @@ async fn one(
     moving: &BTreeSet<Partition>,
     dry_run: bool,
 ) -> Result<ShardRepair, Error> {
-    let mut conn = inner.door(shard_no)?.connect().await?;
+    let mut known = inner.door(shard_no)?.own().await?;
+    let conn = &mut known.conn;
     let mut done = ShardRepair { shard_no, ..ShardRepair::default() };
-    strangers(&mut conn, moving, dry_run, &mut done).await?;
-    for partition in hosted::here(&mut conn).await?.difference(moving) {
+    strangers(conn, moving, dry_run, &mut done).await?;
+    for partition in hosted::here(conn).await?.difference(moving) {
         let hold = if dry_run { Hold::DryRun } else { Hold::Open };
-        let tidied = tidy(&mut conn, *partition, hold).await?;
+        let tidied = tidy(conn, *partition, hold).await?;
         done.entries_alone += tidied[0];
         done.places_alone += tidied[1];
         done.bodies_alone += tidied[2];
     }
-    account(&mut conn, dry_run, &mut done).await?;
-    drop(conn.close().await);
+    account(conn, dry_run, &mut done).await?;
+    known.close().await;
     Ok(done)
 }
 

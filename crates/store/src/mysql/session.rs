@@ -3,7 +3,7 @@
 
 use super::{
     connections::Connections,
-    limits::{ASK, CONNECT, LOOKS_APART, silent},
+    limits::{ASK, CONNECT, LOOKS_APART, PING, Unit, elsewhere, silent},
     statements::sql,
     tls,
 };
@@ -27,6 +27,16 @@ const PREPARED_MAX: usize = 512;
 pub(crate) struct Known {
     pub(crate) conn: MySqlConnection,
     pub(crate) number: u64,
+}
+
+/// What the server says of a connection whose answer is awaited.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    AtWork,
+    /// Nothing is being done for it. On the connection on which it was asked, it can be ended.
+    Silent(Box<MySqlConnection>),
+    /// Nobody can be asked, and nothing was heard meanwhile.
+    Nothing,
 }
 
 /// The address of one database. Shown without its password.
@@ -87,7 +97,16 @@ impl Door {
             Ok(Known { conn, number })
         };
         // Nothing is lost with a connection that never was.
-        timeout(CONNECT, connecting).await.unwrap_or_else(|_| Err(silent()))
+        elsewhere(timeout(CONNECT, connecting)).await.unwrap_or_else(|_| Err(silent()))
+    }
+
+    /// One of work that lasts, which is watched over until it is closed.
+    pub(crate) async fn own(&self) -> sqlx::Result<Known> {
+        let known = self.known().await?;
+        if let Some(unit) = Unit::current() {
+            unit.holds(known.number, self);
+        }
+        Ok(known)
     }
 
     /// One that opens transactions: an engine that freezes does not hold its rows for long.
@@ -105,10 +124,9 @@ impl Door {
         Connections::new(self.clone(), most)
     }
 
-    /// Whether nothing is being done for a connection whose answer is awaited; then it is ended, and its locks are free.
-    /// `is_late`: it is ended whatever is being done; `heard` grows with all that comes on it. True too when nobody can be
-    /// asked and nothing was heard meanwhile.
-    pub(crate) async fn ends_if_silent(&self, number: u64, is_late: bool, heard: &AtomicU64) -> bool {
+    /// Whether anything is being done for a connection whose answer is awaited. `is_late`: that does not matter any more.
+    /// `heard` grows with all that comes on it.
+    pub(crate) async fn look_at(&self, number: u64, is_late: bool, heard: &AtomicU64) -> Seen {
         let before = heard.load(Relaxed);
         let asked = async {
             let mut conn = self.connect().await?;
@@ -118,25 +136,44 @@ impl Door {
                 is_at_work = heard.load(Relaxed) != before || at_work(&mut conn, number).await?;
             }
             if !is_at_work {
-                let end = sql!("meta/end.sql").replace("{connection}", &number.to_string());
-                // It may have gone by itself.
-                drop(sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut conn).await);
+                return Ok(Seen::Silent(Box::new(conn)));
             }
             drop(conn.close().await);
-            Ok(is_at_work)
+            Ok(Seen::AtWork)
         };
         match timeout(ASK, asked).await {
-            Ok(Ok(is_at_work)) => !is_at_work,
+            Ok(Ok(seen)) => seen,
             // It is there, and refuses the question.
-            Ok(Err(sqlx::Error::Database(_))) => is_late,
+            Ok(Err(sqlx::Error::Database(_))) if !is_late => Seen::AtWork,
             // Nobody can be asked; what was heard meanwhile says enough.
-            Ok(Err(_)) | Err(_) => is_late || heard.load(Relaxed) == before,
+            Ok(Err(_)) | Err(_) if is_late || heard.load(Relaxed) == before => Seen::Nothing,
+            Ok(Err(_)) | Err(_) => Seen::AtWork,
         }
     }
 
     pub(crate) fn failed(&self, source: sqlx::Error) -> Error {
         Error::Database { at: self.shown.clone(), source }
     }
+}
+
+impl Known {
+    /// Its work is done.
+    pub(crate) async fn close(self) {
+        if let Some(unit) = Unit::current() {
+            unit.lets_go(self.number);
+        }
+        drop(timeout(PING, self.conn.close()).await);
+    }
+}
+
+/// Ends another connection, which may have gone by itself.
+pub(crate) async fn end(mut asked: MySqlConnection, number: u64) {
+    let end = sql!("meta/end.sql").replace("{connection}", &number.to_string());
+    let ending = async {
+        drop(sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut asked).await);
+        drop(asked.close().await);
+    };
+    drop(timeout(PING, ending).await);
 }
 
 /// Answers what the server calls it.

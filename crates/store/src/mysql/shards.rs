@@ -5,7 +5,7 @@
 use super::{
     MysqlOptions, MysqlStore,
     archive::{self, PLACE},
-    limits::{READ, on_its_own},
+    limits::{READ, elsewhere, lasting, on_its_own},
     migrate::{self, Locked},
     pauses, row,
     session::Door,
@@ -130,7 +130,7 @@ pub(crate) async fn add(doors: &[Door]) -> Result<(usize, usize), Error> {
             grown.execute(&mut *catalog).await.map_err(failed)?;
         }
         // Before a partition can come to them.
-        pauses::spread(doors).await?;
+        elsewhere(pauses::spread(doors)).await?;
         Ok((had, doors.len()))
     })
     .await
@@ -142,14 +142,17 @@ async fn locked<A>(
     work: impl AsyncFnOnce(&mut MySqlConnection, &[Door], &mut Vec<Locked>) -> Result<A, Error>,
 ) -> Result<A, Error> {
     let Some((first, others)) = doors.split_first() else { return Err(Error::NoDatabase) };
-    let mut catalog = Locked::wait(first).await?;
-    let mut joined = Vec::new();
-    let done = work(&mut catalog.conn, others, &mut joined).await;
-    for it in joined {
-        it.free().await;
-    }
-    catalog.free().await;
-    done
+    lasting(Box::pin(async {
+        let mut catalog = Locked::wait(first).await?;
+        let mut joined = Vec::new();
+        let done = work(&mut catalog.conn, others, &mut joined).await;
+        for it in joined {
+            it.free().await;
+        }
+        catalog.free().await;
+        done
+    }))
+    .await
 }
 
 async fn prepared(

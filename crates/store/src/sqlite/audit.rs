@@ -37,25 +37,26 @@ impl AuditStore for SqliteStore {
     }
 }
 
-fn append(conn: &Connection, it: &AuditEntry) -> rusqlite::Result<i64> {
-    let result = it.result.as_ref();
+fn append(conn: &Connection, entry: &AuditEntry) -> rusqlite::Result<i64> {
+    let result = entry.result.as_ref();
     let values = params![
-        it.at.0,
-        it.token_id,
-        it.caller,
-        it.address,
-        it.action,
-        it.request,
-        it.namespace,
-        it.request_id,
-        it.times,
+        entry.at.0,
+        entry.token_id,
+        entry.caller,
+        entry.address,
+        entry.action,
+        entry.request,
+        entry.namespace,
+        entry.request_id,
+        entry.times,
         result.map(|it| it.status),
         result.map(|it| it.at.0),
         result.and_then(|it| it.reason.as_deref()),
         result.and_then(|it| it.before.as_deref()),
         result.and_then(|it| it.after.as_deref()),
+        entry.key.as_ref().map(<[u8; 16]>::as_slice),
     ];
-    conn.prepare_cached(sql::AUDIT_APPEND)?.query_row(values, |it| it.get(0))
+    conn.prepare_cached(sql::AUDIT_APPEND)?.query_row(values, |row| row.get(0))
 }
 
 fn entries(conn: &Connection, query: &AuditQuery) -> rusqlite::Result<AuditPage> {
@@ -80,23 +81,24 @@ fn entries(conn: &Connection, query: &AuditQuery) -> rusqlite::Result<AuditPage>
     Ok(audit::page(query, range, AuditPage { entries, next_before_id: None }))
 }
 
-fn entry(it: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
-    let status: Option<u16> = it.get(10)?;
-    let at: Option<i64> = it.get(11)?;
-    let (reason, before, after) = (it.get(12)?, it.get(13)?, it.get(14)?);
+fn entry(found: &Row<'_>) -> rusqlite::Result<(i64, AuditEntry)> {
+    let status: Option<u16> = found.get(10)?;
+    let at: Option<i64> = found.get(11)?;
+    let (reason, before, after) = (found.get(12)?, found.get(13)?, found.get(14)?);
     let result =
         status.zip(at).map(|(status, at)| AuditResult { at: Millis(at), status, reason, before, after });
     let entry = AuditEntry {
-        at: row::millis(it, 1)?,
-        token_id: it.get(2)?,
-        caller: it.get(3)?,
-        address: it.get(4)?,
-        action: it.get(5)?,
-        request: it.get(6)?,
-        namespace: it.get(7)?,
-        request_id: it.get(8)?,
-        times: it.get(9)?,
+        at: row::millis(found, 1)?,
+        token_id: found.get(2)?,
+        caller: found.get(3)?,
+        address: found.get(4)?,
+        action: found.get(5)?,
+        request: found.get(6)?,
+        namespace: found.get(7)?,
+        request_id: found.get(8)?,
+        times: found.get(9)?,
         result,
+        key: None,
     };
-    Ok((it.get(0)?, entry))
+    Ok((found.get(0)?, entry))
 }

@@ -26,6 +26,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_tasks", include_str!("../../../../migrations/sqlite/0001_tasks.sql")),
     ("0002_control", include_str!("../../../../migrations/sqlite/0002_control.sql")),
     ("0003_access", include_str!("../../../../migrations/sqlite/0003_access.sql")),
+    ("0004_audit_key", include_str!("../../../../migrations/sqlite/0004_audit_key.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

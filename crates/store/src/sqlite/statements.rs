@@ -84,6 +84,12 @@ pub(crate) const SETTING_RECORD: &str = sql!("setting/record.sql");
 pub(crate) const SETTING_CHANGES: &str = sql!("setting/changes.sql");
 pub(crate) const PAUSED: &str = sql!("setting/paused.sql");
 
+pub(crate) const NAMESPACE_PAGE: &str = sql!("namespace/page.sql");
+pub(crate) const NAMESPACE_DELETE: &str = sql!("namespace/delete.sql");
+pub(crate) const NAMESPACE_REPLIES: &str = sql!("namespace/replies.sql");
+pub(crate) const NAMESPACE_EXECUTORS: &str = sql!("namespace/executors.sql");
+pub(crate) const NAMESPACE_CHANGES: &str = sql!("namespace/changes.sql");
+
 pub(crate) const TOKENS: &str = sql!("token/all.sql");
 pub(crate) const TOKEN_STANDS: &str = sql!("token/stands.sql");
 pub(crate) const TOKEN_NEXT: &str = sql!("token/next.sql");

@@ -4,16 +4,25 @@
 use crate::engine::queue;
 use punctual_bus::MemoryBus;
 use punctual_contract::{Clock, Store, Trust, clock::Standing, store::Assignment};
-use punctual_domain::{name::Name, place::TaskRef, state::State, task::NewTask, time::Millis};
-use punctual_engine::{Backends, Engine, LeaseRequest, Options};
+use punctual_domain::{
+    name::Name,
+    outcome::Report,
+    place::TaskRef,
+    state::{Event, State},
+    task::{NewTask, Task, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
 use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_store::SqliteStore;
-use punctual_testkit::clock::ManualClock;
+use punctual_testkit::{clock::ManualClock, patience::until};
 use std::{
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -57,6 +66,21 @@ impl Trust for Breakable {
     }
 }
 
+/// Of an executor.
+type Call = Pin<Box<dyn Future<Output = Vec<Assignment>>>>;
+
+/// It has no answer yet, and goes on as far as it can.
+async fn poll_once(call: &mut Call) {
+    let polled = std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    assert!(polled.is_pending(), "{polled:?}");
+    tokio::task::yield_now().await;
+}
+
+fn request(wait_ms: u64, lease_ms: i64) -> LeaseRequest {
+    let executor = "ann".to_owned();
+    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms, executor, version: None }
+}
+
 struct Rig {
     clock: Breakable,
     store: Arc<dyn Store>,
@@ -88,9 +112,18 @@ impl Rig {
     }
 
     async fn lease(&self, lease_ms: i64) -> Vec<Assignment> {
-        let (executor, queue) = ("ann".to_owned(), Arc::new(queue()));
-        let request = LeaseRequest { queue, max: 10, wait_ms: 0, lease_ms, executor, version: None };
-        self.engine.lease(request).await.unwrap()
+        self.engine.lease(request(0, lease_ms)).await.unwrap()
+    }
+
+    /// A call that waits for a task. On one thread: it goes on only where it is polled.
+    async fn waits(&self) -> Call {
+        self.engine.turn().await.unwrap();
+        let engine = self.engine.clone();
+        let mut call: Call = Box::pin(async move { engine.lease(request(60_000, 1_000)).await.unwrap() });
+        for _ in 0..100 {
+            poll_once(&mut call).await;
+        }
+        call
     }
 
     async fn state(&self, place: TaskRef) -> State {
@@ -101,12 +134,28 @@ impl Rig {
         self.clock.breaks.fetch_add(1, SeqCst);
     }
 
-    /// The clock was so far ahead for a turn.
-    async fn was_ahead(&self, ms: u64) {
-        self.clock.clock.advance_ms(ms);
+    /// To the next who asks.
+    async fn comes_with_its_attempt_given_back(&self, place: TaskRef) {
+        // What nobody fetched lies there for a moment.
+        self.clock.clock.advance_ms(100);
+        until("it is given back", || async {
+            self.engine.turn().await.unwrap();
+            releases(&self.engine.read(place).await.unwrap()) == 1
+        })
+        .await;
         self.engine.turn().await.unwrap();
-        self.clock.clock.go_back(Duration::from_millis(ms));
-        self.engine.turn().await.unwrap();
+        let leased = self.lease(1_000).await;
+        assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+    }
+
+    async fn succeeds(&self, it: &Assignment) {
+        let outcome = OutcomeReport {
+            place: it.place,
+            fence: it.fence,
+            report: Report::Succeeded,
+            result: TaskResult::default(),
+        };
+        assert_eq!(self.engine.settle(vec![outcome], "ann").await.unwrap(), [Settled::Accepted]);
     }
 }
 
@@ -156,15 +205,33 @@ async fn when_time_is_set_back_a_lease_keeps_what_was_left_of_it() {
 
 #[tokio::test]
 async fn what_was_inserted_before_a_clock_that_was_ahead_is_right_again_fires_in_its_time() {
-    let rig = rig(Options::default());
-    let place = rig.insert(8 * 3_600_000).await;
-    rig.was_ahead(4 * HOUR_MS).await;
-    rig.clock.clock.advance_ms(8 * HOUR_MS - 1);
+    let rig = rig(Options { ahead_room_min: 1, ..Options::default() });
+    let far = rig.insert(8 * 3_600_000).await;
+    // By the clock that is ahead, it comes near.
+    let near = rig.insert(4 * 3_600_000 + 90).await;
+    rig.clock.clock.advance_ms(4 * HOUR_MS);
     rig.engine.turn().await.unwrap();
-    assert!(rig.lease(1_000).await.is_empty());
-    rig.clock.clock.advance_ms(1);
-    assert_eq!(rig.engine.turn().await.unwrap().fired, 1);
-    assert_eq!(rig.lease(1_000).await.remove(0).place, place);
+    assert_eq!(rig.state(near).await, State::Dispatched, "leased ahead of its instant");
+    rig.clock.clock.go_back(Duration::from_millis(4 * HOUR_MS));
+    rig.engine.turn().await.unwrap();
+    let given_back = rig.engine.read(near).await.unwrap();
+    assert_ne!(given_back.state, State::Dispatched, "nobody has it for four hours");
+    assert_eq!((given_back.attempt, releases(&given_back)), (0, 1));
+    for (place, in_ms) in [(near, 4 * HOUR_MS + 90), (far, 4 * HOUR_MS - 90)] {
+        rig.clock.clock.advance_ms(in_ms - 1);
+        rig.engine.turn().await.unwrap();
+        assert!(rig.lease(1_000).await.is_empty(), "not before its time");
+        rig.clock.clock.advance_ms(1);
+        rig.engine.turn().await.unwrap();
+        let leased = rig.lease(1_000).await;
+        assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+        assert!(leased[0].fired_at >= leased[0].due_at);
+        rig.succeeds(&leased[0]).await;
+    }
+}
+
+fn is_too_late(reason: Option<&str>) -> bool {
+    reason == Some("too_late_for_its_lease")
 }
 
 /// Leased ahead of its instant, and then `between`.
@@ -184,13 +251,61 @@ async fn leased_ahead(between: impl Fn(&Rig)) -> (Rig, TaskRef, Vec<Assignment>)
 #[tokio::test]
 async fn what_was_leased_before_a_suspend_is_given_back_instead_of_handed_over() {
     let (rig, place, leased) = leased_ahead(|_| ()).await;
-    let gone_through = |task: &punctual_domain::task::Task| {
-        task.history.iter().any(|it| it.reason.as_deref() == Some("too_late_for_its_lease"))
-    };
+    let gone_through = |task: &Task| task.history.iter().any(|it| is_too_late(it.reason.as_deref()));
     assert_eq!(leased.len(), 1);
     assert!(!gone_through(&rig.engine.read(place).await.unwrap()));
     let (rig, place, leased) = leased_ahead(Rig::stands_still).await;
     let task = rig.engine.read(place).await.unwrap();
     assert!(gone_through(&task), "{task:?}");
     assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+}
+
+fn releases(task: &Task) -> usize {
+    task.history.iter().filter(|it| it.event == Some(Event::Release)).count()
+}
+
+#[tokio::test]
+async fn who_waited_when_the_machine_stood_still_is_not_given_what_fires() {
+    let rig = rig(Options { ahead_ms: 0, ..Options::default() });
+    let call = rig.waits().await;
+    let place = rig.insert(0).await;
+    rig.engine.turn().await.unwrap();
+    rig.stands_still();
+    assert_eq!(call.await, [], "it may have gone");
+    assert_eq!(
+        rig.lease(1_000).await.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(),
+        [(place, 1)]
+    );
+    assert_eq!(releases(&rig.engine.read(place).await.unwrap()), 0, "no lease was made for it");
+}
+
+#[tokio::test]
+async fn who_waited_when_the_machine_stood_still_is_not_given_what_was_leased_ahead() {
+    let rig = rig(Options::default());
+    let call = rig.waits().await;
+    let place = rig.insert(90).await;
+    rig.engine.turn().await.unwrap();
+    assert_eq!(rig.state(place).await, State::Dispatched, "leased ahead");
+    rig.clock.clock.advance_ms(90);
+    rig.engine.turn().await.unwrap();
+    rig.stands_still();
+    assert_eq!(call.await, [], "it may have gone");
+    rig.comes_with_its_attempt_given_back(place).await;
+}
+
+#[tokio::test]
+async fn who_asked_before_the_machine_stood_still_is_not_answered_with_a_lease_of_before() {
+    let rig = rig(Options { ahead_ms: 0, ..Options::default() });
+    let mut call = rig.waits().await;
+    let place = rig.insert(0).await;
+    rig.engine.turn().await.unwrap();
+    poll_once(&mut call).await;
+    until("it is leased", || async { rig.state(place).await == State::Dispatched }).await;
+    // The answer to the call is there, and nobody has looked at it.
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    rig.stands_still();
+    assert_eq!(call.await, [], "it may have gone");
+    rig.comes_with_its_attempt_given_back(place).await;
 }

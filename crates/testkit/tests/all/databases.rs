@@ -6,7 +6,7 @@ mod changes;
 mod reach;
 mod site;
 
-use punctual_contract::Store;
+use punctual_contract::{Store, store::Query};
 use punctual_domain::{state::State, time::Millis};
 use punctual_testkit::{patience::until, servers::Way};
 use site::Site;
@@ -130,4 +130,28 @@ async fn of_a_batch_what_the_first_database_has_stored_is_said() {
     assert!(!stored.is_empty() && stored.len() < answers.len(), "{} of {}", stored.len(), answers.len());
     assert!(stored.iter().all(|it| site.is_in_first(*it)));
     site.second.set(Way::Open);
+}
+
+/// Whoever asks for all hears of all, or that it cannot be known; what is in the first database alone can be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_would_be_incomplete_is_an_error() {
+    let site = Site::new(1).await;
+    let inserted = site.insert_each(60).await.into_iter().map(|it| it.unwrap().task.place);
+    let (first, second): (Vec<_>, Vec<_>) = inserted.partition(|it| site.is_in_first(*it));
+    assert!(!first.is_empty() && !second.is_empty());
+    let all = Query { limit: 100, ..Query::default() };
+    for way in [Way::Cut, Way::Silent] {
+        site.second.set(way);
+        assert!(site.store.list(&all).await.is_err(), "{way:?}: a search");
+        assert!(site.store.books().await.is_err(), "{way:?}: the books");
+        assert!(site.store.audit().await.is_err(), "{way:?}: a count");
+        assert!(site.store.read(&second).await.is_err(), "{way:?}: tasks that are there");
+        let read = site.store.read(&first).await.unwrap();
+        assert!(read.iter().all(Option::is_some), "{way:?}: tasks that are not");
+        site.second.set(Way::Open);
+        site.until("all is known again", async || {
+            site.store.list(&all).await.is_ok_and(|it| it.tasks.len() == 60)
+        })
+        .await;
+    }
 }

@@ -92,6 +92,23 @@ impl Rig {
     async fn state(&self, place: TaskRef) -> State {
         self.engine.read(place).await.unwrap().state
     }
+
+    /// The engine has looked at what stood there when it started: what it finds firing then it offers once more, also what is
+    /// just between a ready set and a lease.
+    async fn is_looked_through(&self) {
+        let has_run = || async {
+            let services = self.engine.meters().services();
+            services.iter().any(|it| it.name == "adopt" && it.runs > 0)
+        };
+        until("it is looked through", has_run).await;
+    }
+
+    async fn comes_with_its_first_attempt_after_a_release(&self, place: TaskRef) {
+        let leased = self.lease(10_000).await;
+        assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
+        let history = self.engine.read(place).await.unwrap().history;
+        assert!(history.iter().any(|it| it.event == Some(Event::Release)), "{history:?}");
+    }
 }
 
 /// Waits long enough for anything but the repair that these tests have switched off.
@@ -135,6 +152,7 @@ async fn a_task_whose_instant_comes_before_the_answer_to_its_claim_fires_with_th
 async fn a_lease_that_nobody_heard_of_is_given_back_with_its_attempt() {
     let rig = rig(slow_repair());
     let running = rig.engine.start().unwrap();
+    rig.is_looked_through().await;
     let gate = rig.store.faults.hold(StoreGroup::Dispatch);
     let place = rig.insert(0).await;
     tokio::select! {
@@ -142,10 +160,32 @@ async fn a_lease_that_nobody_heard_of_is_given_back_with_its_attempt() {
         () = gate.reached() => {}
     }
     gate.open();
-    let leased = rig.lease(10_000).await;
-    assert_eq!(leased.iter().map(|it| (it.place, it.attempt)).collect::<Vec<_>>(), [(place, 1)]);
-    let history = rig.engine.read(place).await.unwrap().history;
-    assert!(history.iter().any(|it| it.event == Some(Event::Release)), "{history:?}");
+    rig.comes_with_its_first_attempt_after_a_release(place).await;
+    running.stop().await;
+}
+
+/// On one thread: what is not awaited here goes on only where something else is.
+#[tokio::test]
+async fn a_lease_that_was_answered_and_never_looked_at_is_given_back_with_its_attempt() {
+    let rig = rig(slow_repair());
+    let running = rig.engine.start().unwrap();
+    rig.is_looked_through().await;
+    let gate = rig.store.faults.hold(StoreGroup::Dispatch);
+    let place = rig.insert(0).await;
+    let mut call = Box::pin(rig.lease(10_000));
+    tokio::select! {
+        biased;
+        _ = &mut call => panic!("the gate is closed"),
+        () = gate.reached() => {}
+    }
+    gate.open();
+    until("it is leased", || async { rig.state(place).await == State::Dispatched }).await;
+    // The call has its answer. As with a client that hangs up in that moment, nobody looks.
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    drop(call);
+    rig.comes_with_its_first_attempt_after_a_release(place).await;
     running.stop().await;
 }
 

@@ -111,8 +111,8 @@ async fn latest(engine: &Engine, count: usize) -> i64 {
     latest
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_task_for_who_waits_at_a_deaf_engine_comes_by_the_safety_net() {
+/// Two engines that share; the second hears no signal of the other's once the way is mute.
+async fn deaf_beside_another() -> (Arc<Way>, (Engine, Running), (Engine, Running)) {
     let redis = servers::redis().await;
     let straight = OnServers::at(redis.url()).await;
     let (way, url) = Way::to(SocketAddr::from(([127, 0, 0, 1], redis.port()))).await;
@@ -122,6 +122,40 @@ async fn a_task_for_who_waits_at_a_deaf_engine_comes_by_the_safety_net() {
         speaks.owned() > 0 && listens.owned() > 0 && speaks.owned() + listens.owned() >= 4
     })
     .await;
+    (way, (speaks, running), (listens, also_running))
+}
+
+/// One of those who wait looks again for all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn where_the_one_that_looks_for_all_hangs_up_another_does() {
+    let (way, (speaks, running), (listens, also_running)) = deaf_beside_another().await;
+    way.is_mute.store(true, SeqCst);
+    for round in 0..3 {
+        let wait = || {
+            let engine = listens.clone();
+            tokio::spawn(async move { latest(&engine, 1).await })
+        };
+        let first = wait();
+        let waiting = |count| {
+            let engine = listens.clone();
+            async move { engine.waiting(&queue()) == count }
+        };
+        until("the first waits, and looks for all", || waiting(1)).await;
+        let second = wait();
+        until("both wait", || waiting(2)).await;
+        first.abort();
+        until("the first has hung up", || waiting(1)).await;
+        insert(&speaks, 1).await;
+        let late_ms = second.await.unwrap();
+        assert!(late_ms <= SAFETY_NET_MS, "{late_ms} ms late in round {round}");
+    }
+    also_running.stop().await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_task_for_who_waits_at_a_deaf_engine_comes_by_the_safety_net() {
+    let (way, (speaks, running), (listens, also_running)) = deaf_beside_another().await;
     let (heard_ms, ()) = tokio::join!(latest(&listens, 20), insert(&speaks, 20));
     way.is_mute.store(true, SeqCst);
     let mut deaf_ms = 0;

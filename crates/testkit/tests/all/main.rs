@@ -24,6 +24,7 @@ mod mysql_moving;
 mod mysql_ownership;
 mod mysql_plans;
 mod mysql_read_only;
+mod namespaces;
 mod outages;
 mod overdue;
 mod parts_fail;

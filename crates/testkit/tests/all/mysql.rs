@@ -2,6 +2,7 @@
 //! migrates, whom it refuses, that nothing is cancelled half-way, that two engines share it.
 
 mod frozen;
+mod lasting;
 mod looks;
 mod migrating;
 mod refused;
@@ -98,7 +99,7 @@ mod store_in_one_database {
     punctual_testkit::for_each_durable_case!(stamp_durable);
 }
 
-mod store_in_three_databases {
+mod store_over_three {
     use punctual_testkit::conformance::store;
 
     macro_rules! stamp {

@@ -8,7 +8,10 @@
 use super::session::Place;
 use crate::{
     cold::{ColdStorage, Error, Source},
-    mysql::row,
+    mysql::{
+        limits::{elsewhere, here},
+        row,
+    },
 };
 use punctual_domain::{task::Task, time::Millis};
 use sqlx::MySqlConnection;
@@ -47,7 +50,7 @@ pub(super) async fn export(
         return Ok(Exported { is_whole: true, ..Exported::default() });
     }
     let mut gone = Gone { conn, at, budget, rows: ROWS_MAX / 10, is_whole: false };
-    let written = cold.write_bucket(shard, now, &mut gone).await?;
+    let written = elsewhere(cold.write_bucket(shard, now, &mut gone)).await?;
     let is_whole = gone.is_whole;
     if is_whole {
         end(conn).await.map_err(source)?;
@@ -104,7 +107,7 @@ impl Source for Gone<'_> {
         }
         *self.budget -= 1;
         let rows = self.at.bind_after(sqlx::query(sql!("rows.sql"))).bind(self.rows);
-        let rows = rows.fetch_all(&mut *self.conn).await?;
+        let rows = here(rows.fetch_all(&mut *self.conn)).await?;
         let tasks: Vec<Task> = rows.iter().map(row::whole_task).collect::<Result<_, _>>()?;
         match tasks.last() {
             Some(last) => self.at = Place::of(last),
@@ -115,7 +118,7 @@ impl Source for Gone<'_> {
     }
 
     async fn is_archived(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        Ok(mark(self.conn, self.at).await?)
+        Ok(here(mark(self.conn, self.at)).await?)
     }
 }
 

@@ -8,7 +8,8 @@ use super::{
     look::Standing,
 };
 use crate::mysql::{
-    connections::Connections, ended, ownership::is_lock, place, query::wanted, row, statements_moves as moves,
+    connections::Connections, ended, ownership::is_lock, place, query::wanted, row, session::Known,
+    statements_moves as moves,
 };
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use sqlx::{
@@ -31,6 +32,7 @@ type Statement = Query<'static, MySql, MySqlArguments>;
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) conn: MySqlConnection,
+    number: u64,
 }
 
 impl Session {
@@ -47,7 +49,8 @@ impl Session {
 
     /// Only for looking: without the lock.
     pub(super) async fn beside(pool: &Connections) -> sqlx::Result<Self> {
-        let mut session = Self { conn: pool.connect().await? };
+        let Known { conn, number } = pool.own().await?;
+        let mut session = Self { conn, number };
         for file in [sql!("session.sql"), sql!("isolation.sql")] {
             sqlx::raw_sql(file).execute(&mut session.conn).await?;
         }
@@ -55,10 +58,10 @@ impl Session {
     }
 
     pub(super) async fn close(mut self) {
-        let freed = sqlx::raw_sql(sql!("free.sql")).execute(&mut self.conn).await;
-        if let Err(error) = freed.and(self.conn.close().await) {
+        if let Err(error) = sqlx::raw_sql(sql!("free.sql")).execute(&mut self.conn).await {
             tracing::debug!(%error, "a connection was gone before it was closed");
         }
+        Known { conn: self.conn, number: self.number }.close().await;
     }
 
     pub(super) async fn buckets(&mut self) -> sqlx::Result<Vec<Bucket>> {

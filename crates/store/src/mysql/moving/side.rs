@@ -9,8 +9,9 @@ use crate::{
     Error,
     mysql::{
         hosted::State,
+        limits::elsewhere,
         row,
-        session::Door,
+        session::{Door, Known},
         statements::{bind, sql},
     },
 };
@@ -26,6 +27,7 @@ const BUCKETS_AGAIN: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) conn: MySqlConnection,
+    number: u64,
     pub(super) door: Door,
     pub(super) partition: Partition,
 }
@@ -35,26 +37,26 @@ impl Side {
     pub(super) async fn alone(door: &Door, partition: Partition) -> Result<Self, Error> {
         let began = Instant::now();
         while began.elapsed() < BUCKETS_WAIT {
-            let mut conn = door.connect().await.map_err(|it| door.failed(it))?;
+            let Known { mut conn, number } = door.own().await.map_err(|it| door.failed(it))?;
             let alone: Option<i64> =
                 sqlx::query_scalar(sql!("bucket/alone.sql")).fetch_one(&mut conn).await?;
             let is_free = alone == Some(1)
                 && sqlx::query(sql!("moving/gone_any.sql")).fetch_optional(&mut conn).await?.is_none();
-            let side = Self { conn, door: door.clone(), partition };
+            let side = Self { conn, number, door: door.clone(), partition };
             if is_free {
                 return Ok(side);
             }
             side.free().await;
-            sleep(BUCKETS_AGAIN).await;
+            elsewhere(sleep(BUCKETS_AGAIN)).await;
         }
         Err(Error::BucketsBusy { at: door.to_string(), waited_s: BUCKETS_WAIT.as_secs() })
     }
 
     pub(super) async fn free(mut self) {
-        let freed = sqlx::raw_sql(sql!("bucket/free.sql")).execute(&mut self.conn).await;
-        if let Err(error) = freed.and(self.conn.close().await) {
+        if let Err(error) = sqlx::raw_sql(sql!("bucket/free.sql")).execute(&mut self.conn).await {
             tracing::debug!(%error, "a connection was gone before it was closed");
         }
+        Known { conn: self.conn, number: self.number }.close().await;
     }
 
     /// The lock was never lost.

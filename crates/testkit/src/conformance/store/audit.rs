@@ -71,6 +71,25 @@ pub async fn an_entry_is_completed_once_and_comes_back_as_it_was_written(store: 
     assert_eq!(found(&*store, query()).await, [expected[0].clone(), completed], "the first result stays");
 }
 
+pub async fn an_entry_that_is_appended_again_by_its_key_stands_once(store: Arc<dyn Store>) {
+    let keyed = |key: u8| AuditEntry { key: Some([key; 16]), ..full() };
+    let first = store.append_audit(keyed(1)).await.unwrap();
+    let other = store.append_audit(keyed(2)).await.unwrap();
+    // Its answer was lost; what it says now does not count.
+    let again = AuditEntry { times: 9, ..keyed(1) };
+    assert_eq!(store.append_audit(again).await.unwrap(), first);
+    assert_ne!(first, other);
+    assert_eq!(found(&*store, query()).await, [full(), full()]);
+    // Without a key each is one of its own.
+    store.append_audit(full()).await.unwrap();
+    store.append_audit(full()).await.unwrap();
+    assert_eq!(found(&*store, query()).await.len(), 4);
+    store.complete_audit(first, result()).await.unwrap();
+    store.append_audit(keyed(1)).await.unwrap();
+    let completed = found(&*store, query()).await.pop().unwrap();
+    assert_eq!(completed.result, Some(result()), "its result stays");
+}
+
 pub async fn each_condition_on_the_audit_holds_and_all_hold_together(store: Arc<dyn Store>) {
     store.append_audit(full()).await.unwrap();
     store.append_audit(AuditEntry { at: LATER, ..full() }).await.unwrap();

@@ -12,7 +12,9 @@ use punctual_contract::{
 use punctual_domain::{
     name::QueueKey,
     retry::RetryPolicy,
-    settings::{Choice, Keep, Mode, Pause, QueueSettings, Rate, Retries, Scope, ScopeSettings, Setting},
+    settings::{
+        Choice, Deletion, Keep, Mode, Pause, QueueSettings, Rate, Retries, Scope, ScopeSettings, Setting,
+    },
     state::State,
     task::{NewTask, Task},
     time::Millis,
@@ -91,6 +93,8 @@ pub async fn what_is_saved_stands_as_it_was_saved(store: Arc<dyn Store>) {
         rate: rate(2),
         insert_rate: rate(3),
         weight: Some(1_000),
+        description: Some("größer als \"vorher\"".into()),
+        deletion: Some(Box::new(Deletion { since: NOW, by: CALLER.to_owned(), tasks: Some(7) })),
     };
     let wanted = [
         (Scope::Everything, Setting::Scope(scope.clone())),

@@ -113,6 +113,56 @@ async fn a_task_is_cancelled_while_the_audit_cannot_be_written_and_its_entry_fol
     }
 }
 
+/// What was written although its answer was lost is written again by the same key: once in the audit, as in the history.
+/// Seen to fail without keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_entry_was_written_and_not_answered_is_in_the_audit_once() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let (_, token) = site.token("viewer", &["shop"], &["*"]).await;
+        let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
+        // Each of these reads writes before it reads, and fails.
+        let read_in_vain = async || {
+            for _ in 0..3 {
+                site.admin(get("/v1/audit")).await.expect_problem(503, "store.outcome_unknown");
+            }
+        };
+        let denied = post("/v1/tasks", json!({"queue": "mail"})).within("shop").with(&token);
+        site.store.faults.set(StoreGroup::Audit, Dials::ANSWERS_LOST);
+        site.send(denied.clone()).await.expect_problem(403, "auth.denied");
+        read_in_vain().await;
+        site.send(denied).await.expect_problem(403, "auth.denied");
+        site.admin(cancel(&place)).await.expect(200);
+        read_in_vain().await;
+        site.store.faults.heal();
+        assert_eq!(entries(&site, "&action=cancel_task").await.len(), 1);
+        let refused = entries(&site, "&action=insert_task").await;
+        let times: i64 = refused.iter().map(|entry| entry["times"].as_i64().unwrap()).sum();
+        assert_eq!(times, 2, "{refused:?}");
+    }
+}
+
+/// However many tasks are changed meanwhile. Seen to fail with a writer for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_catalog_hangs_only_a_few_wait_to_write_what_was_changed() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let mut places = Vec::new();
+        for _ in 0..50 {
+            places.push(site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await);
+        }
+        let gate = site.store.faults.hold(StoreGroup::Audit);
+        for place in &places {
+            site.admin(cancel(place)).await.expect(200);
+        }
+        for _ in 0..4 {
+            gate.reached().await;
+        }
+        site.admin(get("/v1/tasks").within("shop")).await.expect(200);
+        assert_eq!(gate.came(), 0, "no fifth");
+        gate.open();
+        assert_eq!(entries(&site, "&action=cancel_task").await.len(), 50);
+    }
+}
+
 /// The entry stands while its change is made: whatever ends the process there leaves it, without a result.
 #[tokio::test]
 async fn the_entry_is_written_before_the_change() {

@@ -137,6 +137,14 @@ impl Site {
         Self { store, hot, clock, engine, router }
     }
 
+    /// Its engine, and a new one in its place, where namespaces must be made before they are used.
+    pub(super) fn explicit(self) -> Self {
+        let options = Options { explicit_namespaces: true, ..options("explicit", true) };
+        let engine = engine(&self.store, &self.hot, &self.clock, options);
+        let router = punctual_server::router(engine.clone(), ServerOptions::default());
+        Self { engine, router, ..self }
+    }
+
     /// Another engine on the same store, and its API.
     pub(super) fn beside(&self) -> Self {
         let engine = engine(&self.store, &self.hot, &self.clock, options("beside", true));
@@ -162,6 +170,10 @@ impl Site {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let body = serde_json::from_str(&text).unwrap_or_default();
         Answer { status: parts.status.as_u16(), text, body, headers: parts.headers }
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
     pub(super) async fn admin(&self, ask: Ask) -> Answer {

@@ -70,7 +70,7 @@ const LIMITS: Body = Some(|_| json!({"max_waiting": 1_000_000_000}));
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 40] = [
+pub(super) const TABLE: [Row; 42] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -112,8 +112,11 @@ pub(super) const TABLE: [Row; 40] = [
     row("POST", "/v1/queues/{queue}/pause", OPERATORS, Some(200), Foreign::Denied, None),
     row("POST", "/v1/queues/{queue}/resume", OPERATORS, Some(200), Foreign::Denied, None),
     row("GET", "/v1/alerts", READERS, Some(200), Foreign::Same, None),
+    row("GET", "/v1/namespaces", READERS, Some(200), Foreign::Same, None),
     row("GET", "/v1/namespaces/{namespace}", READERS, Some(200), Foreign::Empty("/revision", "0"), None),
     row("PUT", "/v1/namespaces/{namespace}", ADMINS, Some(200), Foreign::Denied, LIMITS),
+    // Without its name said once more nothing is deleted: the rest of the walk needs what is there.
+    row("DELETE", "/v1/namespaces/{namespace}", ADMINS, Some(400), Foreign::Denied, None),
     row("GET", "/v1/limits", READERS, None, Foreign::Denied, None),
     row("PUT", "/v1/limits", ADMINS, None, Foreign::Denied, LIMITS),
     row("POST", "/v1/tokens", ADMINS, Some(201), Foreign::Denied, TOKEN),

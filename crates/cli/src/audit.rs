@@ -1,0 +1,146 @@
+//! `punctual audit …`: who changed what, as a server shows it. Changes nothing.
+
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    output::{self, Form},
+    task::word,
+};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use punctual_protocol::{AuditEntry, SearchAudit, TimeBound, limits::PAGE_MAX};
+use std::process::ExitCode;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum AuditCommand {
+    List(ListArgs),
+    Export(ExportArgs),
+}
+
+/// Which entries; all conditions that are given must hold
+#[derive(Args, Debug)]
+struct WhichArgs {
+    /// Id of a token
+    #[arg(long, value_name = "ID")]
+    token: Option<String>,
+    /// Name of an operation, such as pause_queue
+    #[arg(long, value_name = "NAME")]
+    action: Option<String>,
+    /// Of this namespace; all unless given
+    #[arg(long = "of-namespace", value_name = "NAME")]
+    of_namespace: Option<String>,
+    /// At or after this instant: RFC 3339 or epoch milliseconds
+    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    since: Option<TimeBound>,
+    /// Before this instant
+    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    until: Option<TimeBound>,
+}
+
+/// Show who changed what, the newest first
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+    /// Entries of a page
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    /// Go on where a page ended
+    #[arg(long)]
+    cursor: Option<String>,
+    /// All pages
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Write all entries that match as NDJSON, the newest first: one JSON document a line
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+impl WhichArgs {
+    fn into_search(self, limit: u32, cursor: Option<String>) -> SearchAudit {
+        SearchAudit {
+            token: self.token,
+            action: self.action,
+            namespace: self.of_namespace,
+            since: self.since,
+            until: self.until,
+            limit: Some(limit),
+            cursor,
+        }
+    }
+}
+
+pub(crate) async fn run(command: AuditCommand) -> Result<ExitCode> {
+    match command {
+        AuditCommand::List(args) => list(args).await,
+        AuditCommand::Export(args) => export(args).await,
+    }
+}
+
+async fn list(args: ListArgs) -> Result<ExitCode> {
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let form = args.connect.form();
+    let mut search = args.which.into_search(args.limit, args.cursor);
+    loop {
+        let page = client.audit(&search).await?;
+        match form {
+            Form::Json => output::json(&page)?,
+            Form::Text => print(&page.items),
+        }
+        search.cursor = page.next_cursor;
+        match &search.cursor {
+            Some(_) if args.all => {}
+            Some(cursor) => {
+                if form == Form::Text {
+                    output::error_line(&format!("more with --cursor {cursor}, or all with --all"));
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            None => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// A page at a time, so that an audit of any length needs the memory of one.
+async fn export(args: ExportArgs) -> Result<ExitCode> {
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let mut search = args.which.into_search(PAGE_MAX, None);
+    loop {
+        let page = client.audit(&search).await?;
+        page.items.iter().try_for_each(output::json)?;
+        search.cursor = page.next_cursor;
+        if search.cursor.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn print(entries: &[AuditEntry]) {
+    let rows = entries.iter().map(|entry| {
+        let times = if entry.times > 1 { format!(" ({} times)", entry.times) } else { String::new() };
+        [
+            entry.at.to_string(),
+            caller(entry),
+            entry.address.clone().unwrap_or_default(),
+            format!("{}{times}", entry.action),
+            entry.status.map_or_else(|| "?".to_owned(), |status| status.to_string()),
+            entry.request.clone(),
+        ]
+    });
+    output::table(["AT", "WHO", "FROM", "ACTION", "STATUS", "REQUEST"], rows);
+}
+
+/// Name and id of the token, or what else is known.
+fn caller(entry: &AuditEntry) -> String {
+    match &entry.token_id {
+        Some(id) => format!("{} ({id})", entry.caller),
+        None => entry.caller.clone(),
+    }
+}

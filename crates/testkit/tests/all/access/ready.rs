@@ -1,0 +1,58 @@
+//! `/readyz` answers everybody, and says only to those that may read the metrics what is wrong. Seen to fail: with the detail
+//! for everybody; with bad tokens that are not counted.
+
+use super::site::{Site, get};
+use punctual_testkit::faults::{Dials, StoreGroup};
+use serde_json::Value;
+
+/// What it says of the store.
+fn store(answer: &Value) -> &Value {
+    let parts = answer["parts"].as_array().unwrap();
+    parts.iter().find(|part| part["name"] == "store").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_broken_is_told_to_everybody_and_why_to_those_who_may_know() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let (_, viewer) = site.token("viewer", &["*"], &["*"]).await;
+        let (_, executor) = site.token("executor", &["*"], &["*"]).await;
+        let (_, tenant) = site.token("viewer", &["shop"], &["*"]).await;
+        let well = site.send(get("/readyz")).await.expect(200);
+        assert_eq!(
+            (&store(&well)["ok"], &store(&well)["detail"]),
+            (&Value::from(true), &Value::from("ready"))
+        );
+        site.store.faults.set(StoreGroup::Read, Dials::REFUSES);
+        for (token, is_told) in [
+            (None, false),
+            (Some("punctual_x_y"), false),
+            (Some(&*executor), false),
+            (Some(&*tenant), false),
+            (Some(&*viewer), true),
+        ] {
+            let asked = token.map_or_else(|| get("/readyz"), |it| get("/readyz").with(it));
+            let answer = site.send(asked).await;
+            assert_eq!(answer.body["code"], "store.unavailable", "{}", answer.text);
+            assert_eq!(store(&answer.body)["ok"], false);
+            assert_eq!(answer.text.contains("refused by a fault"), is_told, "{token:?}: {}", answer.text);
+        }
+        site.store.faults.heal();
+    }
+}
+
+#[tokio::test]
+async fn whoever_tries_tokens_here_is_counted_as_everywhere() {
+    let site = Site::sqlite().await;
+    for _ in 0..11 {
+        site.send(get("/readyz").with("punctual_x_y")).await.expect(200);
+    }
+    site.send(get("/v1/tasks").with("punctual_x_y")).await.expect_problem(429, "auth.slowed");
+}
+
+#[tokio::test]
+async fn without_tokens_the_machines_own_user_is_told() {
+    let site = Site::open().await;
+    site.store.faults.set(StoreGroup::Read, Dials::REFUSES);
+    let answer = site.send(get("/readyz")).await;
+    assert!(answer.text.contains("refused by a fault"), "{}", answer.text);
+}

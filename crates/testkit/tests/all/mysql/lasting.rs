@@ -1,0 +1,169 @@
+//! Work that has connections of its own for as long as it lasts (a mover, a migration, housekeeping of buckets, a repair):
+//! when they fall silent it ends with an error that says so, soon, and the locks that it had are free; a statement that the
+//! server is at work on may take as long as it likes. Without a limit each of these waited until somebody killed it.
+
+use super::{NOW, ask, fresh, name, sql};
+use punctual_contract::Store;
+use punctual_domain::place::Partition;
+use punctual_store::{BucketOptions, MoveProgress, MoveStep, MysqlOptions, MysqlStore};
+use punctual_testkit::{
+    patience::until,
+    servers::{self, Proxy, Way},
+};
+use std::{fmt::Display, ops::ControlFlow, sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::Instant};
+
+/// Asked after when two seconds have passed, and looked at twice; the rest is for a busy machine.
+const SOON: Duration = Duration::from_secs(15);
+/// Each piece so much later: slow enough to be met in the middle.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// Two databases, directly and by a way that can fall silent.
+struct Site {
+    urls: Vec<String>,
+    ways: Vec<String>,
+    proxy: Proxy,
+}
+
+impl Site {
+    async fn new() -> Self {
+        let (urls, port) = (fresh(2).await, servers::mariadb().await.port());
+        let proxy = Proxy::before(port);
+        let way = |it: &String| it.replace(&format!(":{port}/"), &format!(":{}/", proxy.port()));
+        let ways = urls.iter().map(way).collect();
+        Self { urls, ways, proxy }
+    }
+
+    async fn open(&self) -> Arc<MysqlStore> {
+        Arc::new(MysqlStore::open(&self.ways, MysqlOptions::default()).await.unwrap())
+    }
+
+    /// Whether a lock of this expression is held.
+    async fn is_locked(&self, lock: &str) -> bool {
+        sql(&self.urls[0], &format!("SELECT IS_USED_LOCK({lock}) IS NOT NULL")).await == "1"
+    }
+
+    /// Work is met when it holds its lock, and then hears nothing any more. How it ends.
+    async fn fails_in_silence<T: std::fmt::Debug + Send + 'static, E: Display + Send + 'static>(
+        &self,
+        lock: &str,
+        work: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> String
+    where
+        Result<T, E>: Send,
+    {
+        self.proxy.set(Way::Slow(SLOW));
+        let mut working = JoinSet::new();
+        working.spawn(async move { work.await.map_err(|it| it.to_string()) });
+        until("it holds its lock", || self.is_locked(lock)).await;
+        self.proxy.set_open(Way::Silent);
+        self.proxy.set_new(Way::Open);
+        let began = Instant::now();
+        let ended = working.join_next().await.unwrap().unwrap().expect_err("it cannot have ended well");
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+        until("its lock is free", || async { !self.is_locked(lock).await }).await;
+        ended
+    }
+}
+
+const OF_MIGRATIONS: &str = "CONCAT('punctual/', LEFT(SHA2(DATABASE(), 256), 40))";
+const OF_BUCKETS: &str = "CONCAT('punctual ', SHA1(DATABASE()))";
+const OF_MOVERS: &str = "CONCAT('punctual move ', LEFT(SHA1(DATABASE()), 40))";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_migration_whose_connection_falls_silent_ends_and_can_be_run_again() {
+    let site = Site::new().await;
+    let ways = site.ways.clone();
+    let work = async move { MysqlStore::migrate(&ways, MysqlOptions::default()).await };
+    let error = site.fails_in_silence(OF_MIGRATIONS, work).await;
+    assert!(
+        error.contains("has not answered for too long") && error.contains(name(&site.urls[0])),
+        "{error}"
+    );
+    site.open().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn housekeeping_of_buckets_whose_connection_falls_silent_ends_and_is_done_by_the_next_run() {
+    let site = Site::new().await;
+    let store = site.open().await;
+    let buckets = Arc::new(store.buckets(BucketOptions::default()));
+    let its = Arc::clone(&buckets);
+    let error = site.fails_in_silence(OF_BUCKETS, async move { its.run_once(NOW).await }).await;
+    assert!(error.contains("fell silent"), "{error}");
+    let report = buckets.run_once(NOW).await.unwrap();
+    assert_eq!(report.busy, 0, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repair_whose_connections_fall_silent_ends_and_can_be_run_again() {
+    let site = Site::new().await;
+    let store = site.open().await;
+    let its = Arc::clone(&store);
+    let error = site.fails_in_silence(OF_MOVERS, async move { its.repair(false).await }).await;
+    assert!(error.contains("has not answered for too long"), "{error}");
+    assert!(store.repair(false).await.unwrap().iter().all(punctual_store::ShardRepair::is_nothing));
+}
+
+/// As a firewall forgets them, and as a host vanishes: then nobody can be asked either, or be told to end anything.
+async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, comes_back: impl Fn(&Proxy)) {
+    let site = Site::new().await;
+    let store = site.open().await;
+    store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
+    let mut fell_silent = None;
+    let mut progress = |it: &MoveProgress| {
+        if it.step == at {
+            silence(&site.proxy);
+            fell_silent = Some(Instant::now());
+        }
+        ControlFlow::Continue(())
+    };
+    let error = store.move_partition(Partition(0), 1, &mut progress).await.unwrap_err().to_string();
+    assert!(fell_silent.unwrap().elapsed() < SOON, "{at:?}: {:?}", fell_silent.unwrap().elapsed());
+    assert!(error.contains("has not answered for too long"), "{at:?}: {error}");
+    comes_back(&site.proxy);
+    // Whatever of it the server heard: it goes on where it was.
+    let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
+    until("its lock is free", || async { !site.is_locked(OF_MOVERS).await }).await;
+    store.move_partition(Partition(0), 1, &mut go_on).await.unwrap();
+    assert_eq!(sql(&site.urls[0], "SELECT shard_no FROM placement WHERE partition_no = 0").await, "1");
+    assert!(store.check().await.unwrap().iter().all(punctual_store::ShardCheck::is_sound), "{at:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_mover_whose_connections_fall_silent_ends_and_goes_on_when_it_is_run_again() {
+    for at in [MoveStep::Recorded, MoveStep::Closed, MoveStep::Deleting] {
+        a_mover_ends(at, |it| it.set_open(Way::Silent), |_| ()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_mover_whose_host_vanishes_ends_and_goes_on_when_it_is_run_again() {
+    // Then it knows nothing of connections of before.
+    let comes_back = |it: &Proxy| {
+        it.set_open(Way::Cut);
+        it.come_back();
+    };
+    a_mover_ends(MoveStep::Tidied, Proxy::vanish, comes_back).await;
+}
+
+/// One of its connections waits for a row, for longer than it takes to find that a connection is silent, and the others have
+/// nothing to do meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_mover_whose_statement_takes_long_is_not_taken_for_silent() {
+    let site = Site::new().await;
+    let store = site.open().await;
+    store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
+    let url = site.urls[0].clone();
+    let mut holding = JoinSet::new();
+    let hold = "BEGIN; SELECT * FROM hosted WHERE partition_no = 0 FOR UPDATE; SELECT SLEEP(7); COMMIT";
+    holding.spawn(async move { sql(&url, hold).await });
+    let held =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep'";
+    until("the row is held", || async { sql(&site.urls[0], held).await == "1" }).await;
+    let began = Instant::now();
+    let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
+    store.move_partition(Partition(0), 1, &mut go_on).await.unwrap();
+    assert!(began.elapsed() > Duration::from_secs(5), "it did not wait: {:?}", began.elapsed());
+    holding.join_all().await;
+}
