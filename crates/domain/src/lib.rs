@@ -15,6 +15,7 @@ pub mod task;
 
 pub mod chooser;
 pub mod limits;
+pub mod shares;
 pub mod versions;
 
 pub mod access;

@@ -18,7 +18,7 @@ use crate::{
         admit::{self, Slots},
         ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push, unknown,
     },
-    redrive,
+    redrive, shares,
     sharing::{adopt, announce, own},
     supervisor::Supervisor,
     why::{self, Why},
@@ -135,6 +135,7 @@ impl Engine {
         unused::run_once(core, now).await?;
         executors::run_once(core, now).await?;
         audit::run_once(core, now).await?;
+        shares::run_once(core, now).await?;
         announce::run_once(core).await?;
         Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
     }

@@ -55,7 +55,7 @@ impl Ask {
         &self.task
     }
 
-    fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.task.queue.namespace.as_str()
     }
 }

@@ -293,6 +293,8 @@ macro_rules! for_each_limiter_case {
             cases::members_are_found_by_when_to_look_at_them,
             cases::what_is_restored_holds_whatever_the_limit_and_takes_the_place_of_what_was,
             cases::holders_say_who_they_are_and_scopes_do_not_mix,
+            cases::scopes_are_counted_each_by_itself_and_in_order,
+            cases::demands_are_known_to_all_and_forgotten_when_nobody_says_them_again,
             cases::room_is_what_could_be_granted_and_says_what_bounds_it,
             cases::a_rate_gives_its_burst_and_then_as_it_flows,
             cases::a_rate_of_a_namespace_or_of_everything_is_shared_by_all_its_queues,

@@ -7,7 +7,7 @@ use punctual_contract::{
     Bus, Error, Hot, Limiter, Ownership, ScheduleStore, SettingStore, Store,
     bus::Delivery,
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
+    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
     ownership::{Live, Owner, Says, Tenure},
     schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
     settings::{SaveSetting, Saved, SettingChange, Settings},
@@ -354,6 +354,12 @@ impl Limiter for Mortal<dyn Limiter> {
     }
     async fn holders(&self, scope: &LimitScope, limit: usize) -> Result<Holders, Error> {
         self.life.call(self.inner.holders(scope, limit)).await
+    }
+    async fn held(&self, scopes: &[LimitScope]) -> Result<Vec<usize>, Error> {
+        self.life.call(self.inner.held(scopes)).await
+    }
+    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
+        self.life.call(self.inner.demands(engine, seen, now)).await
     }
     async fn is_whole(&self) -> Result<bool, Error> {
         self.life.call(self.inner.is_whole()).await

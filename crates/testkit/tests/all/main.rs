@@ -38,6 +38,7 @@ mod redis_worker;
 mod schedules;
 mod servers;
 mod shared;
+mod shares;
 mod simulation;
 mod test_engine;
 mod tls;
