@@ -1,6 +1,5 @@
 //! The deletion of a namespace by engines at work: one dies in the middle and another goes on, embedded and on real MySQL and
-//! Redis; and a database that is away keeps only what is in it. Seen to fail: with batches that only the first engine asks
-//! for; with a loop over databases that ends at the first that fails.
+//! Redis; and a database that is away keeps only what is in it.
 
 use crate::crash_points::{Embedded, Ground, OnServers, Rig, WallClock, rig};
 use punctual_bus::MemoryBus;

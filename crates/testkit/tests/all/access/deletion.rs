@@ -1,6 +1,5 @@
 //! The deletion of a namespace over the API: what it takes along and what it leaves, what is refused meanwhile, and that any
-//! engine goes on wherever another has died. Seen to fail: with a deletion that leaves what is in flight for ever; with one
-//! that is over when the first batch is; without the settling of the hot set.
+//! engine goes on wherever another has died.
 
 use super::site::{Ask, Site, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};
@@ -61,6 +60,8 @@ async fn furnish(site: &Site, namespace: &str) -> Vec<Value> {
     }
     let limits = json!({"max_waiting": 5_000, "description": MARK});
     site.admin(ask("PUT", format!("/v1/namespaces/{namespace}")).body(Some(limits))).await.expect(200);
+    let schedule = json!({"cron": "@yearly", "task": {"queue": "q"}});
+    site.admin(ask("PUT", "/v1/schedules/s").within(namespace).body(Some(schedule))).await.expect(201);
     for id in 0..4 {
         site.insert(namespace, json!({"queue": "q", "task_id": 100 + id, "payload": MARK})).await;
     }
@@ -207,6 +208,10 @@ async fn a_namespace_is_deleted_with_all_that_it_holds_and_its_name_can_be_used_
 
         until_gone(&site).await;
         nothing_is_left(&site).await;
+        let schedules = site.admin(get("/v1/schedules").within(GONE)).await.expect(200);
+        assert_eq!(schedules["items"], json!([]));
+        let kept = site.admin(get("/v1/schedules").within(KEPT)).await.expect(200);
+        assert_eq!(kept["items"].as_array().unwrap().len(), 1);
         assert_eq!(stock(&site).await, before);
         let audit = site.admin(get("/v1/audit?action=delete_namespace&namespace=doomed")).await.expect(200);
         let statuses: Vec<&Value> =

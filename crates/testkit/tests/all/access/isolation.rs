@@ -1,7 +1,7 @@
 //! Isolation, from the document that the server serves: for every operation in it, as every role, what is another's answers
 //! as what there is not, to the letter. An operation, a parameter or a body that this test does not know how to fill in fails
-//! it: whoever adds one says here what of another's could be named in it. Seen to fail: with a `Who::sees` that always says
-//! yes; with tokens that are found whoever asks; with a namespace that shows its settings to strangers.
+//! it: whoever adds one says here what of another's could be named in it. Seen to fail: by operations that it did not
+//! know.
 
 use super::{
     site::{Answer, Ask, Site, ask, get, post},
@@ -24,6 +24,7 @@ struct Target {
     namespace: String,
     queue: String,
     executor: String,
+    schedule: String,
     place: String,
     /// An executor's: `ref` and its token.
     leased: String,
@@ -44,6 +45,7 @@ fn nothing(like: &Target) -> Target {
         namespace: "nobody-b".to_owned(),
         queue: "nobody-q".to_owned(),
         executor: "nobody-x".to_owned(),
+        schedule: "nobody-s".to_owned(),
         place: beside(&like.place),
         leased: beside(&like.leased),
         lease: like.lease.clone(),
@@ -102,7 +104,7 @@ impl Operation {
     fn asked(&self, target: &Target) -> Vec<Ask> {
         let path = self.path.replace("{ref}", &target.place).replace("{queue}", &target.queue);
         let path = path.replace("{executor}", &target.executor).replace("{namespace}", &target.namespace);
-        let path = path.replace("{id}", &target.token);
+        let path = path.replace("{id}", &target.token).replace("{schedule}", &target.schedule);
         assert!(!path.contains('{'), "{}: this test cannot fill in its path", self.path);
         let plain = ask(&self.method, &path).body(self.body(target));
         let with = |(name, value): (&String, String)| {
@@ -123,7 +125,7 @@ impl Operation {
             "token" => target.token.clone(),
             "error" => target.label.clone(),
             "task_version" | "state" | "due_after" | "due_before" | "since" | "until" | "action"
-            | "limit" | "cursor" => return None,
+            | "limit" | "cursor" | "n" => return None,
             other => panic!("{}: this test does not know what {other:?} can name", self.id),
         })
     }
@@ -143,6 +145,12 @@ impl Operation {
                 let outcome = json!({"ref": target.leased, "token": target.lease, "outcome": "succeeded"});
                 json!({"outcomes": [outcome]})
             }
+            "put_schedule" | "preview_schedule" => {
+                json!({"cron": "@yearly", "owner": "ada", "task": {"queue": target.queue}})
+            }
+            "patch_schedule" => json!({"owner": "bob"}),
+            "backfill_schedule" => json!({"from": 1_700_000_000_000_i64, "to": 1_740_000_000_000_i64}),
+            "pause_schedule" | "resume_schedule" | "run_schedule" => json!({}),
             "send_heartbeats" => json!({"executor": "own-x", "leases": [lease]}),
             "redrive_dead_letters" => json!({"queue": target.queue}),
             "put_queue" | "put_namespace" | "put_limits" => json!({"max_waiting": 9}),
@@ -166,6 +174,7 @@ fn learnt(answer: &Answer, said: [&Target; 2]) -> (u16, Option<String>, String) 
             (&it.namespace, "<namespace>"),
             (&it.queue, "<queue>"),
             (&it.executor, "<executor>"),
+            (&it.schedule, "<schedule>"),
             (&it.kind, "<kind>"),
             (&it.label, "<label>"),
             (&it.task_id, "<task_id>"),
@@ -203,6 +212,9 @@ async fn furnish(site: &Site) -> Target {
     site.admin(ask("PUT", format!("/v1/queues/{queue}")).within(&namespace).body(Some(settings)))
         .await
         .expect(200);
+    let schedule = json!({"cron": "@yearly", "owner": MARK, "task": {"queue": queue}});
+    let named = ask("PUT", format!("/v1/schedules/{MARK}-s")).within(&namespace).body(Some(schedule));
+    site.admin(named).await.expect(201);
     let limits =
         ask("PUT", format!("/v1/namespaces/{namespace}")).body(Some(json!({"max_waiting": 777_777})));
     site.admin(limits).await.expect(200);
@@ -214,6 +226,7 @@ async fn furnish(site: &Site) -> Target {
         namespace,
         queue,
         executor,
+        schedule: format!("{MARK}-s"),
         place,
         leased: text(&leased[1]["ref"]),
         lease: text(&leased[1]["token"]),
@@ -284,9 +297,13 @@ async fn strangers_learn_nothing(site: Site) {
 
 async fn stock(site: &Site, theirs: &Target) -> Vec<String> {
     let mut all = Vec::new();
-    for path in
-        ["/v1/tasks", "/v1/dead-letters", "/v1/queues", &format!("/v1/namespaces/{}", theirs.namespace)]
-    {
+    for path in [
+        "/v1/tasks",
+        "/v1/dead-letters",
+        "/v1/queues",
+        "/v1/schedules",
+        &format!("/v1/namespaces/{}", theirs.namespace),
+    ] {
         all.push(site.admin(get(path).within(&theirs.namespace)).await.expect(200).to_string());
     }
     let tokens = site.admin(get("/v1/tokens")).await.expect(200);

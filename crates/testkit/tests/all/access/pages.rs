@@ -1,5 +1,4 @@
-//! Pages of lists for tokens that reach only a part: full until the last, and without a trace of the rest. Seen to fail: with
-//! pages that are sifted and not filled; with a cursor that names what is not seen.
+//! Pages of lists for tokens that reach only a part: full until the last, and without a trace of the rest.
 
 use super::site::{Site, get, post};
 use serde_json::{Value, json};
