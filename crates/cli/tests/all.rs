@@ -35,6 +35,8 @@ mod network;
 mod operate;
 #[path = "all/recovery.rs"]
 mod recovery;
+#[path = "all/schedule.rs"]
+mod schedule;
 #[path = "all/secrets.rs"]
 mod secrets;
 #[path = "all/serve.rs"]

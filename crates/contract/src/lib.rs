@@ -12,6 +12,7 @@ pub mod hot;
 pub mod limiter;
 pub mod namespaces;
 pub mod ownership;
+pub mod schedules;
 pub mod settings;
 pub mod store;
 
@@ -25,5 +26,6 @@ pub use hot::Hot;
 pub use limiter::Limiter;
 pub use namespaces::NamespaceStore;
 pub use ownership::{Ownership, Signals};
+pub use schedules::ScheduleStore;
 pub use settings::SettingStore;
 pub use store::Store;

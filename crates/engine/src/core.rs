@@ -24,6 +24,7 @@ use crate::{
     quota::Quotas,
     readiness::Writers,
     settings::Settings,
+    shares::Shares,
     sharing::{
         announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked, reach::Reach,
         step_aside::Aside, terms::Overtaken,
@@ -111,6 +112,7 @@ pub(crate) struct Core {
     pub(crate) from_store: FromStore,
     pub(crate) missed: Missed,
     pub(crate) admissions: Admissions,
+    pub(crate) shares: Shares,
     pub(crate) reconciler: Reconciler,
     pub(crate) deletions: Deletions,
     /// The preloader had more than the hot set has room for.
@@ -179,6 +181,7 @@ impl Core {
             from_store: FromStore::default(),
             missed: Missed::default(),
             admissions: Admissions::default(),
+            shares: Shares::default(),
             reconciler: Reconciler::default(),
             deletions: Deletions::default(),
             tasks: TaskTracker::new(),

@@ -23,6 +23,7 @@ mod quota;
 mod readiness;
 mod services;
 mod settings;
+mod shares;
 mod supervisor;
 
 mod pipeline {
@@ -104,4 +105,5 @@ pub use pipeline::hand_over::LeaseRequest;
 pub use pipeline::outcome::OutcomeReport;
 pub use quota::TooFast;
 pub use redrive::{RedriveMany, Redriven};
+pub use shares::NamespaceShare;
 pub use why::Why;

@@ -11,7 +11,7 @@ use crate::{
     },
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
-    readiness,
+    readiness, shares,
     sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
 };
@@ -79,6 +79,10 @@ impl Engine {
         let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
         supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&partitions)));
         supervisor.always(core, "ahead", ahead::run);
+        let asked = |core: Arc<Core>| async move { core.shares.wanted().await };
+        supervisor.every_or_when(core, "shares", shares::PERIOD, asked, |core| async move {
+            shares::run_once(&core, core.now()).await
+        });
         let pushers = Arc::new(push::Pushers::default());
         supervisor.every(core, "push", control::PERIOD, move |core| {
             let pushers = Arc::clone(&pushers);

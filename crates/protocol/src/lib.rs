@@ -37,6 +37,8 @@ mod access;
 mod alerts;
 mod namespaces;
 mod queues;
+mod schedule_runs;
+mod schedules;
 
 pub use access::{
     AccessToken, AuditEntry, CreateToken, Revealed, Role, RotateToken, SearchAudit, TokenState, pattern_fault,
@@ -66,6 +68,14 @@ pub use queues::{
 };
 pub use retry::Retry;
 pub use schedule::When;
+pub use schedule_runs::{
+    BackfillAnswer, BackfillSchedule, HowMany, ListSchedules, NEXT_MAX, PauseSchedule, RunKind, RunOutcome,
+    ScheduleRun, UpcomingRun,
+};
+pub use schedules::{
+    Exclude, Instant, Missed, OneOrMany, Overlap, PutSchedule, RunsTakenBack, Schedule, SchedulePause,
+    ScheduledTask,
+};
 pub use search::{Page, SearchTasks, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
 pub use token::{NotAToken, Token};

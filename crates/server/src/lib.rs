@@ -36,6 +36,7 @@ mod lookup;
 mod namespaces;
 mod queues;
 mod roster;
+mod schedules;
 mod settings;
 mod tokens;
 

@@ -128,6 +128,11 @@ pub(crate) async fn put_limits(
 ) -> Result<Response, Refusal> {
     let wanted: ScopeSettings = turned(&PutLimits::from_json(&body)?)?;
     let scope = Scope::Everything;
+    if wanted.weight.is_some() {
+        let detail =
+            "has no meaning here: namespaces have weights (PUT /v1/namespaces/{namespace}), and queues";
+        return Err(Refusal::field("/weight", detail.to_owned()));
+    }
     let mut expected = None;
     if let Some(condition) = etag::condition(&headers) {
         let stands = app.engine.setting(&scope).await?.map_or(0, |it| it.revision);

@@ -41,6 +41,7 @@ mod retention;
 mod routing;
 mod row;
 mod scan;
+mod schedules;
 mod search;
 mod session;
 mod settings;

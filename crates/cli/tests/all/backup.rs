@@ -1,7 +1,7 @@
 //! Backup and restore as `docs/backup.md` says them: its own blocks are run, on clusters with TLS and tokens, everything is
 //! destroyed between, and what runs afterwards is counted.
 //!
-//! Seen to fail: with a block of the page left out; with the dump of tasks that are due left out.
+//! Seen to fail: with a block of the page left out; with a dump without rows.
 
 use crate::binary::{
     DURABLE, Running, Server, address, blocking, documents, punctual, stderr, stdout, wait_for,

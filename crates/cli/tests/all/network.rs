@@ -1,8 +1,7 @@
 //! On a network that is not loopback, as in a company: two engines with TLS on all three sides, workers and clients with the
 //! tokens of their roles; and what a proxy in front of an engine may say. Each test is root's, in a network namespace.
 //!
-//! Seen to fail: with the guard that lets a role through; with refusals that are not noted; with `X-Forwarded-For` believed
-//! from anybody.
+//! Seen to fail: with a guard that lets a role through; with the left-most of `X-Forwarded-For` believed.
 
 use crate::binary::{DURABLE, PATIENCE, Running, address, blocking, documents, punctual, stderr, wait_for};
 use punctual_testkit::{

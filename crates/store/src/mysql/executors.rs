@@ -55,6 +55,7 @@ pub(super) async fn forget_namespace(
         for file in [
             include_str!("../../sql/mysql/namespace/executors.sql"),
             include_str!("../../sql/mysql/namespace/changes.sql"),
+            include_str!("../../sql/mysql/namespace/schedules.sql"),
         ] {
             let delete = Statement::new(file).text(namespace.as_str()).int(most);
             deleted += delete.execute(&catalog).await?;

@@ -14,7 +14,7 @@ use super::{
     trips::{FirstLook, Trips},
     writer::Unfinished,
 };
-use crate::Error;
+use crate::{Error, turns::Tenant};
 use hashbrown::HashMap;
 use punctual_contract::{
     Error as CallError,
@@ -97,6 +97,14 @@ impl Job {
             Work::Retire(it, _) => it.limit,
             Work::Forget(it, _) => it.limit,
             Work::Stop(..) | Work::Keep(..) | Work::Check(_) => 1,
+        }
+    }
+
+    /// Whose turn it counts for.
+    pub(crate) fn tenant(&self) -> Tenant {
+        match &self.work {
+            Work::Insert(asks, _) => asks.first().map_or(Tenant::NONE, |it| Tenant::of(it.namespace())),
+            _ => Tenant::NONE,
         }
     }
 

@@ -29,7 +29,9 @@ impl NamespaceStore for SqliteStore {
         let (name, most) = (namespace.clone(), most(limit));
         let work = move |conn: &Connection, _: &mut Ledger| {
             let delete = |text| conn.prepare_cached(text)?.execute(params![name.as_str(), most]);
-            Ok(delete(sql::NAMESPACE_EXECUTORS)? + delete(sql::NAMESPACE_CHANGES)?)
+            Ok(delete(sql::NAMESPACE_EXECUTORS)?
+                + delete(sql::NAMESPACE_CHANGES)?
+                + delete(sql::NAMESPACE_SCHEDULES)?)
         };
         self.writing("delete traces of a namespace", limit, work).await
     }

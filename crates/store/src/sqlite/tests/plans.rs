@@ -42,6 +42,13 @@ const PLANS: &[(&str, &str)] = &[
     ("audit/page", "SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
     ("audit/complete", "SEARCH audit USING INTEGER PRIMARY KEY (rowid=?)"),
     ("audit/trim", "SEARCH audit USING COVERING INDEX audit_at (at<?)"),
+    ("schedule/due", "SEARCH schedule USING INDEX schedule_wake (wake_at>? AND wake_at<?)"),
+    ("schedule/list", "SEARCH schedule USING INDEX schedule_named (namespace=? AND name>?)"),
+    ("schedule/runs", "SEARCH schedule_run USING PRIMARY KEY (schedule_id=? AND at>? AND at<?)"),
+    (
+        "schedule/unsettled",
+        "SEARCH schedule_run USING INDEX schedule_run_unsettled (unsettled_at>? AND unsettled_at<?)",
+    ),
     ("meta/read", "SEARCH meta USING PRIMARY KEY (key=?)"),
     ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];

@@ -81,6 +81,7 @@ fn everything_set() -> Setting {
         keep: Keep { succeeded_ms: Some(1), dead_ms: Some(2), cancelled_ms: Some(3) },
         lateness_budget_ms: Some(250),
         mode: Some(Mode::Push),
+        weight: Some(7),
     }))
 }
 
@@ -91,6 +92,7 @@ pub async fn what_is_saved_stands_as_it_was_saved(store: Arc<dyn Store>) {
         max_waiting: Some(u64::from(u32::MAX)),
         rate: rate(2),
         insert_rate: rate(3),
+        weight: Some(1_000),
         description: Some("größer als \"vorher\"".into()),
         deletion: Some(Box::new(Deletion { since: NOW, by: CALLER.to_owned(), tasks: Some(7) })),
     };
