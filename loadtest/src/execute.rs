@@ -27,6 +27,8 @@ pub(crate) struct Manner {
     pub(crate) lease_ms: u64,
     /// How long a reporter waits for more outcomes before it sends.
     pub(crate) linger: Duration,
+    /// How long an executor works on what it was given in one call.
+    pub(crate) work: Duration,
 }
 
 /// Never ends by itself, except with an error.
@@ -79,7 +81,11 @@ async fn poll(job: Arc<Job>, manner: Manner, number: usize, done: mpsc::Sender<D
         let at_us = now_us();
         pause = Pause::default();
         let leased = serde_json::from_slice(answer.body).context("answer to a lease")?;
-        for outcome in take(&job, &leased, at_us) {
+        let outcomes = take(&job, &leased, at_us);
+        if !outcomes.is_empty() && !manner.work.is_zero() {
+            tokio::time::sleep(manner.work).await;
+        }
+        for outcome in outcomes {
             done.send(outcome).await.context("the reporter has ended")?;
         }
     }

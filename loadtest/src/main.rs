@@ -1,7 +1,7 @@
 //! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
-//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `idle`, `attack`, `limit` (`child`) and `chaos` beside it.
+//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`) and `chaos` beside it.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault`.
 
 mod ask;
@@ -16,6 +16,7 @@ mod execute;
 #[cfg(test)]
 mod fake;
 mod fault;
+mod flood;
 mod http;
 mod idle;
 mod insert;
@@ -53,6 +54,12 @@ fn main() -> ExitCode {
 fn measure(command: &options::Command) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command {
+        options::Command::Run(options) if options.scenario == options::Scenario::Flood => {
+            let report = runtime.block_on(flood::flood(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.common.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
         options::Command::Run(options) => {
             let report = runtime.block_on(run::run(options))?;
             let json = serde_json::to_string(&report)?;

@@ -22,6 +22,10 @@ impl Spans {
         self.0.saturating_record(u64::try_from(span_us).unwrap_or(0));
     }
 
+    pub(crate) fn add(&mut self, others: &Self) {
+        self.0.add(&others.0).expect("all have the same bounds");
+    }
+
     pub(crate) fn percentiles(&self) -> Percentiles {
         let at = |quantile| milliseconds(self.0.value_at_quantile(quantile));
         Percentiles {

@@ -41,6 +41,8 @@ pub(crate) enum Scenario {
     Sustained,
     /// --tasks due at one instant, after all are inserted
     Burst,
+    /// Two tenants at --rate each, then one of them at --times as much: what the other notices
+    Flood,
 }
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,13 +145,13 @@ pub(crate) struct CommonOptions {
 pub(crate) struct RunOptions {
     #[arg(long, value_enum)]
     pub(crate) scenario: Scenario,
-    /// Tasks a second; sustained only
+    /// Tasks a second; sustained, and of each tenant of a flood
     #[arg(long)]
     pub(crate) rate: Option<u64>,
     /// uniform and burst only [default: 100000]
     #[arg(long)]
     pub(crate) tasks: Option<usize>,
-    /// uniform and sustained only [default: 30s]
+    /// Not of a burst; of a flood in peace and again in the flood [default: 30s]
     #[arg(long, value_parser = parse_ms)]
     pub(crate) duration: Option<i64>,
     /// First due time after the start; sustained: least time from insert to due
@@ -186,6 +188,8 @@ pub(crate) struct RunOptions {
     pub(crate) kill_after: Option<i64>,
     #[command(flatten)]
     pub(crate) faults: FaultOptions,
+    #[command(flatten)]
+    pub(crate) flood: FloodOptions,
     /// Decides the order of due times [default: random, and reported]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -193,6 +197,27 @@ pub(crate) struct RunOptions {
     pub(crate) server: ServerOptions,
     #[command(flatten)]
     pub(crate) common: CommonOptions,
+}
+
+/// Of --scenario flood.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Flood")]
+pub(crate) struct FloodOptions {
+    /// How many times --rate the one that floods sends
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(crate) times: u64,
+    /// Slots that both have together: then each tenant has as many executors, of one task at a time
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(crate) slots: Option<u16>,
+    /// How long a task takes
+    #[arg(long, default_value = "0ms", value_parser = parse_ms)]
+    pub(crate) work: i64,
+    /// In peace and flooded, so many times in turns
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// The other's 99th percentile may be so many percent higher
+    #[arg(long, default_value_t = 20)]
+    pub(crate) within_percent: u32,
 }
 
 #[derive(Args, Debug, Clone)]
@@ -406,7 +431,18 @@ impl RunOptions {
         if self.kill_after.is_some() && self.server.engines() > 1 {
             return Err(Usage("--kill-after is for one engine; of several, --kill-one-after"));
         }
+        if self.scenario == Scenario::Flood && (self.insert_only || self.subscribers > 0 || self.disturbs()) {
+            return Err(Usage("a flood has executors that pull, and no faults"));
+        }
         crate::fault::Faults::new(&self.faults, self.server.engines(), 0).map(|_| ())
+    }
+
+    const fn disturbs(&self) -> bool {
+        let FaultOptions { kill_one_after, pause_one_after, stop_one_after, .. } = &self.faults;
+        self.kill_after.is_some()
+            || kill_one_after.is_some()
+            || pause_one_after.is_some()
+            || stop_one_after.is_some()
     }
 
     pub(crate) fn load(&self) -> Result<crate::plan::Load, Usage> {
@@ -417,11 +453,13 @@ impl RunOptions {
         let tasks = self.tasks.unwrap_or(TASKS);
         let duration_ms = self.duration.unwrap_or(DURATION_MS);
         match (self.scenario, self.rate) {
-            (Scenario::Sustained, None | Some(0)) => Err(Usage("sustained needs --rate, at least 1")),
-            (Scenario::Sustained, Some(_)) if self.tasks.is_some() => {
-                Err(Usage("sustained has --rate and --duration, not --tasks"))
+            (Scenario::Sustained | Scenario::Flood, None | Some(0)) => {
+                Err(Usage("sustained and flood need --rate, at least 1"))
             }
-            (Scenario::Sustained, Some(rate)) => Ok(Load::Sustained { rate, duration_ms }),
+            (Scenario::Sustained | Scenario::Flood, Some(_)) if self.tasks.is_some() => {
+                Err(Usage("sustained and flood have --rate and --duration, not --tasks"))
+            }
+            (Scenario::Sustained | Scenario::Flood, Some(rate)) => Ok(Load::Sustained { rate, duration_ms }),
             (Scenario::Uniform | Scenario::Burst, Some(_)) => Err(Usage("--rate is for sustained")),
             (Scenario::Burst, None) if self.duration.is_some() => Err(Usage("a burst has no --duration")),
             (Scenario::Uniform, None) => Ok(Load::Uniform { tasks, window_ms: duration_ms }),
@@ -431,7 +469,7 @@ impl RunOptions {
 
     pub(crate) fn ahead_ms(&self) -> i64 {
         let inserting_ms = match self.scenario {
-            Scenario::Sustained => 0,
+            Scenario::Sustained | Scenario::Flood => 0,
             Scenario::Uniform | Scenario::Burst => {
                 i64::try_from(self.tasks.unwrap_or(TASKS).saturating_mul(1_000) / INSERTS_PER_S)
                     .unwrap_or(i64::MAX)
@@ -480,101 +518,5 @@ pub(crate) fn server(words: &str) -> ServerOptions {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::Load;
-
-    fn run(arguments: &str) -> RunOptions {
-        let words = ["loadtest", "run", "--spawn"].into_iter().chain(arguments.split(' '));
-        match Options::try_parse_from(words).unwrap().command {
-            Command::Run(options) => options,
-            Command::Idle(_)
-            | Command::Limit(_)
-            | Command::Attack(_)
-            | Command::Chaos(_)
-            | Command::Executor(_) => {
-                panic!("not run")
-            }
-        }
-    }
-
-    #[test]
-    fn durations_have_units() {
-        let good = [("0s", 0), ("250ms", 250), ("30s", 30_000), ("10m", 600_000), ("7d", 604_800_000)];
-        good.into_iter().for_each(|(text, ms)| assert_eq!(parse_ms(text), Ok(ms)));
-        for text in ["", "s", "5", "-1s", "1.5s", "1 s", "99999999999d"] {
-            assert!(parse_ms(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn defaults_depend_on_the_scenario() {
-        let burst = run("--scenario burst");
-        assert_eq!(burst.load(), Ok(Load::Burst { tasks: 100_000 }));
-        assert_eq!((burst.ahead_ms(), burst.batch(), burst.connections()), (8_000, 1_000, 2));
-        let sustained = run("--scenario sustained --rate 500 --duration 1m");
-        assert_eq!(sustained.load(), Ok(Load::Sustained { rate: 500, duration_ms: 60_000 }));
-        assert_eq!((sustained.ahead_ms(), sustained.batch()), (3_000, 50));
-        let singles = run("--scenario uniform --tasks 20 --singles --insert-only");
-        assert_eq!((singles.ahead_ms(), singles.batch(), singles.connections()), (600_000, 1, 64));
-    }
-
-    #[test]
-    fn options_that_another_scenario_has_are_refused() {
-        for arguments in [
-            "--scenario sustained",
-            "--scenario sustained --rate 0",
-            "--scenario sustained --rate 5 --tasks 5",
-            "--scenario burst --rate 5",
-            "--scenario burst --duration 5s",
-            "--scenario uniform --rate 5",
-            "--scenario uniform --executors 0",
-        ] {
-            assert!(run(arguments).load().is_err(), "{arguments}");
-        }
-    }
-
-    #[test]
-    fn engines_share_a_database_and_a_hot_set_or_there_is_one() {
-        let shared = "idle --spawn --store mysql --hot redis";
-        for good in ["--databases 4 --engines 3", "", "--engines 64"] {
-            assert_eq!(server(&format!("{shared} {good}")).check(), Ok(()), "{good}");
-        }
-        let it = server(&format!("{shared} --databases 4 --engines 3"));
-        assert_eq!((it.databases(), it.engines()), (4, 3));
-        for bad in [
-            "idle --spawn --engines 2",
-            "idle --spawn --hot redis --engines 2",
-            "idle --spawn --store mysql --engines 2",
-            "idle --spawn --databases 2",
-            "idle --spawn --store mysql --hot redis --data d",
-        ] {
-            assert!(server(bad).check().is_err(), "{bad}");
-        }
-        let of = |words: &str| run(&format!("--scenario burst {words}")).check();
-        assert!(of("--store mysql --hot redis --engines 2 --kill-after 1s").is_err());
-        assert!(of("--kill-one-after 1s").is_err());
-        assert_eq!(of("--store mysql --hot redis --engines 2 --kill-one-after 1s"), Ok(()));
-        assert_eq!(of("--kill-after 1s"), Ok(()));
-    }
-
-    #[test]
-    fn a_server_is_named_or_started_and_only_a_started_one_is_killed() {
-        for arguments in [
-            "idle",
-            "run --scenario burst",
-            "run --scenario burst --spawn --url http://127.0.0.1:1",
-            "run --scenario burst --url http://127.0.0.1:1 --kill-after 1s",
-            "run --scenario burst --url http://127.0.0.1:1 --data d",
-            "idle --spawn --server-pid 1",
-            "idle --url http://127.0.0.1:1 --engines 2",
-            "idle --url http://127.0.0.1:1 --store mysql",
-            "idle --spawn --store mysql --databases 0",
-            "run --scenario burst --spawn --stop-one-after 1s --insert-only",
-            "run --scenario burst --url http://127.0.0.1:1,http://127.0.0.1:2 --pause-one-after 1s",
-        ] {
-            let words = std::iter::once("loadtest").chain(arguments.split(' '));
-            assert!(Options::try_parse_from(words).is_err(), "{arguments}");
-        }
-    }
-}
+#[path = "options_tests.rs"]
+mod tests;

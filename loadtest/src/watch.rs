@@ -233,6 +233,7 @@ fn start_executors(
         wait_ms: whole_ms(options.wait),
         lease_ms: whole_ms(options.lease),
         linger: Duration::from_millis(whole_ms(options.linger)),
+        work: Duration::ZERO,
     };
     let bus_url = server.bus_url().filter(|_| options.subscribers > 0);
     let subscription = bus_url.map(|bus_url| Subscription {

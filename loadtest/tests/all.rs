@@ -60,6 +60,19 @@ fn sustained() {
     }
 }
 
+/// What the other noticed is for a machine with nothing else to do; that both were served is not.
+#[test]
+fn a_flood_with_slots_for_both() {
+    let arguments = "run --scenario flood --rate 20 --times 5 --duration 2s --ahead 500ms --slots 4 --work 5ms";
+    let report = kept(&format!("{arguments} --lease 1s --within-percent 100000"));
+    assert_eq!(report["flooded"]["one"]["tasks"], 200, "{report}");
+    for phase in ["peace", "flooded"] {
+        let other = &report[phase]["other"];
+        assert_eq!((&other["tasks"], &other["done"]), (&40.into(), &40.into()), "{phase}: {report}");
+        assert_eq!(other["start_delay"]["count"], 40, "{phase}: {report}");
+    }
+}
+
 #[test]
 fn burst() {
     let report = kept("run --scenario burst --tasks 600 --ahead 2s --batch 100 --lease-max 100");

@@ -1,6 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
-use crate::{audit, config, dead, dev, doctor, executor, queue, serve, shard, task, token, work};
+use crate::{
+    audit, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token, work,
+};
 use clap::{Parser, Subcommand};
 
 /// Delayed tasks, on time to the millisecond.
@@ -29,6 +31,12 @@ pub(crate) enum Command {
     /// Look at queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),
+    /// Look at namespaces, set their limits, delete them
+    #[command(subcommand)]
+    Namespace(namespace::NamespaceCommand),
+    /// Make, look at, pause and run tasks that are made again and again
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
     /// Make, list, rotate and revoke tokens: who may call
     #[command(subcommand)]
     Token(token::TokenCommand),

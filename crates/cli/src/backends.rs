@@ -9,9 +9,10 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::{Blobs, Store};
+use punctual_contract::{Blobs, ScheduleStore, Store};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
+use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -19,10 +20,15 @@ use tokio::time::timeout;
 /// With the time that requests under way are given, less than the 30 s after which Kubernetes kills.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
 
+/// Between two looks which schedules have something to do: runs are made a minute ahead, and only one that waits for
+/// another is as late as this.
+const PLAN_EVERY: Duration = Duration::from_millis(200);
+
 /// An engine at work on its back ends.
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(crate) engine: Engine,
+    pub(crate) planner: Planner,
     running: Running,
     store: Closing,
 }
@@ -32,6 +38,15 @@ pub(crate) struct Standing {
 enum Closing {
     Sqlite(Arc<SqliteStore>),
     Mysql(Arc<MysqlStore>),
+}
+
+impl Closing {
+    fn schedules(&self) -> Arc<dyn ScheduleStore> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
+            Self::Mysql(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
+        }
+    }
 }
 
 impl Standing {
@@ -50,7 +65,13 @@ impl Standing {
         let engine = Engine::new(backends, options);
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
+        let planner = Planner::new(engine.clone(), store.schedules(), punctual_schedules::Options::default());
         let running = engine.start().context("the engine cannot start")?;
+        let planning = planner.clone();
+        running.supervise("schedules", PLAN_EVERY, move |now| {
+            let planning = planning.clone();
+            async move { planning.run_once(now).await }
+        });
         match &store {
             Closing::Sqlite(store) if archive.url.is_some() => {
                 archive::supervise_file(&running, Arc::clone(store));
@@ -63,7 +84,7 @@ impl Standing {
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, running, store })
+        Ok(Self { engine, planner, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.

@@ -84,7 +84,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
     let api = punctual_server::serve(
         listener,
         standing.engine.clone(),
-        serve::options(&settings),
+        serve::options(&settings, &standing),
         server_stop.clone(),
     );
     server.spawn(api);

@@ -24,7 +24,9 @@ mod signals;
 mod dead;
 mod dev;
 mod executor;
+mod namespace;
 mod queue;
+mod schedule;
 mod shard;
 mod task;
 mod token;
@@ -62,6 +64,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Dead(command) => dead::run(command).await,
         Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
+        Command::Namespace(command) => namespace::run(command).await,
+        Command::Schedule(command) => schedule::run(command).await,
         Command::Token(command) => token::run(command).await,
         Command::Audit(command) => audit::run(command).await,
         Command::Work(args) => work::run(args).await,

@@ -49,7 +49,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let origin = origin(settings.listening.scheme(), address);
     announce(&origin, with_token, &settings.place, Form::json_if(args.json))?;
     tracing::info!(%address, store = settings.place.shown(), "serving");
-    let served = serve(listener, standing.engine.clone(), options(&settings), signals.stop()).await;
+    let served =
+        serve(listener, standing.engine.clone(), options(&settings, &standing), signals.stop()).await;
     standing.stop().await?;
     served.context("the API ended")?;
     tracing::info!("stopped");
@@ -73,11 +74,12 @@ pub(crate) async fn started(settings: &Settings) -> Result<Standing> {
     Err(refused)
 }
 
-pub(crate) fn options(settings: &Settings) -> ServerOptions {
+pub(crate) fn options(settings: &Settings, standing: &Standing) -> ServerOptions {
     settings.listening.apply(ServerOptions {
         batch_body_max_bytes: settings.payloads.batch_body_max_bytes,
         payload_max_bytes: settings.payloads.payload_max_bytes,
         payload_advice: settings.payloads.advice(),
+        schedules: Some(standing.planner.clone()),
         ..ServerOptions::default()
     })
 }

@@ -27,12 +27,16 @@ mod full_disk;
 mod load;
 #[path = "all/log_away.rs"]
 mod log_away;
+#[path = "all/namespace.rs"]
+mod namespace;
 #[path = "all/network.rs"]
 mod network;
 #[path = "all/operate.rs"]
 mod operate;
 #[path = "all/recovery.rs"]
 mod recovery;
+#[path = "all/schedule.rs"]
+mod schedule;
 #[path = "all/secrets.rs"]
 mod secrets;
 #[path = "all/serve.rs"]

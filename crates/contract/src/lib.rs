@@ -10,7 +10,9 @@ pub mod clock;
 pub mod error;
 pub mod hot;
 pub mod limiter;
+pub mod namespaces;
 pub mod ownership;
+pub mod schedules;
 pub mod settings;
 pub mod store;
 
@@ -22,6 +24,8 @@ pub use clock::{Clock, Trust};
 pub use error::{Error, Happened};
 pub use hot::Hot;
 pub use limiter::Limiter;
+pub use namespaces::NamespaceStore;
 pub use ownership::{Ownership, Signals};
+pub use schedules::ScheduleStore;
 pub use settings::SettingStore;
 pub use store::Store;

@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use async_trait::async_trait;
-use punctual_domain::{limits::Scope, place::TaskRef, settings::Rate, time::Millis};
+use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, settings::Rate, time::Millis};
 use std::fmt;
 
 /// Promises:
@@ -19,6 +19,8 @@ use std::fmt;
 /// - **Whole or nothing.** What has lost members, or may have (another server answers, or the same one after a restart),
 ///   knows it, and grants nothing until `make_whole`.
 /// - **Bounded.** Every method does at most as much as its arguments say.
+/// - **Nothing rests on demands.** They are what engines tell each other so as to share alike; one that is not heard of for
+///   `DEMANDS_KNOWN_MS` is forgotten, and a loss of all members may take them along.
 #[async_trait]
 pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     /// One answer a wish, in order; an earlier one is served before a later one. `now` on the engine's own clock.
@@ -49,6 +51,13 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     /// Who holds a scope: how many, and the first of them.
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error>;
 
+    /// How many members each of these scopes has, in order.
+    async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error>;
+
+    /// Says what one engine has lately seen asked for, in the place of what it said before. Answers what each engine has
+    /// said within `DEMANDS_KNOWN_MS`, this one's too, in no order; several engines may speak of one queue.
+    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error>;
+
     /// Whether it has all its members. Not at first, and not after it has lost them.
     async fn is_whole(&self) -> Result<bool, Error>;
 
@@ -58,6 +67,20 @@ pub trait Limiter: Send + Sync + fmt::Debug + 'static {
     /// All that is in flight has been restored since `begin_anew`. False: something was lost again, or somebody else has
     /// begun after that; nothing is changed.
     async fn make_whole(&self, who: Rebuilding) -> Result<bool, Error>;
+}
+
+/// How long what an engine has said of demands is known.
+pub const DEMANDS_KNOWN_MS: i64 = 5_000;
+
+/// What an engine has seen of one queue that counts for limits which queues share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    pub queue: QueueKey,
+    /// Executors asked for its tasks and were kept back by a limit, or by a rate.
+    pub short_of_slots: bool,
+    pub short_of_starts: bool,
+    /// Attempts that it let start, in a thousand seconds.
+    pub starts_per_ks: u64,
 }
 
 /// One who restores members. No other has the same number.

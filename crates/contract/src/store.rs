@@ -6,6 +6,7 @@ use crate::{
     audit::AuditStore,
     error::{Error, Happened},
     hot::HotEntry,
+    namespaces::NamespaceStore,
     settings::SettingStore,
 };
 use async_trait::async_trait;
@@ -30,7 +31,9 @@ use std::{collections::BTreeMap, fmt};
 /// - **Recorded.** Every move appends one history line in the same statement.
 /// - **No clock.** `now` is an argument.
 #[async_trait]
-pub trait Store: SettingStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static {
+pub trait Store:
+    SettingStore + NamespaceStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static
+{
     /// Stores new tasks; what stands under the same id is treated as `domain::insert::decide` says, within one
     /// transaction with the insert. A task without id gets one that is unique in its namespace. A new row is due
     /// at the later of `execute_at` and `now`: no row ever appears far behind the present. A replacement keeps

@@ -40,6 +40,8 @@ pub enum Permission {
     Redrive,
     /// Lease, outcomes, heartbeats.
     Execute,
+    /// Schedules, and runs that are asked for.
+    ManageSchedules,
     /// Settings and pauses of queues; executors are sent home.
     Operate,
     /// Limits of namespaces, and of everything.
@@ -58,11 +60,14 @@ impl Role {
     pub const fn permissions(self) -> &'static [Permission] {
         match self {
             Self::Viewer => &[Permission::Read, Permission::ReadMetrics],
-            Self::Submitter => &[Permission::Read, Permission::Insert, Permission::ChangeTasks],
+            Self::Submitter => {
+                &[Permission::Read, Permission::Insert, Permission::ChangeTasks, Permission::ManageSchedules]
+            }
             Self::Executor => &[Permission::Execute],
             Self::Operator => &[
                 Permission::Read,
                 Permission::ChangeTasks,
+                Permission::ManageSchedules,
                 Permission::Redrive,
                 Permission::Operate,
                 Permission::ReadMetrics,
@@ -90,10 +95,11 @@ impl Role {
 }
 
 impl Permission {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Read,
         Self::Insert,
         Self::ChangeTasks,
+        Self::ManageSchedules,
         Self::Redrive,
         Self::Execute,
         Self::Operate,
@@ -109,6 +115,7 @@ impl Permission {
             Self::Read => "read",
             Self::Insert => "insert",
             Self::ChangeTasks => "change_tasks",
+            Self::ManageSchedules => "manage_schedules",
             Self::Redrive => "redrive",
             Self::Execute => "execute",
             Self::Operate => "operate",

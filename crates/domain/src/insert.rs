@@ -12,6 +12,26 @@ pub struct Existing {
     pub highest_version: Option<i64>,
 }
 
+/// What an insert asks for where the same version is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnConflict {
+    /// Requirement A2: what has not begun, or has ended badly, is replaced.
+    #[default]
+    Replace,
+    /// Whatever stands, stays: who makes the same task twice has made one, however late the second comes.
+    Keep,
+}
+
+impl OnConflict {
+    #[must_use]
+    pub const fn on(self, decision: Decision) -> Decision {
+        match (self, decision) {
+            (Self::Keep, Decision::Replace) => Decision::ReturnExisting,
+            (_, decision) => decision,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Nothing of that version: it is stored.
@@ -64,6 +84,16 @@ mod tests {
         assert_eq!(decide(0, Existing { same_version: None, highest_version: None }), Decision::Create);
         let both = Existing { same_version: Some(State::Scheduled), highest_version: Some(9) };
         assert_eq!(decide(7, both), Decision::Superseded, "the same version, under a higher one");
+    }
+
+    #[test]
+    fn what_is_to_be_kept_is_never_replaced() {
+        let all = [Decision::Create, Decision::Replace, Decision::ReturnExisting, Decision::Superseded];
+        for decision in all {
+            assert_eq!(OnConflict::Replace.on(decision), decision);
+            let kept = if decision == Decision::Replace { Decision::ReturnExisting } else { decision };
+            assert_eq!(OnConflict::Keep.on(decision), kept);
+        }
     }
 
     #[test]

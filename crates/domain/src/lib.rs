@@ -15,6 +15,7 @@ pub mod task;
 
 pub mod chooser;
 pub mod limits;
+pub mod shares;
 pub mod versions;
 
 pub mod access;
@@ -23,3 +24,4 @@ pub mod history;
 pub mod insert;
 pub mod log;
 pub mod outcome;
+pub mod schedule;

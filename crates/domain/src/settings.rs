@@ -37,6 +37,10 @@ pub struct QueueSettings {
     pub lateness_budget_ms: Option<i64>,
     /// Who has the tasks brought to them: None is as the engine was started.
     pub mode: Option<Mode>,
+    /// Among the queues of its namespace, when slots or starts are short; 1 unless set. Not written where it is not set, as
+    /// those of a namespace that came later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
 }
 
 /// Of a namespace, or of everything.
@@ -52,14 +56,40 @@ pub struct ScopeSettings {
     /// How fast tasks are accepted, of all its queues together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insert_rate: Option<Rate>,
+    /// Of a namespace, among all, when slots or starts of everything are short; 1 unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// Of a namespace, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<Box<str>>,
+    /// Of a namespace: nothing new is taken and nothing starts while all that it holds is being deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Box<Deletion>>,
 }
 
 impl ScopeSettings {
+    /// Attempts in flight, or their starts, are limited.
+    #[must_use]
+    pub const fn limits_starts(&self) -> bool {
+        self.concurrency.is_some() || self.rate.is_some()
+    }
+
     /// Nothing keeps a task back that has fired.
     #[must_use]
     pub const fn lets_all_start(&self) -> bool {
-        self.concurrency.is_none() && self.rate.is_none()
+        !self.limits_starts() && self.deletion.is_none()
     }
+}
+
+/// A namespace is being deleted, since then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deletion {
+    pub since: Millis,
+    pub by: String,
+    /// Tasks that it held then: what is left says how far it has come. None: it could not be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 pub use crate::content::Content;
 use crate::{
     history::Entry,
+    insert::OnConflict,
     name::{Name, QueueKey},
     place::TaskRef,
     retry::RetryPolicy,
@@ -83,6 +84,8 @@ pub struct NewTask {
     pub labels: BTreeMap<String, String>,
     pub traceparent: Option<String>,
     pub demands: Demands,
+    /// Of the insert alone: no store keeps it.
+    pub on_conflict: OnConflict,
 }
 
 /// What a task demands of its hand-over, beyond an executor of its queue.
@@ -125,6 +128,7 @@ impl NewTask {
             labels: BTreeMap::new(),
             traceparent: None,
             demands: Demands::default(),
+            on_conflict: OnConflict::default(),
         }
     }
 }

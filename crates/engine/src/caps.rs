@@ -4,8 +4,10 @@
 //! is there already.
 
 use crate::{
+    control,
     core::Core,
     engine::Engine,
+    namespaces::{self, Closed},
     quota::{self, TooFast},
     settings::Known,
 };
@@ -18,7 +20,7 @@ use punctual_domain::{
     state::State,
     task::NewTask,
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
 /// How old a count may be.
@@ -38,6 +40,7 @@ pub struct Full {
 /// Why an insert is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
+    Closed(Closed),
     TooFast(TooFast),
     Full(Full),
 }
@@ -124,11 +127,15 @@ async fn count(core: &Core) -> Result<(), Error> {
 }
 
 /// In order: None, there is room, and it is kept for the task; and it does not come too fast.
-pub(crate) async fn refused(core: &Core, tasks: &[NewTask]) -> Result<Vec<Option<Refused>>, Error> {
+pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<Option<Refused>>, Error> {
+    if core.options.explicit_namespaces {
+        // What is not known would be taken for what there is not.
+        control::loaded(core).await?;
+    }
     let known = core.settings.known();
-    let too_fast = quota::too_fast(core, tasks);
-    let mut refused: Vec<Option<Refused>> =
-        too_fast.into_iter().map(|too_fast| too_fast.map(Refused::TooFast)).collect();
+    let closed = tasks.iter().map(|it| namespaces::closed(core, &known, &it.queue.namespace));
+    let mut refused: Vec<Option<Refused>> = closed.map(|it| it.map(Refused::Closed)).collect();
+    quota::keep_slow(core, tasks, &mut refused);
     if !known.has_caps() {
         return Ok(refused);
     }
@@ -172,7 +179,6 @@ impl Engine {
 mod tests {
     use super::*;
     use punctual_domain::settings::{QueueSettings, ScopeSettings};
-    use std::sync::Arc;
 
     #[test]
     fn the_narrowest_full_scope_is_named_and_what_is_let_in_counts() {

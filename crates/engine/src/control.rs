@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 /// Between two looks whether something was set: every engine acts on a change within a second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(300);
 /// Changes that lose their race to others, one after the other.
-const TRIES: usize = 8;
+pub(crate) const TRIES: usize = 8;
 
 /// Looks whether settings have changed, and reads them if so. How many times they were read.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
@@ -41,7 +41,16 @@ pub(crate) async fn loaded(core: &Arc<Core>) -> Result<(), BackendError> {
     Ok(())
 }
 
-async fn save(core: &Arc<Core>, save: SaveSetting, now: Millis) -> Result<Saved, Error> {
+pub(crate) async fn save(core: &Arc<Core>, save: SaveSetting, now: Millis) -> Result<Saved, Error> {
+    Ok(save_known(core, save, now).await?)
+}
+
+/// And this engine knows it.
+pub(crate) async fn save_known(
+    core: &Arc<Core>,
+    save: SaveSetting,
+    now: Millis,
+) -> Result<Saved, BackendError> {
     let saved = core.store.save_setting(save, now).await?;
     if let Err(error) = run_once(core).await {
         tracing::warn!(%error, "settings were saved and could not be read again; it will be repeated");
@@ -49,7 +58,7 @@ async fn save(core: &Arc<Core>, save: SaveSetting, now: Millis) -> Result<Saved,
     Ok(saved)
 }
 
-async fn standing(core: &Core, scope: &Scope) -> Result<Option<Standing>, Error> {
+pub(crate) async fn standing(core: &Core, scope: &Scope) -> Result<Option<Standing>, Error> {
     Ok(core.store.settings().await?.all.into_iter().find(|it| it.scope == *scope))
 }
 

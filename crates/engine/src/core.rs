@@ -11,8 +11,8 @@ use crate::{
     engine::{Backends, Shared},
     executors::Roster,
     maintenance::{
-        compensate::Unsent, leases::LeaseLooks, mark_ready::MarkPace, overdue::OverdueWatch,
-        reconcile::Reconciler,
+        compensate::Unsent, deletion::Deletions, leases::LeaseLooks, mark_ready::MarkPace,
+        overdue::OverdueWatch, reconcile::Reconciler,
     },
     meters::Meters,
     options::Options,
@@ -24,6 +24,7 @@ use crate::{
     quota::Quotas,
     readiness::Writers,
     settings::Settings,
+    shares::Shares,
     sharing::{
         announce::Announcer, fitness::Pulse, holdings::Holdings, listen::Asked, reach::Reach,
         step_aside::Aside, terms::Overtaken,
@@ -111,7 +112,9 @@ pub(crate) struct Core {
     pub(crate) from_store: FromStore,
     pub(crate) missed: Missed,
     pub(crate) admissions: Admissions,
+    pub(crate) shares: Shares,
     pub(crate) reconciler: Reconciler,
+    pub(crate) deletions: Deletions,
     /// The preloader had more than the hot set has room for.
     pub(crate) is_crowded: AtomicBool,
     /// What this process keeps to itself is on its way to the others.
@@ -178,7 +181,9 @@ impl Core {
             from_store: FromStore::default(),
             missed: Missed::default(),
             admissions: Admissions::default(),
+            shares: Shares::default(),
             reconciler: Reconciler::default(),
+            deletions: Deletions::default(),
             tasks: TaskTracker::new(),
             claiming: TaskTracker::new(),
             arrivals: Mutex::default(),

@@ -8,7 +8,8 @@ use crate::{
     core::Core,
     executors,
     maintenance::{
-        compensate, leases, mark_ready, offer_again::OfferAgain, reconcile, retention, sweep::Sweep, unused,
+        compensate, deletion, leases, mark_ready, offer_again::OfferAgain, reconcile, retention,
+        sweep::Sweep, unused,
     },
     meters::{Meters, ProcessMeters},
     options::Options,
@@ -17,7 +18,7 @@ use crate::{
         admit::{self, Slots},
         ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push, unknown,
     },
-    redrive,
+    redrive, shares,
     sharing::{adopt, announce, own},
     supervisor::Supervisor,
     why::{self, Why},
@@ -31,7 +32,7 @@ use punctual_contract::{
 use punctual_domain::{
     executor::{Roll, Wish},
     name::{Name, QueueKey},
-    place::TaskRef,
+    place::{Partition, TaskRef},
     task::{NewTask, Task},
     time::Millis,
 };
@@ -130,9 +131,11 @@ impl Engine {
         }
         mark_ready::run_once(core, now).await?;
         let retired = retention::run_once(core, now).await?;
+        deletion::run_once(core, now).await?;
         unused::run_once(core, now).await?;
         executors::run_once(core, now).await?;
         audit::run_once(core, now).await?;
+        shares::run_once(core, now).await?;
         announce::run_once(core).await?;
         Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
     }
@@ -514,6 +517,12 @@ impl Engine {
     #[must_use]
     pub fn owned(&self) -> usize {
         self.core.holdings.len()
+    }
+
+    /// Whether it works on a partition.
+    #[must_use]
+    pub fn owns(&self, partition: Partition) -> bool {
+        self.core.holdings.tenure(partition).is_some()
     }
 
     /// Executors that wait at this engine for the tasks of a queue.

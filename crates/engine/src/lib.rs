@@ -16,12 +16,14 @@ mod durability;
 mod engine;
 mod executors;
 mod meters;
+mod namespaces;
 mod options;
 mod parts;
 mod quota;
 mod readiness;
 mod services;
 mod settings;
+mod shares;
 mod supervisor;
 
 mod pipeline {
@@ -74,6 +76,7 @@ mod sharing {
 mod maintenance {
     //! What repairs that which the pipeline left behind.
     pub(crate) mod compensate;
+    pub(crate) mod deletion;
     pub(crate) mod expire;
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
@@ -95,10 +98,12 @@ pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;
 pub use maintenance::overdue::{OverduePartition, OverdueTask};
 pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QueueNumbers, ServiceNumbers};
+pub use namespaces::{Closed, NamespacePut};
 pub use options::Options;
 pub use pipeline::admit::Slots;
 pub use pipeline::hand_over::LeaseRequest;
 pub use pipeline::outcome::OutcomeReport;
 pub use quota::TooFast;
 pub use redrive::{RedriveMany, Redriven};
+pub use shares::NamespaceShare;
 pub use why::Why;

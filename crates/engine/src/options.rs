@@ -55,6 +55,8 @@ pub struct Options {
     pub unused_interval_ms: u64,
     /// A token that may do everything and stands in no store; callers need tokens as soon as there is one.
     pub admin_token: Option<SecretHash>,
+    /// Namespaces must be made before they are used; but for `default`, which is always there.
+    pub explicit_namespaces: bool,
     /// How long entries of the audit are kept.
     pub keep_audit_ms: i64,
     /// What the process counts of itself: shown, and alarmed about.
@@ -93,6 +95,7 @@ impl Default for Options {
             inline_max_bytes: 65_536,
             unused_interval_ms: 60_000,
             admin_token: None,
+            explicit_namespaces: false,
             keep_audit_ms: 365 * DAY_MS,
             process: Arc::default(),
         }

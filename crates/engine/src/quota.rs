@@ -2,7 +2,7 @@
 //! each lets in its share of the rate, so that together they never pass it and no insert asks a server for leave; a caller
 //! who talks to one engine only gets that engine's share. Decides nothing about a task that was accepted.
 
-use crate::{core::Core, settings::Known};
+use crate::{caps::Refused, core::Core, settings::Known};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_domain::{
@@ -62,15 +62,18 @@ impl Known {
     }
 }
 
-/// In order: None, it may come now.
-pub(crate) fn too_fast(core: &Core, tasks: &[NewTask]) -> Vec<Option<TooFast>> {
+/// Refuses, of those that nothing else stands against, what comes too fast.
+pub(crate) fn keep_slow(core: &Core, tasks: &[NewTask], refused: &mut [Option<Refused>]) {
     let known = core.settings.known();
     if !known.has_quotas() {
-        return vec![None; tasks.len()];
+        return;
     }
     let engines = u32::try_from(core.holdings.live().len()).unwrap_or(u32::MAX);
     let now = core.now();
-    tasks.iter().map(|task| core.quotas.take(&known, &task.queue.namespace, engines, now).err()).collect()
+    for (task, refused) in tasks.iter().zip(refused).filter(|it| it.1.is_none()) {
+        let too_fast = core.quotas.take(&known, &task.queue.namespace, engines, now).err();
+        *refused = too_fast.map(Refused::TooFast);
+    }
 }
 
 #[cfg(test)]

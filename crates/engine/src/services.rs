@@ -6,10 +6,12 @@ use crate::{
     core::Core,
     engine::{Engine, Running},
     executors,
-    maintenance::{compensate, leases, mark_ready, offer_again, overdue, reconcile, retention, unused},
+    maintenance::{
+        compensate, deletion, leases, mark_ready, offer_again, overdue, reconcile, retention, unused,
+    },
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
-    readiness,
+    readiness, shares,
     sharing::{adopt, announce, listen, own, reach},
     supervisor::Supervisor,
 };
@@ -36,6 +38,7 @@ impl Engine {
         self.supervise_sharing(&supervisor);
         self.supervise_pipeline(&supervisor, partitions);
         self.supervise_maintenance(&supervisor);
+        self.supervise_deletion(&supervisor);
         Ok(Running { engine: self.clone(), supervisor, wheel_thread })
     }
 
@@ -76,6 +79,10 @@ impl Engine {
         let partitions = Arc::new(tokio::sync::Mutex::new(partitions));
         supervisor.always(core, "fire", move |core| fire::fire_when_due(core, Arc::clone(&partitions)));
         supervisor.always(core, "ahead", ahead::run);
+        let asked = |core: Arc<Core>| async move { core.shares.wanted().await };
+        supervisor.every_or_when(core, "shares", shares::PERIOD, asked, |core| async move {
+            shares::run_once(&core, core.now()).await
+        });
         let pushers = Arc::new(push::Pushers::default());
         supervisor.every(core, "push", control::PERIOD, move |core| {
             let pushers = Arc::clone(&pushers);
@@ -92,6 +99,12 @@ impl Engine {
         let asked = |core: Arc<Core>| async move { core.preload.notified().await };
         supervisor.every_or_when(core, "preload", period, asked, |core| async move {
             preload::run_once(&core, core.now()).await
+        });
+    }
+
+    fn supervise_deletion(&self, supervisor: &Supervisor) {
+        supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
+            deletion::run_once(&core, core.now()).await
         });
     }
 

@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use punctual_contract::settings;
 use punctual_domain::{
     name::{Name, QueueKey},
-    settings::{QueueSettings, Scope, ScopeSettings, Setting},
+    settings::{Deletion, QueueSettings, Scope, ScopeSettings, Setting},
 };
 use std::sync::{
     Arc,
@@ -39,6 +39,11 @@ impl Known {
         self.everything.max_waiting.is_some()
             || self.namespaces.values().any(|it| it.max_waiting.is_some())
             || self.queues.values().any(|it| it.max_waiting.is_some())
+    }
+
+    /// None: nothing of it is being deleted.
+    pub(crate) fn deletion(&self, namespace: &Name) -> Option<&Deletion> {
+        self.namespaces.get(namespace)?.deletion.as_deref()
     }
 
     pub(crate) fn of(it: settings::Settings) -> Self {
@@ -103,8 +108,16 @@ impl Settings {
 
     /// Nothing of it is to be tried now.
     pub(crate) fn is_paused(&self, queue: &QueueKey) -> bool {
-        let is_set = self.known.read().queues.get(queue).is_some_and(|it| it.pause.is_some());
-        is_set || self.refused.lock().contains(queue)
+        let known = self.known.read();
+        let is_set = known.queues.get(queue).is_some_and(|it| it.pause.is_some());
+        let is_going = known.deletion(&queue.namespace).is_some();
+        drop(known);
+        is_set || is_going || self.refused.lock().contains(queue)
+    }
+
+    /// All that the namespace holds is being deleted.
+    pub(crate) fn is_deleting(&self, namespace: &Name) -> bool {
+        self.known.read().deletion(namespace).is_some()
     }
 
     /// The store refused to hand over what is in it.

@@ -5,6 +5,7 @@ mod crew;
 use crate::{
     core::Core,
     pipeline::{admit::Terms, intake},
+    shares::Share,
 };
 use punctual_contract::limiter::{Answer, Held};
 use punctual_domain::{
@@ -255,10 +256,22 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
         Answer::Blocked(scope) => {
             let most = limits.iter().find(|it| it.scope == scope).map_or(0, |it| it.most);
             let holders = holders(core, &scope).await;
+            if let Some(share) = terms.share_of(&scope) {
+                let (reason, next_step) = share_of_slots(&scope, share, most, &holders);
+                return answer(reason, "share", None, next_step, None);
+            }
             let reason = format!("It has fired; {scope} is at its limit of {most}: {holders}.");
             answer(reason, "limit", None, "an attempt there ends", None)
         }
         Answer::Throttled { scope, wait_ms } => {
+            if let Some(share) = terms.share_of(&scope) {
+                let reason = format!(
+                    "It has fired; {scope} has no start left of its share of the rate: {}.",
+                    by_weight(share)
+                );
+                let expected_at = wait_ms.map(|it| now.plus(it));
+                return answer(reason, "share", None, "its share of the rate brings a start", expected_at);
+            }
             let reason = format!("It has fired; the rate of {scope} has no start left.");
             answer(reason, "rate", None, "the rate brings a start", wait_ms.map(|it| now.plus(it)))
         }
@@ -269,6 +282,22 @@ async fn not_admitted(core: &Core, task: &Task, now: Millis) -> Option<Why> {
         }
         Answer::Granted => None,
     }
+}
+
+/// By which weight a share is what it is.
+fn by_weight(share: &Share) -> String {
+    format!("its weight is {} of {} that want some", share.weight, share.weights)
+}
+
+fn share_of_slots(scope: &Scope, share: &Share, most: u32, holders: &str) -> (String, &'static str) {
+    let by_weight = by_weight(share);
+    if most == 0 {
+        let reason = format!("It has fired; others have their turn before {scope}: {by_weight}.");
+        return (reason, "the turn comes round");
+    }
+    let reason =
+        format!("It has fired; {scope} has all of its share, {most} at one time ({by_weight}): {holders}.");
+    (reason, "an attempt there ends, or others want less")
 }
 
 /// In words: some tasks and their executors.

@@ -5,7 +5,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    limiter::{
+        Answer, DEMANDS_KNOWN_MS, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish,
+    },
 };
 use punctual_domain::{
     limits::{Bucket, Flow, Scope},
@@ -26,6 +28,8 @@ struct Inner {
     until: BTreeSet<(Millis, Member)>,
     holders: HashMap<Scope, BTreeSet<Member>>,
     buckets: BTreeMap<Scope, Bucket>,
+    /// By engine, with when it was said.
+    demands: BTreeMap<String, (Millis, Vec<Demand>)>,
 }
 
 impl Inner {
@@ -168,6 +172,18 @@ impl Limiter for MemoryLimiter {
         let Some(members) = inner.holders.get(scope) else { return Ok(Holders::default()) };
         let first = members.iter().take(limit).filter_map(|it| inner.members.get(it).cloned()).collect();
         Ok(Holders { count: members.len(), first })
+    }
+
+    async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
+        let inner = self.inner.lock();
+        Ok(scopes.iter().map(|it| inner.holders.get(it).map_or(0, BTreeSet::len)).collect())
+    }
+
+    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
+        let mut inner = self.inner.lock();
+        inner.demands.insert(engine.to_owned(), (now, seen.to_vec()));
+        inner.demands.retain(|_, (said_at, _)| now.since(*said_at) <= DEMANDS_KNOWN_MS);
+        Ok(inner.demands.values().flat_map(|it| it.1.iter().cloned()).collect())
     }
 
     async fn is_whole(&self) -> Result<bool, Error> {

@@ -35,7 +35,10 @@ mod token;
 
 mod access;
 mod alerts;
+mod namespaces;
 mod queues;
+mod schedule_runs;
+mod schedules;
 
 pub use access::{
     AccessToken, AuditEntry, CreateToken, Revealed, Role, RotateToken, SearchAudit, TokenState, pattern_fault,
@@ -53,6 +56,9 @@ pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask};
 pub use int64::Int64;
 pub use json::{Body, Json};
 pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
+pub use namespaces::{
+    DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, PutNamespace, Usage,
+};
 pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
 pub use parse::parse;
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
@@ -62,6 +68,14 @@ pub use queues::{
 };
 pub use retry::Retry;
 pub use schedule::When;
+pub use schedule_runs::{
+    BackfillAnswer, BackfillSchedule, HowMany, ListSchedules, NEXT_MAX, PauseSchedule, RunKind, RunOutcome,
+    ScheduleRun, UpcomingRun,
+};
+pub use schedules::{
+    Exclude, Instant, Missed, OneOrMany, Overlap, PutSchedule, RunsTakenBack, Schedule, SchedulePause,
+    ScheduledTask,
+};
 pub use search::{Page, SearchTasks, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
 pub use token::{NotAToken, Token};

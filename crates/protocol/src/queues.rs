@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid};
 use crate::limits::{
-    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, WAITING_MAX,
+    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, WAITING_MAX, WEIGHT_MAX,
 };
 use crate::{At, Retry, parse};
 
@@ -69,6 +69,10 @@ macro_rules! with_queue_settings {
             /// Who has the tasks brought to them; as the engines were started unless set.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub mode: Option<Mode>,
+            /// Among the queues of its namespace, when slots or starts are short; 1 unless set.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(minimum = 1, maximum = 1000)]
+            pub weight: Option<u32>,
         }
     };
 }
@@ -320,6 +324,10 @@ pub struct Limits {
     /// How fast tasks are accepted, of all queues together; faster ones are refused with `quota.insert_rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insert_rate: Option<Rate>,
+    /// Of a namespace, among all, when slots or starts of everything are short; 1 unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub weight: Option<u32>,
 }
 
 /// What is left out is without a limit from then on.
@@ -336,6 +344,9 @@ pub struct PutLimits {
     pub rate: Option<Rate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insert_rate: Option<Rate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub weight: Option<u32>,
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
     pub namespace: Option<IgnoredAny>,
@@ -381,6 +392,7 @@ impl SearchChanges {
 
 const NONE: &str = "leave it out for no limit";
 const DEFAULT: &str = "leave it out for the default";
+const ONE: &str = "leave it out for 1";
 
 /// Says what was sent, what may be, and the way out.
 fn within<T>(checks: &mut Checks, pointer: &str, value: Option<T>, range: RangeInclusive<T>, way_out: &str)
@@ -417,6 +429,7 @@ impl PutQueue {
             within(&mut checks, pointer, span, 1..=DURATION_MAX_MS, NONE);
         }
         within(&mut checks, "/lateness_budget_ms", self.lateness_budget_ms, 0..=DURATION_MAX_MS, DEFAULT);
+        within(&mut checks, "/weight", self.weight, 1..=WEIGHT_MAX, ONE);
         let keep = self.keep.unwrap_or_default();
         let kept = [
             ("/keep/succeeded_ms", keep.succeeded_ms),
@@ -484,6 +497,7 @@ impl PutLimits {
         within(&mut checks, "/max_waiting", it.max_waiting, 1..=WAITING_MAX, NONE);
         it.rate.iter().for_each(|rate| rate.check(&mut checks, "/rate"));
         it.insert_rate.iter().for_each(|rate| rate.check(&mut checks, "/insert_rate"));
+        within(&mut checks, "/weight", it.weight, 1..=WEIGHT_MAX, ONE);
         checks.done()?;
         Ok(it)
     }
@@ -515,7 +529,7 @@ mod tests {
             r#"{"concurrency":0,"key_concurrency":2000000,"rate":{"limit":0,"period_ms":0,"burst":0},"#,
             r#""choice":{"by":"weights","weights":[0,0,0,0,0]},"retries":{"lower_by":5,"share_percent":101},"#,
             r#""max_waiting":0,"retry":{"strategy":"list","delays_ms":[]},"max_attempts":0,"timeout_ms":0,"#,
-            r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1}}"#
+            r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1},"weight":1001}"#
         );
         let all = [
             "/concurrency",
@@ -532,6 +546,7 @@ mod tests {
             "/timeout_ms",
             "/pending_timeout_ms",
             "/lateness_budget_ms",
+            "/weight",
             "/keep/succeeded_ms",
         ];
         assert_eq!(faults(json), all);

@@ -3,8 +3,12 @@
 
 mod access;
 mod executors;
+mod namespaces;
 mod queues;
+mod schedules;
 mod tasks;
+
+pub use schedules::{Synchronised, Vanished};
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -43,7 +43,7 @@ mod worker;
 pub use punctual_protocol as protocol;
 pub use punctual_protocol::{InsertTask, PatchTask, SearchTasks};
 
-pub use client::{Client, ClientBuilder};
+pub use client::{Client, ClientBuilder, Synchronised, Vanished};
 pub use error::{BatchError, Error};
 pub use handlers::{HandlerError, Handlers};
 pub use task::{Control, Task};

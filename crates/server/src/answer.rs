@@ -204,7 +204,7 @@ pub(crate) fn why(task: &task::Task, it: punctual_engine::Why) -> Why {
     }
 }
 
-fn retry(it: RetryPolicy) -> Retry {
+pub(crate) fn retry(it: RetryPolicy) -> Retry {
     match it {
         RetryPolicy::Immediate {} => Retry::Immediate {},
         RetryPolicy::Fixed { delay_ms } => Retry::Fixed { delay_ms },

@@ -4,6 +4,7 @@
 use crate::{app::App, extract::Caller, options::ServerOptions, refusal::Refusal};
 use punctual_contract::store::Change;
 use punctual_domain::{
+    insert::OnConflict,
     name::{Name, QueueKey},
     outcome::Report,
     retry::RetryPolicy,
@@ -54,6 +55,7 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
         labels: it.labels,
         traceparent: context.caller.traceparent.clone(),
         demands: Demands { concurrency_key: it.concurrency_key, handler_versions: it.handler_versions },
+        on_conflict: OnConflict::Replace,
     })
 }
 
@@ -123,16 +125,16 @@ fn oversized(pointer: String, len: usize, options: &ServerOptions) -> Refusal {
     problem.into()
 }
 
-fn name(pointer: &str, text: &str) -> Result<Name, FieldError> {
+pub(crate) fn name(pointer: &str, text: &str) -> Result<Name, FieldError> {
     Name::new(text).map_err(|error| FieldError::new(pointer, error.to_string()))
 }
 
-fn priority(level: Option<u8>) -> Result<Option<Priority>, FieldError> {
+pub(crate) fn priority(level: Option<u8>) -> Result<Option<Priority>, FieldError> {
     let checked = level.map(Priority::new).transpose();
     checked.map_err(|error| FieldError::new("/priority", error.to_string()))
 }
 
-fn retry(it: Retry) -> Result<RetryPolicy, Invalid> {
+pub(crate) fn retry(it: Retry) -> Result<RetryPolicy, Invalid> {
     let policy = match it {
         Retry::Immediate {} => RetryPolicy::Immediate {},
         Retry::Fixed { delay_ms } => RetryPolicy::Fixed { delay_ms },

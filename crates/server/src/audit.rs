@@ -1,6 +1,14 @@
 //! The audit as it is read: in pages, or all of it as lines of JSON. Changes nothing.
 
-use crate::{access::Who, answer, app::Shared, cursor, extract::Query, refusal::Refusal};
+use crate::{
+    access::Who,
+    answer,
+    app::{App, Shared},
+    cursor,
+    extract::Query,
+    pages::{self, Numbered},
+    refusal::Refusal,
+};
 use axum::{
     body::Body,
     extract::State,
@@ -46,9 +54,8 @@ pub(crate) async fn list_audit(
     if wants_lines(&headers) {
         return Ok(export(app, who, query));
     }
-    let page = app.engine.store().audit_entries(query).await?;
-    let seen = page.entries.into_iter().filter(|it| is_seen(&who, &it.1));
-    let items = seen.map(|(id, entry)| shown(id, entry)).collect();
+    let page = page(&app, &who, query).await?;
+    let items = page.items.into_iter().map(|(id, it)| shown(id, it)).collect();
     let next_cursor = page.next_before_id.map(cursor::write);
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
@@ -68,6 +75,27 @@ fn query(search: &SearchAudit) -> Result<AuditQuery, Refusal> {
         before_id: cursor::before_id(search.cursor.as_deref())?,
         limit: usize::try_from(search.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX),
     })
+}
+
+/// Entries that the token sees.
+async fn page(app: &App, who: &Who, query: AuditQuery) -> Result<Numbered<Entry>, Refusal> {
+    let named = query.namespace.as_deref().and_then(|it| Name::new(it).ok());
+    if named.is_some_and(|it| !who.reaches_namespace(&it)) {
+        return Ok(Numbered::empty());
+    }
+    let (limit, before_id) = (query.limit, query.before_id);
+    let query = AuditQuery { limit: pages::asked(who, limit), ..query };
+    let page = |before_id| {
+        let query = AuditQuery { before_id, ..query.clone() };
+        async move {
+            let page = app.engine.store().audit_entries(query).await?;
+            Ok(Numbered { items: page.entries, next_before_id: page.next_before_id })
+        }
+    };
+    if who.reaches_everything() {
+        return page(before_id).await;
+    }
+    pages::filled(limit, before_id, page, |it| is_seen(who, it)).await
 }
 
 /// What is of no namespace is for those who reach all of them.

@@ -6,6 +6,7 @@ use crate::{
     app::Shared,
     cursor,
     extract::{Body, Caller, Query},
+    lookup,
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
@@ -37,9 +38,8 @@ pub(crate) async fn list_dead(
     Query(search): Query<SearchDead>,
 ) -> Result<Response, Refusal> {
     search.check()?;
-    let page = app.engine.list(&store_query(&search, &caller.namespace)?).await?;
-    let seen = page.tasks.into_iter().filter(|it| caller.who.sees(it));
-    let items = seen.map(answer::brief).collect();
+    let page = lookup::list(&app, &caller, store_query(&search, &caller.namespace)?).await?;
+    let items = page.items.into_iter().map(|it| answer::brief(it.1)).collect();
     let page = Page { items, next_cursor: page.next_before_id.map(cursor::write) };
     Ok(answer::json(StatusCode::OK, &page))
 }

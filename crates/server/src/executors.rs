@@ -8,6 +8,7 @@ use crate::{
     app::{App, Shared},
     ask::{self, Context},
     extract::{Body, Caller, Queue},
+    namespaces,
     refusal::Refusal,
     roster,
 };
@@ -47,6 +48,7 @@ pub(crate) async fn lease_tasks(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
+    namespaces::must_be_open(&app, &queue.namespace)?;
     let it = LeaseRequest::from_json(&body)?;
     let lease_ms = i64::try_from(it.lease_ms).unwrap_or(i64::MAX);
     let who = roster::asks(&queue, &it);

@@ -9,6 +9,7 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
+use punctual_contract::schedules::ScheduleKey;
 use punctual_domain::{
     name::{Name, QueueKey},
     place::TaskRef,
@@ -99,6 +100,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Queue {
         let text = segment(parts, state).await?;
         let queue = Name::new(&text).map_err(|error| Refusal::field("/queue", error.to_string()))?;
         Ok(Self(QueueKey { namespace, queue }))
+    }
+}
+
+/// The schedule that the path names, in the caller's namespace.
+#[derive(Debug)]
+pub(crate) struct ScheduleName(pub(crate) ScheduleKey);
+
+impl<S: Send + Sync> FromRequestParts<S> for ScheduleName {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let namespace = namespace(&parts.headers)?;
+        let text = segment(parts, state).await?;
+        let name = Name::new(&text).map_err(|error| Refusal::field("/schedule", error.to_string()))?;
+        Ok(Self(ScheduleKey { namespace, name }))
     }
 }
 

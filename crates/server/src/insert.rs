@@ -7,7 +7,7 @@ use crate::{
     ask::{self, Context},
     etag,
     extract::{Body, Caller},
-    hash,
+    hash, namespaces,
     refusal::Refusal,
 };
 use axum::{
@@ -61,7 +61,7 @@ pub(crate) async fn insert_task(
         return Ok(answer_one(200, existing, InsertOutcome::Existing));
     }
     if let Some(Some(it)) = app.engine.refused(std::slice::from_ref(&new)).await?.pop() {
-        return Err(not_now(it).into());
+        return Err(not_now(it, &caller).into());
     }
     if let Some(refusal) = of_others(&app, &caller, std::slice::from_ref(&new)).await?.pop().flatten() {
         return Err(refusal);
@@ -108,7 +108,8 @@ async fn insert_all(app: &App, caller: &Caller, mut tasks: Vec<NewTask>) -> Resu
     let known = give_ids_of_key(app, caller, &mut tasks).await?;
     let new: Vec<NewTask> =
         tasks.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(it, _)| it).collect();
-    let not_now = app.engine.refused(&new).await?.into_iter().map(|refused| refused.map(not_now));
+    let not_now = |refused: Option<Refused>| refused.map(|it| not_now(it, caller));
+    let not_now = app.engine.refused(&new).await?.into_iter().map(not_now);
     let denied = of_others(app, caller, &new).await?.into_iter();
     let refused: Vec<Option<Problem>> =
         not_now.zip(denied).map(|(not_now, denied)| denied.map(Refusal::into_problem).or(not_now)).collect();
@@ -151,9 +152,10 @@ fn seen(caller: &Caller, task: &Task) -> Result<(), Refusal> {
     Err(Refusal::new(Code::AuthDenied, "a task of this id is in a queue that the token does not reach"))
 }
 
-/// No room for it, or too fast.
-fn not_now(refused: Refused) -> Problem {
+/// No room for it, too fast, or nothing new of its namespace is taken.
+fn not_now(refused: Refused, caller: &Caller) -> Problem {
     match refused {
+        Refused::Closed(it) => namespaces::closed(it, &caller.namespace).into_problem(),
         Refused::Full(full) => {
             let of = for_people(&full.scope);
             let detail = format!("{} tasks wait in {of}, which may have {}", full.waiting, full.max_waiting);

@@ -23,6 +23,7 @@ mod cursor;
 mod etag;
 mod extract;
 mod hash;
+mod pages;
 
 // The calls.
 mod actions;
@@ -32,8 +33,10 @@ mod dead;
 mod executors;
 mod insert;
 mod lookup;
+mod namespaces;
 mod queues;
 mod roster;
+mod schedules;
 mod settings;
 mod tokens;
 

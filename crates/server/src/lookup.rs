@@ -5,6 +5,7 @@ use crate::{
     app::{App, Shared},
     cursor, etag,
     extract::{Caller, Place, Query},
+    pages::{self, Numbered},
     refusal::Refusal,
 };
 use axum::{
@@ -13,7 +14,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use punctual_contract::store::Query as StoreQuery;
-use punctual_domain::{name::Name, place::TaskRef, task::Task, time::Millis};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+    task::Task,
+    time::Millis,
+};
 use punctual_protocol::{Page, SearchTasks, Task as WireTask, Why, limits::PAGE_DEFAULT};
 
 /// The task, if it is the namespace's and the caller's token reaches its queue.
@@ -87,13 +93,38 @@ pub(crate) async fn search_tasks(
     let page = match search.task_id {
         Some(id) => versions(&app, &caller, &search, id.0, &query).await?,
         None => {
-            let page = app.engine.list(&query).await?;
-            let seen = page.tasks.into_iter().filter(|it| caller.who.sees(it));
-            let items = seen.map(answer::brief).collect();
+            let page = list(&app, &caller, query).await?;
+            let items = page.items.into_iter().map(|it| answer::brief(it.1)).collect();
             Page { items, next_cursor: page.next_before_id.map(cursor::write) }
         }
     };
     Ok(answer::json(StatusCode::OK, &page))
+}
+
+/// A page of what the caller sees.
+pub(crate) async fn list(app: &App, caller: &Caller, query: StoreQuery) -> Result<Numbered<Task>, Refusal> {
+    let queue = query.queue.clone().map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
+    let is_reached =
+        queue.map_or_else(|| caller.who.reaches_namespace(&caller.namespace), |it| caller.who.reaches(&it));
+    if !is_reached {
+        return Ok(Numbered::empty());
+    }
+    let (limit, before_id) = (query.limit, query.before_id);
+    let asked = if caller.who.reaches_all_queues() { limit } else { pages::asked(&caller.who, limit) };
+    let query = StoreQuery { limit: asked, ..query };
+    let page = |before_id| {
+        let query = StoreQuery { before_id, ..query.clone() };
+        async move {
+            let page = app.engine.list(&query).await?;
+            let items = page.tasks.into_iter().map(|it| (it.place.id, it)).collect();
+            Ok(Numbered { items, next_before_id: page.next_before_id })
+        }
+    };
+    if caller.who.reaches_all_queues() {
+        // Nothing of it is sifted out: as the store has it.
+        return page(before_id).await;
+    }
+    pages::filled(limit, before_id, page, |it| caller.who.sees(it)).await
 }
 
 async fn versions(

@@ -82,6 +82,12 @@ metrics! {
         "Attempts that hold a slot of a queue with a limit of its own; of the first 200 such queues."
     SLOTS_LIMIT Gauge "punctual_slots_limit" ["namespace", "queue"]
         "The limit of such a queue."
+    SHARE_SLOTS Gauge "punctual_share_slots" ["namespace"]
+        "Slots of everything that a namespace may have at the most now, because others want some too; of the first 200 that do. Absent where it is alone."
+    SHARE_SLOTS_HELD Gauge "punctual_share_slots_held" ["namespace"]
+        "Attempts in flight of such a namespace, as of the last look at the shares."
+    SHARE_STARTS Gauge "punctual_share_starts_per_second" ["namespace"]
+        "Starts a second that such a namespace may have at the most of the rate of everything."
     TASKS_SUCCEEDED Counter "punctual_tasks_succeeded_total" []
         "Outcomes `succeeded` that were accepted."
     LATENESS Histogram "punctual_lateness_seconds" ["namespace", "queue"]

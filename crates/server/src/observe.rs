@@ -97,13 +97,25 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
     }
 }
 
-/// Only lists have query parameters; what is misspelt elsewhere is not silently ignored either.
+/// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
+    const LISTS: [&str; 9] = [
+        "/v1/tasks",
+        "/v1/executors",
+        "/v1/dead-letters",
+        "/v1/queues/{queue}/changes",
+        "/v1/audit",
+        "/v1/namespaces",
+        "/v1/schedules",
+        "/v1/schedules/{schedule}/next",
+        "/v1/schedules/{schedule}/runs",
+    ];
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let lists = ["/v1/tasks", "/v1/executors", "/v1/dead-letters", "/v1/queues/{queue}/changes", "/v1/audit"]
-        .contains(&route);
-    let searches = lists && matches!(*request.method(), Method::GET | Method::HEAD);
-    let checked = if searches { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let searches = (LISTS.contains(&route) && is_read) || route == "/v1/schedules/preview";
+    let confirms = route == "/v1/namespaces/{namespace}" && *request.method() == Method::DELETE;
+    let checked =
+        if searches || confirms { Ok(()) } else { no_query(request.uri().query().unwrap_or_default()) };
     match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),

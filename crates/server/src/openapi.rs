@@ -27,6 +27,7 @@ use utoipa::{
         (name = "executors", description = "Executors that pull, and who they are"),
         (name = "dead letters", description = "Tasks that will not run again by themselves"),
         (name = "queues", description = "Queues"),
+        (name = "namespaces", description = "Namespaces: tenants, with their limits"),
         (name = "access", description = "Tokens, and who changed what"),
         (name = "operation", description = "Health, metrics, this document"),
     ),
@@ -165,11 +166,24 @@ fn refusals(operation_id: &str, path: &str, method: &str) -> Vec<Code> {
 
 fn own_refusals(operation_id: &str) -> &'static [Code] {
     match operation_id {
-        "insert_task" => &[Code::TaskVersionSuperseded, Code::QueueFull, Code::QuotaInsertRate],
+        "insert_task" => &[
+            Code::TaskVersionSuperseded,
+            Code::QueueFull,
+            Code::QuotaInsertRate,
+            Code::NamespaceDeleting,
+            Code::NamespaceNotFound,
+        ],
+        "lease_tasks" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
         "get_queue" => &[Code::QueueNotFound],
-        "put_queue" | "reset_queue" => &[Code::PreconditionFailed, Code::TaskContended],
-        "pause_queue" | "resume_queue" => &[Code::TaskContended],
-        "put_namespace" | "put_limits" => &[Code::PreconditionFailed],
+        "put_queue" => {
+            &[Code::PreconditionFailed, Code::TaskContended, Code::NamespaceDeleting, Code::NamespaceNotFound]
+        }
+        "reset_queue" => &[Code::PreconditionFailed, Code::TaskContended],
+        "pause_queue" => &[Code::TaskContended, Code::NamespaceDeleting, Code::NamespaceNotFound],
+        "resume_queue" => &[Code::TaskContended],
+        "put_namespace" => &[Code::PreconditionFailed, Code::TaskContended, Code::NamespaceDeleting],
+        "delete_namespace" => &[Code::TaskContended, Code::NamespaceNotFound],
+        "put_limits" => &[Code::PreconditionFailed],
         "patch_task" => &[Code::TaskAlreadyFired, Code::PreconditionFailed, Code::TaskContended],
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],

@@ -2,6 +2,7 @@
 
 use crate::{access::TrustedProxies, listener::TlsFiles};
 use punctual_protocol::limits;
+use punctual_schedules::Planner;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct ServerOptions {
     pub keep_replies_ms: i64,
     /// How long a stopping server waits for requests that are under way.
     pub drain_timeout: Duration,
+    /// None: calls about schedules are answered as if there were no such address.
+    pub schedules: Option<Planner>,
     pub listener: ListenerOptions,
 }
 
@@ -70,6 +73,7 @@ impl Default for ServerOptions {
             in_flight_max: 8_192,
             keep_replies_ms: 24 * 3_600_000,
             drain_timeout: Duration::from_secs(5),
+            schedules: None,
             listener: ListenerOptions::default(),
         }
     }

@@ -7,6 +7,7 @@ use crate::{
     app::{App, Shared},
     cursor, etag,
     extract::{Body, Caller, Query, Queue as QueueOf},
+    namespaces,
     refusal::Refusal,
     settings,
 };
@@ -128,6 +129,7 @@ pub(crate) async fn put_queue(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
+    namespaces::must_be_open(&app, &queue.namespace)?;
     let asked = PutQueue::from_json(&body)?;
     let new = |reason| Pause { at: app.engine.now(), by: who.by().to_owned(), reason };
     let pause = asked.pause.as_ref().map(|it| match it {
@@ -218,6 +220,7 @@ pub(crate) async fn pause_queue(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
+    namespaces::must_be_open(&app, &queue.namespace)?;
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
     let began = app.engine.now();
     let stands = app.engine.pause(queue.clone(), reason.clone(), &who.by_as(by.as_deref())).await?;

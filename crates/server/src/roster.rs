@@ -5,6 +5,7 @@ use crate::{
     answer,
     app::Shared,
     extract::{Caller, ExecutorName, Query},
+    pages,
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
@@ -112,12 +113,36 @@ pub(crate) async fn list_executors(
     if !caller.who.reaches_namespace(&caller.namespace) {
         return Ok(answer::json(StatusCode::OK, &Page::<Executor> { items: Vec::new(), next_cursor: None }));
     }
-    let mut found = app.engine.store().executors(&caller.namespace, from, limit + 1).await?;
+    let mut found = seen_from(&app.engine, &caller, from.to_owned(), limit + 1).await?;
     let next_cursor = found.get(limit).map(|it| it.name.as_str().to_owned());
     found.truncate(limit);
     let now = app.engine.now();
-    let items = found.into_iter().filter(|it| is_seen(&caller, it)).map(|it| shown(it, now)).collect();
+    let items = found.into_iter().map(|it| shown(it, now)).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// The first that the token sees, from a name on. Those that it does not are passed over and leave no trace, not in a cursor
+/// either.
+async fn seen_from(
+    engine: &Engine,
+    caller: &Caller,
+    mut from: String,
+    wanted: usize,
+) -> Result<Vec<executor::Executor>, Refusal> {
+    let (page, mut seen) = (pages::asked(&caller.who, wanted), Vec::new());
+    loop {
+        let found = engine.store().executors(&caller.namespace, &from, page).await?;
+        // The first name behind the last one of the page.
+        let next = found.last().filter(|_| found.len() == page).map(|it| format!("{}-", it.name));
+        seen.extend(found.into_iter().filter(|it| is_seen(caller, it)));
+        match next {
+            Some(next) if seen.len() < wanted => from = next,
+            _ => {
+                seen.truncate(wanted);
+                return Ok(seen);
+            }
+        }
+    }
 }
 
 /// One executor, with the tasks in its hands.

@@ -5,9 +5,9 @@ use crate::{
     access::{self, Guarded, Needs, Reach},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, dead, docs, executors, health, idempotency, insert, lookup, metrics, observe, openapi,
+    audit, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe, openapi,
     options::ServerOptions,
-    origin, queues, roster, settings, tokens,
+    origin, queues, roster, schedules, settings, tokens,
 };
 use axum::{
     Router,
@@ -61,7 +61,8 @@ pub(crate) fn routes(app: &Shared) -> Router {
 /// Every route of the interface, with the permission that it needs and who looks at what the token reaches.
 fn interface() -> Guarded {
     use Permission::{
-        ChangeTasks, Execute, Insert, ManageAccess, ManageNamespaces, Operate, Read, ReadAudit, Redrive,
+        ChangeTasks, Execute, Insert, ManageAccess, ManageNamespaces, ManageSchedules, Operate, Read,
+        ReadAudit, Redrive,
     };
     use Reach::{Everything, Namespace, Own};
     Guarded::new()
@@ -91,14 +92,29 @@ fn interface() -> Guarded {
         .needing(Read, Own, routes!(alerts::list_alerts))
         .needing(Operate, Namespace, routes!(queues::pause_queue))
         .needing(Operate, Namespace, routes!(queues::resume_queue))
-        .needing(Read, Own, routes!(settings::get_namespace))
-        .needing(ManageNamespaces, Own, routes!(settings::put_namespace))
+        .needing(Read, Own, routes!(namespaces::list_namespaces))
+        .needing(Read, Own, routes!(namespaces::get_namespace))
+        .needing(ManageNamespaces, Own, routes!(namespaces::put_namespace, namespaces::delete_namespace))
         .needing(Read, Everything, routes!(settings::get_limits))
         .needing(ManageNamespaces, Everything, routes!(settings::put_limits))
         .needing(ManageAccess, Own, routes!(tokens::create_token, tokens::list_tokens))
         .needing(ManageAccess, Own, routes!(tokens::revoke_token))
         .needing(ManageAccess, Own, routes!(tokens::rotate_token))
         .needing(ReadAudit, Own, routes!(audit::list_audit))
+        .needing(Read, Own, routes!(schedules::list_schedules))
+        .needing(Read, Own, routes!(schedules::get_schedule))
+        .needing(
+            ManageSchedules,
+            Namespace,
+            routes!(schedules::put_schedule, schedules::patch_schedule, schedules::delete_schedule),
+        )
+        .needing(Read, Own, routes!(schedules::preview_schedule))
+        .needing(Read, Own, routes!(schedules::next_of_schedule))
+        .needing(Read, Own, routes!(schedules::list_schedule_runs))
+        .needing(ManageSchedules, Own, routes!(schedules::pause_schedule))
+        .needing(ManageSchedules, Own, routes!(schedules::resume_schedule))
+        .needing(ManageSchedules, Own, routes!(schedules::run_schedule))
+        .needing(ManageSchedules, Own, routes!(schedules::backfill_schedule))
 }
 
 fn operation() -> Guarded {

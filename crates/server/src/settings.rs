@@ -1,12 +1,12 @@
 //! Settings on the wire and in the domain: both have the same names, so that one is written and read as the other. And
-//! the limits of namespaces and of everything.
+//! the limits of everything.
 
 use crate::{
     access::{Changed, Who},
     answer,
     app::{App, Shared},
     etag,
-    extract::{Body, Segment},
+    extract::Body,
     refusal::Refusal,
 };
 use axum::{
@@ -16,7 +16,6 @@ use axum::{
 };
 use punctual_contract::settings::{SaveSetting, Saved, SettingChange as Change, Standing};
 use punctual_domain::{
-    name::Name,
     settings::{Choice, Keep, QueueSettings, Retries, Scope, ScopeSettings, Setting},
     time::Millis,
 };
@@ -24,7 +23,7 @@ use punctual_protocol::{At, Code, Limits, Pause, PutLimits, PutQueue, Queue, Set
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-fn turned<T: DeserializeOwned>(from: &impl Serialize) -> Result<T, Refusal> {
+pub(crate) fn turned<T: DeserializeOwned>(from: &impl Serialize) -> Result<T, Refusal> {
     let value = serde_json::to_value(from).and_then(serde_json::from_value);
     value.map_err(|it| Refusal::new(Code::Internal, format!("settings cannot be told: {it}")))
 }
@@ -103,47 +102,6 @@ pub(crate) fn has_changed(revision: i64) -> Refusal {
     )
 }
 
-/// The limits of a namespace.
-#[utoipa::path(
-    get, path = "/v1/namespaces/{namespace}", operation_id = "get_namespace", tag = "queues",
-    params(("namespace" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "Its limits.", body = Limits, headers(("ETag" = String)))),
-)]
-pub(crate) async fn get_namespace(
-    State(app): State<Shared>,
-    who: Who,
-    Segment(name): Segment,
-) -> Result<Response, Refusal> {
-    let name = namespace(&name)?;
-    if who.reaches_namespace(&name) {
-        return shown(&app, Scope::Namespace(name)).await;
-    }
-    // As one that nobody has set anything for.
-    told(&Scope::Namespace(name), None)
-}
-
-/// Set the limits of a namespace.
-#[utoipa::path(
-    put, path = "/v1/namespaces/{namespace}", operation_id = "put_namespace", tag = "queues",
-    params(
-        ("namespace" = String, Path, description = "Its name."),
-        ("If-Match" = Option<String>, Header, description = "Set them only if this is their ETag."),
-    ),
-    request_body(content = PutLimits, example = json!({"concurrency": 100, "max_waiting": 5000000})),
-    responses((status = 200, description = "Its limits as they are now.", body = Limits, headers(("ETag" = String)))),
-)]
-pub(crate) async fn put_namespace(
-    State(app): State<Shared>,
-    who: Who,
-    Segment(name): Segment,
-    headers: HeaderMap,
-    Body(body): Body,
-) -> Result<Response, Refusal> {
-    let name = namespace(&name)?;
-    who.must_reach_all_of(&name)?;
-    put(&app, &who, Scope::Namespace(name), (&headers, &body)).await
-}
-
 /// The limits of everything.
 #[utoipa::path(
     get, path = "/v1/limits", operation_id = "get_limits", tag = "queues",
@@ -151,7 +109,8 @@ pub(crate) async fn put_namespace(
         headers(("ETag" = String)))),
 )]
 pub(crate) async fn get_limits(State(app): State<Shared>) -> Result<Response, Refusal> {
-    shown(&app, Scope::Everything).await
+    let stands = app.engine.setting(&Scope::Everything).await?;
+    told(stands.map(|it| (it.setting, it.revision)))
 }
 
 /// Set the limits of everything.
@@ -167,22 +126,15 @@ pub(crate) async fn put_limits(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    put(&app, &who, Scope::Everything, (&headers, &body)).await
-}
-
-fn namespace(name: &str) -> Result<Name, Refusal> {
-    Name::new(name).map_err(|error| Refusal::field("/namespace", error.to_string()))
-}
-
-async fn put(
-    app: &App,
-    who: &Who,
-    scope: Scope,
-    (headers, body): (&HeaderMap, &[u8]),
-) -> Result<Response, Refusal> {
-    let wanted: ScopeSettings = turned(&PutLimits::from_json(body)?)?;
+    let wanted: ScopeSettings = turned(&PutLimits::from_json(&body)?)?;
+    let scope = Scope::Everything;
+    if wanted.weight.is_some() {
+        let detail =
+            "has no meaning here: namespaces have weights (PUT /v1/namespaces/{namespace}), and queues";
+        return Err(Refusal::field("/weight", detail.to_owned()));
+    }
     let mut expected = None;
-    if let Some(condition) = etag::condition(headers) {
+    if let Some(condition) = etag::condition(&headers) {
         let stands = app.engine.setting(&scope).await?.map_or(0, |it| it.revision);
         if !etag::is_revision(&condition, stands) {
             return Err(has_changed(stands));
@@ -195,8 +147,8 @@ async fn put(
     match app.engine.save_setting(asked).await? {
         // From what was committed: a look that fails now must not say that nothing was done.
         Saved::Done(revision) => {
-            let response = told(&scope, setting.map(|it| (it, revision)))?;
-            Ok(recorded(app, &scope, began).await.told_with(response))
+            let response = told(setting.map(|it| (it, revision)))?;
+            Ok(recorded(&app, &scope, began).await.told_with(response))
         }
         Saved::Conflict(revision) => Err(has_changed(revision)),
     }
@@ -217,22 +169,14 @@ pub(crate) async fn recorded(app: &App, scope: &Scope, began: Millis) -> Changed
     }
 }
 
-async fn shown(app: &App, scope: Scope) -> Result<Response, Refusal> {
-    let stands = app.engine.setting(&scope).await?;
-    told(&scope, stands.map(|it| (it.setting, it.revision)))
-}
-
 /// With its revision; None: nothing is set.
-fn told(scope: &Scope, stands: Option<(Setting, i64)>) -> Result<Response, Refusal> {
+fn told(stands: Option<(Setting, i64)>) -> Result<Response, Refusal> {
     let revision = stands.as_ref().map_or(0, |it| it.1);
     let mut limits = match stands {
         Some((Setting::Scope(it), _)) => turned(&it)?,
         _ => Limits::default(),
     };
     limits.revision = revision;
-    if let Scope::Namespace(name) = scope {
-        limits.namespace = Some(name.as_str().to_owned());
-    }
     let tag = [(header::ETAG, etag::of_revision(revision))];
     Ok((tag, answer::json(StatusCode::OK, &limits)).into_response())
 }

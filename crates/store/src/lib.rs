@@ -7,7 +7,9 @@ mod blobs;
 mod cold;
 mod error;
 pub mod mysql;
+mod runs;
 pub mod sqlite;
+mod turns;
 
 pub use blobs::ObjectBlobs;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};

@@ -11,12 +11,14 @@ mod lanes;
 mod lease;
 mod ledger;
 mod moves;
+mod namespaces;
 mod open;
 mod payloads;
 mod query;
 mod reply;
 mod retention;
 mod row;
+mod schedules;
 mod session;
 mod settings;
 mod statements;
@@ -25,7 +27,7 @@ mod tests;
 mod threads;
 mod wal;
 
-use crate::{ColdStorage, Error};
+use crate::{ColdStorage, Error, turns::Tenant};
 pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 pub use doctor::{SqliteDoctor, SqliteFacts};
@@ -258,7 +260,10 @@ impl Store for SqliteStore {
             Runs::OnThreads(threads) => threads,
         };
         let chunks = chunks(tasks).into_iter();
-        let begun = |it: Vec<NewTask>| (it.len(), threads.write(DOING, Lane::Bulk, it.len(), job(it)));
+        let begun = |it: Vec<NewTask>| {
+            let tenant = it.first().map_or(Tenant::NONE, |it| Tenant::of(it.queue.namespace.as_str()));
+            (it.len(), threads.write_of(tenant, (DOING, Lane::Bulk, it.len()), job(it)))
+        };
         let begun: Vec<_> = chunks.map(begun).collect();
         let mut answers = Vec::new();
         for (count, answer) in begun {

@@ -10,6 +10,7 @@ use punctual_contract::{Clock, Store};
 use punctual_domain::{name::Name, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::MemoryHot;
+use punctual_schedules::Planner;
 use punctual_sdk::{
     Call, Client, Control, Failure, Handlers, Reply, Task, Transport, protocol::LeaseRequest,
 };
@@ -28,6 +29,7 @@ const STEPS_MAX: usize = 100_000;
 pub struct TestEngine {
     clock: ManualClock,
     engine: Engine,
+    planner: Planner,
     client: Client,
     workers: Vec<(String, Handlers)>,
 }
@@ -47,10 +49,10 @@ impl TestEngine {
     pub fn new() -> Self {
         let clock = ManualClock::at(START);
         let options = punctual_store::sqlite::Options { partitions: 2, ..Default::default() };
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
+        let store = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
         let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
         let backends = Backends {
-            store,
+            store: Arc::clone(&store) as Arc<dyn Store>,
             hot,
             limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
             bus: Arc::new(MemoryBus::default()),
@@ -59,14 +61,16 @@ impl TestEngine {
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());
-        let router = punctual_server::router(engine.clone(), ServerOptions::default());
+        let planner = Planner::new(engine.clone(), store, punctual_schedules::Options::default());
+        let options = ServerOptions { schedules: Some(planner.clone()), ..ServerOptions::default() };
+        let router = punctual_server::router(engine.clone(), options);
         let client = Client::builder()
             .transport(Arc::new(InProcess { router }))
             .namespace(Name::default_namespace().as_str())
             .tries(1)
             .build()
             .expect("a client without a socket needs nothing");
-        Self { clock, engine, client, workers: Vec::new() }
+        Self { clock, engine, planner, client, workers: Vec::new() }
     }
 
     /// The client to give to the code under test.
@@ -98,7 +102,9 @@ impl TestEngine {
         let mut ran = 0;
         loop {
             ran += self.run_what_is_due().await;
-            let next = self.engine.next_turn_at().await.expect("a store in memory answers");
+            let due = self.engine.next_turn_at().await.expect("a store in memory answers");
+            let planned = self.planner.next_run_at().await.expect("a store in memory answers");
+            let next = due.into_iter().chain(planned).min();
             let next = next.map(|it| it.max(self.clock.now().plus(1)));
             match next {
                 Some(next) if next <= target => self.clock.set(next),
@@ -115,6 +121,7 @@ impl TestEngine {
     pub async fn run_what_is_due(&self) -> usize {
         let mut ran = 0;
         loop {
+            self.planner.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
             self.engine.turn().await.expect("back ends in memory do not fail");
             let mut progressed = 0;
             for (queue, handlers) in &self.workers {

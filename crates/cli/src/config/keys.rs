@@ -75,6 +75,7 @@ pub(crate) const HTTP_IDLE_TIMEOUT_MS: &str = "http.idle_timeout_ms";
 pub(crate) const HTTP_BODIES_MAX_MIB: &str = "http.bodies_max_mib";
 pub(crate) const AUTH_ADMIN_TOKEN: &str = "auth.admin_token";
 pub(crate) const AUDIT_KEEP_DAYS: &str = "audit.keep_days";
+pub(crate) const NAMESPACES_EXPLICIT: &str = "namespaces.explicit";
 
 pub(crate) static KEYS: &[Key] = &[
     Key {
@@ -347,6 +348,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_AUDIT_KEEP_DAYS",
         default: || "365".to_owned(),
         about: "how long it is kept who changed what",
+    },
+    Key {
+        name: NAMESPACES_EXPLICIT,
+        variable: "PUNCTUAL_NAMESPACES_EXPLICIT",
+        default: || "false".to_owned(),
+        about: "true: a namespace must be made before it is used, but for `default`; the same for all engines",
     },
 ];
 

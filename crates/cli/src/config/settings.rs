@@ -5,8 +5,8 @@ use super::{
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, CANCELLED_MS,
         CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT,
-        HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES,
-        STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
+        HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, PARTITIONS,
+        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
     },
     secrets::shown,
 };
@@ -284,6 +284,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         push_queues: push_queues(layers)?,
         push_lease_ms: layers.number(PUSH_LEASE_MS, 1_000..=WEEK_MS)?,
         admin_token: admin_token(layers)?,
+        explicit_namespaces: yes_or_no(layers, NAMESPACES_EXPLICIT)?,
         keep_audit_ms: layers.number(AUDIT_KEEP_DAYS, 1..=3_650)? * 24 * 60 * MINUTE_MS,
         ..Options::default()
     })

@@ -57,7 +57,7 @@ async fn add_audited(args: &StoreArgs, urls: &[String]) -> Result<(usize, usize)
         let databases = |count: usize| Some(serde_json::json!({ "databases": count }).to_string());
         Ok(Audited { value: (had, has), before: databases(had), after: databases(has) })
     };
-    let added = audited(&store, "shard_add", "shard add", work).await;
+    let added = audited(&store, "shard_add", "shard add", Box::pin(work)).await;
     store.close().await;
     added
 }

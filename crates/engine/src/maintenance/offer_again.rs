@@ -50,6 +50,12 @@ impl OfferAgain {
         let next = walked + old.len();
         let mut rest = expire::keep_those_in_time(core, old).await;
         rest.retain(|it| !core.has(it));
+        let (going, rest): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|it| core.settings.is_deleting(&it.queue.namespace));
+        if !going.is_empty() {
+            let settled: Vec<_> = going.iter().map(|it| (partition, it.place.id, it.fence)).collect();
+            core.hot.settle(&settled).await?;
+        }
         let offered = rest.len();
         fire::offer_again(core, rest).await?;
         // What could not be offered is not walked past.

@@ -17,6 +17,7 @@ use crate::{
     maintenance::expire,
     pipeline::{from_store, granted::Granted, hand_over::LeaseRequest},
     settings::Known,
+    shares::{Share, SharesOf, slower},
 };
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -29,7 +30,7 @@ use punctual_domain::{
     chooser::Chooser,
     limits::Scope,
     name::QueueKey,
-    settings::{QueueSettings, Retries, ScopeSettings},
+    settings::{QueueSettings, Rate, Retries},
     task::Priority,
     time::Millis,
     versions,
@@ -142,30 +143,41 @@ pub(crate) struct Terms {
     pub(crate) limits: Vec<Limit>,
     pub(crate) rates: Vec<Flowing>,
     pub(crate) is_limited: bool,
+    /// Others count for some of these limits too.
+    pub(crate) is_shared: bool,
+    /// What of these limits is for this queue, while others want them.
+    pub(crate) shares: SharesOf,
 }
 
 impl Terms {
     pub(crate) fn of(core: &Core, queue: &Arc<QueueKey>) -> Self {
         let (known, settings) = (core.settings.known(), core.settings.queue(queue));
-        let namespace = known.namespaces.get(&queue.namespace);
-        let wide: [(Scope, Option<&ScopeSettings>); 2] = [
-            (Scope::Everything, Some(&known.everything)),
-            (Scope::Namespace(queue.namespace.clone()), namespace),
+        let (everything, namespace) = (&known.everything, known.namespaces.get(&queue.namespace));
+        let is_shared = known.shares_limits(&queue.namespace);
+        let shares = if is_shared { core.shares.of(&known, queue, core.now()) } else { SharesOf::default() };
+        let is_limited = is_shared || is_limited(&settings);
+        let scopes =
+            [Scope::Everything, Scope::Namespace(queue.namespace.clone()), Scope::Queue((**queue).clone())];
+        let slots = [
+            everything.concurrency,
+            least(namespace.and_then(|set| set.concurrency), shares.namespace.slots),
+            least(settings.concurrency, shares.queue.slots),
         ];
-        let (mut limits, mut rates) = (Vec::new(), Vec::new());
-        for (scope, set) in wide {
-            limits
-                .extend(set.and_then(|set| set.concurrency).map(|most| Limit { scope: scope.clone(), most }));
-            rates.extend(set.and_then(|set| set.rate).map(|rate| Flowing { scope, rate }));
+        let starts = [
+            everything.rate,
+            slowest(namespace.and_then(|set| set.rate), shares.namespace.starts),
+            slowest(settings.rate, shares.queue.starts),
+        ];
+        // Without a limit too: each member says of which queue it is, and where shares are made of which namespace.
+        let counted = [None, is_shared.then_some(u32::MAX), is_limited.then_some(u32::MAX)];
+        let (mut limits, mut rates) = (Vec::with_capacity(3), Vec::new());
+        for (scope, ((slots, counted), rate)) in
+            scopes.into_iter().zip(slots.into_iter().zip(counted).zip(starts))
+        {
+            limits.extend(slots.or(counted).map(|most| Limit { scope: scope.clone(), most }));
+            rates.extend(rate.map(|rate| Flowing { scope, rate }));
         }
-        let is_limited = !limits.is_empty() || !rates.is_empty() || is_limited(&settings);
-        let of_queue = Scope::Queue((**queue).clone());
-        if is_limited {
-            // Without a limit too: each member says of which queue it is.
-            limits.push(Limit { scope: of_queue.clone(), most: settings.concurrency.unwrap_or(u32::MAX) });
-        }
-        rates.extend(settings.rate.map(|rate| Flowing { scope: of_queue, rate }));
-        Self { queue: Arc::clone(queue), settings, limits, rates, is_limited }
+        Self { queue: Arc::clone(queue), settings, limits, rates, is_limited, is_shared, shares }
     }
 
     /// With what concerns only one task.
@@ -182,6 +194,22 @@ impl Terms {
         (limits, rates)
     }
 
+    /// What is for a scope while others want some too, if that is what bounds it.
+    pub(crate) fn share_of(&self, scope: &Scope) -> Option<&Share> {
+        let share = match scope {
+            Scope::Namespace(_) => &self.shares.namespace,
+            Scope::Queue(_) => &self.shares.queue,
+            Scope::Everything | Scope::Retries(_) | Scope::Key(..) => return None,
+        };
+        let is_slots = |it: &&Limit| it.scope == *scope && share.slots == Some(it.most);
+        let is_starts = |it: &&Flowing| {
+            let is_as_slow = |own: Rate| (own.limit, own.period_ms) == (it.rate.limit, it.rate.period_ms);
+            it.scope == *scope && share.starts.is_some_and(is_as_slow)
+        };
+        let bounds = self.limits.iter().any(|it| is_slots(&it)) || self.rates.iter().any(|it| is_starts(&it));
+        bounds.then_some(share)
+    }
+
     fn wish(&self, entry: &HotEntry, until: Millis) -> Wish {
         let key = entry.demands.as_ref().and_then(|it| it.concurrency_key.as_deref());
         let (limits, rates) = self.of_task(entry.attempt, key);
@@ -191,6 +219,14 @@ impl Terms {
     fn admission(&self, limit: usize) -> Admission {
         Admission { limit, chooser: Chooser::of(&self.settings), seed: fastrand::u32(..) }
     }
+}
+
+fn least(one: Option<u32>, other: Option<u32>) -> Option<u32> {
+    one.into_iter().chain(other).min()
+}
+
+fn slowest(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
+    one.into_iter().chain(other).reduce(slower)
 }
 
 /// Who a hand-over of this entry makes.
@@ -271,10 +307,14 @@ async fn limited(
             core.admissions.with(&terms.queue, |it| it.starts_at = Some(now.plus(wait_ms)));
         }
         count(core, &terms.queue, room.bound.as_slice());
+        core.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
     let popped = core.hot.admit(&terms.queue, terms.admission(limit)).await?;
     let full = popped.len() == limit;
+    if full && limit < wanted {
+        core.shares.kept_back(terms, room.bound.as_ref());
+    }
     let entries = expire::keep_those_in_time(core, popped).await;
     let entries = keep_those_it_may_run(core, request, terms, entries).await?;
     let granted = grant(core, terms, entries, now.plus(request.lease_ms)).await?;
@@ -304,6 +344,7 @@ async fn grant(
         }
     };
     count(core, &terms.queue, &answers);
+    answers.iter().for_each(|it| core.shares.kept_back(terms, Some(it)));
     let places = entries.iter().zip(&answers).filter(|it| *it.1 == Answer::Granted);
     core.admissions.granted.lock().note(places.map(|it| next_attempt(it.0)), now);
     let (mut granted, mut back, mut lanes) = (Vec::new(), Vec::new(), BTreeMap::<Lane, Vec<HotEntry>>::new());
@@ -328,6 +369,7 @@ async fn grant(
             None => back.push(entry),
         }
     }
+    core.shares.started(terms, granted.len());
     let more = back.is_empty();
     let given_back = offer(core, back).await;
     for (lane, entries) in lanes {

@@ -223,6 +223,10 @@ async fn grant(
     given: Vec<HotEntry>,
     caller: &Caller,
 ) -> Result<Vec<Assignment>, Error> {
+    if core.settings.is_deleting(&request.queue.namespace) {
+        // What was given is firing, and goes with the namespace.
+        return Ok(Vec::new());
+    }
     if !given.is_empty() {
         let entries = expire::keep_those_in_time(core, given).await;
         return dispatch(core, request, entries, None, caller).await;

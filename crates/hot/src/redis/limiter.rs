@@ -13,14 +13,18 @@ use async_trait::async_trait;
 use hashbrown::HashMap;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    limiter::{
+        Answer, DEMANDS_KNOWN_MS, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish,
+    },
 };
 use punctual_domain::{
     limits::{Flow, Scope},
+    name::{Name, QueueKey},
     place::{Partition, TaskRef},
     time::Millis,
 };
 use redis::{Cmd, Value};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Wishes in one call: about 4 ms of Redis.
@@ -42,6 +46,7 @@ struct LimitKeys {
     until: String,
     holds: String,
     buckets: String,
+    demands: String,
 }
 
 #[derive(Debug)]
@@ -56,9 +61,9 @@ impl RedisHot {
     #[must_use]
     pub fn limiter(&self, clock: RateClock) -> RedisLimiter {
         let key = |what| self.keys.limits(what);
-        let [whole, members, until, holds, buckets] =
-            ["whole", "members", "until", "holds", "buckets"].map(key);
-        let keys = LimitKeys { whole, members, until, holds, buckets };
+        let [whole, members, until, holds, buckets, demands] =
+            ["whole", "members", "until", "holds", "buckets", "demands"].map(key);
+        let keys = LimitKeys { whole, members, until, holds, buckets, demands };
         RedisLimiter { link: Arc::clone(&self.quick), keys, clock }
     }
 }
@@ -268,6 +273,34 @@ impl RedisLimiter {
     }
 }
 
+/// What engines say of demands. Of another format: as if it had not been said.
+const DEMANDS_FORMAT: u8 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct WireDemand(String, String, bool, bool, u64);
+
+fn write_demands(seen: &[Demand]) -> Vec<u8> {
+    let wire = |it: &Demand| {
+        let QueueKey { namespace, queue } = &it.queue;
+        let names = (namespace.to_string(), queue.to_string());
+        WireDemand(names.0, names.1, it.short_of_slots, it.short_of_starts, it.starts_per_ks)
+    };
+    let wire: Vec<WireDemand> = seen.iter().map(wire).collect();
+    let mut said = vec![DEMANDS_FORMAT];
+    rmp_serde::encode::write(&mut said, &wire).expect("numbers and names are written to memory");
+    said
+}
+
+fn read_demands(said: &[u8]) -> Vec<Demand> {
+    let [DEMANDS_FORMAT, said @ ..] = said else { return Vec::new() };
+    let wire: Vec<WireDemand> = rmp_serde::from_slice(said).unwrap_or_default();
+    let demand = |WireDemand(namespace, queue, short_of_slots, short_of_starts, starts_per_ks)| {
+        let queue = QueueKey { namespace: Name::new(&namespace).ok()?, queue: Name::new(&queue).ok()? };
+        Some(Demand { queue, short_of_slots, short_of_starts, starts_per_ks })
+    };
+    wire.into_iter().filter_map(demand).collect()
+}
+
 fn text_number(text: &[u8]) -> Option<Millis> {
     str::from_utf8(text).ok()?.parse().ok().map(Millis)
 }
@@ -380,6 +413,32 @@ impl Limiter for RedisLimiter {
         Ok(Holders { count, first: Self::held(DOING, answer)? })
     }
 
+    async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
+        const DOING: &str = "count who holds scopes";
+        let mut held = Vec::with_capacity(scopes.len());
+        for some in scopes.chunks(CALL_MAX) {
+            let mut call = SCRIPTS.limit_held.call(&[&self.keys.holds]);
+            some.iter().for_each(|it| {
+                call.arg(word_of(it));
+            });
+            let answer = whole_numbers(DOING, one(DOING, self.link.run_one(call).await)?)?;
+            held.extend(answer.into_iter().map(|it| usize::try_from(it).unwrap_or(0)));
+        }
+        let is_whole = held.len() == scopes.len();
+        is_whole.then_some(held).ok_or_else(|| Failure::answer("a number a scope").into_error(DOING))
+    }
+
+    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
+        const DOING: &str = "tell of demands";
+        let mut call = SCRIPTS.limit_demands.call(&[&self.keys.demands]);
+        call.arg(self.now(now)).arg(engine).arg(write_demands(seen)).arg(DEMANDS_KNOWN_MS);
+        let mut all = Vec::new();
+        for it in list(DOING, one(DOING, self.link.run_one(call).await)?)? {
+            all.extend(read_demands(&bytes(DOING, it)?));
+        }
+        Ok(all)
+    }
+
     async fn is_whole(&self) -> Result<bool, Error> {
         self.ask_whole("look whether slots were lost", &SCRIPTS.limit_whole, None).await
     }
@@ -396,7 +455,22 @@ impl Limiter for RedisLimiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_domain::name::{Name, QueueKey};
+
+    #[test]
+    fn demands_come_back_as_they_went_and_others_are_passed_over() {
+        let queue = QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() };
+        let demand = |short_of_slots| Demand {
+            queue: queue.clone(),
+            short_of_slots,
+            short_of_starts: !short_of_slots,
+            starts_per_ks: u64::MAX,
+        };
+        let seen = [demand(true), demand(false)];
+        let said = write_demands(&seen);
+        assert_eq!(read_demands(&said), seen);
+        assert_eq!(read_demands(&said[..said.len() - 1]), []);
+        assert_eq!(read_demands(&[&[DEMANDS_FORMAT + 1], &said[1..]].concat()), []);
+    }
 
     #[test]
     fn a_record_comes_back_as_it_went() {

@@ -37,9 +37,10 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// Changes are, but for what has its record in the histories of tasks and comes by the thousand.
+    /// Changes are, but for questions that have a body, and for what has its record in the histories of tasks and comes by the thousand.
     pub(crate) fn is_audited(&self) -> bool {
-        self.changes && !matches!(self.permission, Permission::Insert | Permission::Execute)
+        self.changes
+            && !matches!(self.permission, Permission::Read | Permission::Insert | Permission::Execute)
     }
 
     /// It changes one task, whose history says who did it, in the transaction that does it.

@@ -1,14 +1,15 @@
 //! Numbers by queue, with a bound on the queues that are told apart.
 
 use super::{
-    LATENESS, Metric, OLDEST_WAITING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, SLOTS_HELD, SLOTS_LIMIT, TASKS,
-    TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD, TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED,
-    TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY, TASKS_RETRIED, TASKS_THROTTLED,
+    LATENESS, Metric, OLDEST_WAITING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, SHARE_SLOTS, SHARE_SLOTS_HELD,
+    SHARE_STARTS, SLOTS_HELD, SLOTS_LIMIT, TASKS, TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD,
+    TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED, TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY,
+    TASKS_RETRIED, TASKS_THROTTLED,
     exposition::{Buckets, Exposition, seconds},
 };
 use punctual_contract::{hot::Depth, store::Books};
 use punctual_domain::{name::QueueKey, time::Millis};
-use punctual_engine::{LATENESS_BOUNDS_MS, QueueNumbers, Slots};
+use punctual_engine::{LATENESS_BOUNDS_MS, NamespaceShare, QueueNumbers, Slots};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No queue has brackets in its name.
@@ -54,6 +55,28 @@ pub(super) fn slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a [Slo
     gauge(out, shown, &SLOTS_HELD, slots.iter().map(|it| (it.queue.as_ref(), it.held)));
     let most = |it: &Slots| usize::try_from(it.most).unwrap_or(usize::MAX);
     gauge(out, shown, &SLOTS_LIMIT, slots.iter().map(|it| (it.queue.as_ref(), most(it))));
+}
+
+/// The engine bounds them.
+pub(super) fn shares(out: &mut Exposition, shares: &[NamespaceShare]) {
+    out.begin(&SHARE_SLOTS);
+    for it in shares {
+        if let Some(slots) = it.slots {
+            out.sample(&SHARE_SLOTS, &[it.namespace.as_str()], slots);
+        }
+    }
+    out.begin(&SHARE_SLOTS_HELD);
+    for it in shares.iter().filter(|it| it.slots.is_some()) {
+        out.sample(&SHARE_SLOTS_HELD, &[it.namespace.as_str()], it.held);
+    }
+    out.begin(&SHARE_STARTS);
+    for it in shares {
+        if let Some(rate) = it.starts {
+            let us = u64::from(rate.limit).saturating_mul(1_000_000_000);
+            let per_second = us / rate.period_ms.max(1).unsigned_abs();
+            out.sample(&SHARE_STARTS, &[it.namespace.as_str()], seconds(per_second));
+        }
+    }
 }
 
 fn gauge<'a>(

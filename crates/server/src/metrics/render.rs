@@ -74,6 +74,7 @@ fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&
     overdue(out, app);
     queues::paused(out, &shown, &paused);
     queues::slots(out, &shown, slots);
+    queues::shares(out, &app.engine.shares());
     if let Some(depth) = depth {
         queues::ready(out, &shown, depth);
         out.single(&HOT_DUE, depth.due);

@@ -17,7 +17,7 @@ async fn a_queue_is_set_whole_read_back_and_put_back() {
         "retries": {"lower_by": 1, "share_percent": 25, "concurrency": 3}, "max_waiting": 1000,
         "retry": {"strategy": "fixed", "delay_ms": 300}, "max_attempts": 7, "timeout_ms": 30_000,
         "pending_timeout_ms": 60_000, "keep": {"succeeded_ms": 1, "dead_ms": 2, "cancelled_ms": 3},
-        "lateness_budget_ms": 250, "mode": "pull"
+        "lateness_budget_ms": 250, "mode": "pull", "weight": 3
     });
     let answer = world.send(put("/v1/queues/mail", &settings)).await;
     assert_eq!(answer.header("etag"), Some("\"1\""));
@@ -69,6 +69,29 @@ async fn settings_that_changed_meanwhile_are_not_overwritten() {
     let limits = |tag: &str| put("/v1/limits", &json!({"concurrency": 5})).header("if-match", tag);
     world.send(limits("\"7\"")).await.expect_problem(412, "precondition.failed");
     assert_eq!(world.send(limits("\"0\"")).await.expect(200)["concurrency"], 5);
+}
+
+#[tokio::test]
+async fn a_namespace_has_a_weight_and_everything_has_none() {
+    let world = World::new();
+    let set = world.send(put("/v1/namespaces/eu", &json!({"weight": 3}))).await.expect(200);
+    assert_eq!((&set["weight"], &set["concurrency"]), (&json!(3), &Value::Null));
+    assert_eq!(world.send(get("/v1/namespaces/eu")).await.expect(200)["weight"], 3);
+    for weight in [0, 1_001] {
+        let refused = put("/v1/namespaces/eu", &json!({ "weight": weight }));
+        let problem = world.send(refused).await.expect_problem(400, "request.invalid");
+        let detail = problem["errors"][0]["detail"].as_str().unwrap();
+        assert!(detail.contains("between 1 and 1000") && detail.contains("leave it out for 1"), "{problem}");
+    }
+    let refused = put("/v1/limits", &json!({"weight": 3, "concurrency": 5}));
+    let problem = world.send(refused).await.expect_problem(400, "request.invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/weight");
+    assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("namespaces"), "{problem}");
+    assert_eq!(
+        world.send(get("/v1/limits")).await.expect(200)["concurrency"],
+        Value::Null,
+        "nothing of it is set"
+    );
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use punctual_contract::{Hot, Store};
 use punctual_domain::time::Millis;
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::MemoryHot;
+use punctual_schedules::Planner;
 use punctual_server::ServerOptions;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
@@ -159,6 +160,10 @@ impl World {
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());
+        // In a store of its own: the other may be any.
+        let schedules = Arc::new(SqliteStore::in_memory(&punctual_store::Options::default()).unwrap());
+        let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
+        let options = ServerOptions { schedules: Some(planner), ..options };
         let router = punctual_server::router(engine.clone(), options);
         Self { clock, engine, store, hot, bus, router }
     }

@@ -4,6 +4,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use punctual_domain::{
     history::Entry,
+    insert::OnConflict,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     retry::RetryPolicy,
@@ -234,6 +235,7 @@ fn task(line: Line<'_>) -> Result<Task, String> {
             labels: line.labels.into_owned(),
             traceparent: line.traceparent.map(Cow::into_owned),
             demands: line.demands.into_owned(),
+            on_conflict: OnConflict::default(),
         },
     })
 }

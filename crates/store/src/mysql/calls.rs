@@ -32,7 +32,7 @@ const SILENT_PART: Duration = Duration::from_secs(5);
 
 pub(super) fn push(line: Option<&Arc<Line<Job>>>, job: Job) {
     let refused = match line {
-        Some(line) => line.push(job).err(),
+        Some(line) => line.push((job.tenant(), job.rows()), job).err(),
         None => Some(job),
     };
     if let Some(job) = refused {

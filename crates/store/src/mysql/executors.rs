@@ -43,6 +43,28 @@ fn json(signs: &[Sign]) -> String {
     serde_json::to_string(&rows).expect("numbers and strings always have a JSON form")
 }
 
+/// Of a namespace that is being deleted: its executors, and the history of what was set for its queues.
+pub(super) async fn forget_namespace(
+    catalog: Connections,
+    namespace: Name,
+    limit: usize,
+) -> Result<usize, Error> {
+    apart("delete traces of a namespace", Happened::Maybe, async move {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut deleted = 0;
+        for file in [
+            include_str!("../../sql/mysql/namespace/executors.sql"),
+            include_str!("../../sql/mysql/namespace/changes.sql"),
+            include_str!("../../sql/mysql/namespace/schedules.sql"),
+        ] {
+            let delete = Statement::new(file).text(namespace.as_str()).int(most);
+            deleted += delete.execute(&catalog).await?;
+        }
+        Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
+    })
+    .await
+}
+
 pub(super) async fn list(
     catalog: Connections,
     namespace: Name,

@@ -55,7 +55,7 @@ impl Ask {
         &self.task
     }
 
-    fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.task.queue.namespace.as_str()
     }
 }
@@ -200,5 +200,5 @@ fn decided(row: &Row<'_>, stands: Option<&Task>) -> Decision {
     let version = row.ask.task.task_version;
     let highest_version = stands.map(|it| it.ask.task_version);
     let same_version = stands.filter(|it| it.ask.task_version == version).map(|it| it.state);
-    decide(version, Existing { same_version, highest_version })
+    row.ask.task.on_conflict.on(decide(version, Existing { same_version, highest_version }))
 }

@@ -7,17 +7,18 @@ use super::{
     lease,
     leased::KnownLease,
     ledger::Ledger,
-    moves,
+    moves, namespaces,
     pauses::Pauses,
     reply::{self, Keeping},
     retention, statements_moves as sql,
     trips::{FirstLook, Trips},
     writer::Unfinished,
 };
-use crate::Error;
+use crate::{Error, turns::Tenant};
 use hashbrown::HashMap;
 use punctual_contract::{
     Error as CallError,
+    namespaces::{DeleteTasks, DeletedTasks},
     store::{Applied, Beat, Dispatched, Extended, Grant, Inserted, ReplyKey, Reserved, Retired, Step},
 };
 use punctual_domain::{
@@ -60,6 +61,7 @@ pub(crate) enum Work {
     Extend(Vec<Beat>, Millis, Caller<Vec<Extended>, Vec<Beat>>),
     Stop(TaskRef, Millis, Caller<Applied, ()>),
     Retire(Retire, Caller<Retired, ()>),
+    Forget(DeleteTasks, Caller<DeletedTasks, ()>),
     Keep(Box<(Partition, ReplyKey, Keeping)>, Caller<Reserved, ()>),
     Check(Caller<(), ()>),
 }
@@ -80,6 +82,7 @@ pub(crate) enum Done {
     Extended(Vec<Extended>),
     Stopped(Applied),
     Retired(Retired),
+    Forgotten(DeletedTasks),
     Kept(Reserved),
     Checked,
 }
@@ -92,7 +95,16 @@ impl Job {
             Work::Dispatch(grants, ..) => grants.len(),
             Work::Extend(beats, ..) => beats.len(),
             Work::Retire(it, _) => it.limit,
+            Work::Forget(it, _) => it.limit,
             Work::Stop(..) | Work::Keep(..) | Work::Check(_) => 1,
+        }
+    }
+
+    /// Whose turn it counts for.
+    pub(crate) fn tenant(&self) -> Tenant {
+        match &self.work {
+            Work::Insert(asks, _) => asks.first().map_or(Tenant::NONE, |it| Tenant::of(it.namespace())),
+            _ => Tenant::NONE,
         }
     }
 
@@ -108,6 +120,7 @@ impl Job {
             (Work::Extend(.., caller), Done::Extended(it)) => drop(caller.send(Ok(it))),
             (Work::Stop(.., caller), Done::Stopped(it)) => drop(caller.send(Ok(it))),
             (Work::Retire(_, caller), Done::Retired(it)) => drop(caller.send(Ok(it))),
+            (Work::Forget(_, caller), Done::Forgotten(it)) => drop(caller.send(Ok(it))),
             (Work::Keep(_, caller), Done::Kept(it)) => drop(caller.send(Ok(it))),
             (Work::Check(caller), Done::Checked) => drop(caller.send(Ok(()))),
             // Its caller is told that the answer was lost, because the sender is dropped.
@@ -134,6 +147,7 @@ impl Job {
             Work::Extend(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Stop(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Retire(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Forget(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Keep(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Check(caller) => drop(caller.send(Err(Refused::Failed(error)))),
         }
@@ -150,6 +164,7 @@ impl Job {
             Work::Stop(.., caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
             Work::Keep(_, caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
             Work::Retire(_, caller) => drop(caller.send(Ok(Retired::default()))),
+            Work::Forget(_, caller) => drop(caller.send(Ok(DeletedTasks::default()))),
             Work::Check(caller) => drop(caller.send(Ok(()))),
         }
     }
@@ -163,7 +178,7 @@ impl Job {
             Work::Extend(beats, ..) => beats.iter().map(|it| it.place.partition).collect(),
             Work::Stop(place, ..) => [place.partition].into(),
             Work::Keep(kept, _) => [kept.0].into(),
-            Work::Retire(..) | Work::Check(_) => return None,
+            Work::Retire(..) | Work::Forget(..) | Work::Check(_) => return None,
         })
     }
 
@@ -201,6 +216,7 @@ impl Job {
             Work::Insert(..) => (5, 0, 0),
             Work::Retire(..) => (6, 0, nth),
             Work::Check(_) => (7, 0, nth),
+            Work::Forget(..) => (8, 0, nth),
         }
     }
 }
@@ -377,6 +393,9 @@ async fn together(
         Work::Retire(it, _) => {
             let retired = retention::retire(conn, ledger, &context.density, open, *it).await?;
             vec![Done::Retired(retired)]
+        }
+        Work::Forget(asked, _) => {
+            vec![Done::Forgotten(namespaces::forget(conn, ledger, open, asked).await?)]
         }
         Work::Keep(kept, _) => {
             vec![Done::Kept(reply::keep(conn, &kept.1, &kept.2).await?)]

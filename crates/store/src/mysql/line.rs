@@ -1,9 +1,10 @@
-//! What waits for one writer, in its order. Unbounded, because each entry has a caller that waits for it: the callers
+//! What waits for one writer: each tenant's in its order, and the tenants in turns. Unbounded, because each entry has a caller that waits for it: the callers
 //! are the bound.
 
 use super::limits::{self, Limit};
+use crate::turns::{Tenant, Turns};
 use parking_lot::Mutex;
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{mem, time::Duration};
 use tokio::sync::Notify;
 
 /// Each has writers of its own: what an instant waits for never waits for a commit of what can wait.
@@ -58,23 +59,23 @@ pub(crate) struct Line<J> {
 
 #[derive(Debug)]
 struct Waiting<J> {
-    jobs: VecDeque<J>,
+    jobs: Turns<J>,
     closed: bool,
 }
 
 impl<J> Line<J> {
     pub(crate) fn new(rows_max: usize) -> Self {
-        let waiting = Waiting { jobs: VecDeque::new(), closed: false };
+        let waiting = Waiting { jobs: Turns::default(), closed: false };
         Self { waiting: Mutex::new(waiting), rows_max, wake: Notify::new() }
     }
 
     /// The job comes back when the line is closed.
-    pub(crate) fn push(&self, job: J) -> Result<(), J> {
+    pub(crate) fn push(&self, (tenant, rows): (Tenant, usize), job: J) -> Result<(), J> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
             return Err(job);
         }
-        waiting.jobs.push_back(job);
+        waiting.jobs.push(tenant, rows, job);
         drop(waiting);
         self.wake.notify_one();
         Ok(())
@@ -95,11 +96,11 @@ impl<J> Line<J> {
 
     /// Waits for jobs and takes as many as fit: the first, and more until their rows are enough. None: closed, and
     /// nothing is left.
-    pub(crate) async fn batch(&self, rows: impl Fn(&J) -> usize) -> Option<Vec<J>> {
+    pub(crate) async fn batch(&self) -> Option<Vec<J>> {
         loop {
             {
                 let mut waiting = self.waiting.lock();
-                let batch = waiting.take(self.rows_max, &rows);
+                let batch = waiting.take(self.rows_max);
                 if waiting.closed || !batch.is_empty() {
                     return (!batch.is_empty()).then_some(batch);
                 }
@@ -110,15 +111,14 @@ impl<J> Line<J> {
 }
 
 impl<J> Waiting<J> {
-    fn take(&mut self, most: usize, rows: &impl Fn(&J) -> usize) -> Vec<J> {
+    fn take(&mut self, most: usize) -> Vec<J> {
         let (mut batch, mut taken) = (Vec::new(), 0);
-        while let Some(next) = self.jobs.front() {
-            let more = rows(next).max(1);
+        while let Some(more) = self.jobs.next_rows() {
             if taken > 0 && taken + more > most {
                 break;
             }
             taken += more;
-            batch.extend(self.jobs.pop_front());
+            batch.extend(self.jobs.pop());
         }
         batch
     }
@@ -149,32 +149,43 @@ mod tests {
     fn a_batch_takes_the_first_and_what_fits() {
         let line = Line::new(1_000);
         for rows in [1_200, 900, 100, 1] {
-            line.push(rows).unwrap();
+            line.push((Tenant::NONE, rows), rows).unwrap();
         }
-        assert_eq!(now(line.batch(|it| *it)), Poll::Ready(Some(vec![1_200])));
-        assert_eq!(now(line.batch(|it| *it)), Poll::Ready(Some(vec![900, 100])));
-        assert_eq!(now(line.batch(|it| *it)), Poll::Ready(Some(vec![1])));
-        assert_eq!(now(line.batch(|it| *it)), Poll::Pending);
+        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![1_200])));
+        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![900, 100])));
+        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![1])));
+        assert_eq!(now(line.batch()), Poll::Pending);
+    }
+
+    #[test]
+    fn what_comes_behind_a_flood_of_another_is_in_the_next_batch() {
+        let (line, one, other) = (Line::new(500), Tenant::of("one"), Tenant::of("other"));
+        (1..=9).for_each(|it| line.push((one, 500), it).unwrap());
+        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![1])));
+        (11..=13).for_each(|it| line.push((other, 1), it).unwrap());
+        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![11])));
+        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![2])));
+        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![12, 13])));
     }
 
     #[test]
     fn a_closed_line_takes_nothing_more_and_serves_what_it_has() {
         let line = Line::new(9);
-        line.push(1).unwrap();
+        line.push((Tenant::NONE, 1), 1).unwrap();
         line.close();
-        assert_eq!(line.push(2), Err(2));
-        assert_eq!(now(line.batch(|_| 1)), Poll::Ready(Some(vec![1])));
-        assert_eq!(now(line.batch(|_| 1)), Poll::Ready(None));
-        assert_eq!(now(line.batch(|_| 1)), Poll::Ready(None), "and again");
+        assert_eq!(line.push((Tenant::NONE, 1), 2), Err(2));
+        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![1])));
+        assert_eq!(now(line.batch()), Poll::Ready(None));
+        assert_eq!(now(line.batch()), Poll::Ready(None), "and again");
     }
 
     #[test]
     fn a_push_wakes_who_waits() {
         let line = Line::new(9);
-        let mut waiting = pin!(line.batch(|_: &i32| 1));
+        let mut waiting = pin!(line.batch());
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(waiting.as_mut().poll(&mut context), Poll::Pending);
-        line.push(5).unwrap();
+        line.push((Tenant::NONE, 1), 5).unwrap();
         assert_eq!(waiting.as_mut().poll(&mut context), Poll::Ready(Some(vec![5])));
     }
 }

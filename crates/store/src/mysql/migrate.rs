@@ -22,6 +22,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0007_access", include_str!("../../../../migrations/mysql/0007_access.sql")),
     ("0008_without_databases", include_str!("../../../../migrations/mysql/0008_without_databases.sql")),
     ("0009_audit_key", include_str!("../../../../migrations/mysql/0009_audit_key.sql")),
+    ("0010_schedules", include_str!("../../../../migrations/mysql/0010_schedules.sql")),
 ];
 
 /// One row of the record.

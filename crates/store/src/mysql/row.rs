@@ -3,6 +3,7 @@
 
 use punctual_domain::{
     history,
+    insert::OnConflict,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     retry::RetryPolicy,
@@ -114,6 +115,7 @@ fn ask(row: &MySqlRow) -> sqlx::Result<NewTask> {
         labels: labels(row, Column::Labels as usize)?,
         traceparent: get(row, Column::Traceparent)?,
         demands: demands(row, Column::Demands as usize)?,
+        on_conflict: OnConflict::default(),
     })
 }
 

@@ -152,7 +152,7 @@ impl Writer {
             }
             let ping_at = Instant::now() + PING_INTERVAL;
             let until = self.aside.first_at().map_or(ping_at, |at| at.min(ping_at));
-            let Ok(batch) = timeout_at(until, line.batch(Job::rows)).await else {
+            let Ok(batch) = timeout_at(until, line.batch()).await else {
                 self.keep_connected().await;
                 continue;
             };

@@ -9,7 +9,7 @@ use super::{
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     history::{self, Entry, Note},
-    insert::{Decision, Existing, decide},
+    insert::{Decision, Existing, OnConflict, decide},
     place::{Partition, TaskRef, partition_of},
     state::State,
     task::{ENGINE_TASK_ID_BASE, NewTask, Task},
@@ -66,6 +66,7 @@ impl<'a> Insert<'a> {
         let same_version = standing.as_ref().filter(|it| it.version == ask.task_version).map(|it| it.state);
         let highest_version = standing.as_ref().map(|it| it.version);
         let decision = decide(ask.task_version, Existing { same_version, highest_version });
+        let decision = ask.on_conflict.on(decision);
         match (decision, standing) {
             (Decision::Create, _) | (_, None) => {
                 let id = ledger.next_id();
@@ -103,6 +104,7 @@ impl<'a> Insert<'a> {
         mut ask: NewTask,
     ) -> rusqlite::Result<Inserted> {
         ask.task_id = Some(task_id);
+        ask.on_conflict = OnConflict::default();
         let due_at = ask.execute_at.max(self.context.now);
         let partition = partition_of(&ask.queue.namespace, task_id, self.context.partitions);
         let place = TaskRef { partition, due_at, id };

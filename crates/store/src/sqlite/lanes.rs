@@ -1,6 +1,7 @@
 //! Two waiting lines in front of a thread: the urgent one is served first, and the other is never forgotten.
 //! Unbounded, because each entry has a caller that waits for it: the callers are the bound.
 
+use crate::turns::{Tenant, Turns};
 use parking_lot::{Condvar, Mutex};
 use std::{collections::VecDeque, mem};
 
@@ -21,25 +22,31 @@ pub(crate) struct Lanes<J> {
 #[derive(Debug)]
 struct Waiting<J> {
     urgent: VecDeque<J>,
-    bulk: VecDeque<J>,
+    /// Tenants take turns.
+    bulk: Turns<J>,
     closed: bool,
 }
 
 impl<J> Lanes<J> {
     pub(crate) fn new() -> Self {
-        let waiting = Waiting { urgent: VecDeque::new(), bulk: VecDeque::new(), closed: false };
+        let waiting = Waiting { urgent: VecDeque::new(), bulk: Turns::default(), closed: false };
         Self { waiting: Mutex::new(waiting), wake: Condvar::new() }
     }
 
     /// False: closed, and the job was dropped.
     pub(crate) fn push(&self, lane: Lane, job: J) -> bool {
+        self.push_of(lane, (Tenant::NONE, 1), job)
+    }
+
+    /// The same for whose turn counts, by rows.
+    pub(crate) fn push_of(&self, lane: Lane, (tenant, rows): (Tenant, usize), job: J) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
             return false;
         }
         match lane {
             Lane::Urgent => waiting.urgent.push_back(job),
-            Lane::Bulk => waiting.bulk.push_back(job),
+            Lane::Bulk => waiting.bulk.push(tenant, rows, job),
         }
         drop(waiting);
         // Not one: a reader that serves urgent jobs only would swallow the wake-up for a bulk one.
@@ -67,7 +74,7 @@ impl<J> Lanes<J> {
         let mut waiting = self.waiting.lock();
         loop {
             let next = waiting.urgent.pop_front();
-            let next = next.or_else(|| if bulk_too { waiting.bulk.pop_front() } else { None });
+            let next = next.or_else(|| if bulk_too { waiting.bulk.pop() } else { None });
             if next.is_some() || waiting.closed {
                 return next;
             }
@@ -76,10 +83,11 @@ impl<J> Lanes<J> {
     }
 
     /// What was taken out of the bulk lane and is not to be served now goes back to its front, in its order.
-    pub(crate) fn put_back(&self, jobs: Vec<J>) {
+    pub(crate) fn put_back(&self, jobs: Vec<J>, of: impl Fn(&J) -> (Tenant, usize)) {
         let mut waiting = self.waiting.lock();
         for job in jobs.into_iter().rev() {
-            waiting.bulk.push_front(job);
+            let (tenant, rows) = of(&job);
+            waiting.bulk.put_back(tenant, rows, job);
         }
     }
 
@@ -100,7 +108,7 @@ impl<J> Lanes<J> {
         }
         let mut batch = Vec::new();
         take(&mut waiting.urgent, &mut batch, limits.urgent, &weight);
-        take(&mut waiting.bulk, &mut batch, limits.bulk, &weight);
+        take_in_turns(&mut waiting.bulk, &mut batch, limits.bulk);
         Some(batch)
     }
 }
@@ -120,6 +128,17 @@ fn take<J>(lane: &mut VecDeque<J>, batch: &mut Vec<J>, limit: usize, weight: &im
             return;
         }
         batch.extend(lane.pop_front());
+    }
+}
+
+fn take_in_turns<J>(lane: &mut Turns<J>, batch: &mut Vec<J>, limit: usize) {
+    let mut taken = 0;
+    while let Some(next) = lane.next_rows() {
+        taken += next;
+        if taken > limit && taken > next {
+            return;
+        }
+        batch.extend(lane.pop());
     }
 }
 
@@ -147,10 +166,20 @@ mod tests {
         let lanes = Lanes::new();
         assert!(lanes.push(Lane::Bulk, 3));
         assert!(!lanes.is_pressed(9));
-        lanes.put_back(vec![1, 2]);
+        lanes.put_back(vec![1, 2], |_| (Tenant::NONE, 1));
         assert!(lanes.push(Lane::Urgent, 10));
         assert!(lanes.is_pressed(3) && !lanes.is_pressed(2));
         assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [10, 1, 2]);
+    }
+
+    #[test]
+    fn a_flood_of_one_tenant_is_not_before_anothers_in_the_bulk_lane() {
+        let (lanes, one, other) = (Lanes::new(), Tenant::of("one"), Tenant::of("other"));
+        (1..=4).for_each(|it| assert!(lanes.push_of(Lane::Bulk, (one, 2), it)));
+        assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [1]);
+        assert!(lanes.push_of(Lane::Bulk, (other, 1), 11));
+        assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [11]);
+        assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [2]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use punctual_domain::{
     history,
+    insert::OnConflict,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     retry::RetryPolicy,
@@ -103,6 +104,7 @@ fn ask(row: &Row<'_>) -> rusqlite::Result<NewTask> {
         labels: labels(row, Column::Labels as usize)?,
         traceparent: get(row, Column::Traceparent)?,
         demands: demands(row, Column::Demands as usize)?,
+        on_conflict: OnConflict::default(),
     })
 }
 

@@ -84,11 +84,34 @@ pub(crate) const SETTING_RECORD: &str = sql!("setting/record.sql");
 pub(crate) const SETTING_CHANGES: &str = sql!("setting/changes.sql");
 pub(crate) const PAUSED: &str = sql!("setting/paused.sql");
 
+pub(crate) const NAMESPACE_PAGE: &str = sql!("namespace/page.sql");
+pub(crate) const NAMESPACE_DELETE: &str = sql!("namespace/delete.sql");
+pub(crate) const NAMESPACE_REPLIES: &str = sql!("namespace/replies.sql");
+pub(crate) const NAMESPACE_EXECUTORS: &str = sql!("namespace/executors.sql");
+pub(crate) const NAMESPACE_SCHEDULES: &str = sql!("namespace/schedules.sql");
+pub(crate) const NAMESPACE_CHANGES: &str = sql!("namespace/changes.sql");
+
 pub(crate) const TOKENS: &str = sql!("token/all.sql");
 pub(crate) const TOKEN_STANDS: &str = sql!("token/stands.sql");
 pub(crate) const TOKEN_NEXT: &str = sql!("token/next.sql");
 pub(crate) const TOKEN_SAVE: &str = sql!("token/save.sql");
 pub(crate) const TOKEN_USED: &str = sql!("token/used.sql");
+
+pub(crate) const SCHEDULE_ONE: &str = sql!("schedule/one.sql");
+pub(crate) const SCHEDULE_LIST: &str = sql!("schedule/list.sql");
+pub(crate) const SCHEDULE_DUE: &str = sql!("schedule/due.sql");
+pub(crate) const SCHEDULE_NEXT_WAKE: &str = sql!("schedule/next_wake.sql");
+pub(crate) const SCHEDULE_NEXT: &str = sql!("schedule/next.sql");
+pub(crate) const SCHEDULE_CREATE: &str = sql!("schedule/create.sql");
+pub(crate) const SCHEDULE_REPLACE: &str = sql!("schedule/replace.sql");
+pub(crate) const SCHEDULE_REMOVE: &str = sql!("schedule/remove.sql");
+pub(crate) const SCHEDULE_ADVANCE: &str = sql!("schedule/advance.sql");
+pub(crate) const SCHEDULE_RUN: &str = sql!("schedule/run.sql");
+pub(crate) const SCHEDULE_SETTLE: &str = sql!("schedule/settle.sql");
+pub(crate) const SCHEDULE_CANCEL: &str = sql!("schedule/cancel.sql");
+pub(crate) const SCHEDULE_UNSETTLED: &str = sql!("schedule/unsettled.sql");
+pub(crate) const SCHEDULE_RUNS: &str = sql!("schedule/runs.sql");
+pub(crate) const SCHEDULE_FORGET: &str = sql!("schedule/forget.sql");
 
 pub(crate) const AUDIT_APPEND: &str = sql!("audit/append.sql");
 pub(crate) const AUDIT_COMPLETE: &str = sql!("audit/complete.sql");

@@ -9,7 +9,7 @@ use super::{
     session::{self, Failed, Session, Unfinished},
     wal::{self, Watch},
 };
-use crate::Error;
+use crate::{Error, turns::Tenant};
 use parking_lot::Mutex;
 use punctual_contract::{Error as CallError, Happened};
 use rusqlite::Connection;
@@ -109,9 +109,19 @@ impl Threads {
         rows: usize,
         work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
     ) -> Answer<T> {
+        self.write_of(Tenant::NONE, (doing, lane, rows), work)
+    }
+
+    /// The same for a tenant: those of the bulk lane take turns.
+    pub(crate) fn write_of<T: Send + 'static>(
+        &self,
+        tenant: Tenant,
+        (doing, lane, rows): (&'static str, Lane, usize),
+        work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Answer<T> {
         let (reply, answer) = oneshot::channel();
-        let call = Call { doing, lane, rows, work: Some(work), result: None, reply };
-        if self.writes.push(lane, Box::new(call)) { answer } else { refused(doing) }
+        let call = Call { doing, lane, rows, tenant, work: Some(work), result: None, reply };
+        if self.writes.push_of(lane, (tenant, rows), Box::new(call)) { answer } else { refused(doing) }
     }
 
     pub(crate) fn read<T: Send + 'static>(
@@ -207,6 +217,7 @@ fn snapshot<T>(
 pub(crate) trait Job: Send {
     fn lane(&self) -> Lane;
     fn rows(&self) -> usize;
+    fn tenant(&self) -> Tenant;
     fn run(&mut self, conn: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()>;
     fn failed(&mut self, why: Failed);
     /// After the transaction; `Some`: it was not confirmed.
@@ -217,6 +228,7 @@ struct Call<T, F> {
     doing: &'static str,
     lane: Lane,
     rows: usize,
+    tenant: Tenant,
     work: Option<F>,
     result: Option<Result<T, CallError>>,
     reply: oneshot::Sender<Result<T, CallError>>,
@@ -232,6 +244,10 @@ where
 
     fn rows(&self) -> usize {
         self.rows
+    }
+
+    fn tenant(&self) -> Tenant {
+        self.tenant
     }
 
     fn run(&mut self, conn: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
@@ -278,7 +294,7 @@ impl Writer {
         wal::count_pages(self.session.conn());
         while let Some(batch) = lanes.batch(BATCH, |it| it.rows()) {
             let left = self.commit(batch, lanes);
-            lanes.put_back(left);
+            lanes.put_back(left, |it| (it.tenant(), it.rows()));
             self.keep_log_short();
         }
         if let Err(error) = wal::checkpoint(self.session.conn(), "TRUNCATE") {
@@ -381,6 +397,9 @@ mod tests {
         /// More than a batch has: it is alone in its own.
         fn rows(&self) -> usize {
             1 << 30
+        }
+        fn tenant(&self) -> Tenant {
+            Tenant::NONE
         }
         fn run(&mut self, _: &Connection, _: &mut Ledger) -> rusqlite::Result<()> {
             Ok(())

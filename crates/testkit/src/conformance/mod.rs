@@ -11,6 +11,7 @@ pub mod bus;
 pub mod hot;
 pub mod limiter;
 pub mod ownership;
+pub mod schedules;
 pub mod signals;
 pub mod store;
 
@@ -23,6 +24,7 @@ macro_rules! for_each_store_case {
             insert::a_task_is_due_no_earlier_than_it_was_accepted,
             insert::its_partition_is_the_one_that_placement_says,
             insert::what_stands_is_treated_as_the_rule_says_in_every_state,
+            insert::what_is_to_be_kept_stays_in_every_state,
             insert::a_lower_version_is_refused_and_shown_the_highest,
             insert::a_version_under_a_higher_one_is_refused_even_if_it_exists,
             insert::a_replacement_is_a_new_wish_in_the_old_place,
@@ -123,6 +125,10 @@ macro_rules! for_each_store_case {
             retire::what_is_kept_or_unfinished_is_left_alone,
             retire::a_batch_is_bounded_and_the_rest_comes_next,
             retire::what_was_deleted_can_be_asked_for_again,
+            namespaces::tasks_are_deleted_in_every_state_and_those_of_others_are_not,
+            namespaces::those_that_executors_are_at_are_left_until_they_are_asked_for,
+            namespaces::a_batch_of_a_deletion_is_bounded_and_the_next_goes_on_behind_it,
+            namespaces::answers_and_traces_of_a_namespace_are_deleted_and_those_of_others_are_not,
             books::an_empty_store_has_empty_books,
             books::books_are_sorted_and_say_where_every_task_is,
             books::a_replacement_that_changes_queue_moves_the_account,
@@ -169,6 +175,27 @@ macro_rules! for_each_store_case {
             replies::one_owner_at_a_time_has_a_key,
             replies::an_answer_takes_the_place_of_a_reservation_and_stays,
             replies::of_many_who_reserve_one_key_at_once_one_has_it,
+        }
+    };
+}
+
+/// Cases of a store of schedules: `async fn(Arc<dyn ScheduleStore>)`, on an empty one each.
+#[macro_export]
+macro_rules! for_each_schedule_case {
+    ($stamp:ident) => {
+        $stamp! {
+            schedules::a_schedule_comes_back_as_it_was_saved,
+            schedules::each_change_of_a_schedule_has_a_higher_revision_than_all_before,
+            schedules::a_save_on_another_step_changes_nothing,
+            schedules::of_many_who_decide_on_one_step_one_is_applied,
+            schedules::the_runs_of_an_advance_are_there_if_it_is_applied,
+            schedules::only_what_is_due_and_of_the_asked_slots_is_found,
+            schedules::a_run_is_settled_once,
+            schedules::what_is_taken_back_stays_cancelled,
+            schedules::pages_of_runs_tear_no_instant_apart,
+            schedules::old_runs_are_forgotten_and_young_ones_stay,
+            schedules::schedules_are_listed_by_name_page_by_page,
+            schedules::a_schedule_that_is_forgotten_is_gone_for_good,
         }
     };
 }
@@ -266,6 +293,8 @@ macro_rules! for_each_limiter_case {
             cases::members_are_found_by_when_to_look_at_them,
             cases::what_is_restored_holds_whatever_the_limit_and_takes_the_place_of_what_was,
             cases::holders_say_who_they_are_and_scopes_do_not_mix,
+            cases::scopes_are_counted_each_by_itself_and_in_order,
+            cases::demands_are_known_to_all_and_forgotten_when_nobody_says_them_again,
             cases::room_is_what_could_be_granted_and_says_what_bounds_it,
             cases::a_rate_gives_its_burst_and_then_as_it_flows,
             cases::a_rate_of_a_namespace_or_of_everything_is_shared_by_all_its_queues,

@@ -1,14 +1,15 @@
-//! Tokens and the audit behind the dials of a store.
+//! Tokens, the audit and the deletion of namespaces behind the dials of a store.
 
 use super::{FaultyStore, StoreGroup};
 use async_trait::async_trait;
 use punctual_contract::{
-    AccessStore, AuditStore, Error,
+    AccessStore, AuditStore, Error, NamespaceStore,
     access::{Token, Tokens},
     audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
+    namespaces::{DeleteTasks, DeletedTasks},
     settings::Saved,
 };
-use punctual_domain::{access::TokenId, time::Millis};
+use punctual_domain::{access::TokenId, name::Name, time::Millis};
 
 #[async_trait]
 impl AccessStore for FaultyStore {
@@ -52,5 +53,18 @@ impl AuditStore for FaultyStore {
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, Error> {
         let call = self.inner.trim_audit(before, limit);
         self.faults.run_beside(StoreGroup::Audit, "trim the audit", call).await
+    }
+}
+
+#[async_trait]
+impl NamespaceStore for FaultyStore {
+    async fn delete_tasks_in(&self, part: usize, asked: DeleteTasks) -> Result<DeletedTasks, Error> {
+        let call = self.inner.delete_tasks_in(part, asked);
+        self.faults.run(StoreGroup::Namespaces, "delete tasks of a namespace", call).await
+    }
+
+    async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error> {
+        let call = self.inner.delete_traces(namespace, limit);
+        self.faults.run(StoreGroup::Namespaces, "delete traces of a namespace", call).await
     }
 }

@@ -4,7 +4,7 @@ use super::Faults;
 use async_trait::async_trait;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
 };
 use punctual_domain::{limits::Scope, time::Millis};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub enum LimiterGroup {
     GiveUp,
     /// `prolong`, `restore`, `begin_anew`, `make_whole`: what the reconciler writes.
     Repair,
-    /// `room`, `members`, `find`, `holders`, `is_whole`.
+    /// `room`, `members`, `find`, `holders`, `held`, `demands`, `is_whole`.
     Look,
 }
 
@@ -71,6 +71,15 @@ impl Limiter for FaultyLimiter {
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
         let call = self.inner.holders(scope, limit);
         self.faults.run(LimiterGroup::Look, "look at who holds a scope", call).await
+    }
+
+    async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
+        self.faults.run(LimiterGroup::Look, "count who holds scopes", self.inner.held(scopes)).await
+    }
+
+    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
+        let call = self.inner.demands(engine, seen, now);
+        self.faults.run(LimiterGroup::Look, "tell of demands", call).await
     }
 
     async fn is_whole(&self) -> Result<bool, Error> {

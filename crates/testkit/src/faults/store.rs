@@ -48,6 +48,8 @@ pub enum StoreGroup {
     /// Tokens.
     Access,
     Audit,
+    /// The deletion of a namespace.
+    Namespaces,
 }
 
 #[derive(Debug)]

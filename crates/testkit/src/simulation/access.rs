@@ -1,15 +1,16 @@
-//! Tokens and the audit as a mortal engine sees them. They are no steps of a task's path: an engine is cut between those,
+//! Tokens, the audit and the deletion of namespaces as a mortal engine sees them. They are no steps of a task's path: an engine is cut between those,
 //! and these do not count.
 
 use super::mortal::Mortal;
 use async_trait::async_trait;
 use punctual_contract::{
-    AccessStore, AuditStore, Error, Store,
+    AccessStore, AuditStore, Error, NamespaceStore, Store,
     access::{Token, Tokens},
     audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
+    namespaces::{DeleteTasks, DeletedTasks},
     settings::Saved,
 };
-use punctual_domain::{access::TokenId, time::Millis};
+use punctual_domain::{access::TokenId, name::Name, time::Millis};
 
 #[async_trait]
 impl AccessStore for Mortal<dyn Store> {
@@ -40,5 +41,15 @@ impl AuditStore for Mortal<dyn Store> {
     }
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, Error> {
         self.inner.trim_audit(before, limit).await
+    }
+}
+
+#[async_trait]
+impl NamespaceStore for Mortal<dyn Store> {
+    async fn delete_tasks_in(&self, part: usize, asked: DeleteTasks) -> Result<DeletedTasks, Error> {
+        self.inner.delete_tasks_in(part, asked).await
+    }
+    async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error> {
+        self.inner.delete_traces(namespace, limit).await
     }
 }

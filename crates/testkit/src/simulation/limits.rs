@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error, Limiter,
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
+    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish},
     settings::SaveSetting,
 };
 use punctual_domain::{
@@ -78,6 +78,12 @@ impl Limiter for Losing {
     }
     async fn holders(&self, scope: &Scope, limit: usize) -> Result<Holders, Error> {
         self.now().holders(scope, limit).await
+    }
+    async fn held(&self, scopes: &[Scope]) -> Result<Vec<usize>, Error> {
+        self.now().held(scopes).await
+    }
+    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
+        self.now().demands(engine, seen, now).await
     }
     async fn is_whole(&self) -> Result<bool, Error> {
         self.now().is_whole().await

@@ -10,10 +10,12 @@ mod known;
 mod limits;
 mod mortal;
 mod ops;
+mod schedules;
 mod urgency;
 mod world;
 
 pub use ops::{How, Op, Work, seeded, seeded_for_many, seeded_with_urgency, with_a_bus, with_limits};
+pub use schedules::run_schedules;
 pub use urgency::Urgency;
 pub use world::{Faults, Hands, Setup, World};
 

@@ -4,11 +4,12 @@
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
-    Bus, Error, Hot, Limiter, Ownership, SettingStore, Store,
+    Bus, Error, Hot, Limiter, Ownership, ScheduleStore, SettingStore, Store,
     bus::Delivery,
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
+    limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
     ownership::{Live, Owner, Says, Tenure},
+    schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
         Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
@@ -354,6 +355,12 @@ impl Limiter for Mortal<dyn Limiter> {
     async fn holders(&self, scope: &LimitScope, limit: usize) -> Result<Holders, Error> {
         self.life.call(self.inner.holders(scope, limit)).await
     }
+    async fn held(&self, scopes: &[LimitScope]) -> Result<Vec<usize>, Error> {
+        self.life.call(self.inner.held(scopes)).await
+    }
+    async fn demands(&self, engine: &str, seen: &[Demand], now: Millis) -> Result<Vec<Demand>, Error> {
+        self.life.call(self.inner.demands(engine, seen, now)).await
+    }
     async fn is_whole(&self) -> Result<bool, Error> {
         self.life.call(self.inner.is_whole()).await
     }
@@ -423,5 +430,60 @@ impl Bus for Mortal<dyn Bus> {
     }
     async fn reclaim(&self, queue: &QueueKey, before: Millis) -> Result<usize, Error> {
         self.life.call(self.inner.reclaim(queue, before)).await
+    }
+}
+
+#[async_trait]
+impl ScheduleStore for Mortal<dyn ScheduleStore> {
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Error> {
+        self.life.call(self.inner.schedule(key)).await
+    }
+    async fn schedules(
+        &self,
+        namespace: &Name,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredSchedule>, Error> {
+        self.life.call(self.inner.schedules(namespace, after, limit)).await
+    }
+    async fn save_schedule(&self, save: SaveSchedule, now: Millis) -> Result<Option<StoredSchedule>, Error> {
+        self.life.call(self.inner.save_schedule(save, now)).await
+    }
+    async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, Error> {
+        self.life.call(self.inner.remove_schedule(id, step)).await
+    }
+    async fn due_schedules(
+        &self,
+        slots: u32,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<StoredSchedule>, Error> {
+        self.life.call(self.inner.due_schedules(slots, now, limit)).await
+    }
+    async fn next_wake(&self) -> Result<Option<Millis>, Error> {
+        self.life.call(self.inner.next_wake()).await
+    }
+    async fn advance_schedules(&self, all: Vec<Advance>, now: Millis) -> Result<Vec<Applied>, Error> {
+        self.life.call(self.inner.advance_schedules(all, now)).await
+    }
+    async fn settle_runs(&self, runs: Vec<SettleRun>) -> Result<(), Error> {
+        self.life.call(self.inner.settle_runs(runs)).await
+    }
+    async fn unsettled_runs(
+        &self,
+        of: Option<i64>,
+        created_before: Millis,
+        limit: usize,
+    ) -> Result<Vec<(StoredSchedule, Run)>, Error> {
+        self.life.call(self.inner.unsettled_runs(of, created_before, limit)).await
+    }
+    async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error> {
+        self.life.call(self.inner.runs(query)).await
+    }
+    async fn cancel_runs(&self, runs: Vec<RunKey>, reason: &str) -> Result<(), Error> {
+        self.life.call(self.inner.cancel_runs(runs, reason)).await
+    }
+    async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, Error> {
+        self.life.call(self.inner.forget_runs(created_before, limit)).await
     }
 }

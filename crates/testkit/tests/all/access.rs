@@ -2,8 +2,12 @@
 //! tokens begin and end; what the audit says. What each file was seen to fail with stands at its top.
 
 mod audit;
+mod deletion;
 mod hidden;
+mod isolation;
 mod life;
+mod namespaces;
+mod pages;
 mod ready;
 mod site;
 mod table;

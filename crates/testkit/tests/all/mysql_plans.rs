@@ -394,6 +394,7 @@ async fn check_other(database: Filled) {
     }
     for rows in [rows(spread()), rows(crowd())] {
         statements.push(("retire/delete", vec![rows.clone()]));
+        statements.push(("namespace/delete", vec![rows.clone()]));
         statements.push(("lease/extend", vec![rows, NOW.to_string()]));
     }
     for (name, values) in statements {
@@ -459,6 +460,14 @@ async fn check_scans(database: Filled) {
         let touched = database.rows_touched("DO 0", &text).await;
         assert!((there..=there + 100).contains(&touched), "{touched} rows for {there}");
     }
+    let of_namespace = ["3", "'default'", "1050000", "1050000", "0", "100"].map(str::to_owned);
+    let text = with("namespace/page", &of_namespace);
+    let plan = database.plan(&text).await;
+    let [line] = plan.as_slice() else { panic!("{plan:?}") };
+    assert_eq!(&line[..3], ["registry", "range", "PRIMARY"], "{plan:?}");
+    assert!(!line[3].contains("filesort") && !line[3].contains("temporary"), "{plan:?}");
+    let touched = database.rows_touched("DO 0", &text).await;
+    assert!((100..=200).contains(&touched), "{touched} rows for 100");
     let text = with("ended/batches", &values(&[5_000, 9_000, 5_000, 5_000, 100]));
     let plan = database.plan(&text).await;
     assert_eq!(&plan[0][..3], ["lease_batch", "range", "lease_batch_until"], "{plan:?}");

@@ -1,8 +1,8 @@
 //! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
 
 use punctual_testkit::simulation::{
-    Faults, Hands, Op, Setup, Urgency, run, seeded, seeded_for_many, seeded_with_urgency, with_a_bus,
-    with_limits,
+    Faults, Hands, Op, Setup, Urgency, run, run_schedules, seeded, seeded_for_many, seeded_with_urgency,
+    with_a_bus, with_limits,
 };
 
 /// More by `PUNCTUAL_SEEDS`, from another place by `PUNCTUAL_FIRST_SEED`.
@@ -119,4 +119,18 @@ fn limits_hold_on_back_ends_that_fail_and_lie() {
 #[test]
 fn limits_hold_for_what_a_bus_takes_from_engines_that_come_and_die() {
     run_seeds_with(true, 3, Hands::Push, Faults::Some);
+}
+
+/// Seeds of schedules: each has several planners, and a minute of quiet at its end.
+const SCHEDULE_SEEDS: u64 = 100;
+const SCHEDULE_STEPS: usize = 80;
+
+#[test]
+fn each_instant_of_a_schedule_runs_once_whoever_dies_or_sleeps_and_however_the_clock_steps() {
+    let first = number("PUNCTUAL_FIRST_SEED", 0);
+    for seed in first..first + number("PUNCTUAL_SEEDS", SCHEDULE_SEEDS) {
+        if let Err(broken) = block_on(run_schedules(seed, SCHEDULE_STEPS)) {
+            panic!("seed {seed}: {broken}");
+        }
+    }
 }

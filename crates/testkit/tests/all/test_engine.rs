@@ -1,8 +1,12 @@
 //! The users' test clock (N9): what a user's test would look like.
 
-use punctual_sdk::{HandlerError, Handlers, InsertTask, Task, protocol::State};
+use punctual_sdk::{
+    HandlerError, Handlers, InsertTask, Task, Vanished,
+    protocol::{PutSchedule, ScheduledTask, State},
+};
 use punctual_testkit::test_engine::{START, TestEngine};
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -89,4 +93,55 @@ async fn an_executor_that_falls_silent_loses_its_lease_and_the_task_is_tried_aga
     let second = client.lease("mail", &request).await.unwrap().remove(0);
     assert_eq!((first.attempt, second.attempt), (1, 2));
     assert_ne!(first.token, second.token);
+}
+
+fn declared(of: &[(&str, i64)]) -> BTreeMap<String, PutSchedule> {
+    let one = |(name, every_ms): &(&str, i64)| {
+        let schedule =
+            PutSchedule { every_ms: Some(*every_ms), ..PutSchedule::new(ScheduledTask::new("mail")) };
+        ((*name).to_owned(), schedule)
+    };
+    of.iter().map(one).collect()
+}
+
+#[tokio::test]
+async fn schedules_that_are_declared_in_code_run_in_test_time() {
+    let (handlers, runs) = recording(0);
+    let mut engine = TestEngine::new();
+    engine.work("mail", handlers);
+    let client = engine.client();
+    let wanted = declared(&[("hourly", 3_600_000)]);
+    let done = client.synchronise_schedules("service", &wanted, Vanished::Delete).await.unwrap();
+    assert_eq!(done.created, ["hourly"]);
+    assert_eq!(engine.advance(Duration::from_secs(86_400)).await, 24);
+    let at: Vec<i64> = runs.lock().unwrap().iter().map(|it| it.1).collect();
+    assert_eq!(at, (1..=24).map(|hour| hour * 3_600_000).collect::<Vec<i64>>(), "to the millisecond");
+}
+
+#[tokio::test]
+async fn a_program_that_starts_makes_its_schedules_what_it_declares_and_touches_no_others() {
+    let engine = TestEngine::new();
+    let client = engine.client();
+    let other =
+        PutSchedule { owner: Some("somebody".into()), ..declared(&[("theirs", 1_000)])["theirs"].clone() };
+    client.put_schedule("theirs", &other, Some(0)).await.unwrap();
+    let of = |all: &[(&str, i64)], vanished| {
+        let (client, wanted) = (client.clone(), declared(all));
+        async move { client.synchronise_schedules("service", &wanted, vanished).await }
+    };
+    let first = of(&[("a", 60_000), ("b", 60_000), ("c", 60_000)], Vanished::Keep).await.unwrap();
+    assert_eq!(first.created, ["a", "b", "c"]);
+    let again = of(&[("a", 60_000), ("b", 90_000), ("c", 60_000)], Vanished::Keep).await.unwrap();
+    assert_eq!(
+        (again.changed, again.unchanged),
+        (vec!["b".to_owned()], vec!["a".to_owned(), "c".to_owned()])
+    );
+    let disabled = of(&[("a", 60_000), ("b", 90_000)], Vanished::Disable).await.unwrap();
+    assert_eq!(disabled.retired, ["c"]);
+    assert!(!client.schedule("c").await.unwrap().enabled);
+    let deleted = of(&[("a", 60_000)], Vanished::Delete).await.unwrap();
+    assert_eq!(deleted.retired, ["b", "c"]);
+    let names = client.schedules(10, None).await.unwrap().items;
+    assert_eq!(names.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["a", "theirs"]);
+    assert!(of(&[("theirs", 1_000)], Vanished::Keep).await.is_err(), "it belongs to somebody else");
 }

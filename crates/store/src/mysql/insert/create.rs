@@ -9,7 +9,7 @@ use crate::mysql::{
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     history::{self, Entry, Note},
-    insert::Decision,
+    insert::{Decision, OnConflict},
     place::TaskRef,
     retry::RetryPolicy,
     state::State,
@@ -144,7 +144,11 @@ pub(super) fn told(ask: Ask, id: i64, task_id: i64) -> Inserted {
     };
     let task = Task {
         place: TaskRef { partition: ask.partition, due_at, id },
-        ask: punctual_domain::task::NewTask { task_id: Some(task_id), ..ask.task },
+        ask: punctual_domain::task::NewTask {
+            task_id: Some(task_id),
+            on_conflict: OnConflict::default(),
+            ..ask.task
+        },
         state: State::Scheduled,
         fence: 1,
         attempt: 0,

@@ -3,7 +3,7 @@
 use super::{held, key, limit, make_whole, member, queue, rated, whole, wish};
 use punctual_contract::{
     Limiter,
-    limiter::{Answer, Held, Holders, Member, Rebuilding, Room, Wish},
+    limiter::{Answer, DEMANDS_KNOWN_MS, Demand, Held, Holders, Member, Rebuilding, Room, Wish},
 };
 use punctual_domain::{limits::Scope, name::Name, time::Millis};
 use std::{collections::HashSet, sync::Arc};
@@ -178,6 +178,43 @@ pub async fn holders_say_who_they_are_and_scopes_do_not_mix(limiter: Arc<dyn Lim
     }
     assert_eq!(limiter.holders(&key("sms", "a"), 9).await.unwrap(), Holders::default());
     assert_eq!(limiter.holders(&Scope::Retries(super::name("mail")), 9).await.unwrap(), Holders::default());
+}
+
+pub async fn scopes_are_counted_each_by_itself_and_in_order(limiter: Arc<dyn Limiter>) {
+    assert!(limiter.held(&[]).await.unwrap().is_empty());
+    let limiter = whole(limiter).await;
+    let namespace = Scope::Namespace(Name::default_namespace());
+    let wishes = (1..=3).map(|id| {
+        let name = if id == 3 { "mailing" } else { "mail" };
+        wish(id, vec![limit(namespace.clone(), 9), limit(queue(name), u32::MAX)])
+    });
+    grant(&*limiter, wishes.collect()).await;
+    let scopes =
+        [queue("mail"), Scope::Everything, queue("mailing"), namespace, queue("mai"), key("mail", "")];
+    assert_eq!(limiter.held(&scopes).await.unwrap(), [2, 0, 1, 3, 0, 0]);
+    limiter.release(&[member(1)]).await.unwrap();
+    assert_eq!(limiter.held(&scopes[..1]).await.unwrap(), [1]);
+}
+
+pub async fn demands_are_known_to_all_and_forgotten_when_nobody_says_them_again(limiter: Arc<dyn Limiter>) {
+    let demand = |queue: &str, short_of_slots| Demand {
+        queue: super::name(queue),
+        short_of_slots,
+        short_of_starts: !short_of_slots,
+        starts_per_ks: 7_000,
+    };
+    let (mail, sms) = (demand("mail", true), demand("sms", false));
+    let alone = limiter.demands("a", std::slice::from_ref(&mail), NOW).await.unwrap();
+    assert_eq!((alone.len(), &alone[0]), (1, &mail));
+    let both = limiter.demands("b", &[sms.clone(), mail.clone()], NOW.plus(1_000)).await.unwrap();
+    assert_eq!(both.len(), 3, "{both:?}");
+    assert_eq!(both.iter().filter(|it| **it == mail).count(), 2, "two engines may speak of one queue");
+    let less = limiter.demands("a", &[], NOW.plus(2_000)).await.unwrap();
+    assert_eq!(less, [sms, mail.clone()], "in the place of what it said before");
+    let both = limiter.demands("a", &[], NOW.plus(1_000 + DEMANDS_KNOWN_MS)).await.unwrap();
+    assert_eq!(both.len(), 2, "known for as long as that");
+    let alone = limiter.demands("a", &[], NOW.plus(1_001 + DEMANDS_KNOWN_MS)).await.unwrap();
+    assert_eq!(alone, [], "b has not been heard of since");
 }
 
 pub async fn room_is_what_could_be_granted_and_says_what_bounds_it(limiter: Arc<dyn Limiter>) {

@@ -11,7 +11,7 @@ use punctual_contract::{
     store::{Applied, Change, Inserted},
 };
 use punctual_domain::{
-    insert::{Decision, Existing, decide},
+    insert::{Decision, Existing, OnConflict, decide},
     name::QueueKey,
     place::partition_of,
     state::State,
@@ -74,6 +74,23 @@ pub async fn what_stands_is_treated_as_the_rule_says_in_every_state(store: Arc<d
         assert_eq!(higher.decision, Decision::Create, "higher version, {state:?}");
         assert_ne!(higher.task.place.id, before.place.id);
         assert_eq!(read(&*store, before.place).await, same.task, "{state:?}: the lower one stays");
+    }
+}
+
+/// Whoever makes the same task twice has made one, whatever has become of it meanwhile.
+pub async fn what_is_to_be_kept_stays_in_every_state(store: Arc<dyn Store>) {
+    for (nth, state) in reachable().enumerate() {
+        let id = i64::try_from(nth).unwrap();
+        let before = walk_to(&*store, id, state).await;
+        let asked =
+            NewTask { payload: Content::json("\"again\""), on_conflict: OnConflict::Keep, ..version(id, 0) };
+        let kept = insert_at(&*store, asked.clone(), LATER).await;
+        assert_eq!((kept.decision, &kept.task), (Decision::ReturnExisting, &before), "{state:?}");
+        let higher = insert_at(&*store, NewTask { task_version: 1, ..asked.clone() }, LATER).await;
+        assert_eq!(higher.decision, Decision::Create, "higher version, {state:?}");
+        assert_eq!(higher.task, read(&*store, higher.task.place).await, "the answer is what was stored");
+        let lower = insert_at(&*store, asked, LATER).await;
+        assert_eq!((lower.decision, lower.task), (Decision::Superseded, higher.task), "{state:?}");
     }
 }
 

@@ -19,6 +19,7 @@ pub mod overdue;
 pub mod scan;
 pub mod settings;
 
+pub mod namespaces;
 pub mod retire;
 
 pub mod audit;

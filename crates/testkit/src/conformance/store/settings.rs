@@ -12,7 +12,9 @@ use punctual_contract::{
 use punctual_domain::{
     name::QueueKey,
     retry::RetryPolicy,
-    settings::{Choice, Keep, Mode, Pause, QueueSettings, Rate, Retries, Scope, ScopeSettings, Setting},
+    settings::{
+        Choice, Deletion, Keep, Mode, Pause, QueueSettings, Rate, Retries, Scope, ScopeSettings, Setting,
+    },
     state::State,
     task::{NewTask, Task},
     time::Millis,
@@ -79,6 +81,7 @@ fn everything_set() -> Setting {
         keep: Keep { succeeded_ms: Some(1), dead_ms: Some(2), cancelled_ms: Some(3) },
         lateness_budget_ms: Some(250),
         mode: Some(Mode::Push),
+        weight: Some(7),
     }))
 }
 
@@ -89,6 +92,9 @@ pub async fn what_is_saved_stands_as_it_was_saved(store: Arc<dyn Store>) {
         max_waiting: Some(u64::from(u32::MAX)),
         rate: rate(2),
         insert_rate: rate(3),
+        weight: Some(1_000),
+        description: Some("größer als \"vorher\"".into()),
+        deletion: Some(Box::new(Deletion { since: NOW, by: CALLER.to_owned(), tasks: Some(7) })),
     };
     let wanted = [
         (Scope::Everything, Setting::Scope(scope.clone())),

@@ -3,10 +3,11 @@
 
 use axum::{Router, body::Body, http::Request};
 use punctual_bus::MemoryBus;
-use punctual_contract::{Hot, Store};
+use punctual_contract::{Hot, ScheduleStore, Store};
 use punctual_domain::{access::SecretHash, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
+use punctual_schedules::Planner;
 use punctual_server::{ClientAddress, ServerOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{clock::ManualClock, faults::FaultyStore, servers};
@@ -129,12 +130,23 @@ impl Site {
         Self::over(Arc::new(store), Arc::new(hot), false)
     }
 
-    fn over(store: Arc<dyn Store>, hot: Arc<dyn Hot>, admin: bool) -> Self {
+    fn over<S: Store + ScheduleStore>(store: Arc<S>, hot: Arc<dyn Hot>, admin: bool) -> Self {
         let clock = ManualClock::at(START);
+        let schedules: Arc<dyn ScheduleStore> = store.clone();
         let store = Arc::new(FaultyStore::new(store, 7));
         let engine = engine(&store, &hot, &clock, options("engine", admin));
-        let router = punctual_server::router(engine.clone(), ServerOptions::default());
+        let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
+        let serving = ServerOptions { schedules: Some(planner), ..ServerOptions::default() };
+        let router = punctual_server::router(engine.clone(), serving);
         Self { store, hot, clock, engine, router }
+    }
+
+    /// Its engine, and a new one in its place, where namespaces must be made before they are used.
+    pub(super) fn explicit(self) -> Self {
+        let options = Options { explicit_namespaces: true, ..options("explicit", true) };
+        let engine = engine(&self.store, &self.hot, &self.clock, options);
+        let router = punctual_server::router(engine.clone(), ServerOptions::default());
+        Self { engine, router, ..self }
     }
 
     /// Another engine on the same store, and its API.
@@ -162,6 +174,10 @@ impl Site {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let body = serde_json::from_str(&text).unwrap_or_default();
         Answer { status: parts.status.as_u16(), text, body, headers: parts.headers }
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
     pub(super) async fn admin(&self, ask: Ask) -> Answer {

@@ -41,6 +41,7 @@ const METERS: &[&str] = &["viewer", "operator", "admin"];
 const NO_TASK: Foreign = Foreign::Hidden("task.not_found");
 const NO_QUEUE: Foreign = Foreign::Hidden("queue.not_found");
 const NO_EXECUTOR: Foreign = Foreign::Hidden("executor.not_found");
+const NO_SCHEDULE: Foreign = Foreign::Hidden("schedule.not_found");
 const NO_TOKEN: Foreign = Foreign::Hidden("token.not_found");
 const NO_ITEMS: Foreign = Foreign::Empty("/items", "[]");
 
@@ -67,10 +68,13 @@ const OUTCOMES: Body =
 const BEATS: Body = Some(|place| json!({"executor": "z", "leases": [{"ref": place, "token": "1-30000"}]}));
 const QUEUE: Body = Some(|_| json!({"max_waiting": 1_000_000}));
 const LIMITS: Body = Some(|_| json!({"max_waiting": 1_000_000_000}));
+const SCHEDULE: Body = Some(|_| json!({"cron": "@yearly", "owner": "ada", "task": {"queue": "q"}}));
+const OTHER_OWNER: Body = Some(|_| json!({"owner": "bob"}));
+const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_000_000_000_i64}));
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 40] = [
+pub(super) const TABLE: [Row; 54] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -112,8 +116,11 @@ pub(super) const TABLE: [Row; 40] = [
     row("POST", "/v1/queues/{queue}/pause", OPERATORS, Some(200), Foreign::Denied, None),
     row("POST", "/v1/queues/{queue}/resume", OPERATORS, Some(200), Foreign::Denied, None),
     row("GET", "/v1/alerts", READERS, Some(200), Foreign::Same, None),
+    row("GET", "/v1/namespaces", READERS, Some(200), Foreign::Same, None),
     row("GET", "/v1/namespaces/{namespace}", READERS, Some(200), Foreign::Empty("/revision", "0"), None),
     row("PUT", "/v1/namespaces/{namespace}", ADMINS, Some(200), Foreign::Denied, LIMITS),
+    // Without its name said once more nothing is deleted: the rest of the walk needs what is there.
+    row("DELETE", "/v1/namespaces/{namespace}", ADMINS, Some(400), Foreign::Denied, None),
     row("GET", "/v1/limits", READERS, None, Foreign::Denied, None),
     row("PUT", "/v1/limits", ADMINS, None, Foreign::Denied, LIMITS),
     row("POST", "/v1/tokens", ADMINS, Some(201), Foreign::Denied, TOKEN),
@@ -121,6 +128,18 @@ pub(super) const TABLE: [Row; 40] = [
     row("DELETE", "/v1/tokens/{id}", ADMINS, Some(200), NO_TOKEN, None),
     row("POST", "/v1/tokens/{id}/rotate", ADMINS, Some(200), NO_TOKEN, None),
     Row { query: "?namespace={namespace}", ..row("GET", "/v1/audit", ADMINS, Some(200), NO_ITEMS, None) },
+    row("GET", "/v1/schedules", READERS, Some(200), NO_ITEMS, None),
+    row("GET", "/v1/schedules/{schedule}", READERS, Some(200), NO_SCHEDULE, None),
+    row("PUT", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, SCHEDULE),
+    row("PATCH", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, OTHER_OWNER),
+    row("DELETE", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, None),
+    row("POST", "/v1/schedules/preview", READERS, Some(200), Foreign::Same, SCHEDULE),
+    row("GET", "/v1/schedules/{schedule}/next", READERS, Some(200), NO_SCHEDULE, None),
+    row("GET", "/v1/schedules/{schedule}/runs", READERS, Some(200), NO_SCHEDULE, None),
+    row("POST", "/v1/schedules/{schedule}/pause", CHANGERS, Some(200), NO_SCHEDULE, None),
+    row("POST", "/v1/schedules/{schedule}/resume", CHANGERS, Some(200), NO_SCHEDULE, None),
+    row("POST", "/v1/schedules/{schedule}/run", CHANGERS, Some(200), NO_SCHEDULE, None),
+    row("POST", "/v1/schedules/{schedule}/backfill", CHANGERS, Some(200), NO_SCHEDULE, RANGE),
     row("GET", "/metrics", METERS, None, Foreign::Denied, None),
     row("GET", "/livez", &[], Some(200), Foreign::Same, None),
     row("GET", "/readyz", &[], Some(200), Foreign::Same, None),

@@ -3,6 +3,7 @@
 use proptest::{option, prelude::*, sample::select};
 use punctual_domain::{
     history::Entry,
+    insert::OnConflict,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     retry::RetryPolicy,
@@ -92,6 +93,7 @@ fn ask() -> impl Strategy<Value = NewTask> {
             labels,
             traceparent,
             demands,
+            on_conflict: OnConflict::default(),
         },
     )
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -16,17 +16,40 @@ const MAY_USE: [(&str, &[&str], &[&str]); 12] = [
     ("hot", &["contract", "domain"], &[]),
     ("bus", &["contract", "domain"], &[]),
     ("engine", &["contract", "domain", "wheel"], &[]),
-    ("server", &["engine", "contract", "domain", "protocol"], &[]),
+    ("schedules", &["engine", "contract", "domain"], &[]),
+    ("server", &["schedules", "engine", "contract", "domain", "protocol"], &[]),
     ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),
     (
         "testkit",
-        &["server", "sdk", "engine", "store", "hot", "bus", "contract", "domain", "wheel", "protocol"],
+        &[
+            "server",
+            "schedules",
+            "sdk",
+            "engine",
+            "store",
+            "hot",
+            "bus",
+            "contract",
+            "domain",
+            "wheel",
+            "protocol",
+        ],
         &[],
     ),
     (
         "cli",
         &[
-            "server", "sdk", "engine", "store", "hot", "bus", "contract", "domain", "wheel", "protocol",
+            "server",
+            "schedules",
+            "sdk",
+            "engine",
+            "store",
+            "hot",
+            "bus",
+            "contract",
+            "domain",
+            "wheel",
+            "protocol",
             "testkit",
         ],
         &[],

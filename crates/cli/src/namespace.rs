@@ -1,0 +1,236 @@
+//! `punctual namespace`: the tenants, their limits, what they hold, and their deletion.
+
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    output::{self, Form},
+};
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Subcommand};
+use punctual_protocol::{Namespace, NamespaceState, Page, PutNamespace};
+use punctual_sdk::Client;
+use serde::Serialize;
+use std::{
+    io::{IsTerminal as _, Read as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// Between two looks at how far a deletion has come.
+const LOOK_AFTER: Duration = Duration::from_millis(500);
+/// Namespaces of one page.
+const PAGE: u32 = 1_000;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum NamespaceCommand {
+    /// Show the namespaces that the token reaches, and what they hold
+    List(ConnectArgs),
+    /// Show one namespace: its limits, what it holds, how far its deletion has come
+    Get(OneArgs),
+    /// Make a namespace, or set its limits: what is left out is without a limit from then on
+    Set(SetArgs),
+    /// Delete a namespace with all that it holds; there is no way back
+    ///
+    /// Shows how far it has come until it is gone. It goes on whether or not this command does.
+    Delete(DeleteArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OneArgs {
+    /// Name of the namespace
+    name: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SetArgs {
+    /// Name of the namespace
+    name: String,
+    /// Settings as JSON, for example '{"max_waiting": 1000000}'; `-`: from stdin
+    #[arg(default_value = "{}")]
+    settings: String,
+    /// Set them only if this is the namespace's revision
+    #[arg(long, value_name = "NUMBER")]
+    if_revision: Option<i64>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DeleteArgs {
+    /// Name of the namespace
+    name: String,
+    /// The name once more; without it, it is asked for at a terminal
+    #[arg(long, value_name = "NAME")]
+    confirm: Option<String>,
+    /// Do not wait until it is gone
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) async fn run(command: NamespaceCommand) -> Result<ExitCode> {
+    match command {
+        NamespaceCommand::List(connect) => list(connect).await,
+        NamespaceCommand::Get(OneArgs { name, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.get_namespace(&name).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        NamespaceCommand::Set(it) => set(it).await,
+        NamespaceCommand::Delete(it) => delete(it).await,
+    }
+}
+
+async fn list(connect: ConnectArgs) -> Result<ExitCode> {
+    let client = connect.client(TRIES_OF_ONE_CALL)?;
+    let mut all = Page { items: Vec::new(), next_cursor: None };
+    loop {
+        let page = client.namespaces(PAGE, all.next_cursor.as_deref()).await?;
+        all.items.extend(page.items);
+        all.next_cursor = page.next_cursor;
+        if all.next_cursor.is_none() {
+            break;
+        }
+    }
+    shown(connect.form(), &all, || print(&all.items))
+}
+
+async fn set(SetArgs { name, settings, if_revision, connect }: SetArgs) -> Result<ExitCode> {
+    let mut text = settings;
+    if text == "-" {
+        text.clear();
+        std::io::stdin().read_to_string(&mut text).context("the settings cannot be read from stdin")?;
+    }
+    let settings = PutNamespace::from_json(text.as_bytes())?;
+    let it = connect.client(TRIES_OF_ONE_CALL)?.put_namespace(&name, &settings, if_revision).await?;
+    shown(connect.form(), &it, || print_one(&it))
+}
+
+async fn delete(DeleteArgs { name, confirm, no_wait, connect }: DeleteArgs) -> Result<ExitCode> {
+    let confirmed = match confirm {
+        Some(confirm) => confirm,
+        None => typed(&name)?,
+    };
+    if confirmed != name {
+        bail!("nothing was deleted: {confirmed:?} is not {name:?}");
+    }
+    let (client, form) = (connect.client(TRIES_OF_ONE_CALL)?, connect.form());
+    let mut stands = client.delete_namespace(&name).await?;
+    if form == Form::Json {
+        output::json(&stands)?;
+    }
+    if no_wait {
+        if form == Form::Text {
+            output::line(&format!(
+                "{name} is being deleted; `punctual namespace get {name}` says how far it has come"
+            ));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    stands = until_gone(&client, &name, stands).await?;
+    match form {
+        Form::Json => output::json(&stands)?,
+        Form::Text => output::line(&format!("{name} is deleted")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What somebody types at a terminal.
+fn typed(name: &str) -> Result<String> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        bail!("to delete {name:?} with all that it holds, say its name once more: --confirm {name}");
+    }
+    output::error_line(&format!(
+        "All tasks of {name:?} will be deleted, in every state. Type its name to go on:"
+    ));
+    let mut line = String::new();
+    stdin.read_line(&mut line).context("the name cannot be read")?;
+    Ok(line.trim().to_owned())
+}
+
+/// Says what has changed on the way.
+async fn until_gone(client: &Client, name: &str, mut stands: Namespace) -> Result<Namespace> {
+    let mut said = None;
+    while stands.state == NamespaceState::Deleting {
+        let progress = progress(&stands);
+        if said.as_ref() != Some(&progress) {
+            output::error_line(&progress);
+            said = Some(progress);
+        }
+        tokio::time::sleep(LOOK_AFTER).await;
+        stands = client.get_namespace(name).await?;
+    }
+    Ok(stands)
+}
+
+fn progress(it: &Namespace) -> String {
+    let deletion = it.deletion.as_ref();
+    match deletion.map(|it| (it.deleted, it.left)) {
+        Some((_, Some(0))) => "all tasks are deleted; the rest follows within seconds".to_owned(),
+        Some((Some(deleted), Some(left))) => {
+            format!("{} tasks deleted, {} left", output::count(deleted), output::count(left))
+        }
+        Some((None, Some(left))) => format!("{} tasks left", output::count(left)),
+        _ => "tasks are being deleted; how many are left is not known".to_owned(),
+    }
+}
+
+fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {
+    match form {
+        Form::Json => output::json(answer)?,
+        Form::Text => print(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn word(it: NamespaceState) -> &'static str {
+    match it {
+        NamespaceState::Active => "active",
+        NamespaceState::Deleting => "deleting",
+        NamespaceState::Absent => "absent",
+    }
+}
+
+fn print(namespaces: &[Namespace]) {
+    let rows = namespaces.iter().map(|it| {
+        let number = |of: fn(&punctual_protocol::Usage) -> i64| {
+            it.usage.as_ref().map_or_else(|| "?".to_owned(), |usage| of(usage).to_string())
+        };
+        [
+            it.limits.namespace.clone().unwrap_or_default(),
+            word(it.state).to_owned(),
+            number(|it| it.tasks),
+            number(|it| it.waiting),
+            number(|it| it.in_flight),
+            it.description.clone().unwrap_or_default(),
+        ]
+    });
+    output::table(["NAMESPACE", "STATE", "TASKS", "WAITING", "IN FLIGHT", ""], rows);
+}
+
+fn print_one(it: &Namespace) {
+    output::line(it.limits.namespace.as_deref().unwrap_or_default());
+    let mut facts = vec![("state", word(it.state).to_owned()), ("revision", it.limits.revision.to_string())];
+    facts.extend(it.description.clone().map(|text| ("description", text)));
+    if let Some(usage) = &it.usage {
+        facts.push(("tasks", usage.tasks.to_string()));
+        facts.push(("waiting", usage.waiting.to_string()));
+        facts.push(("in flight", usage.in_flight.to_string()));
+    }
+    if let Some(deletion) = &it.deletion {
+        facts.push(("deletion", format!("by {} since {}: {}", deletion.by, deletion.since, progress(it))));
+    }
+    output::facts(&facts);
+    for (name, value) in limits(it) {
+        output::line(&format!("  {name}  {value}"));
+    }
+}
+
+/// What is set, as it stands in JSON.
+fn limits(it: &Namespace) -> Vec<(String, String)> {
+    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(&it.limits) else { return Vec::new() };
+    let set = fields.into_iter().filter(|it| !matches!(it.0.as_str(), "namespace" | "revision"));
+    set.map(|(name, value)| (name, value.to_string())).collect()
+}

@@ -1,0 +1,361 @@
+//! `punctual schedule`: tasks that are made again and again.
+
+mod crontab;
+
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    duration,
+    output::{self, Form},
+};
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Subcommand};
+use punctual_protocol::{
+    BackfillSchedule, Exclude, Instant, Json, OneOrMany, Overlap, PauseSchedule, PutSchedule, Schedule,
+    ScheduleRun, ScheduledTask, UpcomingRun,
+};
+use serde::Serialize;
+use std::{io::Read as _, process::ExitCode, time::Duration};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ScheduleCommand {
+    /// Make a schedule, or change one: from flags, or from a file with a document
+    Create(Box<CreateArgs>),
+    /// Show the schedules of the namespace
+    List(ConnectArgs),
+    /// Show one schedule
+    Get(OneArgs),
+    /// Show which runs come next
+    Next(NextArgs),
+    /// Show what became of its instants, the latest first
+    Runs(RunsArgs),
+    /// Pause it: when this returns, nothing of it fires that had not fired
+    Pause(PauseArgs),
+    /// Resume it: what it has missed is treated as it says
+    Resume(OneArgs),
+    /// Run its task now, beside its own runs
+    Run(OneArgs),
+    /// Make the runs of a range that has gone by
+    Backfill(BackfillArgs),
+    /// Take back what was made ahead, and forget it
+    Delete(OneArgs),
+    /// Make schedules of what another program has
+    #[command(subcommand)]
+    Import(ImportCommand),
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ImportCommand {
+    /// Make a schedule of each line of a crontab
+    Crontab(crontab::CrontabArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OneArgs {
+    /// Name of the schedule
+    name: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Make a schedule, or change one
+///
+/// Examples:
+///   punctual schedule create digest --cron '0 9 * * MON-FRI' --time-zone Europe/Berlin --queue mail
+///   punctual schedule create poll --every 30s --queue poll --overlap skip
+///   punctual schedule create report --file report.json
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CreateArgs {
+    /// Its name
+    name: String,
+    /// A file with the document as the API takes it; `-`: from stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cron", "every", "at", "queue"])]
+    file: Option<String>,
+    /// Five fields, six with seconds, or @daily and the like; may be given several times
+    #[arg(long)]
+    cron: Vec<String>,
+    /// An interval, such as 30s or 1h
+    #[arg(long, value_parser = duration::parse)]
+    every: Option<Duration>,
+    /// An instant, RFC 3339; may be given several times
+    #[arg(long, value_name = "RFC3339")]
+    at: Vec<String>,
+    /// In which cron and excluded dates are read; UTC unless given
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+    /// Nothing before it, RFC 3339
+    #[arg(long, value_name = "RFC3339")]
+    start: Option<String>,
+    /// Nothing after it, RFC 3339
+    #[arg(long, value_name = "RFC3339")]
+    end: Option<String>,
+    #[arg(long, value_name = "NUMBER")]
+    max_runs: Option<u64>,
+    /// Each run fires up to this much later, always by the same amount
+    #[arg(long, value_parser = duration::parse)]
+    jitter: Option<Duration>,
+    /// A date, a range `a/b`, or a cron expression of what is left out; may be given several times
+    #[arg(long, value_name = "RULE")]
+    exclude: Vec<String>,
+    /// When the run before is not over: skip, buffer_one, buffer_all, allow, cancel_other
+    #[arg(long, value_parser = word::<Overlap>)]
+    overlap: Option<Overlap>,
+    /// What was missed while nobody ran: skip, latest, all
+    #[arg(long, value_parser = word::<punctual_protocol::Missed>)]
+    missed: Option<punctual_protocol::Missed>,
+    /// The queue of its tasks
+    #[arg(long, short, required_unless_present = "file")]
+    queue: Option<String>,
+    /// Selects the handler
+    #[arg(long, short)]
+    kind: Option<String>,
+    /// 1 (first) to 5 (last)
+    #[arg(long)]
+    priority: Option<u8>,
+    /// JSON; {"$expr": "..."} in it is filled in for each run
+    #[arg(long, short, value_name = "JSON")]
+    payload: Option<String>,
+    #[arg(long)]
+    description: Option<String>,
+    #[arg(long)]
+    owner: Option<String>,
+    /// Only if this is its revision; 0: only a new one
+    #[arg(long, value_name = "NUMBER")]
+    if_revision: Option<i64>,
+    /// Change nothing: show which runs there would be
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NextArgs {
+    /// Name of the schedule
+    name: String,
+    /// How many
+    #[arg(short, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    n: u32,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunsArgs {
+    /// Name of the schedule
+    name: String,
+    /// Most runs to show
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PauseArgs {
+    /// Name of the schedule
+    name: String,
+    /// Shown wherever the pause is
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// It ends by itself then, RFC 3339
+    #[arg(long, value_name = "RFC3339")]
+    until: Option<String>,
+    /// Who pauses
+    #[arg(long, env = "USER", value_name = "NAME")]
+    by: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BackfillArgs {
+    /// Name of the schedule
+    name: String,
+    /// Inclusive, RFC 3339
+    #[arg(long, value_name = "RFC3339")]
+    from: String,
+    /// Exclusive, RFC 3339
+    #[arg(long, value_name = "RFC3339")]
+    to: String,
+    /// How many of them fire in a second
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: Option<u32>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// A word as the interface writes it.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|it| it.to_string())
+}
+
+pub(crate) async fn run(command: ScheduleCommand) -> Result<ExitCode> {
+    match command {
+        ScheduleCommand::Create(args) => create(*args).await,
+        ScheduleCommand::List(connect) => {
+            let page = connect.client(TRIES_OF_ONE_CALL)?.schedules(1_000, None).await?;
+            shown(connect.form(), &page, || print(&page.items))
+        }
+        ScheduleCommand::Get(OneArgs { name, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.schedule(&name).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        ScheduleCommand::Next(NextArgs { name, n, connect }) => {
+            let page = connect.client(TRIES_OF_ONE_CALL)?.next_runs(&name, n).await?;
+            shown(connect.form(), &page, || print_next(&page.items))
+        }
+        ScheduleCommand::Runs(RunsArgs { name, limit, connect }) => {
+            let page = connect.client(TRIES_OF_ONE_CALL)?.schedule_runs(&name, limit, None).await?;
+            shown(connect.form(), &page, || print_runs(&page.items))
+        }
+        ScheduleCommand::Pause(PauseArgs { name, reason, until, by, connect }) => {
+            let by = by.filter(|it| !it.is_empty());
+            let request = PauseSchedule { reason, by, until: until.map(Instant::Text), until_ms: None };
+            let it = connect.client(TRIES_OF_ONE_CALL)?.pause_schedule(&name, &request).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        ScheduleCommand::Resume(OneArgs { name, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.resume_schedule(&name).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        ScheduleCommand::Run(OneArgs { name, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.run_schedule(&name).await?;
+            shown(connect.form(), &it, || print_runs(std::slice::from_ref(&it)))
+        }
+        ScheduleCommand::Backfill(BackfillArgs { name, from, to, rate, connect }) => {
+            let request = BackfillSchedule { from: Instant::Text(from), to: Instant::Text(to), rate };
+            let it = connect.client(TRIES_OF_ONE_CALL)?.backfill_schedule(&name, &request).await?;
+            shown(connect.form(), &it, || output::line(&format!("{} runs", it.runs)))
+        }
+        ScheduleCommand::Delete(OneArgs { name, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.delete_schedule(&name).await?;
+            shown(connect.form(), &it, || output::line(&format!("{} is deleted", it.name)))
+        }
+        ScheduleCommand::Import(ImportCommand::Crontab(args)) => crontab::import(args).await,
+    }
+}
+
+async fn create(mut args: CreateArgs) -> Result<ExitCode> {
+    let schedule = match args.file.take() {
+        Some(file) => {
+            let text = if file == "-" {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).context("stdin cannot be read")?;
+                text
+            } else {
+                std::fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?
+            };
+            PutSchedule::from_json(text.as_bytes())?
+        }
+        None => of_flags(&mut args)?,
+    };
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    if args.dry_run {
+        let page = client.preview_schedule(&schedule, 10).await?;
+        return shown(args.connect.form(), &page, || print_next(&page.items));
+    }
+    let it = client.put_schedule(&args.name, &schedule, args.if_revision).await?;
+    shown(args.connect.form(), &it, || print_one(&it))
+}
+
+fn of_flags(args: &mut CreateArgs) -> Result<PutSchedule> {
+    let Some(queue) = args.queue.take() else { bail!("--queue is missing: the queue of its tasks") };
+    let payload = args.payload.take().map(Json::from_text).transpose().context("--payload is not JSON")?;
+    let task = ScheduledTask {
+        kind: args.kind.take(),
+        priority: args.priority,
+        payload,
+        ..ScheduledTask::new(queue)
+    };
+    let many = |all: Vec<String>| (!all.is_empty()).then_some(all);
+    let schedule = PutSchedule {
+        cron: many(std::mem::take(&mut args.cron)).map(OneOrMany::Many),
+        every_ms: args.every.map(duration::ms),
+        at: many(std::mem::take(&mut args.at)).map(|all| all.into_iter().map(Instant::Text).collect()),
+        time_zone: args.time_zone.take(),
+        start_at: args.start.take().map(Instant::Text),
+        end_at: args.end.take().map(Instant::Text),
+        max_runs: args.max_runs,
+        jitter_ms: args.jitter.map(duration::ms),
+        exclude: many(std::mem::take(&mut args.exclude))
+            .map(|all| all.into_iter().map(Exclude::Text).collect()),
+        overlap: args.overlap,
+        missed: args.missed,
+        description: args.description.take(),
+        owner: args.owner.take(),
+        ..PutSchedule::new(task)
+    };
+    schedule.check()?;
+    Ok(schedule)
+}
+
+fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {
+    match form {
+        Form::Json => output::json(answer)?,
+        Form::Text => print(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// By which instants it runs, for people.
+fn when(it: &Schedule) -> String {
+    let mut all = it.cron.clone();
+    all.extend(it.every_ms.map(|ms| format!("every {ms} ms")));
+    if !it.at.is_empty() {
+        all.push(format!("at {} instants", it.at.len()));
+    }
+    format!("{} ({})", all.join(", "), it.time_zone)
+}
+
+fn print(schedules: &[Schedule]) {
+    let rows = schedules.iter().map(|it| {
+        let state = match (it.enabled, &it.pause) {
+            (false, _) => "disabled",
+            (true, Some(_)) => "paused",
+            (true, None) => "",
+        };
+        let next = it.next_run_at.map(|it| it.to_string()).unwrap_or_default();
+        [it.name.clone(), state.to_owned(), when(it), it.task.queue.clone(), next, it.runs.to_string()]
+    });
+    output::table(["SCHEDULE", "", "WHEN", "QUEUE", "NEXT RUN", "RUNS"], rows);
+}
+
+fn print_one(it: &Schedule) {
+    output::line(&format!("{} ({})", it.name, it.namespace));
+    let mut facts = vec![
+        ("when", when(it)),
+        ("queue", it.task.queue.clone()),
+        ("revision", it.revision.to_string()),
+        ("runs", it.runs.to_string()),
+    ];
+    facts.extend(it.next_run_at.map(|it| ("next run", it.to_string())));
+    facts.extend(it.last_run_at.map(|it| ("last run", it.to_string())));
+    if !it.enabled {
+        facts.push(("enabled", "no".to_owned()));
+    }
+    if let Some(pause) = &it.pause {
+        let because = pause.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+        facts.push(("paused", format!("by {} at {}{because}", pause.by, pause.at)));
+    }
+    if let Some(taken) = it.taken_back.filter(|it| it.cancelled + it.fired > 0) {
+        let told = format!("{} cancelled, {} had fired", taken.cancelled, taken.fired);
+        facts.push(("taken back", told));
+    }
+    output::facts(&facts);
+}
+
+fn print_next(runs: &[UpcomingRun]) {
+    for it in runs {
+        output::line(&it.at.to_string());
+    }
+}
+
+fn print_runs(runs: &[ScheduleRun]) {
+    let rows = runs.iter().map(|it| {
+        let outcome = serde_json::to_value(it.outcome).ok().and_then(|it| it.as_str().map(str::to_owned));
+        let (reason, task) = (it.reason.clone().unwrap_or_default(), it.task_ref.clone().unwrap_or_default());
+        [it.at.to_string(), outcome.unwrap_or_default(), reason, task]
+    });
+    output::table(["AT", "OUTCOME", "REASON", "TASK"], rows);
+}

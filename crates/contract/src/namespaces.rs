@@ -1,0 +1,68 @@
+//! The deletion of all that a namespace holds, in small batches. That it is being deleted, and hence takes nothing new, is a
+//! setting (`domain::settings::Deletion`); who goes through its batches, and when it is over, is the engine's.
+
+use crate::error::Error;
+use async_trait::async_trait;
+use punctual_domain::{
+    name::Name,
+    place::{Partition, TaskRef},
+};
+
+/// Promises:
+/// - **Bounded.** A batch looks at no more tasks than its limit, and is one short transaction.
+/// - **Of this namespace only.** Nothing of any other is touched, whatever its name begins with.
+/// - **Accounted for.** Tasks that are deleted are so in the account, in the transaction that deletes them.
+/// - **Again.** A batch can be repeated, by anybody and beside others: what is gone is passed over.
+#[async_trait]
+pub trait NamespaceStore: Send + Sync {
+    /// Deletes tasks of a namespace in one part of the store, whatever their state, with their histories, payloads and ids;
+    /// and the answers that are kept there under its idempotency keys.
+    async fn delete_tasks_in(&self, part: usize, asked: DeleteTasks) -> Result<DeletedTasks, Error>;
+
+    /// Deletes what else is known of a namespace: executors, and the history of what was set for its queues. At most `limit`
+    /// rows of each; how many. Not what is set.
+    async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteTasks {
+    pub namespace: Name,
+    /// Inclusive; None: from the beginning.
+    pub from: Option<TaskPosition>,
+    /// Most tasks that are looked at, and most answers that are deleted.
+    pub limit: usize,
+    /// Those that executors are at, too.
+    pub in_flight: bool,
+}
+
+/// Where a batch begins, in the order of the part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskPosition {
+    pub partition: Partition,
+    pub task_id: i64,
+    pub task_version: i64,
+}
+
+impl TaskPosition {
+    #[must_use]
+    pub const fn beginning_of(partition: Partition) -> Self {
+        Self { partition, task_id: i64::MIN, task_version: i64::MIN }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeletedTasks {
+    pub deleted: Vec<DeletedTask>,
+    /// Those that executors are at, which were left.
+    pub in_flight: Vec<TaskRef>,
+    pub replies: usize,
+    /// Where the next batch goes on; None: to the end.
+    pub next: Option<TaskPosition>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeletedTask {
+    pub place: TaskRef,
+    pub fence: i64,
+    pub was_in_flight: bool,
+}

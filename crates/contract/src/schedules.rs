@@ -1,0 +1,192 @@
+//! Schedules: their documents, how far each has come, and the history of their runs. Durable; knows no task but by its
+//! reference, and decides nothing about time: what is due is said by `wake_at`, which whoever plans has set.
+
+use crate::{error::Error, store::Applied};
+use async_trait::async_trait;
+use punctual_domain::{
+    name::Name,
+    schedule::{Outcome, Progress, RunKind, Schedule},
+    time::Millis,
+};
+use std::fmt;
+
+/// Schedules are spread over so many slots; engines share slots, not schedules.
+pub const SLOTS: u8 = 32;
+
+/// Promises, for every method:
+/// - **Durable.** `Ok` means committed, and synced to the medium.
+/// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
+/// - **Compared.** Whatever changes a schedule names the `step` that it was decided on, and grows it: of two who decide on
+///   the same step one is applied, and the other is told `Lost` and has changed nothing.
+/// - **With its runs.** The runs of an advance are there if it is applied, in the same transaction, and not otherwise.
+/// - **Only what is due.** What `due_schedules` costs grows with what it answers, not with the schedules that there are.
+#[async_trait]
+pub trait ScheduleStore: Send + Sync + fmt::Debug + 'static {
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Error>;
+
+    /// Those of a namespace by name, after a name, at most `limit`.
+    async fn schedules(
+        &self,
+        namespace: &Name,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredSchedule>, Error>;
+
+    /// Stores a document, with a revision that is higher than that of any change of any schedule before. None: it does not
+    /// stand as expected, and nothing has changed.
+    async fn save_schedule(&self, save: SaveSchedule, now: Millis) -> Result<Option<StoredSchedule>, Error>;
+
+    /// Forgets a schedule; its runs are forgotten with time.
+    async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, Error>;
+
+    /// Those whose `wake_at` has come, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    async fn due_schedules(
+        &self,
+        slots: u32,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<StoredSchedule>, Error>;
+
+    /// The earliest `wake_at` of all.
+    async fn next_wake(&self) -> Result<Option<Millis>, Error>;
+
+    /// Moves schedules on, each by itself; answers in order.
+    async fn advance_schedules(&self, all: Vec<Advance>, now: Millis) -> Result<Vec<Applied>, Error>;
+
+    /// Says what came of runs that are created and not settled. One that is settled, or not there, stays as it is.
+    async fn settle_runs(&self, runs: Vec<SettleRun>) -> Result<(), Error>;
+
+    /// Runs of any schedule, or of one, that were created before an instant and never settled, with their schedule; the oldest
+    /// first.
+    async fn unsettled_runs(
+        &self,
+        of: Option<i64>,
+        created_before: Millis,
+        limit: usize,
+    ) -> Result<Vec<(StoredSchedule, Run)>, Error>;
+
+    /// Runs of one schedule, the latest instant first. What stands under one instant is never torn apart, so that a page may
+    /// be a little longer than `limit`.
+    async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error>;
+
+    /// Takes created runs back: they are `Cancelled` from then on.
+    async fn cancel_runs(&self, runs: Vec<RunKey>, reason: &str) -> Result<(), Error>;
+
+    /// Deletes runs that were created before an instant, in one bounded batch. How many.
+    async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, Error>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScheduleKey {
+    pub namespace: Name,
+    pub name: Name,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredSchedule {
+    /// Never used again.
+    pub id: i64,
+    pub key: ScheduleKey,
+    /// Of the last change of the document.
+    pub revision: i64,
+    /// Grows with every change, of the document or of the progress.
+    pub step: i64,
+    pub schedule: Schedule,
+    pub progress: Progress,
+    pub wake_at: Option<Millis>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    pub updated_by: String,
+}
+
+impl ScheduleKey {
+    /// FNV-1a over both names. Stored with the schedule.
+    #[must_use]
+    pub fn slot(&self) -> u8 {
+        let bytes = self.namespace.as_str().bytes().chain([0]).chain(self.name.as_str().bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        u8::try_from((hash ^ (hash >> 32)) % u64::from(SLOTS)).unwrap_or(0)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SaveSchedule {
+    pub key: ScheduleKey,
+    pub schedule: Schedule,
+    pub progress: Progress,
+    pub wake_at: Option<Millis>,
+    /// The step that it was decided on; None: there is no such schedule.
+    pub expected: Option<i64>,
+    pub by: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advance {
+    pub id: i64,
+    /// The step that it was decided on.
+    pub step: i64,
+    pub progress: Progress,
+    pub wake_at: Option<Millis>,
+    pub runs: Vec<NewRun>,
+}
+
+/// One line of history. Said again for the same instant, kind, revision and outcome, it is the one that stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    pub kind: RunKind,
+    pub at: Millis,
+    pub execute_at: Millis,
+    /// Of the document that it was made by: the version of its task.
+    pub revision: i64,
+    pub number: u64,
+    /// Created: its task is to be made, and it is not settled before that.
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunKey {
+    pub schedule: i64,
+    pub kind: RunKind,
+    pub at: Millis,
+    pub revision: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettleRun {
+    pub key: RunKey,
+    /// The reference of its task.
+    pub task_ref: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub key: RunKey,
+    pub execute_at: Millis,
+    pub number: u64,
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    pub task_ref: Option<String>,
+    /// Its task was made; true for what is not created.
+    pub is_settled: bool,
+    pub created_at: Millis,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct RunQuery {
+    pub schedule: i64,
+    /// Inclusive.
+    pub from: Millis,
+    /// Exclusive.
+    pub before: Millis,
+    pub limit: usize,
+}
+
+impl NewRun {
+    #[must_use]
+    pub const fn key(&self, schedule: i64) -> RunKey {
+        RunKey { schedule, kind: self.kind, at: self.at, revision: self.revision }
+    }
+}

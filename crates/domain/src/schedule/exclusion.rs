@@ -1,0 +1,76 @@
+//! What a schedule leaves out: a date (`2026-12-24`), a range of dates or of instants (`2026-12-24/2026-12-26`), both ends
+//! included, or the instants of a cron expression. Dates and expressions are read in the schedule's zone.
+
+use super::{Invalid, cron::Expression};
+use crate::time::Millis;
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+
+#[derive(Clone, Debug)]
+pub(super) enum Exclusion {
+    Dates(Date, Date),
+    Instants(Millis, Millis),
+    Cron(Box<Expression>),
+}
+
+impl Exclusion {
+    pub(super) fn parse(text: &str, field: &str) -> Result<Self, Invalid> {
+        let text = text.trim();
+        if let Ok(date) = text.parse::<Date>()
+            && is_date(text)
+        {
+            return Ok(Self::Dates(date, date));
+        }
+        // An expression may have a slash too, but no dash between four digits and two at its beginning.
+        let range = text.split_once('/').filter(|(from, _)| begins_with_a_year(from));
+        let Some((from, to)) = range else {
+            return Expression::parse(text, field).map(|it| Self::Cron(Box::new(it))).map_err(|it| {
+                let ways = "or give a date, a range of dates or instants `from/to`";
+                Invalid::new(it.field, format!("{}; {ways}", it.problem))
+            });
+        };
+        let wrong = |problem: &str| Invalid::new(field, format!("{text:?} {problem}"));
+        let (from, to) = (from.trim(), to.trim());
+        let excluded = match (date(from), date(to)) {
+            (Some(from), Some(to)) if from <= to => Self::Dates(from, to),
+            (Some(_), Some(_)) => return Err(wrong("ends before it begins")),
+            (None, None) => match (from.parse::<Timestamp>(), to.parse::<Timestamp>()) {
+                (Ok(from), Ok(to)) if from <= to => {
+                    Self::Instants(Millis(from.as_millisecond()), Millis(to.as_millisecond()))
+                }
+                (Ok(_), Ok(_)) => return Err(wrong("ends before it begins")),
+                _ => return Err(wrong("is no range of RFC 3339 instants")),
+            },
+            _ => return Err(wrong("must have two dates or two instants")),
+        };
+        Ok(excluded)
+    }
+
+    /// Where it ends, if `at` is left out: no instant up to there counts. An expression says it of one instant only.
+    pub(super) fn ends(&self, at: Millis, zone: &TimeZone) -> Option<Millis> {
+        match self {
+            Self::Instants(from, to) => (*from <= at && at <= *to).then_some(*to),
+            Self::Cron(it) => it.matches(at, zone).then_some(at),
+            Self::Dates(from, to) => {
+                let local = Timestamp::from_millisecond(at.0).ok()?.to_zoned(zone.clone());
+                if local.date() < *from || local.date() > *to {
+                    return None;
+                }
+                let after = to.tomorrow().ok()?.to_zoned(zone.clone()).ok()?;
+                Some(Millis(after.timestamp().as_millisecond() - 1))
+            }
+        }
+    }
+}
+
+fn is_date(text: &str) -> bool {
+    text.len() == 10 && begins_with_a_year(text)
+}
+
+fn date(text: &str) -> Option<Date> {
+    is_date(text).then(|| text.parse().ok()).flatten()
+}
+
+fn begins_with_a_year(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.by_ref().take(4).filter(u8::is_ascii_digit).count() == 4 && bytes.next() == Some(b'-')
+}

@@ -1,0 +1,15 @@
+//! What is wrong with a schedule: the field, what was given, and what would be right.
+
+/// `field` is a pointer below the document, without its leading slash: `cron/1`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {problem}")]
+pub struct Invalid {
+    pub field: String,
+    pub problem: String,
+}
+
+impl Invalid {
+    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+}

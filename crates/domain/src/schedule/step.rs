@@ -1,0 +1,308 @@
+//! What a schedule does next: one bounded step, from its document, its progress and what is known of its last run. Makes
+//! nothing itself; whoever asks commits the step together with its runs, and asks again at `wake_at`.
+
+use super::{LastRun, Missed, Overlap, Progress, RunKind, Schedule, TaskIdentity, Timing};
+use crate::{name::Name, time::Millis};
+use serde::{Deserialize, Serialize};
+
+/// Nobody made it, and its instant is longer ago: it was missed. Until then it merely runs late.
+pub const LATE_AFTER_MS: i64 = 10_000;
+/// Runs of one step.
+const RUNS_MAX: usize = 200;
+/// Runs that wait for each other.
+const BUFFERED_MAX: usize = 1_000;
+/// Between two looks whether the last run is over, where an instant is near.
+const LOOK_MIN_MS: i64 = 200;
+/// The same, where it is far.
+const LOOK_MAX_MS: i64 = 15_000;
+/// The same, where a run waits for nothing else.
+const LOOK_BUFFERED_MS: i64 = 1_000;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    pub namespace: &'a Name,
+    pub name: &'a Name,
+    /// Of the document.
+    pub revision: i64,
+    pub now: Millis,
+    /// How long before its instant a run is made.
+    pub lead_ms: i64,
+    /// Whether the run that `Progress::last` names is over. True if there is none.
+    pub last_is_over: bool,
+}
+
+/// What became of one instant. The codes are stored and never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Created,
+    /// The last run was not over.
+    Skipped,
+    /// It waits for the end of the last run.
+    Buffered,
+    Missed,
+    /// It was made, and taken back before it fired.
+    Cancelled,
+}
+
+impl Outcome {
+    pub const ALL: [Self; 5] = [Self::Created, Self::Skipped, Self::Buffered, Self::Missed, Self::Cancelled];
+
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Created => 1,
+            Self::Skipped => 2,
+            Self::Buffered => 3,
+            Self::Missed => 4,
+            Self::Cancelled => 5,
+        }
+    }
+
+    /// None: no such code.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.code() == code)
+    }
+
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Skipped => "skipped",
+            Self::Buffered => "buffered",
+            Self::Missed => "missed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedRun {
+    pub kind: RunKind,
+    /// The instant of the schedule.
+    pub at: Millis,
+    /// When its task is to fire: later than `at` by the jitter, or because it was missed or waited.
+    pub execute_at: Millis,
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    /// The how-manieth run of the schedule it is; 0: none is made.
+    pub number: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub progress: Progress,
+    pub runs: Vec<PlannedRun>,
+    /// When there is something to do again; None: not before somebody changes the schedule.
+    pub wake_at: Option<Millis>,
+    /// The run before is to be stopped.
+    pub cancels: Option<LastRun>,
+}
+
+/// The next bounded step.
+#[must_use]
+pub fn step(schedule: &Schedule, timing: &Timing, progress: &Progress, facts: &Facts<'_>) -> Step {
+    let mut stepping = Stepping {
+        schedule,
+        timing,
+        facts,
+        last_is_over: facts.last_is_over || progress.last.is_none(),
+        step: Step { progress: progress.clone(), runs: Vec::new(), wake_at: None, cancels: None },
+    };
+    if !schedule.enabled {
+        return stepping.step;
+    }
+    if schedule.is_paused(facts.now) {
+        stepping.step.progress.was_paused = true;
+        stepping.step.wake_at = schedule.pause.as_ref().and_then(|it| it.until);
+        return stepping.step;
+    }
+    stepping.make_up_for_missed();
+    stepping.step.wake_at = stepping.plan();
+    stepping.step.progress.was_paused = false;
+    stepping.step
+}
+
+struct Stepping<'a> {
+    schedule: &'a Schedule,
+    timing: &'a Timing,
+    facts: &'a Facts<'a>,
+    last_is_over: bool,
+    step: Step,
+}
+
+impl Stepping<'_> {
+    fn is_exhausted(&self) -> bool {
+        let waiting = u64::try_from(self.step.progress.buffered.len()).unwrap_or(u64::MAX);
+        self.schedule.max_runs.is_some_and(|most| self.step.progress.runs.saturating_add(waiting) >= most)
+    }
+
+    fn next(&self) -> Option<Millis> {
+        self.timing.next_after(self.step.progress.decided_until)
+    }
+
+    fn fires_at(&self, at: Millis) -> Millis {
+        let Facts { namespace, name, .. } = *self.facts;
+        let identity = TaskIdentity { namespace, schedule: name, kind: RunKind::Planned, at };
+        at.plus(identity.jitter_ms(self.schedule.jitter_ms))
+    }
+
+    fn note(&mut self, at: Millis, outcome: Outcome, reason: impl Into<String>) {
+        let run = PlannedRun {
+            kind: RunKind::Planned,
+            at,
+            execute_at: at,
+            outcome,
+            reason: Some(reason.into()),
+            number: 0,
+        };
+        self.step.runs.push(run);
+    }
+
+    fn make(&mut self, at: Millis, execute_at: Millis, reason: Option<String>) {
+        let progress = &mut self.step.progress;
+        progress.runs += 1;
+        progress.last_run_at = Some(at);
+        if self.schedule.overlap != Overlap::Allow {
+            progress.last = Some(LastRun { at, version: self.facts.revision, planned_at: self.facts.now });
+            self.last_is_over = false;
+        }
+        let number = progress.runs;
+        let outcome = Outcome::Created;
+        let run = PlannedRun { kind: RunKind::Planned, at, execute_at, outcome, reason, number };
+        self.step.runs.push(run);
+    }
+
+    /// What nobody decided in time.
+    fn make_up_for_missed(&mut self) {
+        let from = self.step.progress.decided_until;
+        let until = Millis(self.facts.now.0 - LATE_AFTER_MS);
+        let Some((last, is_only)) = self.timing.last_within(from, until) else { return };
+        let window_from = Millis(self.facts.now.0.saturating_sub(self.schedule.missed_window_ms));
+        let because = if self.step.progress.was_paused { "it was paused" } else { "no engine ran" };
+        match self.schedule.missed {
+            Missed::All if last > window_from => self.run_all(from, (window_from, until), because),
+            Missed::Latest if last > window_from && !self.is_exhausted() => {
+                if !is_only {
+                    self.tell_missed(from, Millis(last.0 - 1), because);
+                }
+                self.step.progress.decided_until = last;
+                self.run_late(last, format!("the latest that was missed: {because}"));
+            }
+            Missed::All | Missed::Latest | Missed::Skip => {
+                self.tell_missed(from, last, because);
+                self.step.progress.decided_until = last;
+            }
+        }
+    }
+
+    fn run_all(&mut self, from: Millis, (window_from, until): (Millis, Millis), because: &str) {
+        if from < window_from {
+            self.tell_missed(from, window_from, because);
+            self.step.progress.decided_until = window_from;
+        }
+        while let Some(at) = self.next().filter(|it| *it <= until) {
+            if self.step.runs.len() >= RUNS_MAX || self.is_exhausted() {
+                return;
+            }
+            self.step.progress.decided_until = at;
+            self.run_late(at, format!("it was missed: {because}"));
+        }
+    }
+
+    /// One line for all of a range, its begin exclusive.
+    fn tell_missed(&mut self, after: Millis, until: Millis, because: &str) {
+        let Some((last, is_only)) = self.timing.last_within(after, until) else { return };
+        let reason = match self.timing.next_after(after) {
+            Some(first) if !is_only => {
+                format!("{because}, from {} to this one", timestamp(first))
+            }
+            _ => because.to_owned(),
+        };
+        self.note(last, Outcome::Missed, reason);
+    }
+
+    /// After its time: beside the others, or when its turn comes.
+    fn run_late(&mut self, at: Millis, reason: String) {
+        let is_free = self.last_is_over && self.step.progress.buffered.is_empty();
+        if self.schedule.overlap == Overlap::Allow || is_free {
+            self.make(at, self.facts.now, Some(reason));
+        } else if self.schedule.overlap == Overlap::CancelOther {
+            self.replace_last(at, self.facts.now);
+        } else {
+            self.buffer(at, BUFFERED_MAX);
+        }
+    }
+
+    fn buffer(&mut self, at: Millis, most: usize) {
+        if self.step.progress.buffered.len() < most {
+            self.step.progress.buffered.push(at);
+            self.note(at, Outcome::Buffered, "the run before is not over");
+        } else {
+            self.note(at, Outcome::Skipped, format!("the run before is not over, and {most} wait already"));
+        }
+    }
+
+    fn replace_last(&mut self, at: Millis, execute_at: Millis) {
+        let last = self.step.progress.last;
+        self.step.cancels = last.filter(|_| !self.last_is_over);
+        let reason = self.step.cancels.map(|it| format!("the run of {} was stopped", timestamp(it.at)));
+        self.make(at, execute_at, reason);
+    }
+
+    /// What comes up. Answers when to look again.
+    fn plan(&mut self) -> Option<Millis> {
+        let Facts { now, lead_ms, .. } = *self.facts;
+        if self.last_is_over && !self.step.progress.buffered.is_empty() {
+            let at = self.step.progress.buffered.remove(0);
+            self.make(at, now, Some("the run before is over".to_owned()));
+        }
+        let horizon = now.plus(lead_ms);
+        loop {
+            let waits = (!self.step.progress.buffered.is_empty()).then(|| now.plus(LOOK_BUFFERED_MS));
+            if self.is_exhausted() {
+                return waits;
+            }
+            let Some(at) = self.next() else { return waits };
+            if at > horizon {
+                return waits.into_iter().chain([Millis(at.0 - lead_ms)]).min();
+            }
+            if self.step.runs.len() >= RUNS_MAX {
+                return Some(now);
+            }
+            let must_wait = self.schedule.overlap != Overlap::Allow
+                && !(self.last_is_over && self.step.progress.buffered.is_empty());
+            if must_wait && at > now {
+                return waits.into_iter().chain([self.looks_again_at(at)]).min();
+            }
+            self.step.progress.decided_until = at;
+            if !must_wait {
+                self.make(at, self.fires_at(at), None);
+                continue;
+            }
+            match self.schedule.overlap {
+                Overlap::Skip => self.note(at, Outcome::Skipped, "the run before is not over"),
+                Overlap::BufferOne => self.buffer(at, 1),
+                Overlap::BufferAll => self.buffer(at, BUFFERED_MAX),
+                Overlap::Allow | Overlap::CancelOther => {
+                    self.replace_last(at, self.fires_at(at));
+                    // One run is stopped in one step.
+                    return Some(now);
+                }
+            }
+        }
+    }
+
+    /// While the last run is under way before an instant: more often the nearer that is. Before it has begun it is not over.
+    fn looks_again_at(&self, at: Millis) -> Millis {
+        let now = self.facts.now;
+        let pause_ms = (at.since(now) / 4).clamp(LOOK_MIN_MS, LOOK_MAX_MS);
+        let begins_at = self.step.progress.last.map_or(now, |it| it.at.max(now));
+        at.min(begins_at.plus(pause_ms))
+    }
+}
+
+fn timestamp(at: Millis) -> String {
+    jiff::Timestamp::from_millisecond(at.0).map_or_else(|_| at.to_string(), |it| it.to_string())
+}

@@ -1,0 +1,183 @@
+//! What a schedule does step by step: ahead of time, beside a run that is not over, after a time in which nobody looked.
+
+use super::*;
+
+const START: &str = "2026-11-23T10:00:00Z";
+const MINUTE_MS: i64 = 60_000;
+
+struct Clockwork {
+    schedule: Schedule,
+    progress: Progress,
+    now: Millis,
+    last_is_over: bool,
+}
+
+impl Clockwork {
+    fn new(schedule: Schedule) -> Self {
+        let now = ms(START);
+        Self { schedule, progress: Progress::beginning(now), now, last_is_over: true }
+    }
+
+    fn step(&mut self) -> Step {
+        let (namespace, name) = (name("default"), name("digest"));
+        let facts = Facts {
+            namespace: &namespace,
+            name: &name,
+            revision: 7,
+            now: self.now,
+            lead_ms: MINUTE_MS,
+            last_is_over: self.last_is_over,
+        };
+        let step = step(&self.schedule, &Timing::of(&self.schedule).unwrap(), &self.progress, &facts);
+        self.progress = step.progress.clone();
+        step
+    }
+
+    fn after(&mut self, passed_ms: i64) -> Step {
+        self.now = self.now.plus(passed_ms);
+        self.step()
+    }
+}
+
+fn told(step: &Step) -> Vec<(Outcome, String)> {
+    step.runs.iter().map(|it| (it.outcome, shown(&[it.at]).remove(0))).collect()
+}
+
+fn at(outcome: Outcome, minute: &str) -> (Outcome, String) {
+    (outcome, format!("2026-11-23T{minute}:00Z"))
+}
+
+fn every_minute(overlap: Overlap) -> Schedule {
+    Schedule { overlap, ..cron("* * * * *", "UTC") }
+}
+
+#[test]
+fn a_run_is_made_ahead_of_its_instant_and_once() {
+    let mut clockwork = Clockwork::new(cron("5 10 * * *", "UTC"));
+    let step = clockwork.step();
+    assert_eq!((step.runs.len(), step.wake_at), (0, Some(ms("2026-11-23T10:04:00Z"))));
+    let step = clockwork.after(4 * MINUTE_MS);
+    assert_eq!(told(&step), [at(Outcome::Created, "10:05")]);
+    assert_eq!(step.runs[0].execute_at, ms("2026-11-23T10:05:00Z"));
+    assert_eq!(step.wake_at, Some(ms("2026-11-24T10:04:00Z")));
+    assert_eq!(clockwork.after(1).runs, []);
+}
+
+#[test]
+fn a_bounded_step_goes_on_at_once() {
+    let mut clockwork = Clockwork::new(Schedule { every_ms: Some(100), ..plain() });
+    let mut made = 0;
+    loop {
+        let step = clockwork.step();
+        assert!(step.runs.len() <= 200);
+        made += step.runs.len();
+        if step.wake_at != Some(clockwork.now) {
+            break;
+        }
+    }
+    assert_eq!(made, 600, "a minute's, of ten a second");
+}
+
+#[test]
+fn an_old_run_that_is_not_over_makes_the_new_one_be_left_out() {
+    let mut clockwork = Clockwork::new(every_minute(Overlap::Skip));
+    assert_eq!(told(&clockwork.step()), [at(Outcome::Created, "10:01")]);
+    clockwork.last_is_over = false;
+    let step = clockwork.after(90_000);
+    assert_eq!(step.runs, [], "until its instant nothing is decided");
+    let wake_at = step.wake_at.unwrap();
+    assert!(wake_at > clockwork.now && wake_at <= ms("2026-11-23T10:02:00Z"), "{wake_at:?}");
+    assert_eq!(told(&clockwork.after(30_000)), [at(Outcome::Skipped, "10:02")]);
+    clockwork.last_is_over = true;
+    assert_eq!(told(&clockwork.after(1_000)), [at(Outcome::Created, "10:03")], "ahead of its time again");
+}
+
+#[test]
+fn one_run_waits_or_all_do() {
+    for (overlap, waits) in [(Overlap::BufferOne, 1), (Overlap::BufferAll, 2)] {
+        let mut clockwork = Clockwork::new(every_minute(overlap));
+        clockwork.step();
+        clockwork.last_is_over = false;
+        assert_eq!(told(&clockwork.after(2 * MINUTE_MS)), [at(Outcome::Buffered, "10:02")]);
+        let third = told(&clockwork.after(MINUTE_MS));
+        let expected = if waits == 1 { Outcome::Skipped } else { Outcome::Buffered };
+        assert_eq!(third, [at(expected, "10:03")]);
+        assert_eq!(clockwork.progress.buffered.len(), waits);
+        clockwork.last_is_over = true;
+        let step = clockwork.after(1_000);
+        assert_eq!(told(&step), [at(Outcome::Created, "10:02")]);
+        assert_eq!(step.runs[0].execute_at, clockwork.now);
+    }
+}
+
+#[test]
+fn the_old_run_is_stopped_for_the_new_one() {
+    let mut clockwork = Clockwork::new(every_minute(Overlap::CancelOther));
+    clockwork.step();
+    clockwork.last_is_over = false;
+    let step = clockwork.after(2 * MINUTE_MS);
+    assert_eq!(told(&step), [at(Outcome::Created, "10:02")]);
+    assert_eq!(step.cancels.map(|it| it.at), Some(ms("2026-11-23T10:01:00Z")));
+}
+
+#[test]
+fn what_was_missed_is_left_out_or_the_latest_or_all_within_the_window_run() {
+    let missed = |missed, window_ms| {
+        let mut clockwork =
+            Clockwork::new(Schedule { missed, missed_window_ms: window_ms, ..cron("0 * * * *", "UTC") });
+        let step = clockwork.after(5 * HOUR_MS + 20 * MINUTE_MS);
+        (told(&step), step.runs)
+    };
+    let (told_of, runs) = missed(Missed::Skip, 24 * HOUR_MS);
+    assert_eq!(told_of, [at(Outcome::Missed, "15:00")]);
+    assert!(runs[0].reason.as_ref().unwrap().contains("2026-11-23T11:00:00Z"), "{runs:?}");
+    let (told_of, runs) = missed(Missed::Latest, 24 * HOUR_MS);
+    assert_eq!(told_of, [at(Outcome::Missed, "14:00"), at(Outcome::Created, "15:00")]);
+    assert_eq!(runs[1].execute_at, ms("2026-11-23T15:20:00Z"));
+    let (told_of, _) = missed(Missed::All, 2 * HOUR_MS);
+    let (missed_at, created) = (Outcome::Missed, Outcome::Created);
+    assert_eq!(told_of, [at(missed_at, "13:00"), at(created, "14:00"), at(created, "15:00")]);
+    let (told_of, _) = missed(Missed::Latest, 10 * MINUTE_MS);
+    assert_eq!(told_of, [at(Outcome::Missed, "15:00")], "outside of the window");
+}
+
+#[test]
+fn what_a_pause_kept_from_running_is_told_as_such() {
+    let mut clockwork = Clockwork::new(Schedule { missed: Missed::Skip, ..cron("0 * * * *", "UTC") });
+    let until = Some(ms("2026-11-23T12:30:00Z"));
+    let pause = SchedulePause { at: clockwork.now, by: String::new(), reason: None, until };
+    clockwork.schedule.pause = Some(pause);
+    let step = clockwork.step();
+    assert_eq!((step.runs.len(), step.wake_at), (0, until));
+    let step = clockwork.after(150 * MINUTE_MS);
+    assert_eq!(told(&step), [at(Outcome::Missed, "12:00")]);
+    assert!(step.runs[0].reason.as_ref().unwrap().starts_with("it was paused"));
+    assert_eq!(step.wake_at, Some(ms("2026-11-23T12:59:00Z")));
+}
+
+#[test]
+fn after_as_many_runs_as_it_may_have_it_is_over() {
+    let mut clockwork = Clockwork::new(Schedule { max_runs: Some(2), ..every_minute(Overlap::Allow) });
+    clockwork.step();
+    let step = clockwork.after(MINUTE_MS);
+    assert_eq!(step.runs[0].number, 2);
+    assert_eq!(step.wake_at, None);
+}
+
+#[test]
+fn jitter_is_the_same_for_the_same_instant_and_bounded() {
+    let mut clockwork = Clockwork::new(Schedule { jitter_ms: 5_000, every_ms: Some(1_000), ..plain() });
+    let first = clockwork.step();
+    clockwork.progress = Progress::beginning(clockwork.now);
+    assert_eq!(clockwork.step().runs, first.runs);
+    let late: Vec<i64> = first.runs.iter().map(|it| it.execute_at.since(it.at)).collect();
+    assert!(late.iter().all(|it| (0..=5_000).contains(it)), "{late:?}");
+    assert!(late.iter().any(|it| *it > 2_500) && late.iter().any(|it| *it < 2_500), "{late:?}");
+}
+
+#[test]
+fn what_is_not_enabled_does_nothing() {
+    let mut clockwork = Clockwork::new(Schedule { enabled: false, ..every_minute(Overlap::Allow) });
+    let step = clockwork.after(HOUR_MS);
+    assert_eq!((step.runs.len(), step.wake_at), (0, None));
+}

@@ -1,0 +1,141 @@
+//! Fair shares of what is short: slots at one time, or starts per time. By weight, max-min: nobody gets more than is wanted,
+//! what one does not want goes to the others, and who wants more than that gets as much for each unit of weight as any other
+//! who does. Pure, in whole numbers. Never gives out more than there is, and never less while somebody wants it.
+
+use std::{collections::HashMap, hash::Hash};
+
+/// Who wants some of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub weight: u32,
+    pub wants: u64,
+    /// What was had so far for each unit of weight (`Turns`). What cannot be divided goes to whoever has the least.
+    pub served: u64,
+}
+
+struct Open {
+    nth: usize,
+    weight: u128,
+    wants: u128,
+    served: u64,
+    whole: u128,
+    has_rest: bool,
+}
+
+/// What each gets, in order. The sum is the limit, or all that is wanted if that is less.
+#[must_use]
+pub fn divide(limit: u64, claims: &[Claim]) -> Vec<u64> {
+    let mut open: Vec<Open> = claims.iter().enumerate().filter(|it| it.1.wants > 0).map(open).collect();
+    // Who wants least for its weight is served first.
+    open.sort_by(|a, b| (a.wants * b.weight).cmp(&(b.wants * a.weight)).then(a.nth.cmp(&b.nth)));
+    let (mut left, mut weights) = (u128::from(limit), open.iter().map(|it| it.weight).sum::<u128>());
+    let mut short = Vec::new();
+    for it in &mut open {
+        if short.is_empty() && it.wants * weights <= left * it.weight {
+            it.whole = it.wants;
+            left -= it.wants;
+            weights -= it.weight;
+        } else {
+            short.push(it);
+        }
+    }
+    let mut over = left;
+    for it in &mut short {
+        (it.whole, it.has_rest) = (left * it.weight / weights, left * it.weight % weights > 0);
+        over -= it.whole;
+    }
+    short.sort_by_key(|it| (!it.has_rest, it.served, it.nth));
+    let mut shares = vec![0; claims.len()];
+    for it in short {
+        let more = u128::from(it.has_rest).min(over);
+        it.whole += more;
+        over -= more;
+    }
+    for it in open {
+        if let Some(share) = shares.get_mut(it.nth) {
+            *share = u64::try_from(it.whole).unwrap_or(u64::MAX);
+        }
+    }
+    shares
+}
+
+fn open((nth, claim): (usize, &Claim)) -> Open {
+    let Claim { weight, wants, served } = *claim;
+    let weight = u128::from(weight.max(1));
+    Open { nth, weight, wants: wants.into(), served, whole: 0, has_rest: false }
+}
+
+/// What a weight gives among so many, whoever wants what.
+#[must_use]
+pub fn entitled(limit: u64, weight: u32, weights: u64) -> u64 {
+    let part = u128::from(limit) * u128::from(weight.max(1)) / u128::from(weights.max(1));
+    u64::try_from(part).unwrap_or(limit).min(limit)
+}
+
+/// The sum of the weights.
+#[must_use]
+pub fn weights(claims: &[Claim]) -> u64 {
+    claims.iter().map(|it| u64::from(it.weight.max(1))).sum()
+}
+
+/// What each may take at the most until the next look, in order, of a limit that is kept beside it: its share, what nobody
+/// wants now, and in any case what its weight gives it. So the shares of the others are there for them whatever one of them
+/// begins to want meanwhile, and nobody is held back where there is enough.
+#[must_use]
+pub fn most(limit: u64, claims: &[Claim]) -> Vec<u64> {
+    let (shares, weights) = (divide(limit, claims), weights(claims));
+    let unwanted = limit.saturating_sub(shares.iter().sum());
+    let of = |(claim, share): (&Claim, u64)| (share + unwanted).max(entitled(limit, claim.weight, weights));
+    claims.iter().zip(shares).map(of).collect()
+}
+
+/// What somebody may take who was not counted in the last look; never nothing.
+#[must_use]
+pub fn newcomer(limit: u64, weight: u32, weights: u64) -> u64 {
+    entitled(limit, weight, weights.saturating_add(weight.max(1).into())).max(1)
+}
+
+/// Who has had how much for its weight: so that slots which cannot be divided go round, in proportion to the weights, however
+/// long one of them is held. (The virtual time of weighted fair queueing.)
+#[derive(Debug)]
+pub struct Turns<K>(HashMap<K, u64>);
+
+impl<K> Default for Turns<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+/// What one unit of weight has had in a millisecond of a slot, divided so finely.
+const FINE: u64 = 1_000_000;
+/// Whoever had a slot for long has the next turns last, but never for longer than half a minute of one slot.
+const AHEAD_MAX: u64 = 30_000 * FINE;
+
+impl<K: Eq + Hash + Clone> Turns<K> {
+    /// Of those who want some now. Who comes new, or comes back, begins with the one who has had the least: a rest is no
+    /// credit.
+    pub fn served<'a>(&mut self, wanting: impl Iterator<Item = &'a K>) -> Vec<u64>
+    where
+        K: 'a,
+    {
+        let wanting: Vec<&K> = wanting.collect();
+        let least = wanting.iter().filter_map(|it| self.0.get(*it)).min().copied().unwrap_or(0);
+        let served: Vec<u64> = wanting.iter().map(|it| self.0.get(*it).copied().unwrap_or(least)).collect();
+        // Counted from the least, so that no number grows without end.
+        let served: Vec<u64> = served.into_iter().map(|it| (it - least).min(AHEAD_MAX)).collect();
+        self.0 = wanting.into_iter().cloned().zip(served.iter().copied()).collect();
+        served
+    }
+
+    /// Somebody has had so many slots, or has left them free, for so long.
+    pub fn had(&mut self, who: &K, slots: u64, for_ms: u64, weight: u32) {
+        if let Some(served) = self.0.get_mut(who) {
+            let more = slots.saturating_mul(for_ms).saturating_mul(FINE) / u64::from(weight.max(1));
+            *served = served.saturating_add(more);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "shares_tests.rs"]
+mod tests;

@@ -1,0 +1,227 @@
+//! Deletes what namespaces hold that are being deleted. Each part of the store by the engine that leads there, so that one
+//! that is away does not stop the others, and another engine goes on where one has died; in small batches at a bounded
+//! rate, so that the tasks of other namespaces are as punctual as ever. Order of steps, and what a crash leaves:
+//!
+//! 1. The deletion stands in the settings (`namespaces`), and every engine learns of it. Crash: whoever leads goes on.
+//! 2. Executors are asked to stop, and have a while to report; then their tasks go too.
+//! 3. Tasks, batch by batch: from the store, then from the hot set, then their slots. Crash between: what the hot set has is
+//!    refused by the store, and settled by `offer_again`; slots are freed by the reconciler.
+//! 4. When the account has none left: what is left in ready sets, what is set for its queues, its traces. Crash: again.
+//! 5. Its own settings, and with them the deletion. From then on there is no such namespace, and it can be made again.
+
+use crate::{control, core::Core, namespaces::tasks_in, parts, pipeline::admit};
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error,
+    hot::Admission,
+    limiter::Member,
+    namespaces::{DeleteTasks, DeletedTasks, TaskPosition},
+    settings::{SaveSetting, Standing},
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+    settings::{Deletion, Scope},
+    time::Millis,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+pub(crate) const PERIOD: Duration = Duration::from_millis(250);
+/// Tasks of one transaction: some five milliseconds in which inserts of that writer wait.
+const BATCH: usize = 100;
+/// Batches of one run in one part: 1,600 tasks a second.
+const BATCHES: usize = 4;
+/// How long executors have to report what they are at.
+const GRACE_MS: i64 = 5_000;
+/// Not sooner is a namespace gone: by then every engine knows that it takes nothing, and what it let in before is found.
+const GONE_AFTER_MS: i64 = 12_000;
+/// Rows of one statement that forgets traces.
+const TRACES: usize = 500;
+/// Settings of queues that one run removes.
+const QUEUES: usize = 100;
+/// What is popped from one ready set in one run, and lanes of it that are emptied.
+const READY: usize = 1_000;
+const LANES: usize = 100;
+
+/// How far this engine has come. Only saves work: whoever knows nothing begins at the beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Deletions {
+    turn: AtomicUsize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    from: HashMap<(Name, usize), TaskPosition>,
+    /// Ids of tasks whose executors have been asked to stop.
+    asked: HashSet<i64>,
+}
+
+/// Tasks deleted.
+pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let going = going(core);
+    if going.is_empty() {
+        *core.deletions.inner.lock() = Inner::default();
+        return Ok(0);
+    }
+    let deleted =
+        parts::each(core, "deletion", parts::PATIENCE, move |core, part| run_in(core, part, now)).await;
+    let mut ended = Ok(());
+    if core.leads() {
+        for (namespace, deletion) in going {
+            if let Err(error) = end(core, &namespace, &deletion, now).await {
+                ended = Err(error);
+            }
+        }
+    }
+    deleted.and_then(|count| ended.map(|()| count))
+}
+
+/// In turn: the first of the last run is the last of this one.
+fn going(core: &Core) -> Vec<(Name, Deletion)> {
+    let known = core.settings.known();
+    let deletion = |(name, set): (&Name, &punctual_domain::settings::ScopeSettings)| {
+        Some((name.clone(), *set.deletion.clone()?))
+    };
+    let mut going: Vec<_> = known.namespaces.iter().filter_map(deletion).collect();
+    going.sort_by(|a, b| a.0.cmp(&b.0));
+    let turn = core.deletions.turn.fetch_add(1, Relaxed) % going.len().max(1);
+    going.rotate_left(turn);
+    going
+}
+
+async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Error> {
+    if !core.leads_in(part) {
+        return Ok(0);
+    }
+    let (mut count, mut batches) = (0, BATCHES);
+    for (namespace, deletion) in going(&core) {
+        let in_flight = !(0..GRACE_MS).contains(&now.since(deletion.since));
+        while batches > 0 {
+            batches -= 1;
+            let key = (namespace.clone(), part);
+            let from = core.deletions.inner.lock().from.get(&key).copied();
+            let asked = DeleteTasks { namespace: namespace.clone(), from, limit: BATCH, in_flight };
+            let done = core.store.delete_tasks_in(part, asked).await?;
+            count += done.deleted.len();
+            settle(&core, &done).await;
+            ask_to_stop(&core, &done.in_flight, now).await?;
+            let mut inner = core.deletions.inner.lock();
+            match done.next {
+                Some(next) => drop(inner.from.insert(key, next)),
+                None => {
+                    inner.from.remove(&key);
+                    break;
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// They are gone: nothing of them is to be due, to fire, or to hold a slot. What fails here is refused by the store later.
+async fn settle(core: &Arc<Core>, done: &DeletedTasks) {
+    if done.deleted.is_empty() {
+        return;
+    }
+    let settled: Vec<_> = done.deleted.iter().map(|it| (it.place.partition, it.place.id, i64::MAX)).collect();
+    if let Err(error) = core.hot.settle(&settled).await {
+        tracing::warn!(%error, "deleted tasks stay in the hot set until their time comes");
+    }
+    let flown = done.deleted.iter().filter(|it| it.was_in_flight);
+    let members: Vec<Member> = flown.map(|it| Member { id: it.place.id, fence: it.fence }).collect();
+    admit::free(core, &members).await;
+}
+
+/// Once each: their executors hear of it with their next heartbeat.
+async fn ask_to_stop(core: &Core, in_flight: &[TaskRef], now: Millis) -> Result<(), Error> {
+    for place in in_flight {
+        if core.deletions.inner.lock().asked.insert(place.id) {
+            core.store.request_stop(*place, now).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes an end of what has nothing left.
+async fn end(core: &Arc<Core>, namespace: &Name, deletion: &Deletion, now: Millis) -> Result<(), Error> {
+    let is_too_early = (0..GONE_AFTER_MS).contains(&now.since(deletion.since));
+    if is_too_early || tasks_in(core, namespace).await? > 0 {
+        return Ok(());
+    }
+    for part in 0..core.store.parts() {
+        let asked = DeleteTasks { namespace: namespace.clone(), from: None, limit: BATCH, in_flight: true };
+        let done = core.store.delete_tasks_in(part, asked).await?;
+        if done.replies > 0 || !done.deleted.is_empty() {
+            settle(core, &done).await;
+            return Ok(());
+        }
+    }
+    if empty_ready_sets(core, namespace).await? > 0 || reset_queues(core, namespace, deletion, now).await? > 0
+    {
+        return Ok(());
+    }
+    if core.store.delete_traces(namespace, TRACES).await? > 0 {
+        return Ok(());
+    }
+    let scope = Scope::Namespace(namespace.clone());
+    let Some(stands) = all_set(core).await?.into_iter().find(|it| it.scope == scope) else { return Ok(()) };
+    remove(core, stands, deletion, now).await?;
+    tracing::info!(%namespace, "a namespace and all that it held is deleted");
+    Ok(())
+}
+
+async fn all_set(core: &Core) -> Result<Vec<Standing>, Error> {
+    Ok(core.store.settings().await?.all)
+}
+
+/// Only what it was when it was looked at. Who has deleted the namespace has deleted what was set for its queues.
+async fn remove(core: &Arc<Core>, it: Standing, deletion: &Deletion, now: Millis) -> Result<(), Error> {
+    let asked =
+        SaveSetting { scope: it.scope, setting: None, expected: Some(it.revision), by: deletion.by.clone() };
+    control::save_known(core, asked, now).await.map(drop)
+}
+
+/// How many were removed.
+async fn reset_queues(
+    core: &Arc<Core>,
+    namespace: &Name,
+    deletion: &Deletion,
+    now: Millis,
+) -> Result<usize, Error> {
+    let is_its = |it: &Standing| matches!(&it.scope, Scope::Queue(of) if of.namespace == *namespace);
+    let its: Vec<Standing> = all_set(core).await?.into_iter().filter(is_its).take(QUEUES).collect();
+    let count = its.len();
+    for it in its {
+        remove(core, it, deletion, now).await?;
+    }
+    Ok(count)
+}
+
+/// What fired and was not handed over: settled where its task was deleted, or left by a crash between the two. How much was
+/// found.
+async fn empty_ready_sets(core: &Arc<Core>, namespace: &Name) -> Result<usize, Error> {
+    let depth = core.hot.depth().await?;
+    let is_its = |it: &&(Arc<QueueKey>, usize)| it.0.namespace == *namespace && it.1 > 0;
+    let mut found = 0;
+    for (queue, parked) in depth.parked.iter().filter(is_its) {
+        found += parked;
+        for (lane, parked) in core.hot.lanes(queue, None, LANES).await? {
+            core.hot.unpark(queue, &lane, parked.min(READY)).await?;
+        }
+    }
+    for (queue, ready) in depth.ready.iter().filter(is_its) {
+        found += ready;
+        let popped = core.hot.admit(queue, Admission::of(READY)).await?;
+        let settled: Vec<_> = popped.iter().map(|it| (it.place.partition, it.place.id, it.fence)).collect();
+        core.hot.settle(&settled).await?;
+    }
+    Ok(found)
+}

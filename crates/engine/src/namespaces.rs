@@ -1,0 +1,178 @@
+//! Namespaces as objects: changed, and deleted with all that they hold. That one is being deleted is committed with its
+//! settings, and every engine knows it within a second; from then on nothing new of it is taken. The work itself is the
+//! service `deletion`'s.
+
+use crate::{
+    answer::Error,
+    control::{self, TRIES},
+    core::Core,
+    engine::Engine,
+    settings::Known,
+};
+use punctual_contract::settings::{SaveSetting, Saved, Standing};
+use punctual_domain::{
+    name::Name,
+    settings::{Deletion, Scope, ScopeSettings, Setting},
+};
+use std::sync::Arc;
+
+/// Why nothing new of a namespace is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// All that it holds is being deleted.
+    Deleting,
+    /// It was not made, and namespaces must be.
+    Unknown,
+}
+
+/// What became of the wish to make or change a namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NamespacePut {
+    Done(Standing),
+    /// This revision stands, which is not what was expected; 0: nothing is set.
+    Otherwise(i64),
+    Deleting,
+}
+
+pub(crate) fn closed(core: &Core, known: &Known, namespace: &Name) -> Option<Closed> {
+    if !core.settings.is_loaded() {
+        // Nobody can say yet.
+        return None;
+    }
+    match known.namespaces.get(namespace) {
+        Some(set) => set.deletion.as_ref().map(|_| Closed::Deleting),
+        None if !core.options.explicit_namespaces || *namespace == Name::default_namespace() => None,
+        None => Some(Closed::Unknown),
+    }
+}
+
+/// What is set for a namespace; None: nothing.
+fn settings_of(stands: Option<&Standing>) -> ScopeSettings {
+    match stands.map(|it| &it.setting) {
+        Some(Setting::Scope(set)) => set.clone(),
+        _ => ScopeSettings::default(),
+    }
+}
+
+async fn put(
+    core: &Arc<Core>,
+    namespace: Name,
+    wanted: ScopeSettings,
+    by: String,
+    fits: impl Fn(i64) -> bool,
+) -> Result<NamespacePut, Error> {
+    let scope = Scope::Namespace(namespace);
+    for _ in 0..TRIES {
+        let stands = control::standing(core, &scope).await?;
+        let expected = stands.as_ref().map_or(0, |it| it.revision);
+        if settings_of(stands.as_ref()).deletion.is_some() {
+            return Ok(NamespacePut::Deleting);
+        }
+        if !fits(expected) {
+            return Ok(NamespacePut::Otherwise(expected));
+        }
+        if let Some(stands) = replace(core, &scope, wanted.clone(), (expected, &by)).await? {
+            return Ok(NamespacePut::Done(stands));
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// None: another revision stands.
+async fn replace(
+    core: &Arc<Core>,
+    scope: &Scope,
+    settings: ScopeSettings,
+    (expected, by): (i64, &str),
+) -> Result<Option<Standing>, Error> {
+    let (setting, now) = (Setting::Scope(settings), core.now());
+    let asked = SaveSetting {
+        scope: scope.clone(),
+        setting: Some(setting.clone()),
+        expected: Some(expected),
+        by: by.to_owned(),
+    };
+    match control::save(core, asked, now).await? {
+        Saved::Done(revision) => Ok(Some(Standing {
+            scope: scope.clone(),
+            setting,
+            revision,
+            updated_at: now,
+            updated_by: by.to_owned(),
+        })),
+        Saved::Conflict(_) => Ok(None),
+    }
+}
+
+/// None: there is nothing of this name.
+async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<Standing>, Error> {
+    let scope = Scope::Namespace(namespace.clone());
+    for _ in 0..TRIES {
+        let all = core.store.settings().await?.all;
+        let is_of_queue = |it: &Standing| matches!(&it.scope, Scope::Queue(of) if of.namespace == namespace);
+        let has_queues = all.iter().any(is_of_queue);
+        let stands = all.into_iter().find(|it| it.scope == scope);
+        let settings = settings_of(stands.as_ref());
+        if settings.deletion.is_some() {
+            return Ok(stands);
+        }
+        let tasks = match tasks_in(core, &namespace).await {
+            Ok(tasks) => Some(tasks),
+            // A database that is away does not keep a namespace from its deletion: what it holds is not known then.
+            Err(_) if stands.is_some() || has_queues => None,
+            Err(error) => return Err(error.into()),
+        };
+        if stands.is_none() && !has_queues && tasks == Some(0) {
+            return Ok(None);
+        }
+        let deletion = Some(Box::new(Deletion { since: core.now(), by: by.clone(), tasks }));
+        let expected = stands.as_ref().map_or(0, |it| it.revision);
+        let wanted = ScopeSettings { deletion, ..settings };
+        if let Some(stands) = replace(core, &scope, wanted, (expected, &by)).await? {
+            tracing::info!(%namespace, tasks, "a namespace is being deleted");
+            return Ok(Some(stands));
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// By the account, in all states.
+pub(crate) async fn tasks_in(core: &Core, namespace: &Name) -> Result<u64, punctual_contract::Error> {
+    let books = core.store.books().await?;
+    let tasks: i64 =
+        books.standing.iter().filter(|it| it.queue.namespace == *namespace).map(|it| it.tasks).sum();
+    Ok(u64::try_from(tasks).unwrap_or(0))
+}
+
+impl Engine {
+    /// Why nothing new of a namespace is taken, as far as this engine knows: a second behind the store at most.
+    #[must_use]
+    pub fn closed(&self, namespace: &Name) -> Option<Closed> {
+        closed(&self.core, &self.core.settings.known(), namespace)
+    }
+
+    /// Makes a namespace, or gives it these settings, if its revision fits.
+    ///
+    /// # Errors
+    /// A failing store; the error says whether it may be set all the same. Or [`Error::Contended`].
+    pub async fn put_namespace(
+        &self,
+        namespace: Name,
+        settings: ScopeSettings,
+        by: &str,
+        fits: impl Fn(i64) -> bool + Send + Sync + 'static,
+    ) -> Result<NamespacePut, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { put(&core, namespace, settings, by, fits).await }).await
+    }
+
+    /// Begins to delete a namespace with all that it holds. When this returns the beginning is durable; the rest is done in
+    /// small batches by whichever engines there are. None: there is nothing of this name.
+    ///
+    /// # Errors
+    /// As [`Engine::put_namespace`].
+    pub async fn delete_namespace(&self, namespace: Name, by: &str) -> Result<Option<Standing>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { delete(&core, namespace, by).await }).await
+    }
+}

@@ -1,0 +1,228 @@
+//! The service: tells what this engine has seen, hears what the others have, counts who holds what, and divides. Reads the hot
+//! set and the limiter; what fails is tried at the next look, and shares that are too old count no more.
+
+use super::{
+    Divided, QUEUES_MAX,
+    memory::Memory,
+    pool::{Pool, Wanted},
+};
+use crate::{core::Core, settings::Known};
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{Error, limiter::Demand};
+use punctual_domain::{
+    limits::Scope,
+    name::{Name, QueueKey},
+    settings::Rate,
+    time::Millis,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio::time::Instant;
+
+/// How often members are looked through for queues that no engine speaks of, as after a restart; and how many of them.
+const SEARCH_EVERY_MS: i64 = 10_000;
+const SEARCHED_MAX: usize = 1_000;
+
+/// What is known of one queue before it is divided.
+#[derive(Debug, Default)]
+struct Found {
+    held: u64,
+    ready: u64,
+    short_of_slots: bool,
+    short_of_starts: bool,
+    starts_per_ks: u64,
+}
+
+/// Looks who wants what, and says what each may have. How many namespaces and queues share something.
+pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let known = core.settings.known();
+    let is_needed = core.settings.is_loaded() && known.has_shared_limits() && !core.from_store.is_away();
+    *core.shares.looked_at.lock() = Some(Instant::now());
+    if !is_needed {
+        *core.shares.divided.write() = Arc::default();
+        return Ok(0);
+    }
+    let mut memory = core.shares.memory.lock().await;
+    let since_ms = memory.begin(now);
+    let queues = gather(core, &known, &mut memory, now).await?;
+    let divided = divide(core, &known, &mut memory, queues, (since_ms, now));
+    let count = divided.namespaces.len();
+    let before = std::mem::replace(&mut *core.shares.divided.write(), Arc::new(divided));
+    if !before.is_as_good_as(&core.shares.divided.read()) {
+        // Somebody may have more than before.
+        core.wake_each();
+    }
+    Ok(count)
+}
+
+/// All queues that count for a shared limit and have something, or had it lately.
+async fn gather(
+    core: &Core,
+    known: &Known,
+    memory: &mut Memory,
+    now: Millis,
+) -> Result<BTreeMap<QueueKey, Found>, Error> {
+    let seen = core.shares.take_seen(now);
+    let demands = core.limiter.demands(&core.options.name, &seen, now).await?;
+    let ready = core.hot.depth().await?.ready;
+    let mut queues: BTreeMap<QueueKey, Found> = BTreeMap::new();
+    for it in demands {
+        let Demand { queue, short_of_slots, short_of_starts, starts_per_ks } = it;
+        let all = queues.entry(queue).or_default();
+        all.short_of_slots |= short_of_slots;
+        all.short_of_starts |= short_of_starts;
+        all.starts_per_ks = all.starts_per_ks.saturating_add(starts_per_ks);
+    }
+    for (queue, waiting) in ready {
+        queues.entry((*queue).clone()).or_default().ready = u64::try_from(waiting).unwrap_or(u64::MAX);
+    }
+    for it in memory.queues() {
+        queues.entry(it.clone()).or_default();
+    }
+    for it in search(core, memory, now).await? {
+        queues.entry(it).or_default();
+    }
+    queues.retain(|queue, _| known.shares_limits(&queue.namespace));
+    while queues.len() > QUEUES_MAX {
+        queues.pop_last();
+    }
+    let scopes: Vec<Scope> = queues.keys().map(|it| Scope::Queue(it.clone())).collect();
+    let held = core.limiter.held(&scopes).await?;
+    for (it, held) in queues.values_mut().zip(held) {
+        it.held = u64::try_from(held).unwrap_or(u64::MAX);
+    }
+    Ok(queues)
+}
+
+async fn search(core: &Core, memory: &mut Memory, now: Millis) -> Result<Vec<QueueKey>, Error> {
+    if memory.searched_at.is_some_and(|at| (0..SEARCH_EVERY_MS).contains(&now.since(at))) {
+        return Ok(Vec::new());
+    }
+    let members = core.limiter.members(Millis::MAX, 0, SEARCHED_MAX).await?;
+    memory.searched_at = Some(now);
+    let queue = |scope: Scope| if let Scope::Queue(it) = scope { Some(it) } else { None };
+    Ok(members.into_iter().flat_map(|it| it.scopes).filter_map(queue).collect())
+}
+
+/// Of one queue.
+fn wanted(known: &Known, queue: &QueueKey, it: &Found) -> Wanted {
+    let set = known.queues.get(queue);
+    let is_going = known.namespaces.get(&queue.namespace).is_some_and(|set| set.deletion.is_some());
+    let may_start = !is_going && set.is_none_or(|set| set.pause.is_none());
+    // Tasks that no executor asks for want nothing; nor do executors that find none.
+    let waiting = if may_start { it.ready } else { 0 };
+    let is_short_of_starts = it.short_of_starts && waiting > 0;
+    Wanted {
+        weight: known.weight_of_queue(queue),
+        held: it.held,
+        slots: it.held.saturating_add(if it.short_of_slots { waiting } else { 0 }),
+        starts_per_ks: (!is_short_of_starts).then_some(it.starts_per_ks),
+        slots_most: set.and_then(|set| set.concurrency),
+        starts_most: set.and_then(|set| set.rate),
+        ..Wanted::default()
+    }
+}
+
+/// Of a namespace: all of its queues together.
+fn sum(known: &Known, namespace: &Name, queues: &[(Name, Wanted)]) -> Wanted {
+    let set = known.namespaces.get(namespace);
+    let mut all = Wanted {
+        weight: known.weight_of_namespace(namespace),
+        starts_per_ks: Some(0),
+        slots_most: set.and_then(|set| set.concurrency),
+        starts_most: set.and_then(|set| set.rate),
+        ..Wanted::default()
+    };
+    for (_, it) in queues {
+        let most = it.slots_most.map_or(u64::MAX, u64::from);
+        all.held = all.held.saturating_add(it.held);
+        all.slots = all.slots.saturating_add(it.slots.min(most.max(it.held)));
+        all.starts_per_ks = all.starts_per_ks.zip(it.starts_per_ks).map(|(a, b)| a.saturating_add(b));
+    }
+    all
+}
+
+fn divide(
+    core: &Core,
+    known: &Known,
+    memory: &mut Memory,
+    mut found: BTreeMap<QueueKey, Found>,
+    (since_ms, now): (u64, Millis),
+) -> Divided {
+    let before = Arc::clone(&core.shares.divided.read());
+    let mut queues: BTreeMap<Name, Vec<(Name, Wanted)>> = BTreeMap::new();
+    let mut starts: HashMap<Name, u64> = HashMap::new();
+    for (queue, it) in &mut found {
+        (it.short_of_slots, it.short_of_starts) =
+            memory.short(queue, (it.short_of_slots, it.short_of_starts), now);
+        let mut wanted = wanted(known, queue, it);
+        memory.note_queue(queue, &mut wanted, it.starts_per_ks, now);
+        queues.entry(queue.namespace.clone()).or_default().push((queue.queue.clone(), wanted));
+        let all = starts.entry(queue.namespace.clone()).or_default();
+        *all = all.saturating_add(it.starts_per_ks);
+    }
+    let mut namespaces = Vec::new();
+    for (name, its) in &queues {
+        let mut wanted = sum(known, name, its);
+        memory.note_namespace(name, &mut wanted, starts.get(name).copied().unwrap_or(0), now);
+        namespaces.push((name.clone(), wanted));
+    }
+    let namespaces = Memory::keep(namespaces);
+    let queues: BTreeMap<Name, Vec<(Name, Wanted)>> =
+        queues.into_iter().map(|(name, its)| (name, Memory::keep(its))).collect();
+    forget(memory, &namespaces, &queues, found.keys());
+
+    let served = memory.served(None, Some(&before.everything), &namespaces, since_ms);
+    let of_all = &known.everything;
+    let everything = Pool::divide(of_all.concurrency, of_all.rate, &namespaces, &served);
+    let mut within = HashMap::new();
+    for (name, its) in &queues {
+        let set = known.namespaces.get(name);
+        let share = everything.share(name);
+        let slots =
+            least(set.and_then(|it| it.concurrency), share.and_then(|it| it.slots), of_all.concurrency);
+        let starts = slowest([set.and_then(|it| it.rate), share.and_then(|it| it.starts), of_all.rate]);
+        if its.is_empty() || slots.is_none() && starts.is_none() {
+            continue;
+        }
+        let served = memory.served(Some(name), before.namespaces.get(name), its, since_ms);
+        within.insert(name.clone(), Pool::divide(slots, starts, its, &served));
+    }
+    Divided { at: now, everything, namespaces: within }
+}
+
+fn forget<'a>(
+    memory: &mut Memory,
+    namespaces: &[(Name, Wanted)],
+    queues: &BTreeMap<Name, Vec<(Name, Wanted)>>,
+    found: impl Iterator<Item = &'a QueueKey>,
+) {
+    let names: BTreeSet<&Name> = namespaces.iter().map(|it| &it.0).collect();
+    let is_there = |it: &&QueueKey| {
+        queues.get(&it.namespace).is_some_and(|its| its.iter().any(|(name, _)| *name == it.queue))
+    };
+    let left: HashSet<&QueueKey> = found.filter(is_there).collect();
+    memory.forget_others(&names, &left);
+}
+
+fn least(set: Option<u32>, share: Option<u32>, all: Option<u32>) -> Option<u32> {
+    [set, share, all].into_iter().flatten().min()
+}
+
+fn slowest(rates: [Option<Rate>; 3]) -> Option<Rate> {
+    rates.into_iter().flatten().reduce(super::slower)
+}
+
+impl Divided {
+    /// Nobody has more, or less, than before.
+    fn is_as_good_as(&self, other: &Self) -> bool {
+        self.everything.gives_as(&other.everything)
+            && self.namespaces.len() == other.namespaces.len()
+            && self
+                .namespaces
+                .iter()
+                .all(|(name, pool)| other.namespaces.get(name).is_some_and(|it| pool.gives_as(it)))
+    }
+}

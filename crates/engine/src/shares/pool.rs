@@ -1,0 +1,217 @@
+//! One shared limit, divided: among the namespaces of everything, or among the queues of a namespace. Pure.
+
+use super::NamespaceShare;
+use hashbrown::HashMap;
+use punctual_domain::{
+    name::Name,
+    settings::Rate,
+    shares::{self, Claim},
+};
+
+/// A limit on slots or starts, or both, and those who want some of it.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Pool {
+    slots: Option<u32>,
+    starts: Option<Rate>,
+    weights: u64,
+    parts: HashMap<Name, Part>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Part {
+    weight: u32,
+    held: u64,
+    /// Slots that fall to it now. It may take more as long as nobody wants them.
+    falls_to_it: u64,
+    share: Share,
+}
+
+/// What somebody may have at the most. None: there is no shared limit, or nobody else wants anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) slots: Option<u32>,
+    pub(crate) starts: Option<Rate>,
+    /// By this weight, among so many in all.
+    pub(crate) weight: u32,
+    pub(crate) weights: u64,
+}
+
+/// Who wants some of it, and how much.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) weight: u32,
+    pub(super) held: u64,
+    /// Now, at one time.
+    pub(super) slots: u64,
+    /// What it lately had at one time, and a little more: kept for it as far as its weight goes.
+    pub(super) slots_lately: u64,
+    /// In a thousand seconds. None: as many as there are.
+    pub(super) starts_per_ks: Option<u64>,
+    pub(super) starts_lately: u64,
+    /// It has set itself.
+    pub(super) slots_most: Option<u32>,
+    pub(super) starts_most: Option<Rate>,
+}
+
+/// Rates are shared in parts of a start: so many of a start in one of its periods. Always the same of one rate, so that what
+/// is in a bucket stays there when its share changes.
+fn parts_of_a_start(rate: Rate) -> u64 {
+    const FINE: u64 = 1_000;
+    const LIMIT_MAX: u64 = 1_000_000;
+    const PERIOD_MAX_MS: u64 = 86_400_000;
+    let period_ms = u64::try_from(rate.period_ms).unwrap_or(1).max(1);
+    let fits = (LIMIT_MAX / u64::from(rate.limit.max(1))).min(PERIOD_MAX_MS / period_ms);
+    FINE.min(fits).max(1)
+}
+
+fn units_in(rate: Rate) -> u64 {
+    u64::from(rate.limit) * parts_of_a_start(rate)
+}
+
+/// Of a rate that is counted in the units of another.
+fn units_of(rate: Rate, starts_per_ks: u64) -> u64 {
+    let period_ms = u128::try_from(rate.period_ms).unwrap_or(1);
+    let units = u128::from(starts_per_ks) * period_ms * u128::from(parts_of_a_start(rate)) / 1_000_000;
+    u64::try_from(units).unwrap_or(u64::MAX)
+}
+
+fn per_ks(rate: Rate) -> u64 {
+    let period_ms = u64::try_from(rate.period_ms).unwrap_or(1).max(1);
+    u64::from(rate.limit).saturating_mul(1_000_000) / period_ms
+}
+
+/// The part of a rate that so many units are; never nothing, so that nobody waits for ever.
+fn part_of(rate: Rate, units: u64) -> Rate {
+    let fine = parts_of_a_start(rate);
+    let all = units_in(rate).max(1);
+    let burst = u128::from(rate.burst) * u128::from(units) / u128::from(all);
+    Rate {
+        limit: u32::try_from(units.max(1)).unwrap_or(u32::MAX),
+        period_ms: rate.period_ms.saturating_mul(i64::try_from(fine).unwrap_or(1)),
+        burst: u32::try_from(burst).unwrap_or(rate.burst).clamp(1, rate.burst.max(1)),
+    }
+}
+
+/// The slower of two, with the smaller burst.
+pub(crate) fn slower(one: Rate, other: Rate) -> Rate {
+    let of = |it: Rate, by: Rate| i128::from(it.limit) * i128::from(by.period_ms.max(1));
+    let slower = if of(one, other) <= of(other, one) { one } else { other };
+    Rate { burst: one.burst.min(other.burst), ..slower }
+}
+
+/// What is wanted now, and no less than what it lately had as long as that is its own.
+fn wants(now: u64, lately: u64, own: u64) -> u64 {
+    now.max(lately.min(own))
+}
+
+impl Pool {
+    /// `served`: what those had so far who want slots now, in their order.
+    pub(super) fn divide(
+        slots: Option<u32>,
+        starts: Option<Rate>,
+        wanted: &[(Name, Wanted)],
+        served: &HashMap<Name, u64>,
+    ) -> Self {
+        let weights = wanted.iter().map(|it| u64::from(it.1.weight.max(1))).sum();
+        let claims = |limit: u64, of: &dyn Fn(&Wanted) -> (u64, u64)| -> Vec<Claim> {
+            let claim = |(name, it): &(Name, Wanted)| {
+                let (now, lately) = of(it);
+                let own = shares::entitled(limit, it.weight, weights);
+                let served = served.get(name).copied().unwrap_or(0);
+                Claim { weight: it.weight.max(1), wants: wants(now, lately, own), served }
+            };
+            wanted.iter().map(claim).collect()
+        };
+        let slot_claims = slots.map(|all| claims(all.into(), &slots_of));
+        let fall: Option<Vec<u64>> =
+            slots.zip(slot_claims.as_ref()).map(|(all, it)| shares::divide(all.into(), it));
+        let most: Option<Vec<u64>> =
+            slots.zip(slot_claims.as_ref()).map(|(all, it)| shares::most(all.into(), it));
+        let rates: Option<Vec<Rate>> = starts.map(|rate| {
+            let units = shares::most(units_in(rate), &claims(units_in(rate), &|it| starts_of(rate, it)));
+            units.into_iter().map(|it| part_of(rate, it)).collect()
+        });
+        let is_alone = wanted.len() < 2;
+        let nth = |of: &Option<Vec<u64>>, n: usize| of.as_ref().and_then(|it| it.get(n)).copied();
+        let part = |(n, (name, it)): (usize, &(Name, Wanted))| {
+            let slots = nth(&most, n).map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+            let starts = rates.as_ref().and_then(|it| it.get(n)).copied();
+            let share = Share {
+                slots: slots.filter(|_| !is_alone),
+                starts: starts.filter(|_| !is_alone),
+                weight: it.weight.max(1),
+                weights,
+            };
+            let falls_to_it = nth(&fall, n).unwrap_or(0);
+            (name.clone(), Part { weight: it.weight.max(1), held: it.held, falls_to_it, share })
+        };
+        Self { slots, starts, weights, parts: wanted.iter().enumerate().map(part).collect() }
+    }
+
+    /// Somebody who was not counted may take what a newcomer may.
+    pub(super) fn share_of(&self, name: &Name, weight: impl FnOnce() -> u32) -> Share {
+        if self.parts.is_empty() {
+            return Share::default();
+        }
+        if let Some(part) = self.parts.get(name) {
+            return part.share.clone();
+        }
+        let weight = weight().max(1);
+        let of = |limit: u64| shares::newcomer(limit, weight, self.weights);
+        Share {
+            slots: self.slots.map(|all| u32::try_from(of(all.into())).unwrap_or(all)),
+            starts: self.starts.map(|rate| part_of(rate, of(units_in(rate)))),
+            weight,
+            weights: self.weights + u64::from(weight),
+        }
+    }
+
+    /// What a part may have of it.
+    pub(super) fn share(&self, name: &Name) -> Option<&Share> {
+        self.parts.get(name).map(|it| &it.share)
+    }
+
+    /// Everybody has the same share in both.
+    pub(super) fn gives_as(&self, other: &Self) -> bool {
+        self.parts.len() == other.parts.len()
+            && self.parts.iter().all(|(name, it)| other.share(name).is_some_and(|its| *its == it.share))
+    }
+
+    /// What each has had since it was divided: what it holds, and what stands free for it.
+    pub(super) fn had<'a>(
+        &'a self,
+        wanted: &'a [(Name, Wanted)],
+    ) -> impl Iterator<Item = (&'a Name, u64, u32)> {
+        let held: u64 = wanted.iter().map(|it| it.1.held).sum();
+        let is_full = self.slots.is_none_or(|all| held >= u64::from(all));
+        wanted.iter().map(move |(name, it)| {
+            let stands_free = self.parts.get(name).filter(|_| !is_full).map_or(0, |it| it.falls_to_it);
+            (name, it.held.max(stands_free), it.weight)
+        })
+    }
+
+    pub(super) fn shown(&self) -> impl Iterator<Item = NamespaceShare> {
+        self.parts.iter().map(|(namespace, it)| NamespaceShare {
+            namespace: namespace.clone(),
+            weight: it.weight,
+            held: usize::try_from(it.held).unwrap_or(usize::MAX),
+            slots: it.share.slots,
+            starts: it.share.starts,
+        })
+    }
+}
+
+fn slots_of(it: &Wanted) -> (u64, u64) {
+    let most = it.slots_most.map_or(u64::MAX, u64::from);
+    (it.slots.min(most), it.slots_lately.min(most))
+}
+
+fn starts_of(rate: Rate, it: &Wanted) -> (u64, u64) {
+    let most = it.starts_most.map_or(u64::MAX, |own| units_of(rate, per_ks(own)));
+    let now = it.starts_per_ks.map_or_else(|| units_in(rate), |it| units_of(rate, it));
+    (now.min(most), units_of(rate, it.starts_lately).min(most))
+}
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -1,0 +1,190 @@
+//! Namespaces: what is set for each, what it holds, and how far its deletion has come.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fields::{Checks, Invalid};
+use crate::limits::{PAGE_MAX, PAUSE_REASON_MAX_CHARS};
+use crate::{At, FieldError, Limits, PutLimits, parse};
+
+/// A namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Namespace {
+    #[serde(flatten)]
+    pub limits: Limits,
+    #[serde(default)]
+    pub state: NamespaceState,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub updated_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_by: Option<String>,
+    /// Of the queues that the token reaches. Absent: a database is away, and it cannot be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// While it is being deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<NamespaceDeletion>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NamespaceState {
+    /// Something is set for it, or it holds something.
+    Active,
+    /// It takes nothing new, and all that it holds is being deleted.
+    Deleting,
+    /// Nothing is set, and it holds nothing. Whether it can be used is a setting of the servers
+    /// (`namespaces.explicit`).
+    #[default]
+    Absent,
+}
+
+/// What a namespace holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Usage {
+    /// In all states.
+    pub tasks: i64,
+    /// Have not been handed over: what `max_waiting` bounds.
+    pub waiting: i64,
+    /// With executors: what `concurrency` bounds.
+    pub in_flight: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct NamespaceDeletion {
+    #[schema(value_type = String, format = DateTime)]
+    pub since: At,
+    pub since_ms: i64,
+    pub by: String,
+    /// Tasks deleted so far. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<u64>,
+    /// Tasks that are left. 0: what else it holds is being deleted. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
+}
+
+/// What is left out is without a limit from then on. What was read can be changed and put back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct PutNamespace {
+    /// For people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1000)]
+    pub description: Option<String>,
+    #[serde(flatten)]
+    pub limits: PutLimits,
+}
+
+impl PutNamespace {
+    /// What an answer has besides settings.
+    const NOT_SETTINGS: [&str; 6] =
+        ["state", "updated_at", "updated_at_ms", "updated_by", "usage", "deletion"];
+
+    /// Reads and checks one; every faulty field is named.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let mut fields: Map<String, Value> = parse(json)?;
+        fields.retain(|name, _| !Self::NOT_SETTINGS.contains(&name.as_str()));
+        let description = match fields.remove("description") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text),
+            Some(_) => return Err(FieldError::new("/description", "must be a text").into()),
+        };
+        let mut checks = Checks::default();
+        checks.at_most_chars("/description", description.as_deref(), PAUSE_REASON_MAX_CHARS);
+        checks.done()?;
+        let limits = PutLimits::from_json(Value::Object(fields).to_string().as_bytes())?;
+        Ok(Self { description, limits })
+    }
+}
+
+/// Which namespaces are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListNamespaces {
+    /// Items of a page, 1 to 1,000; 100 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl ListNamespaces {
+    /// Every rule.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.range("/limit", self.limit, 1..=PAGE_MAX);
+        checks.done()
+    }
+}
+
+/// How a deletion is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeleteNamespace {
+    /// The name once more: nobody deletes a namespace by a slip of the hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(json: &str) -> Vec<String> {
+        PutNamespace::from_json(json.as_bytes())
+            .unwrap_err()
+            .errors
+            .into_iter()
+            .map(|it| it.pointer)
+            .collect()
+    }
+
+    #[test]
+    fn what_was_read_can_be_put_back() {
+        let deletion = NamespaceDeletion {
+            since: At::from_ms(0),
+            since_ms: 0,
+            by: "ann".to_owned(),
+            deleted: None,
+            left: None,
+        };
+        let read = Namespace {
+            limits: Limits {
+                namespace: Some("shop".to_owned()),
+                revision: 7,
+                concurrency: Some(3),
+                ..Limits::default()
+            },
+            description: Some("the shop".to_owned()),
+            updated_at: Some(At::from_ms(0)),
+            updated_at_ms: Some(0),
+            updated_by: Some("ann".to_owned()),
+            usage: Some(Usage::default()),
+            deletion: Some(deletion),
+            state: NamespaceState::Active,
+        };
+        let json = serde_json::to_string(&read).unwrap();
+        assert_eq!(serde_json::from_str::<Namespace>(&json).unwrap(), read);
+        let put = PutNamespace::from_json(json.as_bytes()).unwrap();
+        let written = serde_json::to_value(&put).unwrap();
+        assert_eq!(written, serde_json::json!({"description": "the shop", "concurrency": 3}));
+    }
+
+    #[test]
+    fn misspelt_and_faulty_fields_are_refused_by_name() {
+        assert_eq!(faults(r#"{"descripton":"x"}"#), ["/descripton"]);
+        assert_eq!(faults(r#"{"description":7}"#), ["/description"]);
+        assert_eq!(faults(&format!(r#"{{"description":"{}"}}"#, "x".repeat(1_001))), ["/description"]);
+        assert_eq!(faults(r#"{"max_waiting":0}"#), ["/max_waiting"]);
+    }
+}

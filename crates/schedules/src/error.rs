@@ -1,0 +1,26 @@
+//! Why a call about a schedule was not carried out.
+
+use punctual_contract::Error as BackendError;
+use punctual_domain::schedule::Invalid;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no such schedule")]
+    NotFound,
+    /// Not as the caller expected: this revision stands; 0: there is none.
+    #[error("the schedule stands at revision {0}")]
+    Otherwise(i64),
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Others changed it again and again.
+    #[error("others change the schedule again and again")]
+    Contended,
+    #[error(transparent)]
+    Engine(#[from] punctual_engine::Error),
+}
+
+impl From<BackendError> for Error {
+    fn from(error: BackendError) -> Self {
+        Self::Engine(error.into())
+    }
+}

@@ -1,0 +1,23 @@
+//! Makes the runs of schedules ahead of their time, as ordinary tasks whose id and version come from schedule and instant,
+//! so that whoever makes one makes the same. The path of a task knows nothing of schedules; here nothing fires.
+//!
+//! The order of steps, and what a crash between any two leaves: docs/consistency.md, "Schedules".
+
+mod error;
+mod options;
+mod planner;
+
+mod expressions;
+mod look;
+mod make;
+mod recover;
+mod take_back;
+
+mod calls;
+mod runs_asked_for;
+
+pub use calls::{TakenBack, Upcoming};
+pub use error::Error;
+pub use options::Options;
+pub use planner::Planner;
+pub use runs_asked_for::Backfilled;

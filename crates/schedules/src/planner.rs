@@ -1,0 +1,186 @@
+//! The planner: looks which schedules have something to do, asks the domain what that is, commits the step together with its
+//! runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
+
+use crate::{look, make, options::Options, recover, take_back};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error as BackendError, ScheduleStore,
+    schedules::{Advance, NewRun, SLOTS, StoredSchedule},
+    store::Applied,
+};
+use punctual_domain::{
+    place::Partition,
+    schedule::{Facts, LastRun, Outcome, PlannedRun, Timing, step},
+    time::Millis,
+};
+use punctual_engine::Engine;
+use std::sync::Arc;
+
+/// Batches of one run: the next one goes on.
+const BATCHES_MAX: usize = 1_000;
+/// Runs before that are looked at at one time.
+const LOOKS_AT_ONCE: usize = 8;
+/// A schedule whose document cannot be read (a newer program wrote it), or whose namespace is being deleted, is looked at
+/// again then.
+const AGAIN_AFTER_MS: i64 = 60_000;
+
+/// However far its next run is: by then an engine may know other rules of its zone.
+const LOOKED_AT_WITHIN_MS: i64 = 24 * 3_600_000;
+
+/// Cheap to clone; all clones are the same planner.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn ScheduleStore>,
+    pub(crate) options: Options,
+    /// When it was last looked for what was left behind.
+    pub(crate) recovered_at: Mutex<Option<Millis>>,
+}
+
+/// A schedule with its next step.
+struct Decided {
+    schedule: StoredSchedule,
+    runs: Vec<NewRun>,
+    cancels: Option<LastRun>,
+    advance: Advance,
+}
+
+impl Planner {
+    #[must_use]
+    pub fn new(engine: Engine, store: Arc<dyn ScheduleStore>, options: Options) -> Self {
+        Self { inner: Arc::new(Inner { engine, store, options, recovered_at: Mutex::new(None) }) }
+    }
+
+    /// Makes what has to be made by now. How many runs were made.
+    ///
+    /// # Errors
+    /// A failing store; what was done before it stays done.
+    pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
+        let inner = &self.inner;
+        let mut made = recover::run_once(inner, now).await?;
+        let slots = inner.slots();
+        for _ in 0..BATCHES_MAX {
+            let due = match slots {
+                0 => Vec::new(),
+                _ => inner.store.due_schedules(slots, now, inner.options.batch).await?,
+            };
+            if due.is_empty() {
+                break;
+            }
+            made += inner.plan(due, now).await?;
+        }
+        Ok(made)
+    }
+
+    /// When there is something to do again, for whoever moves the clock by hand.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn next_run_at(&self) -> Result<Option<Millis>, BackendError> {
+        self.inner.store.next_wake().await
+    }
+}
+
+impl Inner {
+    /// Those of the partitions that this engine works on: bit n for slot n.
+    fn slots(&self) -> u32 {
+        let partitions = self.engine.store().partitions().max(1);
+        let is_own = |slot: &u8| self.engine.owns(Partition(u16::from(*slot) % partitions));
+        (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
+    }
+
+    async fn plan(&self, due: Vec<StoredSchedule>, now: Millis) -> Result<usize, BackendError> {
+        let (changed, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|it| it.progress.takes_back);
+        for schedule in changed {
+            take_back::finish(self, &schedule, now).await?;
+        }
+        let looking = due.into_iter().map(|schedule| async move {
+            let last_is_over = look::last_is_over(self, &schedule, now).await?;
+            Ok::<_, BackendError>(self.decide(schedule, now, last_is_over))
+        });
+        let looking: Vec<_> = looking.collect();
+        let decided = stream::iter(looking).buffered(LOOKS_AT_ONCE).try_collect().await?;
+        self.carry_out(decided, now).await
+    }
+
+    fn decide(&self, stored: StoredSchedule, now: Millis, last_is_over: bool) -> Decided {
+        let (id, step_now) = (stored.id, stored.step);
+        if self.engine.closed(&stored.key.namespace).is_some() {
+            return later(stored, now);
+        }
+        let timing = match Timing::of(&stored.schedule) {
+            Ok(timing) => timing,
+            Err(error) => {
+                let schedule = stored.key.name.as_str();
+                tracing::error!(schedule, %error, "a schedule cannot be read; it is tried again in a minute");
+                return later(stored, now);
+            }
+        };
+        let facts = Facts {
+            namespace: &stored.key.namespace,
+            name: &stored.key.name,
+            revision: stored.revision,
+            now,
+            lead_ms: self.options.lead_ms,
+            last_is_over,
+        };
+        let step = step(&stored.schedule, &timing, &stored.progress, &facts);
+        let runs: Vec<NewRun> = step.runs.into_iter().map(|it| new_run(&stored, it)).collect();
+        let looked_at_by = now.plus(LOOKED_AT_WITHIN_MS);
+        let (progress, wake_at) = (step.progress, step.wake_at.map(|it| it.min(looked_at_by)));
+        let advance = Advance { id, step: step_now, progress, wake_at, runs: runs.clone() };
+        Decided { schedule: stored, runs, cancels: step.cancels, advance }
+    }
+
+    /// Commits steps, and makes the tasks of those that were applied: of one that was not, another engine does.
+    async fn carry_out(&self, decided: Vec<Decided>, now: Millis) -> Result<usize, BackendError> {
+        if decided.is_empty() {
+            return Ok(0);
+        }
+        let advances = decided.iter().map(|it| it.advance.clone()).collect();
+        let applied = self.store.advance_schedules(advances, now).await?;
+        let moved = decided.into_iter().zip(applied).filter(|it| it.1 == Applied::Moved).map(|it| it.0);
+        let mut making = Vec::new();
+        for Decided { schedule, runs, cancels, .. } in moved {
+            if let Some(last) = cancels {
+                look::stop(self, &schedule, last).await;
+            }
+            let created = runs.into_iter().filter(|it| it.outcome == Outcome::Created);
+            making.extend(created.map(|run| (schedule.clone(), run)));
+        }
+        make::make(self, making).await
+    }
+}
+
+/// Nothing can be made of it now.
+fn later(stored: StoredSchedule, now: Millis) -> Decided {
+    let (wake_at, progress) = (Some(now.plus(AGAIN_AFTER_MS)), stored.progress.clone());
+    let advance = Advance { id: stored.id, step: stored.step, progress, wake_at, runs: Vec::new() };
+    Decided { schedule: stored, runs: Vec::new(), cancels: None, advance }
+}
+
+/// As it is stored: what cannot be filled in is not made, and says why.
+pub(crate) fn new_run(stored: &StoredSchedule, it: PlannedRun) -> NewRun {
+    let mut run = NewRun {
+        kind: it.kind,
+        at: it.at,
+        execute_at: it.execute_at,
+        revision: stored.revision,
+        number: it.number,
+        outcome: it.outcome,
+        reason: it.reason,
+    };
+    if run.outcome == Outcome::Created
+        && let Err(problem) = make::payload(stored, &run)
+    {
+        run.outcome = Outcome::Skipped;
+        run.reason = Some(format!("its payload could not be filled in: {problem}"));
+    }
+    run
+}

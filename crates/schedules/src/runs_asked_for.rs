@@ -1,0 +1,173 @@
+//! Runs that somebody asks for: one now, or all of a range that has gone by; and the history of runs. They run beside the
+//! schedule's own, whatever its policies say.
+
+use crate::{
+    Error, Planner,
+    calls::TRIES,
+    make::{self, Made},
+    planner::new_run,
+};
+use punctual_contract::{
+    schedules::{Advance, NewRun, Run, RunQuery, ScheduleKey, StoredSchedule},
+    store::Applied,
+};
+use punctual_domain::{
+    schedule::{Invalid, Outcome, PlannedRun, RunKind, Timing},
+    time::Millis,
+};
+
+/// Most runs of one backfill.
+pub(crate) const BACKFILL_MAX: usize = 10_000;
+/// Runs of a backfill that fire in a second, unless it says otherwise.
+pub(crate) const BACKFILL_RATE: u32 = 100;
+/// Runs of one transaction.
+const BATCH: usize = 500;
+
+/// What a backfill has made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backfilled {
+    /// Instants of the range.
+    pub found: usize,
+    pub first_at: Option<Millis>,
+    pub last_at: Option<Millis>,
+    /// When the last of them fires.
+    pub until: Option<Millis>,
+}
+
+impl Planner {
+    /// Makes a run of this instant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Invalid`] where the payload cannot be filled in, a failing store.
+    pub async fn run_now(&self, key: &ScheduleKey) -> Result<Run, Error> {
+        let now = self.inner.engine.now();
+        let made = self.ask_for(key, RunKind::Manual, &[(now, now)], "asked for").await?;
+        let Some((stored, run)) = made.into_iter().next() else { return Err(Error::Contended) };
+        self.whole(&stored, &run).await
+    }
+
+    /// Makes the runs of a range again, its begin inclusive and its end exclusive, `rate` of them a second. Asked for again
+    /// while the schedule has not changed, it makes none twice.
+    ///
+    /// # Errors
+    /// As [`Planner::run_now`]; [`Error::Invalid`] where the range has too many instants.
+    pub async fn backfill(
+        &self,
+        key: &ScheduleKey,
+        from: Millis,
+        to: Millis,
+        rate: Option<u32>,
+    ) -> Result<Backfilled, Error> {
+        let wrong = |field: &str, problem: String| Invalid { field: field.to_owned(), problem };
+        if to <= from {
+            return Err(wrong("to", "must lie behind `from`".to_owned()).into());
+        }
+        let stored = self.get(key).await?;
+        let timing = Timing::of(&stored.schedule)?;
+        let mut instants = timing.occurrences(Millis(from.0 - 1), BACKFILL_MAX + 1);
+        instants.retain(|it| *it < to);
+        if instants.len() > BACKFILL_MAX {
+            let problem =
+                format!("there are more than {BACKFILL_MAX} instants up to it: ask for shorter ranges");
+            return Err(wrong("to", problem).into());
+        }
+        let pause_ms = 1_000.0 / f64::from(rate.unwrap_or(BACKFILL_RATE).max(1));
+        let now = self.inner.engine.now();
+        let mut fires_at = now.0 as f64;
+        let mut wanted = Vec::with_capacity(instants.len());
+        for at in &instants {
+            #[expect(clippy::cast_possible_truncation, reason = "an instant of this millennium")]
+            wanted.push((*at, Millis(fires_at as i64)));
+            fires_at += pause_ms;
+        }
+        for some in wanted.chunks(BATCH) {
+            self.ask_for(key, RunKind::Backfill, some, "backfill").await?;
+        }
+        Ok(Backfilled {
+            found: wanted.len(),
+            first_at: instants.first().copied(),
+            last_at: instants.last().copied(),
+            until: wanted.last().map(|it| it.1),
+        })
+    }
+
+    /// The history of a schedule, the latest instant first, before an instant.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a failing store.
+    pub async fn runs(
+        &self,
+        key: &ScheduleKey,
+        before: Option<Millis>,
+        limit: usize,
+    ) -> Result<(StoredSchedule, Vec<Run>), Error> {
+        let stored = self.get(key).await?;
+        let before = before.unwrap_or(Millis(i64::MAX));
+        let query = RunQuery { schedule: stored.id, from: Millis(i64::MIN), before, limit };
+        let runs = self.inner.store.runs(&query).await?;
+        Ok((stored, runs))
+    }
+
+    async fn ask_for(
+        &self,
+        key: &ScheduleKey,
+        kind: RunKind,
+        wanted: &[(Millis, Millis)],
+        reason: &str,
+    ) -> Result<Vec<(StoredSchedule, NewRun)>, Error> {
+        for _ in 0..TRIES {
+            let stored = self.get(key).await?;
+            let mut progress = stored.progress.clone();
+            let mut runs = Vec::with_capacity(wanted.len());
+            for (at, execute_at) in wanted {
+                progress.runs += 1;
+                let planned = PlannedRun {
+                    kind,
+                    at: *at,
+                    execute_at: *execute_at,
+                    outcome: Outcome::Created,
+                    reason: Some(reason.to_owned()),
+                    number: progress.runs,
+                };
+                let run = new_run(&stored, planned);
+                if run.outcome != Outcome::Created {
+                    let problem = run.reason.unwrap_or_default();
+                    return Err(Invalid { field: "task/payload".to_owned(), problem }.into());
+                }
+                runs.push(run);
+            }
+            if kind == RunKind::Manual {
+                progress.last_run_at = runs.last().map(|it| it.at).max(progress.last_run_at);
+            } else {
+                progress.runs = stored.progress.runs;
+            }
+            let (id, step, wake_at) = (stored.id, stored.step, stored.wake_at);
+            let advance = Advance { id, step, progress, wake_at, runs: runs.clone() };
+            let now = self.inner.engine.now();
+            let applied = self.inner.store.advance_schedules(vec![advance], now).await?;
+            if applied.first() == Some(&Applied::Moved) {
+                let made: Vec<_> = runs.into_iter().map(|run| (stored.clone(), run)).collect();
+                let answers = make::make_some(&self.inner, &made).await.map_err(changed)?;
+                make::settle(&self.inner, &made, &answers).await.map_err(changed)?;
+                if answers.iter().any(|it| matches!(it, Made::NotNow)) {
+                    tracing::warn!(
+                        "runs that were asked for could not all be made; they follow within seconds"
+                    );
+                }
+                return Ok(made);
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    async fn whole(&self, stored: &StoredSchedule, run: &NewRun) -> Result<Run, Error> {
+        let query =
+            RunQuery { schedule: stored.id, from: run.at, before: Millis(run.at.0 + 1), limit: BATCH };
+        let found = self.inner.store.runs(&query).await.map_err(changed)?;
+        found.into_iter().find(|it| it.key == run.key(stored.id)).ok_or(Error::Contended)
+    }
+}
+
+fn changed(error: punctual_contract::Error) -> punctual_contract::Error {
+    error.after_a_change()
+}

@@ -1,0 +1,254 @@
+//! The calls about schedules, and schedules that are declared in code: what is not there is made, what differs is changed,
+//! what vanished from the code is left alone, disabled or deleted, as asked.
+
+use bytes::Bytes;
+use punctual_protocol::{
+    BackfillAnswer, BackfillSchedule, Page, PauseSchedule, PutSchedule, Schedule, ScheduleRun, UpcomingRun,
+};
+use reqwest::Method;
+use std::collections::BTreeMap;
+
+use super::tasks::{body, segment};
+use super::{Client, Repeat};
+use crate::error::Error;
+
+/// Schedules of one page.
+const PAGE: u32 = 1_000;
+
+/// What becomes of schedules that were declared by this owner before, and are not any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Vanished {
+    #[default]
+    Keep,
+    Disable,
+    Delete,
+}
+
+/// What a synchronisation has done, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Synchronised {
+    pub created: Vec<String>,
+    pub changed: Vec<String>,
+    pub unchanged: Vec<String>,
+    /// Disabled or deleted.
+    pub retired: Vec<String>,
+}
+
+impl Client {
+    /// A page of the schedules of the namespace, by name.
+    pub async fn schedules(&self, limit: u32, cursor: Option<&str>) -> Result<Page<Schedule>, Error> {
+        let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
+        self.fetch(format!("/v1/schedules?limit={limit}{cursor}")).await
+    }
+
+    /// One schedule.
+    pub async fn schedule(&self, name: &str) -> Result<Schedule, Error> {
+        self.fetch(path(name, "")).await
+    }
+
+    /// Stores a schedule in the place of what stands; only a pause stays. With a revision, only if that is the schedule's (0:
+    /// only a new one); else the error is `precondition.failed`.
+    pub async fn put_schedule(
+        &self,
+        name: &str,
+        schedule: &PutSchedule,
+        revision: Option<i64>,
+    ) -> Result<Schedule, Error> {
+        schedule.check()?;
+        let mut call = self.new_call(Method::PUT, path(name, ""), body(schedule)?);
+        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        // Said twice it is the same document, but for its revision.
+        self.call(call, if revision.is_none() { Repeat::Safe } else { Repeat::IfNotDone }).await
+    }
+
+    /// Takes back what was made ahead, and forgets the schedule.
+    pub async fn delete_schedule(&self, name: &str) -> Result<Schedule, Error> {
+        self.call(self.new_call(Method::DELETE, path(name, ""), Bytes::new()), Repeat::IfNotDone).await
+    }
+
+    /// The runs that come next.
+    pub async fn next_runs(&self, name: &str, count: u32) -> Result<Page<UpcomingRun>, Error> {
+        self.fetch(path(name, &format!("/next?n={count}"))).await
+    }
+
+    /// Which runs a schedule would have that is not stored.
+    pub async fn preview_schedule(
+        &self,
+        schedule: &PutSchedule,
+        count: u32,
+    ) -> Result<Page<UpcomingRun>, Error> {
+        schedule.check()?;
+        self.post(format!("/v1/schedules/preview?n={count}"), body(schedule)?, Repeat::Safe).await
+    }
+
+    /// When this returns, nothing of it fires that had not fired.
+    pub async fn pause_schedule(&self, name: &str, request: &PauseSchedule) -> Result<Schedule, Error> {
+        self.post(path(name, "/pause"), body(request)?, Repeat::Safe).await
+    }
+
+    /// It goes on; what it has missed is treated as it says.
+    pub async fn resume_schedule(&self, name: &str) -> Result<Schedule, Error> {
+        self.post(path(name, "/resume"), Bytes::new(), Repeat::Safe).await
+    }
+
+    /// Makes a run now, beside the others.
+    pub async fn run_schedule(&self, name: &str) -> Result<ScheduleRun, Error> {
+        self.post(path(name, "/run"), Bytes::new(), Repeat::IfNotDone).await
+    }
+
+    /// Makes the runs of a range that has gone by.
+    pub async fn backfill_schedule(
+        &self,
+        name: &str,
+        request: &BackfillSchedule,
+    ) -> Result<BackfillAnswer, Error> {
+        self.post(path(name, "/backfill"), body(request)?, Repeat::Safe).await
+    }
+
+    /// What became of the instants of a schedule, the latest first.
+    pub async fn schedule_runs(
+        &self,
+        name: &str,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<Page<ScheduleRun>, Error> {
+        let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
+        self.fetch(path(name, &format!("/runs?limit={limit}{cursor}"))).await
+    }
+
+    /// Makes the schedules of `owner` be those that are declared. Each gets that owner; schedules of others are not touched,
+    /// and one of another owner that has a declared name is refused. To be called when a program starts.
+    pub async fn synchronise_schedules(
+        &self,
+        owner: &str,
+        declared: &BTreeMap<String, PutSchedule>,
+        vanished: Vanished,
+    ) -> Result<Synchronised, Error> {
+        let standing = self.all_schedules().await?;
+        let mut done = Synchronised::default();
+        for (name, schedule) in declared {
+            let wanted = PutSchedule { owner: Some(owner.to_owned()), ..schedule.clone() };
+            let stands = standing.iter().find(|it| it.name == *name);
+            match stands {
+                Some(it) if it.owner.as_deref() != Some(owner) => {
+                    let other = it.owner.as_deref().unwrap_or("nobody");
+                    let problem =
+                        format!("schedule {name:?} belongs to {other}, and {owner} declares it too");
+                    return Err(Error::configuration(problem));
+                }
+                Some(it) if says(it, &wanted)? => done.unchanged.push(name.clone()),
+                Some(it) => {
+                    self.put_schedule(name, &wanted, Some(it.revision)).await?;
+                    done.changed.push(name.clone());
+                }
+                None => {
+                    self.put_schedule(name, &wanted, Some(0)).await?;
+                    done.created.push(name.clone());
+                }
+            }
+        }
+        let gone = standing.iter().filter(|it| it.owner.as_deref() == Some(owner));
+        for it in gone.filter(|it| !declared.contains_key(&it.name)) {
+            match vanished {
+                Vanished::Keep => continue,
+                Vanished::Disable if !it.enabled => continue,
+                Vanished::Disable => {
+                    let disabled = Bytes::from_static(br#"{"enabled":false}"#);
+                    let call = self.new_call(Method::PATCH, path(&it.name, ""), disabled);
+                    self.call::<Schedule>(call, Repeat::Safe).await?;
+                }
+                Vanished::Delete => drop(self.delete_schedule(&it.name).await?),
+            }
+            done.retired.push(it.name.clone());
+        }
+        Ok(done)
+    }
+
+    async fn all_schedules(&self) -> Result<Vec<Schedule>, Error> {
+        let (mut all, mut cursor) = (Vec::new(), None::<String>);
+        loop {
+            let page = self.schedules(PAGE, cursor.as_deref()).await?;
+            all.extend(page.items);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// Whether what stands is what is wanted: everything that is said of it, and of the rest its default.
+fn says(stands: &Schedule, wanted: &PutSchedule) -> Result<bool, Error> {
+    let failed = |it: serde_json::Error| Error::configuration(it.to_string());
+    let text = serde_json::to_string(stands).map_err(failed)?;
+    let stands: PutSchedule = serde_json::from_str(&text).map_err(failed)?;
+    Ok(plain(stands) == plain(wanted.clone()))
+}
+
+/// With every default that is not said, and each thing said in one way.
+fn plain(it: PutSchedule) -> PutSchedule {
+    use punctual_protocol::{Exclude, Instant, OneOrMany};
+    let ms = |text: Option<Instant>, ms: Option<i64>| text.and_then(|it| it.ms()).or(ms).map(Instant::Ms);
+    let exclude = it.exclude.unwrap_or_default().into_iter();
+    let mut at: Vec<Instant> = it.at.unwrap_or_default();
+    at.iter_mut().for_each(|it| *it = it.ms().map_or_else(|| it.clone(), Instant::Ms));
+    let mut task = it.task;
+    task.kind.get_or_insert_with(|| "default".to_owned());
+    task.priority.get_or_insert(3);
+    PutSchedule {
+        enabled: Some(it.enabled.unwrap_or(true)),
+        cron: Some(OneOrMany::Many(it.cron.map(OneOrMany::into_vec).unwrap_or_default())),
+        at: Some(at),
+        time_zone: Some(it.time_zone.unwrap_or_else(|| "UTC".to_owned())),
+        start_at: ms(it.start_at, it.start_at_ms),
+        start_at_ms: None,
+        end_at: ms(it.end_at, it.end_at_ms),
+        end_at_ms: None,
+        jitter_ms: Some(it.jitter_ms.unwrap_or(0)),
+        exclude: Some(exclude.map(|it| Exclude::Text(it.into_text())).collect()),
+        overlap: Some(it.overlap.unwrap_or_default()),
+        missed: Some(it.missed.unwrap_or_default()),
+        missed_window_ms: Some(it.missed_window_ms.unwrap_or(86_400_000)),
+        task,
+        description: it.description,
+        owner: it.owner,
+        every_ms: it.every_ms,
+        phase_ms: it.phase_ms,
+        max_runs: it.max_runs,
+        ..PutSchedule::default()
+    }
+}
+
+fn path(name: &str, tail: &str) -> String {
+    format!("/v1/schedules/{}{tail}", segment(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_protocol::ScheduledTask;
+
+    fn stands(more: &str) -> Schedule {
+        let text = format!(
+            r#"{{"name":"a","namespace":"default","enabled":true,"time_zone":"UTC","jitter_ms":0,"overlap":"allow",
+            "missed":"latest","missed_window_ms":86400000,"task":{{"queue":"q","kind":"default","priority":3}},
+            "revision":1,"runs":0,"created_at":"2026-01-01T00:00:00.000Z","created_at_ms":0,
+            "updated_at":"2026-01-01T00:00:00.000Z","updated_at_ms":0,"updated_by":"api"{more}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn what_is_said_in_another_way_is_not_a_change() {
+        use punctual_protocol::{Instant, OneOrMany};
+        let stands = stands(r#","cron":["@daily"],"start_at":"2026-01-01T00:00:00.000Z""#);
+        let wanted = PutSchedule {
+            cron: Some(OneOrMany::One("@daily".to_owned())),
+            start_at: Some(Instant::Text("2026-01-01T01:00:00+01:00".to_owned())),
+            ..PutSchedule::new(ScheduledTask::new("q"))
+        };
+        assert!(says(&stands, &wanted).unwrap());
+        assert!(!says(&stands, &PutSchedule { jitter_ms: Some(1), ..wanted.clone() }).unwrap());
+        assert!(!says(&stands, &PutSchedule { start_at: None, ..wanted }).unwrap());
+    }
+}

@@ -1,0 +1,281 @@
+//! Namespaces: what is set for each, what it holds (counts of the running account), and its deletion. What a namespace
+//! means is the engine's.
+
+use crate::{
+    access::Who,
+    answer,
+    app::{App, Shared},
+    etag,
+    extract::{Body, Query, Segment},
+    refusal::Refusal,
+    settings::{has_changed, recorded, turned},
+};
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use punctual_contract::{settings::Standing, store::Books};
+use punctual_domain::{
+    name::Name,
+    settings::{Deletion, Scope, ScopeSettings, Setting},
+};
+use punctual_engine::{Closed, NamespacePut};
+use punctual_protocol::{
+    At, Code, DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, Page,
+    PutNamespace, Usage, limits::PAGE_DEFAULT,
+};
+use std::collections::BTreeMap;
+
+/// Refused while nothing new of the namespace is taken.
+pub(crate) fn must_be_open(app: &App, namespace: &Name) -> Result<(), Refusal> {
+    app.engine.closed(namespace).map_or(Ok(()), |it| Err(closed(it, namespace)))
+}
+
+pub(crate) fn closed(it: Closed, namespace: &Name) -> Refusal {
+    match it {
+        Closed::Deleting => deleting(namespace),
+        Closed::Unknown => not_found(namespace, "was not made, and here namespaces must be"),
+    }
+}
+
+fn deleting(namespace: &Name) -> Refusal {
+    let detail = format!("namespace {:?} is being deleted with all that it holds", namespace.as_str());
+    Refusal::new(Code::NamespaceDeleting, detail)
+}
+
+fn not_found(namespace: &Name, why: &str) -> Refusal {
+    Refusal::new(Code::NamespaceNotFound, format!("namespace {:?} {why}", namespace.as_str()))
+}
+
+/// The namespaces.
+///
+/// Those that have settings or hold tasks and that the token reaches, by name.
+#[utoipa::path(
+    get, path = "/v1/namespaces", operation_id = "list_namespaces", tag = "namespaces", params(ListNamespaces),
+    responses((status = 200, description = "A page of namespaces.", body = Page<Namespace>)),
+)]
+pub(crate) async fn list_namespaces(
+    State(app): State<Shared>,
+    who: Who,
+    Query(asked): Query<ListNamespaces>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
+    let books = books(&app).await;
+    let mut found: BTreeMap<Name, Option<Standing>> = BTreeMap::new();
+    for it in app.engine.settings().await?.all {
+        match it.scope.clone() {
+            Scope::Namespace(name) => {
+                found.insert(name, Some(it));
+            }
+            Scope::Queue(queue) if who.reaches(&queue) => {
+                found.entry(queue.namespace).or_default();
+            }
+            Scope::Queue(_) | Scope::Everything => {}
+        }
+    }
+    for it in books.iter().flat_map(|it| &it.standing).filter(|it| who.reaches(&it.queue)) {
+        found.entry(it.queue.namespace.clone()).or_default();
+    }
+    let is_asked = |it: &Name| {
+        who.reaches_namespace(it) && asked.cursor.as_deref().is_none_or(|from| it.as_str() >= from)
+    };
+    let mut found: Vec<_> = found.into_iter().filter(|it| is_asked(&it.0)).take(limit + 1).collect();
+    let next_cursor = found.get(limit).map(|it| it.0.as_str().to_owned());
+    found.truncate(limit);
+    let shown = |(name, stands): &(Name, Option<Standing>)| {
+        shown(&who, name, Known { stands: stands.as_ref(), is_there: true, books: books.as_ref() })
+    };
+    let items = found.iter().map(shown).collect::<Result<_, _>>()?;
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// One namespace, with its limits and what it holds.
+#[utoipa::path(
+    get, path = "/v1/namespaces/{namespace}", operation_id = "get_namespace", tag = "namespaces",
+    params(("namespace" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "The namespace; of one that nobody has made or used, `state` is `absent`.",
+        body = Namespace, headers(("ETag" = String)))),
+)]
+pub(crate) async fn get_namespace(
+    State(app): State<Shared>,
+    who: Who,
+    Segment(name): Segment,
+) -> Result<Response, Refusal> {
+    let name = named(&name)?;
+    if !who.reaches_namespace(&name) {
+        // As one that there is not.
+        let nothing = Books::default();
+        let known = Known { stands: None, is_there: false, books: Some(&nothing) };
+        return Ok(told(StatusCode::OK, &shown(&who, &name, known)?));
+    }
+    let all = app.engine.settings().await?.all;
+    let is_of_queue =
+        |it: &Standing| matches!(&it.scope, Scope::Queue(of) if of.namespace == name && who.reaches(of));
+    let is_there = all.iter().any(is_of_queue);
+    let scope = Scope::Namespace(name.clone());
+    let stands = all.into_iter().find(|it| it.scope == scope);
+    let books = books(&app).await;
+    let known = Known { stands: stands.as_ref(), is_there, books: books.as_ref() };
+    Ok(told(StatusCode::OK, &shown(&who, &name, known)?))
+}
+
+/// Make a namespace, or set its limits.
+///
+/// What is left out is without a limit from then on. A namespace need not be made before it is used, unless the servers are
+/// set so (`namespaces.explicit`). Every engine acts on a change within a second.
+#[utoipa::path(
+    put, path = "/v1/namespaces/{namespace}", operation_id = "put_namespace", tag = "namespaces",
+    params(
+        ("namespace" = String, Path, description = "Its name."),
+        ("If-Match" = Option<String>, Header, description = "Set them only if this is their ETag."),
+    ),
+    request_body(content = PutNamespace, example = json!({
+        "description": "orders of the shop", "concurrency": 100, "max_waiting": 5000000
+    })),
+    responses((status = 200, description = "The namespace as it is now.", body = Namespace,
+        headers(("ETag" = String)))),
+)]
+pub(crate) async fn put_namespace(
+    State(app): State<Shared>,
+    who: Who,
+    Segment(name): Segment,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let name = named(&name)?;
+    who.must_reach_all_of(&name)?;
+    let wanted: ScopeSettings = turned(&PutNamespace::from_json(&body)?)?;
+    let condition = etag::condition(&headers);
+    let fits = move |revision| condition.as_ref().is_none_or(|it| etag::is_revision(it, revision));
+    let began = app.engine.now();
+    let stands = match app.engine.put_namespace(name.clone(), wanted, who.by(), fits).await? {
+        NamespacePut::Done(stands) => stands,
+        NamespacePut::Otherwise(revision) => return Err(has_changed(revision)),
+        NamespacePut::Deleting => return Err(deleting(&name)),
+    };
+    let books = books(&app).await;
+    let known = Known { stands: Some(&stands), is_there: true, books: books.as_ref() };
+    let response = told(StatusCode::OK, &shown(&who, &name, known)?);
+    Ok(recorded(&app, &stands.scope, began).await.told_with(response))
+}
+
+/// Delete a namespace with all that it holds.
+///
+/// Tasks in every state, with their histories and payloads, idempotency keys, settings of queues, executors. When this is
+/// answered, the beginning is durable: within a second no engine takes tasks for it or gives any to executors, and those who
+/// are at some are asked to stop; after five seconds their tasks go too, and what they report is `stale`. The rest is done in
+/// the background, in small batches; `deletion` in the namespace says how far it has come. When nothing is left the
+/// namespace is gone, and its name can be used again. There is no way back. Asked again meanwhile, it changes nothing.
+#[utoipa::path(
+    delete, path = "/v1/namespaces/{namespace}", operation_id = "delete_namespace", tag = "namespaces",
+    params(("namespace" = String, Path, description = "Its name."), DeleteNamespace),
+    responses((status = 202, description = "It is being deleted.", body = Namespace, headers(("ETag" = String)))),
+)]
+pub(crate) async fn delete_namespace(
+    State(app): State<Shared>,
+    who: Who,
+    Segment(name): Segment,
+    Query(asked): Query<DeleteNamespace>,
+) -> Result<Response, Refusal> {
+    let name = named(&name)?;
+    who.must_reach_all_of(&name)?;
+    if asked.confirm.as_deref() != Some(name.as_str()) {
+        let said = asked.confirm.map_or_else(|| "is missing".to_owned(), |it| format!("is {it:?}"));
+        let detail = format!(
+            "{said}; to delete the namespace with all that it holds, send its name, {:?}, as confirm",
+            name.as_str()
+        );
+        return Err(Refusal::field("/confirm", detail));
+    }
+    let began = app.engine.now();
+    let Some(stands) = app.engine.delete_namespace(name.clone(), who.by()).await? else {
+        return Err(not_found(&name, "has no settings and holds nothing"));
+    };
+    let books = books(&app).await;
+    let known = Known { stands: Some(&stands), is_there: true, books: books.as_ref() };
+    let response = told(StatusCode::ACCEPTED, &shown(&who, &name, known)?);
+    Ok(recorded(&app, &stands.scope, began).await.told_with(response))
+}
+
+fn named(name: &str) -> Result<Name, Refusal> {
+    Name::new(name).map_err(|error| Refusal::field("/namespace", error.to_string()))
+}
+
+/// None: a database is away.
+async fn books(app: &App) -> Option<Books> {
+    let books = app.engine.store().books().await;
+    books.inspect_err(|error| tracing::warn!(%error, "what namespaces hold cannot be counted")).ok()
+}
+
+/// What is known of one.
+struct Known<'a> {
+    stands: Option<&'a Standing>,
+    is_there: bool,
+    books: Option<&'a Books>,
+}
+
+fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal> {
+    let settings = match known.stands.map(|it| &it.setting) {
+        Some(Setting::Scope(set)) => set.clone(),
+        _ => ScopeSettings::default(),
+    };
+    let usage = known.books.map(|it| usage(who, name, it));
+    let is_there = known.is_there || known.stands.is_some() || usage.is_none_or(|it| it.tasks > 0);
+    let deletion = settings.deletion.as_deref().map(|it| deletion(name, it, known.books));
+    let state = match (&deletion, is_there) {
+        (Some(_), _) => NamespaceState::Deleting,
+        (None, true) => NamespaceState::Active,
+        (None, false) => NamespaceState::Absent,
+    };
+    let description = settings.description.as_deref().map(str::to_owned);
+    let mut limits: punctual_protocol::Limits =
+        turned(&ScopeSettings { description: None, deletion: None, ..settings })?;
+    limits.namespace = Some(name.as_str().to_owned());
+    limits.revision = known.stands.map_or(0, |it| it.revision);
+    Ok(Namespace {
+        limits,
+        state,
+        description,
+        updated_at: known.stands.map(|it| At::from_ms(it.updated_at.0)),
+        updated_at_ms: known.stands.map(|it| it.updated_at.0),
+        updated_by: known.stands.map(|it| it.updated_by.clone()),
+        usage,
+        deletion,
+    })
+}
+
+/// Of the queues that the token reaches.
+fn usage(who: &Who, name: &Name, books: &Books) -> Usage {
+    let mut usage = Usage::default();
+    for it in books.standing.iter().filter(|it| it.queue.namespace == *name && who.reaches(&it.queue)) {
+        usage.tasks += it.tasks;
+        if it.state.is_in_flight() {
+            usage.in_flight += it.tasks;
+        } else if !it.state.is_finished() {
+            usage.waiting += it.tasks;
+        }
+    }
+    usage
+}
+
+/// Of all of its queues.
+fn deletion(name: &Name, it: &Deletion, books: Option<&Books>) -> NamespaceDeletion {
+    let left = books.map(|books| {
+        let its = books.standing.iter().filter(|it| it.queue.namespace == *name);
+        its.map(|it| it.tasks).sum::<i64>().max(0).cast_unsigned()
+    });
+    NamespaceDeletion {
+        since: At::from_ms(it.since.0),
+        since_ms: it.since.0,
+        by: it.by.clone(),
+        deleted: it.tasks.zip(left).map(|(tasks, left)| tasks.saturating_sub(left)),
+        left,
+    }
+}
+
+fn told(status: StatusCode, shown: &Namespace) -> Response {
+    let tag = [(header::ETAG, etag::of_revision(shown.limits.revision))];
+    (tag, answer::json(status, shown)).into_response()
+}

@@ -1,0 +1,91 @@
+//! Pages of what a token reaches. A store knows nothing of tokens: what it answers is sifted here, and asked for again until
+//! the page is full, so that a limited token does not go through empty pages.
+
+use crate::{access::Who, refusal::Refusal};
+use std::future::Future;
+
+/// Pages of the store that one answer may cost.
+const ROUNDS_MAX: usize = 20;
+/// What a limited token's page asks the store for at a time, at least.
+const SIFTED_MIN: usize = 1_000;
+
+/// A page, the newest first, with the numbers of its items.
+pub(crate) struct Numbered<T> {
+    pub(crate) items: Vec<(i64, T)>,
+    /// The next page is below this number; None: this was the last.
+    pub(crate) next_before_id: Option<i64>,
+}
+
+impl<T> Numbered<T> {
+    pub(crate) const fn empty() -> Self {
+        Self { items: Vec::new(), next_before_id: None }
+    }
+}
+
+/// What to ask the store for, where so many items are wanted.
+pub(crate) fn asked(who: &Who, limit: usize) -> usize {
+    if who.reaches_everything() { limit } else { limit.max(SIFTED_MIN) }
+}
+
+/// The first `limit` of what is seen. Fewer, and a next page, only where very little of very much is seen.
+pub(crate) async fn filled<T, F>(
+    limit: usize,
+    before_id: Option<i64>,
+    page: impl Fn(Option<i64>) -> F,
+    is_seen: impl Fn(&T) -> bool,
+) -> Result<Numbered<T>, Refusal>
+where
+    F: Future<Output = Result<Numbered<T>, Refusal>>,
+{
+    let mut all = Numbered { items: Vec::new(), next_before_id: before_id };
+    for _ in 0..ROUNDS_MAX {
+        let found = page(all.next_before_id).await?;
+        all.items.extend(found.items.into_iter().filter(|it| is_seen(&it.1)));
+        all.next_before_id = found.next_before_id;
+        if all.items.len() > limit {
+            all.items.truncate(limit);
+            all.next_before_id = all.items.last().map(|it| it.0);
+        }
+        if all.items.len() == limit || all.next_before_id.is_none() {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers from 100 down, ten a page.
+    async fn ten(before: Option<i64>) -> Result<Numbered<i64>, Refusal> {
+        let first = before.unwrap_or(101) - 1;
+        let items: Vec<_> = (1..=first).rev().take(10).map(|it| (it, it)).collect();
+        let next_before_id = items.last().map(|it| it.0).filter(|it| *it > 1);
+        Ok(Numbered { items, next_before_id })
+    }
+
+    #[tokio::test]
+    async fn pages_are_full_until_the_last_and_each_item_is_in_one() {
+        for every in [1, 3, 7, 50] {
+            let (mut before, mut found) = (None, Vec::new());
+            loop {
+                let page = filled(4, before, ten, |it| it % every == 0).await.unwrap();
+                assert!(page.items.len() == 4 || page.next_before_id.is_none(), "a page is short: {every}");
+                found.extend(page.items.iter().map(|it| it.1));
+                before = page.next_before_id;
+                if before.is_none() {
+                    break;
+                }
+            }
+            let wanted: Vec<i64> = (1..=100).rev().filter(|it| it % every == 0).collect();
+            assert_eq!(found, wanted);
+        }
+    }
+
+    #[tokio::test]
+    async fn where_nothing_is_seen_the_page_is_the_last() {
+        let page = filled(4, None, ten, |_| false).await.unwrap();
+        assert!(page.items.is_empty() && page.next_before_id.is_none());
+    }
+}

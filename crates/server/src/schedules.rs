@@ -1,0 +1,461 @@
+//! Schedules: stored, changed, paused, run by hand, and what became of their runs. A token sees and changes those whose
+//! tasks go to queues that it reaches. What a schedule means is the planner's and the domain's.
+
+mod wire;
+
+use crate::{
+    access::{Changed, Who},
+    answer,
+    app::{App, Shared},
+    cursor, etag,
+    extract::{Body, Caller, Query, ScheduleName},
+    namespaces,
+    refusal::Refusal,
+};
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use punctual_contract::schedules::{ScheduleKey, StoredSchedule};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    schedule::Schedule,
+    time::Millis,
+};
+use punctual_protocol::{
+    BackfillAnswer, BackfillSchedule, Code, HowMany, ListSchedules, Page, PauseRequest, PauseSchedule,
+    PutSchedule, RunsTakenBack, Schedule as Shown, ScheduleRun, UpcomingRun, limits::PAGE_DEFAULT,
+};
+use punctual_schedules::{Error, Planner, TakenBack};
+use serde_json::{Map, Value};
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NotFound => {
+                Self::new(Code::ScheduleNotFound, "the namespace has no schedule of this name")
+            }
+            Error::Otherwise(revision) => {
+                let detail = match revision {
+                    0 => "there is no schedule of this name".to_owned(),
+                    _ => format!(
+                        "its ETag is \"{revision}\" now; look at what has changed, and send that as If-Match"
+                    ),
+                };
+                Self::new(Code::PreconditionFailed, detail)
+            }
+            Error::Invalid(it) => Self::field(&format!("/{}", it.field), it.problem),
+            Error::Contended => Self::new(Code::ScheduleContended, error.to_string()),
+            Error::Engine(error) => error.into(),
+        }
+    }
+}
+
+fn planner(app: &App) -> Result<&Planner, Refusal> {
+    let none = || Refusal::new(Code::RequestUnknownRoute, "this server was started without schedules");
+    app.options.schedules.as_ref().ok_or_else(none)
+}
+
+fn queue_of(key: &ScheduleKey, schedule: &Schedule) -> QueueKey {
+    QueueKey { namespace: key.namespace.clone(), queue: schedule.task.queue.clone() }
+}
+
+fn no_schedule(name: &Name) -> Refusal {
+    Refusal::new(Code::ScheduleNotFound, format!("the namespace has no schedule {:?}", name.as_str()))
+}
+
+/// One that the token reaches.
+async fn reached(app: &App, who: &Who, key: &ScheduleKey) -> Result<StoredSchedule, Refusal> {
+    let stored = planner(app)?.get(key).await?;
+    if who.reaches(&queue_of(key, &stored.schedule)) { Ok(stored) } else { Err(no_schedule(&key.name)) }
+}
+
+fn shown(app: &App, stored: &StoredSchedule) -> Result<Shown, Refusal> {
+    let next = planner(app)?.next(stored, 1)?.first().map(|it| it.at);
+    Ok(wire::shown(stored, app.engine.now(), next))
+}
+
+fn one(status: StatusCode, shown: &Shown) -> Response {
+    let tag = [(header::ETAG, etag::of_revision(shown.revision))];
+    (tag, answer::json(status, shown)).into_response()
+}
+
+/// After a change: with what was taken back, and for the audit.
+fn changed(
+    app: &App,
+    before: Option<&StoredSchedule>,
+    taken: &TakenBack,
+    reason: Option<String>,
+) -> Result<Response, Refusal> {
+    let mut after = shown(app, &taken.schedule)?;
+    let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
+    let counts = RunsTakenBack { cancelled: count(taken.cancelled), fired: count(taken.fired) };
+    after.taken_back = Some(counts);
+    let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    let json = |it: &Schedule| serde_json::to_string(it).ok();
+    let audited = Changed {
+        before: before.and_then(|it| json(&it.schedule)),
+        after: json(&taken.schedule.schedule),
+        reason,
+    };
+    Ok(audited.told_with(one(status, &after)))
+}
+
+/// The schedules of the namespace.
+#[utoipa::path(
+    get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules", params(ListSchedules),
+    responses((status = 200, description = "A page of them, by name.", body = Page<Shown>)),
+)]
+pub(crate) async fn list_schedules(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(asked): Query<ListSchedules>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
+    let after = asked.cursor.as_deref().map(|it| it.strip_prefix("n:")).map(|it| {
+        it.ok_or_else(|| Refusal::field("/cursor", "is not a `next_cursor` that this server has answered"))
+    });
+    let after = after.transpose()?.unwrap_or_default();
+    let all = match caller.who.reaches_namespace(&caller.namespace) {
+        true => planner(&app)?.list(&caller.namespace, after, limit).await?,
+        false => Vec::new(),
+    };
+    let next_cursor = all.last().filter(|_| all.len() == limit).map(|it| format!("n:{}", it.key.name));
+    let seen = all.iter().filter(|it| caller.who.reaches(&queue_of(&it.key, &it.schedule)));
+    let items = seen.map(|it| shown(&app, it)).collect::<Result<Vec<Shown>, _>>()?;
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// One schedule.
+#[utoipa::path(
+    get, path = "/v1/schedules/{schedule}", operation_id = "get_schedule", tag = "schedules",
+    params(("schedule" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "The schedule.", body = Shown, headers(("ETag" = String)))),
+)]
+pub(crate) async fn get_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+) -> Result<Response, Refusal> {
+    let stored = reached(&app, &who, &key).await?;
+    Ok(one(StatusCode::OK, &shown(&app, &stored)?))
+}
+
+/// Store a schedule, in the place of what stands under its name.
+///
+/// What is left out has its default from then on; only a pause stays. Runs that were made ahead by what stood before and
+/// have not fired are taken back: `taken_back` counts them. `If-Match: "0"` stores only a new one.
+#[utoipa::path(
+    put, path = "/v1/schedules/{schedule}", operation_id = "put_schedule", tag = "schedules",
+    params(
+        ("schedule" = String, Path, description = "Its name."),
+        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+    ),
+    request_body(content = PutSchedule, example = json!({
+        "cron": "0 9 * * MON-FRI", "time_zone": "Europe/Berlin", "overlap": "skip",
+        "task": {"queue": "mail", "kind": "digest", "payload": {"list": "all"}}
+    })),
+    responses(
+        (status = 200, description = "It took the place of what stood.", body = Shown, headers(("ETag" = String))),
+        (status = 201, description = "It is new.", body = Shown, headers(("ETag" = String))),
+    ),
+)]
+pub(crate) async fn put_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let schedule = wire::domain(PutSchedule::from_json(&body)?)?;
+    who.must_reach(&queue_of(&key, &schedule))?;
+    namespaces::must_be_open(&app, &key.namespace)?;
+    let before = standing(&app, &who, &key).await?;
+    let condition = etag::condition(&headers);
+    let stood = before.as_ref().map_or(0, |it| it.revision);
+    // Whoever may not see what stands does not replace it, whoever puts it there meanwhile.
+    let fits = |revision: i64| {
+        revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
+    };
+    let taken = planner(&app)?.put(&key, schedule, who.by(), fits).await?;
+    changed(&app, before.as_ref(), &taken, None)
+}
+
+/// What stands under a name, if it may be replaced by this token.
+async fn standing(app: &App, who: &Who, key: &ScheduleKey) -> Result<Option<StoredSchedule>, Refusal> {
+    match planner(app)?.get(key).await {
+        Ok(stored) => {
+            who.must_reach(&queue_of(key, &stored.schedule))?;
+            Ok(Some(stored))
+        }
+        Err(Error::NotFound) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Change what is named, and nothing else.
+///
+/// A JSON merge patch (RFC 7396) of the schedule; `payload` is replaced as a whole. As with `PUT`, what was made ahead is
+/// taken back.
+#[utoipa::path(
+    patch, path = "/v1/schedules/{schedule}", operation_id = "patch_schedule", tag = "schedules",
+    params(
+        ("schedule" = String, Path, description = "Its name."),
+        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+    ),
+    request_body(content = Object, example = json!({"cron": "0 10 * * *", "task": {"priority": 1}})),
+    responses((status = 200, description = "The schedule as it is now.", body = Shown, headers(("ETag" = String)))),
+)]
+pub(crate) async fn patch_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let patch: Map<String, Value> = punctual_protocol::parse(&body)?;
+    let before = reached(&app, &who, &key).await?;
+    let after = patched(&app, &before, patch)?;
+    who.must_reach(&queue_of(&key, &after))?;
+    let condition = etag::condition(&headers);
+    let stood = before.revision;
+    // What was read is what is changed.
+    let fits = |revision: i64| {
+        revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
+    };
+    let taken = planner(&app)?.patch(&key, who.by(), fits, |_| Ok(after.clone())).await?;
+    changed(&app, Some(&before), &taken, None)
+}
+
+fn patched(app: &App, before: &StoredSchedule, patch: Map<String, Value>) -> Result<Schedule, Refusal> {
+    const TWINS: [(&str, &str); 2] = [("start_at", "start_at_ms"), ("end_at", "end_at_ms")];
+    let internal = |it: serde_json::Error| Refusal::new(Code::Internal, it.to_string());
+    let mut whole = serde_json::to_value(shown(app, before)?).map_err(internal)?;
+    let keeps_payload = !patch
+        .get("task")
+        .and_then(Value::as_object)
+        .is_some_and(|task| task.contains_key("payload") || task.contains_key("payload_base64"));
+    let fields =
+        whole.as_object_mut().ok_or_else(|| Refusal::new(Code::Internal, "a schedule is an object"))?;
+    for (plain, twin) in TWINS {
+        if patch.contains_key(twin) {
+            fields.remove(plain);
+        }
+    }
+    for (name, value) in patch {
+        match (fields.get_mut(&name), value) {
+            (Some(Value::Object(task)), Value::Object(of_task)) if name == "task" => {
+                if of_task.contains_key("payload") || of_task.contains_key("payload_base64") {
+                    task.remove("payload");
+                    task.remove("payload_base64");
+                }
+                merge(task, of_task);
+            }
+            (_, Value::Null) => drop(fields.remove(&name)),
+            (_, value) => drop(fields.insert(name, value)),
+        }
+    }
+    let text = serde_json::to_vec(&whole).map_err(internal)?;
+    let mut after = wire::domain(PutSchedule::from_json(&text)?)?;
+    if keeps_payload {
+        // Letter for letter.
+        after.task.payload.clone_from(&before.schedule.task.payload);
+    }
+    Ok(after)
+}
+
+fn merge(into: &mut Map<String, Value>, patch: Map<String, Value>) {
+    for (name, value) in patch {
+        match value {
+            Value::Null => drop(into.remove(&name)),
+            value => drop(into.insert(name, value)),
+        }
+    }
+}
+
+/// Forget a schedule.
+///
+/// Runs that were made ahead and have not fired are taken back first. Its history is kept for a while, and shown no more.
+#[utoipa::path(
+    delete, path = "/v1/schedules/{schedule}", operation_id = "delete_schedule", tag = "schedules",
+    params(
+        ("schedule" = String, Path, description = "Its name."),
+        ("If-Match" = Option<String>, Header, description = "Only if this is its ETag."),
+    ),
+    responses((status = 200, description = "The schedule as it was at its end.", body = Shown)),
+)]
+pub(crate) async fn delete_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let before = reached(&app, &who, &key).await?;
+    let condition = etag::condition(&headers);
+    let stood = before.revision;
+    let fits = |revision: i64| {
+        revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
+    };
+    let taken = planner(&app)?.delete(&key, who.by(), fits).await?;
+    changed(&app, Some(&before), &taken, None)
+}
+
+/// The runs that come next.
+#[utoipa::path(
+    get, path = "/v1/schedules/{schedule}/next", operation_id = "next_of_schedule", tag = "schedules",
+    params(("schedule" = String, Path, description = "Its name."), HowMany),
+    responses((status = 200, description = "Up to `n` of them; none, while it is paused or not enabled.",
+        body = Page<UpcomingRun>)),
+)]
+pub(crate) async fn next_of_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+    Query(asked): Query<HowMany>,
+) -> Result<Response, Refusal> {
+    let count = usize::try_from(asked.check()?).unwrap_or(0);
+    let stored = reached(&app, &who, &key).await?;
+    let items = planner(&app)?.next(&stored, count)?.into_iter().map(wire::upcoming).collect();
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
+}
+
+/// Which runs a schedule would have, that is not stored.
+#[utoipa::path(
+    post, path = "/v1/schedules/preview", operation_id = "preview_schedule", tag = "schedules", params(HowMany),
+    request_body(content = PutSchedule, example = json!({
+        "cron": "30 2 * * *", "time_zone": "Europe/Berlin", "task": {"queue": "mail"}
+    })),
+    responses((status = 200, description = "Up to `n` of them. With jitter they are those of a schedule called `preview`.",
+        body = Page<UpcomingRun>)),
+)]
+pub(crate) async fn preview_schedule(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(asked): Query<HowMany>,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let count = usize::try_from(asked.check()?).unwrap_or(0);
+    let schedule = wire::domain(PutSchedule::from_json(&body)?)?;
+    let name = Name::new("preview").map_err(|it| Refusal::new(Code::Internal, it.to_string()))?;
+    let key = ScheduleKey { namespace: caller.namespace, name };
+    let items = planner(&app)?.preview(&key, &schedule, count)?.into_iter().map(wire::upcoming).collect();
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
+}
+
+/// Pause a schedule.
+///
+/// When this is answered, nothing of it fires that had not fired. One that is paused stays as it was paused first, unless
+/// `until` is given. The body may be left out.
+#[utoipa::path(
+    post, path = "/v1/schedules/{schedule}/pause", operation_id = "pause_schedule", tag = "schedules",
+    params(("schedule" = String, Path, description = "Its name.")),
+    request_body(content = Option<PauseSchedule>, example = json!({"reason": "the printer burns"})),
+    responses((status = 200, description = "The schedule as it is now.", body = Shown, headers(("ETag" = String)))),
+)]
+pub(crate) async fn pause_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let asked = PauseSchedule::from_json(&body)?;
+    let before = reached(&app, &who, &key).await?;
+    let by = who.by_as(asked.by.as_deref());
+    let until = asked.until_ms().map(Millis);
+    let taken = planner(&app)?.pause(&key, asked.reason.clone(), until, &by).await?;
+    changed(&app, Some(&before), &taken, asked.reason)
+}
+
+/// Resume a schedule.
+///
+/// What it has missed is treated as its `missed` says. The body may be left out.
+#[utoipa::path(
+    post, path = "/v1/schedules/{schedule}/resume", operation_id = "resume_schedule", tag = "schedules",
+    params(("schedule" = String, Path, description = "Its name.")),
+    request_body(content = Option<PauseRequest>, example = json!({"by": "ann"})),
+    responses((status = 200, description = "The schedule as it is now.", body = Shown, headers(("ETag" = String)))),
+)]
+pub(crate) async fn resume_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
+    let before = reached(&app, &who, &key).await?;
+    let taken = planner(&app)?.resume(&key, &who.by_as(by.as_deref())).await?;
+    changed(&app, Some(&before), &taken, reason)
+}
+
+/// Run a schedule's task now.
+///
+/// Beside its own runs, whatever its policies say, and also while it is paused.
+#[utoipa::path(
+    post, path = "/v1/schedules/{schedule}/run", operation_id = "run_schedule", tag = "schedules",
+    params(("schedule" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "The run, with its task.", body = ScheduleRun)),
+)]
+pub(crate) async fn run_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+) -> Result<Response, Refusal> {
+    reached(&app, &who, &key).await?;
+    namespaces::must_be_open(&app, &key.namespace)?;
+    let run = planner(&app)?.run_now(&key).await?;
+    Ok(answer::json(StatusCode::OK, &wire::run(run)))
+}
+
+/// Make the runs of a range that has gone by.
+///
+/// Up to 10,000, `rate` of them a second. Asked for again while the schedule has not changed, none is made twice.
+#[utoipa::path(
+    post, path = "/v1/schedules/{schedule}/backfill", operation_id = "backfill_schedule", tag = "schedules",
+    params(("schedule" = String, Path, description = "Its name.")),
+    request_body(content = BackfillSchedule, example = json!({
+        "from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z", "rate": 10
+    })),
+    responses((status = 200, description = "What was made.", body = BackfillAnswer)),
+)]
+pub(crate) async fn backfill_schedule(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let (asked, from, to) = BackfillSchedule::from_json(&body)?;
+    reached(&app, &who, &key).await?;
+    namespaces::must_be_open(&app, &key.namespace)?;
+    let made = planner(&app)?.backfill(&key, Millis(from), Millis(to), asked.rate).await?;
+    let answer = BackfillAnswer {
+        runs: u64::try_from(made.found).unwrap_or(u64::MAX),
+        first_at_ms: made.first_at.map(|it| it.0),
+        last_at_ms: made.last_at.map(|it| it.0),
+        until_ms: made.until.map(|it| it.0),
+    };
+    Ok(answer::json(StatusCode::OK, &answer))
+}
+
+/// What became of the instants of a schedule.
+#[utoipa::path(
+    get, path = "/v1/schedules/{schedule}/runs", operation_id = "list_schedule_runs", tag = "schedules",
+    params(("schedule" = String, Path, description = "Its name."), ListSchedules),
+    responses((status = 200, description = "A page of them, the latest instant first.", body = Page<ScheduleRun>)),
+)]
+pub(crate) async fn list_schedule_runs(
+    State(app): State<Shared>,
+    who: Who,
+    ScheduleName(key): ScheduleName,
+    Query(asked): Query<ListSchedules>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let before = cursor::before_id(asked.cursor.as_deref())?.map(Millis);
+    reached(&app, &who, &key).await?;
+    let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
+    let (_, runs) = planner(&app)?.runs(&key, before, limit).await?;
+    let next_cursor = runs.last().filter(|_| runs.len() >= limit).map(|it| cursor::write(it.key.at.0));
+    let items = runs.into_iter().map(wire::run).collect();
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}

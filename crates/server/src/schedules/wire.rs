@@ -1,0 +1,216 @@
+//! A schedule on the wire and in the domain. What it means is the domain's.
+
+use crate::{answer, ask, refusal::Refusal};
+use punctual_contract::schedules::{Run, ScheduleKey, StoredSchedule};
+use punctual_domain::{
+    schedule::{
+        self as domain, EVERY_MIN_MS, MISSED_WINDOW_DEFAULT_MS, Outcome, Payload, Schedule, TaskTemplate,
+    },
+    task::Demands,
+    time::Millis,
+};
+use punctual_protocol::{
+    self as wire, At, Base64, FieldError, Json, PutSchedule, ScheduleRun, ScheduledTask, UpcomingRun,
+    limits::DEFAULT_KIND,
+};
+use punctual_schedules::Upcoming;
+
+const _: () = assert!(EVERY_MIN_MS == 100, "the document says 100");
+
+pub(super) fn domain(asked: PutSchedule) -> Result<Schedule, Refusal> {
+    let instant =
+        |text: Option<&wire::Instant>, ms: Option<i64>| text.and_then(wire::Instant::ms).or(ms).map(Millis);
+    let start_at = instant(asked.start_at.as_ref(), asked.start_at_ms);
+    let end_at = instant(asked.end_at.as_ref(), asked.end_at_ms);
+    let at = asked.at.unwrap_or_default();
+    Ok(Schedule {
+        description: asked.description,
+        owner: asked.owner,
+        enabled: asked.enabled.unwrap_or(true),
+        cron: asked.cron.map(wire::OneOrMany::into_vec).unwrap_or_default(),
+        every_ms: asked.every_ms,
+        phase_ms: asked.phase_ms,
+        at: at.iter().filter_map(|it| it.ms().map(Millis)).collect(),
+        time_zone: asked.time_zone.unwrap_or_else(|| "UTC".to_owned()),
+        start_at,
+        end_at,
+        max_runs: asked.max_runs,
+        jitter_ms: asked.jitter_ms.unwrap_or(0),
+        exclude: asked.exclude.unwrap_or_default().into_iter().map(wire::Exclude::into_text).collect(),
+        overlap: overlap(asked.overlap.unwrap_or_default()),
+        missed: missed(asked.missed.unwrap_or_default()),
+        missed_window_ms: asked.missed_window_ms.unwrap_or(MISSED_WINDOW_DEFAULT_MS),
+        pause: None,
+        task: template(asked.task)?,
+    })
+}
+
+fn template(task: ScheduledTask) -> Result<TaskTemplate, Refusal> {
+    let json = task.payload.map(|it| Payload::Json(it.into_text()));
+    let retry = task.retry.map(ask::retry).transpose().map_err(|it| it.under("/task"))?;
+    let priority = ask::priority(task.priority).map_err(under_task)?;
+    Ok(TaskTemplate {
+        queue: ask::name("/task/queue", &task.queue)?,
+        kind: ask::name("/task/kind", task.kind.as_deref().unwrap_or(DEFAULT_KIND))?,
+        priority: priority.unwrap_or_default(),
+        payload: json.or_else(|| task.payload_base64.map(|it| Payload::Bytes(it.0))),
+        max_attempts: task.max_attempts,
+        retry,
+        timeout_ms: task.timeout_ms,
+        deadline_ms: task.deadline_ms,
+        labels: task.labels,
+        demands: Demands { concurrency_key: task.concurrency_key, handler_versions: task.handler_versions },
+    })
+}
+
+fn under_task(error: FieldError) -> FieldError {
+    FieldError::new(format!("/task{}", error.pointer), error.detail)
+}
+
+/// As it is told, but for what only the planner knows.
+pub(super) fn shown(stored: &StoredSchedule, now: Millis, next: Option<Millis>) -> wire::Schedule {
+    let (schedule, progress) = (&stored.schedule, &stored.progress);
+    let pause = schedule.pause.as_ref().filter(|_| schedule.is_paused(now));
+    let ScheduleKey { namespace, name } = &stored.key;
+    // What is made ahead has not come yet.
+    let last = progress.last_run_at.filter(|it| *it <= now);
+    wire::Schedule {
+        name: name.as_str().to_owned(),
+        namespace: namespace.as_str().to_owned(),
+        description: schedule.description.clone(),
+        owner: schedule.owner.clone(),
+        enabled: schedule.enabled,
+        cron: schedule.cron.clone(),
+        every_ms: schedule.every_ms,
+        phase_ms: schedule.phase_ms,
+        at: schedule.at.iter().map(|it| At::from_ms(it.0)).collect(),
+        time_zone: schedule.time_zone.clone(),
+        start_at: schedule.start_at.map(instant),
+        end_at: schedule.end_at.map(instant),
+        max_runs: schedule.max_runs,
+        jitter_ms: schedule.jitter_ms,
+        exclude: schedule.exclude.clone(),
+        overlap: shown_overlap(schedule.overlap),
+        missed: shown_missed(schedule.missed),
+        missed_window_ms: schedule.missed_window_ms,
+        task: shown_task(&schedule.task),
+        pause: pause.map(|it| wire::SchedulePause {
+            at: instant(it.at),
+            at_ms: it.at.0,
+            by: it.by.clone(),
+            reason: it.reason.clone(),
+            until: it.until.map(instant),
+            until_ms: it.until.map(|it| it.0),
+        }),
+        revision: stored.revision,
+        next_run_at: next.map(instant),
+        next_run_at_ms: next.map(|it| it.0),
+        last_run_at: last.map(instant),
+        last_run_at_ms: last.map(|it| it.0),
+        runs: progress.runs,
+        buffered: u64::try_from(progress.buffered.len()).unwrap_or(u64::MAX),
+        created_at: instant(stored.created_at),
+        created_at_ms: stored.created_at.0,
+        updated_at: instant(stored.updated_at),
+        updated_at_ms: stored.updated_at.0,
+        updated_by: stored.updated_by.clone(),
+        taken_back: None,
+    }
+}
+
+fn instant(it: Millis) -> At {
+    At::from_ms(it.0)
+}
+
+fn shown_task(it: &TaskTemplate) -> ScheduledTask {
+    let (payload, payload_base64) = match it.payload.clone() {
+        None => (None, None),
+        Some(Payload::Json(text)) => (Json::from_text(text).ok(), None),
+        Some(Payload::Bytes(bytes)) => (None, Some(Base64(bytes))),
+    };
+    ScheduledTask {
+        queue: it.queue.as_str().to_owned(),
+        kind: Some(it.kind.as_str().to_owned()),
+        priority: Some(it.priority.level()),
+        payload,
+        payload_base64,
+        max_attempts: it.max_attempts,
+        retry: it.retry.clone().map(answer::retry),
+        timeout_ms: it.timeout_ms,
+        deadline_ms: it.deadline_ms,
+        labels: it.labels.clone(),
+        concurrency_key: it.demands.concurrency_key.clone(),
+        handler_versions: it.demands.handler_versions.clone(),
+    }
+}
+
+const fn overlap(it: wire::Overlap) -> domain::Overlap {
+    match it {
+        wire::Overlap::Skip => domain::Overlap::Skip,
+        wire::Overlap::BufferOne => domain::Overlap::BufferOne,
+        wire::Overlap::BufferAll => domain::Overlap::BufferAll,
+        wire::Overlap::Allow => domain::Overlap::Allow,
+        wire::Overlap::CancelOther => domain::Overlap::CancelOther,
+    }
+}
+
+const fn shown_overlap(it: domain::Overlap) -> wire::Overlap {
+    match it {
+        domain::Overlap::Skip => wire::Overlap::Skip,
+        domain::Overlap::BufferOne => wire::Overlap::BufferOne,
+        domain::Overlap::BufferAll => wire::Overlap::BufferAll,
+        domain::Overlap::Allow => wire::Overlap::Allow,
+        domain::Overlap::CancelOther => wire::Overlap::CancelOther,
+    }
+}
+
+const fn missed(it: wire::Missed) -> domain::Missed {
+    match it {
+        wire::Missed::Skip => domain::Missed::Skip,
+        wire::Missed::Latest => domain::Missed::Latest,
+        wire::Missed::All => domain::Missed::All,
+    }
+}
+
+const fn shown_missed(it: domain::Missed) -> wire::Missed {
+    match it {
+        domain::Missed::Skip => wire::Missed::Skip,
+        domain::Missed::Latest => wire::Missed::Latest,
+        domain::Missed::All => wire::Missed::All,
+    }
+}
+
+pub(super) fn upcoming(it: Upcoming) -> UpcomingRun {
+    UpcomingRun {
+        at: instant(it.at),
+        at_ms: it.at.0,
+        scheduled_at: instant(it.scheduled_at),
+        scheduled_at_ms: it.scheduled_at.0,
+    }
+}
+
+pub(super) fn run(it: Run) -> ScheduleRun {
+    ScheduleRun {
+        at: instant(it.key.at),
+        at_ms: it.key.at.0,
+        kind: match it.key.kind {
+            domain::RunKind::Planned => wire::RunKind::Planned,
+            domain::RunKind::Manual => wire::RunKind::Manual,
+            domain::RunKind::Backfill => wire::RunKind::Backfill,
+        },
+        outcome: match it.outcome {
+            Outcome::Created => wire::RunOutcome::Created,
+            Outcome::Skipped => wire::RunOutcome::Skipped,
+            Outcome::Buffered => wire::RunOutcome::Buffered,
+            Outcome::Missed => wire::RunOutcome::Missed,
+            Outcome::Cancelled => wire::RunOutcome::Cancelled,
+        },
+        reason: it.reason,
+        task_ref: it.task_ref,
+        execute_at: instant(it.execute_at),
+        execute_at_ms: it.execute_at.0,
+        run: it.number,
+        created_at: instant(it.created_at),
+        created_at_ms: it.created_at.0,
+    }
+}

@@ -1,0 +1,12 @@
+-- Deletes tasks with all that belongs to them, whatever their state: of a namespace that is being deleted.
+-- 1 the rows (JSON: [partition, due_at (ms), id]), which are locked.
+DELETE task, registry, moved, body
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+    partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]'
+)) AS wanted
+STRAIGHT_JOIN task FORCE INDEX (PRIMARY)
+    ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at AND task.id = wanted.id
+LEFT JOIN registry FORCE INDEX (PRIMARY) ON registry.partition_no = task.partition_no AND registry.namespace = task.namespace
+    AND registry.task_id = task.task_id AND registry.task_version = task.task_version
+LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = task.partition_no AND moved.id = task.id
+LEFT JOIN body FORCE INDEX (PRIMARY) ON body.partition_no = task.partition_no AND body.id = task.id

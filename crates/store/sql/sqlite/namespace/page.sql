@@ -1,0 +1,5 @@
+-- The tasks of a namespace, in the order of its ids, whatever their state.
+-- ?1 namespace, ?2 from this task_id, ?3 from this task_version (inclusive), ?4 limit.
+SELECT id, partition, due_at, task_id, task_version, queue, state, fence FROM task
+WHERE namespace = ?1 AND task_id >= ?2 AND (task_id > ?2 OR task_version >= ?3)
+ORDER BY task_id, task_version LIMIT ?4

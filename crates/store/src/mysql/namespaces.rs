@@ -1,0 +1,110 @@
+//! The deletion of what a namespace holds, batch by batch: through the registry, which has each task of a namespace in one
+//! range of each partition. What is between its bucket and the account (`buckets::gone`) is left to who settles it there.
+
+use super::{
+    MysqlStore,
+    calls::{answered, push},
+    executors,
+    job::{Job, Refused, Work},
+    ledger::Ledger,
+    line::Lane,
+    place::{self, Rows},
+    row,
+    statements::sql,
+    statements_moves as moves,
+};
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, NamespaceStore,
+    namespaces::{DeleteTasks, DeletedTask, DeletedTasks, TaskPosition},
+};
+use punctual_domain::{
+    name::Name,
+    place::{Partition, TaskRef},
+    state::State,
+};
+use sqlx::{MySqlConnection, Row as _};
+use std::collections::BTreeSet;
+use tokio::sync::oneshot;
+
+#[async_trait]
+impl NamespaceStore for MysqlStore {
+    async fn delete_tasks_in(&self, part: usize, asked: DeleteTasks) -> Result<DeletedTasks, CallError> {
+        const DOING: &str = "delete tasks of a namespace";
+        // Where inserts wait: leases and outcomes are not held up.
+        let line = self.inner.members().get(part).and_then(|it| it.lines.get(Lane::Bulk as usize)?.first());
+        let (caller, answer) = oneshot::channel();
+        push(line, Job { doing: DOING, work: Work::Forget(asked, caller) });
+        match answered(DOING, answer).await {
+            Ok(deleted) => Ok(deleted),
+            Err(Refused::Failed(error)) => Err(error),
+            // It writes only where it may, so there is no such answer.
+            Err(Refused::Elsewhere((), _)) => Ok(DeletedTasks::default()),
+        }
+    }
+
+    async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, CallError> {
+        executors::forget_namespace(self.inner.catalog.clone(), namespace.clone(), limit).await
+    }
+}
+
+/// One batch, in the partitions that are open here.
+pub(crate) async fn forget(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    open: &BTreeSet<Partition>,
+    asked: &DeleteTasks,
+) -> sqlx::Result<DeletedTasks> {
+    let most = i64::try_from(asked.limit).unwrap_or(i64::MAX);
+    let replies = sqlx::query(sql!("namespace/replies.sql")).bind(asked.namespace.as_str()).bind(most);
+    let replies = replies.execute(&mut *conn).await?.rows_affected();
+    let (places, next) = page(conn, open, asked).await?;
+    let mut done =
+        DeletedTasks { replies: usize::try_from(replies).unwrap_or(usize::MAX), next, ..Default::default() };
+    let mut rows = Rows::default();
+    for spotted in place::find(conn, moves::OVER, &places).await?.rows.into_iter().flatten() {
+        let state: State = row::state(&spotted.row, 4)?;
+        if state.is_in_flight() && !asked.in_flight {
+            done.in_flight.push(spotted.place);
+            continue;
+        }
+        rows.row(spotted.place);
+        ledger.moved(asked.namespace.as_str(), spotted.row.try_get(3)?, Some(state), None);
+        done.deleted.push(DeletedTask {
+            place: spotted.place,
+            fence: spotted.row.try_get(5)?,
+            was_in_flight: state.is_in_flight(),
+        });
+    }
+    if rows.len() > 0 {
+        sqlx::query(sql!("namespace/delete.sql")).bind(rows.json()).execute(conn).await?;
+        ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+    }
+    Ok(done)
+}
+
+/// The references of the next tasks, and where the page after them begins.
+async fn page(
+    conn: &mut MySqlConnection,
+    open: &BTreeSet<Partition>,
+    asked: &DeleteTasks,
+) -> sqlx::Result<(Vec<TaskRef>, Option<TaskPosition>)> {
+    let mut places = Vec::new();
+    let first = asked.from.map_or(Partition(0), |it| it.partition);
+    for partition in open.range(first..).copied() {
+        let left = asked.limit - places.len();
+        let from = asked.from.filter(|it| it.partition == partition);
+        let from = from.unwrap_or_else(|| TaskPosition::beginning_of(partition));
+        let look = sqlx::query(sql!("namespace/page.sql")).bind(row::partition_no(partition));
+        let look = look.bind(asked.namespace.as_str()).bind(from.task_id).bind(from.task_id);
+        let look = look.bind(from.task_version).bind(i64::try_from(left + 1).unwrap_or(i64::MAX));
+        for (nth, it) in look.fetch_all(&mut *conn).await?.iter().enumerate() {
+            if nth == left {
+                let next = TaskPosition { partition, task_id: it.try_get(0)?, task_version: it.try_get(1)? };
+                return Ok((places, Some(next)));
+            }
+            places.push(TaskRef { partition, due_at: row::millis(it, 3)?, id: it.try_get(2)? });
+        }
+    }
+    Ok((places, None))
+}

@@ -1,0 +1,328 @@
+//! Schedules and their runs, in the catalog. What is decided on a step is compared with it under a lock, in the transaction
+//! that makes the change; the runs of an advance are in it.
+
+use super::{
+    Inner, MysqlStore,
+    ids::counted_by,
+    limits::{PING, WRITE, silent, watched},
+    ownership::{Statement, apart},
+    row,
+    session::Known,
+    spawn,
+    statements::sql,
+};
+use crate::{Error, runs};
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use punctual_contract::{
+    Error as CallError, Happened, ScheduleStore,
+    schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
+    store::Applied,
+};
+use punctual_domain::{name::Name, time::Millis};
+use serde_json::json;
+use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
+use std::{collections::HashSet, sync::Arc};
+use tokio::time::timeout;
+
+const REVISION: &str = "schedules_revision";
+/// Schedules of one transaction, and runs of one statement.
+const ROWS_MAX: usize = 500;
+
+#[async_trait]
+impl ScheduleStore for MysqlStore {
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, CallError> {
+        let key = key.clone();
+        let work = |inner: Arc<Inner>| async move { one(&mut *inner.catalog.acquire().await?, &key).await };
+        self.reading("read a schedule", work).await
+    }
+
+    async fn schedules(
+        &self,
+        namespace: &Name,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredSchedule>, CallError> {
+        let (namespace, after) = (namespace.clone(), after.to_owned());
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("schedule/list.sql")).bind(namespace.as_str()).bind(after);
+            let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+        };
+        self.reading("list schedules", work).await
+    }
+
+    async fn save_schedule(
+        &self,
+        it: SaveSchedule,
+        now: Millis,
+    ) -> Result<Option<StoredSchedule>, CallError> {
+        self.changing("save a schedule", move |tx| Box::pin(save(tx, it, now))).await
+    }
+
+    async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, CallError> {
+        let catalog = self.inner.catalog.clone();
+        // Sent twice, the second finds nothing: then it is looked at again by whoever asked.
+        apart("forget a schedule", Happened::Maybe, async move {
+            let remove = Statement::new(sql!("schedule/remove.sql")).int(id).int(step);
+            Ok(if remove.execute(&catalog).await? == 0 { Applied::Lost } else { Applied::Moved })
+        })
+        .await
+    }
+
+    async fn due_schedules(
+        &self,
+        slots: u32,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<StoredSchedule>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("schedule/due.sql")).bind(now.0).bind(i64::from(slots));
+            let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+        };
+        self.reading("look for due schedules", work).await
+    }
+
+    async fn next_wake(&self) -> Result<Option<Millis>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let next = sqlx::query(sql!("schedule/next_wake.sql"));
+            let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
+            next.map(|it| row::millis(&it, 0)).transpose()
+        };
+        self.reading("look for the next schedule", work).await
+    }
+
+    async fn advance_schedules(&self, all: Vec<Advance>, now: Millis) -> Result<Vec<Applied>, CallError> {
+        let mut answers = Vec::with_capacity(all.len());
+        for some in all.chunks(ROWS_MAX) {
+            let some = some.to_vec();
+            let work = self.changing("move schedules on", move |tx| Box::pin(advance(tx, some, now)));
+            answers.extend(work.await?);
+        }
+        Ok(answers)
+    }
+
+    async fn settle_runs(&self, all: Vec<SettleRun>) -> Result<(), CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("settle runs", Happened::Maybe, async move {
+            for some in all.chunks(ROWS_MAX) {
+                let one = |SettleRun { key, task_ref }: &SettleRun| {
+                    json!([key.schedule, key.at.0, key.kind.code(), key.revision, task_ref])
+                };
+                let rows = runs::text(&some.iter().map(one).collect::<Vec<_>>());
+                Statement::new(sql!("schedule/settle.sql")).text(&rows).execute(&catalog).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn unsettled_runs(
+        &self,
+        of: Option<i64>,
+        created_before: Millis,
+        limit: usize,
+    ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("schedule/unsettled.sql")).bind(created_before.0);
+            let asked = asked.bind(of).bind(of).bind(most(limit));
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(|it| Ok((stored(it)?, run(it, COLUMNS)?))).collect::<sqlx::Result<_>>()
+        };
+        self.reading("look for unsettled runs", work).await
+    }
+
+    async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, CallError> {
+        let query = *query;
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("schedule/runs.sql")).bind(query.schedule).bind(query.from.0);
+            let asked = asked.bind(query.before.0).bind(most(runs::fetched(query.limit)));
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            let all = rows.iter().map(|it| run(it, 0)).collect::<sqlx::Result<_>>()?;
+            Ok::<_, sqlx::Error>(runs::page(all, query.limit))
+        };
+        self.reading("read the runs of a schedule", work).await
+    }
+
+    async fn cancel_runs(&self, all: Vec<RunKey>, reason: &str) -> Result<(), CallError> {
+        let (catalog, reason) = (self.inner.catalog.clone(), reason.to_owned());
+        apart("take runs back", Happened::Maybe, async move {
+            for some in all.chunks(ROWS_MAX) {
+                let one = |it: &RunKey| json!([it.schedule, it.at.0, it.kind.code(), it.revision]);
+                let rows = runs::text(&some.iter().map(one).collect::<Vec<_>>());
+                let cancel = Statement::new(sql!("schedule/cancel.sql")).text(&rows).text(&reason);
+                cancel.execute(&catalog).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("forget old runs", Happened::Maybe, async move {
+            let forget = Statement::new(sql!("schedule/forget.sql")).int(created_before.0).int(most(limit));
+            Ok(usize::try_from(forget.execute(&catalog).await?).unwrap_or(usize::MAX))
+        })
+        .await
+    }
+}
+
+/// Columns of a schedule.
+const COLUMNS: usize = 11;
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+impl MysqlStore {
+    /// One transaction in the catalog, in a task of its own: a caller that hangs up does not leave one open.
+    async fn changing<T, F>(&self, doing: &'static str, work: F) -> Result<T, CallError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
+    {
+        let changed = spawn(change(Arc::clone(&self.inner), doing, work)).await;
+        changed.map_err(|it| CallError::may_have_happened(doing, Error::Panicked(it.to_string())))?
+    }
+}
+
+async fn change<T, F>(inner: Arc<Inner>, doing: &'static str, work: F) -> Result<T, CallError>
+where
+    F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+{
+    let failed = |it| CallError::did_not_happen(doing, it);
+    let door = inner.door(0).map_err(failed)?;
+    let Known { conn: mut catalog, number } = door.writer().await.map_err(|it| failed(door.failed(it)))?;
+    let committed = watched(WRITE, || vec![(number, door.clone())], commit(&mut catalog, work)).await;
+    let done = match committed.unwrap_or_else(|| Err((silent(), true))) {
+        Ok(it) => it,
+        Err((error, false)) => return Err(failed(door.failed(error))),
+        Err((error, true)) => return Err(CallError::may_have_happened(doing, door.failed(error))),
+    };
+    drop(timeout(PING, catalog.close()).await);
+    Ok(done)
+}
+
+/// The error says whether the commit was sent.
+async fn commit<T, F>(catalog: &mut MySqlConnection, work: F) -> Result<T, (sqlx::Error, bool)>
+where
+    F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+{
+    let mut tx = catalog.begin().await.map_err(|it| (it, false))?;
+    let done = work(&mut tx).await.map_err(|it| (it, false))?;
+    tx.commit().await.map_err(|it| (it, true))?;
+    Ok(done)
+}
+
+async fn one(catalog: &mut MySqlConnection, key: &ScheduleKey) -> sqlx::Result<Option<StoredSchedule>> {
+    let asked = sqlx::query(sql!("schedule/one.sql")).bind(key.namespace.as_str()).bind(key.name.as_str());
+    asked.fetch_optional(catalog).await?.map(|it| stored(&it)).transpose()
+}
+
+async fn save(
+    tx: &mut MySqlConnection,
+    it: SaveSchedule,
+    now: Millis,
+) -> sqlx::Result<Option<StoredSchedule>> {
+    // First: whoever else saves waits here.
+    let revision = counted_by(tx, REVISION, 1).await?;
+    let (namespace, name) = (it.key.namespace.as_str(), it.key.name.as_str());
+    let (body, progress) = (runs::text(&it.schedule), runs::text(&it.progress));
+    let wake_at = it.wake_at.map(|it| it.0);
+    let saved = match it.expected {
+        None => {
+            let create = sqlx::query(sql!("schedule/create.sql")).bind(namespace).bind(name);
+            let create = create.bind(i32::from(it.key.slot())).bind(revision).bind(body).bind(progress);
+            create.bind(wake_at).bind(now.0).bind(now.0).bind(&it.by).execute(&mut *tx).await?
+        }
+        Some(step) => {
+            let replace = sqlx::query(sql!("schedule/replace.sql")).bind(revision).bind(body).bind(progress);
+            let replace = replace.bind(wake_at).bind(now.0).bind(&it.by);
+            replace.bind(namespace).bind(name).bind(step).execute(&mut *tx).await?
+        }
+    };
+    if saved.rows_affected() == 0 { Ok(None) } else { one(tx, &it.key).await }
+}
+
+async fn advance(tx: &mut MySqlConnection, all: Vec<Advance>, now: Millis) -> sqlx::Result<Vec<Applied>> {
+    let mut wanted: Vec<(i64, i64)> = all.iter().map(|it| (it.id, it.step)).collect();
+    // Whoever moves the same at once, locks in the same order.
+    wanted.sort_unstable();
+    let standing = sqlx::query(sql!("schedule/standing.sql")).bind(runs::text(&wanted));
+    let standing = standing.fetch_all(&mut *tx).await?;
+    let mut standing: HashSet<i64> = standing.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<_>>()?;
+    // One that is named twice is moved once.
+    let moved: Vec<(&Advance, bool)> = all.iter().map(|it| (it, standing.remove(&it.id))).collect();
+    let moving = || moved.iter().filter(|it| it.1).map(|it| it.0);
+    let rows: Vec<_> =
+        moving().map(|it| json!([it.id, runs::text(&it.progress), it.wake_at.map(|it| it.0)])).collect();
+    if !rows.is_empty() {
+        sqlx::query(sql!("schedule/advance.sql")).bind(runs::text(&rows)).execute(&mut *tx).await?;
+    }
+    let made = |it: &Advance| -> Vec<serde_json::Value> {
+        let id = it.id;
+        let one = |run: &punctual_contract::schedules::NewRun| {
+            let (kind, outcome) = (run.kind.code(), run.outcome.code());
+            let unsettled_at = runs::unsettled_at(run, now);
+            let (at, execute_at) = (run.at.0, run.execute_at.0);
+            json!([
+                id,
+                at,
+                kind,
+                run.revision,
+                outcome,
+                execute_at,
+                run.number,
+                run.reason,
+                unsettled_at,
+                now.0
+            ])
+        };
+        it.runs.iter().map(one).collect()
+    };
+    let rows: Vec<_> = moving().flat_map(made).collect();
+    for some in rows.chunks(ROWS_MAX) {
+        sqlx::query(sql!("schedule/run.sql")).bind(runs::text(&some)).execute(&mut *tx).await?;
+    }
+    let answer = |it: &(&Advance, bool)| if it.1 { Applied::Moved } else { Applied::Lost };
+    Ok(moved.iter().map(answer).collect())
+}
+
+fn stored(it: &MySqlRow) -> sqlx::Result<StoredSchedule> {
+    Ok(StoredSchedule {
+        id: it.try_get(0)?,
+        key: ScheduleKey { namespace: row::name(it, 1)?, name: row::name(it, 2)? },
+        revision: it.try_get(3)?,
+        step: it.try_get(4)?,
+        schedule: serde_json::from_str(it.try_get(5)?).map_err(|error| row::odd(5, error))?,
+        progress: serde_json::from_str(it.try_get(6)?).map_err(|error| row::odd(6, error))?,
+        wake_at: it.try_get::<Option<i64>, _>(7)?.map(Millis),
+        created_at: row::millis(it, 8)?,
+        updated_at: row::millis(it, 9)?,
+        updated_by: it.try_get(10)?,
+    })
+}
+
+fn run(it: &MySqlRow, first: usize) -> sqlx::Result<Run> {
+    let column = |nth: usize| first + nth;
+    let codes = (row::small(it, column(2))?, row::small(it, column(4))?);
+    let odd = || row::odd(column(2), format!("{codes:?} is no kind of run with an outcome"));
+    let (kind, outcome) = runs::of_codes(codes).ok_or_else(odd)?;
+    Ok(Run {
+        key: RunKey {
+            schedule: it.try_get(column(0))?,
+            at: row::millis(it, column(1))?,
+            kind,
+            revision: it.try_get(column(3))?,
+        },
+        outcome,
+        execute_at: row::millis(it, column(5))?,
+        number: u64::try_from(it.try_get::<i64, _>(column(6))?).unwrap_or(0),
+        reason: it.try_get(column(7))?,
+        task_ref: it.try_get(column(8))?,
+        is_settled: it.try_get::<Option<i64>, _>(column(9))?.is_none(),
+        created_at: row::millis(it, column(10))?,
+    })
+}

@@ -1,0 +1,38 @@
+//! What both back ends do with schedules and runs: their text and codes, and the ends of pages.
+
+use punctual_contract::schedules::{NewRun, Run};
+use punctual_domain::{
+    schedule::{Outcome, RunKind},
+    time::Millis,
+};
+use serde::Serialize;
+
+/// What may stand under one instant beyond a page: kinds, outcomes and revisions.
+const UNDER_ONE_INSTANT: usize = 64;
+
+pub(crate) fn text(it: &impl Serialize) -> String {
+    serde_json::to_string(it).expect("maps have text keys, and numbers are finite")
+}
+
+/// None: no such kind, or no such outcome.
+pub(crate) fn of_codes((kind, outcome): (u8, u8)) -> Option<(RunKind, Outcome)> {
+    RunKind::from_code(kind).zip(Outcome::from_code(outcome))
+}
+
+/// Created, and its task is not made yet.
+pub(crate) fn unsettled_at(run: &NewRun, now: Millis) -> Option<i64> {
+    (run.outcome == Outcome::Created).then_some(now.0)
+}
+
+/// Rows to read for a page.
+pub(crate) const fn fetched(limit: usize) -> usize {
+    limit.saturating_add(UNDER_ONE_INSTANT)
+}
+
+/// The page: up to where an instant ends.
+pub(crate) fn page(mut runs: Vec<Run>, limit: usize) -> Vec<Run> {
+    let last = limit.checked_sub(1).and_then(|it| runs.get(it)).map(|it| it.key.at);
+    let beyond = runs.iter().skip(limit).take_while(|it| Some(it.key.at) == last).count();
+    runs.truncate(limit.saturating_add(beyond));
+    runs
+}

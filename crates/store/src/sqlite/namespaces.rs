@@ -1,0 +1,86 @@
+//! The deletion of what a namespace holds, batch by batch: along the index of callers' ids.
+
+use super::{SqliteStore, ledger::Ledger, row, statements as sql};
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, NamespaceStore,
+    namespaces::{DeleteTasks, DeletedTask, DeletedTasks, TaskPosition},
+};
+use punctual_domain::{
+    name::Name,
+    place::{Partition, TaskRef},
+    state::State,
+};
+use rusqlite::{Connection, Row, params};
+
+#[async_trait]
+impl NamespaceStore for SqliteStore {
+    async fn delete_tasks_in(
+        &self,
+        _only_part: usize,
+        asked: DeleteTasks,
+    ) -> Result<DeletedTasks, CallError> {
+        let rows = asked.limit;
+        let work = move |conn: &Connection, ledger: &mut Ledger| forget(conn, ledger, &asked);
+        self.writing("delete tasks of a namespace", rows, work).await
+    }
+
+    async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, CallError> {
+        let (name, most) = (namespace.clone(), most(limit));
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let delete = |text| conn.prepare_cached(text)?.execute(params![name.as_str(), most]);
+            Ok(delete(sql::NAMESPACE_EXECUTORS)?
+                + delete(sql::NAMESPACE_CHANGES)?
+                + delete(sql::NAMESPACE_SCHEDULES)?)
+        };
+        self.writing("delete traces of a namespace", limit, work).await
+    }
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+struct Found {
+    task: DeletedTask,
+    position: TaskPosition,
+    queue: String,
+    state: State,
+}
+
+fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
+    let state = row::state(it, 6)?;
+    let partition = Partition(it.get(1)?);
+    let place = TaskRef { partition, due_at: row::millis(it, 2)?, id: it.get(0)? };
+    Ok(Found {
+        task: DeletedTask { place, fence: it.get(7)?, was_in_flight: state.is_in_flight() },
+        // There is one part, in one order.
+        position: TaskPosition { partition: Partition(0), task_id: it.get(3)?, task_version: it.get(4)? },
+        queue: it.get(5)?,
+        state,
+    })
+}
+
+fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqlite::Result<DeletedTasks> {
+    let namespace = asked.namespace.as_str();
+    let replies =
+        conn.prepare_cached(sql::NAMESPACE_REPLIES)?.execute(params![namespace, most(asked.limit)])?;
+    let from = asked.from.unwrap_or_else(|| TaskPosition::beginning_of(Partition(0)));
+    let page = params![namespace, from.task_id, from.task_version, most(asked.limit + 1)];
+    let page: Vec<Found> =
+        conn.prepare_cached(sql::NAMESPACE_PAGE)?.query_map(page, found)?.collect::<Result<_, _>>()?;
+    let next = page.get(asked.limit).map(|it| it.position);
+    let mut done = DeletedTasks { replies, next, ..DeletedTasks::default() };
+    for it in page.into_iter().take(asked.limit) {
+        if it.task.was_in_flight && !asked.in_flight {
+            done.in_flight.push(it.task.place);
+            continue;
+        }
+        conn.prepare_cached(sql::NAMESPACE_DELETE)?.execute([it.task.place.id])?;
+        conn.prepare_cached(sql::BODY_GONE)?.execute([it.task.place.id])?;
+        let slot = ledger.slot(namespace, &it.queue);
+        ledger.deleted(slot, it.state);
+        done.deleted.push(it.task);
+    }
+    Ok(done)
+}

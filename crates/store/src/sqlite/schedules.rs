@@ -1,0 +1,252 @@
+//! Schedules and their runs. A change and the step that it was decided on are compared in the statement that makes it;
+//! the runs of an advance are in its transaction.
+
+use super::{SqliteStore, chunks, lanes::Lane, ledger::Ledger, row, statements as sql};
+use crate::runs;
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, ScheduleStore,
+    schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
+    store::Applied,
+};
+use punctual_domain::{name::Name, time::Millis};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+
+#[async_trait]
+impl ScheduleStore for SqliteStore {
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<StoredSchedule>, CallError> {
+        let key = key.clone();
+        self.reading("read a schedule", Lane::Urgent, move |conn| one(conn, &key)).await
+    }
+
+    async fn schedules(
+        &self,
+        namespace: &Name,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredSchedule>, CallError> {
+        let (namespace, after) = (namespace.clone(), after.to_owned());
+        let work = move |conn: &Connection| {
+            let asked = params![namespace.as_str(), after, most(limit)];
+            conn.prepare_cached(sql::SCHEDULE_LIST)?.query_map(asked, stored)?.collect()
+        };
+        self.reading("list schedules", Lane::Bulk, work).await
+    }
+
+    async fn save_schedule(
+        &self,
+        it: SaveSchedule,
+        now: Millis,
+    ) -> Result<Option<StoredSchedule>, CallError> {
+        self.writing("save a schedule", 1, move |conn, _: &mut Ledger| save(conn, &it, now)).await
+    }
+
+    async fn remove_schedule(&self, id: i64, step: i64) -> Result<Applied, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            Ok(applied(conn.prepare_cached(sql::SCHEDULE_REMOVE)?.execute([id, step])?))
+        };
+        self.writing("forget a schedule", 1, work).await
+    }
+
+    async fn due_schedules(
+        &self,
+        slots: u32,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<StoredSchedule>, CallError> {
+        let work = move |conn: &Connection| {
+            let asked = params![slots, now.0, most(limit)];
+            conn.prepare_cached(sql::SCHEDULE_DUE)?.query_map(asked, stored)?.collect()
+        };
+        self.reading("look for due schedules", Lane::Urgent, work).await
+    }
+
+    async fn next_wake(&self) -> Result<Option<Millis>, CallError> {
+        let work = |conn: &Connection| {
+            conn.prepare_cached(sql::SCHEDULE_NEXT_WAKE)?.query_row([], |it| row::millis(it, 0)).optional()
+        };
+        self.reading("look for the next schedule", Lane::Urgent, work).await
+    }
+
+    async fn advance_schedules(&self, all: Vec<Advance>, now: Millis) -> Result<Vec<Applied>, CallError> {
+        let mut answers = Vec::with_capacity(all.len());
+        for some in chunks(all) {
+            let work = move |conn: &Connection, _: &mut Ledger| {
+                some.iter().map(|it| advance(conn, it, now)).collect::<rusqlite::Result<Vec<_>>>()
+            };
+            answers.extend(self.writing("move schedules on", super::CHUNK_ROWS, work).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn settle_runs(&self, all: Vec<SettleRun>) -> Result<(), CallError> {
+        for some in chunks(all) {
+            let work = move |conn: &Connection, _: &mut Ledger| {
+                let mut settle = conn.prepare_cached(sql::SCHEDULE_SETTLE)?;
+                for SettleRun { key, task_ref } in &some {
+                    settle.execute(params![
+                        key.schedule,
+                        key.at.0,
+                        key.kind.code(),
+                        key.revision,
+                        task_ref
+                    ])?;
+                }
+                Ok(())
+            };
+            self.writing("settle runs", super::CHUNK_ROWS, work).await?;
+        }
+        Ok(())
+    }
+
+    async fn unsettled_runs(
+        &self,
+        of: Option<i64>,
+        created_before: Millis,
+        limit: usize,
+    ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
+        let work = move |conn: &Connection| {
+            let both = |it: &Row<'_>| Ok((stored(it)?, run(it, COLUMNS)?));
+            let asked = params![created_before.0, most(limit), of];
+            conn.prepare_cached(sql::SCHEDULE_UNSETTLED)?.query_map(asked, both)?.collect()
+        };
+        self.reading("look for unsettled runs", Lane::Urgent, work).await
+    }
+
+    async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, CallError> {
+        let query = *query;
+        let work = move |conn: &Connection| {
+            let asked =
+                params![query.schedule, query.from.0, query.before.0, most(runs::fetched(query.limit))];
+            let mut asking = conn.prepare_cached(sql::SCHEDULE_RUNS)?;
+            let all = asking.query_map(asked, |it| run(it, 0))?.collect::<rusqlite::Result<_>>()?;
+            Ok(runs::page(all, query.limit))
+        };
+        self.reading("read the runs of a schedule", Lane::Bulk, work).await
+    }
+
+    async fn cancel_runs(&self, all: Vec<RunKey>, reason: &str) -> Result<(), CallError> {
+        let reason = reason.to_owned();
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let mut cancel = conn.prepare_cached(sql::SCHEDULE_CANCEL)?;
+            for it in &all {
+                cancel.execute(params![it.schedule, it.at.0, it.kind.code(), it.revision, reason])?;
+            }
+            Ok(())
+        };
+        self.writing("take runs back", 1, work).await
+    }
+
+    async fn forget_runs(&self, created_before: Millis, limit: usize) -> Result<usize, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::SCHEDULE_FORGET)?.execute(params![created_before.0, most(limit)])
+        };
+        self.writing("forget old runs", limit, work).await
+    }
+}
+
+/// Columns of a schedule.
+const COLUMNS: usize = 11;
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+const fn applied(rows: usize) -> Applied {
+    if rows == 0 { Applied::Lost } else { Applied::Moved }
+}
+
+fn one(conn: &Connection, key: &ScheduleKey) -> rusqlite::Result<Option<StoredSchedule>> {
+    let names = [key.namespace.as_str(), key.name.as_str()];
+    conn.prepare_cached(sql::SCHEDULE_ONE)?.query_row(names, stored).optional()
+}
+
+fn save(conn: &Connection, it: &SaveSchedule, now: Millis) -> rusqlite::Result<Option<StoredSchedule>> {
+    let revision: i64 = conn.prepare_cached(sql::SCHEDULE_NEXT)?.query_row([], |it| it.get(0))?;
+    let (namespace, name) = (it.key.namespace.as_str(), it.key.name.as_str());
+    let (body, progress) = (runs::text(&it.schedule), runs::text(&it.progress));
+    let wake_at = it.wake_at.map(|it| it.0);
+    let saved = match it.expected {
+        None => conn.prepare_cached(sql::SCHEDULE_CREATE)?.execute(params![
+            namespace,
+            name,
+            it.key.slot(),
+            revision,
+            body,
+            progress,
+            wake_at,
+            now.0,
+            it.by
+        ])?,
+        Some(step) => conn
+            .prepare_cached(sql::SCHEDULE_REPLACE)?
+            .execute(params![namespace, name, step, revision, body, progress, wake_at, now.0, it.by])?,
+    };
+    if saved == 0 { Ok(None) } else { one(conn, &it.key) }
+}
+
+fn advance(conn: &Connection, it: &Advance, now: Millis) -> rusqlite::Result<Applied> {
+    let moved = params![it.id, it.step, runs::text(&it.progress), it.wake_at.map(|it| it.0)];
+    if conn.prepare_cached(sql::SCHEDULE_ADVANCE)?.execute(moved)? == 0 {
+        return Ok(Applied::Lost);
+    }
+    let mut insert = conn.prepare_cached(sql::SCHEDULE_RUN)?;
+    for run in &it.runs {
+        insert.execute(params![
+            it.id,
+            run.at.0,
+            run.kind.code(),
+            run.revision,
+            run.outcome.code(),
+            run.execute_at.0,
+            i64::try_from(run.number).unwrap_or(i64::MAX),
+            run.reason,
+            runs::unsettled_at(run, now),
+            now.0
+        ])?;
+    }
+    Ok(Applied::Moved)
+}
+
+fn stored(it: &Row<'_>) -> rusqlite::Result<StoredSchedule> {
+    let odd = |at: usize| {
+        move |error: serde_json::Error| {
+            rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
+        }
+    };
+    Ok(StoredSchedule {
+        id: it.get(0)?,
+        key: ScheduleKey { namespace: row::name(it, 1)?, name: row::name(it, 2)? },
+        revision: it.get(3)?,
+        step: it.get(4)?,
+        schedule: serde_json::from_str(it.get_ref(5)?.as_str()?).map_err(odd(5))?,
+        progress: serde_json::from_str(it.get_ref(6)?.as_str()?).map_err(odd(6))?,
+        wake_at: it.get::<_, Option<i64>>(7)?.map(Millis),
+        created_at: row::millis(it, 8)?,
+        updated_at: row::millis(it, 9)?,
+        updated_by: it.get(10)?,
+    })
+}
+
+fn run(it: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
+    let column = |nth: usize| first + nth;
+    let codes = (it.get(column(2))?, it.get(column(4))?);
+    let odd =
+        || rusqlite::Error::FromSqlConversionFailure(column(2), Type::Integer, "is no kind of run".into());
+    let (kind, outcome) = runs::of_codes(codes).ok_or_else(odd)?;
+    Ok(Run {
+        key: RunKey {
+            schedule: it.get(column(0))?,
+            at: row::millis(it, column(1))?,
+            kind,
+            revision: it.get(column(3))?,
+        },
+        outcome,
+        execute_at: row::millis(it, column(5))?,
+        number: u64::try_from(it.get::<_, i64>(column(6))?).unwrap_or(0),
+        reason: it.get(column(7))?,
+        task_ref: it.get(column(8))?,
+        is_settled: it.get::<_, Option<i64>>(column(9))?.is_none(),
+        created_at: row::millis(it, column(10))?,
+    })
+}

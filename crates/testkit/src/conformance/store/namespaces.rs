@@ -1,0 +1,171 @@
+//! How all that a namespace holds is deleted: in bounded batches, whatever its state, and nothing of any other.
+
+use super::{
+    sample::{CALLER, LATER, NOW, ask, find, insert, name, queue, read, version},
+    walk::{reachable, walk_to},
+};
+use punctual_contract::{
+    Store,
+    namespaces::{DeleteTasks, DeletedTasks, TaskPosition},
+    settings::SaveSetting,
+    store::{Query, Reply, ReplyKey},
+};
+use punctual_domain::{
+    executor::{Profile, Sign},
+    insert::Decision,
+    name::QueueKey,
+    settings::{QueueSettings, Scope, Setting},
+    task::{Content, NewTask, Task},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+const GONE: &str = "default";
+/// Names that stand beside it in every order.
+const OTHERS: [&str; 4] = ["defaul", "default-", "default2", "a"];
+
+fn asked(from: Option<TaskPosition>, limit: usize, in_flight: bool) -> DeleteTasks {
+    DeleteTasks { namespace: name(GONE), from, limit, in_flight }
+}
+
+/// Batches of all parts, to the end.
+async fn delete_all(store: &dyn Store, limit: usize, in_flight: bool) -> Vec<DeletedTasks> {
+    let mut batches = Vec::new();
+    for part in 0..store.parts() {
+        let mut from = None;
+        loop {
+            let batch = store.delete_tasks_in(part, asked(from, limit, in_flight)).await.unwrap();
+            assert!(batch.deleted.len() + batch.in_flight.len() <= limit, "{batch:?}");
+            super::balanced(store).await;
+            from = batch.next;
+            batches.push(batch);
+            if from.is_none() {
+                break;
+            }
+        }
+    }
+    batches
+}
+
+fn of(namespace: &str, task_id: i64) -> NewTask {
+    let queue = QueueKey { namespace: name(namespace), queue: name("mail") };
+    NewTask { queue, ..ask(task_id) }
+}
+
+async fn every_state(store: &dyn Store) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for state in reachable() {
+        tasks.push(walk_to(store, i64::from(state.code()), state).await);
+    }
+    tasks
+}
+
+async fn all_of(store: &dyn Store, namespace: &str) -> Vec<Task> {
+    let query = Query { namespace: Some(name(namespace)), limit: 1_000, ..Query::default() };
+    store.list(&query).await.unwrap().tasks
+}
+
+pub async fn tasks_are_deleted_in_every_state_and_those_of_others_are_not(store: Arc<dyn Store>) {
+    let tasks = every_state(&*store).await;
+    let long = NewTask { payload: Content::json("1".repeat(100_000)), ..version(500, 3) };
+    let long = insert(&*store, long).await.task;
+    let unnamed = insert(&*store, NewTask { task_id: None, ..ask(0) }).await.task;
+    let mut others = Vec::new();
+    for namespace in OTHERS {
+        others.push(insert(&*store, of(namespace, 1)).await.task);
+    }
+    let deleted: BTreeSet<i64> = delete_all(&*store, 1_000, true)
+        .await
+        .iter()
+        .flat_map(|it| &it.deleted)
+        .map(|it| it.place.id)
+        .collect();
+    let wanted: BTreeSet<i64> = tasks.iter().chain([&long, &unnamed]).map(|it| it.place.id).collect();
+    assert_eq!(deleted, wanted);
+    for task in tasks.iter().chain([&long, &unnamed]) {
+        assert_eq!(find(&*store, task.place).await, None, "{:?}", task.state);
+    }
+    assert_eq!(all_of(&*store, GONE).await, []);
+    for task in &others {
+        assert_eq!(&read(&*store, task.place).await, task);
+    }
+    let books = store.books().await.unwrap();
+    assert!(books.standing.iter().all(|it| it.queue.namespace != name(GONE)), "{books:?}");
+    let again = insert(&*store, version(500, 0)).await;
+    assert_eq!(again.decision, Decision::Create, "its ids can be used again, with any version");
+    assert_eq!(again.task.ask.payload, Content::json("{}"));
+}
+
+pub async fn those_that_executors_are_at_are_left_until_they_are_asked_for(store: Arc<dyn Store>) {
+    let tasks = every_state(&*store).await;
+    let flying: BTreeSet<i64> =
+        tasks.iter().filter(|it| it.state.is_in_flight()).map(|it| it.place.id).collect();
+    let batches = delete_all(&*store, 3, false).await;
+    let left: BTreeSet<i64> = batches.iter().flat_map(|it| &it.in_flight).map(|it| it.id).collect();
+    assert_eq!(left, flying);
+    for task in tasks.iter().filter(|it| it.state.is_in_flight()) {
+        assert_eq!(&read(&*store, task.place).await, task);
+    }
+    let batches = delete_all(&*store, 1, true).await;
+    let deleted: Vec<_> = batches.iter().flat_map(|it| &it.deleted).collect();
+    assert_eq!(deleted.iter().map(|it| it.place.id).collect::<BTreeSet<_>>(), flying);
+    for it in deleted {
+        let task = tasks.iter().find(|task| task.place.id == it.place.id).unwrap();
+        assert_eq!((it.fence, it.was_in_flight), (task.fence, true));
+    }
+    assert_eq!(all_of(&*store, GONE).await, []);
+}
+
+pub async fn a_batch_of_a_deletion_is_bounded_and_the_next_goes_on_behind_it(store: Arc<dyn Store>) {
+    let asks: Vec<NewTask> = (0..50).map(|id| version(id / 2, id % 2)).collect();
+    store.insert(asks, CALLER, NOW).await.unwrap();
+    let batches = delete_all(&*store, 7, false).await;
+    assert!(batches.iter().map(|it| it.deleted.len()).sum::<usize>() == 50 && batches.len() >= 8);
+    assert_eq!(delete_all(&*store, 7, false).await.len(), store.parts(), "there is nothing more");
+}
+
+pub async fn answers_and_traces_of_a_namespace_are_deleted_and_those_of_others_are_not(
+    store: Arc<dyn Store>,
+) {
+    let key = |namespace: &str, nth: usize| ReplyKey { namespace: name(namespace), key: format!("k{nth}") };
+    let reply = Reply { request_hash: 1, status: 200, body: vec![1], keep_until: LATER };
+    let queues = |namespace: &str| Scope::Queue(QueueKey { namespace: name(namespace), queue: name("mail") });
+    for namespace in [GONE].into_iter().chain(OTHERS) {
+        for nth in 0..5 {
+            store.save_reply(&key(namespace, nth), &reply).await.unwrap();
+        }
+        let sign = Sign {
+            namespace: name(namespace),
+            name: name("x"),
+            profile: Profile::default(),
+            at: NOW,
+            alive_until: LATER,
+            leaving: false,
+        };
+        store.note_executors(vec![sign]).await.unwrap();
+        let setting =
+            Some(Setting::Queue(Box::new(QueueSettings { concurrency: Some(1), ..Default::default() })));
+        let save = SaveSetting { scope: queues(namespace), setting, expected: None, by: CALLER.to_owned() };
+        store.save_setting(save, NOW).await.unwrap();
+    }
+    let batches = delete_all(&*store, 2, true).await;
+    assert!(batches.iter().all(|it| it.replies <= 2), "{batches:?}");
+    while delete_all(&*store, 2, true).await.iter().any(|it| it.replies > 0) {}
+    while store.delete_traces(&name(GONE), 2).await.unwrap() > 0 {}
+    for namespace in [GONE].into_iter().chain(OTHERS) {
+        let is_left = namespace != GONE;
+        for nth in 0..5 {
+            assert_eq!(
+                store.load_reply(&key(namespace, nth), NOW).await.unwrap().is_some(),
+                is_left,
+                "{namespace}"
+            );
+        }
+        let executors = store.executors(&name(namespace), "", 9).await.unwrap();
+        assert_eq!(executors.len(), usize::from(is_left), "{namespace}");
+        let changes = store.setting_changes(&queues(namespace), None, 9).await.unwrap();
+        assert_eq!(changes.len(), usize::from(is_left), "{namespace}");
+    }
+    assert_eq!(queues(GONE), Scope::Queue(queue("mail")));
+    let standing = store.settings().await.unwrap().all;
+    assert_eq!(standing.len(), 5, "what is set is not touched");
+}

@@ -1,0 +1,339 @@
+//! Several planners on one store, each of which dies or falls asleep at any of its calls, under a clock that jumps, while
+//! schedules are changed, paused and resumed: each instant runs at most once, none is forgotten, and none runs that a pause has
+//! taken back. What fires tasks is not under test here: one sound engine turns beside them.
+
+use super::mortal::{End, Life, Mortal};
+use crate::clock::ManualClock;
+use punctual_bus::MemoryBus;
+use punctual_contract::{
+    Clock as _, ScheduleStore, Store,
+    schedules::{Run, RunQuery, ScheduleKey},
+    store::Query,
+};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    outcome::Report,
+    schedule::{Missed, Outcome, Overlap, RunKind, Schedule, TaskTemplate, Timing},
+    state::State,
+    task::{Task, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
+use punctual_hot::MemoryHot;
+use punctual_schedules::Planner;
+use punctual_store::sqlite::SqliteStore;
+use std::{
+    collections::{BTreeMap, HashSet},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+const START: Millis = Millis(1_900_000_020_000);
+const SCHEDULES: usize = 4;
+const PLANNERS: usize = 2;
+const ALL: usize = 100_000;
+
+struct PlannerNode {
+    planner: Planner,
+    life: Arc<Life>,
+    asleep: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+struct Stage {
+    clock: ManualClock,
+    rng: fastrand::Rng,
+    store: Arc<SqliteStore>,
+    /// Sound: it fires, and callers ask it.
+    engine: Engine,
+    asked: Planner,
+    nodes: Vec<PlannerNode>,
+    /// The furthest that the clock has been.
+    latest: Millis,
+    /// Schedules that are paused, and which of their tasks had fired by then.
+    paused: BTreeMap<String, HashSet<i64>>,
+    /// How often each schedule's instant was handed to an executor.
+    handed: BTreeMap<(String, i64), usize>,
+}
+
+fn key(nth: usize) -> ScheduleKey {
+    let name = Name::new(&format!("s{nth}")).expect("a plain name");
+    ScheduleKey { namespace: Name::default_namespace(), name }
+}
+
+fn queue() -> QueueKey {
+    QueueKey { namespace: Name::default_namespace(), queue: Name::new("sim").expect("a plain name") }
+}
+
+fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
+    let hot = Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() }));
+    let backends = Backends {
+        store,
+        hot,
+        limiter: Arc::new(punctual_hot::MemoryLimiter::default()),
+        bus: Arc::new(MemoryBus::default()),
+        clock: Arc::new(clock.clone()),
+        blobs: None,
+        shared: None,
+    };
+    Engine::new(backends, Options { keep_succeeded_ms: 86_400_000, ..Options::default() })
+}
+
+impl Stage {
+    fn new(seed: u64) -> Self {
+        let clock = ManualClock::at(START);
+        let options = punctual_store::sqlite::Options { partitions: 4, ..Default::default() };
+        let store = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
+        let engine = engine_on(store.clone(), &clock);
+        let asked = Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default());
+        let mut stage = Self {
+            clock,
+            rng: fastrand::Rng::with_seed(seed),
+            store,
+            engine,
+            asked,
+            nodes: Vec::new(),
+            latest: START,
+            paused: BTreeMap::new(),
+            handed: BTreeMap::new(),
+        };
+        for _ in 0..PLANNERS {
+            stage.start();
+        }
+        stage
+    }
+
+    fn start(&mut self) {
+        let life = Life::new();
+        let inner: Arc<dyn Store> = self.store.clone();
+        let store: Arc<dyn Store> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
+        let inner: Arc<dyn ScheduleStore> = self.store.clone();
+        let schedules: Arc<dyn ScheduleStore> = Arc::new(Mortal { inner, life: Arc::clone(&life) });
+        let engine = engine_on(store, &self.clock);
+        let planner = Planner::new(engine, schedules, punctual_schedules::Options::default());
+        self.nodes.push(PlannerNode { planner, life, asleep: None });
+    }
+
+    fn schedule(&mut self, overlap: Overlap) -> Schedule {
+        let task = TaskTemplate::new(queue().queue, Name::new("k").expect("a plain name"));
+        let cron = match self.rng.u8(..3) {
+            0 => "* * * * *",
+            1 => "*/2 * * * *",
+            _ => "30 * * * * *",
+        };
+        let cron = cron.to_owned();
+        let missed = if self.rng.bool() { Missed::All } else { Missed::Latest };
+        Schedule { cron: vec![cron], overlap, missed, ..Schedule::new(task) }
+    }
+
+    async fn plan(&mut self, nth: usize) {
+        let now = self.clock.now();
+        let end = match self.rng.u8(..4) {
+            0 => Some(End::Death),
+            1 => Some(End::Sleep),
+            _ => None,
+        };
+        let calls = self.rng.usize(..12);
+        let Some(node) = self.nodes.get_mut(nth) else { return };
+        if node.asleep.is_some() {
+            return;
+        }
+        let planner = node.planner.clone();
+        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> =
+            Box::pin(async move { drop(planner.run_once(now).await) });
+        if let Some(end) = end {
+            node.life.end_after(calls, end);
+        }
+        let ended = tokio::select! {
+            biased;
+            () = &mut work => true,
+            () = node.life.fell_asleep() => false,
+        };
+        if !ended {
+            node.asleep = Some(work);
+        } else if node.life.is_dead() {
+            self.nodes.swap_remove(nth);
+            self.start();
+        } else {
+            node.life.wake();
+        }
+    }
+
+    async fn go_on(&mut self, nth: usize) {
+        let Some(node) = self.nodes.get_mut(nth) else { return };
+        if let Some(work) = node.asleep.take() {
+            node.life.wake();
+            work.await;
+        }
+    }
+
+    async fn fire(&mut self) -> Result<(), String> {
+        self.latest = self.latest.max(self.clock.now());
+        let _ = self.engine.turn().await;
+        let asked = LeaseRequest {
+            queue: Arc::new(queue()),
+            max: 1_000,
+            wait_ms: 0,
+            lease_ms: 600_000,
+            executor: "sim".to_owned(),
+            version: None,
+        };
+        let leased = self.engine.lease(asked).await.unwrap_or_default();
+        let mut reports = Vec::new();
+        for it in &leased {
+            let label = |name: &str| it.labels.get(name).cloned().unwrap_or_default();
+            let at = label("scheduled_at_ms").parse().unwrap_or_default();
+            let fired = self.paused.get(&label("schedule"));
+            if fired.is_some_and(|ids| !ids.contains(&it.place.id)) {
+                return Err(format!("{} at {at} runs and is paused", label("schedule")));
+            }
+            *self.handed.entry((label("schedule"), at)).or_default() += 1;
+            let report = if self.rng.u8(..4) == 0 { Report::Reject } else { Report::Succeeded };
+            let result = TaskResult::default();
+            reports.push(OutcomeReport { place: it.place, fence: it.fence, report, result });
+        }
+        let _ = self.engine.settle(reports, "sim").await;
+        Ok(())
+    }
+
+    async fn step(&mut self) -> Result<(), String> {
+        let failed = |it: punctual_schedules::Error| it.to_string();
+        let nth = self.rng.usize(..SCHEDULES);
+        match self.rng.u8(..20) {
+            0..8 => {
+                let node = self.rng.usize(..PLANNERS);
+                self.plan(node).await;
+            }
+            8..10 => {
+                let node = self.rng.usize(..PLANNERS);
+                self.go_on(node).await;
+            }
+            10..16 => {
+                let ms = match self.rng.u8(..4) {
+                    0 => 200,
+                    1 => 1_000,
+                    2 => 15_000,
+                    _ => 61_000,
+                };
+                self.clock.advance(Duration::from_millis(ms));
+                self.fire().await?;
+            }
+            16 => self.clock.go_back(Duration::from_millis(self.rng.u64(..2_000))),
+            17 => self.pause(nth).await?,
+            18 => {
+                self.paused.remove(key(nth).name.as_str());
+                self.asked.resume(&key(nth), "sim").await.map_err(failed)?;
+            }
+            _ => {
+                let schedule = self.schedule(Overlap::Allow);
+                self.asked.put(&key(nth), schedule, "sim", |_| true).await.map_err(failed)?;
+            }
+        }
+        self.check()
+    }
+
+    /// When it is answered, nothing of the schedule is left that could fire.
+    async fn pause(&mut self, nth: usize) -> Result<(), String> {
+        self.asked.pause(&key(nth), None, None, "sim").await.map_err(|it| it.to_string())?;
+        let name = key(nth).name.as_str().to_owned();
+        let (tasks, latest) = (self.tasks().await?, self.latest.max(self.clock.now()));
+        let of_it = |it: &&Task| it.ask.labels.get("schedule") == Some(&name);
+        if let Some(left) = tasks.iter().filter(of_it).find(|it| it.state.is_waiting() && it.due_at > latest)
+        {
+            return Err(format!("paused, and {:?} is left: {left:?}", left.place));
+        }
+        let fired = tasks.iter().filter(of_it).filter(|it| it.state != State::Cancelled);
+        let fired = fired.map(|it| it.place.id).collect();
+        self.paused.entry(name).or_insert(fired);
+        Ok(())
+    }
+
+    async fn tasks(&self) -> Result<Vec<Task>, String> {
+        let query = Query { limit: ALL, ..Query::default() };
+        self.store.list(&query).await.map(|it| it.tasks).map_err(|it| it.to_string())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.handed.iter().find(|it| *it.1 > 1) {
+            Some(((name, at), times)) => Err(format!("{name} at {at} ran {times} times")),
+            None => Ok(()),
+        }
+    }
+
+    async fn history(&self, nth: usize) -> Result<Vec<Run>, String> {
+        let stored = self.store.schedule(&key(nth)).await.map_err(|it| it.to_string())?;
+        let stored = stored.ok_or("a schedule is gone")?;
+        let query =
+            RunQuery { schedule: stored.id, from: Millis(i64::MIN), before: Millis(i64::MAX), limit: ALL };
+        self.store.runs(&query).await.map_err(|it| it.to_string())
+    }
+
+    /// Everybody wakes up; two quiet minutes later everything that was owed has run.
+    async fn finish(&mut self) -> Result<(), String> {
+        for nth in 0..PLANNERS {
+            self.go_on(nth).await;
+        }
+        let failed = |it: punctual_schedules::Error| it.to_string();
+        self.paused.clear();
+        for nth in 0..SCHEDULES {
+            self.asked.resume(&key(nth), "sim").await.map_err(failed)?;
+        }
+        let from = self.clock.now();
+        for _ in 0..150 {
+            self.clock.advance(Duration::from_secs(1));
+            self.asked.run_once(self.clock.now()).await.map_err(|it| it.to_string())?;
+            self.fire().await?;
+            self.check()?;
+        }
+        for nth in 0..SCHEDULES {
+            self.check_history(nth, from).await?;
+        }
+        Ok(())
+    }
+
+    async fn check_history(&self, nth: usize, from: Millis) -> Result<(), String> {
+        let (name, runs) = (key(nth).name.as_str().to_owned(), self.history(nth).await?);
+        if let Some(open) = runs.iter().find(|it| !it.is_settled && it.execute_at < self.clock.now()) {
+            return Err(format!("{name} at {:?} was never made", open.key.at));
+        }
+        for run in runs.iter().filter(|it| it.outcome == Outcome::Created && it.execute_at < self.clock.now())
+        {
+            if !self.handed.contains_key(&(name.clone(), run.key.at.0)) {
+                return Err(format!("{name} at {:?} was made and never ran: {run:?}", run.key.at));
+            }
+        }
+        let stored = self.store.schedule(&key(nth)).await.map_err(|it| it.to_string())?;
+        let timing =
+            Timing::of(&stored.ok_or("a schedule is gone")?.schedule).map_err(|it| it.to_string())?;
+        // In the quiet time each instant ran once.
+        let mut next = timing.next_after(from);
+        while let Some(at) = next.filter(|it| it.plus(1_000) < self.clock.now()) {
+            if !self.handed.contains_key(&(name.clone(), at.0)) {
+                let told: Vec<&Run> = runs.iter().filter(|it| it.key.at == at).collect();
+                return Err(format!("{name} at {at:?} did not run: {told:?}"));
+            }
+            next = timing.next_after(at);
+        }
+        match runs.iter().any(|it| it.key.kind != RunKind::Planned) {
+            true => Err("nobody asked for a run".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// One life of several planners.
+///
+/// # Errors
+/// The first promise that was broken, and the step that broke it.
+pub async fn run_schedules(seed: u64, steps: usize) -> Result<(), String> {
+    let mut stage = Stage::new(seed);
+    for nth in 0..SCHEDULES {
+        let schedule = stage.schedule(Overlap::Allow);
+        let put = stage.asked.put(&key(nth), schedule, "sim", |_| true).await;
+        put.map_err(|it| it.to_string())?;
+    }
+    for nth in 0..steps {
+        stage.step().await.map_err(|it| format!("step {nth}: {it}"))?;
+    }
+    stage.finish().await.map_err(|it| format!("at the end: {it}"))
+}

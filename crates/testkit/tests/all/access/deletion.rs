@@ -1,0 +1,342 @@
+//! The deletion of a namespace over the API: what it takes along and what it leaves, what is refused meanwhile, and that any
+//! engine goes on wherever another has died. Seen to fail: with a deletion that leaves what is in flight for ever; with one
+//! that is over when the first batch is; without the settling of the hot set.
+
+use super::site::{Ask, Site, ask, get, post};
+use punctual_testkit::faults::{Dials, StoreGroup};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+const GONE: &str = "doomed";
+const KEPT: &str = "doomed2";
+const MARK: &str = "of the namespace";
+
+async fn both(case: impl AsyncFn(Site)) {
+    case(Site::sqlite().await).await;
+    case(Site::mysql().await).await;
+}
+
+fn delete(confirm: &str) -> Ask {
+    ask("DELETE", format!("/v1/namespaces/{GONE}{confirm}"))
+}
+
+async fn state(site: &Site, namespace: &str) -> Value {
+    site.admin(get(format!("/v1/namespaces/{namespace}"))).await.expect(200)
+}
+
+async fn is_gone(site: &Site) -> bool {
+    state(site, GONE).await["state"] == "absent"
+}
+
+/// Turns of a second until it is gone.
+async fn until_gone(site: &Site) {
+    for _ in 0..40 {
+        if is_gone(site).await {
+            return;
+        }
+        site.turn(1_000).await;
+    }
+    panic!("it is not gone: {}", state(site, GONE).await);
+}
+
+async fn settle(site: &Site, namespace: &str, leased: &Value, outcome: &str) -> Value {
+    let outcome = json!({"ref": leased["ref"], "token": leased["token"], "outcome": outcome});
+    let asked = post("/v1/outcomes", json!({"outcomes": [outcome]})).within(namespace);
+    site.admin(asked).await.expect(200)["results"][0]["status"].clone()
+}
+
+async fn beat(site: &Site, namespace: &str, leased: &Value) -> Value {
+    let lease = json!({"ref": leased["ref"], "token": leased["token"]});
+    let asked = post("/v1/heartbeats", json!({"executor": "x", "leases": [lease]})).within(namespace);
+    site.admin(asked).await.expect(200)["leases"][0].clone()
+}
+
+/// 30 tasks: to come, ready, succeeded, dead, and two with an executor, which are answered. An answer under a key, settings,
+/// limits, an executor.
+async fn furnish(site: &Site, namespace: &str) -> Vec<Value> {
+    for path in ["/v1/queues/q", "/v1/queues/other"] {
+        let settings = json!({"max_waiting": 1_000, "concurrency": 50});
+        site.admin(ask("PUT", path).within(namespace).body(Some(settings))).await.expect(200);
+    }
+    let limits = json!({"max_waiting": 5_000, "description": MARK});
+    site.admin(ask("PUT", format!("/v1/namespaces/{namespace}")).body(Some(limits))).await.expect(200);
+    for id in 0..4 {
+        site.insert(namespace, json!({"queue": "q", "task_id": 100 + id, "payload": MARK})).await;
+    }
+    site.turn(1_000).await;
+    let leased = site.lease(namespace, "q").await;
+    assert_eq!(leased.len(), 4);
+    assert_eq!(settle(site, namespace, &leased[0], "succeeded").await, "accepted");
+    assert_eq!(settle(site, namespace, &leased[1], "reject").await, "accepted");
+    for id in 0..6 {
+        site.insert(namespace, json!({"queue": "other", "task_id": 200 + id, "payload": MARK})).await;
+    }
+    let later: Vec<Value> =
+        (0..19).map(|id| json!({"queue": "q", "task_id": id, "delay_ms": 3_600_000})).collect();
+    site.admin(post("/v1/tasks/batch", json!({"tasks": later})).within(namespace)).await.expect(200);
+    let keyed =
+        post("/v1/tasks", json!({"queue": "q", "delay_ms": 3_600_000})).header("idempotency-key", "k");
+    site.admin(keyed.within(namespace)).await.expect(201);
+    site.admin(
+        post("/v1/heartbeats", json!({"executor": "x", "queues": ["q"], "leases": []})).within(namespace),
+    )
+    .await
+    .expect(200);
+    site.turn(6_000).await;
+    assert_eq!(state(site, namespace).await["usage"], json!({"tasks": 30, "waiting": 26, "in_flight": 2}));
+    leased.into_iter().skip(2).collect()
+}
+
+/// Another namespace that has the same; what it has when everything in it has come to rest.
+async fn keep(site: &Site) -> Vec<String> {
+    for leased in furnish(site, KEPT).await {
+        assert_eq!(settle(site, KEPT, &leased, "succeeded").await, "accepted");
+    }
+    site.turn(6_000).await;
+    stock(site).await
+}
+
+/// What a stranger to the deletion has.
+async fn stock(site: &Site) -> Vec<String> {
+    let seen = async |path: &str| site.admin(get(path).within(KEPT)).await.expect(200);
+    let mut all = Vec::new();
+    for path in ["/v1/queues/q", "/v1/queues/other", "/v1/dead-letters"] {
+        let mut it = seen(path).await;
+        // Who looks after them anew says so.
+        it.as_object_mut().unwrap().remove("slots");
+        all.push(it.to_string());
+    }
+    let mut tasks: Vec<String> = seen("/v1/tasks?limit=1000").await["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| format!("{} {}", it["task_id"], it["state"]))
+        .collect();
+    tasks.sort();
+    all.push(tasks.join(", "));
+    all.push(state(site, KEPT).await.to_string());
+    all
+}
+
+/// Of the namespace that is gone nothing is left, and its names can be used again.
+async fn nothing_is_left(site: &Site) {
+    let empty = state(site, GONE).await;
+    let nothing = json!({"tasks": 0, "waiting": 0, "in_flight": 0});
+    assert_eq!(
+        (&empty["revision"], &empty["usage"], &empty["description"]),
+        (&json!(0), &nothing, &Value::Null)
+    );
+    let listed = site.admin(get("/v1/namespaces")).await.expect(200);
+    let names: Vec<&str> =
+        listed["items"].as_array().unwrap().iter().map(|it| it["namespace"].as_str().unwrap()).collect();
+    assert_eq!(names, [KEPT]);
+    for path in ["/v1/tasks", "/v1/queues", "/v1/dead-letters", "/v1/executors", "/v1/queues/q/changes"] {
+        let answer = site.admin(get(path).within(GONE)).await.expect(200);
+        assert_eq!(answer["items"], json!([]), "{path}");
+    }
+    let depth = site.engine.depth().await.unwrap();
+    let is_its =
+        |it: &(Arc<punctual_domain::name::QueueKey>, usize)| it.0.namespace.as_str() == GONE && it.1 > 0;
+    assert!(!depth.ready.iter().chain(&depth.parked).any(is_its), "{depth:?}");
+    let books = site.store().books().await.unwrap();
+    assert_eq!((books.unaccounted(), &books), (0, &site.store().audit().await.unwrap()));
+    let again = json!({"queue": "q", "task_id": 100, "payload": "new"});
+    assert_eq!(site.admin(post("/v1/tasks", again).within(GONE)).await.expect(201)["outcome"], "created");
+    let keyed =
+        post("/v1/tasks", json!({"queue": "q", "delay_ms": 3_600_000})).header("idempotency-key", "k");
+    let keyed = site.admin(keyed.within(GONE)).await;
+    assert!(!keyed.headers.contains_key("idempotency-replayed"));
+    keyed.expect(201);
+    site.turn(1_000).await;
+    let leased = site.lease(GONE, "q").await;
+    assert_eq!(leased.iter().map(|it| &it["payload"]).collect::<Vec<_>>(), [&json!("new")]);
+    assert!(site.lease(GONE, "other").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_deleted_with_all_that_it_holds_and_its_name_can_be_used_again() {
+    both(async |site| {
+        let leased = furnish(&site, GONE).await;
+        let before = keep(&site).await;
+        for confirm in ["", "?confirm=doome", "?confirm="] {
+            site.admin(delete(confirm)).await.expect_problem(400, "request.invalid");
+        }
+        assert_eq!(state(&site, GONE).await["state"], "active");
+        let going = site.admin(delete("?confirm=doomed")).await.expect(202);
+        assert_eq!(
+            (&going["state"], &going["deletion"]["deleted"], &going["deletion"]["left"]),
+            (&json!("deleting"), &json!(0), &json!(30))
+        );
+
+        // Nothing new is taken.
+        let task = json!({"queue": "q"});
+        site.admin(post("/v1/tasks", task.clone()).within(GONE))
+            .await
+            .expect_problem(409, "namespace.deleting");
+        let batch =
+            site.admin(post("/v1/tasks/batch", json!({"tasks": [task]})).within(GONE)).await.expect(200);
+        assert_eq!(batch["results"][0]["error"]["code"], "namespace.deleting", "{batch}");
+        for asked in [
+            post("/v1/queues/q/lease", json!({})),
+            ask("PUT", "/v1/queues/q").body(Some(json!({}))),
+            post("/v1/queues/q/pause", json!({})),
+            ask("PUT", format!("/v1/namespaces/{GONE}")).body(Some(json!({}))),
+        ] {
+            site.admin(asked.within(GONE)).await.expect_problem(409, "namespace.deleting");
+        }
+        assert_eq!(
+            site.admin(delete("?confirm=doomed")).await.expect(202)["deletion"]["since"],
+            going["deletion"]["since"]
+        );
+
+        // Who is at a task is asked to stop, and has a while to report.
+        site.turn(1_000).await;
+        let meanwhile = state(&site, GONE).await;
+        assert_eq!(
+            (&meanwhile["deletion"]["deleted"], &meanwhile["deletion"]["left"]),
+            (&json!(28), &json!(2))
+        );
+        assert_eq!(beat(&site, GONE, &leased[0]).await["cancel_requested"], true);
+        assert_eq!(settle(&site, GONE, &leased[0], "succeeded").await, "accepted");
+        site.turn(6_000).await;
+        assert_eq!(beat(&site, GONE, &leased[1]).await["lost"], true);
+        assert_eq!(settle(&site, GONE, &leased[1], "succeeded").await, "stale");
+        let path = format!("/v1/tasks/{}", leased[1]["ref"].as_str().unwrap());
+        site.admin(get(path).within(GONE)).await.expect_problem(404, "task.not_found");
+
+        until_gone(&site).await;
+        nothing_is_left(&site).await;
+        assert_eq!(stock(&site).await, before);
+        let audit = site.admin(get("/v1/audit?action=delete_namespace&namespace=doomed")).await.expect(200);
+        let statuses: Vec<&Value> =
+            audit["items"].as_array().unwrap().iter().map(|it| &it["status"]).collect();
+        assert_eq!(statuses, [&json!(202), &json!(202), &json!(400), &json!(400), &json!(400)]);
+        site.admin(ask("DELETE", "/v1/namespaces/never?confirm=never"))
+            .await
+            .expect_problem(404, "namespace.not_found");
+    })
+    .await;
+}
+
+/// A slot of everything that was held in the namespace is free when its task is gone, not when somebody looks after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn slots_that_were_held_in_a_deleted_namespace_are_free() {
+    both(async |site| {
+        site.admin(ask("PUT", "/v1/limits").body(Some(json!({"concurrency": 1})))).await.expect(200);
+        site.insert(GONE, json!({"queue": "q"})).await;
+        site.insert(KEPT, json!({"queue": "q"})).await;
+        site.turn(1_000).await;
+        assert_eq!(site.lease(GONE, "q").await.len(), 1);
+        assert_eq!(site.lease(KEPT, "q").await.len(), 0, "there is one slot");
+        site.admin(delete("?confirm=doomed")).await.expect(202);
+        site.turn(6_000).await;
+        assert_eq!(site.lease(KEPT, "q").await.len(), 1);
+    })
+    .await;
+}
+
+/// What was deleted in the store and, by a crash, not in the hot set: it never comes, and leaves nothing behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_whose_deletion_was_not_answered_leave_nothing_in_the_hot_set() {
+    both(async |site| {
+        furnish(&site, GONE).await;
+        let before = keep(&site).await;
+        site.admin(delete("?confirm=doomed")).await.expect(202);
+        site.store.faults.set(StoreGroup::Namespaces, Dials::ANSWERS_LOST);
+        site.clock.advance_ms(6_000);
+        drop(site.engine.turn().await);
+        site.store.faults.heal();
+        assert_eq!(state(&site, GONE).await["deletion"]["left"], 0, "it has happened");
+        until_gone(&site).await;
+        nothing_is_left(&site).await;
+        assert_eq!(stock(&site).await, before);
+    })
+    .await;
+}
+
+/// An engine that is dropped before its call of this number from the beginning of the deletion. False: it came to its end.
+async fn dies_at(site: &Site, group: StoreGroup, nth: usize) -> bool {
+    let mut gate = site.store.faults.hold(group);
+    let (engine, clock) = (site.engine.clone(), site.clock.clone());
+    let mut turning = JoinSet::new();
+    turning.spawn(async move {
+        for _ in 0..25 {
+            clock.advance_ms(1_000);
+            engine.turn().await.unwrap();
+        }
+    });
+    for call in 0..=nth {
+        tokio::select! {
+            () = gate.reached() => {}
+            ended = turning.join_next() => {
+                ended.unwrap().unwrap();
+                gate.open();
+                return false;
+            }
+        }
+        if call < nth {
+            let next = site.store.faults.hold(group);
+            gate.open();
+            gate = next;
+        }
+    }
+    turning.abort_all();
+    assert!(turning.join_next().await.unwrap().unwrap_err().is_cancelled());
+    // Whoever comes next finds no gate.
+    gate.open();
+    true
+}
+
+/// Each step of the way is the last of some engine.
+async fn goes_on_after(fresh: impl AsyncFn() -> Site, group: StoreGroup, every: usize) -> usize {
+    let mut nth = 0;
+    loop {
+        let site = fresh().await;
+        furnish(&site, GONE).await;
+        let before = keep(&site).await;
+        site.admin(delete("?confirm=doomed")).await.expect(202);
+        let died = dies_at(&site, group, nth).await;
+        let survivor = site.beside();
+        until_gone(&survivor).await;
+        nothing_is_left(&survivor).await;
+        assert_eq!(stock(&survivor).await, before);
+        if !died {
+            return nth;
+        }
+        nth += every;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_engine_goes_on_wherever_one_has_died_on_sqlite() {
+    let batches = goes_on_after(Site::sqlite, StoreGroup::Namespaces, 1).await;
+    assert!(batches >= 8, "{batches} calls");
+    let steps = goes_on_after(Site::sqlite, StoreGroup::Settings, 1).await;
+    assert!(steps >= 15, "{steps} calls");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_engine_goes_on_wherever_one_has_died_on_mysql_and_redis() {
+    goes_on_after(Site::mysql, StoreGroup::Namespaces, 3).await;
+    goes_on_after(Site::mysql, StoreGroup::Settings, 9).await;
+}
+
+/// One after the other, each a step further than the one before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_of_engines_that_die_deletes_a_namespace_all_the_same() {
+    both(async |site| {
+        furnish(&site, GONE).await;
+        let before = keep(&site).await;
+        site.admin(delete("?confirm=doomed")).await.expect(202);
+        for nth in 0..12 {
+            let next = site.beside();
+            dies_at(&next, StoreGroup::Namespaces, nth % 3).await;
+        }
+        let survivor = site.beside();
+        until_gone(&survivor).await;
+        nothing_is_left(&survivor).await;
+        assert_eq!(stock(&survivor).await, before);
+    })
+    .await;
+}

@@ -1,0 +1,124 @@
+//! Namespaces as objects: listed for who reaches them, with what they hold; changed on the revision that was read; and, where
+//! servers are set so, made before they are used.
+
+use super::site::{Site, ask, get, post};
+use serde_json::{Value, json};
+
+async fn both(case: impl AsyncFn(Site)) {
+    case(Site::sqlite().await).await;
+    case(Site::mysql().await).await;
+}
+
+fn put(namespace: &str, body: Value) -> super::site::Ask {
+    ask("PUT", format!("/v1/namespaces/{namespace}")).body(Some(body))
+}
+
+fn names(page: &Value) -> Vec<&str> {
+    page["items"].as_array().unwrap().iter().map(|it| it["namespace"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
+    both(async |site| {
+        for namespace in ["a", "b", "c", "d"] {
+            for queue in ["mail", "orders"] {
+                site.insert(namespace, json!({"queue": queue, "delay_ms": 60_000})).await;
+            }
+        }
+        site.admin(put("b", json!({"description": "the second", "max_waiting": 9}))).await.expect(200);
+        site.admin(put("set-only", json!({}))).await.expect(200);
+        site.admin(ask("PUT", "/v1/queues/q").within("queue-only").body(Some(json!({"concurrency": 1}))))
+            .await
+            .expect(200);
+        let all = site.admin(get("/v1/namespaces")).await.expect(200);
+        assert_eq!(names(&all), ["a", "b", "c", "d", "queue-only", "set-only"]);
+        let b = &all["items"][1];
+        assert_eq!(
+            (&b["description"], &b["max_waiting"], &b["state"]),
+            (&json!("the second"), &json!(9), &json!("active"))
+        );
+        assert_eq!(b["usage"], json!({"tasks": 2, "waiting": 2, "in_flight": 0}));
+        assert_eq!(*b, site.admin(get("/v1/namespaces/b")).await.expect(200));
+
+        let (_, token) = site.token("viewer", &["b", "d", "x-*"], &["mail"]).await;
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page =
+                site.send(get(format!("/v1/namespaces?limit=1{cursor}")).with(&token)).await.expect(200);
+            found.extend(page["items"].as_array().unwrap().clone());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        let seen: Vec<_> = found
+            .iter()
+            .map(|it| (it["namespace"].as_str().unwrap(), it["usage"]["tasks"].clone()))
+            .collect();
+        assert_eq!(seen, [("b", json!(1)), ("d", json!(1))], "of the queues that it reaches");
+        let (_, stranger) = site.token("admin", &["elsewhere"], &["*"]).await;
+        let none = site.send(get("/v1/namespaces").with(&stranger)).await.expect(200);
+        assert_eq!(none, json!({"items": [], "next_cursor": null}));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_made_and_changed_on_the_revision_that_was_read() {
+    both(async |site| {
+        let absent = site.admin(get("/v1/namespaces/eu")).await.expect(200);
+        assert_eq!((&absent["state"], &absent["revision"]), (&json!("absent"), &json!(0)));
+        let only_if = |tag: &str, body: Value| put("eu", body).header("if-match", tag);
+        site.admin(only_if("*", json!({}))).await.expect_problem(412, "precondition.failed");
+        let made = site.admin(only_if("\"0\"", json!({}))).await.expect(200);
+        assert_eq!((&made["state"], &made["updated_by"].is_string()), (&json!("active"), &true));
+        let tag = format!("\"{}\"", made["revision"]);
+        let mut changed = made.clone();
+        changed["description"] = json!("Europe");
+        let changed = site.admin(only_if(&tag, changed)).await.expect(200);
+        assert_eq!(changed["description"], "Europe");
+        site.admin(only_if(&tag, json!({}))).await.expect_problem(412, "precondition.failed");
+        assert_eq!(site.admin(get("/v1/namespaces/eu")).await.expect(200), changed);
+        for (body, pointer) in
+            [(json!({"descripton": "x"}), "/descripton"), (json!({"max_waiting": 0}), "/max_waiting")]
+        {
+            let refused = site.admin(put("eu", body)).await;
+            assert_eq!((refused.status, &refused.body["errors"][0]["pointer"]), (400, &json!(pointer)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_namespaces_must_be_made_an_unknown_one_takes_nothing() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let site = site.explicit();
+        let task = json!({"queue": "q", "delay_ms": 0});
+        let insert = |namespace: &str| post("/v1/tasks", task.clone()).within(namespace);
+        site.admin(insert("eu")).await.expect_problem(404, "namespace.not_found");
+        let batch = post("/v1/tasks/batch", json!({"tasks": [task]})).within("eu");
+        assert_eq!(site.admin(batch).await.expect(200)["results"][0]["error"]["code"], "namespace.not_found");
+        for asked in [
+            post("/v1/queues/q/lease", json!({})),
+            ask("PUT", "/v1/queues/q").body(Some(json!({}))),
+            post("/v1/queues/q/pause", json!({})),
+        ] {
+            site.admin(asked.within("eu")).await.expect_problem(404, "namespace.not_found");
+        }
+        site.admin(insert("default")).await.expect(201);
+        site.admin(put("eu", json!({}))).await.expect(200);
+        site.admin(insert("eu")).await.expect(201);
+        site.turn(1_000).await;
+        assert_eq!(site.lease("eu", "q").await.len(), 1);
+        // Another engine, from its first call on.
+        let other = site.beside().explicit();
+        other.admin(insert("eu")).await.expect(201);
+        other.admin(insert("us")).await.expect_problem(404, "namespace.not_found");
+        let gone = ask("DELETE", "/v1/namespaces/eu?confirm=eu");
+        site.admin(gone).await.expect(202);
+        for _ in 0..20 {
+            site.turn(1_000).await;
+        }
+        site.admin(insert("eu")).await.expect_problem(404, "namespace.not_found");
+    }
+}

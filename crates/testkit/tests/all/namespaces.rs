@@ -1,0 +1,139 @@
+//! The deletion of a namespace by engines at work: one dies in the middle and another goes on, embedded and on real MySQL and
+//! Redis; and a database that is away keeps only what is in it. Seen to fail: with batches that only the first engine asks
+//! for; with a loop over databases that ends at the first that fails.
+
+use crate::crash_points::{Embedded, Ground, OnServers, Rig, WallClock, rig};
+use punctual_bus::MemoryBus;
+use punctual_contract::Store;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    settings::ScopeSettings,
+    task::NewTask,
+    time::Millis,
+};
+use punctual_engine::{Backends, Closed, Engine, Options};
+use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_store::{MysqlOptions, MysqlStore};
+use punctual_testkit::{
+    faults::StoreGroup,
+    patience::until,
+    servers::{MariaDb, Proxy, Way},
+};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn tasks(namespace: &str, count: i64, execute_at: Millis) -> Vec<NewTask> {
+    let queue = QueueKey { namespace: name(namespace), queue: name("q") };
+    (0..count).map(|_| NewTask::new(queue.clone(), name("k"), execute_at)).collect()
+}
+
+async fn left(store: &dyn Store, namespace: &str) -> i64 {
+    let books = store.books().await.unwrap();
+    books.standing.iter().filter(|it| it.queue.namespace == name(namespace)).map(|it| it.tasks).sum()
+}
+
+async fn set(engine: &Engine) -> usize {
+    engine.settings().await.unwrap().all.len()
+}
+
+const TASKS: i64 = 1_500;
+
+/// The engine is gone with its runtime when some batches are committed.
+async fn die(ground: Arc<dyn Ground>) {
+    let (told, heard) = tokio::sync::oneshot::channel();
+    let doomed = Runtime::new().unwrap();
+    doomed.spawn(async move {
+        let Rig { engine, store, .. } = rig(&*ground, false).await;
+        let _running = engine.start().unwrap();
+        let hour = engine.now().plus(3_600_000);
+        for namespace in ["gone", "kept"] {
+            engine.insert(tasks(namespace, TASKS, hour), "test").await.unwrap();
+        }
+        let made = ScopeSettings { max_waiting: Some(1_000_000), ..ScopeSettings::default() };
+        engine.put_namespace(name("gone"), made, "test", |_| true).await.unwrap();
+        engine.delete_namespace(name("gone"), "test").await.unwrap().unwrap();
+        until("some are deleted", || async { left(&*store, "gone").await < TASKS }).await;
+        let gate = store.faults.hold(StoreGroup::Namespaces);
+        gate.reached().await;
+        assert!(left(&*store, "gone").await > 0, "it dies in the middle");
+        told.send(()).unwrap();
+        std::future::pending::<()>().await;
+    });
+    heard.await.unwrap();
+    doomed.shutdown_background();
+}
+
+async fn live_on(ground: &dyn Ground) {
+    let Rig { engine, store, .. } = rig(ground, false).await;
+    let running = engine.start().unwrap();
+    until("it knows of the deletion", || async { engine.closed(&name("gone")).is_some() }).await;
+    assert_eq!(engine.closed(&name("gone")), Some(Closed::Deleting));
+    until("the namespace is gone", || async { set(&engine).await == 0 }).await;
+    assert_eq!((left(&*store, "gone").await, left(&*store, "kept").await), (0, TASKS));
+    let books = store.books().await.unwrap();
+    assert_eq!((books.unaccounted(), &books), (0, &store.audit().await.unwrap()));
+    until("its name can be used again", || async { engine.closed(&name("gone")).is_none() }).await;
+    running.stop().await;
+}
+
+fn dies_in_the_middle(ground: Arc<dyn Ground>) {
+    let survivor = Runtime::new().unwrap();
+    survivor.block_on(die(Arc::clone(&ground)));
+    survivor.block_on(live_on(&*ground));
+}
+
+#[test]
+fn an_engine_dies_in_the_middle_of_a_deletion_and_the_next_goes_on_embedded() {
+    dies_in_the_middle(Runtime::new().unwrap().block_on(Embedded::ground()));
+}
+
+#[test]
+fn an_engine_dies_in_the_middle_of_a_deletion_and_the_next_goes_on_on_servers() {
+    dies_in_the_middle(Runtime::new().unwrap().block_on(OnServers::ground()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_keeps_only_its_own_tasks_and_they_go_when_it_is_back() {
+    let mysql = MariaDb::own().await;
+    let second = Proxy::before(mysql.port());
+    let mut urls = vec![mysql.fresh_database().await, mysql.fresh_database().await];
+    urls[1] = urls[1].replace(&format!(":{}/", mysql.port()), &format!(":{}/", second.port()));
+    let options = MysqlOptions { partitions: 8, ..MysqlOptions::default() };
+    let store = Arc::new(MysqlStore::open(&urls, options).await.unwrap());
+    let backends = Backends {
+        store: store.clone(),
+        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 8 })),
+        limiter: Arc::new(MemoryLimiter::default()),
+        bus: Arc::new(MemoryBus::new()),
+        clock: Arc::new(WallClock),
+        blobs: None,
+        shared: None,
+    };
+    let engine = Engine::new(backends, Options::default());
+    let running = engine.start().unwrap();
+    let later = engine.now().plus(86_400_000);
+    let mut inserted = engine.insert(tasks("gone", 200, later), "test").await.unwrap();
+    engine.insert(tasks("kept", 200, later), "test").await.unwrap();
+    engine.put_namespace(name("gone"), ScopeSettings::default(), "test", |_| true).await.unwrap();
+    inserted.retain(|it| store.part_of(it.task.place.partition) == 0);
+    let firsts: Vec<_> = inserted.iter().map(|it| it.task.place).collect();
+    assert!((50..150).contains(&firsts.len()), "{}", firsts.len());
+    second.set(Way::Cut);
+    // What it holds cannot be counted, and need not be: it has settings.
+    engine.delete_namespace(name("gone"), "test").await.unwrap().unwrap();
+    until("the first database has none of them left", || async {
+        store.read(&firsts).await.unwrap().iter().all(Option::is_none)
+    })
+    .await;
+    assert_eq!(engine.closed(&name("gone")), Some(Closed::Deleting));
+    assert_eq!(set(&engine).await, 1, "it is not gone before all of it is");
+    second.set(Way::Open);
+    until("the namespace is gone", || async { set(&engine).await == 0 }).await;
+    assert_eq!((left(&*store, "gone").await, left(&*store, "kept").await), (0, 200));
+    assert_eq!(store.books().await.unwrap(), store.audit().await.unwrap());
+    running.stop().await;
+}

@@ -1,0 +1,127 @@
+//! An engine that dies between two steps of making a run: the next one, or another, goes on, and the run is made once. The
+//! table is in docs/consistency.md, "Schedules".
+
+use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
+use punctual_contract::{
+    schedules::{Advance, NewRun},
+    store::Applied,
+};
+use punctual_domain::{
+    schedule::{Outcome, RunKind},
+    state::State,
+};
+use punctual_testkit::faults::{Dials, StoreGroup};
+
+/// As an engine leaves it that dies when it has committed a step and made no task of it.
+async fn dies_after_the_commit(rig: &Rig) {
+    let stored = rig.planner.get(&key("digest")).await.unwrap();
+    let at = START.plus(MINUTE_MS);
+    let mut progress = stored.progress.clone();
+    (progress.decided_until, progress.runs, progress.last_run_at) = (at, 1, Some(at));
+    let run = NewRun {
+        kind: RunKind::Planned,
+        at,
+        execute_at: at,
+        revision: stored.revision,
+        number: 1,
+        outcome: Outcome::Created,
+        reason: None,
+    };
+    let wake_at = Some(at);
+    let advance = Advance { id: stored.id, step: stored.step, progress, wake_at, runs: vec![run] };
+    let applied = rig.schedules.advance_schedules(vec![advance], rig.now()).await.unwrap();
+    assert_eq!(applied, [Applied::Moved]);
+}
+
+on_both!(after_the_commit_before_its_task_another_engine_makes_it_in_time);
+async fn after_the_commit_before_its_task_another_engine_makes_it_in_time(rig: Rig) {
+    rig.put("digest", every_minute()).await;
+    dies_after_the_commit(&rig).await;
+    assert_eq!(rig.tasks().await.len(), 0);
+    let other = rig.beside();
+    other.pass(30_000).await;
+    assert_eq!(other.tasks().await.len(), 1, "within ten seconds and a look");
+    other.pass(30_000).await;
+    let leased = other.leased().await;
+    assert_eq!(leased.len(), 1);
+    assert_eq!(leased[0].fired_at, START.plus(MINUTE_MS));
+    assert!(other.runs("digest").await.iter().all(|it| it.is_settled));
+}
+
+on_both!(after_its_task_before_it_is_noted_it_is_noted_and_not_made_again);
+async fn after_its_task_before_it_is_noted_it_is_noted_and_not_made_again(rig: Rig) {
+    rig.put("digest", every_minute()).await;
+    rig.store.faults.set(StoreGroup::Insert, Dials::ANSWERS_LOST);
+    assert!(rig.planner.run_once(rig.now()).await.is_err(), "its answer was lost");
+    rig.store.faults.heal();
+    assert_eq!(rig.tasks().await.len(), 1);
+    assert!(!rig.runs("digest").await[0].is_settled);
+    let other = rig.beside();
+    other.pass(59_000).await;
+    assert!(other.runs("digest").await.iter().all(|it| it.is_settled));
+    let first: Vec<_> =
+        other.tasks().await.into_iter().filter(|it| it.due_at == START.plus(MINUTE_MS)).collect();
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0].fence, 1, "the one that was made: nobody replaced it");
+}
+
+on_both!(a_task_that_is_made_late_by_a_sleeping_engine_does_not_run_again);
+async fn a_task_that_is_made_late_by_a_sleeping_engine_does_not_run_again(rig: Rig) {
+    rig.put("digest", every_minute()).await;
+    dies_after_the_commit(&rig).await;
+    let sleeper = rig.beside();
+    rig.pass(MINUTE_MS).await;
+    let leased = rig.leased().await;
+    assert_eq!(leased.len(), 1);
+    let rejected = punctual_engine::OutcomeReport {
+        place: leased[0].place,
+        fence: leased[0].fence,
+        report: punctual_domain::outcome::Report::Reject,
+        result: punctual_domain::task::TaskResult::default(),
+    };
+    rig.engine.settle(vec![rejected], "test").await.unwrap();
+    assert_eq!(rig.engine.read(leased[0].place).await.unwrap().state, State::Dead);
+    // What it had in hand when it fell asleep, it inserts now.
+    let asked = rig.engine.read(leased[0].place).await.unwrap().ask;
+    let asked =
+        punctual_domain::task::NewTask { on_conflict: punctual_domain::insert::OnConflict::Keep, ..asked };
+    sleeper.engine.insert(vec![asked], "schedule").await.unwrap();
+    assert_eq!(rig.engine.read(leased[0].place).await.unwrap().state, State::Dead, "it stays as it ended");
+    rig.pass(1_000).await;
+    assert_eq!(rig.leased().await, []);
+}
+
+on_both!(a_pause_also_keeps_from_running_what_an_engine_has_committed_and_not_made);
+async fn a_pause_also_keeps_from_running_what_an_engine_has_committed_and_not_made(rig: Rig) {
+    rig.put("digest", every_minute()).await;
+    dies_after_the_commit(&rig).await;
+    let before = rig.planner.get(&key("digest")).await.unwrap();
+    let paused = rig.planner.pause(&key("digest"), None, None, "ada").await.unwrap();
+    assert_eq!(paused.cancelled, 1);
+    assert_eq!(shown(&rig.runs("digest").await), [(1, Outcome::Cancelled)]);
+    // The engine that had committed it wakes up, and makes its task.
+    let task = rig.tasks().await.remove(0);
+    assert_eq!((task.state, task.ask.task_version), (State::Cancelled, before.revision));
+    let asked =
+        punctual_domain::task::NewTask { on_conflict: punctual_domain::insert::OnConflict::Keep, ..task.ask };
+    rig.engine.insert(vec![asked], "schedule").await.unwrap();
+    rig.pass(2 * MINUTE_MS).await;
+    assert_eq!(rig.leased().await, []);
+}
+
+on_both!(a_pause_that_died_half_way_is_carried_to_its_end);
+async fn a_pause_that_died_half_way_is_carried_to_its_end(rig: Rig) {
+    rig.put("digest", every_minute()).await;
+    rig.planned().await;
+    // The change is committed, and then every cancel fails.
+    rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
+    let paused = rig.planner.pause(&key("digest"), None, None, "ada").await;
+    assert!(paused.is_err(), "the answer is not that nothing was done: {paused:?}");
+    rig.store.faults.heal();
+    let stored = rig.planner.get(&key("digest")).await.unwrap();
+    assert!(stored.schedule.pause.is_some() && stored.progress.takes_back);
+    let other = rig.beside();
+    other.pass(2 * MINUTE_MS).await;
+    assert_eq!(other.leased().await, []);
+    assert_eq!(shown(&other.runs("digest").await), [(1, Outcome::Cancelled)]);
+}

@@ -1,0 +1,115 @@
+//! What a schedule makes of a run that is not over, and of instants that nobody saw, with real tasks and executors.
+
+use super::rig::{MINUTE_MS, Rig, START, every_minute, key, on_both, shown};
+use punctual_contract::store::Assignment;
+use punctual_domain::{
+    outcome::Report,
+    schedule::{Missed, Outcome, Overlap, Schedule},
+    task::TaskResult,
+    time::Millis,
+};
+use punctual_engine::OutcomeReport;
+
+async fn succeed(rig: &Rig, leased: &[Assignment]) {
+    let report = |it: &Assignment| OutcomeReport {
+        place: it.place,
+        fence: it.fence,
+        report: Report::Succeeded,
+        result: TaskResult::default(),
+    };
+    rig.engine.settle(leased.iter().map(report).collect(), "test").await.unwrap();
+}
+
+on_both!(a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outcome_ends_it);
+async fn a_run_that_is_not_over_makes_the_next_be_skipped_and_an_executor_s_outcome_ends_it(rig: Rig) {
+    rig.put("digest", Schedule { overlap: Overlap::Skip, ..every_minute() }).await;
+    rig.pass(MINUTE_MS).await;
+    let first = rig.leased().await;
+    assert_eq!(first.len(), 1);
+    rig.pass(MINUTE_MS).await;
+    assert_eq!(shown(&rig.runs("digest").await), [(2, Outcome::Skipped), (1, Outcome::Created)]);
+    rig.pass(20_000).await;
+    succeed(&rig, &first).await;
+    rig.pass(40_000).await;
+    let third = rig.leased().await;
+    assert_eq!(third.len(), 1);
+    assert_eq!(third[0].fired_at, START.plus(3 * MINUTE_MS), "made ahead of its time, it is as exact as any");
+}
+
+on_both!(one_run_waits_for_the_one_before_and_begins_when_it_ends);
+async fn one_run_waits_for_the_one_before_and_begins_when_it_ends(rig: Rig) {
+    rig.put("digest", Schedule { overlap: Overlap::BufferOne, ..every_minute() }).await;
+    rig.pass(MINUTE_MS).await;
+    let first = rig.leased().await;
+    rig.pass(2 * MINUTE_MS).await;
+    let told = [(3, Outcome::Skipped), (2, Outcome::Buffered), (1, Outcome::Created)];
+    assert_eq!(shown(&rig.runs("digest").await), told);
+    succeed(&rig, &first).await;
+    rig.pass(5_000).await;
+    let second = rig.leased().await;
+    assert_eq!(second.len(), 1);
+    assert_eq!(second[0].labels["scheduled_at_ms"], START.plus(2 * MINUTE_MS).0.to_string());
+}
+
+on_both!(the_old_run_is_asked_to_stop_for_the_new_one);
+async fn the_old_run_is_asked_to_stop_for_the_new_one(rig: Rig) {
+    rig.put("digest", Schedule { overlap: Overlap::CancelOther, ..every_minute() }).await;
+    rig.pass(MINUTE_MS).await;
+    let first = rig.leased().await;
+    rig.pass(MINUTE_MS).await;
+    let old = rig.engine.read(first[0].place).await.unwrap();
+    assert!(old.lease.unwrap().cancel_requested);
+    assert_eq!(rig.leased().await.len(), 1, "and the new one does not wait for that");
+}
+
+on_both!(runs_beside_each_other_are_made_whatever_becomes_of_them);
+async fn runs_beside_each_other_are_made_whatever_becomes_of_them(rig: Rig) {
+    rig.put("digest", every_minute()).await;
+    rig.pass(3 * MINUTE_MS).await;
+    assert_eq!(rig.leased().await.len(), 3);
+}
+
+async fn unseen(rig: &Rig, missed: Missed) -> Vec<(i64, Outcome)> {
+    rig.put("digest", Schedule { missed, missed_window_ms: 3 * MINUTE_MS, ..every_minute() }).await;
+    rig.clock.advance_ms(600_000 + 20_000);
+    rig.planned().await;
+    let runs = rig.runs("digest").await;
+    let told = shown(&runs);
+    assert!(runs.iter().all(|it| it.outcome != Outcome::Missed || it.reason.is_some()));
+    told
+}
+
+on_both!(what_nobody_made_is_left_out_or_made_up_for_as_asked);
+async fn what_nobody_made_is_left_out_or_made_up_for_as_asked(rig: Rig) {
+    let next = (11, Outcome::Created);
+    assert_eq!(unseen(&rig, Missed::Skip).await, [next, (10, Outcome::Missed)]);
+    rig.engine.turn().await.unwrap();
+    assert_eq!(rig.leased().await, []);
+}
+
+on_both!(the_latest_that_was_missed_runs_once);
+async fn the_latest_that_was_missed_runs_once(rig: Rig) {
+    let next = (11, Outcome::Created);
+    assert_eq!(unseen(&rig, Missed::Latest).await, [next, (10, Outcome::Created), (9, Outcome::Missed)]);
+    rig.engine.turn().await.unwrap();
+    assert_eq!(rig.leased().await.len(), 1);
+}
+
+on_both!(all_that_was_missed_within_the_window_runs);
+async fn all_that_was_missed_within_the_window_runs(rig: Rig) {
+    let made = [11, 10, 9, 8].map(|minute| (minute, Outcome::Created));
+    let told = [made.as_slice(), &[(7, Outcome::Missed)]].concat();
+    assert_eq!(unseen(&rig, Missed::All).await, told);
+    rig.engine.turn().await.unwrap();
+    assert_eq!(rig.leased().await.len(), 3);
+}
+
+on_both!(a_pause_ends_by_itself);
+async fn a_pause_ends_by_itself(rig: Rig) {
+    rig.put("digest", Schedule { missed: Missed::Skip, ..every_minute() }).await;
+    let until = Some(START.plus(2 * MINUTE_MS + 30_000));
+    rig.planner.pause(&key("digest"), None, until, "ada").await.unwrap();
+    rig.pass(4 * MINUTE_MS).await;
+    let fired: Vec<Millis> = rig.leased().await.iter().map(|it| it.execute_at).collect();
+    assert_eq!(fired, [START.plus(3 * MINUTE_MS), START.plus(4 * MINUTE_MS)]);
+}

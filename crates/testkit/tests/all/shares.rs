@@ -1,0 +1,341 @@
+//! Fair shares of limits that namespaces, or queues of one, have together: one that floods takes nothing of the others'.
+//! Turned by hand under a manual clock, and with engines and executors at work on the embedded back ends and on real MySQL
+//! and Redis.
+
+use crate::crash_points::{Embedded, Ground, OnServers, Stand, WallClock};
+use punctual_bus::MemoryBus;
+use punctual_contract::{Clock, Limiter, settings::SaveSetting, store::Assignment};
+use punctual_domain::{
+    limits::Scope as LimitScope,
+    name::{Name, QueueKey},
+    outcome::Report,
+    settings::{QueueSettings, Rate, Scope, ScopeSettings, Setting},
+    task::{NewTask, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
+use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_store::SqliteStore;
+use punctual_testkit::{clock::ManualClock, patience::until};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::task::JoinSet;
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn queue_of(namespace: &str, queue: &str) -> QueueKey {
+    QueueKey { namespace: name(namespace), queue: name(queue) }
+}
+
+fn queue(namespace: &str) -> QueueKey {
+    queue_of(namespace, "q")
+}
+
+fn slots(concurrency: u32) -> ScopeSettings {
+    ScopeSettings { concurrency: Some(concurrency), ..ScopeSettings::default() }
+}
+
+fn weight(weight: u32) -> ScopeSettings {
+    ScopeSettings { weight: Some(weight), ..ScopeSettings::default() }
+}
+
+async fn set(engine: &Engine, scope: Scope, setting: Setting) {
+    let asked = SaveSetting { scope, setting: Some(setting), expected: None, by: "test".to_owned() };
+    engine.save_setting(asked).await.unwrap();
+}
+
+async fn set_everything(engine: &Engine, settings: ScopeSettings) {
+    set(engine, Scope::Everything, Setting::Scope(settings)).await;
+}
+
+async fn insert(engine: &Engine, queue: &QueueKey, count: usize) -> Vec<punctual_domain::place::TaskRef> {
+    let new = |_| NewTask::new(queue.clone(), name("k"), engine.now());
+    let inserted = engine.insert((0..count).map(new).collect(), "test").await.unwrap();
+    inserted.into_iter().map(|it| it.task.place).collect()
+}
+
+async fn lease(engine: &Engine, queue: &QueueKey, max: usize, wait_ms: u64) -> Vec<Assignment> {
+    let (queue, executor) = (Arc::new(queue.clone()), "test".to_owned());
+    let request = LeaseRequest { queue, max, wait_ms, lease_ms: 60_000, executor, version: None };
+    engine.lease(request).await.unwrap_or_default()
+}
+
+async fn end(engine: &Engine, attempts: &[Assignment]) {
+    let report = |it: &Assignment| OutcomeReport {
+        place: it.place,
+        fence: it.fence,
+        report: Report::Succeeded,
+        result: TaskResult::default(),
+    };
+    let settled = engine.settle(attempts.iter().map(report).collect(), "test").await.unwrap();
+    assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+}
+
+/// One embedded engine that is turned by hand.
+struct Rig {
+    clock: ManualClock,
+    limiter: Arc<MemoryLimiter>,
+    engine: Engine,
+}
+
+impl Rig {
+    async fn new(everything: ScopeSettings) -> Self {
+        let clock = ManualClock::at(Millis(1_700_000_000_000));
+        let store = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+        let limiter = Arc::new(MemoryLimiter::default());
+        let partitions = punctual_contract::Store::partitions(&*store);
+        let backends = Backends {
+            hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+            store,
+            limiter: limiter.clone(),
+            bus: Arc::new(MemoryBus::default()),
+            clock: Arc::new(clock.clone()),
+            blobs: None,
+            shared: None,
+        };
+        let rig = Self { engine: Engine::new(backends, Options::default()), clock, limiter };
+        set_everything(&rig.engine, everything).await;
+        rig.pass(0).await;
+        rig
+    }
+
+    async fn pass(&self, ms: u64) {
+        self.clock.advance_ms(ms);
+        self.engine.turn().await.unwrap();
+    }
+
+    async fn flood(&self, queue: &QueueKey, count: usize) -> punctual_domain::place::TaskRef {
+        let places = insert(&self.engine, queue, count).await;
+        self.pass(0).await;
+        places[count - 1]
+    }
+
+    async fn lease(&self, queue: &QueueKey, max: usize) -> Vec<Assignment> {
+        lease(&self.engine, queue, max, 0).await
+    }
+
+    async fn held(&self, namespace: &str) -> usize {
+        self.limiter.holders(&LimitScope::Namespace(name(namespace)), 0).await.unwrap().count
+    }
+
+    /// Everybody asks, and what it had is over: until nothing changes any more.
+    async fn settle(&self, queues: &[QueueKey]) {
+        let mut running: Vec<Vec<Assignment>> = vec![Vec::new(); queues.len()];
+        for _ in 0..12 {
+            for (queue, running) in queues.iter().zip(&mut running) {
+                // The oldest of its attempts ends.
+                if !running.is_empty() {
+                    end(&self.engine, &running.split_off(running.len() - 1)).await;
+                }
+                running.extend(self.lease(queue, 100).await);
+            }
+            self.pass(250).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn when_slots_are_short_namespaces_get_their_weights_and_a_waiting_task_says_so() {
+    let rig = Rig::new(slots(12)).await;
+    let (a, b) = (queue("a"), queue("b"));
+    let last_of_a = rig.flood(&a, 300).await;
+    let flood = rig.lease(&a, 100).await;
+    assert_eq!(flood.len(), 12, "alone it may have all");
+    rig.flood(&b, 100).await;
+    assert_eq!(rig.lease(&b, 100).await.len(), 0, "nothing is free, and nobody loses what it has");
+    rig.pass(250).await;
+    end(&rig.engine, &flood[..3]).await;
+    assert_eq!(rig.lease(&a, 100).await.len(), 0, "it has nine, and its share is six");
+    let (_, why) = rig.engine.why(last_of_a).await.unwrap();
+    assert_eq!(why.blocking, Some("share"), "{why:?}");
+    assert!(why.reason.contains("namespace \"a\"") && why.reason.contains("1 of 2"), "{why:?}");
+    assert_eq!(rig.lease(&b, 100).await.len(), 3);
+    end(&rig.engine, &flood[3..8]).await;
+    assert_eq!((rig.lease(&a, 100).await.len(), rig.lease(&b, 100).await.len()), (2, 3));
+    assert_eq!((rig.held("a").await, rig.held("b").await), (6, 6));
+
+    set(&rig.engine, Scope::Namespace(name("b")), Setting::Scope(weight(3))).await;
+    rig.pass(250).await;
+    end(&rig.engine, &flood[8..]).await;
+    assert_eq!(rig.lease(&a, 100).await.len(), 1, "three of twelve");
+    assert_eq!(rig.lease(&b, 100).await.len(), 3, "nine of twelve");
+    let shares = rig.engine.shares();
+    let shown: Vec<_> = shares.iter().map(|it| (it.namespace.as_str(), it.weight, it.slots)).collect();
+    assert_eq!(shown, [("a", 1, Some(3)), ("b", 3, Some(9))]);
+}
+
+#[tokio::test]
+async fn what_one_does_not_use_goes_to_the_others_and_tasks_that_nobody_asks_for_hold_nothing_back() {
+    let rig = Rig::new(slots(12)).await;
+    let (a, b) = (queue("a"), queue("b"));
+    rig.flood(&b, 50).await;
+    rig.flood(&a, 300).await;
+    rig.pass(1_000).await;
+    let flood = rig.lease(&a, 100).await;
+    assert_eq!(flood.len(), 12, "b has tasks that wait, and no executor");
+    let two = {
+        end(&rig.engine, &flood[..2]).await;
+        rig.lease(&b, 2).await
+    };
+    assert_eq!(two.len(), 2);
+    rig.pass(250).await;
+    assert_eq!(rig.lease(&a, 100).await.len(), 0);
+    end(&rig.engine, &flood[2..]).await;
+    assert_eq!(rig.lease(&a, 100).await.len(), 9, "two are b's, and one is kept for it");
+    end(&rig.engine, &two).await;
+    for _ in 0..4 {
+        rig.pass(5_000).await;
+    }
+    rig.lease(&a, 100).await;
+    assert_eq!(rig.held("a").await, 12, "b is long gone");
+}
+
+/// Whoever asks first would always get the only slot.
+#[tokio::test]
+async fn the_only_slot_goes_round_by_weight() {
+    let rig = Rig::new(slots(1)).await;
+    set(&rig.engine, Scope::Namespace(name("n4")), Setting::Scope(weight(2))).await;
+    let queues: Vec<QueueKey> = (0..5).map(|it| queue(&format!("n{it}"))).collect();
+    for it in &queues {
+        rig.flood(it, 100).await;
+    }
+    let (mut starts, mut running) = ([0; 5], Vec::new());
+    for _ in 0..120 {
+        end(&rig.engine, &std::mem::take(&mut running)).await;
+        for (nth, queue) in queues.iter().enumerate() {
+            let leased = rig.lease(queue, 1).await;
+            starts[nth] += leased.len();
+            running.extend(leased);
+        }
+        rig.pass(250).await;
+    }
+    assert!(starts[..4].iter().all(|it| (15..=25).contains(it)), "{starts:?}");
+    assert!((34..=46).contains(&starts[4]), "it weighs two: {starts:?}");
+    assert!(starts.iter().sum::<usize>() >= 118, "the slot is never left idle: {starts:?}");
+}
+
+#[tokio::test]
+async fn queues_of_a_namespace_share_its_slots_by_their_weights() {
+    let rig = Rig::new(ScopeSettings::default()).await;
+    set(&rig.engine, Scope::Namespace(name("a")), Setting::Scope(slots(8))).await;
+    let (mail, sms) = (queue_of("a", "mail"), queue_of("a", "sms"));
+    let heavy = QueueSettings { weight: Some(3), ..QueueSettings::default() };
+    set(&rig.engine, Scope::Queue(sms.clone()), Setting::Queue(Box::new(heavy))).await;
+    rig.flood(&mail, 300).await;
+    rig.flood(&sms, 300).await;
+    rig.settle(&[mail.clone(), sms.clone()]).await;
+    let held = rig.limiter.held(&[LimitScope::Queue(mail), LimitScope::Queue(sms)]).await.unwrap();
+    assert_eq!(held, [2, 6]);
+}
+
+/// A floods a rate that all share, and asks first at every instant; B starts as much as a third of its own share.
+#[tokio::test]
+async fn a_flood_takes_no_starts_of_anothers_share_of_a_rate() {
+    let rate = Some(Rate { limit: 100, period_ms: 1_000, burst: 4 });
+    let rig = Rig::new(ScopeSettings { rate, ..ScopeSettings::default() }).await;
+    let (a, b) = (queue("a"), queue("b"));
+    rig.flood(&a, 900).await;
+    let (mut of_a, mut worst_ms, mut done) = (0, 0, 0);
+    for step in 0..300 {
+        if step % 3 == 0 {
+            rig.flood(&b, 1).await;
+        }
+        rig.pass(10).await;
+        let leased = rig.lease(&a, 100).await;
+        of_a += leased.len();
+        end(&rig.engine, &leased).await;
+        let leased = rig.lease(&b, 100).await;
+        // In the first moments nobody knows that b wants anything.
+        if step > 50 {
+            let late = |it: &Assignment| rig.clock.now().since(it.due_at);
+            worst_ms = leased.iter().map(late).max().unwrap_or(0).max(worst_ms);
+        }
+        done += leased.len();
+        end(&rig.engine, &leased).await;
+    }
+    assert!(worst_ms <= 60, "b waited for {worst_ms} ms behind a's flood");
+    assert!(done >= 98, "{done}");
+    assert!((150..=215).contains(&of_a), "the rest of the rate is a's: {of_a}");
+}
+
+/// Who works on one queue until it is told to stop.
+async fn work(engine: Engine, queue: QueueKey, stop: Arc<AtomicBool>, running: Arc<AtomicUsize>) {
+    let mut ticks = tokio::time::interval(WORK);
+    while !stop.load(SeqCst) {
+        let leased = lease(&engine, &queue, 1, 200).await;
+        running.fetch_add(leased.len(), SeqCst);
+        ticks.reset();
+        if !leased.is_empty() {
+            ticks.tick().await;
+        }
+        running.fetch_sub(leased.len(), SeqCst);
+        end(&engine, &leased).await;
+    }
+}
+
+const LIMIT: usize = 8;
+/// What a handler takes.
+const WORK: Duration = Duration::from_millis(20);
+
+/// A's executors ask at the first engine, B's at the last: what one of them wants the other one must hear of.
+async fn shared_on(ground: Arc<dyn Ground>, engines: usize) {
+    let (mut all, mut last) = (Vec::new(), None);
+    for nth in 0..engines {
+        let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
+        last = Some(limiter.clone());
+        let backends = Backends { store, hot, limiter, bus, clock: Arc::new(WallClock), blobs: None, shared };
+        let engine = Engine::new(backends, Options { name: format!("n{nth}"), ..Options::default() });
+        if nth == 0 {
+            set_everything(&engine, slots(u32::try_from(LIMIT).unwrap())).await;
+        }
+        let running = engine.start().unwrap();
+        all.push((engine, running));
+    }
+    let (first, limiter) = (all[0].0.clone(), last.unwrap());
+    let other = all[engines - 1].0.clone();
+    let (a, b) = (queue("a"), queue("b"));
+    let (stop, at_once) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut executors = JoinSet::new();
+    let mut work_on = |engine: &Engine, queue: &QueueKey, count: usize| {
+        for _ in 0..count {
+            executors.spawn(work(engine.clone(), queue.clone(), stop.clone(), at_once.clone()));
+        }
+    };
+    insert(&first, &a, 4_000).await;
+    work_on(&first, &a, 3 * LIMIT);
+    let held = async |queue: &QueueKey| limiter.held(&[LimitScope::Queue(queue.clone())]).await.unwrap()[0];
+    until("the flood has all slots", async || held(&a).await >= LIMIT - 1).await;
+    insert(&other, &b, 2_000).await;
+    work_on(&other, &b, 3 * LIMIT);
+    until("the other has its half", async || held(&b).await == LIMIT / 2).await;
+    let looks = AtomicUsize::new(0);
+    until("many looks", async || {
+        let (of_a, of_b) = (held(&a).await, held(&b).await);
+        assert!(of_b <= LIMIT / 2 && of_a <= LIMIT / 2 + 1, "{of_a} and {of_b}");
+        assert!(at_once.load(SeqCst) <= LIMIT, "more than the limit");
+        looks.fetch_add(1, SeqCst) >= 100
+    })
+    .await;
+    stop.store(true, SeqCst);
+    executors.join_all().await;
+    for (_, running) in all {
+        running.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_flood_leaves_the_other_its_slots_embedded() {
+    shared_on(Embedded::ground().await, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_flood_leaves_the_other_its_slots_on_two_engines_and_servers() {
+    shared_on(OnServers::ground().await, 2).await;
+}

@@ -1,0 +1,349 @@
+//! What a tenant notices of another one that floods: two namespaces, each with a queue and executors of its own, first each at
+//! its rate, then one of them at many times that. Judged by the other one's tasks. What the one that floods has left over at
+//! the end is no fault: it asked for more than its share.
+
+use crate::{
+    clock::{now_ms, now_us},
+    execute::{Manner, execute_all},
+    http::{Connection, Target},
+    insert::{Call, insert_all},
+    job::{Job, Lane},
+    measure::{Percentiles, Spans},
+    options::{RunOptions, Usage},
+    plan::{Frame, Load, Plan},
+    progress::note,
+    report::{line, write_verdict},
+    run::prepare,
+    server::Server,
+    wire::Shape,
+};
+use serde::{Deserialize, Serialize};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+const TICK: Duration = Duration::from_millis(10);
+/// From planning to the first insert.
+const LEAD_MS: i64 = 100;
+/// Between two tenants' task ids; more than any run has tasks.
+const IDS_APART: i64 = 1 << 50;
+/// After a phase, beyond the leases of what was left in flight.
+const REST_MS: i64 = 500;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FloodReport {
+    /// Tasks a second of each in peace, and how many times that the one sends that floods.
+    pub(crate) rate: u64,
+    pub(crate) times: u64,
+    /// That both share; null: they were not limited.
+    pub(crate) slots: Option<u16>,
+    pub(crate) rounds: u32,
+    pub(crate) seed: u64,
+    /// Every promise kept, and the other's 99th percentile no further up than was allowed.
+    pub(crate) ok: bool,
+    pub(crate) broken: Vec<String>,
+    pub(crate) peace: Phase,
+    pub(crate) flooded: Phase,
+    /// Of the other: flooded over in peace.
+    pub(crate) p50_ratio: f64,
+    pub(crate) p99_ratio: f64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Phase {
+    /// The one that floods.
+    pub(crate) one: Tenant,
+    pub(crate) other: Tenant,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Tenant {
+    pub(crate) tasks: u64,
+    pub(crate) done: u64,
+    /// `fired_at` − `execute_at`, as the server says, in whole milliseconds.
+    pub(crate) fired_lateness: Percentiles,
+    /// First receipt at an executor − `execute_at`.
+    pub(crate) start_delay: Percentiles,
+    /// Insert call to answer.
+    pub(crate) insert: Percentiles,
+}
+
+/// What was measured of a tenant in all rounds.
+#[derive(Debug, Default)]
+struct Measured {
+    tasks: u64,
+    done: u64,
+    fired: Spans,
+    started: Spans,
+    insert: Spans,
+}
+
+impl Measured {
+    fn add(&mut self, job: &Job) {
+        let checker = job.checker.lock();
+        self.tasks += u64::try_from(job.plan.len()).unwrap_or(u64::MAX);
+        self.done += checker.so_far().outcomes_accepted;
+        self.fired.add(&checker.measured.fired);
+        self.started.add(&checker.measured.lateness);
+        self.insert.add(&checker.measured.insert);
+    }
+
+    fn told(&self) -> Tenant {
+        Tenant {
+            tasks: self.tasks,
+            done: self.done,
+            fired_lateness: self.fired.percentiles(),
+            start_delay: self.started.percentiles(),
+            insert: self.insert.percentiles(),
+        }
+    }
+}
+
+pub(crate) async fn flood(options: &RunOptions) -> anyhow::Result<FloodReport> {
+    let Load::Sustained { rate, .. } = options.load()? else {
+        return Err(Usage("a flood is sustained").into());
+    };
+    options.check()?;
+    let (mut server, target) = prepare(&options.server, None).await?;
+    if let Some(slots) = options.flood.slots {
+        set_slots(target.clone(), slots).await?;
+    }
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+    let run = Run { options, urls: target.urls(), rate, seed };
+    let (mut peace, mut flooded, mut broken) =
+        (<[Measured; 2]>::default(), <[Measured; 2]>::default(), Vec::new());
+    for round in 0..options.flood.rounds {
+        for (times, measured) in [(1, &mut peace), (options.flood.times, &mut flooded)] {
+            note(&format!("round {}: one tenant at {times} times its rate", round + 1));
+            run.phase(times, &mut server, measured, &mut broken).await?;
+        }
+    }
+    server.end().await?;
+    let [peace, flooded] =
+        [peace, flooded].map(|[one, other]| Phase { one: one.told(), other: other.told() });
+    let report = FloodReport {
+        rate,
+        times: options.flood.times,
+        slots: options.flood.slots,
+        rounds: options.flood.rounds,
+        seed,
+        ok: false,
+        p50_ratio: ratio(flooded.other.start_delay.p50_ms, peace.other.start_delay.p50_ms),
+        p99_ratio: ratio(flooded.other.start_delay.p99_ms, peace.other.start_delay.p99_ms),
+        broken,
+        peace,
+        flooded,
+    };
+    Ok(report.judged(options.flood.within_percent))
+}
+
+async fn set_slots(target: Target, slots: u16) -> anyhow::Result<()> {
+    let body = format!(r#"{{"concurrency":{slots}}}"#);
+    let mut connection = Connection::new(target);
+    let answer = connection.put("/v1/limits", body.as_bytes(), ANSWER_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "setting the slots of everything: {}", answer.describe());
+    Ok(())
+}
+
+fn ratio(flooded_ms: f64, peace_ms: f64) -> f64 {
+    flooded_ms / peace_ms.max(0.001)
+}
+
+/// What all phases have in common.
+struct Run<'a> {
+    options: &'a RunOptions,
+    urls: String,
+    rate: u64,
+    seed: u64,
+}
+
+impl Run<'_> {
+    /// Both at work, until the other one's tasks are done.
+    async fn phase(
+        &self,
+        times: u64,
+        server: &mut Server,
+        measured: &mut [Measured; 2],
+        broken: &mut Vec<String>,
+    ) -> anyhow::Result<()> {
+        let start_ms = now_ms() + LEAD_MS;
+        let one = self.job("flood-one", start_ms, 0, self.rate.saturating_mul(times))?;
+        let other = self.job("flood-other", start_ms, IDS_APART, self.rate)?;
+        let (stop, stopped) = watch::channel(false);
+        let mut lanes = Vec::new();
+        for job in [&one, &other] {
+            lanes.push(self.inserts(job, stopped.clone())?);
+            lanes.push(self.executors(job, stopped.clone())?);
+        }
+        let until_us = (other.plan.last_due_ms + self.options.grace) * 1_000;
+        let all = u64::try_from(other.plan.len())?;
+        let is_over = || {
+            let checker = other.checker.lock();
+            now_us() > other.plan.last_due_ms * 1_000
+                && checker.so_far().inserted >= all
+                && checker.open() == 0
+        };
+        while !is_over() && now_us() < until_us {
+            tokio::time::sleep(TICK).await;
+            server.check_alive()?;
+            lanes = still_at_work(lanes)?;
+        }
+        stop.send_replace(true);
+        for lane in lanes {
+            lane.join().await?;
+        }
+        for (name, job, left) in [("the one that floods", &one, true), ("the other", &other, false)] {
+            let mut counts = job.checker.lock().judge();
+            counts.lost = if left { 0 } else { counts.lost };
+            broken.extend(counts.broken().into_iter().map(|it| format!("{name}: {it}")));
+        }
+        if other.checker.lock().so_far().inserted < all {
+            broken.push("the other: not all of its inserts were answered in time".to_owned());
+        }
+        let [of_one, of_other] = measured;
+        of_one.add(&one);
+        of_other.add(&other);
+        // What the one had in flight holds its slots until the leases end.
+        let rest_ms = u64::try_from(self.options.lease.saturating_add(REST_MS)).unwrap_or(0);
+        tokio::time::sleep(Duration::from_millis(rest_ms)).await;
+        Ok(())
+    }
+
+    fn job(&self, namespace: &str, start_ms: i64, id_offset: i64, rate: u64) -> anyhow::Result<Arc<Job>> {
+        let options = self.options;
+        let target = Target::trusting(
+            &self.urls,
+            Some(namespace),
+            options.server.token.as_deref(),
+            options.server.ca.as_deref(),
+        )?;
+        let queue = format!("flood-{start_ms}");
+        let shape = Shape::new(queue, start_ms * 1_000 + id_offset, options.common.payload_bytes);
+        let Load::Sustained { duration_ms, .. } = options.load()? else {
+            return Err(Usage("sustained").into());
+        };
+        let batch = usize::try_from(rate / 10).unwrap_or(usize::MAX).clamp(1, 1_000);
+        let batch = options.common.batch.unwrap_or(batch);
+        let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch, seed: self.seed };
+        Ok(Job::new(target, shape, Plan::new(Load::Sustained { rate, duration_ms }, frame)))
+    }
+
+    fn inserts(&self, job: &Arc<Job>, stop: watch::Receiver<bool>) -> anyhow::Result<Lane> {
+        let (job, connections) = (Arc::clone(job), self.options.connections());
+        let call = if self.options.singles { Call::Single } else { Call::Batch };
+        Lane::start("insert", stop, move || insert_all(job, call, connections))
+    }
+
+    fn executors(&self, job: &Arc<Job>, stop: watch::Receiver<bool>) -> anyhow::Result<Lane> {
+        let (job, options) = (Arc::clone(job), self.options);
+        let whole_ms = |ms: i64| u64::try_from(ms).unwrap_or(0);
+        let slots = options.flood.slots.map(usize::from);
+        let manner = Manner {
+            executors: slots.unwrap_or(options.executors),
+            lease_max: slots.map_or(options.lease_max, |_| 1),
+            wait_ms: whole_ms(options.wait),
+            lease_ms: whole_ms(options.lease),
+            linger: Duration::from_millis(whole_ms(options.linger)),
+            work: Duration::from_millis(whole_ms(options.flood.work)),
+        };
+        Lane::start("execute", stop, move || execute_all(job, manner, None))
+    }
+}
+
+/// Executors never end by themselves but with an error; inserts do when all are answered.
+fn still_at_work(lanes: Vec<Lane>) -> anyhow::Result<Vec<Lane>> {
+    let mut working = Vec::new();
+    for mut lane in lanes {
+        match lane.poll() {
+            None => working.push(lane),
+            Some(result) => result?,
+        }
+    }
+    Ok(working)
+}
+
+impl FloodReport {
+    fn judged(mut self, within_percent: u32) -> Self {
+        if self.peace.other.start_delay.count == 0 || self.flooded.other.start_delay.count == 0 {
+            self.broken.push("nothing of the other was measured".to_owned());
+        }
+        if self.p99_ratio > 1.0 + f64::from(within_percent) / 100.0 {
+            self.broken.push(format!(
+                "the other's p99 is {:.2} times what it is in peace; {within_percent} percent more were allowed",
+                self.p99_ratio
+            ));
+        }
+        self.ok = self.broken.is_empty();
+        self
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let Self { rate, times, slots, rounds, .. } = self;
+        let shared = slots.map_or_else(|| "no limit".to_owned(), |it| format!("{it} slots for both"));
+        let mut out =
+            format!("flood: {rate}/s each, then one at {times} times that; {shared}; rounds: {rounds}\n\n");
+        for (when, phase) in [("in peace", &self.peace), ("flooded", &self.flooded)] {
+            for (who, it) in [("one", &phase.one), ("other", &phase.other)] {
+                let name = format!("{when}, the {who}");
+                line(&mut out, &name, format_args!("{} tasks, {} done", it.tasks, it.done));
+                for (what, it) in [
+                    ("fired, ms", it.fired_lateness),
+                    ("started, ms", it.start_delay),
+                    ("insert, ms", it.insert),
+                ] {
+                    let Percentiles { p50_ms, p99_ms, p999_ms, max_ms, .. } = it;
+                    let rest =
+                        format_args!("p50 {p50_ms:.2}  p99 {p99_ms:.2}  p99.9 {p999_ms:.2}  max {max_ms:.2}");
+                    line(&mut out, &format!("  {what}"), rest);
+                }
+            }
+        }
+        let _ = writeln!(
+            out,
+            "\nthe other, flooded over in peace: p50 {:.2}, p99 {:.2}",
+            self.p50_ratio, self.p99_ratio
+        );
+        write_verdict(&mut out, self.ok, &self.broken);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(p99_ms: f64) -> Tenant {
+        let start_delay = Percentiles { count: 9, p50_ms: 1.0, p99_ms, ..Percentiles::default() };
+        let none = Percentiles::default();
+        Tenant { tasks: 9, done: 9, fired_lateness: none, start_delay, insert: none }
+    }
+
+    fn report(peace_ms: f64, flooded_ms: f64) -> FloodReport {
+        let phase = |p99_ms| Phase { one: tenant(99.0), other: tenant(p99_ms) };
+        let report = FloodReport {
+            rate: 1,
+            times: 10,
+            slots: None,
+            rounds: 1,
+            seed: 1,
+            ok: false,
+            broken: Vec::new(),
+            peace: phase(peace_ms),
+            flooded: phase(flooded_ms),
+            p50_ratio: 1.0,
+            p99_ratio: ratio(flooded_ms, peace_ms),
+        };
+        report.judged(20)
+    }
+
+    #[test]
+    fn a_flood_that_the_other_notices_is_a_breach_and_a_fifth_more_is_none() {
+        assert!(report(5.0, 5.9).ok && report(5.0, 1.0).ok);
+        let noticed = report(5.0, 6.1);
+        assert!(!noticed.ok && noticed.broken[0].contains("1.22 times"), "{:?}", noticed.broken);
+        assert!(noticed.table().contains("BROKEN"));
+        let mut nothing = report(5.0, 5.0);
+        nothing.flooded.other.start_delay.count = 0;
+        assert!(!nothing.judged(20).ok);
+    }
+}
