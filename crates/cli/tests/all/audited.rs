@@ -155,7 +155,7 @@ fn every_command_that_changes_a_store_itself_is_in_the_audit() {
     for (command, leaves) in COMMANDS {
         let ByItself(said, action) = leaves else { continue };
         let known = if command.starts_with("shard") { &urls[..] } else { &urls[..1] };
-        let words = [words(command, said, &[("{id}", &id)]), vec!["--json"]].concat();
+        let words = [words(command, said, &[("{id}", id.as_str())]), vec!["--json"]].concat();
         let done = on_store(&words, known).output().unwrap();
         assert!(done.status.success(), "{command}: {}", stderr(&done));
         if *command == "token create" {
