@@ -63,7 +63,8 @@ fn sustained() {
 /// What the other noticed is for a machine with nothing else to do; that both were served is not.
 #[test]
 fn a_flood_with_slots_for_both() {
-    let arguments = "run --scenario flood --rate 20 --times 5 --duration 2s --ahead 500ms --slots 4 --work 5ms";
+    let arguments =
+        "run --scenario flood --rate 20 --times 5 --duration 2s --ahead 500ms --slots 4 --work 5ms";
     let report = kept(&format!("{arguments} --lease 1s --within-percent 100000"));
     assert_eq!(report["flooded"]["one"]["tasks"], 200, "{report}");
     for phase in ["peace", "flooded"] {

@@ -122,4 +122,7 @@ fn whoever_holds_the_only_slot_for_long_has_the_next_turns_last() {
     assert!(served[0] > 0 && served[1] == 0, "a had forty times as much: {served:?}");
     turns.served(names[1..].iter());
     assert_eq!(turns.served(names.iter()), [0, 0], "who comes back after a rest has no debt and no credit");
+    turns.served(names[..1].iter());
+    turns.had(&"a", 1, 250, 1);
+    assert_eq!(turns.served(names.iter()), [0, 0], "nor for what another had meanwhile");
 }

@@ -15,7 +15,7 @@ enum Leaves {
     Histories,
     /// It runs an engine, or what an engine has; what is asked of that is audited there.
     Engine,
-    /// This entry, by the server that it asks: what is said after its name, `{ref}` being a task.
+    /// This entry, by the server that it asks: what is said after its name, `{ref}` being a task, `{crontab}` a file.
     ByServer(&'static [&'static str], &'static str),
     /// This entry, written by itself on a store, `{id}` being a token.
     ByItself(&'static [&'static str], &'static str),
@@ -54,6 +54,23 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("namespace get", Nothing),
     ("namespace set", ByServer(&["shop", "{}"], "put_namespace")),
     ("namespace delete", ByServer(&["shop", "--confirm", "shop", "--no-wait"], "delete_namespace")),
+    ("schedule create", ByServer(&["s", "--every", "1h", "--queue", "q"], "put_schedule")),
+    ("schedule list", Nothing),
+    ("schedule get", Nothing),
+    ("schedule next", Nothing),
+    ("schedule runs", Nothing),
+    ("schedule pause", ByServer(&["s"], "pause_schedule")),
+    ("schedule resume", ByServer(&["s"], "resume_schedule")),
+    ("schedule run", ByServer(&["s"], "run_schedule")),
+    (
+        "schedule backfill",
+        ByServer(
+            &["s", "--from", "2026-01-01T00:00:00Z", "--to", "2026-01-01T02:00:00Z"],
+            "backfill_schedule",
+        ),
+    ),
+    ("schedule delete", ByServer(&["s"], "delete_schedule")),
+    ("schedule import crontab", ByServer(&["{crontab}", "--queue", "q"], "put_schedule")),
     ("audit list", Nothing),
     ("audit export", Nothing),
     ("migrate", ByItself(&[], "migrate")),
@@ -96,25 +113,31 @@ fn of_every_command_it_is_said_what_it_leaves() {
     assert_eq!(listed, known, "each command stands in the table above, with the entry that it leaves");
 }
 
-fn words<'a>(command: &'a str, said: &'a [&'a str], (name, value): (&str, &'a str)) -> Vec<&'a str> {
-    let said = said.iter().map(|word| if *word == name { value } else { word });
-    command.split(' ').chain(said).collect()
+fn words<'a>(command: &'a str, said: &'a [&'a str], given: &[(&str, &'a str)]) -> Vec<&'a str> {
+    let value = |word: &'a str| given.iter().find(|it| it.0 == word).map_or(word, |it| it.1);
+    command.split(' ').chain(said.iter().map(|word| value(word))).collect()
 }
 
 #[test]
 fn every_command_that_changes_something_through_a_server_is_in_the_audit() {
-    let (server, _data) = Server::on_new_data();
+    let (server, data) = Server::on_new_data();
     let task = server.insert(serde_json::json!({ "queue": "q", "delay_ms": 3_600_000 }));
-    let task = task["ref"].as_str().unwrap();
+    let crontab = data.path().join("crontab");
+    std::fs::write(&crontab, "0 9 * * 1 /bin/report\n").unwrap();
+    let given = [("{ref}", task["ref"].as_str().unwrap()), ("{crontab}", crontab.to_str().unwrap())];
+    let mut last = 0;
     for (command, leaves) in COMMANDS {
         let ByServer(said, action) = leaves else { continue };
         // What it comes to does not matter: there is no executor, and the task is not dead.
-        let done = server.client(&words(command, said, ("{ref}", task)));
+        let done = server.client(&words(command, said, &given));
         assert_ne!(done.status.code(), Some(2), "{command}: {}", stderr(&done));
         let listed = server.client(&["audit", "list", "--action", action]);
         let page = documents(&listed).remove(0);
         assert_eq!(page["items"][0]["action"], *action, "{command}: {page}");
         assert_eq!(page["items"][0]["caller"], "local", "{page}");
+        let id = page["items"][0]["id"].as_i64().unwrap();
+        assert!(id > last, "{command} has no entry of its own: {page}");
+        last = id;
     }
 }
 
@@ -132,7 +155,7 @@ fn every_command_that_changes_a_store_itself_is_in_the_audit() {
     for (command, leaves) in COMMANDS {
         let ByItself(said, action) = leaves else { continue };
         let known = if command.starts_with("shard") { &urls[..] } else { &urls[..1] };
-        let words = [words(command, said, ("{id}", &id)), vec!["--json"]].concat();
+        let words = [words(command, said, &[("{id}", id.as_str())]), vec!["--json"]].concat();
         let done = on_store(&words, known).output().unwrap();
         assert!(done.status.success(), "{command}: {}", stderr(&done));
         if *command == "token create" {

@@ -101,28 +101,33 @@ impl Site {
         command
     }
 
-    /// A call of `CALLS`: its status and what is answered.
-    fn call(&self, engine: &Engine, token: Option<&str>, (method, path, body, _): Call) -> (u16, Value) {
-        let url = format!("{}{path}", engine.url);
-        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+    fn http(&self) -> reqwest::Client {
         let authority = reqwest::Certificate::from_pem(self.ca_pem.as_bytes()).unwrap();
-        let http = http_from(CALLER).tls_certs_only([authority]).build().unwrap();
-        let mut request = http.request(method, url).timeout(PATIENCE);
-        // No proxy is trusted here.
-        request = request.header("x-forwarded-for", "203.0.113.77");
-        if !body.is_empty() {
-            request = request.header("content-type", "application/json").body(body);
-        }
-        if let Some(token) = token {
-            request = request.bearer_auth(token);
-        }
-        blocking(async move {
-            let response = request.send().await.unwrap();
-            let status = response.status().as_u16();
-            let text = response.text().await.unwrap();
-            (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
-        })
+        http_from(CALLER).tls_certs_only([authority]).build().unwrap()
     }
+}
+
+/// A call of `CALLS`: its status and what is answered.
+async fn ask(
+    http: &reqwest::Client,
+    engine: &Engine,
+    token: Option<&str>,
+    (method, path, body, _): Call,
+) -> (u16, Value) {
+    let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+    let mut request = http.request(method, format!("{}{path}", engine.url)).timeout(PATIENCE);
+    // No proxy is trusted here.
+    request = request.header("x-forwarded-for", "203.0.113.77");
+    if !body.is_empty() {
+        request = request.header("content-type", "application/json").body(body);
+    }
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
 /// Reached over the network and over TLS alone, by a user who has a password.
@@ -182,7 +187,7 @@ fn two_engines_on_a_companys_network_let_in_whom_they_should_and_say_whom_they_d
         let root = root["token"].as_str().unwrap().to_owned();
         let mut engines = ENGINES.map(|at| site.engine(at));
         let callers = callers(&site, &engines[0], &root);
-        everybody_may_what_their_role_may(&site, &engines, &callers);
+        blocking(everybody_may_what_their_role_may(&site, &engines, &callers));
         what_was_refused_is_in_the_audit(&site, &engines, &callers, &root);
         a_task_goes_from_a_client_to_a_worker(&site, &engines, &callers);
         engines[0].process.signal("-TERM");
@@ -206,12 +211,13 @@ fn callers(site: &Site, engine: &Engine, root: &str) -> Vec<Caller> {
     callers
 }
 
-fn everybody_may_what_their_role_may(site: &Site, engines: &[Engine; 2], callers: &[Caller]) {
+async fn everybody_may_what_their_role_may(site: &Site, engines: &[Engine; 2], callers: &[Caller]) {
+    let http = site.http();
     for engine in engines {
         for caller in callers {
             for call in CALLS {
                 let what = format!("{} {:?}: {} {}", caller.name, caller.role, call.0, call.1);
-                let (status, answer) = site.call(engine, caller.token.as_deref(), call);
+                let (status, answer) = ask(&http, engine, caller.token.as_deref(), call).await;
                 let expected = match caller.role {
                     None => Some((401, "auth.required")),
                     Some(role) if call.3.contains(&role) => None,
@@ -290,7 +296,7 @@ fn what_is_broken_is_told_to_nobody_without_a_token(site: &Site, engine: &Engine
     let readyz = ("GET", "/readyz", "", ROLES.as_slice());
     let degraded = |token: Option<&str>| {
         wait_for("Redis to be missed", || {
-            let (status, answer) = site.call(engine, token, readyz);
+            let (status, answer) = blocking(ask(&site.http(), engine, token, readyz));
             assert_eq!(status, 200, "{answer}");
             (answer["status"] == "degraded").then(|| answer.to_string())
         })

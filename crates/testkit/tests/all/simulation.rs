@@ -121,8 +121,8 @@ fn limits_hold_for_what_a_bus_takes_from_engines_that_come_and_die() {
     run_seeds_with(true, 3, Hands::Push, Faults::Some);
 }
 
-/// Seeds of schedules: each has several planners, and a minute of quiet at its end.
-const SCHEDULE_SEEDS: u64 = 100;
+/// Seeds of schedules: each has several planners, and two and a half minutes of quiet at its end.
+const SCHEDULE_SEEDS: u64 = 40;
 const SCHEDULE_STEPS: usize = 80;
 
 #[test]
