@@ -100,7 +100,7 @@ impl Measured {
 }
 
 pub(crate) async fn flood(options: &RunOptions) -> anyhow::Result<FloodReport> {
-    let Load::Sustained { rate, .. } = options.load()? else {
+    let Load::Sustained { rate, duration_ms } = options.load()? else {
         return Err(Usage("a flood is sustained").into());
     };
     options.check()?;
@@ -112,10 +112,13 @@ pub(crate) async fn flood(options: &RunOptions) -> anyhow::Result<FloodReport> {
     let run = Run { options, urls: target.urls(), rate, seed };
     let (mut peace, mut flooded, mut broken) =
         (<[Measured; 2]>::default(), <[Measured; 2]>::default(), Vec::new());
+    // Once through everything, so that peace is not measured cold.
+    let mut cold = <[Measured; 2]>::default();
+    run.phase((1, duration_ms / 4), &mut server, &mut cold, &mut broken).await?;
     for round in 0..options.flood.rounds {
         for (times, measured) in [(1, &mut peace), (options.flood.times, &mut flooded)] {
             note(&format!("round {}: one tenant at {times} times its rate", round + 1));
-            run.phase(times, &mut server, measured, &mut broken).await?;
+            run.phase((times, duration_ms), &mut server, measured, &mut broken).await?;
         }
     }
     server.end().await?;
@@ -161,14 +164,14 @@ impl Run<'_> {
     /// Both at work, until the other one's tasks are done.
     async fn phase(
         &self,
-        times: u64,
+        (times, duration_ms): (u64, i64),
         server: &mut Server,
         measured: &mut [Measured; 2],
         broken: &mut Vec<String>,
     ) -> anyhow::Result<()> {
         let start_ms = now_ms() + LEAD_MS;
-        let one = self.job("flood-one", start_ms, 0, self.rate.saturating_mul(times))?;
-        let other = self.job("flood-other", start_ms, IDS_APART, self.rate)?;
+        let one = self.job("flood-one", (start_ms, duration_ms), 0, self.rate.saturating_mul(times))?;
+        let other = self.job("flood-other", (start_ms, duration_ms), IDS_APART, self.rate)?;
         let (stop, stopped) = watch::channel(false);
         let mut lanes = Vec::new();
         for job in [&one, &other] {
@@ -209,7 +212,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn job(&self, namespace: &str, start_ms: i64, id_offset: i64, rate: u64) -> anyhow::Result<Arc<Job>> {
+    fn job(
+        &self,
+        namespace: &str,
+        (start_ms, duration_ms): (i64, i64),
+        id_offset: i64,
+        rate: u64,
+    ) -> anyhow::Result<Arc<Job>> {
         let options = self.options;
         let target = Target::trusting(
             &self.urls,
@@ -219,9 +228,6 @@ impl Run<'_> {
         )?;
         let queue = format!("flood-{start_ms}");
         let shape = Shape::new(queue, start_ms * 1_000 + id_offset, options.common.payload_bytes);
-        let Load::Sustained { duration_ms, .. } = options.load()? else {
-            return Err(Usage("sustained").into());
-        };
         let batch = usize::try_from(rate / 10).unwrap_or(usize::MAX).clamp(1, 1_000);
         let batch = options.common.batch.unwrap_or(batch);
         let frame = Frame { start_ms, ahead_ms: options.ahead_ms(), batch, seed: self.seed };
