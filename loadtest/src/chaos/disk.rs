@@ -56,6 +56,10 @@ impl Disk {
     }
 
     pub(crate) fn free(&self) -> anyhow::Result<()> {
+        // Emptied first: where it is still open (a child that was just forked has all that its parent has), removing it
+        // frees nothing.
+        let ballast = std::fs::OpenOptions::new().write(true).open(self.ballast());
+        ballast.and_then(|file| file.set_len(0)).context("freeing the disk")?;
         std::fs::remove_file(self.ballast()).context("freeing the disk")
     }
 

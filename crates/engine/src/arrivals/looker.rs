@@ -12,7 +12,8 @@ pub(crate) struct Looker<'a>(&'a Arrival);
 impl Arrival {
     /// Nothing while another looks for all.
     pub(crate) fn look_for_all(&self) -> Option<Looker<'_>> {
-        (!self.has_looker.swap(true, SeqCst)).then_some(Looker(self))
+        // Not `then_some`: one that is not wanted would be dropped, and with it the place of the one who has it.
+        (!self.has_looker.swap(true, SeqCst)).then(|| Looker(self))
     }
 }
 
