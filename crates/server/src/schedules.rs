@@ -33,9 +33,7 @@ use serde_json::{Map, Value};
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         match error {
-            Error::NotFound => {
-                Self::new(Code::ScheduleNotFound, "the namespace has no schedule of this name")
-            }
+            Error::NotFound => no_schedule(),
             Error::Otherwise(revision) => {
                 let detail = match revision {
                     0 => "there is no schedule of this name".to_owned(),
@@ -61,14 +59,15 @@ fn queue_of(key: &ScheduleKey, schedule: &Schedule) -> QueueKey {
     QueueKey { namespace: key.namespace.clone(), queue: schedule.task.queue.clone() }
 }
 
-fn no_schedule(name: &Name) -> Refusal {
-    Refusal::new(Code::ScheduleNotFound, format!("the namespace has no schedule {:?}", name.as_str()))
+/// Also of one that the token does not see.
+fn no_schedule() -> Refusal {
+    Refusal::new(Code::ScheduleNotFound, "the namespace has no schedule of this name")
 }
 
 /// One that the token reaches.
 async fn reached(app: &App, who: &Who, key: &ScheduleKey) -> Result<StoredSchedule, Refusal> {
     let stored = planner(app)?.get(key).await?;
-    if who.reaches(&queue_of(key, &stored.schedule)) { Ok(stored) } else { Err(no_schedule(&key.name)) }
+    if who.reaches(&queue_of(key, &stored.schedule)) { Ok(stored) } else { Err(no_schedule()) }
 }
 
 fn shown(app: &App, stored: &StoredSchedule) -> Result<Shown, Refusal> {

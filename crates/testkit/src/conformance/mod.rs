@@ -399,6 +399,8 @@ mod tests {
             ("firing", include_str!("hot/firing.rs")),
             ("ready", include_str!("hot/ready.rs")),
             ("parked", include_str!("hot/parked.rs")),
+            ("namespaces", include_str!("store/namespaces.rs")),
+            ("schedules", include_str!("schedules.rs")),
             ("cases", include_str!("limiter/cases.rs")),
             ("bus", include_str!("bus.rs")),
             ("ownership", include_str!("ownership.rs")),

@@ -76,7 +76,14 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
     sql(url, &first).await;
     assert_eq!(
         migrate(&urls).await.unwrap(),
-        ["0005_room", "0006_has_hot", "0007_access", "0008_without_databases", "0009_audit_key"]
+        [
+            "0005_room",
+            "0006_has_hot",
+            "0007_access",
+            "0008_without_databases",
+            "0009_audit_key",
+            "0010_schedules"
+        ]
     );
     assert_eq!(sql(url, "SELECT LENGTH(room) FROM task").await, "0");
     sql(url, &before.replace("(0, 5, 1,", "(0, 5, 2,")).await;
