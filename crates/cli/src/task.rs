@@ -29,6 +29,9 @@ pub(crate) enum TaskCommand {
     RunNow(change::RefArgs),
     /// Give dead tasks their attempts again
     Redrive(change::RefArgs),
+    Bury(change::BuryArgs),
+    /// Delete finished tasks, with their histories and payloads
+    Delete(change::RefArgs),
     Why(ask::WhyArgs),
 }
 
@@ -42,6 +45,8 @@ pub(crate) async fn run(command: TaskCommand) -> Result<ExitCode> {
         TaskCommand::Reschedule(args) => change::reschedule(args).await,
         TaskCommand::RunNow(args) => change::run_now(args).await,
         TaskCommand::Redrive(args) => change::redrive(args).await,
+        TaskCommand::Bury(args) => change::bury(args).await,
+        TaskCommand::Delete(args) => change::delete(args).await,
         TaskCommand::Why(args) => ask::why(args).await,
     }
 }
