@@ -3,6 +3,7 @@
 mod ask;
 mod change;
 mod draft;
+mod export;
 mod file;
 mod lines;
 mod list;
@@ -21,6 +22,8 @@ use std::process::ExitCode;
 #[derive(Subcommand, Debug)]
 pub(crate) enum TaskCommand {
     Insert(Box<draft::InsertArgs>),
+    Import(Box<file::ImportArgs>),
+    Export(Box<export::ExportArgs>),
     Get(ask::GetArgs),
     List(Box<list::ListArgs>),
     Cancel(change::CancelArgs),
@@ -39,6 +42,8 @@ pub(crate) async fn run(command: TaskCommand) -> Result<ExitCode> {
     logs::start_for_client();
     match command {
         TaskCommand::Insert(args) => draft::run(*args).await,
+        TaskCommand::Import(args) => file::import(*args).await,
+        TaskCommand::Export(args) => export::run(*args).await,
         TaskCommand::Get(args) => ask::get(args).await,
         TaskCommand::List(args) => list::run(*args).await,
         TaskCommand::Cancel(args) => change::cancel(args).await,

@@ -29,6 +29,8 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("serve", Engine),
     ("work", Histories),
     ("task insert", Histories),
+    ("task import", Histories),
+    ("task export", Nothing),
     ("task get", Nothing),
     ("task list", Nothing),
     ("task why", Nothing),

@@ -1,3 +1,5 @@
+//! What actions leave, how documents are stored, how an operation keeps to its rate.
+
 use super::*;
 use crate::{name::Name, state::Phase};
 

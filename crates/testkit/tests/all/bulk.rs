@@ -13,6 +13,7 @@ use punctual_domain::{
 };
 use punctual_testkit::faults::{BulkGroup, Dials, StoreGroup};
 use rig::{BATCH, CANCEL, Rig, bulk, name, on_both};
+use tokio::task::JoinSet;
 
 const DEFAULT: fn() -> Name = Name::default_namespace;
 
@@ -43,7 +44,7 @@ async fn what_is_previewed_is_cancelled_and_nothing_else(rig: Rig) {
     }
     rig.is_balanced().await;
     let depth = rig.engine.depth().await.unwrap();
-    assert_eq!(depth.due, 0, "in an hour nothing is loaded yet, or it is taken out");
+    assert_eq!(depth.due, others.len() + later.len(), "what is cancelled is out of the hot set");
 }
 
 on_both!(only_what_was_previewed_is_confirmed_and_not_for_ever);
@@ -133,12 +134,13 @@ async fn what_a_pause_meets_under_way_is_accounted_for(rig: Rig) {
     let id = rig.confirmed(bulk(CANCEL, "mail")).await.id;
     let gate = rig.store.faults.hold(StoreGroup::Apply);
     let (runner, now) = (rig.runner.clone(), rig.now());
-    let running = tokio::spawn(async move { runner.run_once(now).await });
+    let mut running = JoinSet::new();
+    running.spawn(async move { runner.run_once(now).await });
     gate.reached().await;
     let paused = rig.runner.pause(&DEFAULT(), id, None, "bob").await.unwrap();
     assert_eq!(paused.progress.tally.done, 0);
     gate.open();
-    running.await.unwrap().unwrap();
+    running.join_next().await.unwrap().unwrap().unwrap();
     let after = rig.get(id).await;
     let batch = u64::try_from(BATCH).unwrap();
     assert_eq!(
@@ -163,9 +165,14 @@ async fn what_changed_since_the_preview_is_passed_over(rig: Rig) {
     rig.engine.run_now(tasks[1].place, "somebody").await.unwrap();
     rig.engine.turn().await.unwrap();
     let ended = rig.until_the_end(id).await;
-    assert_eq!(ended.progress.tally, Tally { done: 3, skipped: 0, failed: 0 }, "they are not met any more");
+    assert_eq!(
+        ended.progress.tally,
+        Tally { done: 3, skipped: 1, failed: 0 },
+        "one is not met, one has fired"
+    );
     assert_eq!(rig.task(&tasks[0]).await.history.last().unwrap().by, "somebody");
-    assert_eq!(rig.task(&tasks[1]).await.state, State::Ready);
+    let fired = rig.task(&tasks[1]).await.state;
+    assert!(matches!(fired, State::Dispatching | State::Ready), "{fired:?}");
 }
 
 on_both!(what_cannot_be_reached_is_tried_again_and_then_listed_and_repeated);

@@ -36,12 +36,12 @@ fn the_table_has_every_documented_call_and_each_says_its_permission() {
 
 #[tokio::test]
 async fn every_call_of_every_role_is_answered_as_the_table_says_on_sqlite() {
-    walk(Site::sqlite().await).await;
+    Box::pin(walk(Site::sqlite().await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_of_every_role_is_answered_as_the_table_says_on_mysql_and_redis() {
-    walk(Site::mysql().await).await;
+    Box::pin(walk(Site::mysql().await)).await;
 }
 
 async fn walk(site: Site) {

@@ -39,12 +39,8 @@ async fn leased(rig: &Rig, queue: &str) -> Vec<punctual_contract::store::Assignm
 
 async fn settled(rig: &Rig, queue: &str, report: Report) {
     for it in leased(rig, queue).await {
-        let report = OutcomeReport {
-            place: it.place,
-            fence: it.fence,
-            report: report.clone(),
-            result: TaskResult::default(),
-        };
+        let report =
+            OutcomeReport { place: it.place, fence: it.fence, report, result: TaskResult::default() };
         rig.engine.settle(vec![report], "test").await.unwrap();
     }
 }

@@ -22,9 +22,14 @@ async fn dies_at<G: Copy + Eq + Hash + Debug + Send>(
     nth: usize,
 ) -> bool {
     let mut gate = faults.hold(group);
-    let (runner, now) = (rig.runner.clone(), rig.now());
+    let (runner, engine, clock) = (rig.runner.clone(), rig.engine.clone(), rig.clock.clone());
     let mut running = JoinSet::new();
-    running.spawn(async move { runner.run_once(now).await.unwrap() });
+    running.spawn(async move {
+        for _ in 0..6 {
+            runner.run_once(engine.now()).await.unwrap();
+            clock.advance_ms(1_000);
+        }
+    });
     for call in 0..=nth {
         tokio::select! {
             () = gate.reached() => {}
@@ -118,11 +123,12 @@ async fn a_batch_that_was_done_and_not_committed_is_counted_and_not_done_again(r
     rig.bulks.faults.heal();
     let gate = rig.store.faults.hold(StoreGroup::Apply);
     let (runner, now) = (rig.runner.clone(), rig.now());
-    let running = tokio::spawn(async move { runner.run_once(now).await });
+    let mut running = JoinSet::new();
+    running.spawn(async move { runner.run_once(now).await });
     gate.reached().await;
     rig.bulks.faults.set(BulkGroup::Write, Dials::REFUSES);
     gate.open();
-    assert!(running.await.unwrap().is_err(), "its commit was refused");
+    assert!(running.join_next().await.unwrap().unwrap().is_err(), "its commit was refused");
     let stored = rig.get(id).await;
     assert_eq!((stored.progress.tally, stored.progress.batch.len()), (Tally::default(), 10));
     let moved = rig.tasks().await.iter().filter(|it| it.ask.execute_at > START.plus(HOUR_MS)).count();
