@@ -8,8 +8,9 @@ use crate::{
     durability, logs,
 };
 use anyhow::{Context, Result, bail};
+use punctual_bulk::Runner;
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::{Blobs, ScheduleStore, Store};
+use punctual_contract::{Blobs, BulkStore, ScheduleStore, Store};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
@@ -24,11 +25,15 @@ const STOPS_WITHIN: Duration = Duration::from_secs(15);
 /// another is as late as this.
 const PLAN_EVERY: Duration = Duration::from_millis(200);
 
+/// Between two looks which bulk operations may go on.
+const BULK_EVERY: Duration = Duration::from_millis(100);
+
 /// An engine at work on its back ends.
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(crate) engine: Engine,
     pub(crate) planner: Planner,
+    pub(crate) bulk: Runner,
     running: Running,
     store: Closing,
 }
@@ -45,6 +50,13 @@ impl Closing {
         match self {
             Self::Sqlite(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
             Self::Mysql(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
+        }
+    }
+
+    fn bulks(&self) -> Arc<dyn BulkStore> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn BulkStore>,
+            Self::Mysql(store) => Arc::clone(store) as Arc<dyn BulkStore>,
         }
     }
 }
@@ -66,11 +78,17 @@ impl Standing {
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
+        let bulk = Runner::new(engine.clone(), store.bulks(), punctual_bulk::Options::default());
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", PLAN_EVERY, move |now| {
             let planning = planning.clone();
             async move { planning.run_once(now).await }
+        });
+        let carrying_on = bulk.clone();
+        running.supervise("bulk", BULK_EVERY, move |now| {
+            let carrying_on = carrying_on.clone();
+            async move { carrying_on.run_once(now).await }
         });
         match &store {
             Closing::Sqlite(store) if archive.url.is_some() => {
@@ -84,7 +102,7 @@ impl Standing {
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, running, store })
+        Ok(Self { engine, planner, bulk, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.

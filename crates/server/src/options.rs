@@ -1,6 +1,7 @@
 //! What an operator may set of the server, with its defaults. Sizes are bytes.
 
 use crate::{access::TrustedProxies, listener::TlsFiles};
+use punctual_bulk::Runner;
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub struct ServerOptions {
     pub drain_timeout: Duration,
     /// None: calls about schedules are answered as if there were no such address.
     pub schedules: Option<Planner>,
+    /// The same for bulk operations.
+    pub bulk: Option<Runner>,
     pub listener: ListenerOptions,
 }
 
@@ -74,6 +77,7 @@ impl Default for ServerOptions {
             keep_replies_ms: 24 * 3_600_000,
             drain_timeout: Duration::from_secs(5),
             schedules: None,
+            bulk: None,
             listener: ListenerOptions::default(),
         }
     }

@@ -5,7 +5,8 @@ use crate::{
     access::{self, Guarded, Needs, Reach},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe, openapi,
+    audit, bulk, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe,
+    openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens,
 };
@@ -75,6 +76,8 @@ fn interface() -> Guarded {
         .needing(ChangeTasks, Own, routes!(actions::cancel_task))
         .needing(ChangeTasks, Own, routes!(actions::run_task_now))
         .needing(Redrive, Own, routes!(actions::redrive_task))
+        .needing(ChangeTasks, Own, routes!(actions::bury_task))
+        .needing(Operate, Own, routes!(actions::delete_task))
         .needing(Execute, Namespace, routes!(executors::lease_tasks))
         .needing(Execute, Own, routes!(executors::report_outcomes))
         .needing(Execute, Own, routes!(executors::send_heartbeats))
@@ -115,6 +118,15 @@ fn interface() -> Guarded {
         .needing(ManageSchedules, Own, routes!(schedules::resume_schedule))
         .needing(ManageSchedules, Own, routes!(schedules::run_schedule))
         .needing(ManageSchedules, Own, routes!(schedules::backfill_schedule))
+        .needing(ChangeTasks, Own, routes!(bulk::create_bulk))
+        .needing(Read, Own, routes!(bulk::list_bulk))
+        .needing(Read, Own, routes!(bulk::get_bulk))
+        .needing(Read, Own, routes!(bulk::list_bulk_failures))
+        .needing(ChangeTasks, Own, routes!(bulk::confirm_bulk))
+        .needing(ChangeTasks, Own, routes!(bulk::pause_bulk))
+        .needing(ChangeTasks, Own, routes!(bulk::resume_bulk))
+        .needing(ChangeTasks, Own, routes!(bulk::stop_bulk))
+        .needing(ChangeTasks, Own, routes!(bulk::repeat_bulk))
 }
 
 fn operation() -> Guarded {

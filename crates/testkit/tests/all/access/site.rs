@@ -2,8 +2,9 @@
 //! until a test moves it. Each request comes from the address that it says.
 
 use axum::{Router, body::Body, http::Request};
+use punctual_bulk::Runner;
 use punctual_bus::MemoryBus;
-use punctual_contract::{Hot, ScheduleStore, Store};
+use punctual_contract::{BulkStore, Hot, ScheduleStore, Store};
 use punctual_domain::{access::SecretHash, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
@@ -130,13 +131,16 @@ impl Site {
         Self::over(Arc::new(store), Arc::new(hot), false)
     }
 
-    fn over<S: Store + ScheduleStore>(store: Arc<S>, hot: Arc<dyn Hot>, admin: bool) -> Self {
+    fn over<S: Store + ScheduleStore + BulkStore>(store: Arc<S>, hot: Arc<dyn Hot>, admin: bool) -> Self {
         let clock = ManualClock::at(START);
         let schedules: Arc<dyn ScheduleStore> = store.clone();
+        let bulks: Arc<dyn BulkStore> = store.clone();
         let store = Arc::new(FaultyStore::new(store, 7));
         let engine = engine(&store, &hot, &clock, options("engine", admin));
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
-        let serving = ServerOptions { schedules: Some(planner), ..ServerOptions::default() };
+        let bulk = Runner::new(engine.clone(), bulks, punctual_bulk::Options::default());
+        let serving =
+            ServerOptions { schedules: Some(planner), bulk: Some(bulk), ..ServerOptions::default() };
         let router = punctual_server::router(engine.clone(), serving);
         Self { store, hot, clock, engine, router }
     }

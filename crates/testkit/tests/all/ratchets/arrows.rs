@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 14] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -17,12 +17,14 @@ const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
     ("bus", &["contract", "domain"], &[]),
     ("engine", &["contract", "domain", "wheel"], &[]),
     ("schedules", &["engine", "contract", "domain"], &[]),
-    ("server", &["schedules", "engine", "contract", "domain", "protocol"], &[]),
+    ("bulk", &["engine", "contract", "domain"], &[]),
+    ("server", &["bulk", "schedules", "engine", "contract", "domain", "protocol"], &[]),
     ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),
     (
         "testkit",
         &[
             "server",
+            "bulk",
             "schedules",
             "sdk",
             "engine",
@@ -40,6 +42,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
         "cli",
         &[
             "server",
+            "bulk",
             "schedules",
             "sdk",
             "engine",
