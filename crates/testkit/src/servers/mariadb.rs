@@ -3,7 +3,7 @@
 
 use super::{
     beside,
-    process::{Process, program, until},
+    process::{self, Process, program},
     tls::{self, Identity},
     watchdog::{Watchdog, shown},
 };
@@ -192,7 +192,7 @@ fn installed() -> &'static Path {
         let process = begun(&watchdog, &[], None);
         client(watchdog.dir(), "mysql", include_str!("user.sql")).expect("a fresh server takes a user");
         client(watchdog.dir(), "mysql", "SHUTDOWN").expect("it ends when it is told to");
-        assert!(until(|| !process.is_running()), "{process:?} does not end: {}", process.log());
+        assert!(process::until(|| !process.is_running()), "{process:?} does not end: {}", process.log());
         let data = data(watchdog.dir());
         (watchdog, data)
     });
