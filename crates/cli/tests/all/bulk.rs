@@ -75,6 +75,11 @@ fn an_operation_is_previewed_confirmed_and_waited_for_and_refused_where_it_makes
     assert!(stdout(&empty).is_empty() && stderr(&empty).contains("/filter"), "{}", stderr(&empty));
     let other = server.client(&["bulk", "confirm", "2", "--if-revision", "7"]);
     assert!(stderr(&other).contains("If-Match"), "{}", stderr(&other));
+    let exported = documents(&server.client(&["bulk", "export", "--queue", "q", "--yes", "--wait"]));
+    let exported = exported.last().unwrap();
+    assert_eq!((&exported["state"], &exported["done"]), (&json!("done"), &json!(30)));
+    let tasks = run(&["bulk", "tasks", &exported["id"].to_string(), "--url", &server.url]);
+    assert_eq!(stdout(&tasks).lines().count(), 30, "{}", stderr(&tasks));
     let redriven = server.client(&["bulk", "redrive", "--all", "--yes", "--wait"]);
     assert_eq!(documents(&redriven).pop().unwrap()["done"], 30);
 }
