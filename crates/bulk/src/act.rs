@@ -103,6 +103,8 @@ async fn change(inner: &Inner, stored: &StoredBulk, task: &Task) -> Result<Optio
             let reason = stored.bulk.reason.as_deref();
             engine.bury(place, reason, &by, expected).await?.map(changed)
         }
+        // Its tasks are never in a batch.
+        Action::Export => Some(Acted::Skipped),
         Action::Delete => engine.delete(place, expected).await?.map(|it| match it {
             Deleted::Deleted(_) => Acted::Done,
             Deleted::Refused(_) => Acted::Skipped,

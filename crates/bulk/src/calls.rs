@@ -6,12 +6,13 @@ use crate::{
     runner::{Inner, Runner},
 };
 use punctual_contract::{
-    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, StoredBulk},
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, StoredBulk},
     store::Applied,
 };
 use punctual_domain::{
     bulk::{Bulk, BulkState, Progress},
     name::Name,
+    task::Task,
     time::Millis,
 };
 
@@ -41,6 +42,24 @@ impl Runner {
     /// A failing store.
     pub async fn list(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, Error> {
         Ok(self.inner.store.bulks(namespace, below, limit).await?)
+    }
+
+    /// A page of the tasks that it is about: that match now, and were there when it was previewed; the newest first, below an
+    /// id. And where the next page begins.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn tasks(
+        &self,
+        of: &StoredBulk,
+        before_id: Option<i64>,
+        limit: usize,
+    ) -> Result<(Vec<Task>, Option<i64>), Error> {
+        let all = preview::look(&of.namespace, &of.bulk, of.progress.previewed_at);
+        let found = self.inner.store.matching(&Look { before_id, limit, ..all }).await?;
+        let tasks = self.inner.engine.store().read(&found.places).await?;
+        let fits = |it: &Task| it.ask.queue.namespace == of.namespace && of.bulk.fits(it);
+        Ok((tasks.into_iter().flatten().filter(fits).collect(), found.next_before_id))
     }
 
     /// What failed, by the id of the task, above one.

@@ -15,7 +15,7 @@ use punctual_contract::{
     store::Applied,
 };
 use punctual_domain::{
-    bulk::{BulkState, Progress},
+    bulk::{Action, BulkState, Progress},
     history::clip,
     place::{Partition, TaskRef},
     time::Millis,
@@ -207,6 +207,8 @@ fn backend(error: punctual_engine::Error) -> BackendError {
 #[derive(Debug, Default)]
 struct Next {
     places: Vec<TaskRef>,
+    /// Found, and nothing is to be done to them.
+    counted: usize,
     /// None: it has not been looked.
     looked: Option<Looked>,
 }
@@ -229,19 +231,21 @@ async fn plan(inner: &Inner, stored: &StoredBulk) -> Result<Next, BackendError> 
         let places: Vec<TaskRef> = failed.iter().map(|it| it.place).collect();
         let before_id = places.last().map(|it| it.id).or(progress.before_id);
         let looked = Looked { before_id, is_through: places.len() < limit };
-        return Ok(Next { places, looked: Some(looked) });
+        return Ok(Next { places, counted: 0, looked: Some(looked) });
     }
-    let look = Look {
-        before_id: progress.before_id,
-        limit,
-        ..preview::look(&stored.namespace, &stored.bulk, progress.previewed_at)
-    };
+    let all = preview::look(&stored.namespace, &stored.bulk, progress.previewed_at);
+    let only_counts = stored.bulk.action == Action::Export;
+    let limit = if only_counts { all.limit } else { limit };
+    let look = Look { before_id: progress.before_id, limit, ..all };
     let found = inner.store.matching(&look).await?;
     let looked = Looked {
         before_id: found.next_before_id.or(progress.before_id),
         is_through: found.next_before_id.is_none(),
     };
-    Ok(Next { places: found.places, looked: Some(looked) })
+    if only_counts {
+        return Ok(Next { places: Vec::new(), counted: found.places.len(), looked: Some(looked) });
+    }
+    Ok(Next { places: found.places, counted: 0, looked: Some(looked) })
 }
 
 /// Accounts for a batch and notes the next, in one step. Paused or stopped meanwhile, the batch that was under way is
@@ -271,7 +275,7 @@ async fn commit(
 
 fn advanced(stored: &StoredBulk, acted: &Batch, next: &Next, now: Millis) -> AdvanceBulk {
     let mut progress = stored.progress.clone();
-    progress.tally.done += acted.done;
+    progress.tally.done += acted.done + u64::try_from(next.counted).unwrap_or(u64::MAX);
     progress.tally.skipped += acted.skipped;
     let failed = u64::try_from(acted.failed.len()).unwrap_or(u64::MAX);
     progress.tally.failed += failed;

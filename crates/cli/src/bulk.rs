@@ -4,7 +4,7 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     duration, logs,
     output::{self, Form},
-    task::word,
+    task::{export, word},
 };
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -36,6 +36,10 @@ pub(crate) enum BulkCommand {
     Bury(FilterArgs),
     /// Delete finished tasks, with their histories and payloads
     Delete(FilterArgs),
+    /// Find and count tasks; `punctual bulk tasks` writes them
+    Export(FilterArgs),
+    /// Write the tasks that an operation is about, one a line (NDJSON): of an export its result, of others what is left
+    Tasks(OneArgs),
     /// Show the operations of the namespace, the newest first
     List(ListArgs),
     /// Show one operation, and how far it has come
@@ -209,6 +213,8 @@ pub(crate) async fn run(command: BulkCommand) -> Result<ExitCode> {
         BulkCommand::Redrive(filter) => preview(BulkAction::Redrive, none(), filter).await,
         BulkCommand::Bury(filter) => preview(BulkAction::Bury, none(), filter).await,
         BulkCommand::Delete(filter) => preview(BulkAction::Delete, none(), filter).await,
+        BulkCommand::Export(filter) => preview(BulkAction::Export, none(), filter).await,
+        BulkCommand::Tasks(OneArgs { id, connect }) => tasks(id, &connect).await,
         BulkCommand::List(ListArgs { limit, connect }) => {
             let page = connect.client(TRIES_OF_ONE_CALL)?.bulks(limit, None).await?;
             shown(connect.form(), &page, || print(&page.items))
@@ -276,6 +282,18 @@ async fn preview(action: BulkAction, args: BulkArgs, it: FilterArgs) -> Result<E
         return until_its_end(&client, confirmed, form).await;
     }
     one(&confirmed, form)
+}
+
+async fn tasks(id: i64, connect: &ConnectArgs) -> Result<ExitCode> {
+    let (client, mut cursor) = (connect.client(TRIES_OF_ONE_CALL)?, None::<String>);
+    loop {
+        let page = client.bulk_tasks(id, 1_000, cursor.as_deref()).await?;
+        export::write(&client, &page.items, false).await?;
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
 }
 
 /// Of one that runs, with a bar on stderr if that is a terminal.

@@ -3,7 +3,7 @@
 mod ask;
 mod change;
 mod draft;
-mod export;
+pub(crate) mod export;
 mod file;
 mod lines;
 mod list;

@@ -56,6 +56,8 @@ pub enum Action {
     Bury,
     /// Finished ones.
     Delete,
+    /// Changes nothing: finds and counts them.
+    Export,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +89,7 @@ impl Action {
             Self::Redrive => "redrive",
             Self::Bury => "bury",
             Self::Delete => "delete",
+            Self::Export => "export",
         }
     }
 
@@ -103,6 +106,7 @@ impl Action {
             Self::Redrive => may(Event::Redrive),
             Self::Bury => may(Event::DeadLetter),
             Self::Delete => state.is_finished(),
+            Self::Export => true,
         }
     }
 }

@@ -29,6 +29,8 @@ pub enum BulkAction {
     Bury,
     /// Finished ones, with their histories and payloads.
     Delete,
+    /// Finds and counts them; they are read from `/tasks` of the operation.
+    Export,
 }
 
 /// Which tasks. Conditions that are given must all hold; without any, `all` must be said.

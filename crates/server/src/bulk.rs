@@ -25,7 +25,8 @@ use punctual_domain::{
     name::{Name, QueueKey},
 };
 use punctual_protocol::{
-    BulkFailure, BulkOperation as Shown, Code, CreateBulk, ListBulk, Page, PauseRequest, limits::PAGE_DEFAULT,
+    BulkFailure, BulkOperation as Shown, Code, CreateBulk, ListBulk, Page, PauseRequest, Task as WireTask,
+    limits::PAGE_DEFAULT,
 };
 
 impl From<Error> for Refusal {
@@ -67,6 +68,7 @@ const fn needed(action: &Action) -> Permission {
     match action {
         Action::Redrive => Permission::Redrive,
         Action::Delete => Permission::Operate,
+        Action::Export => Permission::Read,
         Action::Cancel { .. }
         | Action::Reschedule(_)
         | Action::SetPriority { .. }
@@ -304,6 +306,32 @@ pub(crate) async fn repeat_bulk(
     let before = own(&app, &caller, id).await?;
     let after = runner(&app)?.repeat(&caller.namespace, id).await?;
     Ok(changed(&before, &after, None))
+}
+
+/// The tasks that a bulk operation is about.
+///
+/// Those that match now and were there when it was previewed, the newest first, without histories: of an export its result, of
+/// others what is left.
+#[utoipa::path(
+    get, path = "/v1/bulk/{bulk}/tasks", operation_id = "list_bulk_tasks", tag = "bulk operations",
+    params(("bulk" = i64, Path, description = "Its id."), ListBulk),
+    responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",
+        body = Page<WireTask>)),
+)]
+pub(crate) async fn list_bulk_tasks(
+    State(app): State<Shared>,
+    caller: Caller,
+    BulkId(id): BulkId,
+    Query(asked): Query<ListBulk>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
+    let before_id = cursor::before_id(asked.cursor.as_deref())?;
+    let stored = reached(&app, &caller, id).await?;
+    let (tasks, next) = runner(&app)?.tasks(&stored, before_id, limit).await?;
+    let seen = tasks.into_iter().filter(|it| caller.who.sees(it));
+    let items = seen.map(answer::brief).collect();
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: next.map(cursor::write) }))
 }
 
 /// What failed of a bulk operation.

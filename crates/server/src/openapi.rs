@@ -202,7 +202,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "pause_bulk" | "resume_bulk" | "stop_bulk" | "repeat_bulk" => {
             &[Code::BulkNotFound, Code::BulkWrongState, Code::BulkContended]
         }
-        "get_bulk" | "list_bulk_failures" => &[Code::BulkNotFound],
+        "get_bulk" | "list_bulk_tasks" | "list_bulk_failures" => &[Code::BulkNotFound],
         "create_bulk" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
         "rotate_token" => &[Code::TokenRevoked],
         "readyz" => &[Code::StoreUnavailable, Code::NotFiring, Code::Stopping],

@@ -121,6 +121,7 @@ fn interface() -> Guarded {
         .needing(ChangeTasks, Own, routes!(bulk::create_bulk))
         .needing(Read, Own, routes!(bulk::list_bulk))
         .needing(Read, Own, routes!(bulk::get_bulk))
+        .needing(Read, Own, routes!(bulk::list_bulk_tasks))
         .needing(Read, Own, routes!(bulk::list_bulk_failures))
         .needing(ChangeTasks, Own, routes!(bulk::confirm_bulk))
         .needing(ChangeTasks, Own, routes!(bulk::pause_bulk))

@@ -92,7 +92,7 @@ pub(crate) async fn run(args: ExportArgs) -> Result<ExitCode> {
 }
 
 /// What was not taken (a full disk, nobody who reads) ends it.
-async fn write(client: &Client, tasks: &[Task], as_inserts: bool) -> Result<()> {
+pub(crate) async fn write(client: &Client, tasks: &[Task], as_inserts: bool) -> Result<()> {
     let mut lines = Vec::new();
     for task in tasks {
         // Those that are kept outside of the store are left out of lists.

@@ -82,6 +82,8 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("bulk redrive", ByServer(&["--queue", "q"], "create_bulk")),
     ("bulk bury", ByServer(&["--queue", "q"], "create_bulk")),
     ("bulk delete", ByServer(&["--queue", "q"], "create_bulk")),
+    ("bulk export", ByServer(&["--queue", "q"], "create_bulk")),
+    ("bulk tasks", Nothing),
     ("bulk list", Nothing),
     ("bulk get", Nothing),
     ("bulk failures", Nothing),

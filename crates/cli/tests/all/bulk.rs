@@ -75,6 +75,18 @@ fn an_operation_is_previewed_confirmed_and_waited_for_and_refused_where_it_makes
     assert!(stdout(&empty).is_empty() && stderr(&empty).contains("/filter"), "{}", stderr(&empty));
     let other = server.client(&["bulk", "confirm", "2", "--if-revision", "7"]);
     assert!(stderr(&other).contains("If-Match"), "{}", stderr(&other));
+    let exported = documents(&server.client(&["bulk", "export", "--queue", "q", "--yes", "--wait"]));
+    let exported = exported.last().unwrap();
+    assert_eq!((&exported["state"], &exported["done"]), (&json!("done"), &json!(30)));
+    let tasks = run(&["bulk", "tasks", &exported["id"].to_string(), "--url", &server.url]);
+    assert_eq!(stdout(&tasks).lines().count(), 30, "{}", stderr(&tasks));
+    let listed = documents(&server.client(&["bulk", "list", "--limit", "2"])).remove(0);
+    let ids: Vec<i64> =
+        listed["items"].as_array().unwrap().iter().map(|it| it["id"].as_i64().unwrap()).collect();
+    assert_eq!(ids, [3, 2], "the newest first");
+    assert!(listed["next_cursor"].is_string());
+    let failures = documents(&server.client(&["bulk", "failures", "2"])).remove(0);
+    assert_eq!(failures, json!({ "items": [], "next_cursor": null }));
     let redriven = server.client(&["bulk", "redrive", "--all", "--yes", "--wait"]);
     assert_eq!(documents(&redriven).pop().unwrap()["done"], 30);
 }

@@ -17,6 +17,7 @@ fn all() -> Vec<Action> {
         Action::Redrive,
         Action::Bury,
         Action::Delete,
+        Action::Export,
     ]
 }
 
@@ -27,7 +28,7 @@ fn no_action_touches_what_it_leaves_behind() {
             Action::Cancel { .. } => State::Cancelled,
             Action::Redrive => State::Scheduled,
             Action::Bury => State::Dead,
-            // They are held off by their mark, or gone.
+            // They are held off by their mark, or gone, or stay as they are.
             _ => continue,
         };
         assert!(!action.leaves(target), "{action:?}");

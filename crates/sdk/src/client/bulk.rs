@@ -1,7 +1,7 @@
 //! The calls about bulk operations.
 
 use bytes::Bytes;
-use punctual_protocol::{BulkFailure, BulkOperation, CreateBulk, Page, PauseRequest};
+use punctual_protocol::{BulkFailure, BulkOperation, CreateBulk, Page, PauseRequest, Task};
 use reqwest::Method;
 
 use super::tasks::{body, segment};
@@ -50,6 +50,11 @@ impl Client {
     /// A page of the operations of the namespace, the newest first.
     pub async fn bulks(&self, limit: u32, cursor: Option<&str>) -> Result<Page<BulkOperation>, Error> {
         self.fetch(format!("/v1/bulk?limit={limit}{}", behind(cursor))).await
+    }
+
+    /// A page of the tasks that it is about: of an export its result, of others what is left.
+    pub async fn bulk_tasks(&self, id: i64, limit: u32, cursor: Option<&str>) -> Result<Page<Task>, Error> {
+        self.fetch(path(id, &format!("/tasks?limit={limit}{}", behind(cursor)))).await
     }
 
     /// A page of what failed.

@@ -42,6 +42,7 @@ fn action(asked: &CreateBulk) -> Result<Action, Refusal> {
         BulkAction::Redrive => Action::Redrive,
         BulkAction::Bury => Action::Bury,
         BulkAction::Delete => Action::Delete,
+        BulkAction::Export => Action::Export,
     })
 }
 
@@ -131,6 +132,7 @@ fn asked(action: &Action) -> (BulkAction, BulkArgs) {
         Action::Redrive => (BulkAction::Redrive, none()),
         Action::Bury => (BulkAction::Bury, none()),
         Action::Delete => (BulkAction::Delete, none()),
+        Action::Export => (BulkAction::Export, none()),
     }
 }
 

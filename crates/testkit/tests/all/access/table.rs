@@ -76,7 +76,7 @@ const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_0
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 65] = [
+pub(super) const TABLE: [Row; 66] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -148,6 +148,7 @@ pub(super) const TABLE: [Row; 65] = [
     row("POST", "/v1/bulk", CHANGERS, Some(201), Foreign::Denied, BULK),
     row("GET", "/v1/bulk", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/bulk/{bulk}", READERS, Some(200), NO_BULK, None),
+    row("GET", "/v1/bulk/{bulk}/tasks", READERS, Some(200), NO_BULK, None),
     row("GET", "/v1/bulk/{bulk}/failures", READERS, Some(200), NO_BULK, None),
     row("POST", "/v1/bulk/{bulk}/confirm", CHANGERS, Some(200), NO_BULK, None),
     // It has not begun.

@@ -145,6 +145,31 @@ async fn finished_tasks_are_deleted_and_no_others(rig: Rig) {
     assert!(matches!(one, Some(punctual_engine::Deleted::Refused(_))), "{one:?}");
 }
 
+on_both!(what_is_exported_is_counted_and_read_and_stays_as_it_is);
+async fn what_is_exported_is_counted_and_read_and_stays_as_it_is(rig: Rig) {
+    let tasks = rig.insert("mail", 12).await;
+    rig.insert("sms", 2).await;
+    let id = rig.confirmed(bulk(Action::Export, "mail")).await.id;
+    let ended = rig.until_the_end(id).await;
+    assert_eq!(ended.progress.tally, done(12));
+    rig.clock.advance_ms(1);
+    rig.insert("mail", 1).await;
+    let (mut read, mut before_id) = (Vec::new(), None);
+    loop {
+        let (page, next) = rig.runner.tasks(&ended, before_id, 5).await.unwrap();
+        assert!(page.len() <= 5);
+        read.extend(page.into_iter().map(|it| it.place.id));
+        before_id = next;
+        if next.is_none() {
+            break;
+        }
+    }
+    let mut wanted: Vec<i64> = tasks.iter().map(|it| it.place.id).collect();
+    wanted.reverse();
+    assert_eq!(read, wanted, "the newest first, and nothing that came later");
+    assert_eq!(states(&rig, &tasks).await, [State::Scheduled; 12]);
+}
+
 on_both!(running_tasks_are_asked_to_stop_if_that_is_wished);
 async fn running_tasks_are_asked_to_stop_if_that_is_wished(rig: Rig) {
     let tasks = rig.insert("mail", 4).await;

@@ -100,7 +100,7 @@ async fn another_engine_goes_on_wherever_one_has_died_on_sqlite() {
     goes_on_after(fresh, (|rig| &rig.bulks.faults, BulkGroup::Read, 1), later()).await;
     let moves = goes_on_after(fresh, (|rig| &rig.store.faults, StoreGroup::Apply, 2), later()).await;
     // Those of one batch come together.
-    assert!(moves >= 6, "{moves} moves");
+    assert!(moves >= 3, "{moves} moves");
     goes_on_after(fresh, (|rig| &rig.bulks.faults, BulkGroup::Write, 1), (CANCEL, Event::Cancel)).await;
     goes_on_after(fresh, (|rig| &rig.store.faults, StoreGroup::Apply, 5), (CANCEL, Event::Cancel)).await;
 }
