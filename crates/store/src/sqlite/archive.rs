@@ -230,7 +230,7 @@ impl ColdSource for Over<'_> {
         for part in read.chunks(FORGET_ROWS) {
             let part = part.to_vec();
             let work = move |conn: &Connection, ledger: &mut Ledger| forget(conn, ledger, &part, now);
-            self.forgotten += self.store.writing("forget archived tasks", FORGET_ROWS, work).await?;
+            self.forgotten += self.store.maintaining("forget archived tasks", FORGET_ROWS, work).await?;
         }
         Ok(())
     }

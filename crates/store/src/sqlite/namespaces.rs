@@ -22,7 +22,7 @@ impl NamespaceStore for SqliteStore {
     ) -> Result<DeletedTasks, CallError> {
         let rows = asked.limit;
         let work = move |conn: &Connection, ledger: &mut Ledger| forget(conn, ledger, &asked);
-        self.writing("delete tasks of a namespace", rows, work).await
+        self.maintaining("delete tasks of a namespace", rows, work).await
     }
 
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, CallError> {
@@ -33,7 +33,7 @@ impl NamespaceStore for SqliteStore {
                 + delete(sql::NAMESPACE_CHANGES)?
                 + delete(sql::NAMESPACE_SCHEDULES)?)
         };
-        self.writing("delete traces of a namespace", limit, work).await
+        self.maintaining("delete traces of a namespace", limit, work).await
     }
 }
 
