@@ -92,7 +92,7 @@ mod maintenance {
 
 pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Error, Settled};
-pub use caps::{Full, Refused};
+pub use caps::{Full, Refused, TooManyBytes};
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::Put;
 pub use engine::{Backends, Engine, Running, Shared, Turn};

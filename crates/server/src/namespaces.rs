@@ -257,6 +257,9 @@ fn usage(who: &Who, name: &Name, books: &Books) -> Usage {
             usage.waiting += it.tasks;
         }
     }
+    let its = books.pending_bytes.iter();
+    let its = its.filter(|it| it.queue.namespace == *name && who.reaches(&it.queue));
+    usage.payload_bytes = its.map(|it| it.bytes).sum::<i64>().max(0);
     usage
 }
 

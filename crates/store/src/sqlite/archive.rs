@@ -269,7 +269,8 @@ fn forget(
         // There is one row at most; a statement that is not run to its end is not done.
         while rows.next()?.is_some() {}
         conn.prepare_cached(sql::BODY_GONE)?.execute([id])?;
-        ledger.deleted(slot, state);
+        // It is finished.
+        ledger.deleted(slot, state, 0);
         forgotten += 1;
     }
     Ok(forgotten)

@@ -34,6 +34,8 @@ pub(crate) struct Spot {
     execute_at: Millis,
     /// Its payload is in `body`.
     long: bool,
+    /// Of its payload.
+    bytes: i64,
 }
 
 /// The moves of one job.
@@ -64,7 +66,10 @@ impl<'c> Moves<'c> {
         if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
             self.keep_body(id, payload, spot.long)?;
         }
-        ledger.moved((spot.slot, spot.state), (spot.slot, event.target()));
+        ledger.moved((spot.slot, spot.state), (spot.slot, event.target()), spot.bytes);
+        if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
+            ledger.resized(spot.slot, event.target(), row::size(payload) - spot.bytes);
+        }
         Ok(Applied::Moved)
     }
 
@@ -73,7 +78,8 @@ impl<'c> Moves<'c> {
             let (namespace, queue) = (it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
             let (slot, state) = (ledger.slot(namespace, queue), row::state(it, 2)?);
             let (due_at, execute_at) = (row::millis(it, 3)?, row::millis(it, 4)?);
-            Ok(Spot { slot, state, due_at, execute_at, long: it.get(5)? })
+            let bytes = it.get::<_, Option<i64>>(6)?.unwrap_or(0);
+            Ok(Spot { slot, state, due_at, execute_at, long: it.get(5)?, bytes })
         };
         self.at.query_row([id], spot).optional()
     }
@@ -123,7 +129,8 @@ impl<'c> Moves<'c> {
         }
         self.keep_body(id, &ask.payload, spot.long)?;
         let target = (slot(ledger, ask), Event::Replace.target());
-        ledger.moved((spot.slot, spot.state), target);
+        ledger.moved((spot.slot, spot.state), target, spot.bytes);
+        ledger.resized(target.0, target.1, row::size(&ask.payload) - spot.bytes);
         Ok(true)
     }
 

@@ -46,6 +46,8 @@ struct Found {
     position: TaskPosition,
     queue: String,
     state: State,
+    /// Of its payload.
+    bytes: i64,
 }
 
 fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
@@ -58,6 +60,7 @@ fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
         position: TaskPosition { partition: Partition(0), task_id: it.get(3)?, task_version: it.get(4)? },
         queue: it.get(5)?,
         state,
+        bytes: it.get::<_, Option<i64>>(8)?.unwrap_or(0),
     })
 }
 
@@ -79,7 +82,7 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
         conn.prepare_cached(sql::NAMESPACE_DELETE)?.execute([it.task.place.id])?;
         conn.prepare_cached(sql::BODY_GONE)?.execute([it.task.place.id])?;
         let slot = ledger.slot(namespace, &it.queue);
-        ledger.deleted(slot, it.state);
+        ledger.deleted(slot, it.state, it.bytes);
         done.deleted.push(it.task);
     }
     Ok(done)

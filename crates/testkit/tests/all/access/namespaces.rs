@@ -37,7 +37,7 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
             (&b["description"], &b["max_waiting"], &b["state"]),
             (&json!("the second"), &json!(9), &json!("active"))
         );
-        assert_eq!(b["usage"], json!({"tasks": 2, "waiting": 2, "in_flight": 0}));
+        assert_eq!(b["usage"], json!({"tasks": 2, "waiting": 2, "payload_bytes": 0, "in_flight": 0}));
         assert_eq!(*b, site.admin(get("/v1/namespaces/b")).await.expect(200));
 
         let (_, token) = site.token("viewer", &["b", "d", "x-*"], &["mail"]).await;
