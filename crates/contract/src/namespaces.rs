@@ -22,6 +22,9 @@ pub trait NamespaceStore: Send + Sync {
     /// Deletes what else is known of a namespace: executors, and the history of what was set for its queues. At most `limit`
     /// rows of each; how many. Not what is set.
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error>;
+
+    /// Namespaces that have schedules, by name: tasks or settings they need not have.
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, Error>;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

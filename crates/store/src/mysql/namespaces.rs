@@ -47,6 +47,10 @@ impl NamespaceStore for MysqlStore {
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, CallError> {
         executors::forget_namespace(self.inner.catalog.clone(), namespace.clone(), limit).await
     }
+
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, CallError> {
+        executors::scheduling(self.inner.catalog.clone()).await
+    }
 }
 
 /// One batch, in the partitions that are open here.

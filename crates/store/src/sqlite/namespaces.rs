@@ -1,6 +1,6 @@
 //! The deletion of what a namespace holds, batch by batch: along the index of callers' ids.
 
-use super::{SqliteStore, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,
@@ -34,6 +34,14 @@ impl NamespaceStore for SqliteStore {
                 + delete(sql::NAMESPACE_SCHEDULES)?)
         };
         self.maintaining("delete traces of a namespace", limit, work).await
+    }
+
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, CallError> {
+        let work = |conn: &Connection| {
+            let mut list = conn.prepare_cached(sql::NAMESPACES_SCHEDULING)?;
+            list.query_map([], |it| row::name(it, 0))?.collect()
+        };
+        self.reading("list namespaces with schedules", Lane::Urgent, work).await
     }
 }
 

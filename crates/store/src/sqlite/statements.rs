@@ -88,6 +88,7 @@ pub(crate) const NAMESPACE_PAGE: &str = sql!("namespace/page.sql");
 pub(crate) const NAMESPACE_DELETE: &str = sql!("namespace/delete.sql");
 pub(crate) const NAMESPACE_REPLIES: &str = sql!("namespace/replies.sql");
 pub(crate) const NAMESPACE_EXECUTORS: &str = sql!("namespace/executors.sql");
+pub(crate) const NAMESPACES_SCHEDULING: &str = sql!("namespace/scheduling.sql");
 pub(crate) const NAMESPACE_SCHEDULES: &str = sql!("namespace/schedules.sql");
 pub(crate) const NAMESPACE_CHANGES: &str = sql!("namespace/changes.sql");
 

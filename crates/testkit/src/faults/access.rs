@@ -67,4 +67,9 @@ impl NamespaceStore for FaultyStore {
         let call = self.inner.delete_traces(namespace, limit);
         self.faults.run(StoreGroup::Namespaces, "delete traces of a namespace", call).await
     }
+
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, Error> {
+        let call = self.inner.namespaces_with_schedules();
+        self.faults.run(StoreGroup::Namespaces, "list namespaces with schedules", call).await
+    }
 }

@@ -52,4 +52,7 @@ impl NamespaceStore for Mortal<dyn Store> {
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error> {
         self.inner.delete_traces(namespace, limit).await
     }
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, Error> {
+        self.inner.namespaces_with_schedules().await
+    }
 }

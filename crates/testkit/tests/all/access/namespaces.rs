@@ -30,8 +30,11 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
         site.admin(ask("PUT", "/v1/queues/q").within("queue-only").body(Some(json!({"concurrency": 1}))))
             .await
             .expect(200);
+        let nightly = json!({"every_ms": 86_400_000, "task": {"queue": "mail"}});
+        let nightly = ask("PUT", "/v1/schedules/nightly").within("schedule-only").body(Some(nightly));
+        site.admin(nightly).await.expect(201);
         let all = site.admin(get("/v1/namespaces")).await.expect(200);
-        assert_eq!(names(&all), ["a", "b", "c", "d", "queue-only", "set-only"]);
+        assert_eq!(names(&all), ["a", "b", "c", "d", "queue-only", "schedule-only", "set-only"]);
         let b = &all["items"][1];
         assert_eq!(
             (&b["description"], &b["max_waiting"], &b["state"]),
@@ -56,6 +59,10 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
             .map(|it| (it["namespace"].as_str().unwrap(), it["usage"]["tasks"].clone()))
             .collect();
         assert_eq!(seen, [("b", json!(1)), ("d", json!(1))], "of the queues that it reaches");
+        let of_schedules = site.admin(get("/v1/namespaces/schedule-only")).await.expect(200);
+        assert_eq!(of_schedules["state"], "active");
+        let gone = ask("DELETE", "/v1/namespaces/schedule-only?confirm=schedule-only");
+        site.admin(gone).await.expect(202);
         let (_, stranger) = site.token("admin", &["elsewhere"], &["*"]).await;
         let none = site.send(get("/v1/namespaces").with(&stranger)).await.expect(200);
         assert_eq!(none, json!({"items": [], "next_cursor": null}));
