@@ -71,6 +71,28 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_bytes_of_what_waits_in_a_namespace_are_bounded_and_shown() {
+    both(async |site| {
+        site.admin(put("b", json!({"max_payload_bytes": 3_000}))).await.expect(200);
+        let one = |id: i64, bytes: usize| {
+            let payload = "x".repeat(bytes - 2);
+            json!({"queue": "mail", "task_id": id, "delay_ms": 0, "payload": payload})
+        };
+        let usage = async || site.admin(get("/v1/namespaces/b")).await.expect(200)["usage"].clone();
+        site.insert("b", one(1, 500)).await;
+        site.insert("b", one(2, 2_500)).await;
+        assert_eq!(usage().await, json!({"tasks": 2, "waiting": 2, "payload_bytes": 3_000, "in_flight": 0}));
+        let refused = post("/v1/tasks", one(3, 9)).within("b");
+        site.admin(refused).await.expect_problem(429, "quota.payload_bytes");
+        site.insert("a", one(3, 9_000)).await;
+        site.turn(1_000).await;
+        while !site.lease("b", "mail").await.is_empty() {}
+        assert_eq!(usage().await, json!({"tasks": 2, "waiting": 0, "payload_bytes": 0, "in_flight": 2}));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_is_made_and_changed_on_the_revision_that_was_read() {
     both(async |site| {
         let absent = site.admin(get("/v1/namespaces/eu")).await.expect(200);
