@@ -2,7 +2,7 @@
 //! back ends are named.
 
 use crate::{
-    archive,
+    archive, audited,
     clock::Machine,
     config::{Archive, Payloads, Place, Settings, SharedPlace},
     durability, logs,

@@ -121,9 +121,8 @@ impl Counts {
     fn let_in(&mut self, known: &Known, task: &NewTask) -> Option<Refused> {
         let (queue, bytes) = (&task.queue, bytes_of(&task.payload));
         let refused = self.full(known, queue).map(Refused::Full);
-        let refused = refused.or_else(|| {
-            self.too_many_bytes(known, &queue.namespace, bytes).map(Refused::TooManyBytes)
-        });
+        let refused = refused
+            .or_else(|| self.too_many_bytes(known, &queue.namespace, bytes).map(Refused::TooManyBytes));
         if refused.is_none() {
             self.add(queue);
             self.add_bytes(&queue.namespace, bytes);
@@ -233,11 +232,7 @@ fn grows(standing: &Task, payload: &Content) -> bool {
 }
 
 /// Whether there is no room for another payload of a task that waits.
-async fn other_payload(
-    core: &Core,
-    task: &Task,
-    payload: &Content,
-) -> Result<Option<TooManyBytes>, Error> {
+async fn other_payload(core: &Core, task: &Task, payload: &Content) -> Result<Option<TooManyBytes>, Error> {
     let known = core.settings.known();
     let more = bytes_of(payload).saturating_sub(bytes_of(&task.ask.payload));
     if more == 0 || !known.caps_bytes() || !task.state.is_pending() {

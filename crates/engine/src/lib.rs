@@ -38,8 +38,8 @@ mod pipeline {
     pub(crate) mod admit;
     pub(crate) mod ahead;
     pub(crate) mod fire;
-    pub(crate) mod from_store;
     pub(crate) mod freed;
+    pub(crate) mod from_store;
     pub(crate) mod granted;
     pub(crate) mod hand_over;
     pub(crate) mod in_hand;

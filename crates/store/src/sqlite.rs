@@ -317,8 +317,9 @@ impl Store for SqliteStore {
     }
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
-        let work =
-            move |conn: &Connection, ledger: &mut Ledger, steps: &[Step]| moves::apply(conn, ledger, steps, now);
+        let work = move |conn: &Connection, ledger: &mut Ledger, steps: &[Step]| {
+            moves::apply(conn, ledger, steps, now)
+        };
         self.in_chunks("move tasks", steps, work).await
     }
 

@@ -427,7 +427,12 @@ pub(crate) async fn bring_back(
     }
 }
 
-pub(super) async fn unpark(core: &Core, queue: &Arc<QueueKey>, lane: &Lane, limit: usize) -> Result<usize, Error> {
+pub(super) async fn unpark(
+    core: &Core,
+    queue: &Arc<QueueKey>,
+    lane: &Lane,
+    limit: usize,
+) -> Result<usize, Error> {
     let back = core.hot.unpark(queue, lane, limit).await;
     core.arrival(queue).something_else_came();
     back

@@ -241,14 +241,15 @@ async fn payloads_beyond_the_bytes_of_a_namespace_are_refused_and_what_adds_noth
     let refused = world.send(post("/v1/tasks", &one(5, 3))).await;
     assert_eq!(refused.header("retry-after"), Some("1"));
     let problem = refused.expect_problem(429, "quota.payload_bytes");
-    let detail = "the payloads of what waits in namespace \"default\" are 30 bytes, and may be 30 with this one";
+    let detail =
+        "the payloads of what waits in namespace \"default\" are 30 bytes, and may be 30 with this one";
     assert_eq!(problem["detail"], detail);
     world.send(post("/v1/tasks", &one(2, 15))).await.expect(201);
     world.send(post("/v1/tasks", &one(2, 16))).await.expect_problem(429, "quota.payload_bytes");
     let task = world.insert(one(1, 10)).await;
     let change = |bytes: usize| {
         let payload = json!({"payload": "x".repeat(bytes - 2)});
-        ask("PATCH", format!("/v1/tasks/{}", task["ref"].as_str().unwrap())).body(Some(payload))
+        ask("PATCH", format!("/v1/tasks/{}", task["ref"].as_str().unwrap())).json(&payload)
     };
     world.send(change(11)).await.expect_problem(429, "quota.payload_bytes");
     world.send(change(4)).await.expect(200);

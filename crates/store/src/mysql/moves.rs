@@ -392,7 +392,8 @@ async fn bytes(conn: &mut MySqlConnection, spot: &Spot, change: &Change) -> sqlx
 
 /// Of a payload in `body`.
 pub(crate) async fn long_bytes(conn: &mut MySqlConnection, place: TaskRef) -> sqlx::Result<i64> {
-    let length = sqlx::query_scalar(bodies::BODY_BYTES).bind(row::partition_no(place.partition)).bind(place.id);
+    let length =
+        sqlx::query_scalar(bodies::BODY_BYTES).bind(row::partition_no(place.partition)).bind(place.id);
     Ok(length.fetch_optional(conn).await?.unwrap_or(0))
 }
 

@@ -135,7 +135,7 @@ impl<J> Lanes<J> {
     /// every other batch has some of the rest. With a backlog of that, nobody goes alone.
     pub(crate) fn batch(&self, limits: Limits, weight: impl Fn(&J) -> usize) -> Option<Vec<J>> {
         let mut waiting = self.waiting.lock();
-        while waiting.urgent.is_empty() && waiting.patient() == 0 {
+        while waiting.urgent.is_empty() && waiting.moves.is_empty() && waiting.bulk.is_empty() {
             if waiting.closed {
                 return None;
             }

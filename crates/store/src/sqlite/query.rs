@@ -3,7 +3,9 @@
 use super::{row, statements as sql};
 use punctual_contract::{
     hot::HotEntry,
-    store::{Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, Query, Scan, Tally},
+    store::{
+        Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, PendingBytes, Query, Scan, Tally,
+    },
 };
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -12,7 +14,7 @@ use punctual_domain::{
     time::Millis,
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Most ids that one page of a search may look at.
 const LIST_SCAN_MAX: i64 = 20_000;
