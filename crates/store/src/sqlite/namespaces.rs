@@ -11,7 +11,7 @@ use punctual_domain::{
     place::{Partition, TaskRef},
     state::State,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 #[async_trait]
 impl NamespaceStore for SqliteStore {
@@ -38,8 +38,15 @@ impl NamespaceStore for SqliteStore {
 
     async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, CallError> {
         let work = |conn: &Connection| {
-            let mut list = conn.prepare_cached(sql::NAMESPACES_SCHEDULING)?;
-            list.query_map([], |it| row::name(it, 0))?.collect()
+            let mut next = conn.prepare_cached(sql::NAMESPACES_SCHEDULING)?;
+            let mut found: Vec<Name> = Vec::new();
+            loop {
+                let behind = found.last().map_or("", Name::as_str);
+                match next.query_row([behind], |it| row::name(it, 0)).optional()? {
+                    Some(name) => found.push(name),
+                    None => return Ok(found),
+                }
+            }
         };
         self.reading("list namespaces with schedules", Lane::Urgent, work).await
     }

@@ -57,6 +57,7 @@ pub(crate) const BELOW: &str = sql!("query/below.sql");
 
 pub(crate) const LEDGER_ADD: &str = sql!("ledger/add.sql");
 pub(crate) const LEDGER_COUNT: &str = sql!("ledger/count.sql");
+pub(crate) const BODY_BYTES: &str = sql!("ledger/body.sql");
 pub(crate) const BOOKS: &str = sql!("ledger/books.sql");
 pub(crate) const AUDIT: &str = sql!("ledger/audit.sql");
 
