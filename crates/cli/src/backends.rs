@@ -81,7 +81,7 @@ impl Standing {
         let engine = Engine::new(backends, options);
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
-        let planner = Planner::new(engine.clone(), store.schedules(), punctual_schedules::Options::default());
+        let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", PLAN_EVERY, move |now| {

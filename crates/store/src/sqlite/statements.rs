@@ -113,6 +113,7 @@ pub(crate) const SCHEDULE_SETTLE: &str = sql!("schedule/settle.sql");
 pub(crate) const SCHEDULE_CANCEL: &str = sql!("schedule/cancel.sql");
 pub(crate) const SCHEDULE_UNSETTLED: &str = sql!("schedule/unsettled.sql");
 pub(crate) const SCHEDULE_RUNS: &str = sql!("schedule/runs.sql");
+pub(crate) const SCHEDULE_PUT_OFF: &str = sql!("schedule/put_off.sql");
 pub(crate) const SCHEDULE_FORGET: &str = sql!("schedule/forget.sql");
 
 pub(crate) const AUDIT_APPEND: &str = sql!("audit/append.sql");

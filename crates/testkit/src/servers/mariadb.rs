@@ -7,6 +7,7 @@ use super::{
     tls::{self, Identity},
     watchdog::{Watchdog, shown},
 };
+use crate::patience::until;
 use std::{
     io::Write,
     path::Path,
@@ -135,9 +136,30 @@ impl MariaDb {
 
     /// Runs statements as root; answers the rows, columns separated by tabs, without a header. Panics at an error.
     pub async fn sql(&self, database: &str, text: &str) -> String {
+        self.try_sql(database, text).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, for a statement that the server may refuse.
+    ///
+    /// # Errors
+    ///
+    /// What the server's client wrote of it.
+    pub async fn try_sql(&self, database: &str, text: &str) -> Result<String, String> {
         let (dir, database, text) = (self.dir().to_owned(), database.to_owned(), text.to_owned());
-        let answer = beside(move || client(&dir, &database, &text)).await;
-        answer.unwrap_or_else(|error| panic!("{error}"))
+        beside(move || client(&dir, &database, &text)).await
+    }
+
+    /// Calls a procedure of a database's events until nothing is in its way: a change of a table waits a second for what
+    /// the server itself does with that table, then gives up, and the event comes again. Panics at any other error.
+    pub async fn event(&self, database: &str, call: &str) {
+        until("nothing is in the way of the event", || async {
+            match self.try_sql(database, call).await {
+                Ok(_) => true,
+                Err(error) if error.contains("ERROR 1205") => false,
+                Err(error) => panic!("{error}"),
+            }
+        })
+        .await;
     }
 
     /// False when it has died by itself: a test that goes on then tells nothing.
