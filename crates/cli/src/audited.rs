@@ -8,6 +8,9 @@ use punctual_contract::{
 };
 use std::fmt::Display;
 
+/// What makes a store.
+const FIRST_MIGRATION: &str = "0001_tasks";
+
 /// Who runs the command, as far as the system says it.
 pub(crate) fn operator() -> String {
     let user = std::env::var("USER").ok().filter(|it| !it.is_empty());
@@ -28,6 +31,17 @@ impl<T> Audited<T> {
     pub(crate) const fn plain(value: T) -> Self {
         Self { value, before: None, after: None }
     }
+}
+
+/// A store that stood already has been brought up to date on the way. After it, unlike every other change: the audit itself
+/// may be what was made. That a store was made anew is no change of anything.
+pub(crate) async fn note_migrations(store: &dyn AuditStore, applied: &[String], said: &str) -> Result<()> {
+    if applied.is_empty() || applied.iter().any(|it| it == FIRST_MIGRATION) {
+        return Ok(());
+    }
+    let after = Some(serde_json::json!({ "applied": applied }).to_string());
+    let work = async { Ok(Audited { value: (), before: None, after }) };
+    audited(store, "migrate", said, work).await.context("the schema is up to date")
 }
 
 /// Does the work when its entry is written; nothing is done when that fails.

@@ -2,7 +2,7 @@
 //! back ends are named.
 
 use crate::{
-    archive,
+    archive, audited,
     clock::Machine,
     config::{Archive, Payloads, Place, Settings, SharedPlace},
     durability, logs,
@@ -46,6 +46,21 @@ enum Closing {
 }
 
 impl Closing {
+    fn migrated(&self) -> Vec<String> {
+        match self {
+            Self::Sqlite(store) => store.migrated().iter().map(|it| (*it).to_owned()).collect(),
+            Self::Mysql(store) => store.migrated().to_vec(),
+        }
+    }
+
+    async fn note_migrations(&self) -> Result<()> {
+        let migrated = self.migrated();
+        match self {
+            Self::Sqlite(store) => audited::note_migrations(&**store, &migrated, "serve").await,
+            Self::Mysql(store) => audited::note_migrations(&**store, &migrated, "serve").await,
+        }
+    }
+
     fn schedules(&self) -> Arc<dyn ScheduleStore> {
         match self {
             Self::Sqlite(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
@@ -73,6 +88,7 @@ impl Standing {
                 shared(place, archive, &options.name, bound).await?
             }
         };
+        store.note_migrations().await?;
         backends.blobs = blobs(&settings.payloads, &store).await?;
         let engine = Engine::new(backends, options);
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
@@ -181,6 +197,11 @@ impl OpenStore {
             Closing::Sqlite(store) => store.as_ref(),
             Closing::Mysql(store) => store.as_ref(),
         }
+    }
+
+    /// What opening it applied.
+    pub(crate) fn migrated(&self) -> Vec<String> {
+        self.0.migrated()
     }
 
     pub(crate) async fn close(self) -> Result<()> {

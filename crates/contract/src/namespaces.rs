@@ -28,6 +28,9 @@ pub trait NamespaceStore: Send + Sync {
     /// Deletes finished tasks with their histories, payloads and ids, each if it stands in this state with this fence; one that
     /// is not finished is never deleted. In order.
     async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, Error>;
+
+    /// Namespaces that have schedules, by name: tasks or settings they need not have.
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, Error>;
 }
 
 /// A finished task as it was seen.

@@ -485,6 +485,15 @@ pub struct Books {
     pub deleted: i64,
     /// Sorted by queue, then state; no zeros.
     pub standing: Vec<Tally>,
+    /// Of payloads of tasks that wait, wherever those are kept (`State::is_pending`). Sorted; no zeros.
+    pub pending_bytes: Vec<PendingBytes>,
+}
+
+/// What the payloads of the tasks are that wait in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingBytes {
+    pub queue: QueueKey,
+    pub bytes: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

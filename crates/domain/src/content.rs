@@ -57,6 +57,12 @@ impl Content {
         Some(Reference { key, len: len.parse().ok()? })
     }
 
+    /// Of the bytes themselves, wherever they are.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.reference().map_or(self.bytes.len(), |it| it.len)
+    }
+
     /// As the store writes it: 0 bytes, 1 JSON, 2 bytes outside, 3 JSON outside.
     #[must_use]
     pub const fn code(&self) -> u8 {

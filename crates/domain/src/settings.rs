@@ -49,6 +49,10 @@ pub struct QueueSettings {
 pub struct ScopeSettings {
     pub concurrency: Option<u32>,
     pub max_waiting: Option<u64>,
+    /// Bytes of payloads of waiting tasks beyond which inserts are refused. Not written where it is not set, as what follows:
+    /// an engine from before refuses what it does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_payload_bytes: Option<u64>,
     /// How fast attempts start, of all its queues together. Not written where it is not set: an engine from before it
     /// refuses what it does not know.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -204,6 +204,12 @@ impl State {
         matches!(self, Scheduled | Dispatching | Ready | DispatchFailed | Retrying)
     }
 
+    /// It has not been handed over, and it is not over: what quotas of waiting tasks count.
+    #[must_use]
+    pub const fn is_pending(self) -> bool {
+        !self.is_finished() && !self.is_in_flight()
+    }
+
     /// An executor has it.
     #[must_use]
     pub const fn is_in_flight(self) -> bool {

@@ -1,5 +1,5 @@
-//! Caps on waiting tasks: whether there is room for what somebody wants to insert. Cheap: counted from the account once a
-//! second, and only where a cap is set; between two counts this engine adds what it lets in itself. What other engines
+//! Caps on waiting tasks, and on the bytes of their payloads: whether there is room for what somebody wants to insert. Cheap:
+//! counted from the account once a second, and only where a cap is set; between two counts this engine adds what it lets in itself. What other engines
 //! let in meanwhile is not seen: a cap is passed by at most what they take in a second. Decides nothing about a task that
 //! is there already.
 
@@ -18,7 +18,7 @@ use punctual_domain::{
     name::{Name, QueueKey},
     settings::Scope,
     state::State,
-    task::NewTask,
+    task::{Content, NewTask, Task},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
@@ -37,12 +37,22 @@ pub struct Full {
     pub max_waiting: u64,
 }
 
+/// Why a payload is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooManyBytes {
+    pub scope: Scope,
+    /// Of what waits, as of the last count, with what was let in since.
+    pub bytes: u64,
+    pub max_payload_bytes: u64,
+}
+
 /// Why an insert is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     Closed(Closed),
     TooFast(TooFast),
     Full(Full),
+    TooManyBytes(TooManyBytes),
 }
 
 #[derive(Debug, Default)]
@@ -59,11 +69,17 @@ struct Counts {
     everything: u64,
     namespaces: HashMap<Name, u64>,
     queues: HashMap<QueueKey, u64>,
+    all_bytes: u64,
+    bytes: HashMap<Name, u64>,
 }
 
 /// Has not been handed over.
 pub(crate) fn is_waiting(state: State) -> bool {
-    !state.is_finished() && !state.is_in_flight()
+    state.is_pending()
+}
+
+fn bytes_of(payload: &Content) -> u64 {
+    u64::try_from(payload.size()).unwrap_or(u64::MAX)
 }
 
 impl Counts {
@@ -75,7 +91,45 @@ impl Counts {
             *counts.namespaces.entry(it.queue.namespace.clone()).or_default() += tasks;
             *counts.queues.entry(it.queue.clone()).or_default() += tasks;
         }
+        for it in &books.pending_bytes {
+            // Below nothing it is where tasks stood before bytes were counted, until the account is repaired.
+            counts.add_bytes(&it.queue.namespace, u64::try_from(it.bytes).unwrap_or(0));
+        }
         counts
+    }
+
+    /// The narrowest scope that has no room for so many bytes more.
+    fn too_many_bytes(&self, known: &Known, namespace: &Name, more: u64) -> Option<TooManyBytes> {
+        let of_namespace = known.namespaces.get(namespace).and_then(|it| it.max_payload_bytes);
+        let in_namespace = self.bytes.get(namespace).copied().unwrap_or(0);
+        let scopes = [
+            (of_namespace, in_namespace, Scope::Namespace(namespace.clone())),
+            (known.everything.max_payload_bytes, self.all_bytes, Scope::Everything),
+        ];
+        let full = |(max, bytes, scope): (Option<u64>, u64, Scope)| {
+            let max_payload_bytes = max.filter(|max| bytes.saturating_add(more) > *max)?;
+            Some(TooManyBytes { scope, bytes, max_payload_bytes })
+        };
+        scopes.into_iter().find_map(full)
+    }
+
+    fn add_bytes(&mut self, namespace: &Name, more: u64) {
+        self.all_bytes = self.all_bytes.saturating_add(more);
+        let of_namespace = self.bytes.entry(namespace.clone()).or_default();
+        *of_namespace = of_namespace.saturating_add(more);
+    }
+
+    /// Keeps room for a task; or why there is none.
+    fn let_in(&mut self, known: &Known, task: &NewTask) -> Option<Refused> {
+        let (queue, bytes) = (&task.queue, bytes_of(&task.payload));
+        let refused = self.full(known, queue).map(Refused::Full);
+        let refused = refused
+            .or_else(|| self.too_many_bytes(known, &queue.namespace, bytes).map(Refused::TooManyBytes));
+        if refused.is_none() {
+            self.add(queue);
+            self.add_bytes(&queue.namespace, bytes);
+        }
+        refused
     }
 
     /// The narrowest scope that has no room for one more.
@@ -154,28 +208,70 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
     {
         let mut counts = core.caps.counts.lock();
         for (task, refused) in tasks.iter().zip(&mut refused).filter(|(_, refused)| refused.is_none()) {
-            *refused = counts.full(&known, &task.queue).map(Refused::Full);
-            if refused.is_none() {
-                counts.add(&task.queue);
-            }
+            *refused = counts.let_in(&known, task);
         }
     }
     for (task, refused) in tasks.iter().zip(&mut refused) {
         // What is there already is replaced, or is the answer: nothing comes to what waits.
-        if let (Some(id), Some(Refused::Full(_))) = (task.task_id, &refused) {
-            let version = Some(task.task_version);
-            // Where it cannot be asked, its insert says what is wrong there: the other tasks are no worse for it.
-            let standing =
-                timeout(PATIENCE, core.store.versions(&task.queue.namespace, id, version, 1)).await;
-            if !matches!(standing, Ok(Ok(it)) if it.is_empty()) {
-                *refused = None;
-            }
+        let (Some(id), Some(why @ (Refused::Full(_) | Refused::TooManyBytes(_)))) = (task.task_id, &refused)
+        else {
+            continue;
+        };
+        let version = Some(task.task_version);
+        // Where it cannot be asked, its insert says what is wrong there: the other tasks are no worse for it.
+        let standing = timeout(PATIENCE, core.store.versions(&task.queue.namespace, id, version, 1)).await;
+        let is_refused = match standing {
+            Ok(Ok(standing)) => match (standing.first(), why) {
+                (None, _) => true,
+                (Some(standing), Refused::TooManyBytes(_)) => grows(standing, &task.payload),
+                (Some(_), _) => false,
+            },
+            _ => false,
+        };
+        if !is_refused {
+            *refused = None;
         }
     }
     Ok(refused)
 }
 
+/// An insert of a task that stands makes more of what waits: it is replaced, by a longer payload or from its end.
+fn grows(standing: &Task, payload: &Content) -> bool {
+    let is_answer = standing.state.is_in_flight() || standing.state == State::Succeeded;
+    let was = if standing.state.is_pending() { bytes_of(&standing.ask.payload) } else { 0 };
+    !is_answer && bytes_of(payload) > was
+}
+
+/// Whether there is no room for another payload of a task that waits.
+async fn other_payload(core: &Core, task: &Task, payload: &Content) -> Result<Option<TooManyBytes>, Error> {
+    let known = core.settings.known();
+    let more = bytes_of(payload).saturating_sub(bytes_of(&task.ask.payload));
+    if more == 0 || !known.caps_bytes() || !task.state.is_pending() {
+        return Ok(None);
+    }
+    count(core).await?;
+    let mut counts = core.caps.counts.lock();
+    let namespace = &task.ask.queue.namespace;
+    let refused = counts.too_many_bytes(&known, namespace, more);
+    if refused.is_none() {
+        counts.add_bytes(namespace, more);
+    }
+    Ok(refused)
+}
+
 impl Engine {
+    /// Why a task that waits may not have this payload instead of its own: there is no room for it.
+    ///
+    /// # Errors
+    /// A failing store, where a cap on bytes is set.
+    pub async fn payload_refused(
+        &self,
+        task: &Task,
+        payload: &Content,
+    ) -> Result<Option<TooManyBytes>, crate::Error> {
+        Ok(other_payload(&self.core, task, payload).await?)
+    }
+
     /// Which of these tasks there is no room for, or come too fast, in order. What is not refused has room until the next
     /// count.
     ///
@@ -189,7 +285,10 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_domain::settings::{QueueSettings, ScopeSettings};
+    use punctual_domain::{
+        settings::{QueueSettings, ScopeSettings},
+        time::Millis,
+    };
 
     #[test]
     fn the_narrowest_full_scope_is_named_and_what_is_let_in_counts() {
@@ -213,5 +312,28 @@ mod tests {
         assert_eq!(let_in("mail"), Some((Scope::Queue(queue("mail")), 2)));
         assert_eq!((let_in("sms"), let_in("sms")), (None, None));
         assert_eq!(let_in("sms"), Some((Scope::Everything, 4)));
+    }
+
+    #[test]
+    fn payloads_are_let_in_up_to_the_bytes_that_are_allowed_and_short_ones_where_long_ones_are_not() {
+        let name = |it: &str| Name::new(it).unwrap();
+        let capped = |max| ScopeSettings { max_payload_bytes: Some(max), ..ScopeSettings::default() };
+        let mut known = Known { everything: capped(100), ..Known::default() };
+        known.namespaces.insert(name("eu"), capped(10));
+        let mut counts = Counts::default();
+        let mut let_in = |namespace: &str, bytes: usize| {
+            let queue = QueueKey { namespace: name(namespace), queue: name("mail") };
+            let payload = Content::binary(vec![0; bytes]);
+            let task = NewTask { payload, ..NewTask::new(queue, name("send"), Millis(0)) };
+            match counts.let_in(&known, &task) {
+                None => None,
+                Some(Refused::TooManyBytes(it)) => Some((it.scope, it.bytes)),
+                Some(other) => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((let_in("eu", 4), let_in("eu", 5)), (None, None));
+        assert_eq!(let_in("eu", 2), Some((Scope::Namespace(name("eu")), 9)));
+        assert_eq!((let_in("eu", 1), let_in("eu", 0)), (None, None), "exactly full, and nothing more");
+        assert_eq!((let_in("us", 90), let_in("us", 1)), (None, Some((Scope::Everything, 100))));
     }
 }

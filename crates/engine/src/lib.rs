@@ -39,6 +39,7 @@ mod pipeline {
     pub(crate) mod admit;
     pub(crate) mod ahead;
     pub(crate) mod fire;
+    pub(crate) mod freed;
     pub(crate) mod from_store;
     pub(crate) mod granted;
     pub(crate) mod hand_over;
@@ -92,7 +93,7 @@ mod maintenance {
 
 pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Deleted, Error, Settled};
-pub use caps::{Full, Refused};
+pub use caps::{Full, Refused, TooManyBytes};
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::Put;
 pub use engine::{Backends, Engine, Running, Shared, Turn};

@@ -122,7 +122,7 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
             Err(_) if stands.is_some() || has_queues => None,
             Err(error) => return Err(error.into()),
         };
-        if stands.is_none() && !has_queues && tasks == Some(0) {
+        if stands.is_none() && !has_queues && tasks == Some(0) && !has_schedules(core, &namespace).await? {
             return Ok(None);
         }
         let deletion = Some(Box::new(Deletion { since: core.now(), by: by.clone(), tasks }));
@@ -134,6 +134,10 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
         }
     }
     Err(Error::Contended)
+}
+
+async fn has_schedules(core: &Core, namespace: &Name) -> Result<bool, punctual_contract::Error> {
+    Ok(core.store.namespaces_with_schedules().await?.contains(namespace))
 }
 
 /// By the account, in all states.

@@ -34,11 +34,17 @@ pub(crate) struct Settings {
 }
 
 impl Known {
-    /// Somewhere the number of waiting tasks is bounded.
+    /// Somewhere the number of waiting tasks, or the bytes of their payloads, are bounded.
     pub(crate) fn has_caps(&self) -> bool {
-        self.everything.max_waiting.is_some()
+        self.caps_bytes()
+            || self.everything.max_waiting.is_some()
             || self.namespaces.values().any(|it| it.max_waiting.is_some())
             || self.queues.values().any(|it| it.max_waiting.is_some())
+    }
+
+    pub(crate) fn caps_bytes(&self) -> bool {
+        self.everything.max_payload_bytes.is_some()
+            || self.namespaces.values().any(|it| it.max_payload_bytes.is_some())
     }
 
     /// None: nothing of it is being deleted.

@@ -104,6 +104,8 @@ codes! {
         "As many tasks wait in the queue, in the namespace or in all as its `max_waiting` allows; the detail says which. Of a batch, the other items stand as they are answered. What replaces a task that waits, or is there already, is not refused. Send it again after `Retry-After`, or raise the cap."
     QuotaInsertRate "quota.insert_rate" 429 "Tasks are inserted faster than is allowed"
         "More tasks are inserted than the `insert_rate` of the namespace, or of everything, lets in; the detail says which. Of a batch, the other items stand as they are answered. Send it again after `Retry-After`, or raise the rate. Where several engines take inserts, each lets in its share of the rate."
+    QuotaPayloadBytes "quota.payload_bytes" 429 "The payloads of waiting tasks are too large together"
+        "With this payload, the payloads of waiting tasks would be more bytes than the `max_payload_bytes` of the namespace, or of everything, allows; the detail says which. Of a batch, the other items stand as they are answered. What is there already, or is replaced by no more, is not refused. Send it again after `Retry-After`, send less, or raise the quota."
     StoreUnavailable "store.unavailable" 503 "The store cannot be reached"
         "The store refused or could not be reached. Nothing was done; send it again after `Retry-After`."
     StoreOutcomeUnknown "store.outcome_unknown" 503 "It is not known whether the request took effect"

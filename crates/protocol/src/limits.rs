@@ -39,6 +39,8 @@ pub const LOG_LEVEL_MAX_CHARS: usize = 16;
 /// Highest limit of slots and rates, and cap of waiting tasks.
 pub const LIMIT_MAX: u32 = 1_000_000;
 pub const WAITING_MAX: u64 = 1_000_000_000_000;
+/// 1 PiB.
+pub const PAYLOAD_BYTES_MAX: u64 = 1 << 50;
 /// Highest weight of a namespace or queue when shares are made.
 pub const WEIGHT_MAX: u32 = 1_000;
 

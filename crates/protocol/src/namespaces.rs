@@ -52,6 +52,9 @@ pub struct Usage {
     pub tasks: i64,
     /// Have not been handed over: what `max_waiting` bounds.
     pub waiting: i64,
+    /// Bytes of their payloads: what `max_payload_bytes` bounds.
+    #[serde(default)]
+    pub payload_bytes: i64,
     /// With executors: what `concurrency` bounds.
     pub in_flight: i64,
 }
@@ -186,5 +189,6 @@ mod tests {
         assert_eq!(faults(r#"{"description":7}"#), ["/description"]);
         assert_eq!(faults(&format!(r#"{{"description":"{}"}}"#, "x".repeat(1_001))), ["/description"]);
         assert_eq!(faults(r#"{"max_waiting":0}"#), ["/max_waiting"]);
+        assert_eq!(faults(r#"{"max_payload_bytes":0}"#), ["/max_payload_bytes"]);
     }
 }

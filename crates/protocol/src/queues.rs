@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid};
 use crate::limits::{
-    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, WAITING_MAX, WEIGHT_MAX,
+    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX,
+    WAITING_MAX, WEIGHT_MAX,
 };
 use crate::{At, Retry, parse};
 
@@ -318,6 +319,10 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_waiting: Option<u64>,
+    /// Bytes of payloads of waiting tasks beyond which inserts are refused with `quota.payload_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_payload_bytes: Option<u64>,
     /// How fast attempts start, of all queues together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
@@ -340,6 +345,9 @@ pub struct PutLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_waiting: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_payload_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -495,6 +503,7 @@ impl PutLimits {
         let mut checks = Checks::default();
         within(&mut checks, "/concurrency", it.concurrency, 1..=LIMIT_MAX, NONE);
         within(&mut checks, "/max_waiting", it.max_waiting, 1..=WAITING_MAX, NONE);
+        within(&mut checks, "/max_payload_bytes", it.max_payload_bytes, 1..=PAYLOAD_BYTES_MAX, NONE);
         it.rate.iter().for_each(|rate| rate.check(&mut checks, "/rate"));
         it.insert_rate.iter().for_each(|rate| rate.check(&mut checks, "/insert_rate"));
         within(&mut checks, "/weight", it.weight, 1..=WEIGHT_MAX, ONE);

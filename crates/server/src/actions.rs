@@ -6,6 +6,7 @@ use crate::{
     ask::{self, Context},
     etag,
     extract::{Body, Caller, Place},
+    insert,
     lookup::task_of,
     refusal::Refusal,
 };
@@ -14,6 +15,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use punctual_contract::store::Change;
 use punctual_domain::{place::TaskRef, task::Task};
 use punctual_engine::{Cancelled, Changed, Deleted};
 use punctual_protocol::{
@@ -39,7 +41,12 @@ pub(crate) async fn patch_task(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let change = ask::reschedule(PatchTask::from_json(&body)?, Context::of(&app, &caller))?;
-    task_of(&app, &caller, place).await?;
+    let before = task_of(&app, &caller, place).await?;
+    if let Change::Reschedule { payload: Some(payload), .. } = &change
+        && let Some(refused) = app.engine.payload_refused(&before, payload).await?
+    {
+        return Err(insert::too_many_bytes(&refused).into());
+    }
     let condition = etag::condition(&headers);
     let expected = move |task: &Task| condition.as_deref().is_none_or(|it| etag::matches(it, task));
     match app.engine.reschedule(place, change, caller.who.by(), expected).await? {

@@ -21,7 +21,7 @@ use punctual_domain::{
     settings::Scope,
     task::{NewTask, Task},
 };
-use punctual_engine::{Refused, TooFast};
+use punctual_engine::{Refused, TooFast, TooManyBytes};
 use punctual_protocol::{
     BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
 };
@@ -161,6 +161,7 @@ fn not_now(refused: Refused, caller: &Caller) -> Problem {
             let detail = format!("{} tasks wait in {of}, which may have {}", full.waiting, full.max_waiting);
             Problem::new(Code::QueueFull, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
         }
+        Refused::TooManyBytes(it) => too_many_bytes(&it),
         Refused::TooFast(TooFast { scope, rate, wait_ms }) => {
             let detail = format!(
                 "{} may insert {} tasks every {} ms, and {} at once after a rest",
@@ -172,6 +173,16 @@ fn not_now(refused: Refused, caller: &Caller) -> Problem {
             Problem::new(Code::QuotaInsertRate, detail).retry_after_ms(u64::try_from(wait_ms).unwrap_or(0))
         }
     }
+}
+
+pub(crate) fn too_many_bytes(it: &TooManyBytes) -> Problem {
+    let detail = format!(
+        "the payloads of what waits in {} are {} bytes, and may be {} with this one",
+        for_people(&it.scope),
+        it.bytes,
+        it.max_payload_bytes
+    );
+    Problem::new(Code::QuotaPayloadBytes, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
 }
 
 fn for_people(scope: &Scope) -> String {

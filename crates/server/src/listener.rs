@@ -26,6 +26,7 @@ use hyper_util::{
 use limits::REFUSALS_MAX;
 use pulse::Order;
 use punctual_protocol::Code;
+use socket2::SockRef;
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -43,6 +44,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// A system that gives no descriptor is asked again after this; what waits at the port goes on waiting.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+/// Connections that wait to be taken; the system bounds it by `net.core.somaxconn`. The runtime asks for so few that a few
+/// hundred callers who come at one instant are more: the system drops what is beyond, and whoever it meets begins again
+/// after a second.
+const BACKLOG: i32 = 4_096;
 /// The same complaint is not made more often.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 /// For connections that are cut to be gone.
@@ -76,6 +81,9 @@ struct Door {
 
 /// Takes and serves connections until `shutdown`, and then until what is under way is answered, or `drain_timeout` is over.
 pub(crate) async fn run(listener: TcpListener, app: &Shared, router: Router, shutdown: &CancellationToken) {
+    if let Err(error) = SockRef::from(&listener).listen(BACKLOG) {
+        tracing::warn!(%error, "the port keeps its short line: callers who come together may wait for a second");
+    }
     let options = app.options.listener.clone();
     let door = Arc::new(Door {
         http: http(&options),

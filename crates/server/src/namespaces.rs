@@ -78,6 +78,12 @@ pub(crate) async fn list_namespaces(
     for it in books.iter().flat_map(|it| &it.standing).filter(|it| who.reaches(&it.queue)) {
         found.entry(it.queue.namespace.clone()).or_default();
     }
+    if who.reaches_all_queues() {
+        // Of which queues they are is not for a list to find out.
+        for name in app.engine.store().namespaces_with_schedules().await? {
+            found.entry(name).or_default();
+        }
+    }
     let is_asked = |it: &Name| {
         who.reaches_namespace(it) && asked.cursor.as_deref().is_none_or(|from| it.as_str() >= from)
     };
@@ -113,7 +119,8 @@ pub(crate) async fn get_namespace(
     let all = app.engine.settings().await?.all;
     let is_of_queue =
         |it: &Standing| matches!(&it.scope, Scope::Queue(of) if of.namespace == name && who.reaches(of));
-    let is_there = all.iter().any(is_of_queue);
+    let is_there = all.iter().any(is_of_queue)
+        || who.reaches_all_queues() && app.engine.store().namespaces_with_schedules().await?.contains(&name);
     let scope = Scope::Namespace(name.clone());
     let stands = all.into_iter().find(|it| it.scope == scope);
     let books = books(&app).await;
@@ -257,6 +264,9 @@ fn usage(who: &Who, name: &Name, books: &Books) -> Usage {
             usage.waiting += it.tasks;
         }
     }
+    let its = books.pending_bytes.iter();
+    let its = its.filter(|it| it.queue.namespace == *name && who.reaches(&it.queue));
+    usage.payload_bytes = its.map(|it| it.bytes).sum::<i64>().max(0);
     usage
 }
 

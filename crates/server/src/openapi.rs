@@ -171,6 +171,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
             Code::TaskVersionSuperseded,
             Code::QueueFull,
             Code::QuotaInsertRate,
+            Code::QuotaPayloadBytes,
             Code::NamespaceDeleting,
             Code::NamespaceNotFound,
         ],
@@ -185,7 +186,9 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "put_namespace" => &[Code::PreconditionFailed, Code::TaskContended, Code::NamespaceDeleting],
         "delete_namespace" => &[Code::TaskContended, Code::NamespaceNotFound],
         "put_limits" => &[Code::PreconditionFailed],
-        "patch_task" => &[Code::TaskAlreadyFired, Code::PreconditionFailed, Code::TaskContended],
+        "patch_task" => {
+            &[Code::TaskAlreadyFired, Code::PreconditionFailed, Code::TaskContended, Code::QuotaPayloadBytes]
+        }
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],
         "bury_task" => &[Code::TaskAlreadyFired, Code::TaskContended],

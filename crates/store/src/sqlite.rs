@@ -41,7 +41,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{
         Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, all_of,
     },
 };
 use punctual_domain::{
@@ -64,8 +64,9 @@ use std::{
 };
 use threads::Threads;
 
-/// Rows of a large insert that one job takes, so that urgent work gets between them: about a millisecond.
-const CHUNK_ROWS: usize = 25;
+/// Rows of a large call that one job takes, so that urgent work gets between them: half a millisecond. What is no longer than
+/// this is urgent itself, unless it inserts.
+const CHUNK_ROWS: usize = 10;
 /// How far behind the present a success may come whose time is over at once: longer than any call takes.
 const STOPPED_BEHIND_MS: i64 = 60_000;
 /// Rows that one job of retention takes; deleting costs more than inserting.
@@ -197,6 +198,46 @@ impl SqliteStore {
         }
     }
 
+    /// What nobody waits for at an instant.
+    async fn maintaining<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        rows: usize,
+        work: impl FnOnce(&Connection, &mut Ledger) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, CallError> {
+        match &self.runs {
+            Runs::Inline(session) => inline(&mut session.lock(), doing, work),
+            Runs::OnThreads(threads) => {
+                threads::answer(doing, threads.write(doing, Lane::Moves, rows, work)).await
+            }
+        }
+    }
+
+    /// Many rows at once let urgent work get between them. An error: it did not happen only if nothing of it did.
+    async fn in_chunks<I: Send + 'static, T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        items: Vec<I>,
+        work: impl Fn(&Connection, &mut Ledger, &[I]) -> rusqlite::Result<Vec<T>> + Clone + Send + 'static,
+    ) -> Result<Vec<T>, CallError> {
+        let rows = items.len();
+        let threads = match &self.runs {
+            Runs::OnThreads(threads) if rows > CHUNK_ROWS => threads,
+            _ => return self.writing(doing, rows, move |conn, ledger| work(conn, ledger, &items)).await,
+        };
+        let begun = |chunk: Vec<I>| {
+            let (work, rows) = (work.clone(), chunk.len());
+            let job = move |conn: &Connection, ledger: &mut Ledger| work(conn, ledger, &chunk);
+            threads.write(doing, Lane::Moves, rows, job)
+        };
+        let begun: Vec<_> = chunks(items).into_iter().map(begun).collect();
+        let mut answers = Vec::with_capacity(begun.len());
+        for it in begun {
+            answers.push(threads::answer(doing, it).await);
+        }
+        Ok(all_of(answers)?.into_iter().flatten().collect())
+    }
+
     async fn reading<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -277,21 +318,24 @@ impl Store for SqliteStore {
     }
 
     async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
-        let rows = steps.len();
-        let work = move |conn: &Connection, ledger: &mut Ledger| moves::apply(conn, ledger, &steps, now);
-        self.writing("move tasks", rows, work).await
+        let work = move |conn: &Connection, ledger: &mut Ledger, steps: &[Step]| {
+            moves::apply(conn, ledger, steps, now)
+        };
+        self.in_chunks("move tasks", steps, work).await
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
-        let rows = grants.len();
-        let work = move |conn: &Connection, ledger: &mut Ledger| lease::dispatch(conn, ledger, &grants, now);
-        self.writing("dispatch tasks", rows, work).await
+        let work = move |conn: &Connection, ledger: &mut Ledger, grants: &[Grant]| {
+            lease::dispatch(conn, ledger, grants, now)
+        };
+        self.in_chunks("dispatch tasks", grants, work).await
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
-        let rows = beats.len();
-        let work = move |conn: &Connection, ledger: &mut Ledger| lease::extend(conn, ledger, &beats, now);
-        self.writing("extend leases", rows, work).await
+        let work = move |conn: &Connection, ledger: &mut Ledger, beats: &[Beat]| {
+            lease::extend(conn, ledger, beats, now)
+        };
+        self.in_chunks("extend leases", beats, work).await
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
@@ -372,7 +416,7 @@ impl Store for SqliteStore {
             let work = move |conn: &Connection, ledger: &mut Ledger| {
                 retention::retire(conn, ledger, (now, stopped_until), stopped_to, chunk)
             };
-            let part = self.writing("end retention", chunk, work).await?;
+            let part = self.maintaining("end retention", chunk, work).await?;
             retired.stopped += part.stopped;
             retired.deleted += part.deleted;
             if part.stopped + part.deleted < chunk {

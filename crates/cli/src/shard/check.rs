@@ -7,7 +7,7 @@ use anyhow::Result;
 use punctual_contract::store::Books;
 use punctual_store::ShardCheck;
 use serde::Serialize;
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode};
 
 #[derive(Serialize)]
 struct Shown {
@@ -19,6 +19,8 @@ struct Shown {
     unaccounted: i64,
     /// Tasks of one state or queue that the account has elsewhere.
     misplaced: u64,
+    /// Bytes of payloads of waiting tasks that the account has too many or too few.
+    bytes_misplaced: u64,
     registry_without_task: i64,
     moved_without_task: i64,
     /// Partitions that the catalog has here and the database does not, or the other way round.
@@ -50,6 +52,7 @@ fn shown(check: &ShardCheck) -> Shown {
         standing: books.standing.iter().map(|it| it.tasks).sum(),
         unaccounted: books.unaccounted(),
         misplaced: misplaced(&check.books, &check.counted),
+        bytes_misplaced: bytes_misplaced(&check.books, &check.counted),
         registry_without_task: check.entries_alone,
         moved_without_task: check.places_alone,
         misplaced_partitions: check.misplaced.iter().map(|it| it.0).collect(),
@@ -70,6 +73,16 @@ fn misplaced(books: &Books, counted: &Books) -> u64 {
     here.chain(only_there).sum()
 }
 
+fn bytes_misplaced(books: &Books, counted: &Books) -> u64 {
+    let mut sums = BTreeMap::new();
+    for (all, sign) in [(books, -1), (counted, 1)] {
+        for it in &all.pending_bytes {
+            *sums.entry(&it.queue).or_insert(0) += sign * it.bytes;
+        }
+    }
+    sums.into_values().map(i64::unsigned_abs).sum()
+}
+
 fn print(shards: &[Shown]) {
     let rows = shards.iter().map(|it| {
         [
@@ -79,6 +92,7 @@ fn print(shards: &[Shown]) {
             count(it.deleted.unsigned_abs()),
             it.unaccounted.to_string(),
             it.misplaced.to_string(),
+            it.bytes_misplaced.to_string(),
             it.registry_without_task.to_string(),
             it.moved_without_task.to_string(),
             it.misplaced_partitions.len().to_string(),
@@ -94,6 +108,7 @@ fn print(shards: &[Shown]) {
             "DELETED",
             "UNACCOUNTED",
             "MISPLACED",
+            "BYTES",
             "REGISTRY ALONE",
             "MOVED ALONE",
             "PARTITIONS MISPLACED",
@@ -119,7 +134,7 @@ mod tests {
     }
 
     fn check(in_books: Vec<Tally>, in_rows: Vec<Tally>) -> Shown {
-        let books = |standing| Books { accepted: 10, deleted: 2, standing };
+        let books = |standing| Books { accepted: 10, deleted: 2, standing, ..Books::default() };
         shown(&ShardCheck {
             shard_no: 0,
             books: books(in_books),

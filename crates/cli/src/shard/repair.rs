@@ -49,6 +49,7 @@ fn json(it: &ShardRepair) -> serde_json::Value {
         "rows_elsewhere": it.strange_rows,
         "accounts": it.accounts,
         "corrected": it.corrected,
+        "corrected_bytes": it.corrected_bytes,
         "accepted": it.accepted,
     })
 }
@@ -64,6 +65,7 @@ fn print(repaired: &[ShardRepair], dry_run: bool) {
             "THEIR ROWS",
             "ACCOUNTS",
             "BY TASKS",
+            "BY BYTES",
             "ACCEPTED BY",
         ],
         repaired.iter().map(|it| {
@@ -76,6 +78,7 @@ fn print(repaired: &[ShardRepair], dry_run: bool) {
                 count(it.strange_rows),
                 it.accounts.to_string(),
                 count(it.corrected),
+                count(it.corrected_bytes),
                 it.accepted.to_string(),
             ]
         }),

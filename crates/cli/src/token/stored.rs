@@ -1,7 +1,7 @@
 //! Tokens on the store itself: whoever may open it may do everything anyway. Each change is audited as those of the API are.
 
 use crate::{
-    audited::{Audited, audited, operator},
+    audited::{self, Audited, audited, operator},
     backends::{self, OpenStore},
     clock::SystemClock,
     config::{SettingArgs, Settings},
@@ -18,6 +18,7 @@ async fn on_store<T>(settings: &SettingArgs, work: impl AsyncFnOnce(&OpenStore) 
     let store = backends::open_store(&settings.place).await.with_context(|| {
         "the store cannot be opened; if a server runs on it, go through its API: --server http://127.0.0.1:7450"
     })?;
+    audited::note_migrations(store.store(), &store.migrated(), "token").await?;
     let done = work(&store).await;
     store.close().await?;
     done

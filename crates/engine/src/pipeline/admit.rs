@@ -15,7 +15,12 @@
 use crate::{
     core::Core,
     maintenance::expire,
-    pipeline::{from_store, granted::Granted, hand_over::LeaseRequest},
+    pipeline::{
+        freed::{KeptBack, Look},
+        from_store,
+        granted::Granted,
+        hand_over::LeaseRequest,
+    },
     settings::Known,
     shares::{Share, SharesOf, slower},
 };
@@ -24,7 +29,7 @@ use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     hot::{Admission, HotEntry, Lane},
-    limiter::{Answer, Flowing, Held, Holders, Limit, Member, Wish},
+    limiter::{Answer, Flowing, Holders, Limit, Member, Wish},
 };
 use punctual_domain::{
     chooser::Chooser,
@@ -38,7 +43,10 @@ use punctual_domain::{
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-pub(crate) use super::granted::never_began;
+pub(crate) use super::{
+    freed::{free, wake},
+    granted::never_began,
+};
 
 /// A range of versions that another engine has parked tasks for is noticed within this.
 const LANES_KNOWN_MS: i64 = 1_000;
@@ -62,6 +70,7 @@ pub(crate) struct Admissions {
     /// Limits have been set since this process began: then attempts that end may hold places.
     revision: Mutex<(i64, bool)>,
     pub(super) granted: Mutex<Granted>,
+    pub(super) kept_back: KeptBack,
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +108,7 @@ impl Admissions {
     }
 
     /// Whether attempts may hold places.
-    fn has_limits(&self, known: &Known) -> bool {
+    pub(super) fn has_limits(&self, known: &Known) -> bool {
         let mut seen = self.revision.lock();
         if seen.0 != known.revision {
             *seen = (known.revision, seen.1 || known.has_limits());
@@ -300,8 +309,12 @@ async fn limited(
             tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
         }
     }
+    let look = core.admissions.kept_back.look(&terms.queue);
     let room = core.limiter.room(&terms.limits, &terms.rates, now).await?;
     let limit = wanted.min(room.free);
+    if limit < wanted {
+        room.bound.iter().for_each(|answer| look.answered(answer));
+    }
     if limit == 0 {
         if let Some(Answer::Throttled { wait_ms: Some(wait_ms), .. }) = room.bound {
             core.admissions.with(&terms.queue, |it| it.starts_at = Some(now.plus(wait_ms)));
@@ -315,9 +328,12 @@ async fn limited(
     if full && limit < wanted {
         core.shares.kept_back(terms, room.bound.as_ref());
     }
+    if !full {
+        look.found_the_end();
+    }
     let entries = expire::keep_those_in_time(core, popped).await;
     let entries = keep_those_it_may_run(core, request, terms, entries).await?;
-    let granted = grant(core, terms, entries, now.plus(request.lease_ms)).await?;
+    let granted = grant(core, terms, &look, entries, now.plus(request.lease_ms)).await?;
     // Where some were put aside their room is still there, for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
     Ok(Admitted { more: full && granted.more && may_go_on, ..granted })
@@ -327,6 +343,7 @@ async fn limited(
 async fn grant(
     core: &Arc<Core>,
     terms: &Terms,
+    look: &Look<'_>,
     entries: Vec<HotEntry>,
     until: Millis,
 ) -> Result<Admitted, Error> {
@@ -344,7 +361,10 @@ async fn grant(
         }
     };
     count(core, &terms.queue, &answers);
-    answers.iter().for_each(|it| core.shares.kept_back(terms, Some(it)));
+    for answer in &answers {
+        look.answered(answer);
+        core.shares.kept_back(terms, Some(answer));
+    }
     let places = entries.iter().zip(&answers).filter(|it| *it.1 == Answer::Granted);
     core.admissions.granted.lock().note(places.map(|it| next_attempt(it.0)), now);
     let (mut granted, mut back, mut lanes) = (Vec::new(), Vec::new(), BTreeMap::<Lane, Vec<HotEntry>>::new());
@@ -407,7 +427,12 @@ pub(crate) async fn bring_back(
     }
 }
 
-async fn unpark(core: &Core, queue: &Arc<QueueKey>, lane: &Lane, limit: usize) -> Result<usize, Error> {
+pub(super) async fn unpark(
+    core: &Core,
+    queue: &Arc<QueueKey>,
+    lane: &Lane,
+    limit: usize,
+) -> Result<usize, Error> {
     let back = core.hot.unpark(queue, lane, limit).await;
     core.arrival(queue).something_else_came();
     back
@@ -518,45 +543,6 @@ pub(crate) async fn holders(
     }
     let holders = core.limiter.holders(&Scope::Queue(queue.clone()), limit).await?;
     Ok(Some((terms.settings.concurrency, holders)))
-}
-
-/// Attempts have ended in the store: what they held is free, and who waits for it is woken. What fails here the
-/// reconciler does.
-pub(crate) async fn free(core: &Arc<Core>, ended: &[Member]) {
-    if ended.is_empty() || !core.admissions.has_limits(&core.settings.known()) || core.from_store.is_away() {
-        return;
-    }
-    match core.limiter.release(ended).await {
-        Ok(held) => wake(core, &held.into_iter().flatten().collect::<Vec<_>>()).await,
-        Err(error) => tracing::warn!(%error, "slots could not be given up; the reconciler frees them"),
-    }
-}
-
-/// These have given up their places.
-pub(crate) async fn wake(core: &Arc<Core>, freed: &[Held]) {
-    let (mut queues, mut lanes) =
-        (HashMap::<QueueKey, usize>::new(), HashMap::<(QueueKey, Lane), usize>::new());
-    let mut is_wide = false;
-    for scope in freed.iter().flat_map(|it| &it.scopes) {
-        match scope {
-            Scope::Everything | Scope::Namespace(_) => is_wide = true,
-            Scope::Queue(it) => *queues.entry(it.clone()).or_default() += 1,
-            Scope::Key(it, key) => *lanes.entry((it.clone(), Lane::Key(key.clone()))).or_default() += 1,
-            Scope::Retries(it) => *lanes.entry((it.clone(), Lane::Retries)).or_default() += 1,
-        }
-    }
-    for ((queue, lane), count) in lanes {
-        if let Err(error) = unpark(core, &Arc::new(queue), &lane, count).await {
-            tracing::warn!(%error, "parked tasks could not be brought back; the next look does it");
-        }
-    }
-    for (queue, count) in queues {
-        core.arrived(&Arc::new(queue), count);
-    }
-    if is_wide {
-        // Other queues may have waited for the same.
-        core.wake_each();
-    }
 }
 
 /// Puts fired tasks into the ready sets, those that are tried again to where their queue wants them.

@@ -182,8 +182,7 @@ mod tests {
             state: State::Scheduled,
             tasks: 1,
         };
-        let books =
-            Books { accepted: 0, deleted: 0, standing: (0..QUEUES_SHOWN_MAX + 7).map(tally).collect() };
+        let books = Books { standing: (0..QUEUES_SHOWN_MAX + 7).map(tally).collect(), ..Books::default() };
         let mut out = Exposition::default();
         states(&mut out, &Shown::of(books.standing.iter().map(|it| &it.queue)), &books);
         let text = out.done();

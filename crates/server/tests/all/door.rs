@@ -119,3 +119,17 @@ pub(crate) async fn answer(stream: &mut TcpStream) -> String {
         bytes.extend_from_slice(&piece[..read]);
     }
 }
+
+/// On one thread: nobody takes a connection while this one makes them. Without the longer line of the port the system has
+/// room for about 130, and drops the next one, who begins again after a second.
+#[tokio::test]
+async fn hundreds_who_come_at_one_instant_are_all_heard_of_at_once() {
+    const COMERS: usize = 300;
+    let door = Door::open(ListenerOptions::default()).await;
+    assert!(door.get("/livez").await.starts_with("HTTP/1.1 200"), "it listens");
+    let within = std::time::Duration::from_millis(900);
+    let comers: io::Result<Vec<_>> =
+        (0..COMERS).map(|_| std::net::TcpStream::connect_timeout(&door.address, within)).collect();
+    assert_eq!(comers.map(|it| it.len()).ok(), Some(COMERS));
+    door.close().await;
+}

@@ -225,6 +225,43 @@ async fn inserts_beyond_the_rate_of_a_namespace_are_refused_until_it_brings_more
 }
 
 #[tokio::test]
+async fn payloads_beyond_the_bytes_of_a_namespace_are_refused_and_what_adds_nothing_is_not() {
+    let world = World::new();
+    let set = world.send(put("/v1/namespaces/default", &json!({"max_payload_bytes": 30}))).await.expect(200);
+    assert_eq!(set["max_payload_bytes"], 30);
+    // Two bytes are the quotes.
+    let one = |id: i64, bytes: usize| json!({"queue": "mail", "task_id": id, "delay_ms": 60_000, "payload": "x".repeat(bytes - 2)});
+    let batch = json!({"tasks": [one(1, 10), one(2, 15), one(3, 6), one(4, 5)]});
+    let answer = world.send(post("/v1/tasks/batch", &batch)).await.expect(200);
+    let statuses: Vec<_> =
+        answer["results"].as_array().unwrap().iter().map(|result| result["status"].clone()).collect();
+    assert_eq!(statuses, [201, 201, 429, 201], "a shorter one has room where a longer one has none");
+    let read = world.send(get("/v1/namespaces/default")).await.expect(200);
+    assert_eq!((&read["usage"]["payload_bytes"], &read["usage"]["waiting"]), (&json!(30), &json!(3)));
+    let refused = world.send(post("/v1/tasks", &one(5, 3))).await;
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let problem = refused.expect_problem(429, "quota.payload_bytes");
+    let detail =
+        "the payloads of what waits in namespace \"default\" are 30 bytes, and may be 30 with this one";
+    assert_eq!(problem["detail"], detail);
+    world.send(post("/v1/tasks", &one(2, 15))).await.expect(201);
+    world.send(post("/v1/tasks", &one(2, 16))).await.expect_problem(429, "quota.payload_bytes");
+    let task = world.insert(one(1, 10)).await;
+    let change = |bytes: usize| {
+        let payload = json!({"payload": "x".repeat(bytes - 2)});
+        ask("PATCH", format!("/v1/tasks/{}", task["ref"].as_str().unwrap())).json(&payload)
+    };
+    world.send(change(11)).await.expect_problem(429, "quota.payload_bytes");
+    world.send(change(4)).await.expect(200);
+    let elsewhere = post("/v1/tasks", &one(1, 300)).header("punctual-namespace", "other");
+    world.send(elsewhere).await.expect(201);
+    world.send(put("/v1/limits", &json!({"max_payload_bytes": 300}))).await.expect(200);
+    let third = post("/v1/tasks", &one(7, 3)).header("punctual-namespace", "third");
+    let problem = world.send(third).await.expect_problem(429, "quota.payload_bytes");
+    assert!(problem["detail"].as_str().unwrap().contains("all queues together"), "{problem}");
+}
+
+#[tokio::test]
 async fn tasks_that_do_not_say_have_what_their_queue_says() {
     let world = World::new();
     let defaults =

@@ -67,6 +67,15 @@ pub(super) async fn forget_namespace(
     .await
 }
 
+/// Namespaces that have schedules.
+pub(super) async fn scheduling(catalog: Connections) -> Result<Vec<Name>, Error> {
+    apart("list namespaces with schedules", Happened::No, async move {
+        let file = include_str!("../../sql/mysql/namespace/scheduling.sql");
+        Statement::new(file).fetch(&catalog).await?.iter().map(|it| row::name(it, 0)).collect()
+    })
+    .await
+}
+
 pub(super) async fn list(
     catalog: Connections,
     namespace: Name,

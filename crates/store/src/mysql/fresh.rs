@@ -7,7 +7,9 @@ use super::{insert::Ask, row};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::store::{Assignment, Grant};
-use punctual_domain::{name::QueueKey, place::TaskRef, state::State, task::NewTask, time::Millis};
+use punctual_domain::{
+    content::Content, name::QueueKey, place::TaskRef, state::State, task::NewTask, time::Millis,
+};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -66,6 +68,10 @@ impl FreshTask {
 
     pub(crate) fn queue(&self) -> &QueueKey {
         &self.task.queue
+    }
+
+    pub(crate) const fn payload(&self) -> &Content {
+        &self.task.payload
     }
 
     pub(crate) const fn timeout_ms(&self) -> Option<i64> {

@@ -88,12 +88,14 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    fn may_have(&mut self, queue: &QueueKey, state: State) -> bool {
+    /// `bytes`: of its payload.
+    fn may_have(&mut self, queue: &QueueKey, state: State, bytes: i64) -> bool {
         if self.pauses.has(queue) {
             return false;
         }
         let target = Some(Event::Dispatch.target());
-        self.ledger.moved(queue.namespace.as_str(), queue.queue.as_str(), Some(state), target);
+        let names = (queue.namespace.as_str(), queue.queue.as_str());
+        self.ledger.moved(names, Some(state), target, bytes);
         true
     }
 
@@ -103,7 +105,7 @@ impl Desk<'_> {
 
     fn fresh(&mut self, it: FreshTask, grant: &Grant) -> Granted {
         let (state, fence) = it.guard();
-        if !self.may_have(it.queue(), state) {
+        if !self.may_have(it.queue(), state, row::size(it.payload())) {
             return Granted::Refused(Dispatched::Paused);
         }
         let (from, end) = (From { place: it.place, fence, state }, self.end(grant, it.timeout_ms()));
@@ -118,7 +120,8 @@ impl Desk<'_> {
             return Ok(Granted::Refused(Dispatched::Lost));
         }
         let queue = row::queue_key(row, 2, 3)?;
-        if !self.may_have(&queue, state) {
+        let payload = row::content(row, 12, 13)?;
+        if !self.may_have(&queue, state, row::size(&payload)) {
             return Ok(Granted::Refused(Dispatched::Paused));
         }
         let timeout_ms: Option<i64> = row.try_get(14)?;
@@ -132,7 +135,7 @@ impl Desk<'_> {
             max_attempts: row::small(row, 9)?,
             kind: row::name(row, 10)?,
             priority: row::priority(row, 11)?,
-            payload: row::content(row, 12, 13)?,
+            payload,
             execute_at: row::millis(row, 18)?,
             due_at: place.due_at,
             fired_at: grant.fired_at,
@@ -213,7 +216,8 @@ impl Signs<'_> {
         if beat.handed_over_at.is_none() && state == State::Dispatched {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
             let (namespace, queue): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
-            ledger.moved(namespace, queue, Some(state), Some(Event::Start.target()));
+            // Neither waits.
+            ledger.moved((namespace, queue), Some(state), Some(Event::Start.target()), 0);
             let from = From { place: *place, fence, state };
             let rows = self.moves.row(Event::Start, from, row.try_get(6)?, &note);
             rows.at(lease_until).maybe_text(beat.progress.as_deref());

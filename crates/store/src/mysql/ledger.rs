@@ -34,7 +34,17 @@ struct Account {
     namespace: Box<str>,
     queue: Box<str>,
     tasks: [i64; CODES],
+    /// Of payloads of tasks that wait.
+    bytes: i64,
     is_touched: bool,
+}
+
+/// A row of the account.
+struct Row<'a> {
+    account: &'a Account,
+    code: i32,
+    tasks: i64,
+    bytes: i64,
 }
 
 impl Ledger {
@@ -52,21 +62,40 @@ impl Ledger {
     }
 
     /// A task of a queue leaves a state and enters another. None: it comes into being, or ceases to be, in this queue.
-    pub(crate) fn moved(&mut self, namespace: &str, queue: &str, from: Option<State>, to: Option<State>) {
+    /// `bytes`: of its payload; they count only where it waits on one side and not on the other.
+    pub(crate) fn moved(
+        &mut self,
+        (namespace, queue): (&str, &str),
+        from: Option<State>,
+        to: Option<State>,
+        bytes: i64,
+    ) {
         if from == to {
             return;
         }
-        let at = self.queue(namespace, queue);
-        let Some(account) = self.queues.get_mut(at) else { return };
+        let account = self.touch(namespace, queue);
         for (state, by) in [(from, -1), (to, 1)] {
-            if let Some(tasks) = state.and_then(|it| account.tasks.get_mut(usize::from(it.code()))) {
+            let Some(state) = state else { continue };
+            if let Some(tasks) = account.tasks.get_mut(usize::from(state.code())) {
                 *tasks += by;
             }
+            account.bytes += if state.is_pending() { by * bytes } else { 0 };
         }
+    }
+
+    /// A task that waits has so many more bytes, or fewer.
+    pub(crate) fn resized(&mut self, namespace: &str, queue: &str, by: i64) {
+        self.touch(namespace, queue).bytes += by;
+    }
+
+    fn touch(&mut self, namespace: &str, queue: &str) -> &mut Account {
+        let at = self.queue(namespace, queue);
+        let account = self.queues.get_mut(at).expect("its place was just found");
         if !account.is_touched {
             account.is_touched = true;
             self.touched.push(at);
         }
+        account
     }
 
     /// Rows that were created.
@@ -98,6 +127,7 @@ impl Ledger {
             namespace: namespace.into(),
             queue: queue.into(),
             tasks: [0; CODES],
+            bytes: 0,
             is_touched: false,
         });
         self.known.entry(namespace.into()).or_default().insert(queue.into(), at);
@@ -109,12 +139,12 @@ impl Ledger {
         self.sort();
         let slot = Literal::Int(self.slot.into());
         for (part, text) in sql::BOOKS_ADD.parts(&self.entries()) {
-            let mut values = Vec::with_capacity(part.len() * 5);
-            for (account, code, tasks) in part {
+            let mut values = Vec::with_capacity(part.len() * 6);
+            for Row { account, code, tasks, bytes } in part {
                 let names = [&account.namespace, &account.queue].map(|it| Literal::Text(it));
                 values.push(slot);
                 values.extend(names);
-                values.extend([i64::from(*code), *tasks].map(Literal::Int));
+                values.extend([i64::from(*code), *tasks, *bytes].map(Literal::Int));
             }
             trips.at_last(text, &values);
         }
@@ -131,12 +161,20 @@ impl Ledger {
         self.touched.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
     }
 
-    fn entries(&self) -> Vec<(&Account, i32, i64)> {
-        let accounts = self.touched.iter().filter_map(|at| self.queues.get(*at));
-        accounts
-            .flat_map(|it| it.tasks.iter().zip(0_i32..).map(move |(tasks, code)| (it, code, *tasks)))
-            .filter(|it| it.2 != 0)
-            .collect()
+    fn entries(&self) -> Vec<Row<'_>> {
+        let mut rows = Vec::new();
+        for account in self.touched.iter().filter_map(|at| self.queues.get(*at)) {
+            let mut bytes = account.bytes;
+            for (tasks, code) in account.tasks.iter().copied().zip(0_i32..).filter(|it| it.0 != 0) {
+                // Only their sum over the states means something: they go with the first.
+                rows.push(Row { account, code, tasks, bytes: std::mem::take(&mut bytes) });
+            }
+            if bytes != 0 {
+                let code = i32::from(State::Scheduled.code());
+                rows.push(Row { account, code, tasks: 0, bytes });
+            }
+        }
+        rows
     }
 
     fn counts(&self) -> Vec<(&'static str, i64)> {
@@ -149,9 +187,8 @@ impl Ledger {
         self.sort();
         for (part, text) in sql::BOOKS_ADD.parts(&self.entries()) {
             let mut values = MySqlArguments::default();
-            for (account, code, tasks) in part {
-                let row = (self.slot, &*account.namespace, &*account.queue, *code, *tasks);
-                bind!(values, row.0, row.1, row.2, row.3, row.4);
+            for Row { account, code, tasks, bytes } in part {
+                bind!(values, self.slot, &*account.namespace, &*account.queue, *code, *tasks, *bytes);
             }
             sqlx::query_with(text, values).execute(&mut *conn).await?;
         }
@@ -173,7 +210,7 @@ impl Ledger {
     pub(crate) fn clear(&mut self) {
         for at in self.touched.drain(..) {
             if let Some(account) = self.queues.get_mut(at) {
-                account.tasks = [0; CODES];
+                (account.tasks, account.bytes) = ([0; CODES], 0);
                 account.is_touched = false;
             }
         }
@@ -198,14 +235,32 @@ mod tests {
     #[test]
     fn what_goes_and_comes_back_leaves_nothing() {
         let mut ledger = Ledger::new(0);
-        ledger.moved("n", "a", None, Some(State::Scheduled));
-        ledger.moved("n", "b", Some(State::Scheduled), Some(State::Ready));
-        ledger.moved("n", "b", Some(State::Ready), Some(State::Ready));
-        ledger.moved("n", "a", Some(State::Scheduled), None);
+        ledger.moved(("n", "a"), None, Some(State::Scheduled), 7);
+        ledger.moved(("n", "b"), Some(State::Scheduled), Some(State::Ready), 7);
+        ledger.moved(("n", "b"), Some(State::Ready), Some(State::Ready), 7);
+        ledger.moved(("n", "a"), Some(State::Scheduled), None, 7);
+        assert!(ledger.entries().iter().all(|it| it.bytes == 0));
         assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![(1, -1), (3, 1)])]);
         ledger.clear();
         assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![])]);
-        ledger.moved("n", "b", None, Some(State::Dead));
+        ledger.moved(("n", "b"), None, Some(State::Dead), 7);
         assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![(9, 1)])], "counts again after a clear");
+    }
+
+    #[test]
+    fn bytes_are_counted_while_a_task_waits_and_once_for_all_its_states() {
+        let mut ledger = Ledger::new(0);
+        let rows = |ledger: &Ledger| -> Vec<(i32, i64, i64)> {
+            ledger.entries().iter().map(|it| (it.code, it.tasks, it.bytes)).collect()
+        };
+        ledger.moved(("n", "a"), None, Some(State::Scheduled), 7);
+        ledger.moved(("n", "a"), None, Some(State::Scheduled), 5);
+        ledger.moved(("n", "a"), Some(State::Scheduled), Some(State::Dispatched), 7);
+        assert_eq!(rows(&ledger), [(1, 1, 5), (4, 1, 0)]);
+        ledger.clear();
+        ledger.resized("n", "a", -3);
+        assert_eq!(rows(&ledger), [(1, 0, -3)], "no task has moved");
+        ledger.moved(("n", "a"), Some(State::Running), Some(State::Retrying), 2);
+        assert_eq!(rows(&ledger).iter().map(|it| it.2).sum::<i64>(), -1);
     }
 }

@@ -80,7 +80,9 @@ async fn succeed_unseen(
         let row = moves.row(Event::Succeed, from, lease.attempt, &step.note);
         values_of_result(row.at(*keep_until), Some(result));
         let QueueKey { namespace, queue } = &lease.queue;
-        ledger.moved(namespace.as_str(), queue.as_str(), Some(from.state), Some(Event::Succeed.target()));
+        let names = (namespace.as_str(), queue.as_str());
+        // Neither waits.
+        ledger.moved(names, Some(from.state), Some(Event::Succeed.target()), 0);
         moves.send_if_long(conn, Event::Succeed).await?;
     }
     moves.finish(conn).await
@@ -129,6 +131,8 @@ struct Spot {
     priority: i64,
     /// Its payload is in `body`.
     long: bool,
+    /// Of its payload, where that is not in `body`.
+    bytes: Option<i64>,
 }
 
 fn spot(it: &Spotted) -> sqlx::Result<Spot> {
@@ -144,6 +148,7 @@ fn spot(it: &Spotted) -> sqlx::Result<Spot> {
         deadline_ms: row.try_get(8)?,
         priority: row.try_get(9)?,
         long: row.try_get(10)?,
+        bytes: row.try_get(11)?,
     })
 }
 
@@ -210,10 +215,12 @@ impl<'d> Moves<'d> {
         if let Some(due_at) = due_at.filter(|it| *it != spot.place.due_at) {
             self.places.push(TaskRef { due_at, ..spot.place });
         }
+        let bytes = bytes(conn, spot, &step.change).await?;
         if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
             keep_body(conn, spot, payload).await?;
+            ledger.resized(&spot.namespace, &spot.queue, row::size(payload) - bytes);
         }
-        ledger.moved(&spot.namespace, &spot.queue, Some(spot.state), Some(event.target()));
+        ledger.moved((&spot.namespace, &spot.queue), Some(spot.state), Some(event.target()), bytes);
         self.send_if_long(conn, event).await
     }
 
@@ -372,6 +379,24 @@ fn values_of_result<'r>(to: &'r mut One, result: Option<&TaskResult>) -> &'r mut
         .maybe_text(result.map(|it| it.status_msg.as_str()))
         .maybe_int(content.map(|it| i64::from(it.code())))
         .maybe_bytes(content.map(|it| it.bytes.as_slice()))
+}
+
+/// Of its payload, where the account needs them: a task that waits before a move and after it takes them along.
+async fn bytes(conn: &mut MySqlConnection, spot: &Spot, change: &Change) -> sqlx::Result<i64> {
+    let is_resized = matches!(change, Change::Reschedule { payload: Some(_), .. });
+    let is_counted = is_resized || spot.state.is_pending() != change.event().target().is_pending();
+    match spot.bytes {
+        Some(bytes) => Ok(bytes),
+        None if is_counted => long_bytes(conn, spot.place).await,
+        None => Ok(0),
+    }
+}
+
+/// Of a payload in `body`.
+pub(crate) async fn long_bytes(conn: &mut MySqlConnection, place: TaskRef) -> sqlx::Result<i64> {
+    let length =
+        sqlx::query_scalar(bodies::BODY_BYTES).bind(row::partition_no(place.partition)).bind(place.id);
+    Ok(length.fetch_optional(conn).await?.unwrap_or(0))
 }
 
 async fn keep_body(conn: &mut MySqlConnection, spot: &Spot, payload: &Content) -> sqlx::Result<()> {

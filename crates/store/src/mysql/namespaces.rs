@@ -8,6 +8,7 @@ use super::{
     job::{Job, Refused, Work},
     ledger::Ledger,
     line::Lane,
+    moves::long_bytes,
     place::{self, Rows},
     row,
     statements::sql,
@@ -52,6 +53,10 @@ impl NamespaceStore for MysqlStore {
         let asked = ("delete finished tasks", Lane::Bulk, CHUNK_ROWS);
         spread(&self.inner, asked, tasks, |it| it.place.partition, Work::Delete).await.all()
     }
+
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, CallError> {
+        executors::scheduling(self.inner.catalog.clone()).await
+    }
 }
 
 /// One batch, in the partitions that are open here.
@@ -75,7 +80,13 @@ pub(crate) async fn forget(
             continue;
         }
         rows.row(spotted.place);
-        ledger.moved(asked.namespace.as_str(), spotted.row.try_get(3)?, Some(state), None);
+        let bytes = match spotted.row.try_get(8)? {
+            Some(bytes) => bytes,
+            None if state.is_pending() => long_bytes(conn, spotted.place).await?,
+            None => 0,
+        };
+        let names = (asked.namespace.as_str(), spotted.row.try_get(3)?);
+        ledger.moved(names, Some(state), None, bytes);
         done.deleted.push(DeletedTask {
             place: spotted.place,
             fence: spotted.row.try_get(5)?,

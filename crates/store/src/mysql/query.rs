@@ -1,7 +1,7 @@
 //! The reads of one database. Each statement runs on one snapshot, bounded by its limit; none changes anything.
 
 use super::{row, statements as sql};
-use punctual_contract::store::{Books, Query, Tally};
+use punctual_contract::store::{Books, PendingBytes, Query, Tally};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
@@ -138,6 +138,7 @@ pub(crate) struct Sum {
     accepted: i64,
     deleted: i64,
     standing: BTreeMap<(QueueKey, State), i64>,
+    bytes: BTreeMap<QueueKey, i64>,
 }
 
 impl Sum {
@@ -149,24 +150,35 @@ impl Sum {
                 Some("deleted") => self.deleted += tasks,
                 Some(other) => return Err(row::odd(0, format!("{other} is not a counter"))),
                 None => {
-                    let key = (row::queue_key(it, 2, 3)?, row::state(it, 4)?);
-                    *self.standing.entry(key).or_default() += tasks;
+                    let tally = Tally { queue: row::queue_key(it, 2, 3)?, state: row::state(it, 4)?, tasks };
+                    self.add_tally(tally, it.try_get::<Option<i64>, _>(5)?.unwrap_or(0));
                 }
             }
         }
         Ok(())
     }
 
-    pub(crate) fn add_tallies(&mut self, tallies: Vec<Tally>) {
-        for it in tallies {
-            *self.standing.entry((it.queue, it.state)).or_default() += it.tasks;
-        }
+    /// With the bytes of payloads that wait.
+    pub(crate) fn add_tallies(&mut self, tallies: Vec<(Tally, i64)>) {
+        tallies.into_iter().for_each(|(tally, bytes)| self.add_tally(tally, bytes));
+    }
+
+    fn add_tally(&mut self, tally: Tally, bytes: i64) {
+        let Tally { queue, state, tasks } = tally;
+        *self.bytes.entry(queue.clone()).or_default() += bytes;
+        *self.standing.entry((queue, state)).or_default() += tasks;
     }
 
     pub(crate) fn books(self) -> Books {
         let standing = self.standing.into_iter().filter(|it| it.1 != 0);
         let tally = |((queue, state), tasks)| Tally { queue, state, tasks };
-        Books { accepted: self.accepted, deleted: self.deleted, standing: standing.map(tally).collect() }
+        let pending = self.bytes.into_iter().filter(|it| it.1 != 0);
+        Books {
+            accepted: self.accepted,
+            deleted: self.deleted,
+            standing: standing.map(tally).collect(),
+            pending_bytes: pending.map(|(queue, bytes)| PendingBytes { queue, bytes }).collect(),
+        }
     }
 }
 

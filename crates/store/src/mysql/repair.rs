@@ -14,7 +14,9 @@ use super::{
 use crate::Error;
 use punctual_contract::store::Books;
 use punctual_domain::{
+    name::QueueKey,
     place::{Partition, TaskRef},
+    state::State as TaskState,
     time::Millis,
 };
 use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlArguments};
@@ -35,9 +37,11 @@ pub struct ShardRepair {
     pub strangers: Vec<Partition>,
     /// Their rows, in all tables; 0 when nothing is changed.
     pub strange_rows: u64,
-    /// Accounts of a queue and state that were corrected, and by how many tasks altogether.
+    /// Accounts of a queue and state that were corrected, by how many tasks altogether, and by how many bytes of payloads
+    /// that wait.
     pub accounts: usize,
     pub corrected: u64,
+    pub corrected_bytes: u64,
     /// By how much the number of accepted tasks was corrected.
     pub accepted: i64,
 }
@@ -230,7 +234,8 @@ async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
     let standing: i64 = counted.standing.iter().map(|it| it.tasks).sum();
     let accepted = standing + books.deleted - books.accepted;
     done.accounts = differences.len();
-    done.corrected = differences.iter().map(|it| it.3.unsigned_abs()).sum();
+    done.corrected = differences.iter().map(|it| it.tasks.unsigned_abs()).sum();
+    done.corrected_bytes = differences.iter().map(|it| it.bytes.unsigned_abs()).sum();
     done.accepted = accepted;
     if dry_run || (differences.is_empty() && accepted == 0) {
         return Ok(());
@@ -238,8 +243,9 @@ async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
     let mut tx = conn.begin().await?;
     for (part, text) in BOOKS_ADD.parts(&differences) {
         let mut values = MySqlArguments::default();
-        for (namespace, queue, code, by) in part {
-            bind!(values, SLOT, namespace.as_str(), queue.as_str(), *code, *by);
+        for it in part {
+            let (namespace, queue) = (it.queue.namespace.as_str(), it.queue.queue.as_str());
+            bind!(values, SLOT, namespace, queue, it.code, it.tasks, it.bytes);
         }
         sqlx::query_with(text, values).execute(&mut *tx).await?;
     }
@@ -252,16 +258,27 @@ async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
 /// Of the account: as movers.
 const SLOT: i32 = -2;
 
-/// Namespace, queue, state code, and how many more there are than the account says.
-fn differences(books: &Books, counted: &Books) -> Vec<(String, String, i32, i64)> {
-    let mut sums = BTreeMap::new();
+/// How many more there are than the account says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Difference {
+    queue: QueueKey,
+    code: i32,
+    tasks: i64,
+    /// Of payloads that wait. They are the queue's, whatever the state.
+    bytes: i64,
+}
+
+fn differences(books: &Books, counted: &Books) -> Vec<Difference> {
+    let mut sums = BTreeMap::<(QueueKey, i32), (i64, i64)>::new();
+    let waiting = i32::from(TaskState::Scheduled.code());
     for (all, sign) in [(books, -1), (counted, 1)] {
         for it in &all.standing {
-            let (namespace, queue) = (it.queue.namespace.as_str(), it.queue.queue.as_str());
-            let key = (namespace.to_owned(), queue.to_owned(), i32::from(it.state.code()));
-            *sums.entry(key).or_insert(0) += sign * it.tasks;
+            sums.entry((it.queue.clone(), it.state.code().into())).or_default().0 += sign * it.tasks;
+        }
+        for it in &all.pending_bytes {
+            sums.entry((it.queue.clone(), waiting)).or_default().1 += sign * it.bytes;
         }
     }
-    let differs = sums.into_iter().filter(|it| it.1 != 0);
-    differs.map(|((namespace, queue, code), by)| (namespace, queue, code, by)).collect()
+    let differs = sums.into_iter().filter(|it| it.1 != (0, 0));
+    differs.map(|((queue, code), (tasks, bytes))| Difference { queue, code, tasks, bytes }).collect()
 }

@@ -101,7 +101,8 @@ async fn end(
         if from.state.after(Event::Retire).is_ok() {
             moves.row(Event::Retire, from, attempt, &note).at(stopped_until);
             moves.send_if_long(conn, Event::Retire).await?;
-            ledger.moved(namespace, queue, Some(from.state), Some(Event::Retire.target()));
+            // What is finished waits no more.
+            ledger.moved((namespace, queue), Some(from.state), Some(Event::Retire.target()), 0);
             ended.stopped += 1;
         } else {
             ended.over.push((from.place, namespace.into(), queue.into(), from.state));
@@ -138,7 +139,7 @@ async fn delete(
     let mut rows = Rows::default();
     for (place, namespace, queue, state) in over {
         rows.row(*place);
-        ledger.moved(namespace, queue, Some(*state), None);
+        ledger.moved((namespace, queue), Some(*state), None, 0);
     }
     if rows.len() > 0 {
         sqlx::query(sql::DELETE).bind(rows.json()).execute(conn).await?;

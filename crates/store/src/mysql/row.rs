@@ -217,6 +217,11 @@ pub(crate) fn labels_text(labels: &BTreeMap<String, String>) -> Option<String> {
     (!labels.is_empty()).then(text)
 }
 
+/// Of a payload, wherever its bytes are.
+pub(crate) fn size(payload: &Content) -> i64 {
+    i64::try_from(payload.size()).unwrap_or(i64::MAX)
+}
+
 /// The payload column: None when the bytes belong into `body`.
 pub(crate) fn inline(payload: &Content) -> Option<&[u8]> {
     (payload.bytes.len() <= PAYLOAD_INLINE_MAX).then_some(&payload.bytes)

@@ -309,7 +309,7 @@ pub(super) async fn account(inner: Arc<Inner>, which: Account) -> sqlx::Result<B
 }
 
 /// The rows of one database and what is between the rows and the account, on one snapshot.
-async fn counted(shard: &Shard) -> sqlx::Result<(Vec<MySqlRow>, Vec<Tally>)> {
+async fn counted(shard: &Shard) -> sqlx::Result<(Vec<MySqlRow>, Vec<(Tally, i64)>)> {
     let (_permit, mut conn) = shard.long_reader().await?;
     let mut tries = 1;
     loop {
@@ -329,7 +329,7 @@ async fn counted(shard: &Shard) -> sqlx::Result<(Vec<MySqlRow>, Vec<Tally>)> {
     }
 }
 
-async fn snapshot(conn: &mut MySqlConnection) -> sqlx::Result<(Vec<MySqlRow>, Vec<Tally>)> {
+async fn snapshot(conn: &mut MySqlConnection) -> sqlx::Result<(Vec<MySqlRow>, Vec<(Tally, i64)>)> {
     sqlx::raw_sql(sql!("query/snapshot.sql")).execute(&mut *conn).await?;
     let rows = sqlx::query(sql::AUDIT).fetch_all(&mut *conn).await?;
     Ok((rows, buckets::unsettled(conn).await?))

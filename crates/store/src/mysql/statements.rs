@@ -137,6 +137,7 @@ pub(crate) const BELOW: &str = sql!("query/below.sql");
 
 pub(crate) static BOOKS_ADD: Many = Many::new(sql!("ledger/add.sql"));
 pub(crate) static COUNT: Many = Many::new(sql!("ledger/count.sql"));
+pub(crate) const BODY_BYTES: &str = sql!("ledger/body.sql");
 pub(crate) const BOOKS: &str = sql!("ledger/books.sql");
 pub(crate) const AUDIT: &str = sql!("ledger/audit.sql");
 

@@ -230,7 +230,7 @@ impl ColdSource for Over<'_> {
         for part in read.chunks(FORGET_ROWS) {
             let part = part.to_vec();
             let work = move |conn: &Connection, ledger: &mut Ledger| forget(conn, ledger, &part, now);
-            self.forgotten += self.store.writing("forget archived tasks", FORGET_ROWS, work).await?;
+            self.forgotten += self.store.maintaining("forget archived tasks", FORGET_ROWS, work).await?;
         }
         Ok(())
     }
@@ -269,7 +269,8 @@ fn forget(
         // There is one row at most; a statement that is not run to its end is not done.
         while rows.next()?.is_some() {}
         conn.prepare_cached(sql::BODY_GONE)?.execute([id])?;
-        ledger.deleted(slot, state);
+        // It is finished.
+        ledger.deleted(slot, state, 0);
         forgotten += 1;
     }
     Ok(forgotten)

@@ -33,7 +33,7 @@ impl AuditStore for SqliteStore {
         let work = move |conn: &Connection, _: &mut Ledger| {
             conn.prepare_cached(sql::AUDIT_TRIM)?.execute(params![before.0, limit])
         };
-        self.writing("trim the audit", 1, work).await
+        self.maintaining("trim the audit", 1, work).await
     }
 }
 

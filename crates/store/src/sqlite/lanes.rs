@@ -1,4 +1,4 @@
-//! Two waiting lines in front of a thread: the urgent one is served first, and the other is never forgotten.
+//! Three waiting lines in front of a thread: the urgent one is served first, and the others are never forgotten.
 //! Unbounded, because each entry has a caller that waits for it: the callers are the bound.
 
 use crate::turns::{Tenant, Turns};
@@ -7,8 +7,10 @@ use std::{collections::VecDeque, mem};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Moves and leases: someone waits for the instant.
+    /// A few leases or moves: someone waits for the instant.
     Urgent,
+    /// Many of them at once, as claims ahead of their time and a batch of outcomes are; what maintenance writes.
+    Moves,
     /// Inserts, searches: may wait for a few milliseconds.
     Bulk,
 }
@@ -22,14 +24,40 @@ pub(crate) struct Lanes<J> {
 #[derive(Debug)]
 struct Waiting<J> {
     urgent: VecDeque<J>,
+    moves: VecDeque<J>,
     /// Tenants take turns.
     bulk: Turns<J>,
     closed: bool,
+    /// The last batch was of urgent jobs only, and others waited: it is their turn.
+    owes_a_turn: bool,
+}
+
+impl<J> Waiting<J> {
+    /// Jobs that can wait for a moment.
+    fn patient(&self) -> usize {
+        self.moves.len() + self.bulk.len()
+    }
+
+    /// How many rows of what can wait go along with urgent jobs, where these are not alone.
+    fn beside_urgent(&mut self, limits: Limits) -> Option<usize> {
+        if self.patient() > limits.backlog {
+            return Some(usize::MAX);
+        }
+        let owed = std::mem::take(&mut self.owes_a_turn);
+        self.owes_a_turn = !owed && self.patient() > 0;
+        owed.then_some(limits.yield_after)
+    }
 }
 
 impl<J> Lanes<J> {
     pub(crate) fn new() -> Self {
-        let waiting = Waiting { urgent: VecDeque::new(), bulk: Turns::default(), closed: false };
+        let waiting = Waiting {
+            urgent: VecDeque::new(),
+            moves: VecDeque::new(),
+            bulk: Turns::default(),
+            closed: false,
+            owes_a_turn: false,
+        };
         Self { waiting: Mutex::new(waiting), wake: Condvar::new() }
     }
 
@@ -46,6 +74,7 @@ impl<J> Lanes<J> {
         }
         match lane {
             Lane::Urgent => waiting.urgent.push_back(job),
+            Lane::Moves => waiting.moves.push_back(job),
             Lane::Bulk => waiting.bulk.push(tenant, rows, job),
         }
         drop(waiting);
@@ -64,7 +93,8 @@ impl<J> Lanes<J> {
     pub(crate) fn abandon(&self) {
         self.close();
         let mut waiting = self.waiting.lock();
-        let left = (mem::take(&mut waiting.urgent), mem::take(&mut waiting.bulk));
+        let left =
+            (mem::take(&mut waiting.urgent), mem::take(&mut waiting.moves), mem::take(&mut waiting.bulk));
         drop(waiting);
         drop(left);
     }
@@ -73,7 +103,7 @@ impl<J> Lanes<J> {
     pub(crate) fn one(&self, bulk_too: bool) -> Option<J> {
         let mut waiting = self.waiting.lock();
         loop {
-            let next = waiting.urgent.pop_front();
+            let next = waiting.urgent.pop_front().or_else(|| waiting.moves.pop_front());
             let next = next.or_else(|| if bulk_too { waiting.bulk.pop() } else { None });
             if next.is_some() || waiting.closed {
                 return next;
@@ -82,25 +112,30 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// What was taken out of the bulk lane and is not to be served now goes back to its front, in its order.
-    pub(crate) fn put_back(&self, jobs: Vec<J>, of: impl Fn(&J) -> (Tenant, usize)) {
+    /// What was taken out of the lanes that can wait and is not to be served now goes back to their fronts, in its order.
+    pub(crate) fn put_back(&self, jobs: Vec<J>, of: impl Fn(&J) -> (Lane, Tenant, usize)) {
         let mut waiting = self.waiting.lock();
         for job in jobs.into_iter().rev() {
-            let (tenant, rows) = of(&job);
-            waiting.bulk.put_back(tenant, rows, job);
+            match of(&job) {
+                (Lane::Urgent, ..) => waiting.urgent.push_front(job),
+                (Lane::Moves, ..) => waiting.moves.push_front(job),
+                (Lane::Bulk, tenant, rows) => waiting.bulk.put_back(tenant, rows, job),
+            }
         }
     }
 
     /// Somebody waits for the instant, and of the rest there are at most this many.
-    pub(crate) fn is_pressed(&self, bulk_at_most: usize) -> bool {
+    pub(crate) fn is_pressed(&self, patient_at_most: usize) -> bool {
         let waiting = self.waiting.lock();
-        !waiting.urgent.is_empty() && waiting.bulk.len() <= bulk_at_most
+        !waiting.urgent.is_empty() && waiting.patient() <= patient_at_most
     }
 
-    /// Waits for jobs and takes as many as fit: of each lane the first, and more until their weight is reached.
+    /// Waits for jobs and takes as many as fit: of each lane the first, and more until their weight is reached. Urgent
+    /// jobs are committed alone, so that they do not wait for the rows of others; where urgent ones come all the time,
+    /// every other batch has some of the rest. With a backlog of that, nobody goes alone.
     pub(crate) fn batch(&self, limits: Limits, weight: impl Fn(&J) -> usize) -> Option<Vec<J>> {
         let mut waiting = self.waiting.lock();
-        while waiting.urgent.is_empty() && waiting.bulk.is_empty() {
+        while waiting.urgent.is_empty() && waiting.moves.is_empty() && waiting.bulk.is_empty() {
             if waiting.closed {
                 return None;
             }
@@ -108,7 +143,16 @@ impl<J> Lanes<J> {
         }
         let mut batch = Vec::new();
         take(&mut waiting.urgent, &mut batch, limits.urgent, &weight);
-        take_in_turns(&mut waiting.bulk, &mut batch, limits.bulk);
+        let most = if batch.is_empty() {
+            waiting.owes_a_turn = false;
+            Some(usize::MAX)
+        } else {
+            waiting.beside_urgent(limits)
+        };
+        if let Some(most) = most {
+            take(&mut waiting.moves, &mut batch, limits.urgent.min(most), &weight);
+            take_in_turns(&mut waiting.bulk, &mut batch, limits.bulk.min(most));
+        }
         Some(batch)
     }
 }
@@ -116,8 +160,13 @@ impl<J> Lanes<J> {
 /// Most rows of each lane in one batch; a first job that is larger goes alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// Of urgent jobs, and of moves.
     pub(crate) urgent: usize,
     pub(crate) bulk: usize,
+    /// Of each other lane in a batch with urgent jobs; and a batch with so many of them ends when an urgent job comes.
+    pub(crate) yield_after: usize,
+    /// Jobs: with more of them in the other lanes there are no small batches, or those would fall behind for ever.
+    pub(crate) backlog: usize,
 }
 
 fn take<J>(lane: &mut VecDeque<J>, batch: &mut Vec<J>, limit: usize, weight: &impl Fn(&J) -> usize) {
@@ -146,7 +195,7 @@ fn take_in_turns<J>(lane: &mut Turns<J>, batch: &mut Vec<J>, limit: usize) {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { urgent: 3, bulk: 2 };
+    const LIMITS: Limits = Limits { urgent: 3, bulk: 2, yield_after: 1, backlog: 0 };
 
     #[test]
     fn urgent_jobs_go_first_and_the_first_bulk_job_is_never_left_behind() {
@@ -162,11 +211,44 @@ mod tests {
     }
 
     #[test]
+    fn urgent_jobs_are_alone_and_where_they_come_all_the_time_every_other_batch_has_some_of_the_rest() {
+        let (lanes, limits) = (Lanes::new(), Limits { backlog: 9, ..LIMITS });
+        for it in [1, 2, 3] {
+            assert!(lanes.push(Lane::Bulk, it));
+        }
+        assert!(lanes.push(Lane::Moves, 20) && lanes.push(Lane::Moves, 21));
+        let mut urgent = 10..;
+        let mut next = |with_urgent: bool| {
+            if with_urgent {
+                assert!(lanes.push(Lane::Urgent, urgent.next().unwrap()));
+            }
+            lanes.batch(limits, |_| 1).unwrap()
+        };
+        assert_eq!((next(true), next(true)), (vec![10], vec![11, 20, 1]));
+        assert_eq!(next(true), [12]);
+        assert_eq!(next(false), [21, 2, 3], "nobody to wait for");
+        assert_eq!(next(true), [13]);
+    }
+
+    #[test]
+    fn what_waits_for_long_goes_along_with_the_urgent_ones() {
+        let (lanes, limits) = (Lanes::new(), Limits { backlog: 2, ..LIMITS });
+        for it in [1, 2, 3] {
+            assert!(lanes.push(Lane::Bulk, it));
+        }
+        assert!(lanes.push(Lane::Urgent, 10) && !lanes.is_pressed(2));
+        assert_eq!(lanes.batch(limits, |_| 1).unwrap(), [10, 1, 2]);
+        assert!(lanes.push(Lane::Urgent, 11));
+        assert_eq!(lanes.batch(limits, |_| 1).unwrap(), [11], "one that waits is no backlog");
+        assert_eq!(lanes.batch(limits, |_| 1).unwrap(), [3]);
+    }
+
+    #[test]
     fn what_is_put_back_is_served_next_and_in_its_order() {
         let lanes = Lanes::new();
         assert!(lanes.push(Lane::Bulk, 3));
         assert!(!lanes.is_pressed(9));
-        lanes.put_back(vec![1, 2], |_| (Tenant::NONE, 1));
+        lanes.put_back(vec![1, 2], |_| (Lane::Bulk, Tenant::NONE, 1));
         assert!(lanes.push(Lane::Urgent, 10));
         assert!(lanes.is_pressed(3) && !lanes.is_pressed(2));
         assert_eq!(lanes.batch(LIMITS, |_| 1).unwrap(), [10, 1, 2]);

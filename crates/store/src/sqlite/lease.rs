@@ -51,7 +51,7 @@ pub(crate) fn dispatch(
         if statement.raw_execute()? == 0 {
             return Ok(Dispatched::Lost);
         }
-        ledger.moved(from, (from.0, Event::Dispatch.target()));
+        ledger.moved(from, (from.0, Event::Dispatch.target()), row::size(&assignment.payload));
         Ok(Dispatched::Made(assignment))
     };
     grants.iter().map(&mut one).collect()
@@ -159,7 +159,8 @@ impl Leases<'_> {
         if it.state == State::Dispatched && beat.handed_over_at.is_none() {
             let note = Note { by: beat.executor.clone(), ..Note::default() };
             if self.moves.bound(Event::Start, id, Some(fence), &note)?.raw_execute()? == 1 {
-                ledger.moved((it.slot, it.state), (it.slot, Event::Start.target()));
+                // Neither waits.
+                ledger.moved((it.slot, it.state), (it.slot, Event::Start.target()), 0);
             }
         }
         Ok(Extended::Held { lease_until, cancel_requested: it.cancel_requested })

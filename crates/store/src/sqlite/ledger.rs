@@ -15,6 +15,8 @@ struct Entry {
     slot: Slot,
     state: State,
     tasks: i64,
+    /// Of payloads of tasks that wait.
+    bytes: i64,
 }
 
 /// How much the transaction has counted so far.
@@ -80,25 +82,37 @@ impl Ledger {
         self.last_id + self.counts.ids
     }
 
-    pub(crate) fn accepted(&mut self, slot: Slot) {
+    /// `bytes`, here and below: of the task's payload.
+    pub(crate) fn accepted(&mut self, slot: Slot, bytes: i64) {
         self.counts.accepted += 1;
-        self.enter(slot, State::Scheduled, 1);
+        self.enter(slot, State::Scheduled, 1, bytes);
     }
 
-    pub(crate) fn moved(&mut self, from: (Slot, State), to: (Slot, State)) {
+    pub(crate) fn moved(&mut self, from: (Slot, State), to: (Slot, State), bytes: i64) {
         if from != to {
-            self.enter(from.0, from.1, -1);
-            self.enter(to.0, to.1, 1);
+            self.enter(from.0, from.1, -1, bytes);
+            self.enter(to.0, to.1, 1, bytes);
         }
     }
 
-    pub(crate) fn deleted(&mut self, slot: Slot, state: State) {
-        self.counts.deleted += 1;
-        self.enter(slot, state, -1);
+    /// One that waits has so many more bytes, or fewer.
+    pub(crate) fn resized(&mut self, slot: Slot, state: State, by: i64) {
+        self.enter(slot, state, 0, by);
     }
 
-    fn enter(&mut self, slot: Slot, state: State, tasks: i64) {
-        self.entries.push(Entry { slot, state, tasks });
+    pub(crate) fn deleted(&mut self, slot: Slot, state: State, bytes: i64) {
+        self.counts.deleted += 1;
+        self.enter(slot, state, -1, bytes);
+    }
+
+    /// The bytes come and go with the task.
+    fn enter(&mut self, slot: Slot, state: State, tasks: i64, bytes: i64) {
+        let bytes = match tasks {
+            _ if !state.is_pending() => 0,
+            ..0 => -bytes,
+            _ => bytes,
+        };
+        self.entries.push(Entry { slot, state, tasks, bytes });
     }
 
     pub(crate) fn mark(&self) -> Mark {
@@ -122,10 +136,10 @@ impl Ledger {
         self.entries.sort_unstable_by_key(|it| (it.slot, it.state));
         let mut add = conn.prepare_cached(sql::LEDGER_ADD)?;
         for run in self.entries.chunk_by(|a, b| (a.slot, a.state) == (b.slot, b.state)) {
-            let tasks: i64 = run.iter().map(|it| it.tasks).sum();
-            let first = run.first().filter(|_| tasks != 0);
+            let (tasks, bytes) = run.iter().fold((0, 0), |sum, it| (sum.0 + it.tasks, sum.1 + it.bytes));
+            let first = run.first().filter(|_| tasks != 0 || bytes != 0);
             if let Some((it, names)) = first.and_then(|it| Some((it, self.names.get(it.slot.0)?))) {
-                add.execute(params![names.0, names.1, it.state.code(), tasks])?;
+                add.execute(params![names.0, names.1, it.state.code(), tasks, bytes])?;
             }
         }
         Ok(())

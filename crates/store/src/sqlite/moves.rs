@@ -34,6 +34,8 @@ pub(crate) struct Spot {
     execute_at: Millis,
     /// Its payload is in `body`.
     long: bool,
+    /// Of its payload, where that is not in `body`.
+    bytes: Option<i64>,
 }
 
 /// The moves of one job.
@@ -61,10 +63,17 @@ impl<'c> Moves<'c> {
         if statement.raw_execute()? == 0 {
             return Ok(Applied::Lost);
         }
-        if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
+        let new_payload = match &step.change {
+            Change::Reschedule { payload, .. } => payload.as_ref(),
+            _ => None,
+        };
+        let is_counted = new_payload.is_some() || spot.state.is_pending() != event.target().is_pending();
+        let bytes = if is_counted { self.bytes(id, &spot)? } else { 0 };
+        ledger.moved((spot.slot, spot.state), (spot.slot, event.target()), bytes);
+        if let Some(payload) = new_payload {
             self.keep_body(id, payload, spot.long)?;
+            ledger.resized(spot.slot, event.target(), row::size(payload) - bytes);
         }
-        ledger.moved((spot.slot, spot.state), (spot.slot, event.target()));
         Ok(Applied::Moved)
     }
 
@@ -73,7 +82,7 @@ impl<'c> Moves<'c> {
             let (namespace, queue) = (it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
             let (slot, state) = (ledger.slot(namespace, queue), row::state(it, 2)?);
             let (due_at, execute_at) = (row::millis(it, 3)?, row::millis(it, 4)?);
-            Ok(Spot { slot, state, due_at, execute_at, long: it.get(5)? })
+            Ok(Spot { slot, state, due_at, execute_at, long: it.get(5)?, bytes: it.get(6)? })
         };
         self.at.query_row([id], spot).optional()
     }
@@ -121,10 +130,23 @@ impl<'c> Moves<'c> {
         if statement.raw_execute()? == 0 {
             return Ok(false);
         }
+        let bytes = self.bytes(id, &spot)?;
         self.keep_body(id, &ask.payload, spot.long)?;
         let target = (slot(ledger, ask), Event::Replace.target());
-        ledger.moved((spot.slot, spot.state), target);
+        ledger.moved((spot.slot, spot.state), target, bytes);
+        ledger.resized(target.0, target.1, row::size(&ask.payload) - bytes);
         Ok(true)
+    }
+
+    /// Of its payload.
+    fn bytes(&self, id: i64, spot: &Spot) -> rusqlite::Result<i64> {
+        match spot.bytes {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let length = self.conn.prepare_cached(sql::BODY_BYTES)?.query_row([id], |it| it.get(0));
+                Ok(length.optional()?.unwrap_or(0))
+            }
+        }
     }
 
     fn keep_body(&self, id: i64, payload: &Content, was_long: bool) -> rusqlite::Result<()> {

@@ -1,6 +1,6 @@
 //! The deletion of what a namespace holds, batch by batch: along the index of callers' ids; and of single finished tasks.
 
-use super::{SqliteStore, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,
@@ -23,7 +23,7 @@ impl NamespaceStore for SqliteStore {
     ) -> Result<DeletedTasks, CallError> {
         let rows = asked.limit;
         let work = move |conn: &Connection, ledger: &mut Ledger| forget(conn, ledger, &asked);
-        self.writing("delete tasks of a namespace", rows, work).await
+        self.maintaining("delete tasks of a namespace", rows, work).await
     }
 
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, CallError> {
@@ -36,7 +36,22 @@ impl NamespaceStore for SqliteStore {
                 + delete(sql::NAMESPACE_BULK_FAILURES)?
                 + delete(sql::NAMESPACE_BULKS)?)
         };
-        self.writing("delete traces of a namespace", limit, work).await
+        self.maintaining("delete traces of a namespace", limit, work).await
+    }
+
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, CallError> {
+        let work = |conn: &Connection| {
+            let mut next = conn.prepare_cached(sql::NAMESPACES_SCHEDULING)?;
+            let mut found: Vec<Name> = Vec::new();
+            loop {
+                let behind = found.last().map_or("", Name::as_str);
+                match next.query_row([behind], |it| row::name(it, 0)).optional()? {
+                    Some(name) => found.push(name),
+                    None => return Ok(found),
+                }
+            }
+        };
+        self.reading("list namespaces with schedules", Lane::Urgent, work).await
     }
 
     async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, CallError> {
@@ -70,6 +85,8 @@ struct Found {
     position: TaskPosition,
     queue: String,
     state: State,
+    /// Of its payload.
+    bytes: i64,
 }
 
 fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
@@ -82,6 +99,7 @@ fn found(it: &Row<'_>) -> rusqlite::Result<Found> {
         position: TaskPosition { partition: Partition(0), task_id: it.get(3)?, task_version: it.get(4)? },
         queue: it.get(5)?,
         state,
+        bytes: it.get::<_, Option<i64>>(8)?.unwrap_or(0),
     })
 }
 
@@ -103,7 +121,7 @@ fn forget(conn: &Connection, ledger: &mut Ledger, asked: &DeleteTasks) -> rusqli
         conn.prepare_cached(sql::NAMESPACE_DELETE)?.execute([it.task.place.id])?;
         conn.prepare_cached(sql::BODY_GONE)?.execute([it.task.place.id])?;
         let slot = ledger.slot(namespace, &it.queue);
-        ledger.deleted(slot, it.state);
+        ledger.deleted(slot, it.state, it.bytes);
         done.deleted.push(it.task);
     }
     Ok(done)

@@ -28,6 +28,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0003_access", include_str!("../../../../migrations/sqlite/0003_access.sql")),
     ("0004_audit_key", include_str!("../../../../migrations/sqlite/0004_audit_key.sql")),
     ("0005_schedules", include_str!("../../../../migrations/sqlite/0005_schedules.sql")),
+    ("0006_payload_bytes", include_str!("../../../../migrations/sqlite/0006_payload_bytes.sql")),
     ("0008_bulk", include_str!("../../../../migrations/sqlite/0008_bulk.sql")),
 ];
 

@@ -3,7 +3,9 @@
 use super::{row, statements as sql};
 use punctual_contract::{
     hot::HotEntry,
-    store::{Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, Query, Scan, Tally},
+    store::{
+        Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, PendingBytes, Query, Scan, Tally,
+    },
 };
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -12,7 +14,7 @@ use punctual_domain::{
     time::Millis,
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Most ids that one page of a search may look at.
 const LIST_SCAN_MAX: i64 = 20_000;
@@ -185,8 +187,20 @@ fn account(conn: &Connection, text: &str) -> rusqlite::Result<Books> {
     let mut counter = conn.prepare_cached(sql::META_READ)?;
     let mut counter = |key: &str| counter.query_row([key], |it| it.get(0));
     let tally = |it: &Row<'_>| {
-        Ok(Tally { queue: row::queue_key(it, 0, 1)?, state: row::state(it, 2)?, tasks: it.get(3)? })
+        let tally = Tally { queue: row::queue_key(it, 0, 1)?, state: row::state(it, 2)?, tasks: it.get(3)? };
+        Ok((tally, it.get::<_, Option<i64>>(4)?.unwrap_or(0)))
     };
-    let standing = conn.prepare(text)?.query_map([], tally)?.collect::<rusqlite::Result<_>>()?;
-    Ok(Books { accepted: counter("accepted")?, deleted: counter("deleted")?, standing })
+    let rows: Vec<(Tally, i64)> =
+        conn.prepare(text)?.query_map([], tally)?.collect::<rusqlite::Result<_>>()?;
+    let mut bytes = BTreeMap::<QueueKey, i64>::new();
+    for (tally, more) in &rows {
+        *bytes.entry(tally.queue.clone()).or_default() += more;
+    }
+    let pending = bytes.into_iter().filter(|it| it.1 != 0);
+    Ok(Books {
+        accepted: counter("accepted")?,
+        deleted: counter("deleted")?,
+        standing: rows.into_iter().map(|it| it.0).filter(|it| it.tasks != 0).collect(),
+        pending_bytes: pending.map(|(queue, bytes)| PendingBytes { queue, bytes }).collect(),
+    })
 }

@@ -44,12 +44,13 @@ pub(crate) fn retire(
             stop.raw_bind_parameter(6, stopped_until.0)?;
             if stop.raw_execute()? == 1 {
                 retired.stopped += 1;
-                ledger.moved((it.slot, it.state), (it.slot, Event::Retire.target()));
+                // What is finished waits no more.
+                ledger.moved((it.slot, it.state), (it.slot, Event::Retire.target()), 0);
             }
         } else if conn.prepare_cached(sql::DELETE)?.execute([it.id])? == 1 {
             retired.deleted += 1;
             conn.prepare_cached(sql::BODY_GONE)?.execute([it.id])?;
-            ledger.deleted(it.slot, it.state);
+            ledger.deleted(it.slot, it.state, 0);
         }
     }
     Ok(retired)

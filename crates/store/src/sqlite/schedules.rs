@@ -158,7 +158,7 @@ impl ScheduleStore for SqliteStore {
         let work = move |conn: &Connection, _: &mut Ledger| {
             conn.prepare_cached(sql::SCHEDULE_FORGET)?.execute(params![created_before.0, most(limit)])
         };
-        self.writing("forget old runs", limit, work).await
+        self.maintaining("forget old runs", limit, work).await
     }
 }
 

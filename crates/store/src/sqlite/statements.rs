@@ -57,6 +57,7 @@ pub(crate) const BELOW: &str = sql!("query/below.sql");
 
 pub(crate) const LEDGER_ADD: &str = sql!("ledger/add.sql");
 pub(crate) const LEDGER_COUNT: &str = sql!("ledger/count.sql");
+pub(crate) const BODY_BYTES: &str = sql!("ledger/body.sql");
 pub(crate) const BOOKS: &str = sql!("ledger/books.sql");
 pub(crate) const AUDIT: &str = sql!("ledger/audit.sql");
 
@@ -89,6 +90,7 @@ pub(crate) const NAMESPACE_PAGE: &str = sql!("namespace/page.sql");
 pub(crate) const NAMESPACE_DELETE: &str = sql!("namespace/delete.sql");
 pub(crate) const NAMESPACE_REPLIES: &str = sql!("namespace/replies.sql");
 pub(crate) const NAMESPACE_EXECUTORS: &str = sql!("namespace/executors.sql");
+pub(crate) const NAMESPACES_SCHEDULING: &str = sql!("namespace/scheduling.sql");
 pub(crate) const NAMESPACE_SCHEDULES: &str = sql!("namespace/schedules.sql");
 pub(crate) const NAMESPACE_BULKS: &str = sql!("namespace/bulks.sql");
 pub(crate) const NAMESPACE_BULK_FAILURES: &str = sql!("namespace/bulk_failures.sql");

@@ -25,14 +25,11 @@ use std::{
 };
 use tokio::{sync::oneshot, time::Instant};
 
-/// Rows of one transaction: about ten milliseconds of work, so that whoever comes next does not wait longer. Fewer
-/// bulk rows beside urgent ones (100) were tried: inserts fell behind at 10,000 tasks/s, and lateness gained nothing.
-const BATCH: Limits = Limits { urgent: 1_000, bulk: 500 };
-
-/// A transaction with this many bulk rows ends when an urgent job comes, unless more than `BACKLOG` bulk jobs wait: then
-/// inserts would fall behind for ever.
-const YIELD_ROWS: usize = 25;
-const BACKLOG: usize = 20;
+/// Rows of one transaction: about ten milliseconds of work where urgent jobs do not come, or others would fall behind.
+/// Urgent ones wait for at most one chunk of the rest (`CHUNK_ROWS`), and are not committed with it. (A bound of 100 bulk
+/// rows beside urgent ones, backlog or not, was tried: inserts fell behind at 10,000 tasks/s.)
+const BATCH: Limits =
+    Limits { urgent: 1_000, bulk: 500, yield_after: super::CHUNK_ROWS, backlog: 500 / super::CHUNK_ROWS };
 
 /// A transaction that takes this long delays every task that is due meanwhile; an operator should know.
 const SLOW: Duration = Duration::from_millis(100);
@@ -294,7 +291,7 @@ impl Writer {
         wal::count_pages(self.session.conn());
         while let Some(batch) = lanes.batch(BATCH, |it| it.rows()) {
             let left = self.commit(batch, lanes);
-            lanes.put_back(left, |it| (it.tenant(), it.rows()));
+            lanes.put_back(left, |it| (it.lane(), it.tenant(), it.rows()));
             self.keep_log_short();
         }
         if let Err(error) = wal::checkpoint(self.session.conn(), "TRUNCATE") {
@@ -342,16 +339,17 @@ impl Writer {
         lanes: &Lanes<Box<dyn Job>>,
     ) -> Result<usize, Unfinished> {
         self.session.begin()?;
-        let (mut done, mut bulk_rows) = (0, 0);
+        let (mut done, mut patient_rows) = (0, 0);
         for job in batch {
-            if bulk_rows >= YIELD_ROWS && job.lane() == Lane::Bulk && lanes.is_pressed(BACKLOG) {
+            let is_patient = job.lane() != Lane::Urgent;
+            if is_patient && patient_rows >= BATCH.yield_after && lanes.is_pressed(BATCH.backlog) {
                 break;
             }
             if let Err(why) = self.session.apart(|conn, ledger| job.run(conn, ledger))? {
                 job.failed(why);
             }
             done += 1;
-            bulk_rows += if job.lane() == Lane::Bulk { job.rows() } else { 0 };
+            patient_rows += if is_patient { job.rows() } else { 0 };
         }
         self.session.finish()?;
         Ok(done)

@@ -133,6 +133,7 @@ macro_rules! for_each_store_case {
             books::an_empty_store_has_empty_books,
             books::books_are_sorted_and_say_where_every_task_is,
             books::a_replacement_that_changes_queue_moves_the_account,
+            books::books_have_the_bytes_of_payloads_as_long_as_their_tasks_wait,
             books::every_accepted_task_stays_accounted_for_to_its_end,
             books::books_balance_while_many_write,
             books::to_check_the_writers_is_counted_nowhere,

@@ -73,4 +73,9 @@ impl NamespaceStore for FaultyStore {
         let call = self.inner.delete_finished(tasks);
         self.faults.run(StoreGroup::Namespaces, "delete finished tasks", call).await
     }
+
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, Error> {
+        let call = self.inner.namespaces_with_schedules();
+        self.faults.run(StoreGroup::Namespaces, "list namespaces with schedules", call).await
+    }
 }

@@ -56,4 +56,8 @@ impl NamespaceStore for Mortal<dyn Store> {
     async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, Error> {
         self.inner.delete_finished(tasks).await
     }
+
+    async fn namespaces_with_schedules(&self) -> Result<Vec<Name>, Error> {
+        self.inner.namespaces_with_schedules().await
+    }
 }

@@ -1,7 +1,10 @@
 -- Where tasks stand, locked until the end of the transaction, for the decisions, the account and the histories of the
--- moves that follow. 1 the places (JSON: [number, partition, due_at (ms), id], in the order of the key).
+-- moves that follow; at last the bytes of their payloads, NULL of those in `body`.
+-- 1 the places (JSON: [number, partition, due_at (ms), id], in the order of the key).
 SELECT wanted.nth, task.due_at, namespace, queue, state, fence, attempt, execute_at, deadline_ms, priority,
-    payload IS NULL
+    payload IS NULL, CASE
+        WHEN payload_is_json >= 2 THEN CAST(SUBSTRING_INDEX(payload, ' ', 1) AS SIGNED)
+        ELSE LENGTH(payload) END
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
     nth INT PATH '$[0]', partition_no INT PATH '$[1]', due_at BIGINT PATH '$[2]', id BIGINT PATH '$[3]'
 )) AS wanted

@@ -1,4 +1,4 @@
--- A piece of a partition in few words: rows and a sum over all that is in them, by account. Equal sums at both places
+-- A piece of a partition in few words: rows and a sum over all that is in them, by account, and the bytes of payloads that wait. Equal sums at both places
 -- mean equal rows. Long columns are summed by themselves, so that no row is too long for a packet.
 -- Parameters: after (partition, due_at, partition, due_at, id; exclusive), up to (the same five; inclusive).
 SELECT namespace, queue, state, COUNT(*), CAST(BIT_XOR(
@@ -11,7 +11,12 @@ SELECT namespace, queue, state, COUNT(*), CAST(BIT_XOR(
         IFNULL(MD5(progress), '-'), IFNULL(MD5(log), '-'), IFNULL(result_code, '-'),
         IFNULL(MD5(result_msg), '-'), IFNULL(result_is_json, '-'), IFNULL(MD5(result_body), '-'),
         IFNULL(MD5(last_error), '-'), payload_is_json, IFNULL(MD5(payload), '-'), MD5(history))), 16), 16, 10) AS UNSIGNED)
-) AS SIGNED)
+) AS SIGNED), CAST(SUM(CASE
+    WHEN lease_until IS NOT NULL OR keep_until IS NOT NULL THEN 0
+    WHEN payload_is_json >= 2 THEN CAST(SUBSTRING_INDEX(payload, ' ', 1) AS SIGNED)
+    WHEN payload IS NOT NULL THEN LENGTH(payload)
+    ELSE (SELECT LENGTH(body.payload) FROM body WHERE body.partition_no = task.partition_no AND body.id = task.id)
+END) AS SIGNED)
 FROM task FORCE INDEX (PRIMARY)
 WHERE ((partition_no = ? AND due_at > ?) OR (partition_no = ? AND due_at = ? AND id > ?))
     AND ((partition_no = ? AND due_at < ?) OR (partition_no = ? AND due_at = ? AND id <= ?))

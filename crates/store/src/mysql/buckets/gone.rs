@@ -92,7 +92,9 @@ async fn one_is_leaving(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
 
 fn leave(ledger: &mut Ledger, tally: &Tally) -> i64 {
     for _ in 0..tally.tasks {
-        ledger.moved(tally.queue.namespace.as_str(), tally.queue.queue.as_str(), Some(tally.state), None);
+        // What is over waits no more.
+        let names = (tally.queue.namespace.as_str(), tally.queue.queue.as_str());
+        ledger.moved(names, Some(tally.state), None, 0);
     }
     tally.tasks
 }
@@ -112,12 +114,12 @@ pub(super) async fn done_to(conn: &mut MySqlConnection) -> sqlx::Result<Place> {
     Place::from_row(&sqlx::query(sql!("read.sql")).fetch_one(conn).await?)
 }
 
-/// What the account still counts of a bucket that is being dropped: to be added to a count of `task`, on the same
+/// What the account still counts of a bucket that is being dropped, with the bytes of payloads that wait: to be added to a count of `task`, on the same
 /// snapshot.
-pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<Tally>> {
+pub(crate) async fn unsettled(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(Tally, i64)>> {
     let done_to = done_to(conn).await?;
     let rows = done_to.bind_after(sqlx::query(sql!("unsettled.sql"))).fetch_all(conn).await?;
-    rows.iter().map(tally).collect()
+    rows.iter().map(|it| Ok((tally(it)?, it.try_get::<Option<i64>, _>(4)?.unwrap_or(0)))).collect()
 }
 
 pub(super) async fn start_again(conn: &mut MySqlConnection) -> sqlx::Result<()> {

@@ -50,8 +50,8 @@ pub(super) async fn create(
         if row::inline(&it.ask.task.payload).is_none() {
             keep_body(conn, it.place(), &it.ask.task.payload.bytes).await?;
         }
-        let queue = &it.ask.task.queue;
-        ledger.moved(queue.namespace.as_str(), queue.queue.as_str(), None, Some(State::Scheduled));
+        let (queue, bytes) = (&it.ask.task.queue, row::size(&it.ask.task.payload));
+        ledger.moved((queue.namespace.as_str(), queue.queue.as_str()), None, Some(State::Scheduled), bytes);
     }
     ledger.accepted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     Ok(())

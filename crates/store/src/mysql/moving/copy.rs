@@ -41,7 +41,7 @@ pub(super) struct Round {
     pub(super) rows: u64,
     pub(super) copied: u64,
     /// Rows by namespace, queue, state code, at the original.
-    pub(super) account: BTreeMap<(String, String, i8), i64>,
+    pub(super) account: BTreeMap<(String, String, i8), (i64, i64)>,
 }
 
 impl Pair {
@@ -82,7 +82,8 @@ impl Pair {
         }
         for it in original {
             round.rows += it.tasks.unsigned_abs();
-            *round.account.entry(it.account).or_default() += it.tasks;
+            let (tasks, bytes) = round.account.entry(it.account).or_default();
+            (*tasks, *bytes) = (*tasks + it.tasks, *bytes + it.bytes);
         }
         Ok(())
     }

@@ -109,7 +109,7 @@ impl Side {
     pub(super) async fn enter(
         &mut self,
         (state, term): (State, i64),
-        account: &BTreeMap<(String, String, i8), i64>,
+        account: &BTreeMap<(String, String, i8), (i64, i64)>,
     ) -> Result<(), Error> {
         let partition = row::partition_no(self.partition);
         let mut tx = self.begin(state, term).await?;
@@ -117,8 +117,8 @@ impl Side {
         let rows: Vec<_> = account.iter().collect();
         for (part, text) in super::TAKEN.parts(&rows) {
             let mut values = MySqlArguments::default();
-            for ((namespace, queue, state), tasks) in part {
-                bind!(values, partition, namespace.as_str(), queue.as_str(), *state, **tasks);
+            for ((namespace, queue, state), (tasks, bytes)) in part {
+                bind!(values, partition, namespace.as_str(), queue.as_str(), *state, *tasks, *bytes);
             }
             sqlx::query_with(text, values).execute(&mut *tx).await?;
         }

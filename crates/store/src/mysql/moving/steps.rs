@@ -161,9 +161,9 @@ impl Row {
         let partition = row::partition_no(self.partition);
         let mut tx = conn.begin().await?;
         if guard(&mut tx, self.partition, from, self.term).await? {
-            for text in [sql!("moving/books.sql"), sql!("moving/counters.sql")] {
-                sqlx::query(text).bind(sign).bind(partition).execute(&mut *tx).await?;
-            }
+            let books = sqlx::query(sql!("moving/books.sql")).bind(sign).bind(sign).bind(partition);
+            books.execute(&mut *tx).await?;
+            sqlx::query(sql!("moving/counters.sql")).bind(sign).bind(partition).execute(&mut *tx).await?;
             sqlx::query(sql!("moving/taken_gone.sql")).bind(partition).execute(&mut *tx).await?;
             if to == State::Open {
                 // What the old place archived, readers here must find.

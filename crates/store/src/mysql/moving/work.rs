@@ -53,12 +53,15 @@ pub(super) struct Sum {
     pub(super) account: (String, String, i8),
     pub(super) tasks: i64,
     sum: i64,
+    /// Of payloads that wait.
+    pub(super) bytes: i64,
 }
 
 impl Sum {
     pub(super) fn read(row: &MySqlRow) -> sqlx::Result<Self> {
         let account = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        Ok(Self { account, tasks: row.try_get(3)?, sum: row.try_get(4)? })
+        let bytes = row.try_get::<Option<i64>, _>(5)?.unwrap_or(0);
+        Ok(Self { account, tasks: row.try_get(3)?, sum: row.try_get(4)?, bytes })
     }
 
     /// There are leases among them.

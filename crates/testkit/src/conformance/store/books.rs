@@ -7,12 +7,12 @@ use super::{
 };
 use punctual_contract::{
     Store,
-    store::{Books, Change, Tally},
+    store::{Books, Change, PendingBytes, Tally},
 };
 use punctual_domain::{
     name::QueueKey,
-    state::{State, TRANSITIONS},
-    task::NewTask,
+    state::{Event, State, TRANSITIONS},
+    task::{Content, NewTask},
     time::Millis,
 };
 use std::sync::Arc;
@@ -21,6 +21,10 @@ use tokio::task::JoinSet;
 pub async fn an_empty_store_has_empty_books(store: Arc<dyn Store>) {
     assert_eq!(store.books().await.unwrap(), Books::default());
     assert_eq!(store.audit().await.unwrap(), Books::default());
+}
+
+fn pending(queue: QueueKey, bytes: usize) -> PendingBytes {
+    PendingBytes { queue, bytes: i64::try_from(bytes).unwrap() }
 }
 
 fn tally(queue: QueueKey, state: State, tasks: i64) -> Tally {
@@ -41,7 +45,9 @@ pub async fn books_are_sorted_and_say_where_every_task_is(store: Arc<dyn Store>)
         tally(queue("b"), State::Cancelled, 1),
         tally(queue("mail"), State::Running, 1),
     ];
-    assert_eq!(books, Books { accepted: 5, deleted: 0, standing });
+    // Of each `{}`.
+    let pending_bytes = vec![pending(queue("a"), 2), pending(queue("b"), 4)];
+    assert_eq!(books, Books { accepted: 5, deleted: 0, standing, pending_bytes });
 }
 
 pub async fn a_replacement_that_changes_queue_moves_the_account(store: Arc<dyn Store>) {
@@ -50,7 +56,57 @@ pub async fn a_replacement_that_changes_queue_moves_the_account(store: Arc<dyn S
     store.insert(batch, CALLER, NOW).await.unwrap();
     let books = store.books().await.unwrap();
     let standing = vec![tally(queue("fax"), State::Scheduled, 1)];
-    assert_eq!(books, Books { accepted: 1, deleted: 0, standing }, "a replacement creates no row");
+    let pending_bytes = vec![pending(queue("fax"), 2)];
+    let wanted = Books { accepted: 1, deleted: 0, standing, pending_bytes };
+    assert_eq!(books, wanted, "a replacement creates no row");
+}
+
+/// Short ones, long ones, and ones that are kept outside of the store, of which the length of what is there counts.
+pub async fn books_have_the_bytes_of_payloads_as_long_as_their_tasks_wait(store: Arc<dyn Store>) {
+    let sizes = [7, 5_000, 3_000_000];
+    let payload = |size: usize| match size {
+        3_000_000 => Content::outside(true, "ab/cd", size),
+        _ => Content::binary(vec![b'x'; size]),
+    };
+    let of_mail = async |store: &dyn Store| {
+        balanced(store).await;
+        let books = store.books().await.unwrap();
+        books.pending_bytes.iter().map(|it| usize::try_from(it.bytes).unwrap()).sum::<usize>()
+    };
+    let mut waiting = 0;
+    for (nth, size) in sizes.into_iter().enumerate() {
+        for event in [Event::Retry, Event::Release, Event::Snooze, Event::Succeed, Event::Bury] {
+            let id = i64::try_from(nth).unwrap() * 100 + i64::from(event as u8);
+            let place = insert(&*store, NewTask { payload: payload(size), ..ask(id) }).await.task.place;
+            let read = async || super::sample::read(&*store, place).await;
+            assert_eq!(of_mail(&*store).await, waiting + size, "{size} comes in");
+            push(&*store, &read().await, Event::Claim, NOW).await;
+            assert_eq!(of_mail(&*store).await, waiting + size, "it still waits");
+            push(&*store, &read().await, Event::Dispatch, NOW).await;
+            assert_eq!(of_mail(&*store).await, waiting, "an executor has it");
+            push(&*store, &read().await, event, NOW).await;
+            waiting += if event.target().is_pending() { size } else { 0 };
+            assert_eq!(of_mail(&*store).await, waiting, "{event:?} of {size}");
+        }
+    }
+    let place = insert(&*store, NewTask { payload: payload(7), ..ask(999) }).await.task.place;
+    for size in [5_000, 3_000_000, 40, 5_001, 9] {
+        let change = Change::Reschedule { execute_at: None, priority: None, payload: Some(payload(size)) };
+        let task = super::sample::read(&*store, place).await;
+        apply(&*store, step(&task, change), NOW).await;
+        assert_eq!(of_mail(&*store).await, waiting + size, "another payload");
+    }
+    for size in [5_000, 3_000_000, 9] {
+        insert(&*store, NewTask { payload: payload(size), ..ask(999) }).await;
+        assert_eq!(of_mail(&*store).await, waiting + size, "replaced");
+    }
+    let task = super::sample::read(&*store, place).await;
+    apply(&*store, step(&task, Change::Cancel { keep_until: KEEP }), NOW).await;
+    assert_eq!(of_mail(&*store).await, waiting, "cancelled");
+    let dead = walk_to(&*store, 1_000, State::Dead).await;
+    assert_eq!(of_mail(&*store).await, waiting, "dead");
+    push(&*store, &dead, Event::Redrive, NOW).await;
+    assert_eq!(of_mail(&*store).await, waiting + 2, "brought back to life");
 }
 
 pub async fn every_accepted_task_stays_accounted_for_to_its_end(store: Arc<dyn Store>) {

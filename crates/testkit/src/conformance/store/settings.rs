@@ -90,6 +90,7 @@ pub async fn what_is_saved_stands_as_it_was_saved(store: Arc<dyn Store>) {
     let scope = ScopeSettings {
         concurrency: Some(4),
         max_waiting: Some(u64::from(u32::MAX)),
+        max_payload_bytes: Some(1 << 40),
         rate: rate(2),
         insert_rate: rate(3),
         weight: Some(1_000),

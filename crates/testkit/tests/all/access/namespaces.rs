@@ -30,14 +30,17 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
         site.admin(ask("PUT", "/v1/queues/q").within("queue-only").body(Some(json!({"concurrency": 1}))))
             .await
             .expect(200);
+        let nightly = json!({"every_ms": 86_400_000, "task": {"queue": "mail"}});
+        let nightly = ask("PUT", "/v1/schedules/nightly").within("schedule-only").body(Some(nightly));
+        site.admin(nightly).await.expect(201);
         let all = site.admin(get("/v1/namespaces")).await.expect(200);
-        assert_eq!(names(&all), ["a", "b", "c", "d", "queue-only", "set-only"]);
+        assert_eq!(names(&all), ["a", "b", "c", "d", "queue-only", "schedule-only", "set-only"]);
         let b = &all["items"][1];
         assert_eq!(
             (&b["description"], &b["max_waiting"], &b["state"]),
             (&json!("the second"), &json!(9), &json!("active"))
         );
-        assert_eq!(b["usage"], json!({"tasks": 2, "waiting": 2, "in_flight": 0}));
+        assert_eq!(b["usage"], json!({"tasks": 2, "waiting": 2, "payload_bytes": 0, "in_flight": 0}));
         assert_eq!(*b, site.admin(get("/v1/namespaces/b")).await.expect(200));
 
         let (_, token) = site.token("viewer", &["b", "d", "x-*"], &["mail"]).await;
@@ -56,9 +59,35 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
             .map(|it| (it["namespace"].as_str().unwrap(), it["usage"]["tasks"].clone()))
             .collect();
         assert_eq!(seen, [("b", json!(1)), ("d", json!(1))], "of the queues that it reaches");
+        let of_schedules = site.admin(get("/v1/namespaces/schedule-only")).await.expect(200);
+        assert_eq!(of_schedules["state"], "active");
+        let gone = ask("DELETE", "/v1/namespaces/schedule-only?confirm=schedule-only");
+        site.admin(gone).await.expect(202);
         let (_, stranger) = site.token("admin", &["elsewhere"], &["*"]).await;
         let none = site.send(get("/v1/namespaces").with(&stranger)).await.expect(200);
         assert_eq!(none, json!({"items": [], "next_cursor": null}));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bytes_of_what_waits_in_a_namespace_are_bounded_and_shown() {
+    both(async |site| {
+        site.admin(put("b", json!({"max_payload_bytes": 3_000}))).await.expect(200);
+        let one = |id: i64, bytes: usize| {
+            let payload = "x".repeat(bytes - 2);
+            json!({"queue": "mail", "task_id": id, "delay_ms": 0, "payload": payload})
+        };
+        let usage = async || site.admin(get("/v1/namespaces/b")).await.expect(200)["usage"].clone();
+        site.insert("b", one(1, 500)).await;
+        site.insert("b", one(2, 2_500)).await;
+        assert_eq!(usage().await, json!({"tasks": 2, "waiting": 2, "payload_bytes": 3_000, "in_flight": 0}));
+        let refused = post("/v1/tasks", one(3, 9)).within("b");
+        site.admin(refused).await.expect_problem(429, "quota.payload_bytes");
+        site.insert("a", one(3, 9_000)).await;
+        site.turn(1_000).await;
+        while !site.lease("b", "mail").await.is_empty() {}
+        assert_eq!(usage().await, json!({"tasks": 2, "waiting": 0, "payload_bytes": 0, "in_flight": 2}));
     })
     .await;
 }

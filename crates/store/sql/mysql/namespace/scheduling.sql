@@ -1,0 +1,2 @@
+-- Namespaces that have schedules.
+SELECT DISTINCT namespace FROM schedule ORDER BY namespace
