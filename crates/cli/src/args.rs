@@ -1,7 +1,7 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token, work,
+    audit, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token, work, workflow,
 };
 use clap::{Parser, Subcommand};
 
@@ -37,6 +37,9 @@ pub(crate) enum Command {
     /// Make, look at, pause and run tasks that are made again and again
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
+    /// Run, look at, cancel and go on with tasks that follow from each other
+    #[command(subcommand)]
+    Workflow(workflow::WorkflowCommand),
     /// Make, list, rotate and revoke tokens: who may call
     #[command(subcommand)]
     Token(token::TokenCommand),

@@ -9,11 +9,12 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::{Blobs, ScheduleStore, Store};
+use punctual_contract::{Blobs, ScheduleStore, Store, WorkflowStore};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
+use punctual_workflows::Runner;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -24,11 +25,18 @@ const STOPS_WITHIN: Duration = Duration::from_secs(15);
 /// another is as late as this.
 const PLAN_EVERY: Duration = Duration::from_millis(200);
 
+/// Between two looks which workflows are to be looked at; what was told of goes on at once.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// What could not be gone on with, because the store was away, is tried again then.
+const GO_ON_EVERY: Duration = Duration::from_secs(1);
+const RECONCILE_EVERY: Duration = Duration::from_secs(30);
+
 /// An engine at work on its back ends.
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(crate) engine: Engine,
     pub(crate) planner: Planner,
+    pub(crate) workflows: Runner,
     running: Running,
     store: Closing,
 }
@@ -45,6 +53,15 @@ impl Closing {
         match self {
             Self::Sqlite(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
             Self::Mysql(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
+        }
+    }
+}
+
+impl Closing {
+    fn workflows(&self) -> Arc<dyn WorkflowStore> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn WorkflowStore>,
+            Self::Mysql(store) => Arc::clone(store) as Arc<dyn WorkflowStore>,
         }
     }
 }
@@ -66,12 +83,14 @@ impl Standing {
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
         let planner = Planner::new(engine.clone(), store.schedules(), punctual_schedules::Options::default());
+        let workflows = Runner::new(engine.clone(), store.workflows(), punctual_workflows::Options::default());
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", PLAN_EVERY, move |now| {
             let planning = planning.clone();
             async move { planning.run_once(now).await }
         });
+        supervise_workflows(&running, &workflows);
         match &store {
             Closing::Sqlite(store) if archive.url.is_some() => {
                 archive::supervise_file(&running, Arc::clone(store));
@@ -84,7 +103,7 @@ impl Standing {
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, running, store })
+        Ok(Self { engine, planner, workflows, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
@@ -113,6 +132,28 @@ impl Standing {
             )
         })
     }
+}
+
+fn supervise_workflows(running: &Running, workflows: &Runner) {
+    let looking = workflows.clone();
+    running.supervise("workflows", LOOK_EVERY, move |now| {
+        let looking = looking.clone();
+        async move { looking.run_once(now).await }
+    });
+    let (told, going_on) = (workflows.clone(), workflows.clone());
+    let asked = move || {
+        let told = told.clone();
+        async move { told.until_told().await }
+    };
+    running.supervise_when("workflow_ends", GO_ON_EVERY, asked, move |_| {
+        let going_on = going_on.clone();
+        async move { going_on.go_on().await }
+    });
+    let reconciling = workflows.clone();
+    running.supervise("workflow_reconciler", RECONCILE_EVERY, move |_| {
+        let reconciling = reconciling.clone();
+        async move { reconciling.reconcile().await }
+    });
 }
 
 async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Blobs>>> {

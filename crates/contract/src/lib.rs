@@ -15,6 +15,7 @@ pub mod ownership;
 pub mod schedules;
 pub mod settings;
 pub mod store;
+pub mod workflows;
 
 pub use access::AccessStore;
 pub use audit::AuditStore;
@@ -29,3 +30,4 @@ pub use ownership::{Ownership, Signals};
 pub use schedules::ScheduleStore;
 pub use settings::SettingStore;
 pub use store::Store;
+pub use workflows::WorkflowStore;

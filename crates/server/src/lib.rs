@@ -39,6 +39,7 @@ mod roster;
 mod schedules;
 mod settings;
 mod tokens;
+mod workflows;
 
 // What operators look at.
 mod docs;

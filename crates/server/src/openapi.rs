@@ -27,6 +27,7 @@ use utoipa::{
         (name = "executors", description = "Executors that pull, and who they are"),
         (name = "dead letters", description = "Tasks that will not run again by themselves"),
         (name = "queues", description = "Queues"),
+        (name = "workflows", description = "Tasks that follow from each other"),
         (name = "namespaces", description = "Namespaces: tenants, with their limits"),
         (name = "access", description = "Tokens, and who changed what"),
         (name = "operation", description = "Health, metrics, this document"),
@@ -157,6 +158,9 @@ fn refusals(operation_id: &str, path: &str, method: &str) -> Vec<Code> {
     if path.contains("{executor}") {
         codes.push(Code::ExecutorNotFound);
     }
+    if path.contains("{workflow}") {
+        codes.push(Code::WorkflowNotFound);
+    }
     if path.starts_with("/v1/tokens/") {
         codes.push(Code::TokenNotFound);
     }
@@ -187,6 +191,10 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "patch_task" => &[Code::TaskAlreadyFired, Code::PreconditionFailed, Code::TaskContended],
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],
+        "create_workflow" | "rerun_workflow" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
+        "cancel_workflow" => &[Code::WorkflowWrongState],
+        "retry_workflow" => &[Code::WorkflowWrongState, Code::NamespaceDeleting, Code::NamespaceNotFound],
+        "skip_node" => &[Code::WorkflowWrongState, Code::WorkflowNodeNotFound],
         "rotate_token" => &[Code::TokenRevoked],
         "readyz" => &[Code::StoreUnavailable, Code::NotFiring, Code::Stopping],
         _ => &[],

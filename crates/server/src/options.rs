@@ -3,6 +3,7 @@
 use crate::{access::TrustedProxies, listener::TlsFiles};
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
+use punctual_workflows::Runner;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct ServerOptions {
     pub drain_timeout: Duration,
     /// None: calls about schedules are answered as if there were no such address.
     pub schedules: Option<Planner>,
+    /// The same of workflows.
+    pub workflows: Option<Runner>,
     pub listener: ListenerOptions,
 }
 
@@ -74,6 +77,7 @@ impl Default for ServerOptions {
             keep_replies_ms: 24 * 3_600_000,
             drain_timeout: Duration::from_secs(5),
             schedules: None,
+            workflows: None,
             listener: ListenerOptions::default(),
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     app::{App, Shared},
     audit, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe, openapi,
     options::ServerOptions,
-    origin, queues, roster, schedules, settings, tokens,
+    origin, queues, roster, schedules, settings, tokens, workflows,
 };
 use axum::{
     Router,
@@ -115,6 +115,14 @@ fn interface() -> Guarded {
         .needing(ManageSchedules, Own, routes!(schedules::resume_schedule))
         .needing(ManageSchedules, Own, routes!(schedules::run_schedule))
         .needing(ManageSchedules, Own, routes!(schedules::backfill_schedule))
+        .needing(Insert, Namespace, routes!(workflows::create_workflow))
+        .needing(Read, Own, routes!(workflows::list_workflows))
+        .needing(Read, Own, routes!(workflows::get_workflow))
+        .needing(Read, Own, routes!(workflows::draw_workflow))
+        .needing(ChangeTasks, Own, routes!(workflows::cancel_workflow))
+        .needing(ChangeTasks, Own, routes!(workflows::retry_workflow))
+        .needing(ChangeTasks, Own, routes!(workflows::skip_node))
+        .needing(Insert, Own, routes!(workflows::rerun_workflow))
 }
 
 fn operation() -> Guarded {

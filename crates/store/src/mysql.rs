@@ -51,6 +51,7 @@ mod statements_moves;
 mod stats;
 mod tls;
 mod trips;
+mod workflows;
 mod writer;
 
 use crate::Error;

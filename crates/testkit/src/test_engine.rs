@@ -17,6 +17,7 @@ use punctual_sdk::{
 use punctual_server::ServerOptions;
 use punctual_store::sqlite::SqliteStore;
 use std::{sync::Arc, time::Duration};
+use punctual_workflows::Runner;
 use tower::ServiceExt;
 
 /// 2026-01-01T00:00:00Z: where time stands in a new test engine.
@@ -30,6 +31,7 @@ pub struct TestEngine {
     clock: ManualClock,
     engine: Engine,
     planner: Planner,
+    workflows: Runner,
     client: Client,
     workers: Vec<(String, Handlers)>,
 }
@@ -61,8 +63,13 @@ impl TestEngine {
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());
-        let planner = Planner::new(engine.clone(), store, punctual_schedules::Options::default());
-        let options = ServerOptions { schedules: Some(planner.clone()), ..ServerOptions::default() };
+        let planner = Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default());
+        let workflows = Runner::new(engine.clone(), store, punctual_workflows::Options::default());
+        let options = ServerOptions {
+            schedules: Some(planner.clone()),
+            workflows: Some(workflows.clone()),
+            ..ServerOptions::default()
+        };
         let router = punctual_server::router(engine.clone(), options);
         let client = Client::builder()
             .transport(Arc::new(InProcess { router }))
@@ -70,7 +77,7 @@ impl TestEngine {
             .tries(1)
             .build()
             .expect("a client without a socket needs nothing");
-        Self { clock, engine, planner, client, workers: Vec::new() }
+        Self { clock, engine, planner, workflows, client, workers: Vec::new() }
     }
 
     /// The client to give to the code under test.
@@ -104,7 +111,8 @@ impl TestEngine {
             ran += self.run_what_is_due().await;
             let due = self.engine.next_turn_at().await.expect("a store in memory answers");
             let planned = self.planner.next_run_at().await.expect("a store in memory answers");
-            let next = due.into_iter().chain(planned).min();
+            let looked = self.workflows.next_run_at().await.expect("a store in memory answers");
+            let next = due.into_iter().chain(planned).chain(looked).min();
             let next = next.map(|it| it.max(self.clock.now().plus(1)));
             match next {
                 Some(next) if next <= target => self.clock.set(next),
@@ -122,6 +130,7 @@ impl TestEngine {
         let mut ran = 0;
         loop {
             self.planner.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
+            self.workflows.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
             self.engine.turn().await.expect("back ends in memory do not fail");
             let mut progressed = 0;
             for (queue, handlers) in &self.workers {

@@ -23,6 +23,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0008_without_databases", include_str!("../../../../migrations/mysql/0008_without_databases.sql")),
     ("0009_audit_key", include_str!("../../../../migrations/mysql/0009_audit_key.sql")),
     ("0010_schedules", include_str!("../../../../migrations/mysql/0010_schedules.sql")),
+    ("0012_workflows", include_str!("../../../../migrations/mysql/0012_workflows.sql")),
 ];
 
 /// One row of the record.

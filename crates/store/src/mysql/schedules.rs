@@ -178,7 +178,7 @@ fn most(limit: usize) -> i64 {
 
 impl MysqlStore {
     /// One transaction in the catalog, in a task of its own: a caller that hangs up does not leave one open.
-    async fn changing<T, F>(&self, doing: &'static str, work: F) -> Result<T, CallError>
+    pub(super) async fn changing<T, F>(&self, doing: &'static str, work: F) -> Result<T, CallError>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,

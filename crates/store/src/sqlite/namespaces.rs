@@ -1,6 +1,6 @@
 //! The deletion of what a namespace holds, batch by batch: along the index of callers' ids.
 
-use super::{SqliteStore, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, ledger::Ledger, row, statements as sql, workflows};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,
@@ -31,7 +31,8 @@ impl NamespaceStore for SqliteStore {
             let delete = |text| conn.prepare_cached(text)?.execute(params![name.as_str(), most]);
             Ok(delete(sql::NAMESPACE_EXECUTORS)?
                 + delete(sql::NAMESPACE_CHANGES)?
-                + delete(sql::NAMESPACE_SCHEDULES)?)
+                + delete(sql::NAMESPACE_SCHEDULES)?
+                + workflows::forget_namespace(conn, name.as_str(), most)?)
         };
         self.writing("delete traces of a namespace", limit, work).await
     }

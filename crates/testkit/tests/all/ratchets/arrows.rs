@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 15] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -16,14 +16,17 @@ const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
     ("hot", &["contract", "domain"], &[]),
     ("bus", &["contract", "domain"], &[]),
     ("engine", &["contract", "domain", "wheel"], &[]),
-    ("schedules", &["engine", "contract", "domain"], &[]),
-    ("server", &["schedules", "engine", "contract", "domain", "protocol"], &[]),
+    ("expressions", &[], &[]),
+    ("schedules", &["engine", "contract", "domain", "expressions"], &[]),
+    ("workflows", &["engine", "contract", "domain", "expressions"], &[]),
+    ("server", &["schedules", "workflows", "engine", "contract", "domain", "protocol"], &[]),
     ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),
     (
         "testkit",
         &[
             "server",
             "schedules",
+            "workflows",
             "sdk",
             "engine",
             "store",
@@ -41,6 +44,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 13] = [
         &[
             "server",
             "schedules",
+            "workflows",
             "sdk",
             "engine",
             "store",

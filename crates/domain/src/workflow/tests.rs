@@ -1,0 +1,1 @@
+//! Workflows: what is refused, and what follows from what.
