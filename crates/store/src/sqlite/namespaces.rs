@@ -13,6 +13,9 @@ use punctual_domain::{
 };
 use rusqlite::{Connection, Row, params};
 
+/// Of one batch: each may have ten thousand rows.
+const WORKFLOWS_MAX: i64 = 20;
+
 #[async_trait]
 impl NamespaceStore for SqliteStore {
     async fn delete_tasks_in(
@@ -32,7 +35,7 @@ impl NamespaceStore for SqliteStore {
             Ok(delete(sql::NAMESPACE_EXECUTORS)?
                 + delete(sql::NAMESPACE_CHANGES)?
                 + delete(sql::NAMESPACE_SCHEDULES)?
-                + workflows::forget_namespace(conn, name.as_str(), most)?)
+                + workflows::forget_namespace(conn, name.as_str(), most.min(WORKFLOWS_MAX))?)
         };
         self.writing("delete traces of a namespace", limit, work).await
     }
