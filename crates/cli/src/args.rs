@@ -1,7 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token, work, workflow,
+    audit, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token, work,
+    workflow,
 };
 use clap::{Parser, Subcommand};
 

@@ -83,7 +83,8 @@ impl Standing {
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
         let planner = Planner::new(engine.clone(), store.schedules(), punctual_schedules::Options::default());
-        let workflows = Runner::new(engine.clone(), store.workflows(), punctual_workflows::Options::default());
+        let workflows =
+            Runner::new(engine.clone(), store.workflows(), punctual_workflows::Options::default());
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", PLAN_EVERY, move |now| {

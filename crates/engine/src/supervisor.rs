@@ -137,15 +137,21 @@ impl Running {
         W: Future<Output = Result<usize, Error>> + Send + 'static,
         A: Future<Output = ()> + Send,
     {
-        self.supervisor.every_or_when(&self.engine.core, name, period, move |_| asked(), move |core| {
-            let (run, stopping) = (once(core.now()), core.stopping.clone());
-            async move {
-                tokio::select! {
-                    done = run => done,
-                    () = stopping.cancelled() => Ok(0),
+        self.supervisor.every_or_when(
+            &self.engine.core,
+            name,
+            period,
+            move |_| asked(),
+            move |core| {
+                let (run, stopping) = (once(core.now()), core.stopping.clone());
+                async move {
+                    tokio::select! {
+                        done = run => done,
+                        () = stopping.cancelled() => Ok(0),
+                    }
                 }
-            }
-        });
+            },
+        );
     }
 }
 

@@ -122,7 +122,8 @@ impl Evaluator {
     fn value(&mut self, text: &str, left: &mut usize) -> Result<Value, String> {
         let own = self.own.iter().map(|it| values::longest_list(&it.1)).max().unwrap_or(0);
         if loops(text) > 1 && own.max(self.longest_list) > NESTED_LIST_MAX {
-            let problem = format!("it walks through lists more than once, and one is longer than {NESTED_LIST_MAX}");
+            let problem =
+                format!("it walks through lists more than once, and one is longer than {NESTED_LIST_MAX}");
             return Err(wrong(text, &problem));
         }
         if !self.programs.contains_key(text) {

@@ -93,8 +93,10 @@ impl Reader<'_> {
             Expr::Select(select) if self.is_asked(&select.operand) => self.entry(&select.field),
             Expr::Select(select) => self.expression(&select.operand)?,
             Expr::Call(call) => {
-                if let (operators::INDEX, [list, IdedExpr { expr: Expr::Literal(LiteralValue::String(name)), .. }]) =
-                    (call.func_name.as_str(), call.args.as_slice())
+                if let (
+                    operators::INDEX,
+                    [list, IdedExpr { expr: Expr::Literal(LiteralValue::String(name)), .. }],
+                ) = (call.func_name.as_str(), call.args.as_slice())
                     && self.is_asked(list)
                 {
                     self.entry(name.inner());

@@ -5,7 +5,12 @@ use super::*;
 fn variables() -> Variables {
     let at = "2027-01-15T08:00:00.250Z";
     let at_ms = 1_800_000_000_250_i64;
-    vec![("schedule", "digest".into()), ("scheduled_at", at.into()), ("scheduled_at_ms", at_ms.into()), ("run", 7.into())]
+    vec![
+        ("schedule", "digest".into()),
+        ("scheduled_at", at.into()),
+        ("scheduled_at_ms", at_ms.into()),
+        ("run", 7.into()),
+    ]
 }
 
 fn filled(text: &str) -> Result<String, String> {
@@ -61,8 +66,7 @@ fn what_would_take_too_much_never_reaches_the_parser() {
 /// As published against the parser: brackets and exclamation marks in turn, and nesting that ends in a mistake.
 #[test]
 fn the_known_ways_to_drive_the_parser_mad_end_soon() {
-    let ways =
-        ["[!".repeat(60), "{[!".repeat(40), "((((((((((((((((((((".to_owned(), "[".repeat(20) + "!!1"];
+    let ways = ["[!".repeat(60), "{[!".repeat(40), "((((((((((((((((((((".to_owned(), "[".repeat(20) + "!!1"];
     for way in ways {
         assert!(check(&serde_json::json!({ "$expr": way }).to_string()).is_err(), "{way}");
     }
@@ -103,7 +107,9 @@ fn a_value_that_is_too_long_is_refused_before_it_is_made() {
 
 #[test]
 fn what_an_expression_names_is_told_without_evaluating_it() {
-    let names = names_of("nodes.a.result.x + nodes['b-c'].state + input.k + [1].map(it, it + index)[0]", "nodes").unwrap();
+    let names =
+        names_of("nodes.a.result.x + nodes['b-c'].state + input.k + [1].map(it, it + index)[0]", "nodes")
+            .unwrap();
     let text = |all: &std::collections::BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!((text(&names.entries).as_str(), names.whole), ("a b-c", false));
     assert_eq!(text(&names.variables), "index input nodes");

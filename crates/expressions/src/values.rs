@@ -63,7 +63,8 @@ pub(crate) fn to_json(it: &cel::Value, left: &mut usize) -> Result<Value, String
 }
 
 fn spend(left: &mut usize, bytes: usize) -> Result<(), String> {
-    *left = left.checked_sub(bytes).ok_or_else(|| format!("its value is longer than {TEXT_MAX_BYTES} bytes"))?;
+    *left =
+        left.checked_sub(bytes).ok_or_else(|| format!("its value is longer than {TEXT_MAX_BYTES} bytes"))?;
     Ok(())
 }
 

@@ -500,12 +500,16 @@ mod tests {
         assert_eq!(pointer(r#"{"nodes": {"a": {"task": {"queue": ""}}}}"#), "/nodes/a/task/queue");
         assert_eq!(pointer(r#"{"nodes": {"a b": {"task": {"queue": "q"}}}}"#), "/nodes/a b");
         assert_eq!(
-            pointer(r#"{"nodes": {"a": {"workflow": {"nodes": {"x": {"task": {"queue": "q"}, "compensate": {"queue": "!"}}}}}}}"#),
+            pointer(
+                r#"{"nodes": {"a": {"workflow": {"nodes": {"x": {"task": {"queue": "q"}, "compensate": {"queue": "!"}}}}}}}"#
+            ),
             "/nodes/a/workflow/nodes/x/compensate/queue"
         );
         let twice = r#"{"nodes": {"a": {"task": {"queue": "q"}}, "a": {"task": {"queue": "r"}}}}"#;
         let problem = CreateWorkflow::from_json(twice.as_bytes()).unwrap_err();
         assert!(problem.errors[0].detail.contains("two nodes"), "{problem:?}");
-        assert!(CreateWorkflow::from_json(br#"{"nodes": {"a": {"task": {"queue": "q"}, "delay": 1}}}"#).is_err());
+        assert!(
+            CreateWorkflow::from_json(br#"{"nodes": {"a": {"task": {"queue": "q"}, "delay": 1}}}"#).is_err()
+        );
     }
 }

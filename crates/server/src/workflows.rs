@@ -86,11 +86,7 @@ async fn shown(app: &App, namespace: &Name, id: WorkflowId) -> Result<Shown, Ref
 }
 
 /// After a change: as it stands then, and for the audit.
-async fn changed(
-    app: &App,
-    before: &StoredWorkflow,
-    reason: Option<String>,
-) -> Result<Response, Refusal> {
+async fn changed(app: &App, before: &StoredWorkflow, reason: Option<String>) -> Result<Response, Refusal> {
     let after = shown(app, &before.namespace, before.id).await.map_err(Refusal::after_a_change)?;
     let state = |it: &str| Some(format!("{{\"ref\":\"{}\",\"state\":\"{it}\"}}", before.id));
     let word = serde_json::to_value(after.state).ok();

@@ -16,8 +16,8 @@ use punctual_sdk::{
 };
 use punctual_server::ServerOptions;
 use punctual_store::sqlite::SqliteStore;
-use std::{sync::Arc, time::Duration};
 use punctual_workflows::Runner;
+use std::{sync::Arc, time::Duration};
 use tower::ServiceExt;
 
 /// 2026-01-01T00:00:00Z: where time stands in a new test engine.

@@ -276,7 +276,8 @@ impl Step<'_> {
     ) -> Result<Once, BackendError> {
         let changed = self.run.take_changed();
         let progress = self.progress(wish, now);
-        let is_same = changed.is_empty() && self.run.state == self.stored.state && progress == self.stored.progress;
+        let is_same =
+            changed.is_empty() && self.run.state == self.stored.state && progress == self.stored.progress;
         let wake_at = self.wake_at(&progress, look_at, now);
         let unmade: Vec<NodeKey> = self.run.unmade().map(|it| *it.0).collect();
         // What was committed before and not made is made by a look; nobody who only passes by does it.
@@ -285,7 +286,8 @@ impl Step<'_> {
             return Ok(Once::Done(Committed { ends: Vec::new(), moved: false }));
         }
         let carried = |key: &NodeKey| self.known.changed.get(key).cloned().unwrap_or_default();
-        let rows = changed.iter().map(|(key, row)| ChangedNode { key: *key, row: *row, carried: carried(key) });
+        let rows =
+            changed.iter().map(|(key, row)| ChangedNode { key: *key, row: *row, carried: carried(key) });
         let advance = AdvanceWorkflow {
             id: self.stored.id,
             step: self.stored.step,

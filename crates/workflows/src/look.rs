@@ -232,4 +232,3 @@ fn result(content: &Content) -> Carried {
 pub(crate) fn too_long(bytes: usize) -> String {
     format!("its result has {bytes} bytes, and is too long to be passed on: pass a key instead")
 }
-

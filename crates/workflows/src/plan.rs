@@ -182,7 +182,10 @@ impl<'a> Checker<'a> {
                     (false, true) => "input, nodes, result",
                     (true, true) => "input, nodes, item, index, result",
                 };
-                return Err(invalid(path, format!("names {variable:?}, which is unknown here: there are {known}")));
+                return Err(invalid(
+                    path,
+                    format!("names {variable:?}, which is unknown here: there are {known}"),
+                ));
             }
         }
         for entry in &names.entries {
@@ -202,15 +205,17 @@ impl<'a> Checker<'a> {
             return Ok(above);
         }
         let name = self.graph.name(allowed.node).map_or("", Name::as_str);
-        let problem = format!("names the node {entry:?}, which does not come before {name:?}: put it into `after`");
+        let problem =
+            format!("names the node {entry:?}, which does not come before {name:?}: put it into `after`");
         Err(invalid(path, problem))
     }
 }
 
 fn short(path: &str, bytes: usize) -> Result<(), Invalid> {
     if bytes > PAYLOAD_MAX_BYTES {
-        let problem =
-            format!("has {bytes} bytes, and may have at most {PAYLOAD_MAX_BYTES}: keep it elsewhere, and send its key");
+        let problem = format!(
+            "has {bytes} bytes, and may have at most {PAYLOAD_MAX_BYTES}: keep it elsewhere, and send its key"
+        );
         return Err(invalid(path, problem));
     }
     Ok(())

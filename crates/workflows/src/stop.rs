@@ -29,8 +29,9 @@ pub(crate) async fn stop(step: &Step<'_>) -> Result<Vec<Ended>, BackendError> {
     });
     let inner = step.inner;
     let parent = step.stored.id;
-    let all: Vec<_> =
-        refs.map(|(key, attempt, text)| async move { one(inner, parent, key, attempt, text).await }).collect();
+    let all: Vec<_> = refs
+        .map(|(key, attempt, text)| async move { one(inner, parent, key, attempt, text).await })
+        .collect();
     let ended: Vec<Option<Ended>> = stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await?;
     Ok(ended.into_iter().flatten().collect())
 }

@@ -90,7 +90,11 @@ impl Runner {
         }
     }
 
-    async fn pass(&self, tasks: &[TaskRef], over: &[(WorkflowId, ParentNode)]) -> Result<usize, BackendError> {
+    async fn pass(
+        &self,
+        tasks: &[TaskRef],
+        over: &[(WorkflowId, ParentNode)],
+    ) -> Result<usize, BackendError> {
         let mut ends: BTreeMap<WorkflowId, Vec<Ended>> = BTreeMap::new();
         for (id, ended) in look::tasks(&self.inner, tasks).await? {
             ends.entry(id).or_default().push(ended);

@@ -68,7 +68,10 @@ impl Known {
         for node in named {
             let Some(name) = plan.graph.name(node) else { continue };
             let result = self.result(run, node).map_err(|it| format!("node {:?}: {it}", name.as_str()))?;
-            nodes.insert(name.as_str().to_owned(), json!({"state": run.state_of(node).word(), "result": result}));
+            nodes.insert(
+                name.as_str().to_owned(),
+                json!({"state": run.state_of(node).word(), "result": result}),
+            );
         }
         let input = serde_json::from_str(&stored.input).map_err(|it| format!("the input: {it}"))?;
         Ok(vec![("input", input), ("nodes", Value::Object(nodes))])
@@ -83,7 +86,9 @@ impl Known {
                 let items = run.items(node).map(|(key, row)| {
                     bytes += self.of(key).and_then(|it| it.result.as_ref()).map_or(0, String::len);
                     if bytes > RESULTS_MAX_BYTES {
-                        return Err(format!("its results are longer than {RESULTS_MAX_BYTES} bytes together"));
+                        return Err(format!(
+                            "its results are longer than {RESULTS_MAX_BYTES} bytes together"
+                        ));
                     }
                     self.own_result(key, row.state)
                 });

@@ -168,10 +168,15 @@ fn checked_node(definition: &Definition, name: &Name, node: &Node, path: &str) -
     }
     let parents = node.after.len();
     match node.join {
-        Join::Any if parents == 0 => return wrong("join".to_owned(), "needs `after`: without parents nothing is joined".to_owned()),
+        Join::Any if parents == 0 => {
+            return wrong("join".to_owned(), "needs `after`: without parents nothing is joined".to_owned());
+        }
         Join::AtLeast(0) => return wrong("join/at_least".to_owned(), "must be at least 1".to_owned()),
         Join::AtLeast(need) if usize::try_from(need).unwrap_or(usize::MAX) > parents => {
-            return wrong("join/at_least".to_owned(), format!("can never hold: it asks for {need} of {parents} parents"));
+            return wrong(
+                "join/at_least".to_owned(),
+                format!("can never hold: it asks for {need} of {parents} parents"),
+            );
         }
         _ => {}
     }
@@ -282,7 +287,8 @@ fn deepest(graph: &Graph, path: &str) -> Result<(), Invalid> {
         let own = above.map_or(1, |it| it + 1);
         if own > DEPTH_MAX {
             let name = graph.name(*node).map_or("", Name::as_str);
-            let problem = format!("is the {own}th on the way to it: a workflow may be {DEPTH_MAX} nodes deep");
+            let problem =
+                format!("is the {own}th on the way to it: a workflow may be {DEPTH_MAX} nodes deep");
             return Err(Invalid::new(format!("{path}nodes/{name}"), problem));
         }
         if let Some(it) = depth.get_mut(at(*node)) {

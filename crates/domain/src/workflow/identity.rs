@@ -24,7 +24,10 @@ impl NodeIdentity<'_> {
     #[must_use]
     pub fn task_id(&self, salt: u8) -> i64 {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(b"workflow").update(&self.workflow.to_le_bytes()).update(&self.created_at.0.to_le_bytes());
+        hasher
+            .update(b"workflow")
+            .update(&self.workflow.to_le_bytes())
+            .update(&self.created_at.0.to_le_bytes());
         hasher.update(self.node.as_str().as_bytes()).update(&[0, self.role.code(), salt]);
         let item = self.item.map_or(-1, i64::from);
         hasher.update(&item.to_le_bytes()).update(&self.attempt.to_le_bytes());

@@ -23,8 +23,14 @@ pub enum WorkflowState {
 }
 
 impl WorkflowState {
-    pub const ALL: [Self; 6] =
-        [Self::Running, Self::Compensating, Self::Succeeded, Self::Failed, Self::Compensated, Self::Cancelled];
+    pub const ALL: [Self; 6] = [
+        Self::Running,
+        Self::Compensating,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Compensated,
+        Self::Cancelled,
+    ];
 
     #[must_use]
     pub const fn code(self) -> u8 {
@@ -260,7 +266,8 @@ impl Run {
 
     /// Fan-outs all of whose items have ended.
     fn gather(&mut self, graph: &Graph) {
-        let fanned = |it: (&NodeKey, &NodeRow)| (it.1.items.is_some() && it.1.state.is_open()).then_some(it.0.node);
+        let fanned =
+            |it: (&NodeKey, &NodeRow)| (it.1.items.is_some() && it.1.state.is_open()).then_some(it.0.node);
         let fanned: Vec<u32> = self.rows.iter().filter_map(fanned).collect();
         for node in fanned {
             let has = |state| self.items(node).any(|it| it.1.state == state);
@@ -348,8 +355,13 @@ impl Run {
 
     /// None: it stays as it is. Where a failure was to be gone on from, the way that was taken is.
     fn again(&self, graph: &Graph, key: NodeKey, row: NodeRow) -> Option<NodeRow> {
-        let goes_on = graph.rules(key.node).is_some_and(|it| it.on_failure == OnFailure::Continue);
-        let node_failed = self.state_of(key.node).is_failure() && !goes_on;
+        let goes_on = || graph.rules(key.node).is_some_and(|it| it.on_failure == OnFailure::Continue);
+        let node_failed = match self.state_of(key.node) {
+            // Because the workflow ended.
+            NodeState::Cancelled => true,
+            NodeState::Failed => !goes_on(),
+            _ => false,
+        };
         match row.state {
             NodeState::Skipped => Some(NodeRow { state: NodeState::Blocked, ..row }),
             _ if !node_failed || !row.state.is_failure() => None,
@@ -371,7 +383,8 @@ impl Run {
         match self.state {
             WorkflowState::Running if self.ending.is_none() => {}
             // Before a retry.
-            WorkflowState::Failed | WorkflowState::Cancelled if state.is_failure() || state == NodeState::Blocked => {}
+            WorkflowState::Failed | WorkflowState::Cancelled
+                if state.is_failure() || state == NodeState::Blocked => {}
             _ => return Err(Refused::Finished),
         }
         match state {
@@ -385,7 +398,9 @@ impl Run {
                     }
                 }
             }
-            it if it.is_failure() && self.state != WorkflowState::Running => self.set(node, NodeState::Passed),
+            it if it.is_failure() && self.state != WorkflowState::Running => {
+                self.set(node, NodeState::Passed)
+            }
             NodeState::Skipping => {}
             _ => return Err(Refused::Ended),
         }

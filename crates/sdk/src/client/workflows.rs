@@ -68,8 +68,12 @@ impl Client {
 
     /// Takes a node for done.
     pub async fn skip_node(&self, workflow_ref: &str, node: &str) -> Result<Workflow, Error> {
-        self.post(path(workflow_ref, &format!("/nodes/{}/skip", segment(node))), Bytes::new(), Repeat::IfNotDone)
-            .await
+        self.post(
+            path(workflow_ref, &format!("/nodes/{}/skip", segment(node))),
+            Bytes::new(),
+            Repeat::IfNotDone,
+        )
+        .await
     }
 
     /// Begins a copy; with the same input, unless another is given.

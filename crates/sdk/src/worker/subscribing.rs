@@ -203,7 +203,8 @@ async fn take(guard: &Guard, it: &Assignment) -> Option<Taken> {
 /// As the server writes it.
 fn token(it: &Assignment, lease_ms: u64) -> String {
     let is_of_workflow = it.labels.contains_key(WORKFLOW_LABEL);
-    Token { fence: it.fence, lease_ms: i64::try_from(lease_ms).unwrap_or(i64::MAX), is_of_workflow }.to_string()
+    Token { fence: it.fence, lease_ms: i64::try_from(lease_ms).unwrap_or(i64::MAX), is_of_workflow }
+        .to_string()
 }
 
 /// As the server would have handed it over.

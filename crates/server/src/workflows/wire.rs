@@ -167,12 +167,7 @@ pub(super) fn shown(view: View) -> Workflow {
         status.after = document.after.iter().map(|it| it.as_str().to_owned()).collect();
         (name.as_str().to_owned(), status)
     });
-    Workflow {
-        nodes: Some(all.collect()),
-        input,
-        results_left_out: !rows.tells_results,
-        ..brief(stored)
-    }
+    Workflow { nodes: Some(all.collect()), input, results_left_out: !rows.tells_results, ..brief(stored) }
 }
 
 impl Rows {
@@ -214,7 +209,8 @@ impl Rows {
         if !has_ended || !self.tells_results {
             return None;
         }
-        let value = |it: &NodeStatus| it.result.as_ref().and_then(|it| it.read::<Value>().ok()).unwrap_or_default();
+        let value =
+            |it: &NodeStatus| it.result.as_ref().and_then(|it| it.read::<Value>().ok()).unwrap_or_default();
         Json::of(&items.iter().map(value).collect::<Vec<_>>()).ok()
     }
 

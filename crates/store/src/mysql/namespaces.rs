@@ -11,8 +11,7 @@ use super::{
     place::{self, Rows},
     row,
     statements::sql,
-    statements_moves as moves,
-    workflows,
+    statements_moves as moves, workflows,
 };
 use async_trait::async_trait;
 use punctual_contract::{

@@ -161,7 +161,8 @@ async fn forget(catalog: &Connections, over: &[(i64, i64)], used_before: Millis)
         let rows = Statement::new(sql!("workflow/forget_rows.sql")).int(*id).int(FORGET_ROWS);
         while rows.execute(catalog).await? > 0 {}
         Statement::new(sql!("workflow/forget.sql")).int(*id).execute(catalog).await?;
-        let document = Statement::new(sql!("workflow/forget_definition.sql")).int(used_before.0).int(*document);
+        let document =
+            Statement::new(sql!("workflow/forget_definition.sql")).int(used_before.0).int(*document);
         document.execute(catalog).await?;
     }
     Ok(over.len())

@@ -141,7 +141,8 @@ pub(super) fn forget_namespace(conn: &Connection, namespace: &str, limit: i64) -
         .query_map(params![namespace, limit], pair)?
         .collect::<rusqlite::Result<_>>()?;
     let forgotten = forget(conn, &all, Millis::MAX)?;
-    Ok(forgotten + conn.prepare_cached(sql::WORKFLOW_FORGET_DEFINITIONS)?.execute(params![namespace, limit])?)
+    Ok(forgotten
+        + conn.prepare_cached(sql::WORKFLOW_FORGET_DEFINITIONS)?.execute(params![namespace, limit])?)
 }
 
 fn one(conn: &Connection, id: WorkflowId) -> rusqlite::Result<Option<StoredWorkflow>> {

@@ -15,7 +15,10 @@ async fn a_chain_runs_in_order_and_passes_results_on(rig: Rig) {
             document(vec![
                 ("a", with_payload("a", &[], r#"{"n": {"$expr": "input.n + 1"}}"#)),
                 ("b", with_payload("b", &["a"], r#"{"$expr": "nodes.a.result.n * 10"}"#)),
-                ("c", with_payload("c", &["b"], r#"[{"$expr": "nodes.a.state"}, {"$expr": "nodes.b.result"}]"#)),
+                (
+                    "c",
+                    with_payload("c", &["b"], r#"[{"$expr": "nodes.a.state"}, {"$expr": "nodes.b.result"}]"#),
+                ),
             ]),
             r#"{"n": 4}"#,
         )
@@ -30,7 +33,10 @@ async fn a_chain_runs_in_order_and_passes_results_on(rig: Rig) {
     assert_eq!(ran, ["a", "b", "c"]);
     assert_eq!(given, [r#"{"n":5}"#, "50", r#"["succeeded",50]"#]);
     let stored = rig.stands(id).await;
-    assert_eq!((stored.state, stored.wake_at, stored.finished_at), (WorkflowState::Succeeded, None, Some(rig.now())));
+    assert_eq!(
+        (stored.state, stored.wake_at, stored.finished_at),
+        (WorkflowState::Succeeded, None, Some(rig.now()))
+    );
     let tasks = rig.tasks().await;
     assert_eq!(tasks.len(), 3, "each once");
     assert!(tasks.iter().all(|it| it.ask.labels["workflow"] == id.to_string()));
@@ -94,7 +100,9 @@ async fn a_condition_leaves_a_branch_out_and_a_join_of_any_goes_on(rig: Rig) {
         .await;
     let ran = rig.work(|_| Ok(Some("7".to_owned()))).await;
     assert_eq!(ran, ["a", "small", "any"]);
-    for (of, state) in [("large", NodeState::Skipped), ("all", NodeState::Skipped), ("after", NodeState::Skipped)] {
+    for (of, state) in
+        [("large", NodeState::Skipped), ("all", NodeState::Skipped), ("after", NodeState::Skipped)]
+    {
         assert_eq!(rig.state(id, of).await, state, "{of}");
     }
     assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);

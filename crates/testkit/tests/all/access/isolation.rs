@@ -25,6 +25,7 @@ struct Target {
     queue: String,
     executor: String,
     schedule: String,
+    workflow: String,
     place: String,
     /// An executor's: `ref` and its token.
     leased: String,
@@ -46,6 +47,7 @@ fn nothing(like: &Target) -> Target {
         queue: "nobody-q".to_owned(),
         executor: "nobody-x".to_owned(),
         schedule: "nobody-s".to_owned(),
+        workflow: "w999999".to_owned(),
         place: beside(&like.place),
         leased: beside(&like.leased),
         lease: like.lease.clone(),
@@ -95,7 +97,7 @@ async fn operations(site: &Site) -> Vec<Operation> {
 impl Operation {
     /// Whether something in it is named for all namespaces together.
     fn names_globally(&self) -> bool {
-        let path = ["{ref}", "{id}", "{namespace}"].iter().any(|it| self.path.contains(it));
+        let path = ["{ref}", "{id}", "{namespace}", "{workflow}"].iter().any(|it| self.path.contains(it));
         path || ["report_outcomes", "send_heartbeats", "create_token", "list_audit"]
             .contains(&self.id.as_str())
     }
@@ -105,6 +107,7 @@ impl Operation {
         let path = self.path.replace("{ref}", &target.place).replace("{queue}", &target.queue);
         let path = path.replace("{executor}", &target.executor).replace("{namespace}", &target.namespace);
         let path = path.replace("{id}", &target.token).replace("{schedule}", &target.schedule);
+        let path = path.replace("{workflow}", &target.workflow).replace("{node}", "a");
         assert!(!path.contains('{'), "{}: this test cannot fill in its path", self.path);
         let plain = ask(&self.method, &path).body(self.body(target));
         let with = |(name, value): (&String, String)| {
@@ -119,13 +122,13 @@ impl Operation {
         Some(match parameter {
             "queue" => target.queue.clone(),
             "task_id" => target.task_id.clone(),
-            "kind" => target.kind.clone(),
+            "kind" | "name" => target.kind.clone(),
             "label" => format!("{}:{MARK}", target.label),
             "namespace" | "confirm" => target.namespace.clone(),
             "token" => target.token.clone(),
             "error" => target.label.clone(),
             "task_version" | "state" | "due_after" | "due_before" | "since" | "until" | "action"
-            | "limit" | "cursor" | "n" => return None,
+            | "limit" | "cursor" | "n" | "format" => return None,
             other => panic!("{}: this test does not know what {other:?} can name", self.id),
         })
     }
@@ -148,6 +151,8 @@ impl Operation {
             "put_schedule" | "preview_schedule" => {
                 json!({"cron": "@yearly", "owner": "ada", "task": {"queue": target.queue}})
             }
+            "create_workflow" => json!({"nodes": {"a": {"task": {"queue": target.queue}}}}),
+            "cancel_workflow" | "rerun_workflow" => json!({}),
             "patch_schedule" => json!({"owner": "bob"}),
             "backfill_schedule" => json!({"from": 1_700_000_000_000_i64, "to": 1_740_000_000_000_i64}),
             "pause_schedule" | "resume_schedule" | "run_schedule" => json!({}),
@@ -175,6 +180,7 @@ fn learnt(answer: &Answer, said: [&Target; 2]) -> (u16, Option<String>, String) 
             (&it.queue, "<queue>"),
             (&it.executor, "<executor>"),
             (&it.schedule, "<schedule>"),
+            (&it.workflow, "<workflow>"),
             (&it.kind, "<kind>"),
             (&it.label, "<label>"),
             (&it.task_id, "<task_id>"),
@@ -215,6 +221,9 @@ async fn furnish(site: &Site) -> Target {
     let schedule = json!({"cron": "@yearly", "owner": MARK, "task": {"queue": queue}});
     let named = ask("PUT", format!("/v1/schedules/{MARK}-s")).within(&namespace).body(Some(schedule));
     site.admin(named).await.expect(201);
+    let nodes = json!({"a": {"task": {"queue": queue, "payload": MARK}}});
+    let begun = json!({"name": format!("{MARK}-k"), "input": MARK, "nodes": nodes});
+    let begun = site.admin(post("/v1/workflows", begun).within(&namespace)).await.expect(201);
     let limits =
         ask("PUT", format!("/v1/namespaces/{namespace}")).body(Some(json!({"max_waiting": 777_777})));
     site.admin(limits).await.expect(200);
@@ -227,6 +236,7 @@ async fn furnish(site: &Site) -> Target {
         queue,
         executor,
         schedule: format!("{MARK}-s"),
+        workflow: text(&begun["ref"]),
         place,
         leased: text(&leased[1]["ref"]),
         lease: text(&leased[1]["token"]),
@@ -302,6 +312,7 @@ async fn stock(site: &Site, theirs: &Target) -> Vec<String> {
         "/v1/dead-letters",
         "/v1/queues",
         "/v1/schedules",
+        "/v1/workflows",
         &format!("/v1/namespaces/{}", theirs.namespace),
     ] {
         all.push(site.admin(get(path).within(&theirs.namespace)).await.expect(200).to_string());

@@ -68,7 +68,10 @@ async fn two_engines_that_hear_of_ends_at_once_make_each_node_once(rig: Rig) {
     let each = Node { for_each: Some("input".to_owned()), ..node("each", &["a"]) };
     let input: Vec<u32> = (0..40).collect();
     let id = rig
-        .begin(document(vec![("a", node("a", &[])), ("each", each), ("b", node("b", &["each"]))]), &format!("{input:?}"))
+        .begin(
+            document(vec![("a", node("a", &[])), ("each", each), ("b", node("b", &["each"]))]),
+            &format!("{input:?}"),
+        )
         .await;
     let other = rig.beside();
     rig.turn().await;

@@ -9,8 +9,12 @@ use punctual_domain::{
 
 on_both!(what_was_done_is_undone_in_the_reverse_order_one_after_the_other);
 async fn what_was_done_is_undone_in_the_reverse_order_one_after_the_other(rig: Rig) {
-    let undone = |kind: &str, node: Node| Node { compensate: undone_by(kind, Some(r#"{"$expr": "result"}"#)), ..node };
-    let each = Node { for_each: Some("[10, 20]".to_owned()), ..with_payload("each", &["a"], r#"{"$expr": "item"}"#) };
+    let undone =
+        |kind: &str, node: Node| Node { compensate: undone_by(kind, Some(r#"{"$expr": "result"}"#)), ..node };
+    let each = Node {
+        for_each: Some("[10, 20]".to_owned()),
+        ..with_payload("each", &["a"], r#"{"$expr": "item"}"#)
+    };
     let id = rig
         .begin(
             document(vec![
@@ -84,11 +88,18 @@ async fn a_cancelled_workflow_begins_nothing_and_asks_what_runs_to_stop(rig: Rig
 
 on_both!(a_failed_workflow_is_gone_on_with_from_what_has_failed);
 async fn a_failed_workflow_is_gone_on_with_from_what_has_failed(rig: Rig) {
-    let each = Node { for_each: Some("[1, 2, 3]".to_owned()), ..with_payload("each", &["a"], r#"{"$expr": "item"}"#) };
+    let each = Node {
+        for_each: Some("[1, 2, 3]".to_owned()),
+        ..with_payload("each", &["a"], r#"{"$expr": "item"}"#)
+    };
     let id = rig
-        .begin(document(vec![("a", node("a", &[])), ("each", each), ("last", node("last", &["each"]))]), "null")
+        .begin(
+            document(vec![("a", node("a", &[])), ("each", each), ("last", node("last", &["each"]))]),
+            "null",
+        )
         .await;
-    let fails = |it: &punctual_contract::store::Assignment| if payload(it) == "2" { Err(()) } else { Ok(None) };
+    let fails =
+        |it: &punctual_contract::store::Assignment| if payload(it) == "2" { Err(()) } else { Ok(None) };
     assert_eq!(rig.work(fails).await, ["a", "each", "each", "each"]);
     assert_eq!(rig.stands(id).await.state, WorkflowState::Failed);
     rig.runner.retry(id).await.unwrap();
@@ -98,7 +109,13 @@ async fn a_failed_workflow_is_gone_on_with_from_what_has_failed(rig: Rig) {
     assert_eq!(rig.work(|_| Ok(None)).await, ["each", "last"]);
     assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
     assert!(rig.runner.retry(id).await.is_err());
-    let attempts: Vec<_> = rig.tasks().await.iter().filter(|it| it.ask.kind.as_str() == "each").map(|it| it.ask.labels["workflow_attempt"].clone()).collect();
+    let attempts: Vec<_> = rig
+        .tasks()
+        .await
+        .iter()
+        .filter(|it| it.ask.kind.as_str() == "each")
+        .map(|it| it.ask.labels["workflow_attempt"].clone())
+        .collect();
     assert_eq!(attempts.iter().filter(|it| *it == "3").count(), 1, "{attempts:?}");
 }
 
@@ -124,8 +141,10 @@ async fn a_node_that_is_skipped_counts_as_done(rig: Rig) {
 
 on_both!(a_workflow_that_is_not_over_by_its_deadline_fails);
 async fn a_workflow_that_is_not_over_by_its_deadline_fails(rig: Rig) {
-    let with_deadline =
-        Definition { deadline_ms: Some(60_000), ..document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]) };
+    let with_deadline = Definition {
+        deadline_ms: Some(60_000),
+        ..document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))])
+    };
     let id = rig.begin(with_deadline, "null").await;
     rig.pass(59).await;
     assert_eq!(rig.stands(id).await.state, WorkflowState::Running);

@@ -12,7 +12,7 @@ use punctual_domain::{
     schedule::Payload,
     task::{Content, Task, TaskResult},
     time::Millis,
-    workflow::{Definition, NodeKey, NodeState, Node, TaskTemplate},
+    workflow::{Definition, Node, NodeKey, NodeState, TaskTemplate},
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
