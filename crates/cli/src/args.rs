@@ -1,8 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token, work,
-    workflow,
+    audit, bulk, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token,
+    work, workflow,
 };
 use clap::{Parser, Subcommand};
 
@@ -35,6 +35,9 @@ pub(crate) enum Command {
     /// Look at namespaces, set their limits, delete them
     #[command(subcommand)]
     Namespace(namespace::NamespaceCommand),
+    /// Cancel, reschedule, redrive many tasks, and so on: previewed, and then at a bounded rate
+    #[command(subcommand)]
+    Bulk(bulk::BulkCommand),
     /// Make, look at, pause and run tasks that are made again and again
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),

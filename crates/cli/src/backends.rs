@@ -8,13 +8,14 @@ use crate::{
     durability, logs,
 };
 use anyhow::{Context, Result, bail};
+use punctual_bulk::Runner;
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::{Blobs, ScheduleStore, Store, WorkflowStore};
+use punctual_contract::{Blobs, BulkStore, ScheduleStore, Store, WorkflowStore};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
-use punctual_workflows::Runner;
+use punctual_workflows::Runner as Workflows;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -30,13 +31,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What could not be gone on with, because the store was away, is tried again then.
 const GO_ON_EVERY: Duration = Duration::from_secs(1);
 const RECONCILE_EVERY: Duration = Duration::from_secs(30);
+/// Between two looks which bulk operations may go on.
+const BULK_EVERY: Duration = Duration::from_millis(100);
 
 /// An engine at work on its back ends.
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(crate) engine: Engine,
     pub(crate) planner: Planner,
-    pub(crate) workflows: Runner,
+    pub(crate) workflows: Workflows,
+    pub(crate) bulk: Runner,
     running: Running,
     store: Closing,
 }
@@ -53,6 +57,13 @@ impl Closing {
         match self {
             Self::Sqlite(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
             Self::Mysql(store) => Arc::clone(store) as Arc<dyn ScheduleStore>,
+        }
+    }
+
+    fn bulks(&self) -> Arc<dyn BulkStore> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn BulkStore>,
+            Self::Mysql(store) => Arc::clone(store) as Arc<dyn BulkStore>,
         }
     }
 }
@@ -82,9 +93,10 @@ impl Standing {
         let engine = Engine::new(backends, options);
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
-        let planner = Planner::new(engine.clone(), store.schedules(), punctual_schedules::Options::default());
         let workflows =
-            Runner::new(engine.clone(), store.workflows(), punctual_workflows::Options::default());
+            Workflows::new(engine.clone(), store.workflows(), punctual_workflows::Options::default());
+        let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
+        let bulk = Runner::new(engine.clone(), store.bulks(), punctual_bulk::Options::default());
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", PLAN_EVERY, move |now| {
@@ -92,6 +104,11 @@ impl Standing {
             async move { planning.run_once(now).await }
         });
         supervise_workflows(&running, &workflows);
+        let carrying_on = bulk.clone();
+        running.supervise("bulk", BULK_EVERY, move |now| {
+            let carrying_on = carrying_on.clone();
+            async move { carrying_on.run_once(now).await }
+        });
         match &store {
             Closing::Sqlite(store) if archive.url.is_some() => {
                 archive::supervise_file(&running, Arc::clone(store));
@@ -104,7 +121,7 @@ impl Standing {
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, workflows, running, store })
+        Ok(Self { engine, planner, bulk, workflows, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
@@ -135,7 +152,7 @@ impl Standing {
     }
 }
 
-fn supervise_workflows(running: &Running, workflows: &Runner) {
+fn supervise_workflows(running: &Running, workflows: &Workflows) {
     let looking = workflows.clone();
     running.supervise("workflows", LOOK_EVERY, move |now| {
         let looking = looking.clone();

@@ -21,6 +21,7 @@ mod panics;
 mod serve;
 mod signals;
 
+mod bulk;
 mod dead;
 mod dev;
 mod executor;
@@ -66,6 +67,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
         Command::Namespace(command) => namespace::run(command).await,
+        Command::Bulk(command) => bulk::run(command).await,
         Command::Schedule(command) => schedule::run(command).await,
         Command::Workflow(command) => workflow::run(command).await,
         Command::Token(command) => token::run(command).await,

@@ -3,6 +3,7 @@
 mod ask;
 mod change;
 mod draft;
+mod export;
 mod file;
 mod lines;
 mod list;
@@ -21,6 +22,8 @@ use std::process::ExitCode;
 #[derive(Subcommand, Debug)]
 pub(crate) enum TaskCommand {
     Insert(Box<draft::InsertArgs>),
+    Import(Box<file::ImportArgs>),
+    Export(Box<export::ExportArgs>),
     Get(ask::GetArgs),
     List(Box<list::ListArgs>),
     Cancel(change::CancelArgs),
@@ -29,6 +32,9 @@ pub(crate) enum TaskCommand {
     RunNow(change::RefArgs),
     /// Give dead tasks their attempts again
     Redrive(change::RefArgs),
+    Bury(change::BuryArgs),
+    /// Delete finished tasks, with their histories and payloads
+    Delete(change::RefArgs),
     Why(ask::WhyArgs),
 }
 
@@ -36,12 +42,16 @@ pub(crate) async fn run(command: TaskCommand) -> Result<ExitCode> {
     logs::start_for_client();
     match command {
         TaskCommand::Insert(args) => draft::run(*args).await,
+        TaskCommand::Import(args) => file::import(*args).await,
+        TaskCommand::Export(args) => export::run(*args).await,
         TaskCommand::Get(args) => ask::get(args).await,
         TaskCommand::List(args) => list::run(*args).await,
         TaskCommand::Cancel(args) => change::cancel(args).await,
         TaskCommand::Reschedule(args) => change::reschedule(args).await,
         TaskCommand::RunNow(args) => change::run_now(args).await,
         TaskCommand::Redrive(args) => change::redrive(args).await,
+        TaskCommand::Bury(args) => change::bury(args).await,
+        TaskCommand::Delete(args) => change::delete(args).await,
         TaskCommand::Why(args) => ask::why(args).await,
     }
 }

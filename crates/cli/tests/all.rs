@@ -9,6 +9,8 @@ mod audited;
 mod backup;
 #[path = "all/binary.rs"]
 mod binary;
+#[path = "all/bulk.rs"]
+mod bulk;
 #[path = "all/clocks.rs"]
 mod clocks;
 #[path = "all/config.rs"]

@@ -5,6 +5,7 @@
 pub mod access;
 pub mod audit;
 pub mod blobs;
+pub mod bulk;
 pub mod bus;
 pub mod clock;
 pub mod error;
@@ -20,6 +21,7 @@ pub mod workflows;
 pub use access::AccessStore;
 pub use audit::AuditStore;
 pub use blobs::Blobs;
+pub use bulk::BulkStore;
 pub use bus::Bus;
 pub use clock::{Clock, Trust};
 pub use error::{Error, Happened};

@@ -1,11 +1,13 @@
 //! The deletion of all that a namespace holds, in small batches. That it is being deleted, and hence takes nothing new, is a
-//! setting (`domain::settings::Deletion`); who goes through its batches, and when it is over, is the engine's.
+//! setting (`domain::settings::Deletion`); who goes through its batches, and when it is over, is the engine's. And the deletion
+//! of single finished tasks.
 
-use crate::error::Error;
+use crate::{error::Error, store::Applied};
 use async_trait::async_trait;
 use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef},
+    state::State,
 };
 
 /// Promises:
@@ -22,6 +24,18 @@ pub trait NamespaceStore: Send + Sync {
     /// Deletes what else is known of a namespace: executors, and the history of what was set for its queues. At most `limit`
     /// rows of each; how many. Not what is set.
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error>;
+
+    /// Deletes finished tasks with their histories, payloads and ids, each if it stands in this state with this fence; one that
+    /// is not finished is never deleted. In order.
+    async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, Error>;
+}
+
+/// A finished task as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FinishedTask {
+    pub place: TaskRef,
+    pub fence: i64,
+    pub state: State,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,14 +56,17 @@ pub trait ScheduleStore: Send + Sync + fmt::Debug + 'static {
     /// Says what came of runs that are created and not settled. One that is settled, or not there, stays as it is.
     async fn settle_runs(&self, runs: Vec<SettleRun>) -> Result<(), Error>;
 
-    /// Runs of any schedule, or of one, that were created before an instant and never settled, with their schedule; the oldest
-    /// first.
+    /// Runs of any schedule, or those that older documents of one have planned, that were created, or put off, before an
+    /// instant and never settled, with their schedule; the oldest first.
     async fn unsettled_runs(
         &self,
-        of: Option<i64>,
-        created_before: Millis,
+        of: Option<OlderDocuments>,
+        before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, Error>;
+
+    /// Runs that cannot be settled now stand behind all others from then on. One that is settled, or not there, stays as it is.
+    async fn put_off_runs(&self, runs: Vec<RunKey>, now: Millis) -> Result<(), Error>;
 
     /// Runs of one schedule, the latest instant first. What stands under one instant is never torn apart, so that a page may
     /// be a little longer than `limit`.
@@ -172,6 +175,13 @@ pub struct Run {
     /// Its task was made; true for what is not created.
     pub is_settled: bool,
     pub created_at: Millis,
+}
+
+/// Those of a schedule before this revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OlderDocuments {
+    pub schedule: i64,
+    pub revision: i64,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -251,6 +251,9 @@ pub enum Change {
     Expire {
         keep_until: Millis,
     },
+    DeadLetter {
+        keep_until: Millis,
+    },
     Cancel {
         keep_until: Millis,
     },
@@ -292,6 +295,7 @@ impl Change {
             Self::Snooze { .. } => Event::Snooze,
             Self::Bury { .. } => Event::Bury,
             Self::Expire { .. } => Event::Expire,
+            Self::DeadLetter { .. } => Event::DeadLetter,
             Self::Cancel { .. } => Event::Cancel,
             Self::Withdraw { .. } => Event::Withdraw,
             Self::Abort { .. } => Event::Abort,

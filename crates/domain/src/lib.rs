@@ -19,6 +19,7 @@ pub mod shares;
 pub mod versions;
 
 pub mod access;
+pub mod bulk;
 pub mod executor;
 pub mod history;
 pub mod insert;

@@ -83,6 +83,8 @@ pub enum Event {
     Bury,
     /// Not started by its deadline.
     Expire,
+    /// Put among the dead by a caller, before an executor had it.
+    DeadLetter,
     /// Withdrawn before it fired.
     Cancel,
     /// Withdrawn on request after it had fired, before an executor had it.
@@ -126,6 +128,7 @@ pub const TRANSITIONS: &[Transition] = &[
     on(Event::Snooze,       &[Dispatched, Running],                                         Scheduled),
     on(Event::Bury,         &[Dispatched, Running],                                         Dead),
     on(Event::Expire,       &[Scheduled, Dispatching, Ready, DispatchFailed, Retrying],     Dead),
+    on(Event::DeadLetter,   &[Scheduled, Dispatching, Ready, DispatchFailed, Retrying, Blocked], Dead),
     on(Event::Cancel,       &[Scheduled, Dispatching, Retrying, Blocked],                   Cancelled),
     on(Event::Withdraw,     &[Dispatching, Ready, DispatchFailed],                          Cancelled),
     on(Event::Abort,        &[Dispatched, Running],                                         Cancelled),
@@ -292,6 +295,7 @@ impl Event {
             Self::Snooze => "snooze",
             Self::Bury => "bury",
             Self::Expire => "expire",
+            Self::DeadLetter => "dead_letter",
             Self::Cancel => "cancel",
             Self::Withdraw => "withdraw",
             Self::Abort => "abort",

@@ -35,6 +35,15 @@ pub enum Changed {
     Refused(Box<Task>),
 }
 
+/// What became of the wish to delete a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deleted {
+    /// It is gone; as it was.
+    Deleted(Box<Task>),
+    /// It is not finished; or it is in an archive, from which nothing is deleted. The task as it stands.
+    Refused(Box<Task>),
+}
+
 /// What became of an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {

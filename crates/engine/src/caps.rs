@@ -54,6 +54,8 @@ pub(crate) struct Caps {
 #[derive(Debug, Default)]
 struct Counts {
     counted_at: Option<Instant>,
+    /// The last look failed: a part of the store is away.
+    is_old: bool,
     everything: u64,
     namespaces: HashMap<Name, u64>,
     queues: HashMap<QueueKey, u64>,
@@ -100,30 +102,39 @@ impl Counts {
     }
 }
 
-async fn count(core: &Core) -> Result<(), Error> {
+/// While the store cannot be counted nobody waits for it: caps go by the last count, with what was let in since. Where there
+/// is none yet, by what was let in: a cap that was set while a part is away keeps no task out of the others.
+async fn count(core: &Arc<Core>) {
     let is_fresh = || core.caps.counts.lock().counted_at.is_some_and(|it| it.elapsed() < FRESH_FOR);
     if is_fresh() {
-        return Ok(());
+        return;
+    }
+    let is_old = core.caps.counts.lock().is_old;
+    if is_old {
+        let its = Arc::clone(core);
+        core.detach(async move {
+            if let Ok(_one_counts) = its.caps.counting.try_lock() {
+                count_now(&its).await;
+            }
+        });
+        return;
     }
     let _one_counts = core.caps.counting.lock().await;
-    if is_fresh() {
-        return Ok(());
+    if !is_fresh() {
+        count_now(core).await;
     }
+}
+
+async fn count_now(core: &Core) {
     let silent = || Error::did_not_happen("count what waits", "no answer");
     match timeout(PATIENCE, core.store.books()).await.unwrap_or_else(|_| Err(silent())) {
         Ok(books) => *core.caps.counts.lock() = Counts::of(&books),
-        // A part of the store is away. What was counted last, with what was let in since, keeps the caps: it is too much
-        // rather than too little.
         Err(error) => {
-            let mut counts = core.caps.counts.lock();
-            if counts.counted_at.is_none() {
-                return Err(error);
-            }
             tracing::warn!(%error, "what waits cannot be counted; caps go by the last count");
-            counts.counted_at = Some(Instant::now());
+            let mut counts = core.caps.counts.lock();
+            (counts.counted_at, counts.is_old) = (Some(Instant::now()), true);
         }
     }
-    Ok(())
 }
 
 /// In order: None, there is room, and it is kept for the task; and it does not come too fast.
@@ -139,7 +150,7 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
     if !known.has_caps() {
         return Ok(refused);
     }
-    count(core).await?;
+    count(core).await;
     {
         let mut counts = core.caps.counts.lock();
         for (task, refused) in tasks.iter().zip(&mut refused).filter(|(_, refused)| refused.is_none()) {

@@ -54,6 +54,9 @@ enum Hold {
     Fired,
 }
 
+/// What a caller has seen of a task: false refuses the change.
+pub(crate) type Expected = dyn Fn(&Task) -> bool + Send + Sync;
+
 /// The fence of the entry that one call has withdrawn, if any: it cannot fire, whatever became of the row meanwhile.
 type Removed = Option<i64>;
 
@@ -101,23 +104,29 @@ fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
         && (task.due_at > core.now() || removed == Some(task.fence - 1))
 }
 
+/// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it was refused.
 pub(crate) async fn cancel(
     core: &Arc<Core>,
     place: TaskRef,
     stop_if_fired: bool,
     by: &str,
-) -> Result<Cancelled, Error> {
+    expected: &Expected,
+) -> Result<Option<Cancelled>, Error> {
     let mut removed = None;
     for _ in 0..TRIES {
         let task = read(core, place).await?;
+        if !expected(&task) {
+            put_back_unchanged(core, &task, removed).await;
+            return Ok(None);
+        }
         let is_ahead = is_ahead(core, &task, removed);
         let change = match task.state {
-            State::Cancelled => return Ok(Cancelled::Cancelled(Box::new(task))),
+            State::Cancelled => return Ok(Some(Cancelled::Cancelled(Box::new(task)))),
             State::Scheduled | State::Dispatching | State::Retrying => {
                 match hold(core, &task, &mut removed).await? {
                     Hold::Held => Event::Cancel,
                     Hold::Fired if stop_if_fired => Event::Withdraw,
-                    Hold::Fired => return Ok(Cancelled::AlreadyFired(Box::new(task))),
+                    Hold::Fired => return Ok(Some(Cancelled::AlreadyFired(Box::new(task)))),
                 }
             }
             State::Dispatched if is_ahead && matches!(hold(core, &task, &mut removed).await?, Hold::Held) => {
@@ -128,15 +137,15 @@ pub(crate) async fn cancel(
             State::Ready | State::DispatchFailed if stop_if_fired => Event::Withdraw,
             State::Dispatched | State::Running if stop_if_fired => {
                 match core.store.request_stop(place, core.now()).await? {
-                    Applied::Moved => return Ok(Cancelled::StopRequested(Box::new(task))),
+                    Applied::Moved => return Ok(Some(Cancelled::StopRequested(Box::new(task)))),
                     Applied::Lost => continue,
                 }
             }
-            _ => return Ok(Cancelled::AlreadyFired(Box::new(task))),
+            _ => return Ok(Some(Cancelled::AlreadyFired(Box::new(task)))),
         };
         if withdraw(core, &task, change, by, is_ahead).await? == Applied::Moved {
             core.meters.queue(&task.ask.queue).cancelled(1);
-            return Ok(Cancelled::Cancelled(Box::new(read_changed(core, place).await?)));
+            return Ok(Some(Cancelled::Cancelled(Box::new(read_changed(core, place).await?))));
         }
     }
     Err(Error::Contended)
@@ -152,15 +161,24 @@ async fn withdraw(
     let keep_until = core.now().plus(core.keep(Some(&task.ask.queue)).cancelled_ms);
     let change =
         if event == Event::Cancel { Change::Cancel { keep_until } } else { Change::Withdraw { keep_until } };
-    let applied = apply(core, task, change, by, is_ahead).await?;
+    let applied = apply(core, task, change, &note(by), is_ahead).await?;
     if applied == Applied::Moved && event == Event::Withdraw {
-        core.unmarked.lock().remove(&task.place.id);
-        let gone = [(task.place.partition, task.place.id, task.fence)];
-        if let Err(error) = core.hot.settle(&gone).await {
-            tracing::warn!(%error, "a withdrawn task stays in the hot set; the store will refuse it");
-        }
+        settle(core, task).await;
     }
     Ok(applied)
+}
+
+/// It had fired, and waited for an executor.
+async fn settle(core: &Arc<Core>, task: &Task) {
+    core.unmarked.lock().remove(&task.place.id);
+    let gone = [(task.place.partition, task.place.id, task.fence)];
+    if let Err(error) = core.hot.settle(&gone).await {
+        tracing::warn!(%error, "a withdrawn task stays in the hot set; the store will refuse it");
+    }
+}
+
+fn note(by: &str) -> Note {
+    Note { by: by.to_owned(), ..Note::default() }
 }
 
 /// Applies a change to a task that is held out of the hot set. Where the store fails, the entry goes back; what is leased
@@ -169,10 +187,9 @@ async fn apply(
     core: &Arc<Core>,
     task: &Task,
     change: Change,
-    by: &str,
+    note: &Note,
     is_ahead: bool,
 ) -> Result<Applied, Error> {
-    let note = Note { by: by.to_owned(), ..Note::default() };
     let step = |change| Step { place: task.place, fence: Some(task.fence), change, note: note.clone() };
     let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
     if matches!(change, Change::Withdraw { .. }) && task.state.after(Event::Claim).is_ok() {
@@ -198,7 +215,7 @@ pub(crate) async fn reschedule(
     place: TaskRef,
     mut change: Change,
     by: &str,
-    expected: &(dyn Fn(&Task) -> bool + Send + Sync),
+    expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
     let put = put_payload(core, place, &mut change).await?;
     let changed = try_reschedule(core, place, &change, by, expected).await;
@@ -227,12 +244,13 @@ async fn try_reschedule(
     place: TaskRef,
     change: &Change,
     by: &str,
-    expected: &(dyn Fn(&Task) -> bool + Send + Sync),
+    expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
     let mut removed = None;
     for _ in 0..TRIES {
         let task = read(core, place).await?;
         if !expected(&task) {
+            put_back_unchanged(core, &task, removed).await;
             return Ok(None);
         }
         let is_ahead = is_ahead(core, &task, removed);
@@ -242,7 +260,7 @@ async fn try_reschedule(
         if matches!(hold(core, &task, &mut removed).await?, Hold::Fired) {
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
-        if apply(core, &task, change.clone(), by, is_ahead).await? == Applied::Moved {
+        if apply(core, &task, change.clone(), &note(by), is_ahead).await? == Applied::Moved {
             if matches!(change, Change::Reschedule { payload: Some(_), .. }) {
                 outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
             }
@@ -253,15 +271,75 @@ async fn try_reschedule(
 }
 
 /// Only a dead task is redriven.
-pub(crate) async fn redrive(core: &Arc<Core>, place: TaskRef, by: &str) -> Result<Changed, Error> {
+pub(crate) async fn redrive(
+    core: &Arc<Core>,
+    place: TaskRef,
+    by: &str,
+    expected: &Expected,
+) -> Result<Option<Changed>, Error> {
     let task = read(core, place).await?;
+    if !expected(&task) {
+        return Ok(None);
+    }
     if task.state.after(Event::Redrive).is_err() {
-        return Ok(Changed::Refused(Box::new(task)));
+        return Ok(Some(Changed::Refused(Box::new(task))));
     }
     let change = Change::Redrive { execute_at: core.now() };
-    match apply(core, &task, change, by, false).await? {
-        Applied::Moved => Ok(Changed::Changed(Box::new(put_back(core, place).await?))),
-        Applied::Lost => Ok(Changed::Refused(Box::new(read(core, place).await?))),
+    Ok(Some(match apply(core, &task, change, &note(by), false).await? {
+        Applied::Moved => Changed::Changed(Box::new(put_back(core, place).await?)),
+        Applied::Lost => Changed::Refused(Box::new(read(core, place).await?)),
+    }))
+}
+
+/// Only a task that no executor has is buried. Decided as a cancel: while it is in the hot set, by the withdrawal from it.
+pub(crate) async fn bury(
+    core: &Arc<Core>,
+    place: TaskRef,
+    reason: Option<String>,
+    by: &str,
+    expected: &Expected,
+) -> Result<Option<Changed>, Error> {
+    let why = reason.unwrap_or_else(|| "buried by hand".to_owned());
+    let note = Note { error: Some(why), ..note(by) };
+    let mut removed = None;
+    for _ in 0..TRIES {
+        let task = read(core, place).await?;
+        if !expected(&task) {
+            put_back_unchanged(core, &task, removed).await;
+            return Ok(None);
+        }
+        let is_ahead = is_ahead(core, &task, removed);
+        let is_free = match task.state {
+            State::Ready | State::DispatchFailed | State::Blocked => true,
+            State::Scheduled | State::Dispatching | State::Retrying => {
+                matches!(hold(core, &task, &mut removed).await?, Hold::Held)
+            }
+            State::Dispatched if is_ahead && matches!(hold(core, &task, &mut removed).await?, Hold::Held) => {
+                keep_out(core, &task).await?;
+                true
+            }
+            _ => false,
+        };
+        if !is_free {
+            return Ok(Some(Changed::Refused(Box::new(task))));
+        }
+        let keep_until = core.now().plus(core.keep(Some(&task.ask.queue)).dead_ms);
+        let change = Change::DeadLetter { keep_until };
+        if apply(core, &task, change, &note, is_ahead).await? == Applied::Moved {
+            if matches!(task.state, State::Ready | State::DispatchFailed) {
+                settle(core, &task).await;
+            }
+            core.meters.queue(&task.ask.queue).dead(1);
+            return Ok(Some(Changed::Changed(Box::new(read_changed(core, place).await?))));
+        }
+    }
+    Err(Error::Contended)
+}
+
+/// What an earlier try has taken out of the hot set, and is not to be changed any more: without this the sweep would find it.
+async fn put_back_unchanged(core: &Arc<Core>, task: &Task, removed: Removed) {
+    if removed.is_some() && task.state.is_waiting() {
+        intake::admit_to_hot_set(core, vec![intake::entry_of(task)]).await;
     }
 }
 

@@ -240,7 +240,8 @@ impl Engine {
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
     pub async fn cancel(&self, place: TaskRef, stop_if_fired: bool, by: &str) -> Result<Cancelled, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { change::cancel(&core, place, stop_if_fired, &by).await }).await
+        let cancelled = async move { change::cancel(&core, place, stop_if_fired, &by, &|_| true).await };
+        self.run(cancelled).await?.ok_or(Error::Contended)
     }
 
     /// Changes time, priority or payload of a task that has not fired. `change` must be a `Reschedule`. None: the
@@ -275,7 +276,8 @@ impl Engine {
     /// [`Error::NotFound`] or a failing back end.
     pub async fn redrive(&self, place: TaskRef, by: &str) -> Result<Changed, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { change::redrive(&core, place, &by).await }).await
+        let redriven = async move { change::redrive(&core, place, &by, &|_| true).await };
+        self.run(redriven).await?.ok_or(Error::Contended)
     }
 
     /// Gives many dead tasks new attempts, spread over time. A failure leaves some of them redriven: the call can be

@@ -8,6 +8,7 @@ mod alerts;
 mod answer;
 mod arrivals;
 mod audit;
+mod by_hand;
 mod caps;
 mod clock;
 mod control;
@@ -90,7 +91,7 @@ mod maintenance {
 }
 
 pub use alerts::{Alert, AlertKind};
-pub use answer::{Cancelled, Changed, Error, Settled};
+pub use answer::{Cancelled, Changed, Deleted, Error, Settled};
 pub use caps::{Full, Refused};
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::Put;

@@ -1,9 +1,9 @@
-//! What can be asked of a task that is there: change, cancel, run now, redrive; each has a definite answer.
+//! What can be asked of a task that is there: change, cancel, run now, redrive, bury, delete; each has a definite answer.
 
 use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, FieldError, Invalid};
-use crate::limits::{PRIORITY_MAX, PRIORITY_MIN};
+use crate::limits::{PAUSE_REASON_MAX_CHARS, PRIORITY_MAX, PRIORITY_MIN};
 use crate::schedule::{When, schedule};
 use crate::task::Task;
 use crate::{Base64, Body, Json, parse};
@@ -85,7 +85,28 @@ impl CancelRequest {
     }
 }
 
-/// What a cancel, run-now or redrive did.
+/// Body of a burial; may be absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BuryRequest {
+    /// Its last error from then on, by which it is found among the dead; `buried by hand` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1000)]
+    pub reason: Option<String>,
+}
+
+impl BuryRequest {
+    /// Reads and checks one; an empty body is the default.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let request: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
+        let mut checks = Checks::default();
+        checks.text("/reason", request.reason.as_deref(), PAUSE_REASON_MAX_CHARS);
+        checks.done()?;
+        Ok(request)
+    }
+}
+
+/// What a cancel, run-now, redrive, burial or deletion did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionOutcome {
@@ -97,13 +118,17 @@ pub enum ActionOutcome {
     Scheduled,
     /// It was dead and is due now, with its attempts before it again.
     Redriven,
+    /// It is dead: among those that can be looked at and redriven.
+    Buried,
+    /// It is gone, with its history and its payload.
+    Deleted,
 }
 
-/// Answer to a cancel, run-now or redrive.
+/// Answer to a cancel, run-now, redrive, burial or deletion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ActionAnswer {
     pub outcome: ActionOutcome,
-    /// The task after it.
+    /// The task after it; as it was, if it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
 }

@@ -73,6 +73,13 @@ impl Checks {
         self.0.extend(checked.err());
     }
 
+    /// What another has gathered, below a pointer.
+    pub(crate) fn under(&mut self, prefix: &str, others: Self) {
+        self.0.extend(
+            others.0.into_iter().map(|it| FieldError::new(format!("{prefix}{}", it.pointer), it.detail)),
+        );
+    }
+
     /// `[A-Za-z0-9._:-]{1,128}`.
     pub(crate) fn name(&mut self, pointer: &str, name: &str) {
         if !is_name(name) {

@@ -22,6 +22,7 @@ mod retry;
 mod schedule;
 mod task;
 
+mod bulk;
 mod change;
 mod dead;
 mod search;
@@ -47,7 +48,11 @@ pub use access::{
 pub use alerts::{Alert, Severity};
 pub use at::At;
 pub use base64_bytes::Base64;
-pub use change::{ActionAnswer, ActionOutcome, CancelRequest, PatchTask};
+pub use bulk::{
+    BULK_RATE_DEFAULT, BULK_RATE_MAX, BulkAction, BulkArgs, BulkFailure, BulkFilter, BulkOperation,
+    BulkState, CreateBulk, ListBulk,
+};
+pub use change::{ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, PatchTask};
 pub use codes::{CODES, Code, CodeInfo};
 pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
 pub use executors::{Executor, ExecutorState, HeldLease, ListExecutors, LogLine, NewLogLine, Wish};

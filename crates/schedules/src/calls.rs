@@ -280,7 +280,8 @@ fn progress_after(stands: Option<&StoredSchedule>, schedule: &Schedule, now: Mil
     let Some(stands) = stands else { return Progress::beginning(now) };
     let mut progress = stands.progress.clone();
     // Made ahead, or still to be taken back after the change before.
-    progress.takes_back |= progress.decided_until > now.plus(-stands.schedule.jitter_ms);
+    progress.jitter_ms = progress.jitter_ms.max(stands.schedule.jitter_ms);
+    progress.takes_back |= progress.decided_until > now.plus(-progress.jitter_ms);
     // A disabled one has missed nothing.
     let was_at_work = stands.schedule.enabled && schedule.enabled;
     progress.decided_until = if was_at_work { progress.decided_until.min(now) } else { now };

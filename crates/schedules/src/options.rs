@@ -5,7 +5,7 @@
 pub struct Options {
     /// How long before its instant a run is made.
     pub lead_ms: i64,
-    /// Schedules of one transaction.
+    /// Schedules of one transaction, and runs of one look at what was left behind.
     pub batch: usize,
     /// A run whose task was not made for so long is made by whoever finds it.
     pub recover_after_ms: i64,

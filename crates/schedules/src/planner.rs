@@ -2,7 +2,7 @@
 //! runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
 
 use crate::{look, make, options::Options, recover, take_back};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError, ScheduleStore,
@@ -15,7 +15,10 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::Engine;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// Batches of one run: the next one goes on.
 const BATCHES_MAX: usize = 1_000;
@@ -24,6 +27,9 @@ const LOOKS_AT_ONCE: usize = 8;
 /// A schedule whose document cannot be read (a newer program wrote it), or whose namespace is being deleted, is looked at
 /// again then.
 const AGAIN_AFTER_MS: i64 = 60_000;
+
+/// One whose last run cannot be looked at, or whose runs cannot be taken back, is tried again then.
+const AFTER_FAILURE_MS: i64 = 1_000;
 
 /// However far its next run is: by then an engine may know other rules of its zone.
 const LOOKED_AT_WITHIN_MS: i64 = 24 * 3_600_000;
@@ -41,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     /// When it was last looked for what was left behind.
     pub(crate) recovered_at: Mutex<Option<Millis>>,
+    /// Lines of history that this planner has committed, by outcome.
+    lines: [AtomicU64; Outcome::ALL.len()],
 }
 
 /// A schedule with its next step.
@@ -51,19 +59,45 @@ struct Decided {
     advance: Advance,
 }
 
+/// What one look has done, and the first thing that failed in it.
+#[derive(Default)]
+struct Pass {
+    made: usize,
+    failed: Option<BackendError>,
+}
+
+impl Pass {
+    fn note(&mut self, made: Result<usize, BackendError>) {
+        match made {
+            Ok(made) => self.made += made,
+            Err(error) => self.failed = self.failed.take().or(Some(error)),
+        }
+    }
+}
+
 impl Planner {
     #[must_use]
     pub fn new(engine: Engine, store: Arc<dyn ScheduleStore>, options: Options) -> Self {
-        Self { inner: Arc::new(Inner { engine, store, options, recovered_at: Mutex::new(None) }) }
+        Self {
+            inner: Arc::new(Inner {
+                engine,
+                store,
+                options,
+                recovered_at: Mutex::new(None),
+                lines: Default::default(),
+            }),
+        }
     }
 
     /// Makes what has to be made by now. How many runs were made.
     ///
     /// # Errors
-    /// A failing store; what was done before it stays done.
+    /// A failing store; what was done stays done, and a schedule that failed by itself (its tasks are in a database that is
+    /// away) has held up no other.
     pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
         let inner = &self.inner;
-        let mut made = recover::run_once(inner, now).await?;
+        let mut pass = Pass::default();
+        pass.note(recover::run_once(inner, now).await);
         let slots = inner.slots();
         for _ in 0..BATCHES_MAX {
             let due = match slots {
@@ -73,12 +107,18 @@ impl Planner {
             if due.is_empty() {
                 break;
             }
-            made += inner.plan(due, now).await?;
+            inner.plan(due, now, &mut pass).await?;
         }
-        Ok(made)
+        pass.failed.map_or(Ok(pass.made), Err)
     }
 
-    /// When there is something to do again, for whoever moves the clock by hand.
+    /// Lines of history that this planner has committed, since the process began.
+    pub fn lines(&self) -> impl Iterator<Item = (Outcome, u64)> {
+        let lines = &self.inner.lines;
+        Outcome::ALL.into_iter().zip(lines).map(|(outcome, count)| (outcome, count.load(Relaxed)))
+    }
+
+    /// When there is something to do again, or was: what lies in the past waits for an engine.
     ///
     /// # Errors
     /// A failing store.
@@ -95,31 +135,51 @@ impl Inner {
         (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
     }
 
-    async fn plan(&self, due: Vec<StoredSchedule>, now: Millis) -> Result<usize, BackendError> {
+    pub(crate) fn count(&self, outcome: Outcome, lines: usize) {
+        let place = Outcome::ALL.iter().position(|it| *it == outcome);
+        if let Some(count) = place.and_then(|it| self.lines.get(it)) {
+            count.fetch_add(u64::try_from(lines).unwrap_or(u64::MAX), Relaxed);
+        }
+    }
+
+    async fn plan(&self, due: Vec<StoredSchedule>, now: Millis, pass: &mut Pass) -> Result<(), BackendError> {
         let (changed, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|it| it.progress.takes_back);
+        let mut decided = Vec::with_capacity(due.len());
         for schedule in changed {
-            take_back::finish(self, &schedule, now).await?;
+            if let Err(error) = take_back::finish(self, &schedule, now).await {
+                pass.note(Err(error));
+                decided.push(later(schedule, now, AFTER_FAILURE_MS));
+            }
         }
         let looking = due.into_iter().map(|schedule| async move {
-            let last_is_over = look::last_is_over(self, &schedule, now).await?;
-            Ok::<_, BackendError>(self.decide(schedule, now, last_is_over))
+            match look::last_is_over(self, &schedule, now).await {
+                Ok(last_is_over) => Ok(self.decide(schedule, now, last_is_over)),
+                Err(error) => Err((later(schedule, now, AFTER_FAILURE_MS), error)),
+            }
         });
         let looking: Vec<_> = looking.collect();
-        let decided = stream::iter(looking).buffered(LOOKS_AT_ONCE).try_collect().await?;
-        self.carry_out(decided, now).await
+        let looked: Vec<Result<Decided, _>> = stream::iter(looking).buffered(LOOKS_AT_ONCE).collect().await;
+        decided.extend(looked.into_iter().map(|it| {
+            it.unwrap_or_else(|(put_off, error)| {
+                pass.note(Err(error));
+                put_off
+            })
+        }));
+        pass.made += self.carry_out(decided, now).await?;
+        Ok(())
     }
 
     fn decide(&self, stored: StoredSchedule, now: Millis, last_is_over: bool) -> Decided {
         let (id, step_now) = (stored.id, stored.step);
         if self.engine.closed(&stored.key.namespace).is_some() {
-            return later(stored, now);
+            return later(stored, now, AGAIN_AFTER_MS);
         }
         let timing = match Timing::of(&stored.schedule) {
             Ok(timing) => timing,
             Err(error) => {
                 let schedule = stored.key.name.as_str();
                 tracing::error!(schedule, %error, "a schedule cannot be read; it is tried again in a minute");
-                return later(stored, now);
+                return later(stored, now, AGAIN_AFTER_MS);
             }
         };
         let facts = Facts {
@@ -146,6 +206,10 @@ impl Inner {
         let advances = decided.iter().map(|it| it.advance.clone()).collect();
         let applied = self.store.advance_schedules(advances, now).await?;
         let moved = decided.into_iter().zip(applied).filter(|it| it.1 == Applied::Moved).map(|it| it.0);
+        let moved: Vec<Decided> = moved.collect();
+        for run in moved.iter().flat_map(|it| &it.runs) {
+            self.count(run.outcome, 1);
+        }
         let mut making = Vec::new();
         for Decided { schedule, runs, cancels, .. } in moved {
             if let Some(last) = cancels {
@@ -159,8 +223,8 @@ impl Inner {
 }
 
 /// Nothing can be made of it now.
-fn later(stored: StoredSchedule, now: Millis) -> Decided {
-    let (wake_at, progress) = (Some(now.plus(AGAIN_AFTER_MS)), stored.progress.clone());
+fn later(stored: StoredSchedule, now: Millis, after_ms: i64) -> Decided {
+    let (wake_at, progress) = (Some(now.plus(after_ms)), stored.progress.clone());
     let advance = Advance { id: stored.id, step: stored.step, progress, wake_at, runs: Vec::new() };
     Decided { schedule: stored, runs: Vec::new(), cancels: None, advance }
 }

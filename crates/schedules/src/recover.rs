@@ -1,16 +1,19 @@
 //! Finds what an engine left behind that died, or could not go on: runs that stand in the history and whose task was not
-//! made. And forgets old history.
+//! made. And forgets old history. What cannot be made now is put off, so that it stands in nobody's way.
 
-use crate::{make, planner::Inner};
+use crate::{
+    make::{self, Made},
+    planner::Inner,
+};
 use punctual_contract::{
     Error as BackendError,
-    schedules::{NewRun, Run, StoredSchedule},
+    schedules::{NewRun, Run, RunKey, StoredSchedule},
 };
 use punctual_domain::time::Millis;
 
-/// Runs of one look.
-const BATCH: usize = 1_000;
 const FORGET_BATCH: usize = 1_000;
+/// Batches of one run: the next one goes on.
+const BATCHES_MAX: usize = 50;
 
 /// How many were made.
 pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
@@ -21,21 +24,55 @@ pub(crate) async fn run_once(inner: &Inner, now: Millis) -> Result<usize, Backen
         }
         *last = Some(now);
     }
-    let before = now.plus(-inner.options.recover_after_ms);
-    let found = inner.store.unsettled_runs(None, before, BATCH).await?;
-    // What is to be taken back is made by whoever takes it back, so that nobody makes it later.
-    let left: Vec<(StoredSchedule, NewRun)> = found
-        .into_iter()
-        .filter(|it| !it.0.progress.takes_back && inner.engine.closed(&it.0.key.namespace).is_none())
-        .map(|(stored, run)| (stored, again(&run)))
-        .collect();
-    let mut made = 0;
-    if !left.is_empty() {
-        tracing::info!(runs = left.len(), "runs of schedules were left behind; they are made now");
-        made = make::make(inner, left).await?;
+    let made = make_left(inner, now).await;
+    forget(inner, now).await?;
+    made
+}
+
+async fn make_left(inner: &Inner, now: Millis) -> Result<usize, BackendError> {
+    let (before, batch) = (now.plus(-inner.options.recover_after_ms), inner.options.batch);
+    let (mut made, mut failed) = (0, None);
+    for _ in 0..BATCHES_MAX {
+        let found = inner.store.unsettled_runs(None, before, batch).await?;
+        let is_last = found.len() < batch;
+        // What is to be taken back is made by whoever takes it back, so that nobody makes it later.
+        let (left, waiting): (Vec<_>, Vec<_>) = found.into_iter().partition(|(stored, _)| {
+            !stored.progress.takes_back && inner.engine.closed(&stored.key.namespace).is_none()
+        });
+        let mut put_off: Vec<RunKey> = waiting.into_iter().map(|(_, run)| run.key).collect();
+        let left: Vec<(StoredSchedule, NewRun)> =
+            left.into_iter().map(|(stored, run)| (stored, again(&run))).collect();
+        if !left.is_empty() {
+            tracing::info!(runs = left.len(), "runs of schedules were left behind; they are made now");
+        }
+        let answers = match make::make_some(inner, &left).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                failed = failed.or(Some(error));
+                left.iter().map(|_| Made::NotNow).collect()
+            }
+        };
+        made += make::settle(inner, &left, &answers).await?;
+        let not_now = left.iter().zip(&answers).filter(|it| matches!(it.1, Made::NotNow));
+        put_off.extend(not_now.map(|((stored, run), _)| run.key(stored.id)));
+        if !put_off.is_empty() {
+            inner.store.put_off_runs(put_off, now).await?;
+        }
+        if is_last {
+            break;
+        }
     }
-    inner.store.forget_runs(now.plus(-inner.options.keep_runs_ms), FORGET_BATCH).await?;
-    Ok(made)
+    failed.map_or(Ok(made), Err)
+}
+
+async fn forget(inner: &Inner, now: Millis) -> Result<(), BackendError> {
+    for _ in 0..BATCHES_MAX {
+        let before = now.plus(-inner.options.keep_runs_ms);
+        if inner.store.forget_runs(before, FORGET_BATCH).await? < FORGET_BATCH {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// As it was committed.

@@ -146,6 +146,7 @@ impl Planner {
             let now = self.inner.engine.now();
             let applied = self.inner.store.advance_schedules(vec![advance], now).await?;
             if applied.first() == Some(&Applied::Moved) {
+                self.inner.count(Outcome::Created, runs.len());
                 let made: Vec<_> = runs.into_iter().map(|run| (stored.clone(), run)).collect();
                 let answers = make::make_some(&self.inner, &made).await.map_err(changed)?;
                 make::settle(&self.inner, &made, &answers).await.map_err(changed)?;

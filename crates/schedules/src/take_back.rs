@@ -9,7 +9,7 @@ use crate::{
 };
 use punctual_contract::{
     Error as BackendError,
-    schedules::{Advance, NewRun, Run, RunKey, RunQuery, SettleRun, StoredSchedule},
+    schedules::{Advance, NewRun, OlderDocuments, Run, RunKey, RunQuery, SettleRun, StoredSchedule},
     store::Applied,
 };
 use punctual_domain::{
@@ -41,15 +41,15 @@ async fn take_back(
     let mut all = Taken::default();
     // What has no task yet, whatever its instant: who has committed it may still want to make it.
     loop {
-        let found = inner.store.unsettled_runs(Some(stored.id), Millis::MAX, BATCH).await?;
-        let own = |it: &Run| it.key.kind == RunKind::Planned && it.key.revision < stored.revision;
-        let runs: Vec<Run> = found.into_iter().map(|it| it.1).filter(own).collect();
+        let older = OlderDocuments { schedule: stored.id, revision: stored.revision };
+        let found = inner.store.unsettled_runs(Some(older), Millis::MAX, BATCH).await?;
+        let runs: Vec<Run> = found.into_iter().map(|it| it.1).collect();
         if runs.is_empty() {
             break;
         }
         take_back_some(inner, stored, &runs, reason, &mut all).await?;
     }
-    let from = now.plus(-stored.schedule.jitter_ms);
+    let from = now.plus(-stored.progress.jitter_ms);
     let mut before = Millis(i64::MAX);
     loop {
         let query = RunQuery { schedule: stored.id, from, before, limit: BATCH };
@@ -116,7 +116,9 @@ async fn take_back_some(
         }
     }
     if !cancelled.is_empty() {
+        let count = cancelled.len();
         inner.store.cancel_runs(cancelled, reason).await?;
+        inner.count(Outcome::Cancelled, count);
     }
     if !fired.is_empty() {
         inner.store.settle_runs(fired).await?;
@@ -137,7 +139,7 @@ pub(crate) async fn finish(
     };
     let taken = take_back(inner, stored, now, reason).await?;
     let mut progress = stored.progress.clone();
-    progress.takes_back = false;
+    (progress.takes_back, progress.jitter_ms) = (false, 0);
     progress.runs = progress.runs.saturating_sub(u64::try_from(taken.cancelled).unwrap_or(0));
     progress.decided_until = progress.decided_until.max(taken.fired_until.unwrap_or(Millis::ZERO));
     let advance =

@@ -2,6 +2,7 @@
 //! again only when the server can tell that it is the same one.
 
 mod access;
+mod bulk;
 mod executors;
 mod namespaces;
 mod queues;

@@ -15,9 +15,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use punctual_domain::{place::TaskRef, task::Task};
-use punctual_engine::{Cancelled, Changed};
+use punctual_engine::{Cancelled, Changed, Deleted};
 use punctual_protocol::{
-    ActionAnswer, ActionOutcome, CancelRequest, Code, PatchTask, Problem, Task as WireTask, parse,
+    ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, Code, PatchTask, Problem, Task as WireTask,
+    parse,
 };
 
 /// Change a task that has not fired.
@@ -138,6 +139,54 @@ pub(crate) async fn redrive_task(
 ) -> Result<Response, Refusal> {
     bare(&app, &caller, place, &body).await?;
     changed(app.engine.redrive(place, caller.who.by()).await?, ActionOutcome::Redriven, not_dead)
+}
+
+/// Put a task that no executor has among the dead.
+///
+/// There it can be looked at and redriven, and it is kept as long as other dead tasks are.
+#[utoipa::path(
+    post, path = "/v1/tasks/{ref}/bury", operation_id = "bury_task", tag = "tasks",
+    params(("ref" = String, Path, description = "The `ref` of the task.")),
+    request_body(content = Option<BuryRequest>, example = json!({"reason": "its customer is gone"})),
+    responses((status = 200, description = "It is dead: `buried`.", body = ActionAnswer)),
+)]
+pub(crate) async fn bury_task(
+    State(app): State<Shared>,
+    caller: Caller,
+    Place(place): Place,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let request = BuryRequest::from_json(&body)?;
+    task_of(&app, &caller, place).await?;
+    let buried = app.engine.bury(place, request.reason.as_deref(), caller.who.by(), |_| true).await?;
+    let buried = buried.ok_or(punctual_engine::Error::Contended)?;
+    changed(buried, ActionOutcome::Buried, |task| already_fired(&task, "it was not buried"))
+}
+
+/// Delete a finished task.
+///
+/// With its history, its payload and its result; its id can be used again.
+#[utoipa::path(
+    delete, path = "/v1/tasks/{ref}", operation_id = "delete_task", tag = "tasks",
+    params(("ref" = String, Path, description = "The `ref` of the task.")),
+    responses((status = 200, description = "It is gone: `deleted`, with the task as it was.", body = ActionAnswer)),
+)]
+pub(crate) async fn delete_task(
+    State(app): State<Shared>,
+    caller: Caller,
+    Place(place): Place,
+) -> Result<Response, Refusal> {
+    task_of(&app, &caller, place).await?;
+    match app.engine.delete(place, |_| true).await?.ok_or(punctual_engine::Error::Contended)? {
+        Deleted::Deleted(task) => Ok(done(ActionOutcome::Deleted, *task)),
+        Deleted::Refused(task) => {
+            let detail = match task.state.is_finished() {
+                true => "the task is in an archive".to_owned(),
+                false => format!("the task is {}", task.state.word()),
+            };
+            Err(Problem::new(Code::TaskNotFinished, detail).with_existing(answer::brief(*task)).into())
+        }
+    }
 }
 
 /// An action whose request says nothing more, on a task of the caller's namespace.

@@ -216,7 +216,17 @@ pub(crate) fn retry(it: RetryPolicy) -> Retry {
     }
 }
 
-const fn phase(it: DomainPhase) -> Phase {
+pub(crate) const fn domain_phase(it: Phase) -> DomainPhase {
+    match it {
+        Phase::Pending => DomainPhase::Pending,
+        Phase::Processing => DomainPhase::Processing,
+        Phase::Success => DomainPhase::Success,
+        Phase::Failed => DomainPhase::Failed,
+        Phase::Stopped => DomainPhase::Stopped,
+    }
+}
+
+pub(crate) const fn phase(it: DomainPhase) -> Phase {
     match it {
         DomainPhase::Pending => Phase::Pending,
         DomainPhase::Processing => Phase::Processing,

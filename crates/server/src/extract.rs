@@ -148,6 +148,19 @@ impl<S: Send + Sync> FromRequestParts<S> for WorkflowNodeName {
     }
 }
 
+/// The bulk operation that the path names. What is no number names none.
+#[derive(Debug)]
+pub(crate) struct BulkId(pub(crate) i64);
+
+impl<S: Send + Sync> FromRequestParts<S> for BulkId {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let text = segment(parts, state).await?;
+        let unknown = |_| Refusal::new(Code::BulkNotFound, format!("{text:?} is no id of a bulk operation"));
+        text.parse().map(Self).map_err(unknown)
+    }
+}
+
 /// The executor that the path names.
 #[derive(Debug)]
 pub(crate) struct ExecutorName(pub(crate) Name);

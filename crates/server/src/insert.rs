@@ -17,7 +17,7 @@ use axum::{
 };
 use punctual_contract::store::Inserted;
 use punctual_domain::{
-    insert::Decision,
+    insert::{Decision, OnConflict},
     settings::Scope,
     task::{NewTask, Task},
 };
@@ -224,7 +224,8 @@ fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
 
 /// Gives tasks without an id the ones that belong to the idempotency key, and answers, in order, which of them an
 /// earlier try has stored. Survives a crash between the insert and the keeping of its answer. Of a batch, only
-/// when the first is there are the others looked for: without an earlier try this costs one read.
+/// when the first is there are the others looked for: without an earlier try this costs one read. What is stored all the
+/// same, by a try that stood still or a part of a batch, stays as it is.
 async fn give_ids_of_key(
     app: &App,
     caller: &Caller,
@@ -239,6 +240,8 @@ async fn give_ids_of_key(
         }
         let id = id_of_key(caller, key, nth);
         task.task_id = Some(id);
+        // Nor does one that another try has stored since this look begin anew.
+        task.on_conflict = OnConflict::Keep;
         if tried_before != Some(false) {
             *known = app.engine.versions(&caller.namespace, id, None, 1).await?.pop();
             tried_before = tried_before.or_else(|| Some(known.is_some()));

@@ -11,6 +11,7 @@ mod serve;
 // What every request passes.
 pub mod access;
 mod bodies;
+mod bulk;
 mod idempotency;
 mod observe;
 mod origin;

@@ -196,6 +196,10 @@ metrics! {
         "How often changed certificates were taken into use."
     TLS_RELOAD_FAILURES Counter "punctual_tls_reload_failures_total" []
         "How often changed certificates could not be used, and the old ones stayed in use."
+    SCHEDULE_RUNS Counter "punctual_schedule_runs_total" ["outcome"]
+        "Runs of schedules that this engine has decided: created, skipped, buffered, missed, or cancelled before they fired."
+    SCHEDULES_BEHIND Gauge "punctual_schedules_behind_seconds" []
+        "How long the schedule that has waited longest waits for an engine to plan it; runs are made a minute ahead. Alert on it."
     PANICS Counter "punctual_panics_total" []
         "Panics in the process, in whatever service, thread or request; each was caught and its part started again. Each is a defect."
     DURABILITY_WEAK Gauge "punctual_durability_weak" []

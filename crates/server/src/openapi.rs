@@ -26,6 +26,7 @@ use utoipa::{
         (name = "tasks", description = "Insert, read, change"),
         (name = "executors", description = "Executors that pull, and who they are"),
         (name = "dead letters", description = "Tasks that will not run again by themselves"),
+        (name = "bulk operations", description = "One action on all tasks that match"),
         (name = "queues", description = "Queues"),
         (name = "workflows", description = "Tasks that follow from each other"),
         (name = "namespaces", description = "Namespaces: tenants, with their limits"),
@@ -195,6 +196,22 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "cancel_workflow" => &[Code::WorkflowWrongState],
         "retry_workflow" => &[Code::WorkflowWrongState, Code::NamespaceDeleting, Code::NamespaceNotFound],
         "skip_node" => &[Code::WorkflowWrongState, Code::WorkflowNodeNotFound],
+        "bury_task" => &[Code::TaskAlreadyFired, Code::TaskContended],
+        "delete_task" => &[Code::TaskNotFinished],
+        "confirm_bulk" => &[
+            Code::BulkNotFound,
+            Code::BulkWrongState,
+            Code::BulkPreviewExpired,
+            Code::PreconditionFailed,
+            Code::BulkContended,
+            Code::NamespaceDeleting,
+            Code::NamespaceNotFound,
+        ],
+        "pause_bulk" | "resume_bulk" | "stop_bulk" | "repeat_bulk" => {
+            &[Code::BulkNotFound, Code::BulkWrongState, Code::BulkContended]
+        }
+        "get_bulk" | "list_bulk_failures" => &[Code::BulkNotFound],
+        "create_bulk" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
         "rotate_token" => &[Code::TokenRevoked],
         "readyz" => &[Code::StoreUnavailable, Code::NotFiring, Code::Stopping],
         _ => &[],

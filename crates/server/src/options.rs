@@ -1,9 +1,10 @@
 //! What an operator may set of the server, with its defaults. Sizes are bytes.
 
 use crate::{access::TrustedProxies, listener::TlsFiles};
+use punctual_bulk::Runner;
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
-use punctual_workflows::Runner;
+use punctual_workflows::Runner as Workflows;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -27,7 +28,9 @@ pub struct ServerOptions {
     /// None: calls about schedules are answered as if there were no such address.
     pub schedules: Option<Planner>,
     /// The same of workflows.
-    pub workflows: Option<Runner>,
+    pub workflows: Option<Workflows>,
+    /// The same for bulk operations.
+    pub bulk: Option<Runner>,
     pub listener: ListenerOptions,
 }
 
@@ -78,6 +81,7 @@ impl Default for ServerOptions {
             drain_timeout: Duration::from_secs(5),
             schedules: None,
             workflows: None,
+            bulk: None,
             listener: ListenerOptions::default(),
         }
     }

@@ -5,7 +5,8 @@ use crate::{
     access::{self, Guarded, Needs, Reach},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe, openapi,
+    audit, bulk, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe,
+    openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
 };
@@ -32,7 +33,7 @@ pub fn router(engine: Engine, options: ServerOptions) -> Router {
 /// The document that `/openapi.json` serves.
 #[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
-    openapi::complete(interface().merge(operation()).document(openapi::base()))
+    openapi::complete(interface().merge(of_workflows()).merge(operation()).document(openapi::base()))
 }
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
@@ -75,6 +76,8 @@ fn interface() -> Guarded {
         .needing(ChangeTasks, Own, routes!(actions::cancel_task))
         .needing(ChangeTasks, Own, routes!(actions::run_task_now))
         .needing(Redrive, Own, routes!(actions::redrive_task))
+        .needing(ChangeTasks, Own, routes!(actions::bury_task))
+        .needing(Operate, Own, routes!(actions::delete_task))
         .needing(Execute, Namespace, routes!(executors::lease_tasks))
         .needing(Execute, Own, routes!(executors::report_outcomes))
         .needing(Execute, Own, routes!(executors::send_heartbeats))
@@ -115,6 +118,22 @@ fn interface() -> Guarded {
         .needing(ManageSchedules, Own, routes!(schedules::resume_schedule))
         .needing(ManageSchedules, Own, routes!(schedules::run_schedule))
         .needing(ManageSchedules, Own, routes!(schedules::backfill_schedule))
+        .needing(ChangeTasks, Own, routes!(bulk::create_bulk))
+        .needing(Read, Own, routes!(bulk::list_bulk))
+        .needing(Read, Own, routes!(bulk::get_bulk))
+        .needing(Read, Own, routes!(bulk::list_bulk_failures))
+        .needing(ChangeTasks, Own, routes!(bulk::confirm_bulk))
+        .needing(ChangeTasks, Own, routes!(bulk::pause_bulk))
+        .needing(ChangeTasks, Own, routes!(bulk::resume_bulk))
+        .needing(ChangeTasks, Own, routes!(bulk::stop_bulk))
+        .needing(ChangeTasks, Own, routes!(bulk::repeat_bulk))
+}
+
+/// The part of workflows.
+fn of_workflows() -> Guarded {
+    use Permission::{ChangeTasks, Insert, Read};
+    use Reach::{Namespace, Own};
+    Guarded::new()
         .needing(Insert, Namespace, routes!(workflows::create_workflow))
         .needing(Read, Own, routes!(workflows::list_workflows))
         .needing(Read, Own, routes!(workflows::get_workflow))
@@ -135,7 +154,7 @@ fn operation() -> Guarded {
 
 /// What each route needs.
 pub(crate) fn needs() -> Needs {
-    let mut needs = interface().merge(operation()).apart().1;
+    let mut needs = interface().merge(of_workflows()).merge(operation()).apart().1;
     for page in PAGES {
         needs.open(page);
     }

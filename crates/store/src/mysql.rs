@@ -6,6 +6,7 @@ mod access;
 mod archive;
 mod audit;
 mod buckets;
+mod bulk;
 mod calls;
 mod connections;
 mod density;

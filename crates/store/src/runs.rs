@@ -1,8 +1,9 @@
-//! What both back ends do with schedules and runs: their text and codes, and the ends of pages.
+//! What both back ends do with schedules, runs and bulk operations: their text and codes, and the ends of pages.
 
 use punctual_contract::schedules::{NewRun, Run};
 use punctual_domain::{
     schedule::{Outcome, RunKind},
+    state::State,
     time::Millis,
 };
 use serde::Serialize;
@@ -12,6 +13,11 @@ const UNDER_ONE_INSTANT: usize = 64;
 
 pub(crate) fn text(it: &impl Serialize) -> String {
     serde_json::to_string(it).expect("maps have text keys, and numbers are finite")
+}
+
+/// Bit n for the state with code n.
+pub(crate) fn bits(states: &[State]) -> i64 {
+    states.iter().fold(0, |all, it| all | (1 << it.code()))
 }
 
 /// None: no such kind, or no such outcome.

@@ -4,6 +4,7 @@
 mod access;
 mod archive;
 mod audit;
+mod bulk;
 mod doctor;
 mod executors;
 mod insert;

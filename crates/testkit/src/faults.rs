@@ -11,11 +11,13 @@
 //! Never changes an answer that it passes on, but for the one lie that it can be told to tell (`FaultyHot`).
 
 mod access;
+mod bulk;
 mod bus;
 mod hot;
 mod limiter;
 mod store;
 
+pub use bulk::{BulkGroup, FaultyBulk};
 pub use bus::{BusGroup, FaultyBus};
 pub use hot::{FaultyHot, HotGroup};
 pub use limiter::{FaultyLimiter, LimiterGroup};

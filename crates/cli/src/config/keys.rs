@@ -32,6 +32,7 @@ pub(crate) const SUCCEEDED_MS: &str = "retention.succeeded_ms";
 pub(crate) const STOPPED_MS: &str = "retention.stopped_ms";
 pub(crate) const CANCELLED_MS: &str = "retention.cancelled_ms";
 pub(crate) const DEAD_MS: &str = "retention.dead_ms";
+pub(crate) const SCHEDULE_RUNS_MS: &str = "retention.schedule_runs_ms";
 pub(crate) const ARCHIVE_URL: &str = "archive.url";
 pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
 pub(crate) const PAYLOADS_URL: &str = "payloads.url";
@@ -187,6 +188,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_RETENTION_DEAD_MS",
         default: || Options::default().keep_dead_ms.to_string(),
         about: "how long a dead task can be redriven",
+    },
+    Key {
+        name: SCHEDULE_RUNS_MS,
+        variable: "PUNCTUAL_RETENTION_SCHEDULE_RUNS_MS",
+        default: || punctual_schedules::Options::default().keep_runs_ms.to_string(),
+        about: "how long the history of a schedule's runs is kept",
     },
     // Empty: no archives; what is over is deleted.
     Key {

@@ -6,7 +6,7 @@ use super::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, CANCELLED_MS,
         CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT,
         HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, PARTITIONS,
-        PUSH_LEASE_MS, PUSH_QUEUES, STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
+        PUSH_LEASE_MS, PUSH_QUEUES, SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
     },
     secrets::shown,
 };
@@ -33,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) place: Place,
     pub(crate) archive: Archive,
     pub(crate) engine: Options,
+    pub(crate) schedules: punctual_schedules::Options,
     pub(crate) payloads: Payloads,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
@@ -111,6 +112,7 @@ impl Settings {
             listening: Listening::from_layers(layers)?,
             archive: archive(layers)?,
             engine: Options { inline_max_bytes: payloads.inline_max_bytes, ..engine(layers)? },
+            schedules: schedules(layers)?,
             place,
             payloads,
             log_filter: log_filter(layers)?,
@@ -267,6 +269,11 @@ fn sqlite_path(layers: &Layers) -> Result<PathBuf, Error> {
 /// What `store.url` is when nobody set it.
 pub(super) fn store_url(layers: &Layers) -> Result<String, Error> {
     Ok(format!("sqlite://{}", sqlite_path(layers)?.display()))
+}
+
+fn schedules(layers: &Layers) -> Result<punctual_schedules::Options, Error> {
+    let keep_runs_ms = layers.number(SCHEDULE_RUNS_MS, 60 * MINUTE_MS..=TEN_YEARS_MS)?;
+    Ok(punctual_schedules::Options { keep_runs_ms, ..punctual_schedules::Options::default() })
 }
 
 fn engine(layers: &Layers) -> Result<Options, Error> {

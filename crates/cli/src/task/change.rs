@@ -1,4 +1,4 @@
-//! `punctual task cancel | reschedule | run-now | redrive`. Several references are asked for one after the other; one
+//! `punctual task cancel | reschedule | run-now | redrive | bury | delete`. Several references are asked for one after the other; one
 //! refusal does not keep the others from being asked, and makes the exit code 1.
 
 use super::{draft::payload, show};
@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{ArgGroup, Args};
-use punctual_protocol::{ActionAnswer, PatchTask};
+use punctual_protocol::{ActionAnswer, BuryRequest, PatchTask};
 use punctual_sdk::{Client, Error};
 use std::{process::ExitCode, time::Duration};
 
@@ -31,6 +31,16 @@ pub(crate) struct CancelArgs {
     /// Also withdraw what has fired and waits, and ask a running executor to stop
     #[arg(long)]
     stop_if_fired: bool,
+}
+
+/// Put tasks that no executor has among the dead, where they can be looked at and redriven
+#[derive(Args, Debug)]
+pub(crate) struct BuryArgs {
+    #[command(flatten)]
+    refs: RefArgs,
+    /// Their last error from then on
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 /// Change time, priority or payload of a task that has not fired
@@ -61,6 +71,15 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<ExitCode> {
         if stop_if_fired { client.cancel_or_stop(reference).await } else { client.cancel(reference).await }
     })
     .await
+}
+
+pub(crate) async fn bury(args: BuryArgs) -> Result<ExitCode> {
+    let request = BuryRequest { reason: args.reason };
+    each(args.refs, async |client, reference| client.bury(reference, &request).await).await
+}
+
+pub(crate) async fn delete(args: RefArgs) -> Result<ExitCode> {
+    each(args, async |client, reference| client.delete(reference).await).await
 }
 
 pub(crate) async fn run_now(args: RefArgs) -> Result<ExitCode> {

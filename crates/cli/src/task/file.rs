@@ -1,8 +1,8 @@
-//! `punctual task insert --file`: where the lines come from, where the refused ones go, and what is said at the end.
+//! `punctual task import`, and `insert --file`: where the lines come from, where the refused ones go, and what is said at the end.
 
 use super::{
     lines::{LINE_BYTES_MAX, Lines},
-    load::{Loader, Plan, Report},
+    load::{self, Loader, Plan, Report},
     progress::Progress,
 };
 use crate::{
@@ -30,6 +30,39 @@ pub(super) struct FileArgs {
     /// One task a line (NDJSON); - reads stdin
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// Insert a file of tasks of any size
+///
+/// Examples:
+///   punctual task import tasks.ndjson --dry-run
+///   punctual task import tasks.ndjson --rejects rejected.ndjson --state-file import.state
+///
+/// A file has one task a line, as POST /v1/tasks takes it. Lines that are refused are reported by number and do not hold back
+/// the others. With --state-file an import that was interrupted goes on where it was; the lines of the last batches may be sent
+/// again, and those with a `task_id` are not inserted twice.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ImportArgs {
+    /// One task a line (NDJSON); - reads stdin
+    file: PathBuf,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "A file of tasks")]
+struct LoadArgs {
+    /// Insert nothing: only say which lines are not valid
+    #[arg(long, requires = "file")]
+    dry_run: bool,
+    /// Keep in this file up to which line all have their answers, and go on there when it is there
+    #[arg(long, value_name = "FILE", requires = "file", conflicts_with = "skip")]
+    state_file: Option<PathBuf>,
     /// Write the refused lines to this file
     #[arg(long, value_name = "FILE", requires = "file")]
     rejects: Option<PathBuf>,
@@ -51,19 +84,44 @@ impl FileArgs {
     pub(super) const fn is_given(&self) -> bool {
         self.file.is_some()
     }
+}
 
-    fn plan(&self) -> Plan {
-        Plan {
-            skip: self.skip,
+impl LoadArgs {
+    fn plan(&self) -> Result<Plan> {
+        let skip = match &self.state_file {
+            Some(path) => begun(path)?,
+            None => self.skip,
+        };
+        Ok(Plan {
+            skip,
             batch_tasks: usize::try_from(self.batch).unwrap_or(1),
             in_flight: usize::try_from(self.in_flight).unwrap_or(1),
-        }
+        })
+    }
+}
+
+/// The lines that have their answers from before.
+fn begun(path: &Path) -> Result<u64> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => text.trim().parse().with_context(|| format!("{} is not of an import", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
 }
 
 pub(super) async fn run(args: FileArgs, connect: &ConnectArgs) -> Result<ExitCode> {
-    let path = args.file.clone().unwrap_or_default();
+    load(args.file.unwrap_or_default(), args.load, connect).await
+}
+
+pub(crate) async fn import(args: ImportArgs) -> Result<ExitCode> {
+    load(args.file, args.load, &args.connect).await
+}
+
+async fn load(path: PathBuf, args: LoadArgs, connect: &ConnectArgs) -> Result<ExitCode> {
     let (input, bytes) = open(&path).await?;
+    if args.dry_run {
+        return check(input, bytes, connect.form()).await;
+    }
     let rejects = match &args.rejects {
         Some(path) => Some(create(path).await?),
         None => None,
@@ -72,10 +130,41 @@ pub(super) async fn run(args: FileArgs, connect: &ConnectArgs) -> Result<ExitCod
     let progress = Progress::new(bytes, connect.form());
     let lines = Lines::new(input, LINE_BYTES_MAX);
     let begun = Instant::now();
-    let mut loader = Loader::new(lines, connect.client(TRIES)?, args.plan(), progress, rejects);
+    let client = connect.client(TRIES)?;
+    let mut loader = Loader::new(lines, client, args.plan()?, progress, (rejects, args.state_file));
     let report = Box::pin(loader.run(signals.stop())).await?;
     summary(&report, begun.elapsed().as_secs_f64(), connect.form())?;
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Every line, as far as it can be judged without a server.
+async fn check(input: Input, bytes: Option<u64>, form: Form) -> Result<ExitCode> {
+    let (mut lines, progress) = (Lines::new(input, LINE_BYTES_MAX), Progress::new(bytes, form));
+    let (mut valid, mut refused) = (0_u64, 0_u64);
+    while let Some(line) = lines.next().await.context("the file cannot be read on")? {
+        match load::checked(&line) {
+            None => {}
+            Some(Ok(_)) => valid += 1,
+            Some(Err(invalid)) => {
+                refused += 1;
+                let problem = invalid.into();
+                progress.refused(line.number, &problem, &say::reason(&problem))?;
+            }
+        }
+        progress.done(line.bytes, valid + refused);
+    }
+    progress.finish();
+    if form == Form::Json {
+        output::json(&serde_json::json!({ "summary": { "valid": valid, "refused": refused } }))?;
+    } else {
+        let count = output::count;
+        output::line(&format!(
+            "{} lines are valid, {} are not; nothing was inserted",
+            count(valid),
+            count(refused)
+        ));
+    }
+    Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 type Input = Box<dyn AsyncBufRead + Unpin + Send>;

@@ -1,7 +1,7 @@
 //! Loads lines into the server: some batches at the same time, answers settled in the order of the file. One bad line
 //! costs that line only. Holds a bounded number of lines, whatever the size of the file.
 
-use super::{lines::Line, lines::Lines, progress::Progress};
+use super::{export::keep, lines::Line, lines::Lines, progress::Progress};
 use crate::say;
 use anyhow::{Context, Result};
 use futures_util::{
@@ -12,7 +12,7 @@ use futures_util::{
 use punctual_protocol::{BatchItem, Code, FieldError, InsertOutcome, InsertTask, Invalid, Problem};
 use punctual_sdk::{BatchError, Client, Error};
 use serde::Serialize;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 use tokio::{
     fs::File,
     io::{AsyncBufRead, AsyncWriteExt},
@@ -96,6 +96,8 @@ pub(super) struct Loader<R> {
     plan: Plan,
     progress: Progress,
     rejects: Option<File>,
+    /// Where it is kept up to which line all have their answers.
+    state_file: Option<PathBuf>,
     report: Report,
     batch: Batch,
     flying: FuturesOrdered<BoxFuture<'static, Answered>>,
@@ -107,10 +109,10 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         client: Client,
         plan: Plan,
         progress: Progress,
-        rejects: Option<File>,
+        (rejects, state_file): (Option<File>, Option<PathBuf>),
     ) -> Self {
         let (report, batch, flying) = (Report::default(), Batch::default(), FuturesOrdered::new());
-        Self { lines, client, plan, progress, rejects, report, batch, flying }
+        Self { lines, client, plan, progress, rejects, state_file, report, batch, flying }
     }
 
     /// To the end of the file, to the first failure that is not about a line, or until `stop`.
@@ -154,14 +156,13 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
     }
 
     async fn take(&mut self, line: Line) -> Result<()> {
-        let first = if line.number == 1 { line.text.strip_prefix("\u{feff}".as_bytes()) } else { None };
-        let text = first.unwrap_or(&line.text);
-        if line.number <= self.plan.skip || (text.trim_ascii().is_empty() && !line.is_too_long) {
+        let checked = if line.number <= self.plan.skip { None } else { checked(&line) };
+        let Some(checked) = checked else {
             self.progress.passed(line.bytes);
             return Ok(());
-        }
+        };
         self.report.lines += 1;
-        match read(text, line.is_too_long) {
+        match checked {
             Ok(task) => self.gather(task, line),
             Err(invalid) => self.refuse(&line, &invalid.into()).await?,
         }
@@ -191,17 +192,18 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
             Ok(items) => (items, None),
             Err(BatchError { done, source }) => (done, Some(source)),
         };
+        let last = batch.lines.last().map(|it| it.number);
         let mut lines = batch.lines.into_iter();
         for (item, line) in items.into_iter().zip(lines.by_ref()) {
             self.settle_line(&line, item).await?;
         }
         match failure {
-            None => Ok(()),
+            None => self.keep(last),
             Some(Error::Refused(problem)) if !matches!(problem.status, 401 | 403 | 408 | 429 | 500..) => {
                 for line in lines {
                     self.refuse(&line, &problem).await?;
                 }
-                Ok(())
+                self.keep(last)
             }
             Some(failure) => {
                 let rest: Vec<Line> = lines.collect();
@@ -209,6 +211,15 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
                 self.stop_at(rest.first().map(|it| it.number), &chain(&failure));
                 Ok(())
             }
+        }
+    }
+
+    /// Answers come in the order of the file: every line up to this one has its own.
+    fn keep(&self, line: Option<u64>) -> Result<()> {
+        match (&self.state_file, line) {
+            // What came after a failure is not kept: it is sent again.
+            (Some(path), Some(line)) if self.report.stopped.is_none() => keep(path, &line.to_string()),
+            _ => Ok(()),
         }
     }
 
@@ -249,6 +260,14 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
             self.report.stopped.get_or_insert_with(|| Stopped { reason: reason.to_owned(), answered_lines });
         stopped.answered_lines = stopped.answered_lines.min(answered_lines);
     }
+}
+
+/// The task of a line. None: there is nothing in it.
+pub(super) fn checked(line: &Line) -> Option<Result<InsertTask, Invalid>> {
+    let first = if line.number == 1 { line.text.strip_prefix("\u{feff}".as_bytes()) } else { None };
+    let text = first.unwrap_or(&line.text);
+    let is_empty = text.trim_ascii().is_empty() && !line.is_too_long;
+    (!is_empty).then(|| read(text, line.is_too_long))
 }
 
 fn read(text: &[u8], is_too_long: bool) -> Result<InsertTask, Invalid> {

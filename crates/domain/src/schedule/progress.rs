@@ -25,6 +25,9 @@ pub struct Progress {
     /// It was changed, and runs that were made before have to be taken back first.
     #[serde(default)]
     pub takes_back: bool,
+    /// The longest jitter of the documents that made those.
+    #[serde(default)]
+    pub jitter_ms: i64,
 }
 
 /// By which a run is found.

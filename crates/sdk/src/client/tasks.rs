@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use punctual_protocol::limits::BATCH_MAX;
 use punctual_protocol::{
-    ActionAnswer, BatchAnswer, BatchItem, CancelRequest, InsertTask, Int64, Page, PatchTask, RedriveAnswer,
-    RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
+    ActionAnswer, BatchAnswer, BatchItem, BuryRequest, CancelRequest, InsertTask, Int64, Page, PatchTask,
+    RedriveAnswer, RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -119,6 +119,16 @@ impl Client {
         let mut call = self.new_call(Method::POST, "/v1/dead-letters/redrive".into(), body(request)?);
         call.headers.push((headers::IDEMPOTENCY_KEY, new_key()));
         self.call(call, Repeat::Safe).await
+    }
+
+    /// Puts a task that no executor has among the dead.
+    pub async fn bury(&self, reference: &str, request: &BuryRequest) -> Result<ActionAnswer, Error> {
+        self.act(reference, "/bury", body(request)?).await
+    }
+
+    /// Deletes a finished task with its history and its payload.
+    pub async fn delete(&self, reference: &str) -> Result<ActionAnswer, Error> {
+        self.call(self.new_call(Method::DELETE, path(reference, ""), Bytes::new()), Repeat::IfNotDone).await
     }
 
     /// Why a task has not run.

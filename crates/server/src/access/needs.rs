@@ -45,7 +45,8 @@ impl Need {
 
     /// It changes one task, whose history says who did it, in the transaction that does it.
     pub(crate) fn has_a_history(&self) -> bool {
-        self.permission == Permission::ChangeTasks || &*self.operation == "redrive_task"
+        let is_of_many = self.operation.ends_with("_bulk");
+        (self.permission == Permission::ChangeTasks && !is_of_many) || &*self.operation == "redrive_task"
     }
 }
 

@@ -5,10 +5,11 @@ use super::{
     CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS, CLOCK_WALL_AHEAD, DURABILITY_WEAK, EXECUTORS,
     EXECUTORS_DIED, FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER,
     HOT_REBUILT, LEASES_ENDED, LOG_LINES_LOST, Metric, OFFERED_AGAIN, OVERDUE_NOT_FIRED, PANICS,
-    PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SERVICE_FAILING,
-    SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED,
-    TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT,
-    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, WHEEL_TASKS, connections,
+    PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SCHEDULE_RUNS,
+    SCHEDULES_BEHIND, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS,
+    SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_STUCK,
+    TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED,
+    WHEEL_TASKS, connections,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -42,6 +43,7 @@ async fn render(app: &App) -> String {
     let books = tokio::time::timeout(PATIENCE, app.engine.store().books()).await.ok().and_then(Result::ok);
     let depth = tokio::time::timeout(PATIENCE, app.engine.depth()).await.ok().and_then(Result::ok);
     let slots = tokio::time::timeout(PATIENCE, app.engine.slots()).await.ok().and_then(Result::ok);
+    let behind = behind(app).await;
     let mut out = Exposition::default();
     tasks(&mut out, app, books.as_ref(), depth.as_ref(), &slots.unwrap_or_default());
     engine(&mut out, app);
@@ -49,8 +51,27 @@ async fn render(app: &App) -> String {
     services(&mut out, app.engine.meters().services());
     app.http.render(&mut out);
     connections::render(&mut out, app);
+    schedules(&mut out, app, behind);
     process(&mut out, app);
     out.done()
+}
+
+/// Milliseconds. None: the store does not answer, or there are no schedules here.
+async fn behind(app: &App) -> Option<u64> {
+    let next = app.options.schedules.as_ref()?.next_run_at();
+    let next = tokio::time::timeout(PATIENCE, next).await.ok()?.ok()?;
+    Some(next.map_or(0, |at| app.engine.now().since(at).max(0).unsigned_abs()))
+}
+
+fn schedules(out: &mut Exposition, app: &App, behind_ms: Option<u64>) {
+    out.begin(&SCHEDULE_RUNS);
+    for (outcome, lines) in app.options.schedules.iter().flat_map(|it| it.lines()) {
+        out.sample(&SCHEDULE_RUNS, &[outcome.word()], lines);
+    }
+    out.begin(&SCHEDULES_BEHIND);
+    if let Some(behind_ms) = behind_ms {
+        out.sample(&SCHEDULES_BEHIND, &[], seconds(behind_ms.saturating_mul(1_000)));
+    }
 }
 
 fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&Depth>, slots: &[Slots]) {

@@ -166,6 +166,41 @@ async fn a_key_that_an_engine_died_with_is_free_again_after_half_a_minute() {
     assert!(is_replayed(&world.send(request()).await));
 }
 
+/// An engine stands still in the middle of the work for longer than it has reserved the key, another does it meanwhile, and
+/// then the first goes on. A task that has its id from the key is left as it is; one with the caller's own id is replaced,
+/// which the answer says. The answer that is kept is the later one.
+#[tokio::test]
+async fn a_key_protects_an_engine_that_stands_still_for_half_a_minute_only_by_the_id_that_comes_from_it() {
+    let own_id = json!({"queue": "q", "task_id": 7, "delay_ms": HOUR_MS});
+    let id_of_key = json!({"queue": "q", "delay_ms": HOUR_MS});
+    for (body, first_status, first_outcome) in [(id_of_key, 200, "existing"), (own_id, 201, "replaced")] {
+        let world = World::new();
+        let other = world.another_router();
+        let request = || keyed("k1", post("/v1/tasks", &body));
+        let stands = world.store.faults.hold(StoreGroup::Insert);
+        let meanwhile = async {
+            stands.reached().await;
+            // Who comes from now on passes.
+            world.store.faults.hold(StoreGroup::Insert).open();
+            world.clock.advance_ms(29_999);
+            let early = send_to(other.clone(), request()).await;
+            early.expect_problem(409, "idempotency.in_progress");
+            world.clock.advance_ms(1);
+            let second = send_to(other.clone(), request()).await;
+            stands.open();
+            second
+        };
+        let (first, second) = tokio::join!(world.send(request()), meanwhile);
+        assert_eq!(second.expect(201)["outcome"], "created");
+        let kept = first.text.clone();
+        assert_eq!(first.expect(first_status)["outcome"], first_outcome);
+        assert_eq!(accepted(&world).await, 1);
+        let third = send_to(other, request()).await;
+        assert!(is_replayed(&third));
+        assert_eq!((third.status, third.text), (first_status, kept));
+    }
+}
+
 #[tokio::test]
 async fn an_answer_is_forgotten_after_a_day() {
     let world = World::new();

@@ -6,6 +6,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, Request},
 };
+use punctual_bulk::Runner;
 use punctual_bus::MemoryBus;
 use punctual_contract::{Hot, Store};
 use punctual_domain::time::Millis;
@@ -162,8 +163,9 @@ impl World {
         let engine = Engine::new(backends, Options::default());
         // In a store of its own: the other may be any.
         let schedules = Arc::new(SqliteStore::in_memory(&punctual_store::Options::default()).unwrap());
+        let bulk = Runner::new(engine.clone(), schedules.clone(), punctual_bulk::Options::default());
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
-        let options = ServerOptions { schedules: Some(planner), ..options };
+        let options = ServerOptions { schedules: Some(planner), bulk: Some(bulk), ..options };
         let router = punctual_server::router(engine.clone(), options);
         Self { clock, engine, store, hot, bus, router }
     }

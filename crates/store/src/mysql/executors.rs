@@ -56,6 +56,8 @@ pub(super) async fn forget_namespace(
             include_str!("../../sql/mysql/namespace/executors.sql"),
             include_str!("../../sql/mysql/namespace/changes.sql"),
             include_str!("../../sql/mysql/namespace/schedules.sql"),
+            include_str!("../../sql/mysql/namespace/bulk_failures.sql"),
+            include_str!("../../sql/mysql/namespace/bulks.sql"),
         ] {
             let delete = Statement::new(file).text(namespace.as_str()).int(most);
             deleted += delete.execute(&catalog).await?;

@@ -18,7 +18,7 @@ use crate::{Error, turns::Tenant};
 use hashbrown::HashMap;
 use punctual_contract::{
     Error as CallError,
-    namespaces::{DeleteTasks, DeletedTasks},
+    namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
     store::{Applied, Beat, Dispatched, Extended, Grant, Inserted, ReplyKey, Reserved, Retired, Step},
 };
 use punctual_domain::{
@@ -62,6 +62,7 @@ pub(crate) enum Work {
     Stop(TaskRef, Millis, Caller<Applied, ()>),
     Retire(Retire, Caller<Retired, ()>),
     Forget(DeleteTasks, Caller<DeletedTasks, ()>),
+    Delete(Vec<FinishedTask>, Caller<Vec<Applied>, Vec<FinishedTask>>),
     Keep(Box<(Partition, ReplyKey, Keeping)>, Caller<Reserved, ()>),
     Check(Caller<(), ()>),
 }
@@ -83,6 +84,7 @@ pub(crate) enum Done {
     Stopped(Applied),
     Retired(Retired),
     Forgotten(DeletedTasks),
+    Deleted(Vec<Applied>),
     Kept(Reserved),
     Checked,
 }
@@ -96,6 +98,7 @@ impl Job {
             Work::Extend(beats, ..) => beats.len(),
             Work::Retire(it, _) => it.limit,
             Work::Forget(it, _) => it.limit,
+            Work::Delete(all, _) => all.len(),
             Work::Stop(..) | Work::Keep(..) | Work::Check(_) => 1,
         }
     }
@@ -121,6 +124,7 @@ impl Job {
             (Work::Stop(.., caller), Done::Stopped(it)) => drop(caller.send(Ok(it))),
             (Work::Retire(_, caller), Done::Retired(it)) => drop(caller.send(Ok(it))),
             (Work::Forget(_, caller), Done::Forgotten(it)) => drop(caller.send(Ok(it))),
+            (Work::Delete(_, caller), Done::Deleted(it)) => drop(caller.send(Ok(it))),
             (Work::Keep(_, caller), Done::Kept(it)) => drop(caller.send(Ok(it))),
             (Work::Check(caller), Done::Checked) => drop(caller.send(Ok(()))),
             // Its caller is told that the answer was lost, because the sender is dropped.
@@ -148,6 +152,7 @@ impl Job {
             Work::Stop(.., caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Retire(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Forget(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
+            Work::Delete(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Keep(_, caller) => drop(caller.send(Err(Refused::Failed(error)))),
             Work::Check(caller) => drop(caller.send(Err(Refused::Failed(error)))),
         }
@@ -165,6 +170,7 @@ impl Job {
             Work::Keep(_, caller) => drop(caller.send(Err(Refused::Elsewhere((), closed)))),
             Work::Retire(_, caller) => drop(caller.send(Ok(Retired::default()))),
             Work::Forget(_, caller) => drop(caller.send(Ok(DeletedTasks::default()))),
+            Work::Delete(all, caller) => drop(caller.send(Err(Refused::Elsewhere(all, closed)))),
             Work::Check(caller) => drop(caller.send(Ok(()))),
         }
     }
@@ -178,6 +184,7 @@ impl Job {
             Work::Extend(beats, ..) => beats.iter().map(|it| it.place.partition).collect(),
             Work::Stop(place, ..) => [place.partition].into(),
             Work::Keep(kept, _) => [kept.0].into(),
+            Work::Delete(all, _) => all.iter().map(|it| it.place.partition).collect(),
             Work::Retire(..) | Work::Forget(..) | Work::Check(_) => return None,
         })
     }
@@ -217,6 +224,7 @@ impl Job {
             Work::Retire(..) => (6, 0, nth),
             Work::Check(_) => (7, 0, nth),
             Work::Forget(..) => (8, 0, nth),
+            Work::Delete(..) => (9, 0, nth),
         }
     }
 }
@@ -279,6 +287,7 @@ pub(crate) fn learn(Context { leased, fresh, .. }: &Context, jobs: &[Job], done:
                 fresh.forget(steps.iter().map(|it| it.place.id));
                 leased.forget(steps.iter().map(|it| it.place.id));
             }
+            (Work::Delete(all, _), _) => fresh.forget(all.iter().map(|it| it.place.id)),
             (Work::Extend(beats, ..), _) => {
                 // What is told of a hand-over is no sign that the task has begun.
                 let begun = beats.iter().filter(|it| it.handed_over_at.is_none());
@@ -396,6 +405,9 @@ async fn together(
         }
         Work::Forget(asked, _) => {
             vec![Done::Forgotten(namespaces::forget(conn, ledger, open, asked).await?)]
+        }
+        Work::Delete(all, _) => {
+            vec![Done::Deleted(namespaces::delete_finished(conn, ledger, all).await?)]
         }
         Work::Keep(kept, _) => {
             vec![Done::Kept(reply::keep(conn, &kept.1, &kept.2).await?)]

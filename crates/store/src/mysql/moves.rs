@@ -344,7 +344,9 @@ fn values(to: &mut One, change: &Change, spot: &Spot, due_at: Millis, error: Opt
         | Change::Withdraw { keep_until: at }
         | Change::Retire { keep_until: at } => to.at(*at),
         Change::FailDispatch => to.maybe_text(error),
-        Change::Expire { keep_until } | Change::Abort { keep_until } => to.at(*keep_until).maybe_text(error),
+        Change::Expire { keep_until } | Change::DeadLetter { keep_until } | Change::Abort { keep_until } => {
+            to.at(*keep_until).maybe_text(error)
+        }
         Change::Succeed { result, keep_until } => values_of_result(to.at(*keep_until), Some(result)),
         Change::Bury { result, keep_until } => {
             values_of_result(to.at(*keep_until), result.as_ref()).maybe_text(error)

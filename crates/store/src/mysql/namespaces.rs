@@ -1,9 +1,9 @@
 //! The deletion of what a namespace holds, batch by batch: through the registry, which has each task of a namespace in one
-//! range of each partition. What is between its bucket and the account (`buckets::gone`) is left to who settles it there.
+//! range of each partition; and of single finished tasks. What is between its bucket and the account (`buckets::gone`) is left to who settles it there.
 
 use super::{
-    MysqlStore,
-    calls::{answered, push},
+    CHUNK_ROWS, MysqlStore,
+    calls::{answered, push, spread},
     executors,
     job::{Job, Refused, Work},
     ledger::Ledger,
@@ -16,7 +16,8 @@ use super::{
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,
-    namespaces::{DeleteTasks, DeletedTask, DeletedTasks, TaskPosition},
+    namespaces::{DeleteTasks, DeletedTask, DeletedTasks, FinishedTask, TaskPosition},
+    store::Applied,
 };
 use punctual_domain::{
     name::Name,
@@ -51,6 +52,11 @@ impl NamespaceStore for MysqlStore {
         let deleted = executors::forget_namespace(catalog(), namespace.clone(), limit).await?;
         let with_nodes = limit.min(WORKFLOWS_MAX);
         Ok(deleted + workflows::forget_namespace(catalog(), namespace.clone(), with_nodes).await?)
+    }
+
+    async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, CallError> {
+        let asked = ("delete finished tasks", Lane::Bulk, CHUNK_ROWS);
+        spread(&self.inner, asked, tasks, |it| it.place.partition, Work::Delete).await.all()
     }
 }
 
@@ -87,6 +93,38 @@ pub(crate) async fn forget(
         ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
     }
     Ok(done)
+}
+
+/// In the order of what was asked.
+pub(crate) async fn delete_finished(
+    conn: &mut MySqlConnection,
+    ledger: &mut Ledger,
+    asked: &[FinishedTask],
+) -> sqlx::Result<Vec<Applied>> {
+    let places: Vec<TaskRef> = asked.iter().map(|it| it.place).collect();
+    let (mut rows, mut gone) = (Rows::default(), BTreeSet::new());
+    let mut answers = Vec::with_capacity(asked.len());
+    for (asked, spotted) in asked.iter().zip(place::find(conn, moves::OVER, &places).await?.rows) {
+        let Some(spotted) = spotted else {
+            answers.push(Applied::Lost);
+            continue;
+        };
+        let state: State = row::state(&spotted.row, 4)?;
+        let stands = (state, spotted.row.try_get::<i64, _>(5)?) == (asked.state, asked.fence);
+        // Named twice, it is deleted once.
+        if !stands || !state.is_finished() || !gone.insert(spotted.place.id) {
+            answers.push(Applied::Lost);
+            continue;
+        }
+        rows.row(spotted.place);
+        ledger.moved(spotted.row.try_get(2)?, spotted.row.try_get(3)?, Some(state), None);
+        answers.push(Applied::Moved);
+    }
+    if rows.len() > 0 {
+        sqlx::query(sql!("namespace/delete.sql")).bind(rows.json()).execute(conn).await?;
+        ledger.deleted(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+    }
+    Ok(answers)
 }
 
 /// The references of the next tasks, and where the page after them begins.

@@ -118,7 +118,7 @@ pub(crate) async fn list(
 }
 
 /// A label as it stands in the column.
-fn label_text(label: &(String, String)) -> String {
+pub(crate) fn label_text(label: &(String, String)) -> String {
     let one = BTreeMap::from([(&label.0, &label.1)]);
     let json = serde_json::to_string(&one).expect("a map of strings always has a JSON form");
     json.strip_prefix('{').and_then(|it| it.strip_suffix('}')).unwrap_or_default().to_owned()

@@ -16,7 +16,9 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error as CallError, Happened, ScheduleStore,
-    schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
+    schedules::{
+        Advance, OlderDocuments, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+    },
     store::Applied,
 };
 use punctual_domain::{name::Name, time::Millis};
@@ -120,17 +122,30 @@ impl ScheduleStore for MysqlStore {
 
     async fn unsettled_runs(
         &self,
-        of: Option<i64>,
-        created_before: Millis,
+        of: Option<OlderDocuments>,
+        before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
         let work = move |inner: Arc<Inner>| async move {
-            let asked = sqlx::query(sql!("schedule/unsettled.sql")).bind(created_before.0);
-            let asked = asked.bind(of).bind(of).bind(most(limit));
+            let (schedule, revision) = (of.map(|it| it.schedule), of.map(|it| it.revision));
+            let asked = sqlx::query(sql!("schedule/unsettled.sql")).bind(before.0);
+            let asked = asked.bind(schedule).bind(schedule).bind(revision).bind(most(limit));
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
             rows.iter().map(|it| Ok((stored(it)?, run(it, COLUMNS)?))).collect::<sqlx::Result<_>>()
         };
         self.reading("look for unsettled runs", work).await
+    }
+
+    async fn put_off_runs(&self, all: Vec<RunKey>, now: Millis) -> Result<(), CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("put runs off", Happened::Maybe, async move {
+            for some in all.chunks(ROWS_MAX) {
+                let put_off = Statement::new(sql!("schedule/put_off.sql")).text(&keys(some)).int(now.0);
+                put_off.execute(&catalog).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, CallError> {
@@ -149,9 +164,7 @@ impl ScheduleStore for MysqlStore {
         let (catalog, reason) = (self.inner.catalog.clone(), reason.to_owned());
         apart("take runs back", Happened::Maybe, async move {
             for some in all.chunks(ROWS_MAX) {
-                let one = |it: &RunKey| json!([it.schedule, it.at.0, it.kind.code(), it.revision]);
-                let rows = runs::text(&some.iter().map(one).collect::<Vec<_>>());
-                let cancel = Statement::new(sql!("schedule/cancel.sql")).text(&rows).text(&reason);
+                let cancel = Statement::new(sql!("schedule/cancel.sql")).text(&keys(some)).text(&reason);
                 cancel.execute(&catalog).await?;
             }
             Ok(())
@@ -171,6 +184,11 @@ impl ScheduleStore for MysqlStore {
 
 /// Columns of a schedule.
 const COLUMNS: usize = 11;
+
+fn keys(some: &[RunKey]) -> String {
+    let one = |key: &RunKey| json!([key.schedule, key.at.0, key.kind.code(), key.revision]);
+    runs::text(&some.iter().map(one).collect::<Vec<_>>())
+}
 
 fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)

@@ -85,7 +85,7 @@ impl Shard {
     }
 
     /// For a read that may take long.
-    async fn long_reader(&self) -> sqlx::Result<(SemaphorePermit<'_>, Lent)> {
+    pub(super) async fn long_reader(&self) -> sqlx::Result<(SemaphorePermit<'_>, Lent)> {
         let permit = self.long.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
         Ok((permit, self.readers.acquire().await?))
     }
@@ -242,11 +242,18 @@ pub(super) async fn versions(
 /// A partition that moves meanwhile could be in none of the databases when they are asked one after the other, or in
 /// two: then the search begins anew.
 pub(super) async fn list(inner: Arc<Inner>, query: Query) -> Result<Page, Error> {
+    while_nothing_moves(&inner, || list_once(&inner, &query)).await
+}
+
+pub(super) async fn while_nothing_moves<T, F>(inner: &Inner, search: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
     let mut tries = 0;
     loop {
         tries += 1;
         let before = shards::version(&mut *inner.catalog.acquire().await?).await?;
-        let page = list_once(&inner, &query).await?;
+        let page = search().await?;
         let after = shards::version(&mut *inner.catalog.acquire().await?).await?;
         if before == after || tries == SEARCHES_MAX {
             return Ok(page);
@@ -276,7 +283,7 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
     Ok(Page { next_before_id: next.map(|it| it.saturating_add(1)), tasks })
 }
 
-async fn newest_below(inner: &Inner, id: i64) -> sqlx::Result<Option<i64>> {
+pub(super) async fn newest_below(inner: &Inner, id: i64) -> sqlx::Result<Option<i64>> {
     let mut newest = None;
     for shard in inner.members() {
         newest = newest.max(query::newest_below(&mut *shard.reader().await?, id).await?);

@@ -78,6 +78,7 @@ pub(crate) const fn of_event(event: Event) -> Option<&'static str> {
         Event::Snooze => sql!("move/snooze.sql"),
         Event::Bury => sql!("move/bury.sql"),
         Event::Expire => sql!("move/expire.sql"),
+        Event::DeadLetter => sql!("move/dead_letter.sql"),
         Event::Cancel => sql!("move/cancel.sql"),
         Event::Withdraw => sql!("move/withdraw.sql"),
         Event::Abort => sql!("move/abort.sql"),

@@ -165,7 +165,7 @@ fn bind(to: &mut Statement<'_>, change: &Change, error: Option<&str>) -> rusqlit
         | Change::Redrive { execute_at: at }
         | Change::Retire { keep_until: at } => to.raw_bind_parameter(6, at.0),
         Change::FailDispatch => to.raw_bind_parameter(6, error),
-        Change::Expire { keep_until } | Change::Abort { keep_until } => {
+        Change::Expire { keep_until } | Change::DeadLetter { keep_until } | Change::Abort { keep_until } => {
             to.raw_bind_parameter(6, keep_until.0)?;
             to.raw_bind_parameter(7, error)
         }

@@ -1,17 +1,18 @@
-//! The deletion of what a namespace holds, batch by batch: along the index of callers' ids.
+//! The deletion of what a namespace holds, batch by batch: along the index of callers' ids; and of single finished tasks.
 
 use super::{SqliteStore, ledger::Ledger, row, statements as sql, workflows};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,
-    namespaces::{DeleteTasks, DeletedTask, DeletedTasks, TaskPosition},
+    namespaces::{DeleteTasks, DeletedTask, DeletedTasks, FinishedTask, TaskPosition},
+    store::Applied,
 };
 use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef},
     state::State,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 /// Of one batch: each may have ten thousand rows.
 const WORKFLOWS_MAX: i64 = 20;
@@ -35,10 +36,33 @@ impl NamespaceStore for SqliteStore {
             Ok(delete(sql::NAMESPACE_EXECUTORS)?
                 + delete(sql::NAMESPACE_CHANGES)?
                 + delete(sql::NAMESPACE_SCHEDULES)?
+                + delete(sql::NAMESPACE_BULK_FAILURES)?
+                + delete(sql::NAMESPACE_BULKS)?
                 + workflows::forget_namespace(conn, name.as_str(), most.min(WORKFLOWS_MAX))?)
         };
         self.writing("delete traces of a namespace", limit, work).await
     }
+
+    async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, CallError> {
+        let rows = tasks.len();
+        let work = move |conn: &Connection, ledger: &mut Ledger| {
+            tasks.iter().map(|it| delete_finished(conn, ledger, it)).collect()
+        };
+        self.writing("delete finished tasks", rows, work).await
+    }
+}
+
+fn delete_finished(conn: &Connection, ledger: &mut Ledger, it: &FinishedTask) -> rusqlite::Result<Applied> {
+    if !it.state.is_finished() {
+        return Ok(Applied::Lost);
+    }
+    let asked = params![it.place.id, it.fence, it.state.code()];
+    let slot = |row: &Row<'_>| Ok(ledger.slot(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?));
+    let slot = conn.prepare_cached(sql::DELETE_FINISHED)?.query_row(asked, slot).optional()?;
+    let Some(slot) = slot else { return Ok(Applied::Lost) };
+    conn.prepare_cached(sql::BODY_GONE)?.execute([it.place.id])?;
+    ledger.deleted(slot, it.state);
+    Ok(Applied::Moved)
 }
 
 fn most(limit: usize) -> i64 {

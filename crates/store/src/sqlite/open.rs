@@ -29,6 +29,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_audit_key", include_str!("../../../../migrations/sqlite/0004_audit_key.sql")),
     ("0005_schedules", include_str!("../../../../migrations/sqlite/0005_schedules.sql")),
     ("0007_workflows", include_str!("../../../../migrations/sqlite/0007_workflows.sql")),
+    ("0008_bulk", include_str!("../../../../migrations/sqlite/0008_bulk.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

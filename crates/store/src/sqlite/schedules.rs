@@ -6,7 +6,9 @@ use crate::runs;
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, ScheduleStore,
-    schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
+    schedules::{
+        Advance, OlderDocuments, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+    },
     store::Applied,
 };
 use punctual_domain::{name::Name, time::Millis};
@@ -101,16 +103,31 @@ impl ScheduleStore for SqliteStore {
 
     async fn unsettled_runs(
         &self,
-        of: Option<i64>,
-        created_before: Millis,
+        of: Option<OlderDocuments>,
+        before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, CallError> {
         let work = move |conn: &Connection| {
             let both = |it: &Row<'_>| Ok((stored(it)?, run(it, COLUMNS)?));
-            let asked = params![created_before.0, most(limit), of];
+            let (schedule, revision) = (of.map(|it| it.schedule), of.map(|it| it.revision));
+            let asked = params![before.0, most(limit), schedule, revision];
             conn.prepare_cached(sql::SCHEDULE_UNSETTLED)?.query_map(asked, both)?.collect()
         };
         self.reading("look for unsettled runs", Lane::Urgent, work).await
+    }
+
+    async fn put_off_runs(&self, all: Vec<RunKey>, now: Millis) -> Result<(), CallError> {
+        for some in chunks(all) {
+            let work = move |conn: &Connection, _: &mut Ledger| {
+                let mut put_off = conn.prepare_cached(sql::SCHEDULE_PUT_OFF)?;
+                for key in &some {
+                    put_off.execute(params![key.schedule, key.at.0, key.kind.code(), key.revision, now.0])?;
+                }
+                Ok(())
+            };
+            self.writing("put runs off", super::CHUNK_ROWS, work).await?;
+        }
+        Ok(())
     }
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, CallError> {

@@ -67,6 +67,7 @@ pub(crate) const OBJECTS: &str = sql!("meta/objects.sql");
 
 pub(crate) const RETENTION_OVER: &str = sql!("retire/over.sql");
 pub(crate) const STOPPING: &str = sql!("retire/stopping.sql");
+pub(crate) const DELETE_FINISHED: &str = sql!("retire/delete_finished.sql");
 pub(crate) const DELETE: &str = sql!("retire/delete.sql");
 pub(crate) const REPLIES_OVER: &str = sql!("retire/replies.sql");
 
@@ -89,6 +90,8 @@ pub(crate) const NAMESPACE_DELETE: &str = sql!("namespace/delete.sql");
 pub(crate) const NAMESPACE_REPLIES: &str = sql!("namespace/replies.sql");
 pub(crate) const NAMESPACE_EXECUTORS: &str = sql!("namespace/executors.sql");
 pub(crate) const NAMESPACE_SCHEDULES: &str = sql!("namespace/schedules.sql");
+pub(crate) const NAMESPACE_BULKS: &str = sql!("namespace/bulks.sql");
+pub(crate) const NAMESPACE_BULK_FAILURES: &str = sql!("namespace/bulk_failures.sql");
 pub(crate) const NAMESPACE_CHANGES: &str = sql!("namespace/changes.sql");
 
 pub(crate) const TOKENS: &str = sql!("token/all.sql");
@@ -111,6 +114,7 @@ pub(crate) const SCHEDULE_SETTLE: &str = sql!("schedule/settle.sql");
 pub(crate) const SCHEDULE_CANCEL: &str = sql!("schedule/cancel.sql");
 pub(crate) const SCHEDULE_UNSETTLED: &str = sql!("schedule/unsettled.sql");
 pub(crate) const SCHEDULE_RUNS: &str = sql!("schedule/runs.sql");
+pub(crate) const SCHEDULE_PUT_OFF: &str = sql!("schedule/put_off.sql");
 pub(crate) const SCHEDULE_FORGET: &str = sql!("schedule/forget.sql");
 
 pub(crate) const WORKFLOW_ADVANCE: &str = sql!("workflow/advance.sql");
@@ -134,6 +138,20 @@ pub(crate) const WORKFLOW_OVER: &str = sql!("workflow/over.sql");
 pub(crate) const WORKFLOW_ROW: &str = sql!("workflow/row.sql");
 pub(crate) const WORKFLOW_ROWS: &str = sql!("workflow/rows.sql");
 pub(crate) const WORKFLOW_USED: &str = sql!("workflow/used.sql");
+
+pub(crate) const BULK_ONE: &str = sql!("bulk/one.sql");
+pub(crate) const BULK_LIST: &str = sql!("bulk/list.sql");
+pub(crate) const BULK_DUE: &str = sql!("bulk/due.sql");
+pub(crate) const BULK_NEXT_WAKE: &str = sql!("bulk/next_wake.sql");
+pub(crate) const BULK_CREATE: &str = sql!("bulk/create.sql");
+pub(crate) const BULK_ADVANCE: &str = sql!("bulk/advance.sql");
+pub(crate) const BULK_FAILED: &str = sql!("bulk/failed.sql");
+pub(crate) const BULK_MENDED: &str = sql!("bulk/mended.sql");
+pub(crate) const BULK_FAILURES: &str = sql!("bulk/failures.sql");
+pub(crate) const BULK_OLD: &str = sql!("bulk/old.sql");
+pub(crate) const BULK_FORGET: &str = sql!("bulk/forget.sql");
+pub(crate) const BULK_FORGET_FAILURES: &str = sql!("bulk/forget_failures.sql");
+pub(crate) const BULK_MATCHING: &str = sql!("bulk/matching.sql");
 
 pub(crate) const AUDIT_APPEND: &str = sql!("audit/append.sql");
 pub(crate) const AUDIT_COMPLETE: &str = sql!("audit/complete.sql");
@@ -166,6 +184,7 @@ pub(crate) const fn of_event(event: Event) -> &'static str {
         Event::Snooze => sql!("move/snooze.sql"),
         Event::Bury => sql!("move/bury.sql"),
         Event::Expire => sql!("move/expire.sql"),
+        Event::DeadLetter => sql!("move/dead_letter.sql"),
         Event::Cancel => sql!("move/cancel.sql"),
         Event::Withdraw => sql!("move/withdraw.sql"),
         Event::Abort => sql!("move/abort.sql"),

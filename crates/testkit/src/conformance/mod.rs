@@ -129,6 +129,7 @@ macro_rules! for_each_store_case {
             namespaces::tasks_are_deleted_in_every_state_and_those_of_others_are_not,
             namespaces::those_that_executors_are_at_are_left_until_they_are_asked_for,
             namespaces::a_batch_of_a_deletion_is_bounded_and_the_next_goes_on_behind_it,
+            namespaces::a_finished_task_is_deleted_as_it_was_seen_and_no_other,
             namespaces::answers_and_traces_of_a_namespace_are_deleted_and_those_of_others_are_not,
             books::an_empty_store_has_empty_books,
             books::books_are_sorted_and_say_where_every_task_is,
@@ -192,6 +193,7 @@ macro_rules! for_each_schedule_case {
             schedules::the_runs_of_an_advance_are_there_if_it_is_applied,
             schedules::only_what_is_due_and_of_the_asked_slots_is_found,
             schedules::a_run_is_settled_once,
+            schedules::runs_that_are_put_off_stand_behind_all_others,
             schedules::what_is_taken_back_stays_cancelled,
             schedules::pages_of_runs_tear_no_instant_apart,
             schedules::old_runs_are_forgotten_and_young_ones_stay,
@@ -216,6 +218,26 @@ macro_rules! for_each_workflow_case {
             workflows::only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found,
             workflows::workflows_are_listed_newest_first_page_by_page,
             workflows::what_is_over_is_forgotten_with_its_rows_and_what_runs_stays,
+        }
+    };
+}
+
+/// Cases of a store of bulk operations: `async fn(Arc<dyn BulkStore>, Arc<dyn Store>)`, on an empty one each, which is both.
+#[macro_export]
+macro_rules! for_each_bulk_case {
+    ($stamp:ident) => {
+        $stamp! {
+            bulk::an_operation_comes_back_as_it_was_made,
+            bulk::an_advance_on_another_step_changes_nothing,
+            bulk::of_many_who_advance_one_step_one_is_applied,
+            bulk::failures_stand_and_go_with_their_advance,
+            bulk::no_more_failures_are_kept_than_are_promised,
+            bulk::only_what_is_due_and_of_the_asked_slots_is_found,
+            bulk::operations_are_listed_the_newest_first_of_their_namespace,
+            bulk::what_has_ended_long_ago_is_forgotten_and_what_is_at_work_stays,
+            bulk::each_condition_of_a_look_holds_and_all_hold_together,
+            bulk::pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile,
+            bulk::a_deleted_namespace_takes_its_operations_along,
         }
     };
 }
@@ -422,6 +444,7 @@ mod tests {
             ("namespaces", include_str!("store/namespaces.rs")),
             ("schedules", include_str!("schedules.rs")),
             ("workflows", include_str!("workflows.rs")),
+            ("bulk", include_str!("store/bulk.rs")),
             ("cases", include_str!("limiter/cases.rs")),
             ("bus", include_str!("bus.rs")),
             ("ownership", include_str!("ownership.rs")),

@@ -2,7 +2,9 @@
 
 use punctual_contract::{
     ScheduleStore,
-    schedules::{Advance, NewRun, Run, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
+    schedules::{
+        Advance, NewRun, OlderDocuments, Run, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+    },
     store::Applied,
 };
 use punctual_domain::{
@@ -181,8 +183,14 @@ pub async fn a_run_is_settled_once(store: Arc<dyn ScheduleStore>) {
     let found = left(1).await;
     assert_eq!(found.len(), 1);
     assert_eq!((&found[0].0, found[0].1.key.at), (&stands, Millis(1)));
-    assert_eq!(store.unsettled_runs(Some(a.id), NOW.plus(1), 9).await.unwrap(), found);
-    assert_eq!(store.unsettled_runs(Some(a.id + 1), NOW.plus(1), 9).await.unwrap(), []);
+    let older = async |schedule: i64, revision: i64| {
+        let older = OlderDocuments { schedule, revision };
+        store.unsettled_runs(Some(older), NOW.plus(1), 9).await.unwrap()
+    };
+    let revision = run(1, Outcome::Created).revision;
+    assert_eq!(older(a.id, revision + 1).await, found);
+    assert_eq!(older(a.id, revision).await, [], "of this document");
+    assert_eq!(older(a.id + 1, revision + 1).await, []);
     let settle = |task_ref: &str| {
         vec![SettleRun { key: run(1, Outcome::Created).key(a.id), task_ref: task_ref.to_owned() }]
     };
@@ -192,6 +200,21 @@ pub async fn a_run_is_settled_once(store: Arc<dyn ScheduleStore>) {
     let runs = history(&*store, &a).await;
     assert_eq!((runs[1].task_ref.as_deref(), runs[1].is_settled), (Some("t1"), true), "the first stays");
     assert_eq!(runs[0].task_ref, None, "one that was missed has none");
+}
+
+pub async fn runs_that_are_put_off_stand_behind_all_others(store: Arc<dyn ScheduleStore>) {
+    let a = saved(&*store, "a").await;
+    advanced(&*store, &a, (1..=3).map(|at| run(at, Outcome::Created)).collect()).await;
+    let key = |at: i64| run(at, Outcome::Created).key(a.id);
+    let settled = SettleRun { key: key(3), task_ref: "t3".to_owned() };
+    store.settle_runs(vec![settled]).await.unwrap();
+    store.put_off_runs(vec![key(1), key(3), key(9)], NOW.plus(10)).await.unwrap();
+    let left = async |before: i64| {
+        let found = store.unsettled_runs(None, NOW.plus(before), 9).await.unwrap();
+        found.into_iter().map(|(_, run)| run.key.at.0).collect::<Vec<_>>()
+    };
+    assert_eq!(left(10).await, [2]);
+    assert_eq!(left(11).await, [2, 1], "the one that is settled is not owed again");
 }
 
 pub async fn what_is_taken_back_stays_cancelled(store: Arc<dyn ScheduleStore>) {

@@ -6,8 +6,9 @@ use punctual_contract::{
     AccessStore, AuditStore, Error, NamespaceStore,
     access::{Token, Tokens},
     audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
-    namespaces::{DeleteTasks, DeletedTasks},
+    namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
     settings::Saved,
+    store::Applied,
 };
 use punctual_domain::{access::TokenId, name::Name, time::Millis};
 
@@ -66,5 +67,10 @@ impl NamespaceStore for FaultyStore {
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error> {
         let call = self.inner.delete_traces(namespace, limit);
         self.faults.run(StoreGroup::Namespaces, "delete traces of a namespace", call).await
+    }
+
+    async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, Error> {
+        let call = self.inner.delete_finished(tasks);
+        self.faults.run(StoreGroup::Namespaces, "delete finished tasks", call).await
     }
 }

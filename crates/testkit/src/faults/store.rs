@@ -58,7 +58,7 @@ pub struct FaultyStore {
     pub faults: Faults<StoreGroup>,
     /// Parts that it says to have; 0: as many as the store.
     split: AtomicUsize,
-    /// None of the moves and leases there happens, and the caller knows it.
+    /// Nothing that is asked of it happens, and the caller knows it.
     part_away: Mutex<Option<usize>>,
 }
 
@@ -74,7 +74,8 @@ impl FaultyStore {
         self.split.store(parts, SeqCst);
     }
 
-    /// Of moves, leases and signs of life, those with anything in this part are refused; None: in no part.
+    /// Of moves, leases, signs of life and reads by place, those with anything in this part are refused; so is what counts
+    /// all, and a page of what is in flight there. None: in no part.
     pub fn set_part_away(&self, part: Option<usize>) {
         *self.part_away.lock() = part;
     }
@@ -89,6 +90,28 @@ impl FaultyStore {
             return Err(Error::did_not_happen(doing, "this part was sent away by a test"));
         }
         Ok(())
+    }
+
+    /// What passes over all parts.
+    fn pass_all(&self, doing: &'static str) -> Result<(), Error> {
+        self.pass_part(doing, (0..self.partitions()).map(Partition))
+    }
+
+    /// One after the other, as a store of several parts does: each page has tasks of one only.
+    async fn in_flight_apart(
+        &self,
+        after: Option<LeasePosition>,
+        limit: usize,
+    ) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
+        let part = after.map_or(0, |it| it.part);
+        if *self.part_away.lock() == Some(part) {
+            return Err(Error::did_not_happen("read what is in flight", "this part was sent away by a test"));
+        }
+        let inside = after.map(|it| LeasePosition { part: 0, ..it });
+        let (mut tasks, next) = self.inner.in_flight(inside, limit).await?;
+        tasks.retain(|it| self.part_of(it.place.partition) == part);
+        let next_part = (part + 1 < self.parts()).then(|| LeasePosition::beginning_of(part + 1));
+        Ok((tasks, next.map(|it| LeasePosition { part, ..it }).or(next_part)))
     }
 }
 
@@ -167,11 +190,19 @@ impl Store for FaultyStore {
         after: Option<LeasePosition>,
         limit: usize,
     ) -> Result<(Vec<Task>, Option<LeasePosition>), Error> {
-        let call = self.inner.in_flight(after, limit);
+        let is_split = self.split.load(SeqCst) > 0;
+        let call = async {
+            if is_split {
+                self.in_flight_apart(after, limit).await
+            } else {
+                self.inner.in_flight(after, limit).await
+            }
+        };
         self.faults.run(StoreGroup::Scan, "read what is in flight", call).await
     }
 
     async fn read(&self, places: &[TaskRef]) -> Result<Vec<Option<Task>>, Error> {
+        self.pass_part("read tasks", places.iter().map(|it| it.partition))?;
         self.faults.run(StoreGroup::Read, "read tasks", self.inner.read(places)).await
     }
 
@@ -202,10 +233,12 @@ impl Store for FaultyStore {
     }
 
     async fn books(&self) -> Result<Books, Error> {
+        self.pass_all("read the books")?;
         self.faults.run(StoreGroup::Read, "read the books", self.inner.books()).await
     }
 
     async fn audit(&self) -> Result<Books, Error> {
+        self.pass_all("audit the books")?;
         self.faults.run(StoreGroup::Read, "audit the books", self.inner.audit()).await
     }
 

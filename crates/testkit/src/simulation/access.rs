@@ -7,8 +7,9 @@ use punctual_contract::{
     AccessStore, AuditStore, Error, NamespaceStore, Store,
     access::{Token, Tokens},
     audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
-    namespaces::{DeleteTasks, DeletedTasks},
+    namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
     settings::Saved,
+    store::Applied,
 };
 use punctual_domain::{access::TokenId, name::Name, time::Millis};
 
@@ -51,5 +52,8 @@ impl NamespaceStore for Mortal<dyn Store> {
     }
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, Error> {
         self.inner.delete_traces(namespace, limit).await
+    }
+    async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, Error> {
+        self.inner.delete_finished(tasks).await
     }
 }

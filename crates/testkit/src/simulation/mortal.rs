@@ -9,7 +9,9 @@ use punctual_contract::{
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
     limiter::{Answer, Demand, Flowing, Held, Holders, Limit, Member, Rebuilding, Room, Wish as Asked},
     ownership::{Live, Owner, Says, Tenure},
-    schedules::{Advance, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule},
+    schedules::{
+        Advance, OlderDocuments, Run, RunKey, RunQuery, SaveSchedule, ScheduleKey, SettleRun, StoredSchedule,
+    },
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
         Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
@@ -471,11 +473,14 @@ impl ScheduleStore for Mortal<dyn ScheduleStore> {
     }
     async fn unsettled_runs(
         &self,
-        of: Option<i64>,
-        created_before: Millis,
+        of: Option<OlderDocuments>,
+        before: Millis,
         limit: usize,
     ) -> Result<Vec<(StoredSchedule, Run)>, Error> {
-        self.life.call(self.inner.unsettled_runs(of, created_before, limit)).await
+        self.life.call(self.inner.unsettled_runs(of, before, limit)).await
+    }
+    async fn put_off_runs(&self, runs: Vec<RunKey>, now: Millis) -> Result<(), Error> {
+        self.life.call(self.inner.put_off_runs(runs, now)).await
     }
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error> {
         self.life.call(self.inner.runs(query)).await

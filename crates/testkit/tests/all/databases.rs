@@ -3,6 +3,7 @@
 //! never is "nothing was done" said of what was done. On a private MariaDB, the second database behind a proxy, and Redis.
 
 mod changes;
+mod limited;
 mod reach;
 mod site;
 
@@ -76,7 +77,7 @@ async fn executors_go_on_with_the_others_tasks_before_a_silent_database_is_known
 /// Leases whose answer is lost on the way: their attempts are given back, and the only attempt of each is still there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_attempt_is_spent_by_a_lease_whose_answer_was_lost() {
-    let site = Site::new(1).await;
+    let site = Site::untimed().await;
     site.insert(400, 1_000..5_000).await;
     for _ in 0..6 {
         let come = site.come();
@@ -89,7 +90,7 @@ async fn no_attempt_is_spent_by_a_lease_whose_answer_was_lost() {
 }
 
 async fn is_repaired(way: Way) {
-    let site = Site::new(1).await;
+    let site = Site::untimed().await;
     let held = site.leased_by_one_who_dies(40).await;
     let first: Vec<_> = held.into_iter().filter(|it| site.is_in_first(*it)).collect();
     assert!(first.len() > 5, "{}", first.len());
@@ -123,7 +124,7 @@ async fn leases_end_and_rows_are_swept_while_the_second_database_is_silent() {
 /// A batch over both: each task has an answer of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_a_batch_what_the_first_database_has_stored_is_said() {
-    let site = Site::new(1).await;
+    let site = Site::untimed().await;
     site.second.set(Way::Cut);
     let answers = site.insert_each(60).await;
     let stored: Vec<_> = answers.iter().flatten().map(|it| it.task.place).collect();
@@ -135,7 +136,7 @@ async fn of_a_batch_what_the_first_database_has_stored_is_said() {
 /// Whoever asks for all hears of all, or that it cannot be known; what is in the first database alone can be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_would_be_incomplete_is_an_error() {
-    let site = Site::new(1).await;
+    let site = Site::untimed().await;
     let inserted = site.insert_each(60).await.into_iter().map(|it| it.unwrap().task.place);
     let (first, second): (Vec<_>, Vec<_>) = inserted.partition(|it| site.is_in_first(*it));
     assert!(!first.is_empty() && !second.is_empty());

@@ -66,6 +66,40 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work))
 }
 
+mod bulk_in_one_database {
+    use super::{MysqlStore, fresh, open};
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                let store: Arc<MysqlStore> = Arc::new(open(&fresh(1).await).await);
+                punctual_testkit::conformance::store::$module::$case(store.clone(), store.clone()).await;
+                store.close().await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_bulk_case!(stamp);
+}
+
+mod bulk_in_three_databases {
+    use super::{MysqlStore, fresh, open};
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                let store: Arc<MysqlStore> = Arc::new(open(&fresh(3).await).await);
+                punctual_testkit::conformance::store::$module::$case(store.clone(), store.clone()).await;
+                store.close().await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_bulk_case!(stamp);
+}
+
 mod schedules_in_one_database {
     use super::{MysqlStore, fresh, open};
     use std::sync::Arc;

@@ -70,6 +70,10 @@ impl Shard {
         self.server.sql(&self.database, text).await.trim().to_owned()
     }
 
+    async fn event(&self, call: &str) {
+        self.server.event(&self.database, call).await;
+    }
+
     async fn run(&self, options: BucketOptions, now: Millis) -> BucketReport {
         self.store.buckets(options).run_once(now).await.unwrap()
     }
@@ -424,7 +428,7 @@ async fn the_events_of_the_database_do_the_same() {
     shard.put(5_001, 300, TODAY - 5 * DAY, 9, "1").await;
     shard.put(6_001, 30, TODAY - 5 * DAY, 1, "NULL").await;
     let (now, next_day) = (NOW.0, NOW.0 + DAY);
-    shard.sql(&format!("CALL punctual_buckets({now}, 24, 48, 72)")).await;
+    shard.event(&format!("CALL punctual_buckets({now}, 24, 48, 72)")).await;
     assert_eq!(shard.rows().await, [330, 330, 165, 110, 0], "a bucket with a waiting task stays");
     shard.is_accounted_for().await;
     let report = shard.run(OPTIONS, NOW).await;
@@ -432,7 +436,7 @@ async fn the_events_of_the_database_do_the_same() {
     assert_eq!(left, (0, 1, 30, 300), "nothing is left to do but what only an engine can: {report:?}");
     assert_eq!(shard.rows().await[0], 30);
     let before = shard.buckets().await;
-    shard.sql(&format!("CALL punctual_buckets({next_day}, 24, 48, 72)")).await;
+    shard.event(&format!("CALL punctual_buckets({next_day}, 24, 48, 72)")).await;
     let made: Vec<String> = shard.buckets().await.into_iter().filter(|it| !before.contains(it)).collect();
     assert_eq!(made, [""; 0], "an engine has made them for centuries");
     let events = "SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA = DATABASE()";
@@ -445,7 +449,7 @@ async fn the_events_make_the_buckets_that_are_near_and_copy_no_more_than_an_engi
     let shard = Shard::fresh().await;
     shard.sql(EVENTS).await;
     let call = format!("CALL punctual_buckets({}, 24, 48, 72)", NOW.0);
-    shard.sql(&call).await;
+    shard.event(&call).await;
     let near = ["p2026112100", "p2026112200", "p2026112300", "pmax"];
     assert_eq!(shard.buckets().await, near);
     let report = shard.run(OPTIONS, NOW).await;
@@ -453,7 +457,7 @@ async fn the_events_make_the_buckets_that_are_near_and_copy_no_more_than_an_engi
     let other = Shard::fresh().await;
     other.sql(EVENTS).await;
     other.put(1, 10_001, TODAY, 1, "NULL").await;
-    other.sql(&call).await;
+    other.event(&call).await;
     assert_eq!(other.buckets().await, ["pmax"], "as an engine");
 }
 

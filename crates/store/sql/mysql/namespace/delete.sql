@@ -1,4 +1,5 @@
--- Deletes tasks with all that belongs to them, whatever their state: of a namespace that is being deleted.
+-- Deletes tasks with all that belongs to them, whatever their state: of a namespace that is being deleted, or finished ones
+-- that somebody deletes.
 -- 1 the rows (JSON: [partition, due_at (ms), id]), which are locked.
 DELETE task, registry, moved, body
 FROM JSON_TABLE(?, '$[*]' COLUMNS (

@@ -53,6 +53,7 @@ fn change(event: Event) -> Option<Change> {
         Event::Snooze => Change::Snooze { due_at: LATER },
         Event::Bury => Change::Bury { result: None, keep_until },
         Event::Expire => Change::Expire { keep_until },
+        Event::DeadLetter => Change::DeadLetter { keep_until },
         Event::Cancel => Change::Cancel { keep_until },
         Event::Withdraw => Change::Withdraw { keep_until },
         Event::Abort => Change::Abort { keep_until },

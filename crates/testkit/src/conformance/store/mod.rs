@@ -24,6 +24,7 @@ pub mod retire;
 
 pub mod audit;
 pub mod books;
+pub mod bulk;
 pub mod executors;
 pub mod replies;
 pub mod tokens;

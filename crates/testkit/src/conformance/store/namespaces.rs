@@ -6,15 +6,16 @@ use super::{
 };
 use punctual_contract::{
     Store,
-    namespaces::{DeleteTasks, DeletedTasks, TaskPosition},
+    namespaces::{DeleteTasks, DeletedTasks, FinishedTask, TaskPosition},
     settings::SaveSetting,
-    store::{Query, Reply, ReplyKey},
+    store::{Applied, Query, Reply, ReplyKey},
 };
 use punctual_domain::{
     executor::{Profile, Sign},
     insert::Decision,
     name::QueueKey,
     settings::{QueueSettings, Scope, Setting},
+    state::State,
     task::{Content, NewTask, Task},
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -168,4 +169,25 @@ pub async fn answers_and_traces_of_a_namespace_are_deleted_and_those_of_others_a
     assert_eq!(queues(GONE), Scope::Queue(queue("mail")));
     let standing = store.settings().await.unwrap().all;
     assert_eq!(standing.len(), 5, "what is set is not touched");
+}
+
+pub async fn a_finished_task_is_deleted_as_it_was_seen_and_no_other(store: Arc<dyn Store>) {
+    for (task, again) in every_state(&*store).await.into_iter().zip(1_000_i64..) {
+        let seen = FinishedTask { place: task.place, fence: task.fence, state: task.state };
+        let stale = FinishedTask { fence: task.fence + 1, ..seen };
+        assert_eq!(store.delete_finished(vec![stale]).await.unwrap(), [Applied::Lost], "{:?}", task.state);
+        let expected = if task.state.is_finished() { Applied::Moved } else { Applied::Lost };
+        let other = insert(&*store, ask(again)).await.task;
+        let unfinished = FinishedTask { place: other.place, fence: other.fence, state: State::Succeeded };
+        // One that is named twice is deleted once.
+        let done = store.delete_finished(vec![unfinished, seen, seen]).await.unwrap();
+        assert_eq!(done, [Applied::Lost, expected, Applied::Lost], "{:?}", task.state);
+        let left = store.read(&[task.place, other.place]).await.unwrap();
+        assert_eq!((left[0].is_none(), left[1].is_some()), (expected == Applied::Moved, true));
+        super::balanced(&*store).await;
+        if expected == Applied::Moved {
+            let again = insert(&*store, ask(task.task_id())).await;
+            assert_eq!(again.decision, Decision::Create, "its id can be used again");
+        }
+    }
 }

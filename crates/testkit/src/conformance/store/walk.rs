@@ -63,6 +63,7 @@ pub(super) fn change(event: Event, now: Millis) -> Option<Change> {
         Event::Snooze => Change::Snooze { due_at: NEXT },
         Event::Bury => Change::Bury { result: some_result, keep_until: KEEP },
         Event::Expire => Change::Expire { keep_until: KEEP },
+        Event::DeadLetter => Change::DeadLetter { keep_until: KEEP },
         Event::Cancel => Change::Cancel { keep_until: KEEP },
         Event::Withdraw => Change::Withdraw { keep_until: KEEP },
         Event::Abort => Change::Abort { keep_until: KEEP },

@@ -26,6 +26,7 @@ struct Target {
     executor: String,
     schedule: String,
     workflow: String,
+    bulk: String,
     place: String,
     /// An executor's: `ref` and its token.
     leased: String,
@@ -48,6 +49,7 @@ fn nothing(like: &Target) -> Target {
         executor: "nobody-x".to_owned(),
         schedule: "nobody-s".to_owned(),
         workflow: "w999999".to_owned(),
+        bulk: "7000003".to_owned(),
         place: beside(&like.place),
         leased: beside(&like.leased),
         lease: like.lease.clone(),
@@ -97,7 +99,8 @@ async fn operations(site: &Site) -> Vec<Operation> {
 impl Operation {
     /// Whether something in it is named for all namespaces together.
     fn names_globally(&self) -> bool {
-        let path = ["{ref}", "{id}", "{namespace}", "{workflow}"].iter().any(|it| self.path.contains(it));
+        let all = ["{ref}", "{id}", "{namespace}", "{bulk}", "{workflow}"];
+        let path = all.iter().any(|it| self.path.contains(it));
         path || ["report_outcomes", "send_heartbeats", "create_token", "list_audit"]
             .contains(&self.id.as_str())
     }
@@ -108,6 +111,7 @@ impl Operation {
         let path = path.replace("{executor}", &target.executor).replace("{namespace}", &target.namespace);
         let path = path.replace("{id}", &target.token).replace("{schedule}", &target.schedule);
         let path = path.replace("{workflow}", &target.workflow).replace("{node}", "a");
+        let path = path.replace("{bulk}", &target.bulk);
         assert!(!path.contains('{'), "{}: this test cannot fill in its path", self.path);
         let plain = ask(&self.method, &path).body(self.body(target));
         let with = |(name, value): (&String, String)| {
@@ -139,8 +143,8 @@ impl Operation {
             "insert_task" => json!({"queue": target.queue, "delay_ms": 3_600_000}),
             "insert_batch" => json!({"tasks": [{"queue": target.queue, "delay_ms": 3_600_000}]}),
             "patch_task" => json!({"delay_ms": 7_200_000}),
-            "cancel_task" | "run_task_now" | "redrive_task" | "pause_queue" | "resume_queue"
-            | "rotate_token" => {
+            "cancel_task" | "bury_task" | "run_task_now" | "redrive_task" | "pause_queue"
+            | "resume_queue" | "rotate_token" => {
                 json!({})
             }
             "lease_tasks" => json!({"wait_ms": 0}),
@@ -156,6 +160,8 @@ impl Operation {
             "patch_schedule" => json!({"owner": "bob"}),
             "backfill_schedule" => json!({"from": 1_700_000_000_000_i64, "to": 1_740_000_000_000_i64}),
             "pause_schedule" | "resume_schedule" | "run_schedule" => json!({}),
+            "create_bulk" => json!({"action": "cancel", "filter": {"queue": target.queue}}),
+            "confirm_bulk" | "pause_bulk" | "resume_bulk" | "stop_bulk" | "repeat_bulk" => json!({}),
             "send_heartbeats" => json!({"executor": "own-x", "leases": [lease]}),
             "redrive_dead_letters" => json!({"queue": target.queue}),
             "put_queue" | "put_namespace" | "put_limits" => json!({"max_waiting": 9}),
@@ -224,6 +230,8 @@ async fn furnish(site: &Site) -> Target {
     let nodes = json!({"a": {"task": {"queue": queue, "payload": MARK}}});
     let begun = json!({"name": format!("{MARK}-k"), "input": MARK, "nodes": nodes});
     let begun = site.admin(post("/v1/workflows", begun).within(&namespace)).await.expect(201);
+    let asked = json!({"action": "cancel", "filter": {"queue": queue}, "reason": MARK});
+    let bulk = site.admin(post("/v1/bulk", asked).within(&namespace)).await.expect(201)["id"].to_string();
     let limits =
         ask("PUT", format!("/v1/namespaces/{namespace}")).body(Some(json!({"max_waiting": 777_777})));
     site.admin(limits).await.expect(200);
@@ -237,6 +245,7 @@ async fn furnish(site: &Site) -> Target {
         executor,
         schedule: format!("{MARK}-s"),
         workflow: text(&begun["ref"]),
+        bulk,
         place,
         leased: text(&leased[1]["ref"]),
         lease: text(&leased[1]["token"]),
@@ -313,6 +322,7 @@ async fn stock(site: &Site, theirs: &Target) -> Vec<String> {
         "/v1/queues",
         "/v1/schedules",
         "/v1/workflows",
+        "/v1/bulk",
         &format!("/v1/namespaces/{}", theirs.namespace),
     ] {
         all.push(site.admin(get(path).within(&theirs.namespace)).await.expect(200).to_string());

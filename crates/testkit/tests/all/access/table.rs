@@ -43,6 +43,7 @@ const NO_QUEUE: Foreign = Foreign::Hidden("queue.not_found");
 const NO_EXECUTOR: Foreign = Foreign::Hidden("executor.not_found");
 const NO_SCHEDULE: Foreign = Foreign::Hidden("schedule.not_found");
 const NO_WORKFLOW: Foreign = Foreign::Hidden("workflow.not_found");
+const NO_BULK: Foreign = Foreign::Hidden("bulk.not_found");
 const NO_TOKEN: Foreign = Foreign::Hidden("token.not_found");
 const NO_ITEMS: Foreign = Foreign::Empty("/items", "[]");
 
@@ -71,12 +72,13 @@ const QUEUE: Body = Some(|_| json!({"max_waiting": 1_000_000}));
 const LIMITS: Body = Some(|_| json!({"max_waiting": 1_000_000_000}));
 const SCHEDULE: Body = Some(|_| json!({"cron": "@yearly", "owner": "ada", "task": {"queue": "q"}}));
 const WORKFLOW: Body = Some(|_| json!({"nodes": {"a": {"task": {"queue": "q"}}}}));
+const BULK: Body = Some(|_| json!({"action": "cancel", "filter": {"queue": "none"}}));
 const OTHER_OWNER: Body = Some(|_| json!({"owner": "bob"}));
 const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_000_000_000_i64}));
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 62] = [
+pub(super) const TABLE: [Row; 73] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -93,6 +95,9 @@ pub(super) const TABLE: [Row; 62] = [
     row("POST", "/v1/tasks/{ref}/cancel", CHANGERS, Some(200), NO_TASK, None),
     row("POST", "/v1/tasks/{ref}/run-now", CHANGERS, Some(200), NO_TASK, None),
     row("POST", "/v1/tasks/{ref}/redrive", OPERATORS, Some(409), NO_TASK, None),
+    row("POST", "/v1/tasks/{ref}/bury", CHANGERS, Some(200), NO_TASK, None),
+    // It waits: only what is finished is deleted.
+    row("DELETE", "/v1/tasks/{ref}", OPERATORS, Some(409), NO_TASK, None),
     row("POST", "/v1/queues/{queue}/lease", WORKERS, Some(200), Foreign::Denied, LEASE),
     row(
         "POST",
@@ -150,6 +155,16 @@ pub(super) const TABLE: [Row; 62] = [
     row("POST", "/v1/workflows/{workflow}/retry", CHANGERS, Some(409), NO_WORKFLOW, None),
     row("POST", "/v1/workflows/{workflow}/nodes/{node}/skip", CHANGERS, Some(200), NO_WORKFLOW, None),
     row("POST", "/v1/workflows/{workflow}/rerun", WRITERS, Some(201), NO_WORKFLOW, None),
+    row("POST", "/v1/bulk", CHANGERS, Some(201), Foreign::Denied, BULK),
+    row("GET", "/v1/bulk", READERS, Some(200), NO_ITEMS, None),
+    row("GET", "/v1/bulk/{bulk}", READERS, Some(200), NO_BULK, None),
+    row("GET", "/v1/bulk/{bulk}/failures", READERS, Some(200), NO_BULK, None),
+    row("POST", "/v1/bulk/{bulk}/confirm", CHANGERS, Some(200), NO_BULK, None),
+    // It has not begun.
+    row("POST", "/v1/bulk/{bulk}/pause", CHANGERS, Some(409), NO_BULK, None),
+    row("POST", "/v1/bulk/{bulk}/resume", CHANGERS, Some(409), NO_BULK, None),
+    row("POST", "/v1/bulk/{bulk}/stop", CHANGERS, Some(200), NO_BULK, None),
+    row("POST", "/v1/bulk/{bulk}/repeat", CHANGERS, Some(409), NO_BULK, None),
     row("GET", "/metrics", METERS, None, Foreign::Denied, None),
     row("GET", "/livez", &[], Some(200), Foreign::Same, None),
     row("GET", "/readyz", &[], Some(200), Foreign::Same, None),

@@ -36,12 +36,12 @@ fn the_table_has_every_documented_call_and_each_says_its_permission() {
 
 #[tokio::test]
 async fn every_call_of_every_role_is_answered_as_the_table_says_on_sqlite() {
-    walk(Site::sqlite().await).await;
+    Box::pin(walk(Site::sqlite().await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_of_every_role_is_answered_as_the_table_says_on_mysql_and_redis() {
-    walk(Site::mysql().await).await;
+    Box::pin(walk(Site::mysql().await)).await;
 }
 
 async fn walk(site: Site) {
@@ -110,7 +110,8 @@ async fn request(site: &Site, row: &Row, namespace: &str) -> Ask {
     }
     let needs_workflow = row.path.contains("{workflow}");
     let workflow = if needs_workflow { Box::pin(begun(site, namespace)).await } else { String::new() };
-    let path = format!("{}{}", row.path, row.query).replace("{schedule}", "s");
+    let bulk = if row.path.contains("{bulk}") { bulk(site, namespace).await } else { String::new() };
+    let path = format!("{}{}", row.path, row.query).replace("{schedule}", "s").replace("{bulk}", &bulk);
     let path = path.replace("{workflow}", &workflow).replace("{node}", "a");
     let path = path.replace("{ref}", &place).replace("{id}", &id).replace("{namespace}", namespace);
     let path = path.replace("{queue}", "q").replace("{executor}", "x");
@@ -122,6 +123,12 @@ async fn begun(site: &Site, namespace: &str) -> String {
     let asked = json!({"input": MARK, "nodes": {"a": {"task": {"queue": "q"}}}});
     let begun = site.admin(post("/v1/workflows", asked).within(namespace)).await.expect(201);
     begun["ref"].as_str().unwrap().to_owned()
+}
+
+/// One that is previewed, and finds nothing.
+async fn bulk(site: &Site, namespace: &str) -> String {
+    let asked = json!({"action": "cancel", "filter": {"queue": "none"}, "reason": MARK});
+    site.admin(post("/v1/bulk", asked).within(namespace)).await.expect(201)["id"].to_string()
 }
 
 fn task() -> Value {

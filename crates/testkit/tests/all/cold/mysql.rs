@@ -75,6 +75,10 @@ impl World {
         self.server.sql(self.url.rsplit('/').next().unwrap(), text).await.trim().to_owned()
     }
 
+    pub(super) async fn event(&self, call: &str) {
+        self.server.event(self.url.rsplit('/').next().unwrap(), call).await;
+    }
+
     /// By reference and by id, with this engine and with one that has just started.
     pub(super) async fn has_everything(&self, when: &str) {
         let places: Vec<TaskRef> = self.tasks.iter().map(|it| it.place).collect();

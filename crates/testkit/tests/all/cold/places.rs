@@ -90,7 +90,7 @@ async fn engines_that_start_at_the_same_time_agree_about_the_place() {
 async fn the_events_of_the_database_drop_nothing_where_there_are_archives() {
     let world = World::with_tasks().await;
     world.sql(EVENTS).await;
-    world.sql(&format!("CALL punctual_buckets({}, 24, 48, 72)", NOW.0)).await;
+    world.event(&format!("CALL punctual_buckets({}, 24, 48, 72)", NOW.0)).await;
     assert_eq!(world.sql("SELECT COUNT(*) FROM task").await, "300");
     let report = world.run(OPTIONS, NOW).await;
     assert_eq!((report.archived, report.forgotten), (300, 300), "{report:?}");

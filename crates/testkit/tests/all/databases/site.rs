@@ -38,7 +38,8 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How late tasks are is to be the fault's doing, not that of the other sites on the same processors.
+/// How late tasks are is to be the fault's doing, not that of the other sites on the same processors. Servers are started
+/// before a site has its turn; one that says nothing of how late anything is waits for none.
 static TURNS: Semaphore = Semaphore::const_new(1);
 
 const PARTITIONS: u16 = 8;
@@ -50,6 +51,19 @@ const SETTLED_MS: i64 = 2_000;
 
 pub(super) fn say(text: &str) {
     eprintln!("{text}");
+}
+
+/// Whether engines go to the second database by one way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ways {
+    Together,
+    Apart,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Turn {
+    Own,
+    Beside,
 }
 
 pub(super) struct Site {
@@ -65,7 +79,7 @@ pub(super) struct Site {
     log: Arc<Mutex<Log>>,
     _redis: Redis,
     _mysql: MariaDb,
-    _turn: SemaphorePermit<'static>,
+    _turn: Option<SemaphorePermit<'static>>,
 }
 
 #[derive(Default)]
@@ -117,22 +131,27 @@ fn task(execute_at: Millis) -> NewTask {
 }
 
 impl Site {
+    /// Timed: the only one that is, meanwhile.
     pub(super) async fn new(engines: usize) -> Self {
-        Self::with(engines, false, &Options::default()).await
+        Self::with(engines, (Ways::Together, Turn::Own), &Options::default()).await
     }
 
-    /// Each engine has a way of its own to the second database.
-    pub(super) async fn with_ways_apart(engines: usize) -> Self {
-        Self::with(engines, true, &Options::default()).await
+    /// Of one engine, beside all others: for tests that do not say how late anything may be.
+    pub(super) async fn untimed() -> Self {
+        Self::with(1, (Ways::Together, Turn::Beside), &Options::default()).await
+    }
+
+    /// Two engines, each with a way of its own to the second database.
+    pub(super) async fn with_ways_apart(turn: Turn) -> Self {
+        Self::with(2, (Ways::Apart, turn), &Options::default()).await
     }
 
     /// One engine, which hands over what has fired.
     pub(super) async fn without_leases_ahead() -> Self {
-        Self::with(1, false, &Options { ahead_ms: 0, ..Options::default() }).await
+        Self::with(1, (Ways::Together, Turn::Own), &Options { ahead_ms: 0, ..Options::default() }).await
     }
 
-    async fn with(engines: usize, are_apart: bool, options: &Options) -> Self {
-        let turn = TURNS.acquire().await.unwrap();
+    async fn with(engines: usize, (ways, turn): (Ways, Turn), options: &Options) -> Self {
         let (redis, mysql) = (Redis::own().await, MariaDb::own().await);
         let (first, second) = (Proxy::before(mysql.port()), Proxy::before(mysql.port()));
         let mut urls = Vec::new();
@@ -141,10 +160,14 @@ impl Site {
             urls.push(url.replace(&format!(":{}/", mysql.port()), &format!(":{}/", proxy.port())));
         }
         let store = store(&urls).await;
+        let turn = match turn {
+            Turn::Own => Some(TURNS.acquire().await.unwrap()),
+            Turn::Beside => None,
+        };
         let (mut nodes, mut apart) = (Vec::new(), Vec::new());
         for nth in 0..engines {
             let (mut urls, options) = (urls.clone(), Options { name: format!("e{nth}"), ..options.clone() });
-            if are_apart {
+            if ways == Ways::Apart {
                 let proxy = Proxy::before(second.port());
                 urls[1] = urls[1].replace(&format!(":{}/", second.port()), &format!(":{}/", proxy.port()));
                 apart.push(proxy);

@@ -83,7 +83,8 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
             "0008_without_databases",
             "0009_audit_key",
             "0010_schedules",
-            "0012_workflows"
+            "0012_workflows",
+            "0013_bulk"
         ]
     );
     assert_eq!(sql(url, "SELECT LENGTH(room) FROM task").await, "0");

@@ -21,7 +21,7 @@ async fn connections_to_mysql_fall_silent_and_firing_goes_on_on_new_ones() {
 /// What was asked has happened, and nobody was told.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_mysql_lose_their_answers_and_firing_goes_on_on_new_ones() {
-    let site = Site::behind_proxies().await;
+    let site = Site::untimed(&[]).await.with_proxies();
     let crew = site.crew(2).await;
     crew.insert(2_000, 1_500..12_000).await;
     crew.have_come(SOME).await;

@@ -36,7 +36,8 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How late tasks are is to be the outage's doing, not that of the other sites on the same two processors.
+/// How late tasks are is to be the outage's doing, not that of the other sites on the same two processors. Servers are
+/// started before a site has its turn.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
 pub(super) const PARTITIONS: u16 = 8;
@@ -67,7 +68,7 @@ pub(super) async fn stays(what: &str, for_ms: u64, mut is_so: impl FnMut() -> bo
 }
 
 pub(super) struct Site {
-    _turn: SemaphorePermit<'static>,
+    _turn: Option<SemaphorePermit<'static>>,
     pub(super) redis: Redis,
     pub(super) mysql: MariaDb,
     database_url: String,
@@ -113,17 +114,28 @@ pub(super) struct Worst {
 
 impl Site {
     pub(super) async fn new(redis_settings: &[&str]) -> Self {
-        let turn = TURNS.acquire().await.unwrap();
+        let site = Self::untimed(redis_settings).await;
+        Self { _turn: Some(TURNS.acquire().await.unwrap()), ..site }
+    }
+
+    /// Beside all others: for tests that do not say how late anything may be.
+    pub(super) async fn untimed(redis_settings: &[&str]) -> Self {
         let (redis, mysql) = (Redis::with(redis_settings).await, MariaDb::own().await);
         let database_url = mysql.fresh_database().await;
-        Self { _turn: turn, redis, mysql, database_url, ways: None }
+        let site = Self { _turn: None, redis, mysql, database_url, ways: None };
+        // Makes the tables.
+        site.store(&site.database_url).await;
+        site
+    }
+
+    pub(super) async fn behind_proxies() -> Self {
+        Self::new(&[]).await.with_proxies()
     }
 
     /// Engines reach their servers by proxies.
-    pub(super) async fn behind_proxies() -> Self {
-        let site = Self::new(&[]).await;
-        let ways = Ways { mysql: Proxy::before(site.mysql.port()), redis: Proxy::before(site.redis.port()) };
-        Self { ways: Some(ways), ..site }
+    pub(super) fn with_proxies(self) -> Self {
+        let ways = Ways { mysql: Proxy::before(self.mysql.port()), redis: Proxy::before(self.redis.port()) };
+        Self { ways: Some(ways), ..self }
     }
 
     pub(super) fn ways(&self) -> &Ways {

@@ -7,7 +7,7 @@ use punctual_store::{MysqlOptions, MysqlStore};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_cluster_on_the_same_prefix_is_refused_and_told_what_to_do() {
-    let site = Site::new(&[]).await;
+    let site = Site::untimed(&[]).await;
     let first = site.hot().await;
     let url = site.mysql.fresh_database().await;
     let store = MysqlStore::open(&[url], MysqlOptions::default()).await.unwrap();

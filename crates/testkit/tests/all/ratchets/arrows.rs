@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -19,12 +19,14 @@ const MAY_USE: [(&str, &[&str], &[&str]); 15] = [
     ("expressions", &[], &[]),
     ("schedules", &["engine", "contract", "domain", "expressions"], &[]),
     ("workflows", &["engine", "contract", "domain", "expressions"], &[]),
-    ("server", &["schedules", "workflows", "engine", "contract", "domain", "protocol"], &[]),
+    ("bulk", &["engine", "contract", "domain"], &[]),
+    ("server", &["bulk", "schedules", "workflows", "engine", "contract", "domain", "protocol"], &[]),
     ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),
     (
         "testkit",
         &[
             "server",
+            "bulk",
             "schedules",
             "workflows",
             "sdk",
@@ -43,6 +45,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 15] = [
         "cli",
         &[
             "server",
+            "bulk",
             "schedules",
             "workflows",
             "sdk",

@@ -7,14 +7,19 @@ use punctual_contract::{
     store::Applied,
 };
 use punctual_domain::{
-    schedule::{Outcome, RunKind},
+    schedule::{Outcome, Overlap, RunKind, Schedule},
     state::State,
 };
+use punctual_schedules::Planner;
 use punctual_testkit::faults::{Dials, StoreGroup};
 
 /// As an engine leaves it that dies when it has committed a step and made no task of it.
 async fn dies_after_the_commit(rig: &Rig) {
-    let stored = rig.planner.get(&key("digest")).await.unwrap();
+    dies_after_the_commit_of(rig, "digest").await;
+}
+
+async fn dies_after_the_commit_of(rig: &Rig, name: &str) {
+    let stored = rig.planner.get(&key(name)).await.unwrap();
     let at = START.plus(MINUTE_MS);
     let mut progress = stored.progress.clone();
     (progress.decided_until, progress.runs, progress.last_run_at) = (at, 1, Some(at));
@@ -124,4 +129,36 @@ async fn a_pause_that_died_half_way_is_carried_to_its_end(rig: Rig) {
     other.pass(2 * MINUTE_MS).await;
     assert_eq!(other.leased().await, []);
     assert_eq!(shown(&other.runs("digest").await), [(1, Outcome::Cancelled)]);
+}
+
+on_both!(a_schedule_whose_last_run_cannot_be_looked_at_holds_up_no_other);
+async fn a_schedule_whose_last_run_cannot_be_looked_at_holds_up_no_other(rig: Rig) {
+    rig.put("digest", Schedule { overlap: Overlap::Skip, ..every_minute() }).await;
+    rig.pass(MINUTE_MS + 1_000).await;
+    rig.put("other", every_minute()).await;
+    rig.store.faults.set(StoreGroup::Read, Dials::REFUSES);
+    rig.clock.advance_ms(15_000);
+    assert!(rig.planner.run_once(rig.now()).await.is_err(), "the operator is told");
+    assert_eq!(shown(&rig.runs("other").await), [(2, Outcome::Created)]);
+    rig.store.faults.heal();
+    rig.pass(MINUTE_MS).await;
+    assert_eq!(shown(&rig.runs("digest").await), [(2, Outcome::Skipped), (1, Outcome::Created)]);
+}
+
+on_both!(what_cannot_be_made_now_stands_in_nobodys_way);
+async fn what_cannot_be_made_now_stands_in_nobodys_way(rig: Rig) {
+    for name in ["digest", "other"] {
+        rig.put(name, every_minute()).await;
+        dies_after_the_commit_of(&rig, name).await;
+        rig.clock.advance_ms(1);
+    }
+    // It is to be taken back, and that fails: nobody else may make it meanwhile.
+    rig.store.faults.set(StoreGroup::Apply, Dials::REFUSES);
+    assert!(rig.planner.pause(&key("digest"), None, None, "ada").await.is_err());
+    let one_at_a_time = punctual_schedules::Options { batch: 1, ..punctual_schedules::Options::default() };
+    let planner = Planner::new(rig.engine.clone(), rig.schedules.clone(), one_at_a_time);
+    rig.clock.advance_ms(11_000);
+    assert!(planner.run_once(rig.now()).await.is_err(), "the operator is told");
+    let is_settled = async |name: &str| rig.runs(name).await.iter().all(|it| it.is_settled);
+    assert_eq!((is_settled("digest").await, is_settled("other").await), (false, true));
 }

@@ -113,3 +113,18 @@ async fn a_pause_ends_by_itself(rig: Rig) {
     let fired: Vec<Millis> = rig.leased().await.iter().map(|it| it.execute_at).collect();
     assert_eq!(fired, [START.plus(3 * MINUTE_MS), START.plus(4 * MINUTE_MS)]);
 }
+
+on_both!(a_change_takes_back_what_the_jitter_of_before_has_put_off);
+async fn a_change_takes_back_what_the_jitter_of_before_has_put_off(rig: Rig) {
+    rig.put("digest", Schedule { jitter_ms: 50_000, ..every_minute() }).await;
+    rig.planned().await;
+    let first = rig.runs("digest").await.remove(0);
+    let late_ms = first.execute_at.since(first.key.at);
+    assert!(late_ms > 2_000, "this name's first run is {late_ms} ms late");
+    // Its instant has come, and it has not fired.
+    rig.pass(MINUTE_MS + 1_000).await;
+    let taken = rig.put("digest", Schedule { enabled: false, ..every_minute() }).await;
+    assert_eq!(taken.cancelled, 2, "with the one of the next minute");
+    rig.pass(2 * MINUTE_MS).await;
+    assert_eq!(rig.leased().await, []);
+}

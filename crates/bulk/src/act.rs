@@ -1,0 +1,118 @@
+//! What is done to one task: by the engine's own calls, with a guard that it still is what was looked for. What an operation
+//! has changed carries its mark in its history, written in the transaction that changed it: a batch that is done twice, by
+//! whomever, changes no task twice.
+
+use crate::runner::Inner;
+use punctual_contract::{Error as BackendError, bulk::StoredBulk, store::Change};
+use punctual_domain::{
+    bulk::{self, Action},
+    place::TaskRef,
+    state::State,
+    task::Task,
+};
+use punctual_engine::{Cancelled, Changed, Deleted, Error};
+
+/// What became of one task.
+#[derive(Debug)]
+pub(crate) enum Acted {
+    Done,
+    /// It is not (or no more) one that the operation is about.
+    Skipped,
+    Failed(String),
+    /// The store or the hot set could not be reached: it is tried again.
+    NotNow(String),
+}
+
+/// A task may change between two looks so often.
+const LOOKS: usize = 8;
+
+/// `read`: the task as it was found together with the others of its batch.
+pub(crate) async fn act(
+    inner: &Inner,
+    stored: &StoredBulk,
+    place: TaskRef,
+    read: Result<Option<Task>, BackendError>,
+) -> Acted {
+    match try_to(inner, stored, place, read).await {
+        Ok(acted) => acted,
+        // One that is not there any more is nobody's failure.
+        Err(Error::NotFound) if matches!(stored.bulk.action, Action::Delete) => Acted::Done,
+        Err(Error::NotFound) => Acted::Skipped,
+        Err(error @ Error::Contended) => Acted::Failed(error.to_string()),
+        Err(error @ (Error::Backend(_) | Error::Stopping)) => Acted::NotNow(error.to_string()),
+    }
+}
+
+async fn try_to(
+    inner: &Inner,
+    stored: &StoredBulk,
+    place: TaskRef,
+    read: Result<Option<Task>, BackendError>,
+) -> Result<Acted, Error> {
+    let mut task = read?.ok_or(Error::NotFound)?;
+    for _ in 0..LOOKS {
+        if bulk::is_marked(&task, stored.id) {
+            return Ok(Acted::Done);
+        }
+        if !is_meant(stored, &task) {
+            return Ok(Acted::Skipped);
+        }
+        if let Some(acted) = change(inner, stored, &task).await? {
+            return Ok(acted);
+        }
+        task = inner.engine.read(place).await?;
+    }
+    Err(Error::Contended)
+}
+
+fn is_meant(stored: &StoredBulk, task: &Task) -> bool {
+    task.ask.queue.namespace == stored.namespace
+        && task.created_at <= stored.progress.previewed_at
+        && stored.bulk.fits(task)
+}
+
+/// None: the task has changed since it was looked at.
+async fn change(inner: &Inner, stored: &StoredBulk, task: &Task) -> Result<Option<Acted>, Error> {
+    let (engine, place, by) = (&inner.engine, task.place, bulk::mark(stored.id));
+    let (fence, state, id) = (task.fence, task.state, stored.id);
+    let guarded = stored.bulk.clone();
+    // An entry that is claimed or fires meanwhile has moved on without having become another wish.
+    let expected = move |it: &Task| !bulk::is_marked(it, id) && guarded.fits(it);
+    let as_read = move |it: &Task| it.fence == fence && (it.state == state || it.state == State::Dispatching);
+    let reschedule = |execute_at, priority| Change::Reschedule { execute_at, priority, payload: None };
+    Ok(match &stored.bulk.action {
+        Action::Cancel { stop_if_fired } => {
+            engine.cancel_if(place, *stop_if_fired, &by, expected).await?.map(|it| match it {
+                Cancelled::Cancelled(_) | Cancelled::StopRequested(_) => Acted::Done,
+                Cancelled::AlreadyFired(_) => Acted::Skipped,
+            })
+        }
+        Action::Reschedule(time) => {
+            let change = reschedule(Some(time.of(task.ask.execute_at)), None);
+            engine.reschedule(place, change, &by, as_read).await?.map(changed)
+        }
+        Action::SetPriority { priority } => {
+            engine.reschedule(place, reschedule(None, Some(*priority)), &by, expected).await?.map(changed)
+        }
+        Action::RunNow => {
+            let change = reschedule(Some(engine.now()), None);
+            engine.reschedule(place, change, &by, expected).await?.map(changed)
+        }
+        Action::Redrive => engine.redrive_if(place, &by, expected).await?.map(changed),
+        Action::Bury => {
+            let reason = stored.bulk.reason.as_deref();
+            engine.bury(place, reason, &by, expected).await?.map(changed)
+        }
+        Action::Delete => engine.delete(place, expected).await?.map(|it| match it {
+            Deleted::Deleted(_) => Acted::Done,
+            Deleted::Refused(_) => Acted::Skipped,
+        }),
+    })
+}
+
+fn changed(it: Changed) -> Acted {
+    match it {
+        Changed::Changed(_) => Acted::Done,
+        Changed::Refused(_) => Acted::Skipped,
+    }
+}

@@ -1,0 +1,205 @@
+//! What callers ask for: a preview, its confirmation, a pause, and so on. Each is one compare and set; the runner does the rest.
+
+use crate::{
+    error::Error,
+    preview::{self, Previewed},
+    runner::{Inner, Runner},
+};
+use punctual_contract::{
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, StoredBulk},
+    store::Applied,
+};
+use punctual_domain::{
+    bulk::{Bulk, BulkState, Progress},
+    name::Name,
+    time::Millis,
+};
+
+/// The step at which an operation is stored.
+const PREVIEWED: i64 = 1;
+/// A change lost to others this often is given up, with an error that says so.
+const TRIES: usize = 32;
+
+impl Runner {
+    /// Counts what matches and stores the operation; nothing else happens before it is confirmed.
+    ///
+    /// # Errors
+    /// [`Error::Nothing`], or a failing store.
+    pub async fn preview(&self, namespace: &Name, bulk: Bulk, by: &str) -> Result<Previewed, Error> {
+        preview::preview(&self.inner, namespace, bulk, by).await
+    }
+
+    /// # Errors
+    /// [`Error::NotFound`], or a failing store.
+    pub async fn get(&self, namespace: &Name, id: i64) -> Result<StoredBulk, Error> {
+        self.inner.store.bulk(namespace, id).await?.ok_or(Error::NotFound)
+    }
+
+    /// The newest first, below an id.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn list(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, Error> {
+        Ok(self.inner.store.bulks(namespace, below, limit).await?)
+    }
+
+    /// What failed, by the id of the task, above one.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn failures(&self, id: i64, above: i64, limit: usize) -> Result<Vec<BulkFailure>, Error> {
+        Ok(self.inner.store.bulk_failures(id, above, limit).await?)
+    }
+
+    /// Begins what was previewed, if `fits` says so of its step. Confirmed again, it stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Otherwise`], [`Error::TooOld`], [`Error::IsIn`] (it was stopped), or a failing store.
+    pub async fn confirm(
+        &self,
+        namespace: &Name,
+        id: i64,
+        fits: impl Fn(i64) -> bool + Send + Sync,
+        by: &str,
+    ) -> Result<StoredBulk, Error> {
+        let good_ms = self.inner.options.preview_good_ms;
+        self.change(namespace, id, |it, now| {
+            let has_begun = it.progress.confirmed_at.is_some();
+            // Said again, it names the step of the preview.
+            if !(fits(it.step) || (has_begun && fits(PREVIEWED))) {
+                return Err(Error::Otherwise(it.step));
+            }
+            match it.state {
+                BulkState::Previewed if now.since(it.created_at) > good_ms => Err(Error::TooOld),
+                BulkState::Previewed => {
+                    let progress = Progress {
+                        confirmed_at: Some(now),
+                        confirmed_by: Some(by.to_owned()),
+                        paced_until: now,
+                        ..it.progress.clone()
+                    };
+                    Ok(Some((BulkState::Running, progress)))
+                }
+                BulkState::Stopped => Err(Error::IsIn(it.state)),
+                BulkState::Running | BulkState::Paused | BulkState::Done => Ok(None),
+            }
+        })
+        .await
+    }
+
+    /// Nothing more of it begins: the batch that is under way is finished.
+    ///
+    /// # Errors
+    /// [`Error::IsIn`] what has not begun or has ended, or a failing store.
+    pub async fn pause(
+        &self,
+        namespace: &Name,
+        id: i64,
+        reason: Option<&str>,
+        by: &str,
+    ) -> Result<StoredBulk, Error> {
+        self.change(namespace, id, |it, _| match it.state {
+            BulkState::Running => {
+                let progress = Progress { note: Some(note("paused", by, reason)), ..it.progress.clone() };
+                Ok(Some((BulkState::Paused, progress)))
+            }
+            BulkState::Paused => Ok(None),
+            BulkState::Previewed | BulkState::Stopped | BulkState::Done => Err(Error::IsIn(it.state)),
+        })
+        .await
+    }
+
+    /// # Errors
+    /// As [`Runner::pause`].
+    pub async fn resume(&self, namespace: &Name, id: i64) -> Result<StoredBulk, Error> {
+        self.change(namespace, id, |it, now| match it.state {
+            BulkState::Paused => {
+                let progress = Progress { note: None, paced_until: now, ..it.progress.clone() };
+                Ok(Some((BulkState::Running, progress)))
+            }
+            BulkState::Running => Ok(None),
+            BulkState::Previewed | BulkState::Stopped | BulkState::Done => Err(Error::IsIn(it.state)),
+        })
+        .await
+    }
+
+    /// Ends it for good; what it has done stays done.
+    ///
+    /// # Errors
+    /// [`Error::IsIn`] what is done, or a failing store.
+    pub async fn stop(
+        &self,
+        namespace: &Name,
+        id: i64,
+        reason: Option<&str>,
+        by: &str,
+    ) -> Result<StoredBulk, Error> {
+        self.change(namespace, id, |it, now| match it.state {
+            BulkState::Previewed | BulkState::Running | BulkState::Paused => {
+                let note = Some(note("stopped", by, reason));
+                let progress = Progress { note, ended_at: Some(now), ..it.progress.clone() };
+                Ok(Some((BulkState::Stopped, progress)))
+            }
+            BulkState::Stopped => Ok(None),
+            BulkState::Done => Err(Error::IsIn(it.state)),
+        })
+        .await
+    }
+
+    /// Goes through what failed again, of an operation that is done.
+    ///
+    /// # Errors
+    /// [`Error::IsIn`] what is not done, or a failing store.
+    pub async fn repeat(&self, namespace: &Name, id: i64) -> Result<StoredBulk, Error> {
+        self.change(namespace, id, |it, now| match it.state {
+            BulkState::Done if it.progress.tally.failed == 0 => Ok(None),
+            BulkState::Done => {
+                let mut progress = Progress {
+                    repeats: true,
+                    is_through: false,
+                    before_id: None,
+                    ended_at: None,
+                    paced_until: now,
+                    ..it.progress.clone()
+                };
+                // Those that are kept are counted anew.
+                let kept = u64::try_from(FAILURES_MAX).unwrap_or(u64::MAX);
+                progress.tally.failed = progress.tally.failed.saturating_sub(kept);
+                Ok(Some((BulkState::Running, progress)))
+            }
+            _ => Err(Error::IsIn(it.state)),
+        })
+        .await
+    }
+
+    async fn change(
+        &self,
+        namespace: &Name,
+        id: i64,
+        decide: impl Fn(&StoredBulk, Millis) -> Result<Option<(BulkState, Progress)>, Error> + Send + Sync,
+    ) -> Result<StoredBulk, Error> {
+        let inner: &Inner = &self.inner;
+        for _ in 0..TRIES {
+            let (stored, now) = (self.get(namespace, id).await?, inner.engine.now());
+            let Some((state, progress)) = decide(&stored, now)? else { return Ok(stored) };
+            let wake_at = (state == BulkState::Running).then_some(now);
+            let advance = AdvanceBulk {
+                id,
+                step: stored.step,
+                state,
+                progress,
+                wake_at,
+                failed: Vec::new(),
+                mended: Vec::new(),
+            };
+            if inner.store.advance_bulk(advance, now).await? == Applied::Moved {
+                return self.get(namespace, id).await;
+            }
+        }
+        Err(Error::Contended)
+    }
+}
+
+fn note(what: &str, by: &str, reason: Option<&str>) -> String {
+    reason.map_or_else(|| format!("{what} by {by}"), |reason| format!("{what} by {by}: {reason}"))
+}

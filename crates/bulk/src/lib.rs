@@ -1,0 +1,18 @@
+//! Carries out bulk operations: what a filter finds is counted first and confirmed, and then changed a batch at a time, at a
+//! bounded rate, by the same calls as change one task. The path of a task knows nothing of it; whoever dies, another goes on.
+//!
+//! The order of steps, and what a crash between any two leaves: docs/consistency.md, "Bulk operations".
+
+mod error;
+mod options;
+
+mod calls;
+mod preview;
+
+mod act;
+mod runner;
+
+pub use error::Error;
+pub use options::Options;
+pub use preview::Previewed;
+pub use runner::Runner;

@@ -1,0 +1,315 @@
+//! The runner: looks which operations have something to do, and carries each on by some batches. `run_once` is bounded, can be
+//! run again at any time, and by several engines at once. One commit a batch: what became of the last one, and which tasks
+//! come next. Whoever goes on after a death begins with the batch that stands, and finds by its marks what was done.
+
+use crate::{
+    act::{Acted, act},
+    options::Options,
+    preview,
+};
+use futures_util::{StreamExt as _, stream};
+use parking_lot::Mutex;
+use punctual_contract::{
+    BulkStore, Error as BackendError,
+    bulk::{AdvanceBulk, BulkFailure, Look, SLOTS, StoredBulk},
+    store::Applied,
+};
+use punctual_domain::{
+    bulk::{BulkState, Progress},
+    history::clip,
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+use punctual_engine::Engine;
+use std::sync::Arc;
+
+/// Operations of one run, and those that are carried on at one time.
+const BULKS: usize = 64;
+const BULKS_AT_ONCE: usize = 4;
+/// Batches of one operation in one run.
+const BATCHES: usize = 100;
+/// Looks that find nothing, of one run: each passes over 20,000 ids.
+const LOOKS: usize = 5;
+/// Somebody else may change the operation while a batch is under way (a pause, mostly) so often.
+const COMMITS: usize = 8;
+/// After a batch that could not be done: doubled each time, up to the second.
+const AGAIN_AFTER_MS: i64 = 500;
+const AGAIN_AFTER_MAX_MS: i64 = 30_000;
+/// Longest text of a failure, in bytes.
+const ERROR_LEN_MAX: usize = 512;
+/// Operations that are forgotten at one time.
+const FORGOTTEN: usize = 20;
+
+/// Cheap to clone; all clones are the same runner.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn BulkStore>,
+    pub(crate) options: Options,
+    /// When it was last looked for what is old.
+    forgot_at: Mutex<Option<Millis>>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+struct Batch {
+    done: u64,
+    skipped: u64,
+    failed: Vec<BulkFailure>,
+    /// Those that are no failures (any more).
+    decided: Vec<i64>,
+    left: Vec<TaskRef>,
+    waits_for: Option<String>,
+}
+
+impl Runner {
+    #[must_use]
+    pub fn new(engine: Engine, store: Arc<dyn BulkStore>, options: Options) -> Self {
+        Self { inner: Arc::new(Inner { engine, store, options, forgot_at: Mutex::new(None) }) }
+    }
+
+    /// Carries on what may be carried on by now. How many tasks were looked after.
+    ///
+    /// # Errors
+    /// A failing store; what was done before it stays done.
+    pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
+        let inner = &self.inner;
+        inner.forget(now).await?;
+        let slots = inner.slots();
+        if slots == 0 {
+            return Ok(0);
+        }
+        let due = inner.store.due_bulks(slots, now, BULKS).await?;
+        let going: Vec<_> = due.into_iter().map(|it| go_on(inner, it)).collect();
+        let all: Vec<_> = stream::iter(going).buffer_unordered(BULKS_AT_ONCE).collect().await;
+        all.into_iter().try_fold(0, |sum, it| Ok(sum + it?))
+    }
+}
+
+impl Runner {
+    /// When there is something to do again, for whoever moves the clock by hand.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn next_run_at(&self) -> Result<Option<Millis>, BackendError> {
+        self.inner.store.next_bulk_wake().await
+    }
+}
+
+impl Inner {
+    /// Those of the partitions that this engine works on: bit n for slot n.
+    fn slots(&self) -> u32 {
+        let partitions = self.engine.store().partitions().max(1);
+        let is_own = |slot: &u8| self.engine.owns(Partition(u16::from(*slot) % partitions));
+        (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
+    }
+
+    async fn forget(&self, now: Millis) -> Result<(), BackendError> {
+        let is_time = |at: &Option<Millis>| {
+            at.is_none_or(|it| !(0..self.options.forget_interval_ms).contains(&now.since(it)))
+        };
+        if !is_time(&self.forgot_at.lock()) {
+            return Ok(());
+        }
+        *self.forgot_at.lock() = Some(now);
+        if self.engine.owns(Partition(0)) {
+            self.store.forget_bulks(now.plus(-self.options.keep_ms), FORGOTTEN).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Carries one operation on, as far as its rate allows. How many tasks were looked after.
+async fn go_on(inner: &Inner, mut stored: StoredBulk) -> Result<usize, BackendError> {
+    let mut count = 0;
+    let mut looks = 0;
+    for _ in 0..BATCHES {
+        let now = inner.engine.now();
+        if stored.state != BulkState::Running || stored.wake_at.is_none_or(|it| it > now) {
+            break;
+        }
+        if inner.engine.closed(&stored.namespace).is_some() {
+            stop(inner, &stored, now).await?;
+            break;
+        }
+        let places: Vec<TaskRef> = stored.progress.batch.iter().filter_map(|it| it.parse().ok()).collect();
+        let acted = batch(inner, &stored, &places).await?;
+        count += places.len();
+        let next = if acted.left.is_empty() { plan(inner, &stored).await? } else { Next::default() };
+        looks = if next.places.is_empty() { looks + 1 } else { 0 };
+        match commit(inner, stored, &acted, &next).await? {
+            Some(after) if looks < LOOKS => stored = after,
+            _ => break,
+        }
+    }
+    Ok(count)
+}
+
+/// Of a namespace that is being deleted: it goes with it.
+async fn stop(inner: &Inner, stored: &StoredBulk, now: Millis) -> Result<(), BackendError> {
+    let note = Some("its namespace is closed".to_owned());
+    let progress = Progress { ended_at: Some(now), note, ..stored.progress.clone() };
+    let advance = AdvanceBulk {
+        id: stored.id,
+        step: stored.step,
+        state: BulkState::Stopped,
+        progress,
+        wake_at: None,
+        failed: Vec::new(),
+        mended: Vec::new(),
+    };
+    inner.store.advance_bulk(advance, now).await.map(drop)
+}
+
+async fn batch(inner: &Inner, stored: &StoredBulk, places: &[TaskRef]) -> Result<Batch, BackendError> {
+    let read = inner.engine.read_each(places.to_vec()).await.map_err(backend)?;
+    let acting: Vec<_> = places
+        .iter()
+        .zip(read)
+        .map(|(place, read)| async move { (*place, act(inner, stored, *place, read).await) })
+        .collect();
+    let acted: Vec<_> = stream::iter(acting).buffer_unordered(inner.options.at_once.max(1)).collect().await;
+    let is_last_try = stored.progress.tries + 1 >= inner.options.tries;
+    let mut batch = Batch::default();
+    for (place, acted) in acted {
+        let error = match acted {
+            Acted::Done | Acted::Skipped => {
+                let count = if matches!(acted, Acted::Done) { &mut batch.done } else { &mut batch.skipped };
+                *count += 1;
+                batch.decided.push(place.id);
+                continue;
+            }
+            Acted::NotNow(error) if !is_last_try => {
+                batch.left.push(place);
+                batch.waits_for = Some(clip(&error, ERROR_LEN_MAX).to_owned());
+                continue;
+            }
+            Acted::NotNow(error) | Acted::Failed(error) => clip(&error, ERROR_LEN_MAX).to_owned(),
+        };
+        batch.failed.push(BulkFailure { place, at: inner.engine.now(), error });
+    }
+    Ok(batch)
+}
+
+fn backend(error: punctual_engine::Error) -> BackendError {
+    match error {
+        punctual_engine::Error::Backend(error) => error,
+        other => BackendError::did_not_happen("read a batch of tasks", other),
+    }
+}
+
+/// Which tasks come next.
+#[derive(Debug, Default)]
+struct Next {
+    places: Vec<TaskRef>,
+    /// None: it has not been looked.
+    looked: Option<Looked>,
+}
+
+#[derive(Debug)]
+struct Looked {
+    before_id: Option<i64>,
+    is_through: bool,
+}
+
+async fn plan(inner: &Inner, stored: &StoredBulk) -> Result<Next, BackendError> {
+    let progress = &stored.progress;
+    if progress.is_through {
+        return Ok(Next::default());
+    }
+    let limit = inner.options.batch.min(usize::try_from(stored.bulk.rate).unwrap_or(usize::MAX)).max(1);
+    if progress.repeats {
+        let above = progress.before_id.unwrap_or(i64::MIN);
+        let failed = inner.store.bulk_failures(stored.id, above, limit).await?;
+        let places: Vec<TaskRef> = failed.iter().map(|it| it.place).collect();
+        let before_id = places.last().map(|it| it.id).or(progress.before_id);
+        let looked = Looked { before_id, is_through: places.len() < limit };
+        return Ok(Next { places, looked: Some(looked) });
+    }
+    let look = Look {
+        before_id: progress.before_id,
+        limit,
+        ..preview::look(&stored.namespace, &stored.bulk, progress.previewed_at)
+    };
+    let found = inner.store.matching(&look).await?;
+    let looked = Looked {
+        before_id: found.next_before_id.or(progress.before_id),
+        is_through: found.next_before_id.is_none(),
+    };
+    Ok(Next { places: found.places, looked: Some(looked) })
+}
+
+/// Accounts for a batch and notes the next, in one step. Paused or stopped meanwhile, the batch that was under way is
+/// accounted for all the same. None: another engine has done so.
+async fn commit(
+    inner: &Inner,
+    mut stored: StoredBulk,
+    acted: &Batch,
+    next: &Next,
+) -> Result<Option<StoredBulk>, BackendError> {
+    let number = stored.progress.batch_number;
+    for _ in 0..COMMITS {
+        let now = inner.engine.now();
+        let advance = advanced(&stored, acted, next, now);
+        let (state, wake_at, progress) = (advance.state, advance.wake_at, advance.progress.clone());
+        if inner.store.advance_bulk(advance, now).await? == Applied::Moved {
+            let step = stored.step + 1;
+            return Ok(Some(StoredBulk { step, state, wake_at, progress, ..stored }));
+        }
+        match inner.store.bulk(&stored.namespace, stored.id).await? {
+            Some(now) if now.progress.batch_number == number => stored = now,
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+fn advanced(stored: &StoredBulk, acted: &Batch, next: &Next, now: Millis) -> AdvanceBulk {
+    let mut progress = stored.progress.clone();
+    progress.tally.done += acted.done;
+    progress.tally.skipped += acted.skipped;
+    let failed = u64::try_from(acted.failed.len()).unwrap_or(u64::MAX);
+    progress.tally.failed += failed;
+    let handled = acted.decided.len() + acted.failed.len();
+    progress.pace(now, handled, stored.bulk.rate);
+    progress.batch_number += 1;
+    progress.waits_for.clone_from(&acted.waits_for);
+    let (mut state, mut wake_at) = (stored.state, Some(progress.paced_until));
+    if acted.left.is_empty() {
+        progress.tries = 0;
+        progress.batch = next.places.iter().map(TaskRef::to_string).collect();
+        if let Some(looked) = &next.looked {
+            (progress.before_id, progress.is_through) = (looked.before_id, looked.is_through);
+        }
+    } else {
+        progress.tries += 1;
+        progress.batch = acted.left.iter().map(TaskRef::to_string).collect();
+        let again = AGAIN_AFTER_MS.saturating_mul(1 << progress.tries.min(8)).min(AGAIN_AFTER_MAX_MS);
+        wake_at = Some(progress.paced_until.max(now.plus(again)));
+    }
+    if state == BulkState::Running && progress.is_through && progress.batch.is_empty() {
+        (state, progress.ended_at) = (BulkState::Done, Some(now));
+    }
+    if state != BulkState::Running {
+        wake_at = None;
+    }
+    if stored.state == BulkState::Stopped {
+        // What was planned after it was stopped is not done.
+        progress.batch.clear();
+    }
+    let mended = if progress.repeats { acted.decided.clone() } else { Vec::new() };
+    AdvanceBulk {
+        id: stored.id,
+        step: stored.step,
+        state,
+        progress,
+        wake_at,
+        failed: acted.failed.clone(),
+        mended,
+    }
+}

@@ -1,0 +1,377 @@
+//! `punctual bulk`: one action on all tasks that match, previewed first.
+
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    duration, logs,
+    output::{self, Form},
+    task::word,
+};
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use punctual_protocol::{
+    BulkAction, BulkArgs, BulkFilter, BulkOperation, BulkState, CreateBulk, Instant, PauseRequest, Phase,
+    State,
+};
+use punctual_sdk::Client;
+use serde::Serialize;
+use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
+
+/// Between two looks how far an operation has come.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum BulkCommand {
+    /// Cancel tasks
+    Cancel(CancelArgs),
+    /// Give tasks another time
+    Reschedule(RescheduleArgs),
+    /// Give tasks another priority
+    SetPriority(PriorityArgs),
+    /// Make tasks due now
+    RunNow(FilterArgs),
+    /// Give dead tasks their attempts again
+    Redrive(FilterArgs),
+    /// Put waiting tasks among the dead, where they can be looked at and redriven
+    Bury(FilterArgs),
+    /// Delete finished tasks, with their histories and payloads
+    Delete(FilterArgs),
+    /// Show the operations of the namespace, the newest first
+    List(ListArgs),
+    /// Show one operation, and how far it has come
+    Get(OneArgs),
+    /// Show what failed of one
+    Failures(FailuresArgs),
+    /// Begin what was previewed
+    Confirm(ConfirmArgs),
+    /// Begin nothing more of it, until it is resumed
+    Pause(PauseArgs),
+    /// Let it go on
+    Resume(OneArgs),
+    /// End it for good; what it has done stays done
+    Stop(PauseArgs),
+    /// Try again what failed
+    Repeat(OneArgs),
+}
+
+/// Which tasks, and how fast
+///
+/// What is to be done is counted first. With --yes it begins at once; without, with `punctual bulk confirm`.
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct FilterArgs {
+    #[arg(long, short)]
+    queue: Option<String>,
+    /// scheduled, ready, retrying, succeeded, dead, cancelled, …
+    #[arg(long, value_parser = word::<State>)]
+    state: Option<State>,
+    /// pending, processing, success, failed, stopped
+    #[arg(long, value_parser = word::<Phase>)]
+    phase: Option<Phase>,
+    #[arg(long, short)]
+    kind: Option<String>,
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Option<String>,
+    /// Due at or after this instant, RFC 3339
+    #[arg(long, value_name = "RFC3339")]
+    due_after: Option<String>,
+    /// Due before this instant
+    #[arg(long, value_name = "RFC3339")]
+    due_before: Option<String>,
+    /// A text in the last error
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+    /// Every task of the namespace: to be said where nothing else is
+    #[arg(long)]
+    all: bool,
+    /// Tasks a second [default: 1000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: Option<u32>,
+    /// Shown with the operation, and in the audit
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Begin at once
+    #[arg(long, short)]
+    yes: bool,
+    /// Wait for its end; exit with 1 if something failed
+    #[arg(long, requires = "yes")]
+    wait: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CancelArgs {
+    /// Also withdraw tasks that have fired and wait, and ask running executors to stop
+    #[arg(long)]
+    stop_if_fired: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("time").required(true))]
+pub(crate) struct RescheduleArgs {
+    /// Later by so much, such as 1h
+    #[arg(long, value_parser = duration::parse, group = "time")]
+    later: Option<Duration>,
+    /// Earlier by so much
+    #[arg(long, value_parser = duration::parse, group = "time")]
+    earlier: Option<Duration>,
+    /// To this instant, RFC 3339
+    #[arg(long, value_name = "RFC3339", group = "time")]
+    at: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PriorityArgs {
+    /// 1 (first) to 5 (last)
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=5))]
+    priority: u8,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OneArgs {
+    /// What the preview answered
+    id: i64,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConfirmArgs {
+    /// What the preview answered
+    id: i64,
+    /// Only if it stands at this revision
+    #[arg(long, value_name = "NUMBER")]
+    if_revision: Option<i64>,
+    /// Wait for its end; exit with 1 if something failed
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PauseArgs {
+    /// What the preview answered
+    id: i64,
+    /// Shown with the operation, and in the audit
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who does it
+    #[arg(long, env = "USER", value_name = "NAME")]
+    by: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Most operations to show
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FailuresArgs {
+    /// What the preview answered
+    id: i64,
+    /// Most failures to show
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) async fn run(command: BulkCommand) -> Result<ExitCode> {
+    logs::start_for_client();
+    let none = BulkArgs::default;
+    match command {
+        BulkCommand::Cancel(CancelArgs { stop_if_fired, filter }) => {
+            preview(BulkAction::Cancel, BulkArgs { stop_if_fired, ..none() }, filter).await
+        }
+        BulkCommand::Reschedule(RescheduleArgs { later, earlier, at, filter }) => {
+            let by_ms = later.map(duration::ms).or_else(|| earlier.map(|it| -duration::ms(it)));
+            let args = BulkArgs { by_ms, execute_at: at.map(Instant::Text), ..none() };
+            preview(BulkAction::Reschedule, args, filter).await
+        }
+        BulkCommand::SetPriority(PriorityArgs { priority, filter }) => {
+            preview(BulkAction::SetPriority, BulkArgs { priority: Some(priority), ..none() }, filter).await
+        }
+        BulkCommand::RunNow(filter) => preview(BulkAction::RunNow, none(), filter).await,
+        BulkCommand::Redrive(filter) => preview(BulkAction::Redrive, none(), filter).await,
+        BulkCommand::Bury(filter) => preview(BulkAction::Bury, none(), filter).await,
+        BulkCommand::Delete(filter) => preview(BulkAction::Delete, none(), filter).await,
+        BulkCommand::List(ListArgs { limit, connect }) => {
+            let page = connect.client(TRIES_OF_ONE_CALL)?.bulks(limit, None).await?;
+            shown(connect.form(), &page, || print(&page.items))
+        }
+        BulkCommand::Get(OneArgs { id, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.bulk(id).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        BulkCommand::Failures(FailuresArgs { id, limit, connect }) => {
+            let page = connect.client(TRIES_OF_ONE_CALL)?.bulk_failures(id, limit, None).await?;
+            shown(connect.form(), &page, || {
+                let rows =
+                    page.items.iter().map(|it| [it.task_ref.clone(), it.at.to_string(), it.error.clone()]);
+                output::table(["TASK", "AT", "ERROR"], rows);
+            })
+        }
+        BulkCommand::Confirm(ConfirmArgs { id, if_revision, wait, connect }) => {
+            let client = connect.client(TRIES_OF_ONE_CALL)?;
+            let it = client.confirm_bulk(id, if_revision).await?;
+            if wait { until_its_end(&client, it, connect.form()).await } else { one(&it, connect.form()) }
+        }
+        BulkCommand::Pause(PauseArgs { id, reason, by, connect }) => {
+            let request = PauseRequest { reason, by: by.filter(|it| !it.is_empty()) };
+            one(&connect.client(TRIES_OF_ONE_CALL)?.pause_bulk(id, &request).await?, connect.form())
+        }
+        BulkCommand::Resume(OneArgs { id, connect }) => {
+            one(&connect.client(TRIES_OF_ONE_CALL)?.resume_bulk(id).await?, connect.form())
+        }
+        BulkCommand::Stop(PauseArgs { id, reason, by, connect }) => {
+            let request = PauseRequest { reason, by: by.filter(|it| !it.is_empty()) };
+            one(&connect.client(TRIES_OF_ONE_CALL)?.stop_bulk(id, &request).await?, connect.form())
+        }
+        BulkCommand::Repeat(OneArgs { id, connect }) => {
+            one(&connect.client(TRIES_OF_ONE_CALL)?.repeat_bulk(id).await?, connect.form())
+        }
+    }
+}
+
+async fn preview(action: BulkAction, args: BulkArgs, it: FilterArgs) -> Result<ExitCode> {
+    let filter = BulkFilter {
+        queue: it.queue,
+        state: it.state,
+        phase: it.phase,
+        kind: it.kind,
+        label: it.label,
+        due_after: it.due_after.map(Instant::Text),
+        due_before: it.due_before.map(Instant::Text),
+        error: it.error,
+    };
+    let request = CreateBulk { action, filter, all: it.all, args, rate: it.rate, reason: it.reason };
+    let (client, form) = (it.connect.client(TRIES_OF_ONE_CALL)?, it.connect.form());
+    let previewed = client.preview_bulk(&request).await?;
+    if !it.yes {
+        return shown(form, &previewed, || {
+            print_preview(&previewed);
+            let how = format!("punctual bulk confirm {} --if-revision {}", previewed.id, previewed.revision);
+            output::error_line(&format!("nothing has been done; begin with: {how}"));
+        });
+    }
+    if form == Form::Text {
+        print_preview(&previewed);
+    }
+    let confirmed = client.confirm_bulk(previewed.id, Some(previewed.revision)).await?;
+    if it.wait {
+        return until_its_end(&client, confirmed, form).await;
+    }
+    one(&confirmed, form)
+}
+
+/// Of one that runs, with a bar on stderr if that is a terminal.
+async fn until_its_end(client: &Client, mut it: BulkOperation, form: Form) -> Result<ExitCode> {
+    let bar =
+        if std::io::stderr().is_terminal() { ProgressBar::new(it.count) } else { ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {per_sec}  {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    while matches!(it.state, BulkState::Running | BulkState::Paused) {
+        tokio::time::sleep(LOOK_EVERY).await;
+        it = client.bulk(it.id).await?;
+        bar.set_position(it.done + it.skipped + it.failed);
+    }
+    bar.finish_and_clear();
+    one(&it, form)?;
+    if it.state != BulkState::Done {
+        bail!("it was stopped before its end");
+    }
+    Ok(if it.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn one(it: &BulkOperation, form: Form) -> Result<ExitCode> {
+    shown(form, it, || print_one(it))
+}
+
+fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {
+    match form {
+        Form::Json => output::json(answer)?,
+        Form::Text => print(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// As the interface writes it.
+fn spelt(it: &impl Serialize) -> String {
+    match serde_json::to_value(it) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    }
+}
+
+fn counted(it: &BulkOperation) -> String {
+    let about = if it.count_is_exact { "" } else { "about " };
+    format!("{about}{}", output::count(it.count))
+}
+
+fn took(ms: u64) -> String {
+    format!("{}.{} s", ms / 1_000, ms % 1_000 / 100)
+}
+
+fn print_preview(it: &BulkOperation) {
+    output::line(&format!("{} {} tasks: {}", spelt(&it.action), counted(it), spelt(&it.filter)));
+    let states: Vec<String> = it.states.iter().map(spelt).collect();
+    output::facts(&[
+        ("operation", it.id.to_string()),
+        ("in states", states.join(", ")),
+        ("takes", format!("{} at {} a second", took(it.takes_ms), it.rate)),
+    ]);
+    let rows = it.sample.iter().flatten().map(|task| {
+        [task.r#ref.clone(), task.queue.clone(), spelt(&task.state), task.execute_at.to_string()]
+    });
+    output::table(["FIRST OF THEM", "QUEUE", "STATE", "EXECUTE AT"], rows);
+}
+
+fn print_one(it: &BulkOperation) {
+    output::line(&format!("{} {} ({}): {}", it.id, spelt(&it.action), it.namespace, spelt(&it.state)));
+    let mut facts = vec![
+        ("filter", spelt(&it.filter)),
+        ("count", counted(it)),
+        ("done", output::count(it.done)),
+        ("skipped", output::count(it.skipped)),
+        ("failed", output::count(it.failed)),
+        ("created", format!("by {} at {}", it.created_by, it.created_at)),
+    ];
+    facts.extend(it.reason.clone().map(|it| ("reason", it)));
+    facts.extend(it.note.clone().map(|it| ("note", it)));
+    facts.extend(it.waits_for.clone().map(|it| ("waits for", it)));
+    if it.state == BulkState::Running {
+        facts.push(("left", took(it.takes_ms)));
+    }
+    facts.extend(it.ended_at.map(|it| ("ended", it.to_string())));
+    output::facts(&facts);
+}
+
+fn print(all: &[BulkOperation]) {
+    let rows = all.iter().map(|it| {
+        let came = format!("{}/{}", output::count(it.done), counted(it));
+        [
+            it.id.to_string(),
+            spelt(&it.action),
+            spelt(&it.state),
+            came,
+            it.failed.to_string(),
+            spelt(&it.filter),
+        ]
+    });
+    output::table(["ID", "ACTION", "STATE", "DONE", "FAILED", "FILTER"], rows);
+}

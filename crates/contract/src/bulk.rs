@@ -1,0 +1,134 @@
+//! Bulk operations: their documents, how far each has come, what failed; and which tasks a filter finds. Durable; changes no
+//! task, and decides nothing about time: what is due is said by `wake_at`, which whoever runs them has set.
+
+use crate::{error::Error, store::Applied};
+use async_trait::async_trait;
+use punctual_domain::{
+    bulk::{Bulk, BulkState, Progress},
+    name::Name,
+    place::TaskRef,
+    state::State,
+    time::Millis,
+};
+use std::fmt;
+
+/// Operations are spread over so many slots, by their ids; engines share slots.
+pub const SLOTS: u8 = 32;
+/// Failures of one operation that are kept; all are counted.
+pub const FAILURES_MAX: usize = 10_000;
+
+/// Promises, for every method:
+/// - **Durable.** `Ok` means committed, and synced to the medium.
+/// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
+/// - **Compared.** Whatever changes an operation names the `step` that it was decided on, and grows it: of two who decide on
+///   the same step one is applied, and the other is told `Lost` and has changed nothing.
+/// - **With its failures.** The failures of an advance stand, or are gone, with it, in the same transaction.
+#[async_trait]
+pub trait BulkStore: Send + Sync + fmt::Debug + 'static {
+    /// A new operation, with an id that is never used again, at step 1.
+    async fn create_bulk(&self, new: NewBulk, now: Millis) -> Result<StoredBulk, Error>;
+
+    async fn bulk(&self, namespace: &Name, id: i64) -> Result<Option<StoredBulk>, Error>;
+
+    /// Those of a namespace below an id, the newest first, at most `limit`.
+    async fn bulks(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, Error>;
+
+    /// Those whose `wake_at` has come, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, Error>;
+
+    /// The earliest `wake_at` of all.
+    async fn next_bulk_wake(&self) -> Result<Option<Millis>, Error>;
+
+    async fn advance_bulk(&self, advance: AdvanceBulk, now: Millis) -> Result<Applied, Error>;
+
+    /// What failed and stands, by the id of the task above one, at most `limit`.
+    async fn bulk_failures(&self, bulk: i64, above: i64, limit: usize) -> Result<Vec<BulkFailure>, Error>;
+
+    /// Forgets operations with their failures that have not changed since an instant and are not at work: at most `limit` of
+    /// them. How many.
+    async fn forget_bulks(&self, unchanged_since: Millis, limit: usize) -> Result<usize, Error>;
+
+    /// Where the tasks are that match, the newest first; not more than `look.limit`, and bounded in what it looks at: a page
+    /// may be short of the limit and have a position to go on from.
+    async fn matching(&self, look: &Look) -> Result<Matching, Error>;
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewBulk {
+    pub namespace: Name,
+    pub bulk: Bulk,
+    pub progress: Progress,
+    pub by: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredBulk {
+    pub id: i64,
+    pub namespace: Name,
+    /// Grows with every change.
+    pub step: i64,
+    pub bulk: Bulk,
+    pub state: BulkState,
+    pub progress: Progress,
+    pub wake_at: Option<Millis>,
+    pub created_at: Millis,
+    pub created_by: String,
+    pub updated_at: Millis,
+}
+
+impl StoredBulk {
+    #[must_use]
+    pub fn slot(&self) -> u8 {
+        u8::try_from(self.id.rem_euclid(i64::from(SLOTS))).unwrap_or(0)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdvanceBulk {
+    pub id: i64,
+    /// The step that it was decided on.
+    pub step: i64,
+    pub state: BulkState,
+    pub progress: Progress,
+    pub wake_at: Option<Millis>,
+    /// In the place of what stood for the same task. Beyond [`FAILURES_MAX`] they are not kept.
+    pub failed: Vec<BulkFailure>,
+    /// Ids of tasks that are no failures any more.
+    pub mended: Vec<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkFailure {
+    pub place: TaskRef,
+    pub at: Millis,
+    pub error: String,
+}
+
+/// All given conditions hold together. `due_*` are inclusive / exclusive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    pub namespace: Option<Name>,
+    pub queue: Option<Name>,
+    /// One of these.
+    pub states: Vec<State>,
+    pub kind: Option<Name>,
+    pub label: Option<(String, String)>,
+    pub due_after: Option<Millis>,
+    pub due_before: Option<Millis>,
+    /// Its last error has this text in it, letter for letter.
+    pub error: Option<String>,
+    /// Made at or before.
+    pub created_until: Option<Millis>,
+    /// Go on below this id.
+    pub before_id: Option<i64>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matching {
+    pub places: Vec<TaskRef>,
+    /// `before_id` of the next page; None: this was the last.
+    pub next_before_id: Option<i64>,
+    /// Tasks that match and tasks that were looked at stand in this span of ids: for an estimate. None: there was nothing.
+    pub looked_at: Option<(i64, i64)>,
+}

@@ -1,0 +1,176 @@
+//! Bulk operations: one action on all tasks that a filter finds. What an action may leave, what a filter fits, and how far an
+//! operation has come. Pure; the tasks themselves are changed by the calls that change one of them.
+
+mod filter;
+mod progress;
+
+pub use filter::Filter;
+pub use progress::{Progress, Tally};
+
+use crate::{
+    state::{Event, State},
+    task::{Priority, Task},
+    time::Millis,
+};
+use serde::{Deserialize, Serialize};
+
+/// What stands in the history of each task that an operation has changed. Nobody else writes it: it says that the task is
+/// done with, and is in the transaction that did it.
+#[must_use]
+pub fn mark(id: i64) -> String {
+    format!("bulk:{id}")
+}
+
+/// Whether an operation has changed a task, whatever became of it since. Only of a task that was read with its history.
+#[must_use]
+pub fn is_marked(task: &Task, id: i64) -> bool {
+    let mark = mark(id);
+    task.history.iter().any(|it| it.by == mark)
+}
+
+/// Kept as JSON: a field or a variant is never renamed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bulk {
+    pub action: Action,
+    pub filter: Filter,
+    /// Tasks a second.
+    pub rate: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What is done to each task, with what it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Action {
+    Cancel {
+        stop_if_fired: bool,
+    },
+    Reschedule(NewTime),
+    SetPriority {
+        priority: Priority,
+    },
+    RunNow,
+    Redrive,
+    Bury,
+    /// Finished ones.
+    Delete,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum NewTime {
+    /// Later by so much, or earlier.
+    ByMs(i64),
+    At(Millis),
+}
+
+impl NewTime {
+    #[must_use]
+    pub fn of(self, execute_at: Millis) -> Millis {
+        match self {
+            Self::ByMs(ms) => execute_at.plus(ms),
+            Self::At(at) => at,
+        }
+    }
+}
+
+impl Action {
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Cancel { .. } => "cancel",
+            Self::Reschedule(_) => "reschedule",
+            Self::SetPriority { .. } => "set_priority",
+            Self::RunNow => "run_now",
+            Self::Redrive => "redrive",
+            Self::Bury => "bury",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// The states in which it has something to do.
+    #[must_use]
+    pub fn leaves(&self, state: State) -> bool {
+        let may = |event: Event| state.after(event).is_ok();
+        match self {
+            Self::Cancel { stop_if_fired: false } => may(Event::Cancel),
+            Self::Cancel { stop_if_fired: true } => {
+                may(Event::Cancel) || may(Event::Withdraw) || state.is_in_flight()
+            }
+            Self::Reschedule(_) | Self::SetPriority { .. } | Self::RunNow => may(Event::Reschedule),
+            Self::Redrive => may(Event::Redrive),
+            Self::Bury => may(Event::DeadLetter),
+            Self::Delete => state.is_finished(),
+        }
+    }
+}
+
+impl Bulk {
+    /// The states that are looked for; none: nothing can match.
+    #[must_use]
+    pub fn states(&self) -> Vec<State> {
+        let is_asked = |it: &State| self.filter.fits_state(*it) && self.action.leaves(*it);
+        State::ALL.into_iter().filter(is_asked).collect()
+    }
+
+    #[must_use]
+    pub fn fits(&self, task: &Task) -> bool {
+        self.action.leaves(task.state) && self.filter.fits(task)
+    }
+
+    /// How long it takes at its rate.
+    #[must_use]
+    pub fn takes_ms(&self, tasks: u64) -> u64 {
+        tasks.saturating_mul(1_000) / u64::from(self.rate.max(1))
+    }
+}
+
+/// Where an operation is in its life. Codes are stored: never renumber, never reuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum BulkState {
+    /// Counted, and not confirmed: nothing happens.
+    Previewed = 1,
+    Running = 2,
+    Paused = 3,
+    /// Ended before its end; it does not go on.
+    Stopped = 4,
+    Done = 5,
+}
+
+impl BulkState {
+    pub const ALL: [Self; 5] = [Self::Previewed, Self::Running, Self::Paused, Self::Stopped, Self::Done];
+
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.code() == code)
+    }
+
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Previewed => "previewed",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stopped => "stopped",
+            Self::Done => "done",
+        }
+    }
+
+    /// Nothing more happens by itself.
+    #[must_use]
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Stopped | Self::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! How far an operation has come. Kept as JSON beside the document: a field is never renamed.
+
+use crate::time::Millis;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Progress {
+    /// What the preview counted.
+    pub count: u64,
+    /// False: `count` is an estimate from a part of the tasks.
+    pub count_is_exact: bool,
+    /// Tasks that were made later are not touched.
+    pub previewed_at: Millis,
+    /// What stands at and above this id has been planned; None: nothing has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before_id: Option<i64>,
+    /// There is nothing more below.
+    pub is_through: bool,
+    /// References of the tasks that come next: none of them is accounted for yet. Whoever goes on begins with them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub batch: Vec<String>,
+    /// Grows with every batch.
+    pub batch_number: u64,
+    /// How often what is left of the batch could not be done.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tries: u32,
+    /// Of the last of those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+    pub tally: Tally,
+    /// It goes through its failures again.
+    pub repeats: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirmed_at: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirmed_by: Option<String>,
+    /// Up to where its rate has been used up.
+    pub paced_until: Millis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Millis>,
+    /// Who paused or stopped it, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(it: &u32) -> bool {
+    *it == 0
+}
+
+/// What became of tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tally {
+    pub done: u64,
+    /// Did not match any more when it was their turn.
+    pub skipped: u64,
+    pub failed: u64,
+}
+
+/// What is not used of the rate is good for so long.
+const BURST_MS: i64 = 1_000;
+
+impl Progress {
+    /// After so many tasks at a rate (tasks a second).
+    pub fn pace(&mut self, now: Millis, tasks: usize, rate: u32) {
+        let ms = i64::try_from(tasks).unwrap_or(i64::MAX).saturating_mul(1_000);
+        // Rounded up: never faster than asked for.
+        let ms = ms.saturating_add(i64::from(rate.max(1)) - 1) / i64::from(rate.max(1));
+        self.paced_until = self.paced_until.max(now.plus(-BURST_MS)).plus(ms);
+    }
+
+    #[must_use]
+    pub const fn accounted(&self) -> u64 {
+        self.tally.done + self.tally.skipped + self.tally.failed
+    }
+}

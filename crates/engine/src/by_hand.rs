@@ -1,0 +1,94 @@
+//! Changes that are asked for of tasks that others may change at the same time, and that one wants only as they were seen:
+//! with a guard. And what operators do by hand: bury a task that waits,
+//! delete one that is finished.
+
+use crate::{
+    answer::{Cancelled, Changed, Deleted, Error},
+    change::{self, Expected},
+    core::Core,
+    engine::Engine,
+    outside,
+};
+use punctual_contract::{namespaces::FinishedTask, store::Applied};
+use punctual_domain::{place::TaskRef, task::Task};
+use std::sync::Arc;
+
+impl Engine {
+    /// As [`Engine::cancel`]. None: the task is not as `expected` says.
+    ///
+    /// # Errors
+    /// As [`Engine::cancel`].
+    pub async fn cancel_if(
+        &self,
+        place: TaskRef,
+        stop_if_fired: bool,
+        by: &str,
+        expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
+    ) -> Result<Option<Cancelled>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { change::cancel(&core, place, stop_if_fired, &by, &expected).await }).await
+    }
+
+    /// As [`Engine::redrive`]. None: the task is not as `expected` says.
+    ///
+    /// # Errors
+    /// As [`Engine::redrive`].
+    pub async fn redrive_if(
+        &self,
+        place: TaskRef,
+        by: &str,
+        expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
+    ) -> Result<Option<Changed>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        self.run(async move { change::redrive(&core, place, &by, &expected).await }).await
+    }
+
+    /// Puts a task that no executor has among the dead, where it can be looked at and redriven. None: it is not as `expected`
+    /// says.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
+    pub async fn bury(
+        &self,
+        place: TaskRef,
+        reason: Option<&str>,
+        by: &str,
+        expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
+    ) -> Result<Option<Changed>, Error> {
+        let (core, by) = (Arc::clone(&self.core), by.to_owned());
+        let reason = reason.map(str::to_owned);
+        self.run(async move { change::bury(&core, place, reason, &by, &expected).await }).await
+    }
+
+    /// Deletes a finished task with its history and its payload. None: it is not as `expected` says.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] or a failing store.
+    pub async fn delete(
+        &self,
+        place: TaskRef,
+        expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
+    ) -> Result<Option<Deleted>, Error> {
+        let core = Arc::clone(&self.core);
+        self.run(async move { delete(&core, place, &expected).await }).await
+    }
+}
+
+async fn delete(core: &Arc<Core>, place: TaskRef, expected: &Expected) -> Result<Option<Deleted>, Error> {
+    let task = change::read(core, place).await?;
+    if !expected(&task) {
+        return Ok(None);
+    }
+    if !task.state.is_finished() {
+        return Ok(Some(Deleted::Refused(Box::new(task))));
+    }
+    let asked = FinishedTask { place, fence: task.fence, state: task.state };
+    if core.store.delete_finished(vec![asked]).await? == [Applied::Moved] {
+        let result = task.result.as_ref().and_then(|it| it.content.as_ref());
+        let keys = [Some(&task.ask.payload), result].into_iter().flatten().filter_map(outside::key_of);
+        outside::delete_soon(core, keys.collect());
+        return Ok(Some(Deleted::Deleted(Box::new(task))));
+    }
+    let task = change::read(core, place).await?;
+    Ok(Some(Deleted::Refused(Box::new(task))))
+}

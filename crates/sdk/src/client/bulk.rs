@@ -1,0 +1,72 @@
+//! The calls about bulk operations.
+
+use bytes::Bytes;
+use punctual_protocol::{BulkFailure, BulkOperation, CreateBulk, Page, PauseRequest};
+use reqwest::Method;
+
+use super::tasks::{body, segment};
+use super::{Client, Repeat};
+use crate::error::Error;
+
+impl Client {
+    /// Counts what matches. Nothing else happens before it is confirmed.
+    pub async fn preview_bulk(&self, request: &CreateBulk) -> Result<BulkOperation, Error> {
+        request.check()?;
+        self.post("/v1/bulk".to_owned(), body(request)?, Repeat::IfNotDone).await
+    }
+
+    /// Begins what was previewed, if it stands at this revision (None: whatever it stands at).
+    pub async fn confirm_bulk(&self, id: i64, revision: Option<i64>) -> Result<BulkOperation, Error> {
+        let mut call = self.new_call(Method::POST, path(id, "/confirm"), Bytes::new());
+        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{id}.{it}\""))));
+        self.call(call, Repeat::Safe).await
+    }
+
+    /// Nothing more of it begins; a batch that is under way is finished.
+    pub async fn pause_bulk(&self, id: i64, request: &PauseRequest) -> Result<BulkOperation, Error> {
+        self.post(path(id, "/pause"), body(request)?, Repeat::Safe).await
+    }
+
+    /// It goes on.
+    pub async fn resume_bulk(&self, id: i64) -> Result<BulkOperation, Error> {
+        self.post(path(id, "/resume"), Bytes::new(), Repeat::Safe).await
+    }
+
+    /// Ends it for good; what it has done stays done.
+    pub async fn stop_bulk(&self, id: i64, request: &PauseRequest) -> Result<BulkOperation, Error> {
+        self.post(path(id, "/stop"), body(request)?, Repeat::Safe).await
+    }
+
+    /// Tries again what failed, of an operation that is done.
+    pub async fn repeat_bulk(&self, id: i64) -> Result<BulkOperation, Error> {
+        self.post(path(id, "/repeat"), Bytes::new(), Repeat::IfNotDone).await
+    }
+
+    /// One operation, and how far it has come.
+    pub async fn bulk(&self, id: i64) -> Result<BulkOperation, Error> {
+        self.fetch(path(id, "")).await
+    }
+
+    /// A page of the operations of the namespace, the newest first.
+    pub async fn bulks(&self, limit: u32, cursor: Option<&str>) -> Result<Page<BulkOperation>, Error> {
+        self.fetch(format!("/v1/bulk?limit={limit}{}", behind(cursor))).await
+    }
+
+    /// A page of what failed.
+    pub async fn bulk_failures(
+        &self,
+        id: i64,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<Page<BulkFailure>, Error> {
+        self.fetch(path(id, &format!("/failures?limit={limit}{}", behind(cursor)))).await
+    }
+}
+
+fn path(id: i64, what: &str) -> String {
+    format!("/v1/bulk/{id}{what}")
+}
+
+fn behind(cursor: Option<&str>) -> String {
+    cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default()
+}

@@ -1,0 +1,264 @@
+//! Bulk operations and what failed of them, in the catalog; and which tasks a filter finds, in all databases. What is decided
+//! on a step is compared with it in the statement that makes the change; the failures of an advance are in its transaction.
+
+use super::{
+    Inner, MysqlStore,
+    limits::LONG,
+    ownership::{Statement, apart},
+    query, row, search,
+    statements::sql,
+};
+use crate::{Error, runs};
+use async_trait::async_trait;
+use punctual_contract::{
+    BulkStore, Error as CallError, Happened,
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, Matching, NewBulk, StoredBulk},
+    store::Applied,
+};
+use punctual_domain::{
+    bulk::BulkState,
+    name::Name,
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+use serde_json::json;
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
+use std::{cmp::Reverse, sync::Arc};
+
+/// Most ids that one page may look at.
+const LOOK_MAX: i64 = 20_000;
+
+#[async_trait]
+impl BulkStore for MysqlStore {
+    async fn create_bulk(&self, new: NewBulk, now: Millis) -> Result<StoredBulk, CallError> {
+        self.changing("make a bulk operation", move |tx| Box::pin(create(tx, new, now))).await
+    }
+
+    async fn bulk(&self, namespace: &Name, id: i64) -> Result<Option<StoredBulk>, CallError> {
+        let namespace = namespace.clone();
+        let work = move |inner: Arc<Inner>| async move {
+            let found = one(&mut *inner.catalog.acquire().await?, id).await?;
+            Ok::<_, sqlx::Error>(found.filter(|it| it.namespace == namespace))
+        };
+        self.reading("read a bulk operation", work).await
+    }
+
+    async fn bulks(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
+        let namespace = namespace.clone();
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("bulk/list.sql")).bind(namespace.as_str()).bind(below);
+            let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+        };
+        self.reading("list bulk operations", work).await
+    }
+
+    async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("bulk/due.sql")).bind(now.0).bind(i64::from(slots));
+            let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+        };
+        self.reading("look for due bulk operations", work).await
+    }
+
+    async fn next_bulk_wake(&self) -> Result<Option<Millis>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let next = sqlx::query(sql!("bulk/next_wake.sql"));
+            let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
+            next.map(|it| row::millis(&it, 0)).transpose()
+        };
+        self.reading("look for the next bulk operation", work).await
+    }
+
+    async fn advance_bulk(&self, it: AdvanceBulk, now: Millis) -> Result<Applied, CallError> {
+        self.changing("move a bulk operation on", move |tx| Box::pin(advance(tx, it, now))).await
+    }
+
+    async fn bulk_failures(
+        &self,
+        bulk: i64,
+        above: i64,
+        limit: usize,
+    ) -> Result<Vec<BulkFailure>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("bulk/failures.sql")).bind(bulk).bind(above).bind(most(limit));
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(failure).collect::<sqlx::Result<_>>()
+        };
+        self.reading("read what failed of a bulk operation", work).await
+    }
+
+    async fn forget_bulks(&self, unchanged_since: Millis, limit: usize) -> Result<usize, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("bulk/old.sql")).bind(unchanged_since.0).bind(most(limit));
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(|it| it.try_get(0)).collect::<sqlx::Result<Vec<i64>>>()
+        };
+        let old = self.reading("look for old bulk operations", work).await?;
+        let (count, catalog) = (old.len(), self.inner.catalog.clone());
+        apart("forget old bulk operations", Happened::Maybe, async move {
+            for id in old {
+                Statement::new(sql!("bulk/forget.sql")).int(id).execute(&catalog).await?;
+            }
+            Ok(count)
+        })
+        .await
+    }
+
+    async fn matching(&self, look: &Look) -> Result<Matching, CallError> {
+        let look = look.clone();
+        let work = move |inner: Arc<Inner>| matching(inner, look);
+        self.reading_within(LONG, "look for matching tasks", work).await
+    }
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+async fn one(catalog: &mut MySqlConnection, id: i64) -> sqlx::Result<Option<StoredBulk>> {
+    let found = sqlx::query(sql!("bulk/one.sql")).bind(id).fetch_optional(catalog).await?;
+    found.map(|it| stored(&it)).transpose()
+}
+
+async fn create(tx: &mut MySqlConnection, new: NewBulk, now: Millis) -> sqlx::Result<StoredBulk> {
+    let create =
+        sqlx::query(sql!("bulk/create.sql")).bind(new.namespace.as_str()).bind(code(BulkState::Previewed));
+    let create = create.bind(runs::text(&new.bulk)).bind(runs::text(&new.progress));
+    let done = create.bind(now.0).bind(new.by).bind(now.0).execute(&mut *tx).await?;
+    let id = i64::try_from(done.last_insert_id()).map_err(|_| sqlx::Error::RowNotFound)?;
+    one(tx, id).await?.ok_or(sqlx::Error::RowNotFound)
+}
+
+fn code(state: BulkState) -> i32 {
+    i32::from(state.code())
+}
+
+async fn advance(tx: &mut MySqlConnection, it: AdvanceBulk, now: Millis) -> sqlx::Result<Applied> {
+    let moved = sqlx::query(sql!("bulk/advance.sql")).bind(code(it.state)).bind(runs::text(&it.progress));
+    let moved = moved.bind(it.wake_at.map(|it| it.0)).bind(now.0).bind(it.id).bind(it.step);
+    if moved.execute(&mut *tx).await?.rows_affected() == 0 {
+        return Ok(Applied::Lost);
+    }
+    if !it.mended.is_empty() {
+        let rows: Vec<_> = it.mended.iter().map(|task| json!([it.id, task])).collect();
+        sqlx::query(sql!("bulk/mended.sql")).bind(runs::text(&rows)).execute(&mut *tx).await?;
+    }
+    if !it.failed.is_empty() {
+        let row = |failed: &BulkFailure| {
+            json!([it.id, failed.place.id, failed.place.to_string(), failed.at.0, failed.error])
+        };
+        let rows: Vec<_> = it.failed.iter().map(row).collect();
+        let failed = sqlx::query(sql!("bulk/failed.sql")).bind(runs::text(&rows));
+        failed.bind(it.id).bind(most(FAILURES_MAX)).execute(&mut *tx).await?;
+    }
+    Ok(Applied::Moved)
+}
+
+fn stored(it: &MySqlRow) -> sqlx::Result<StoredBulk> {
+    let state = BulkState::from_code(row::small(it, 3)?);
+    Ok(StoredBulk {
+        id: it.try_get(0)?,
+        namespace: row::name(it, 1)?,
+        step: it.try_get(2)?,
+        state: state.ok_or_else(|| row::odd(3, "is no state of an operation"))?,
+        bulk: serde_json::from_str(it.try_get(4)?).map_err(|error| row::odd(4, error))?,
+        progress: serde_json::from_str(it.try_get(5)?).map_err(|error| row::odd(5, error))?,
+        wake_at: it.try_get::<Option<i64>, _>(6)?.map(Millis),
+        created_at: row::millis(it, 7)?,
+        created_by: it.try_get(8)?,
+        updated_at: row::millis(it, 9)?,
+    })
+}
+
+fn failure(it: &MySqlRow) -> sqlx::Result<BulkFailure> {
+    Ok(BulkFailure {
+        place: it.try_get::<&str, _>(0)?.parse().map_err(|error| row::odd(0, error))?,
+        at: row::millis(it, 1)?,
+        error: it.try_get(2)?,
+    })
+}
+
+/// As a search: begun anew when partitions moved meanwhile.
+async fn matching(inner: Arc<Inner>, look: Look) -> Result<Matching, Error> {
+    search::while_nothing_moves(&inner, || matching_once(&inner, &look)).await
+}
+
+async fn matching_once(inner: &Inner, look: &Look) -> Result<Matching, Error> {
+    let Some(newest) = search::newest_below(inner, look.before_id.unwrap_or(i64::MAX)).await? else {
+        return Ok(Matching::default());
+    };
+    let floor = newest.saturating_sub(LOOK_MAX - 1);
+    let limit = look.limit.max(1);
+    let mut found: Vec<Found> = Vec::new();
+    for shard in inner.members() {
+        let (_permit, mut conn) = shard.long_reader().await?;
+        found.extend(in_database(&mut conn, look, floor..=newest).await?);
+    }
+    found.sort_by_key(|it| Reverse(it.place.id));
+    found.dedup_by_key(|it| it.place.id);
+    found.truncate(limit);
+    let full = found.last().filter(|_| found.len() >= limit).map(|it| it.place.id);
+    let end = full.unwrap_or(floor);
+    let next = search::newest_below(inner, end).await?;
+    Ok(Matching {
+        places: found.into_iter().filter(|it| it.fits(look)).map(|it| it.place).collect(),
+        next_before_id: next.map(|it| it.saturating_add(1)),
+        looked_at: Some((end, newest)),
+    })
+}
+
+struct Found {
+    place: TaskRef,
+    labels: Option<String>,
+}
+
+impl Found {
+    /// The label may stand in another one's value.
+    fn fits(&self, look: &Look) -> bool {
+        let Some((key, value)) = &look.label else { return true };
+        let labels = self.labels.as_deref().and_then(|it| serde_json::from_str::<serde_json::Value>(it).ok());
+        labels.is_some_and(|it| it.get(key).and_then(serde_json::Value::as_str) == Some(value))
+    }
+}
+
+async fn in_database(
+    conn: &mut MySqlConnection,
+    look: &Look,
+    ids: std::ops::RangeInclusive<i64>,
+) -> sqlx::Result<Vec<Found>> {
+    let namespace = look.namespace.as_ref().map(Name::as_str);
+    let (queue, kind) = (look.queue.as_ref().map(Name::as_str), look.kind.as_ref().map(Name::as_str));
+    let (after, before) = (look.due_after.map(|it| it.0), look.due_before.map(|it| it.0));
+    let label = look.label.as_ref().map(query::label_text);
+    let created = look.created_until.map(|it| it.0);
+    let asked = sqlx::query(sql!("bulk/matching.sql"))
+        .bind(label.is_some())
+        .bind(ids.end().saturating_add(1))
+        .bind(ids.start())
+        .bind(runs::bits(&look.states))
+        .bind(namespace)
+        .bind(namespace)
+        .bind(queue)
+        .bind(queue)
+        .bind(kind)
+        .bind(kind)
+        .bind(after)
+        .bind(after)
+        .bind(before)
+        .bind(before)
+        .bind(label.as_deref())
+        .bind(label.as_deref())
+        .bind(look.error.as_deref())
+        .bind(look.error.as_deref())
+        .bind(created)
+        .bind(created)
+        .bind(most(look.limit.max(1)));
+    let found = |it: &MySqlRow| {
+        let partition: Partition = row::partition(it, 0)?;
+        let place = TaskRef { partition, due_at: row::millis(it, 1)?, id: it.try_get(2)? };
+        Ok(Found { place, labels: it.try_get(3)? })
+    };
+    asked.fetch_all(conn).await?.iter().map(found).collect()
+}

@@ -1,0 +1,211 @@
+//! Bulk operations, what failed of them, and which tasks a filter finds. A change and the step that it was decided on are
+//! compared in the statement that makes it; the failures of an advance are in its transaction.
+
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use crate::runs;
+use async_trait::async_trait;
+use punctual_contract::{
+    BulkStore, Error as CallError,
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, Matching, NewBulk, StoredBulk},
+    store::Applied,
+};
+use punctual_domain::{
+    bulk::BulkState,
+    name::Name,
+    place::{Partition, TaskRef},
+    time::Millis,
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+
+/// Most ids that one page may look at.
+const LOOK_MAX: i64 = 20_000;
+
+#[async_trait]
+impl BulkStore for SqliteStore {
+    async fn create_bulk(&self, new: NewBulk, now: Millis) -> Result<StoredBulk, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::BULK_CREATE)?.execute(params![
+                new.namespace.as_str(),
+                BulkState::Previewed.code(),
+                runs::text(&new.bulk),
+                runs::text(&new.progress),
+                now.0,
+                new.by
+            ])?;
+            conn.prepare_cached(sql::BULK_ONE)?.query_row([conn.last_insert_rowid()], stored)
+        };
+        self.writing("make a bulk operation", 1, work).await
+    }
+
+    async fn bulk(&self, namespace: &Name, id: i64) -> Result<Option<StoredBulk>, CallError> {
+        let namespace = namespace.clone();
+        let work = move |conn: &Connection| {
+            let found = conn.prepare_cached(sql::BULK_ONE)?.query_row([id], stored).optional()?;
+            Ok(found.filter(|it| it.namespace == namespace))
+        };
+        self.reading("read a bulk operation", Lane::Urgent, work).await
+    }
+
+    async fn bulks(&self, namespace: &Name, below: i64, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
+        let namespace = namespace.clone();
+        let work = move |conn: &Connection| {
+            let asked = params![namespace.as_str(), below, most(limit)];
+            conn.prepare_cached(sql::BULK_LIST)?.query_map(asked, stored)?.collect()
+        };
+        self.reading("list bulk operations", Lane::Bulk, work).await
+    }
+
+    async fn due_bulks(&self, slots: u32, now: Millis, limit: usize) -> Result<Vec<StoredBulk>, CallError> {
+        let work = move |conn: &Connection| {
+            let asked = params![slots, now.0, most(limit)];
+            conn.prepare_cached(sql::BULK_DUE)?.query_map(asked, stored)?.collect()
+        };
+        self.reading("look for due bulk operations", Lane::Urgent, work).await
+    }
+
+    async fn next_bulk_wake(&self) -> Result<Option<Millis>, CallError> {
+        let work = |conn: &Connection| {
+            conn.prepare_cached(sql::BULK_NEXT_WAKE)?.query_row([], |it| row::millis(it, 0)).optional()
+        };
+        self.reading("look for the next bulk operation", Lane::Urgent, work).await
+    }
+
+    async fn advance_bulk(&self, it: AdvanceBulk, now: Millis) -> Result<Applied, CallError> {
+        let rows = 1 + it.failed.len() + it.mended.len();
+        let work = move |conn: &Connection, _: &mut Ledger| advance(conn, &it, now);
+        self.writing("move a bulk operation on", rows, work).await
+    }
+
+    async fn bulk_failures(
+        &self,
+        bulk: i64,
+        above: i64,
+        limit: usize,
+    ) -> Result<Vec<BulkFailure>, CallError> {
+        let work = move |conn: &Connection| {
+            let asked = params![bulk, above, most(limit)];
+            conn.prepare_cached(sql::BULK_FAILURES)?.query_map(asked, failure)?.collect()
+        };
+        self.reading("read what failed of a bulk operation", Lane::Bulk, work).await
+    }
+
+    async fn forget_bulks(&self, unchanged_since: Millis, limit: usize) -> Result<usize, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let asked = params![unchanged_since.0, most(limit)];
+            let old: Vec<i64> = conn
+                .prepare_cached(sql::BULK_OLD)?
+                .query_map(asked, |it| it.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            for id in &old {
+                conn.prepare_cached(sql::BULK_FORGET_FAILURES)?.execute([id])?;
+                conn.prepare_cached(sql::BULK_FORGET)?.execute([id])?;
+            }
+            Ok(old.len())
+        };
+        self.writing("forget old bulk operations", limit, work).await
+    }
+
+    async fn matching(&self, look: &Look) -> Result<Matching, CallError> {
+        let look = look.clone();
+        self.reading("look for matching tasks", Lane::Bulk, move |conn| matching(conn, &look)).await
+    }
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn advance(conn: &Connection, it: &AdvanceBulk, now: Millis) -> rusqlite::Result<Applied> {
+    let wake_at = it.wake_at.map(|it| it.0);
+    let moved = params![it.id, it.step, it.state.code(), runs::text(&it.progress), wake_at, now.0];
+    if conn.prepare_cached(sql::BULK_ADVANCE)?.execute(moved)? == 0 {
+        return Ok(Applied::Lost);
+    }
+    for task in &it.mended {
+        conn.prepare_cached(sql::BULK_MENDED)?.execute([it.id, *task])?;
+    }
+    for failed in &it.failed {
+        conn.prepare_cached(sql::BULK_FAILED)?.execute(params![
+            it.id,
+            failed.place.id,
+            failed.place.to_string(),
+            failed.at.0,
+            failed.error,
+            most(FAILURES_MAX)
+        ])?;
+    }
+    Ok(Applied::Moved)
+}
+
+fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
+    let mut below = conn.prepare_cached(sql::BELOW)?;
+    let mut newest_below = |id: i64| below.query_row([id], |it| it.get::<_, Option<i64>>(0));
+    let Some(newest) = newest_below(look.before_id.unwrap_or(i64::MAX))? else {
+        return Ok(Matching::default());
+    };
+    let floor = newest.saturating_sub(LOOK_MAX - 1);
+    let limit = look.limit.max(1);
+    let label = look.label.as_ref();
+    let asked = params![
+        newest.saturating_add(1),
+        floor,
+        most(limit),
+        runs::bits(&look.states),
+        look.namespace.as_ref().map(Name::as_str),
+        look.queue.as_ref().map(Name::as_str),
+        look.kind.as_ref().map(Name::as_str),
+        look.due_after.map(|it| it.0),
+        look.due_before.map(|it| it.0),
+        label.map(|it| it.0.as_str()),
+        label.map(|it| it.1.as_str()),
+        look.error,
+        look.created_until.map(|it| it.0),
+    ];
+    let place = |it: &Row<'_>| {
+        Ok(TaskRef { partition: Partition(it.get(0)?), due_at: row::millis(it, 1)?, id: it.get(2)? })
+    };
+    let places: Vec<TaskRef> =
+        conn.prepare_cached(sql::BULK_MATCHING)?.query_map(asked, place)?.collect::<rusqlite::Result<_>>()?;
+    let full = places.last().filter(|_| places.len() >= limit).map(|it| it.id);
+    let end = full.unwrap_or(floor);
+    let next = newest_below(end)?;
+    Ok(Matching {
+        places,
+        next_before_id: next.map(|it| it.saturating_add(1)),
+        looked_at: Some((end, newest)),
+    })
+}
+
+fn stored(it: &Row<'_>) -> rusqlite::Result<StoredBulk> {
+    let odd = |at: usize| {
+        move |error: serde_json::Error| {
+            rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
+        }
+    };
+    let state = BulkState::from_code(it.get(3)?).ok_or_else(|| {
+        rusqlite::Error::FromSqlConversionFailure(3, Type::Integer, "is no state of an operation".into())
+    })?;
+    Ok(StoredBulk {
+        id: it.get(0)?,
+        namespace: row::name(it, 1)?,
+        step: it.get(2)?,
+        state,
+        bulk: serde_json::from_str(it.get_ref(4)?.as_str()?).map_err(odd(4))?,
+        progress: serde_json::from_str(it.get_ref(5)?.as_str()?).map_err(odd(5))?,
+        wake_at: it.get::<_, Option<i64>>(6)?.map(Millis),
+        created_at: row::millis(it, 7)?,
+        created_by: it.get(8)?,
+        updated_at: row::millis(it, 9)?,
+    })
+}
+
+fn failure(it: &Row<'_>) -> rusqlite::Result<BulkFailure> {
+    let odd = |error: punctual_domain::place::InvalidRef| {
+        rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into())
+    };
+    Ok(BulkFailure {
+        place: it.get_ref(0)?.as_str()?.parse().map_err(odd)?,
+        at: row::millis(it, 1)?,
+        error: it.get(2)?,
+    })
+}

@@ -1,0 +1,323 @@
+//! Bulk operations: their documents, how far they come, what fails; and which tasks a look finds.
+
+use super::{
+    sample::{CALLER, LATER, NEXT, NOW, ask, full, insert_at, name, queue},
+    walk::walk_to,
+};
+use punctual_contract::{
+    BulkStore, Store,
+    bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, NewBulk, StoredBulk},
+    store::{Applied, Change, Step},
+};
+use punctual_domain::{
+    bulk::{Action, Bulk, BulkState, Filter, NewTime, Progress, Tally},
+    history::Note,
+    name::{Name, QueueKey},
+    place::{Partition, TaskRef},
+    state::State,
+    task::NewTask,
+    time::Millis,
+};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+const ALL_SLOTS: u32 = u32::MAX;
+
+fn new(namespace: &str) -> NewBulk {
+    let filter = Filter { queue: Some(name("mail")), ..Filter::default() };
+    let bulk = Bulk { action: Action::Cancel { stop_if_fired: false }, filter, rate: 10, reason: None };
+    let progress = Progress { count: 7, previewed_at: NOW, ..Progress::default() };
+    NewBulk { namespace: name(namespace), bulk, progress, by: "ada".to_owned() }
+}
+
+async fn made(store: &dyn BulkStore) -> StoredBulk {
+    store.create_bulk(new("default"), NOW).await.unwrap()
+}
+
+async fn stands(store: &dyn BulkStore, of: &StoredBulk) -> StoredBulk {
+    store.bulk(&of.namespace, of.id).await.unwrap().unwrap()
+}
+
+fn advance(of: &StoredBulk, state: BulkState, wake_at: Option<Millis>) -> AdvanceBulk {
+    AdvanceBulk {
+        id: of.id,
+        step: of.step,
+        state,
+        progress: Progress { batch_number: of.progress.batch_number + 1, ..of.progress.clone() },
+        wake_at,
+        failed: Vec::new(),
+        mended: Vec::new(),
+    }
+}
+
+fn failure(id: i64, error: &str) -> BulkFailure {
+    let place = TaskRef { partition: Partition(1), due_at: NOW, id };
+    BulkFailure { place, at: NOW, error: error.to_owned() }
+}
+
+async fn failures(store: &dyn BulkStore, of: &StoredBulk) -> Vec<BulkFailure> {
+    store.bulk_failures(of.id, i64::MIN, 100_000).await.unwrap()
+}
+
+pub async fn an_operation_comes_back_as_it_was_made(store: Arc<dyn BulkStore>, _: Arc<dyn Store>) {
+    let filter = Filter {
+        queue: Some(name("mail")),
+        state: Some(State::Retrying),
+        label: Some(("t\u{1F600}".to_owned(), "'x' \\ \"".to_owned())),
+        due_before: Some(Millis::MAX),
+        error: Some("\u{e9} 100%".to_owned()),
+        ..Filter::default()
+    };
+    let action = Action::Reschedule(NewTime::ByMs(-5));
+    let bulk = Bulk { action, filter, rate: 3, reason: Some("why \u{1F600}".to_owned()) };
+    let progress = Progress {
+        count: 9,
+        count_is_exact: true,
+        previewed_at: NOW,
+        batch: vec!["a".to_owned(), "b".to_owned()],
+        tally: Tally { done: 1, skipped: 2, failed: 3 },
+        note: Some("\u{e9}".to_owned()),
+        ..Progress::default()
+    };
+    let asked = NewBulk { bulk, progress, ..new("default") };
+    let made = store.create_bulk(asked.clone(), NOW).await.unwrap();
+    assert_eq!((&made.bulk, &made.progress), (&asked.bulk, &asked.progress));
+    assert_eq!((made.state, made.step, made.wake_at), (BulkState::Previewed, 1, None));
+    assert_eq!((made.created_at, made.updated_at, made.created_by.as_str()), (NOW, NOW, "ada"));
+    assert_eq!(stands(&*store, &made).await, made);
+    assert_eq!(store.bulk(&name("other"), made.id).await.unwrap(), None, "it is another namespace's");
+    assert_eq!(store.bulk(&made.namespace, made.id + 1).await.unwrap(), None);
+    assert!(self::made(&*store).await.id > made.id);
+}
+
+pub async fn an_advance_on_another_step_changes_nothing(store: Arc<dyn BulkStore>, _: Arc<dyn Store>) {
+    let one = made(&*store).await;
+    let asked = advance(&one, BulkState::Running, Some(NOW));
+    assert_eq!(store.advance_bulk(asked.clone(), LATER).await.unwrap(), Applied::Moved);
+    let moved = stands(&*store, &one).await;
+    assert_eq!((moved.step, moved.state, moved.wake_at), (2, BulkState::Running, Some(NOW)));
+    assert_eq!((moved.updated_at, moved.created_at, moved.progress), (LATER, NOW, asked.progress.clone()));
+    let again = AdvanceBulk { failed: vec![failure(1, "no")], ..asked };
+    assert_eq!(store.advance_bulk(again, LATER).await.unwrap(), Applied::Lost);
+    let unknown = AdvanceBulk { id: one.id + 9, ..advance(&one, BulkState::Running, None) };
+    assert_eq!(store.advance_bulk(unknown, LATER).await.unwrap(), Applied::Lost);
+    assert_eq!((stands(&*store, &one).await.step, failures(&*store, &one).await), (2, vec![]));
+}
+
+pub async fn of_many_who_advance_one_step_one_is_applied(store: Arc<dyn BulkStore>, _: Arc<dyn Store>) {
+    let one = made(&*store).await;
+    let mut asking = JoinSet::new();
+    for nth in 0..16 {
+        let (store, one) = (Arc::clone(&store), one.clone());
+        asking.spawn(async move {
+            let failed = vec![failure(nth, "no")];
+            let asked = AdvanceBulk { failed, ..advance(&one, BulkState::Running, None) };
+            store.advance_bulk(asked, NOW).await.unwrap() == Applied::Moved
+        });
+    }
+    assert_eq!(asking.join_all().await.into_iter().filter(|it| *it).count(), 1);
+    assert_eq!(failures(&*store, &one).await.len(), 1);
+}
+
+pub async fn failures_stand_and_go_with_their_advance(store: Arc<dyn BulkStore>, _: Arc<dyn Store>) {
+    let (mut one, other) = (made(&*store).await, made(&*store).await);
+    let failed = vec![failure(3, "a \u{1F600}"), failure(1, "b"), failure(2, "c")];
+    for it in [&one, &other] {
+        let asked = AdvanceBulk { failed: failed.clone(), ..advance(it, BulkState::Running, None) };
+        assert_eq!(store.advance_bulk(asked, NOW).await.unwrap(), Applied::Moved);
+    }
+    let ids = |all: Vec<BulkFailure>| all.iter().map(|it| it.place.id).collect::<Vec<_>>();
+    assert_eq!(failures(&*store, &one).await, [failure(1, "b"), failure(2, "c"), failure(3, "a \u{1F600}")]);
+    assert_eq!(ids(store.bulk_failures(one.id, 1, 1).await.unwrap()), [2]);
+    one = stands(&*store, &one).await;
+    let failed = vec![failure(2, "again")];
+    let asked = AdvanceBulk { failed, mended: vec![3, 77], ..advance(&one, BulkState::Done, None) };
+    assert_eq!(store.advance_bulk(asked, NOW).await.unwrap(), Applied::Moved);
+    assert_eq!(failures(&*store, &one).await, [failure(1, "b"), failure(2, "again")]);
+    assert_eq!(ids(failures(&*store, &other).await), [1, 2, 3]);
+}
+
+pub async fn no_more_failures_are_kept_than_are_promised(store: Arc<dyn BulkStore>, _: Arc<dyn Store>) {
+    let mut one = made(&*store).await;
+    let many = i64::try_from(FAILURES_MAX).unwrap();
+    for from in [0, many, 2 * many] {
+        let failed = (from..from + many).map(|id| failure(id, "no")).collect();
+        let asked = AdvanceBulk { failed, ..advance(&one, BulkState::Running, None) };
+        assert_eq!(store.advance_bulk(asked, NOW).await.unwrap(), Applied::Moved);
+        one = stands(&*store, &one).await;
+    }
+    assert_eq!(failures(&*store, &one).await.len(), FAILURES_MAX);
+}
+
+pub async fn only_what_is_due_and_of_the_asked_slots_is_found(store: Arc<dyn BulkStore>, _: Arc<dyn Store>) {
+    assert_eq!(store.next_bulk_wake().await.unwrap(), None);
+    let mut all = Vec::new();
+    for wake_at in [Some(NOW.plus(2)), Some(NOW), Some(NOW.plus(1)), None] {
+        let it = made(&*store).await;
+        store.advance_bulk(advance(&it, BulkState::Running, wake_at), NOW).await.unwrap();
+        all.push(stands(&*store, &it).await);
+    }
+    let found = async |slots: u32, now: i64, limit: usize| -> Vec<i64> {
+        store.due_bulks(slots, NOW.plus(now), limit).await.unwrap().iter().map(|it| it.id).collect()
+    };
+    assert_eq!(store.next_bulk_wake().await.unwrap(), Some(NOW));
+    assert_eq!(found(ALL_SLOTS, -1, 9).await, [0; 0]);
+    assert_eq!(found(ALL_SLOTS, 1, 9).await, [all[1].id, all[2].id]);
+    assert_eq!(found(ALL_SLOTS, 9, 2).await, [all[1].id, all[2].id]);
+    assert_eq!(found(1 << all[2].slot(), 9, 9).await, [all[2].id]);
+    assert_eq!(found(!(1 << all[2].slot()), 9, 9).await, [all[1].id, all[0].id]);
+    assert_eq!(store.due_bulks(ALL_SLOTS, NOW, 9).await.unwrap(), [all[1].clone()]);
+}
+
+pub async fn operations_are_listed_the_newest_first_of_their_namespace(
+    store: Arc<dyn BulkStore>,
+    _: Arc<dyn Store>,
+) {
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(made(&*store).await.id);
+        store.create_bulk(new("other"), NOW).await.unwrap();
+    }
+    ids.reverse();
+    let listed = async |below: i64, limit: usize| -> Vec<i64> {
+        let page = store.bulks(&Name::default_namespace(), below, limit).await.unwrap();
+        page.iter().map(|it| it.id).collect()
+    };
+    assert_eq!(listed(i64::MAX, 9).await, ids);
+    assert_eq!(listed(i64::MAX, 2).await, ids[..2]);
+    assert_eq!(listed(ids[1], 2).await, ids[2..4]);
+}
+
+pub async fn what_has_ended_long_ago_is_forgotten_and_what_is_at_work_stays(
+    store: Arc<dyn BulkStore>,
+    _: Arc<dyn Store>,
+) {
+    let mut all = Vec::new();
+    for state in BulkState::ALL {
+        let it = made(&*store).await;
+        let failed = vec![failure(1, "no")];
+        store.advance_bulk(AdvanceBulk { failed, ..advance(&it, state, None) }, NOW).await.unwrap();
+        all.push((state, it));
+    }
+    assert_eq!(store.forget_bulks(NOW, 9).await.unwrap(), 0, "none is older than that");
+    assert_eq!(store.forget_bulks(NOW.plus(1), 2).await.unwrap(), 2, "so many at most");
+    assert_eq!(store.forget_bulks(NOW.plus(1), 9).await.unwrap(), 1);
+    for (state, it) in all {
+        let is_there = store.bulk(&it.namespace, it.id).await.unwrap().is_some();
+        let stays = matches!(state, BulkState::Running | BulkState::Paused);
+        assert_eq!((is_there, failures(&*store, &it).await.len()), (stays, usize::from(stays)), "{state:?}");
+    }
+}
+
+fn any() -> Look {
+    Look { states: State::ALL.to_vec(), limit: 3, ..Look::default() }
+}
+
+/// All pages of a look.
+async fn places(store: &dyn BulkStore, look: &Look) -> Vec<TaskRef> {
+    let (mut all, mut look) = (Vec::new(), look.clone());
+    for _ in 0..10_000 {
+        let page = store.matching(&look).await.unwrap();
+        assert!(page.places.len() <= look.limit, "bounded");
+        all.extend(page.places);
+        let Some(next) = page.next_before_id else { return all };
+        assert!(look.before_id.is_none_or(|it| next < it), "each page goes on below the last");
+        look.before_id = Some(next);
+    }
+    panic!("a look that never ends");
+}
+
+pub async fn each_condition_of_a_look_holds_and_all_hold_together(
+    bulks: Arc<dyn BulkStore>,
+    store: Arc<dyn Store>,
+) {
+    let elsewhere = QueueKey { namespace: name("other"), queue: name("mail") };
+    let asks = [
+        ask(0),
+        NewTask { queue: elsewhere, ..ask(1) },
+        NewTask { queue: queue("sms"), ..ask(2) },
+        NewTask { kind: name("resize"), ..ask(3) },
+        NewTask { execute_at: NEXT, ..full(4) },
+        NewTask { execute_at: NEXT.plus(1), ..ask(5) },
+    ];
+    store.insert(asks.to_vec(), CALLER, NOW).await.unwrap();
+    walk_to(&*store, 6, State::Cancelled).await;
+    walk_to(&*store, 7, State::Dead).await;
+    let label = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
+    let table = [
+        (any(), vec![7, 6, 5, 4, 3, 2, 1, 0]),
+        (Look { namespace: Some(name("other")), ..any() }, vec![1]),
+        (Look { queue: Some(name("sms")), ..any() }, vec![2]),
+        (Look { states: vec![State::Cancelled], ..any() }, vec![6]),
+        (Look { states: vec![State::Cancelled, State::Dead], ..any() }, vec![7, 6]),
+        (Look { states: vec![], ..any() }, vec![]),
+        (Look { states: vec![State::Blocked], ..any() }, vec![]),
+        (Look { kind: Some(name("resize")), ..any() }, vec![3]),
+        (Look { label: label("team", "blue"), ..any() }, vec![4]),
+        (Look { label: label("team", "blu"), ..any() }, vec![]),
+        (Look { due_after: Some(NEXT), ..any() }, vec![5, 4]),
+        (Look { due_after: Some(NEXT), due_before: Some(NEXT.plus(1)), ..any() }, vec![4]),
+        (Look { created_until: Some(NOW.plus(-1)), ..any() }, vec![]),
+        (Look { queue: Some(name("mail")), namespace: Some(name("other")), ..any() }, vec![1]),
+    ];
+    for (look, wanted) in table {
+        let found = places(&*bulks, &look).await;
+        let tasks = store.read(&found).await.unwrap();
+        let ids: Vec<i64> =
+            tasks.iter().map(|it| it.as_ref().expect("its place is its reference").task_id()).collect();
+        assert_eq!(ids, wanted, "{look:?}");
+    }
+    insert_at(&*store, ask(8), LATER).await;
+    let before = Look { created_until: Some(LATER.plus(-1)), queue: Some(name("mail")), ..any() };
+    let newest = store.read(&places(&*bulks, &before).await).await.unwrap();
+    assert!(newest.iter().flatten().all(|it| it.task_id() != 8), "it was made later");
+    let of_what = Look { error: Some("no such text".to_owned()), ..any() };
+    assert_eq!(places(&*bulks, &of_what).await, []);
+}
+
+pub async fn pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile(
+    bulks: Arc<dyn BulkStore>,
+    store: Arc<dyn Store>,
+) {
+    let mut wanted = Vec::new();
+    for id in 0..20 {
+        wanted.push(insert_at(&*store, ask(id), NOW).await.task.place.id);
+    }
+    wanted.reverse();
+    let mut look = Look { limit: 6, created_until: Some(NOW), ..any() };
+    let mut found = Vec::new();
+    loop {
+        let page = bulks.matching(&look).await.unwrap();
+        found.extend(page.places.iter().map(|it| it.id));
+        // Moved in time, each of them: it stands elsewhere in every key but that of ids.
+        let change = Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None };
+        let note = Note { by: CALLER.to_owned(), ..Note::default() };
+        let step =
+            |place: &TaskRef| Step { place: *place, fence: None, change: change.clone(), note: note.clone() };
+        store.apply(page.places.iter().map(step).collect(), NOW).await.unwrap();
+        insert_at(&*store, ask(100 + i64::try_from(found.len()).unwrap()), LATER).await;
+        let Some(next) = page.next_before_id else { break };
+        look.before_id = Some(next);
+    }
+    assert_eq!(found, wanted);
+}
+
+pub async fn a_deleted_namespace_takes_its_operations_along(
+    bulks: Arc<dyn BulkStore>,
+    store: Arc<dyn Store>,
+) {
+    let other = bulks.create_bulk(new("other"), NOW).await.unwrap();
+    for _ in 0..3 {
+        let it = made(&*bulks).await;
+        let failed = (0..3).map(|id| failure(id, "no")).collect();
+        let asked = AdvanceBulk { failed, ..advance(&it, BulkState::Running, Some(NOW)) };
+        bulks.advance_bulk(asked, NOW).await.unwrap();
+    }
+    let all = bulks.bulks(&Name::default_namespace(), i64::MAX, 9).await.unwrap();
+    while store.delete_traces(&Name::default_namespace(), 2).await.unwrap() > 0 {}
+    for it in all {
+        assert_eq!(failures(&*bulks, &it).await, []);
+        assert_eq!(bulks.bulk(&it.namespace, it.id).await.unwrap(), None);
+    }
+    assert_eq!(stands(&*bulks, &other).await, other);
+}
