@@ -2,7 +2,7 @@
 
 use crate::{
     audit, bulk, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token,
-    work,
+    work, workflow,
 };
 use clap::{Parser, Subcommand};
 
@@ -41,6 +41,9 @@ pub(crate) enum Command {
     /// Make, look at, pause and run tasks that are made again and again
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
+    /// Run, look at, cancel and go on with tasks that follow from each other
+    #[command(subcommand)]
+    Workflow(workflow::WorkflowCommand),
     /// Make, list, rotate and revoke tokens: who may call
     #[command(subcommand)]
     Token(token::TokenCommand),

@@ -10,11 +10,12 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use punctual_bulk::Runner;
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::{Blobs, BulkStore, ScheduleStore, Store};
+use punctual_contract::{Blobs, BulkStore, ScheduleStore, Store, WorkflowStore};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
+use punctual_workflows::Runner as Workflows;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -25,6 +26,11 @@ const STOPS_WITHIN: Duration = Duration::from_secs(15);
 /// another is as late as this.
 const PLAN_EVERY: Duration = Duration::from_millis(200);
 
+/// Between two looks which workflows are to be looked at; what was told of goes on at once.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// What could not be gone on with, because the store was away, is tried again then.
+const GO_ON_EVERY: Duration = Duration::from_secs(1);
+const RECONCILE_EVERY: Duration = Duration::from_secs(30);
 /// Between two looks which bulk operations may go on.
 const BULK_EVERY: Duration = Duration::from_millis(100);
 
@@ -33,6 +39,7 @@ const BULK_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct Standing {
     pub(crate) engine: Engine,
     pub(crate) planner: Planner,
+    pub(crate) workflows: Workflows,
     pub(crate) bulk: Runner,
     running: Running,
     store: Closing,
@@ -76,6 +83,15 @@ impl Closing {
     }
 }
 
+impl Closing {
+    fn workflows(&self) -> Arc<dyn WorkflowStore> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn WorkflowStore>,
+            Self::Mysql(store) => Arc::clone(store) as Arc<dyn WorkflowStore>,
+        }
+    }
+}
+
 impl Standing {
     pub(crate) async fn start(settings: &Settings) -> Result<Self> {
         let (archive, mut options) = (&settings.archive, settings.engine.clone());
@@ -93,6 +109,8 @@ impl Standing {
         let engine = Engine::new(backends, options);
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
+        let workflows =
+            Workflows::new(engine.clone(), store.workflows(), punctual_workflows::Options::default());
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
         let bulk = Runner::new(engine.clone(), store.bulks(), punctual_bulk::Options::default());
         let running = engine.start().context("the engine cannot start")?;
@@ -101,6 +119,7 @@ impl Standing {
             let planning = planning.clone();
             async move { planning.run_once(now).await }
         });
+        supervise_workflows(&running, &workflows);
         let carrying_on = bulk.clone();
         running.supervise("bulk", BULK_EVERY, move |now| {
             let carrying_on = carrying_on.clone();
@@ -118,7 +137,7 @@ impl Standing {
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, bulk, running, store })
+        Ok(Self { engine, planner, bulk, workflows, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
@@ -147,6 +166,28 @@ impl Standing {
             )
         })
     }
+}
+
+fn supervise_workflows(running: &Running, workflows: &Workflows) {
+    let looking = workflows.clone();
+    running.supervise("workflows", LOOK_EVERY, move |now| {
+        let looking = looking.clone();
+        async move { looking.run_once(now).await }
+    });
+    let (told, going_on) = (workflows.clone(), workflows.clone());
+    let asked = move || {
+        let told = told.clone();
+        async move { told.until_told().await }
+    };
+    running.supervise_when("workflow_ends", GO_ON_EVERY, asked, move |_| {
+        let going_on = going_on.clone();
+        async move { going_on.go_on().await }
+    });
+    let reconciling = workflows.clone();
+    running.supervise("workflow_reconciler", RECONCILE_EVERY, move |_| {
+        let reconciling = reconciling.clone();
+        async move { reconciling.reconcile().await }
+    });
 }
 
 async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Blobs>>> {

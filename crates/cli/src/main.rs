@@ -32,6 +32,7 @@ mod shard;
 mod task;
 mod token;
 mod work;
+mod workflow;
 
 use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser};
@@ -68,6 +69,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Namespace(command) => namespace::run(command).await,
         Command::Bulk(command) => bulk::run(command).await,
         Command::Schedule(command) => schedule::run(command).await,
+        Command::Workflow(command) => workflow::run(command).await,
         Command::Token(command) => token::run(command).await,
         Command::Audit(command) => audit::run(command).await,
         Command::Work(args) => work::run(args).await,

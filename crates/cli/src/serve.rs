@@ -80,6 +80,7 @@ pub(crate) fn options(settings: &Settings, standing: &Standing) -> ServerOptions
         payload_max_bytes: settings.payloads.payload_max_bytes,
         payload_advice: settings.payloads.advice(),
         schedules: Some(standing.planner.clone()),
+        workflows: Some(standing.workflows.clone()),
         bulk: Some(standing.bulk.clone()),
         ..ServerOptions::default()
     })

@@ -55,3 +55,5 @@ mod tls;
 mod token;
 #[path = "all/work.rs"]
 mod work;
+#[path = "all/workflow.rs"]
+mod workflow;

@@ -16,6 +16,7 @@ pub mod ownership;
 pub mod schedules;
 pub mod settings;
 pub mod store;
+pub mod workflows;
 
 pub use access::AccessStore;
 pub use audit::AuditStore;
@@ -31,3 +32,4 @@ pub use ownership::{Ownership, Signals};
 pub use schedules::ScheduleStore;
 pub use settings::SettingStore;
 pub use store::Store;
+pub use workflows::WorkflowStore;

@@ -26,3 +26,4 @@ pub mod insert;
 pub mod log;
 pub mod outcome;
 pub mod schedule;
+pub mod workflow;

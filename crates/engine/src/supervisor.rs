@@ -122,15 +122,36 @@ impl Running {
         F: Fn(Millis) -> W + Send + Sync + 'static,
         W: Future<Output = Result<usize, Error>> + Send + 'static,
     {
-        self.supervisor.every(&self.engine.core, name, period, move |core| {
-            let (run, stopping) = (once(core.now()), core.stopping.clone());
-            async move {
-                tokio::select! {
-                    done = run => done,
-                    () = stopping.cancelled() => Ok(0),
+        self.supervise_when(name, period, std::future::pending, once);
+    }
+
+    /// The same, and ahead of its time when `asked` is done.
+    pub fn supervise_when<F, W, A>(
+        &self,
+        name: &'static str,
+        period: Duration,
+        asked: impl Fn() -> A + Send + Sync + 'static,
+        once: F,
+    ) where
+        F: Fn(Millis) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<usize, Error>> + Send + 'static,
+        A: Future<Output = ()> + Send,
+    {
+        self.supervisor.every_or_when(
+            &self.engine.core,
+            name,
+            period,
+            move |_| asked(),
+            move |core| {
+                let (run, stopping) = (once(core.now()), core.stopping.clone());
+                async move {
+                    tokio::select! {
+                        done = run => done,
+                        () = stopping.cancelled() => Ok(0),
+                    }
                 }
-            }
-        });
+            },
+        );
     }
 }
 

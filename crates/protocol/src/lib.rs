@@ -40,6 +40,7 @@ mod namespaces;
 mod queues;
 mod schedule_runs;
 mod schedules;
+mod workflows;
 
 pub use access::{
     AccessToken, AuditEntry, CreateToken, Revealed, Role, RotateToken, SearchAudit, TokenState, pattern_fault,
@@ -83,5 +84,10 @@ pub use schedules::{
 };
 pub use search::{Page, SearchTasks, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
-pub use token::{NotAToken, Token};
+pub use token::{NotAToken, Token, WORKFLOW_LABEL};
 pub use why::Why;
+pub use workflows::{
+    CancelWorkflow, Compensation, CreateWorkflow, DrawWorkflow, GraphEdge, GraphFormat, GraphNode, Join,
+    ListWorkflows, NodeState, NodeStatus, OnFailure, RerunWorkflow, Workflow, WorkflowGraph, WorkflowNode,
+    WorkflowState,
+};

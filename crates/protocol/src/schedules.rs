@@ -101,7 +101,7 @@ pub enum Missed {
     All,
 }
 
-/// The task of each run.
+/// The task of each run of a schedule, or of a node of a workflow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduledTask {
@@ -113,8 +113,8 @@ pub struct ScheduledTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u8>,
-    /// Any JSON value. `{"$expr": "CEL"}` anywhere in it is replaced by the value of the expression, which may name
-    /// `scheduled_at` (a timestamp), `scheduled_at_ms`, `schedule` (its name) and `run` (the number of the run).
+    /// Any JSON value. `{"$expr": "CEL"}` anywhere in it is replaced by the value of the expression, which may name, in a
+    /// schedule, `scheduled_at` (a timestamp), `scheduled_at_ms`, `schedule` (its name) and `run` (the number of the run).
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub payload: Option<Json>,
     /// Bytes, instead of `payload`.
@@ -131,7 +131,8 @@ pub struct ScheduledTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_ms: Option<i64>,
-    /// Each task also gets `schedule` and `scheduled_at_ms`, unless they stand here.
+    /// Each task of a schedule also gets `schedule` and `scheduled_at_ms`, unless they stand here; each of a workflow gets
+    /// `workflow`, `workflow_node` and others that begin so.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,6 +149,10 @@ impl ScheduledTask {
 
     /// The rules are those of an insert.
     fn check(&self) -> Result<(), Invalid> {
+        self.check_fields().map_err(|it| it.under("/task"))
+    }
+
+    pub(crate) fn check_fields(&self) -> Result<(), Invalid> {
         let as_insert = InsertTask {
             queue: self.queue.clone(),
             kind: self.kind.clone(),
@@ -163,7 +168,7 @@ impl ScheduledTask {
             handler_versions: self.handler_versions.clone(),
             ..InsertTask::default()
         };
-        as_insert.check().map_err(|it| it.under("/task"))
+        as_insert.check()
     }
 }
 

@@ -8,6 +8,7 @@ mod namespaces;
 mod queues;
 mod schedules;
 mod tasks;
+mod workflows;
 
 pub use schedules::{Synchronised, Vanished};
 
@@ -96,6 +97,18 @@ impl Client {
             }
             tracing::debug!(path = call.path, error = %error, wait_ms = wait.as_millis(), "call failed, trying again");
             tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// An answer that is text.
+    async fn text(&self, path: String) -> Result<String, Error> {
+        match self.inner.transport.send(self.new_call(Method::GET, path, Bytes::new())).await {
+            Ok(reply) if (200..300).contains(&reply.status) => {
+                Ok(String::from_utf8_lossy(&reply.body).into_owned())
+            }
+            Ok(reply) => Err(refused(&reply).0),
+            Err(Failure::NotSent(source)) => Err(Error::Unreachable { source }),
+            Err(Failure::Unanswered(source)) => Err(Error::Indeterminate { source }),
         }
     }
 

@@ -103,7 +103,13 @@ pub(crate) async fn cancel_task(
     let request = CancelRequest::from_json(&body)?;
     task_of(&app, &caller, place).await?;
     match app.engine.cancel(place, request.stop_if_fired, caller.who.by()).await? {
-        Cancelled::Cancelled(task) => Ok(done(ActionOutcome::Cancelled, *task)),
+        Cancelled::Cancelled(task) => {
+            let is_of_workflow = task.ask.labels.contains_key(punctual_protocol::WORKFLOW_LABEL);
+            if let Some(runner) = app.options.workflows.as_ref().filter(|_| is_of_workflow) {
+                runner.ended([place]);
+            }
+            Ok(done(ActionOutcome::Cancelled, *task))
+        }
         Cancelled::StopRequested(task) => Ok(done(ActionOutcome::StopRequested, *task)),
         Cancelled::AlreadyFired(task) => Err(already_fired(&task, "it was not cancelled")),
     }

@@ -167,7 +167,8 @@ fn body(it: Content) -> Body {
 
 /// What an executor is handed.
 pub(crate) fn leased(it: Assignment, lease_ms: i64) -> LeasedTask {
-    let token = punctual_protocol::Token { fence: it.fence, lease_ms }.to_string();
+    let is_of_workflow = it.labels.contains_key(punctual_protocol::WORKFLOW_LABEL);
+    let token = punctual_protocol::Token { fence: it.fence, lease_ms, is_of_workflow }.to_string();
     let mut leased = LeasedTask {
         r#ref: it.place.to_string(),
         task_id: it.task_id,

@@ -23,7 +23,11 @@ use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
 const BY: &str = "executor";
@@ -115,7 +119,11 @@ pub(crate) async fn report_outcomes(
     let refs = items.iter().filter_map(|it| it.as_ref().ok()).map(|it| it.r#ref.as_str());
     let barred = barred(&app, &caller.who, refs).await?;
     let mut unknown: Vec<(usize, BackendError)> = Vec::new();
+    let mut of_workflows = HashSet::new();
     for (nth, item) in items.into_iter().enumerate() {
+        if item.as_ref().is_ok_and(is_of_workflow) {
+            of_workflows.insert(nth);
+        }
         let bar = item.as_ref().ok().and_then(|outcome| barred.get(&outcome.r#ref));
         if let Some(Barred::Unknown(error)) = bar {
             unknown.push((nth, error.clone()));
@@ -140,13 +148,21 @@ pub(crate) async fn report_outcomes(
         reports.retain(|(nth, _)| unknown.iter().all(|it| it.0 != *nth));
     }
     let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
+    let tasks: Vec<TaskRef> = reports.iter().map(|it| it.place).collect();
     let settled = app.engine.settle_each(reports, by).await?;
-    for (nth, settled) in places.into_iter().zip(settled) {
+    let mut ended = Vec::new();
+    for ((nth, task), settled) in places.into_iter().zip(tasks).zip(settled) {
+        if matches!(settled, Ok(Settled::Accepted)) && of_workflows.contains(&nth) {
+            ended.push(task);
+        }
         match (settled, receipts.get_mut(nth)) {
             (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
             (Err(error), _) => unknown.push((nth, error)),
             _ => {}
         }
+    }
+    if let Some(runner) = app.options.workflows.as_ref().filter(|_| !ended.is_empty()) {
+        runner.ended(ended);
     }
     if let Some(refusal) = nothing_is_known(&unknown, asked) {
         return Err(refusal);
@@ -158,6 +174,11 @@ pub(crate) async fn report_outcomes(
         }
     }
     Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
+}
+
+/// Its lease said so.
+fn is_of_workflow(it: &Outcome) -> bool {
+    it.token.parse::<Token>().is_ok_and(|it| it.is_of_workflow)
 }
 
 /// None of those that were asked for has an answer: the call is refused as a whole.

@@ -9,7 +9,7 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use punctual_contract::schedules::ScheduleKey;
+use punctual_contract::{schedules::ScheduleKey, workflows::WorkflowId};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::TaskRef,
@@ -114,6 +114,37 @@ impl<S: Send + Sync> FromRequestParts<S> for ScheduleName {
         let text = segment(parts, state).await?;
         let name = Name::new(&text).map_err(|error| Refusal::field("/schedule", error.to_string()))?;
         Ok(Self(ScheduleKey { namespace, name }))
+    }
+}
+
+/// The workflow that the path names. What is no reference names none.
+#[derive(Debug)]
+pub(crate) struct WorkflowRef(pub(crate) WorkflowId);
+
+impl<S: Send + Sync> FromRequestParts<S> for WorkflowRef {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        workflow(&segment(parts, state).await?).map(Self)
+    }
+}
+
+fn workflow(text: &str) -> Result<WorkflowId, Refusal> {
+    let none = |_| Refusal::new(Code::WorkflowNotFound, "the namespace has no workflow of this reference");
+    text.parse().map_err(none)
+}
+
+/// A workflow, and the name of one of its nodes.
+#[derive(Debug)]
+pub(crate) struct WorkflowNodeName(pub(crate) WorkflowId, pub(crate) Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for WorkflowNodeName {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let Path((id, node)) = Path::<(String, String)>::from_request_parts(parts, state)
+            .await
+            .map_err(|error| Refusal::new(Code::RequestInvalid, error.to_string()))?;
+        let node = Name::new(&node).map_err(|error| Refusal::field("/node", error.to_string()))?;
+        Ok(Self(workflow(&id)?, node))
     }
 }
 

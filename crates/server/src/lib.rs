@@ -40,6 +40,7 @@ mod roster;
 mod schedules;
 mod settings;
 mod tokens;
+mod workflows;
 
 // What operators look at.
 mod docs;

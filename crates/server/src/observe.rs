@@ -99,7 +99,7 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
 
 /// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
-    const LISTS: [&str; 12] = [
+    const LISTS: [&str; 14] = [
         "/v1/tasks",
         "/v1/executors",
         "/v1/dead-letters",
@@ -112,6 +112,8 @@ pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
         "/v1/bulk",
         "/v1/bulk/{bulk}/tasks",
         "/v1/bulk/{bulk}/failures",
+        "/v1/workflows",
+        "/v1/workflows/{workflow}/graph",
     ];
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);

@@ -28,6 +28,7 @@ use utoipa::{
         (name = "dead letters", description = "Tasks that will not run again by themselves"),
         (name = "bulk operations", description = "One action on all tasks that match"),
         (name = "queues", description = "Queues"),
+        (name = "workflows", description = "Tasks that follow from each other"),
         (name = "namespaces", description = "Namespaces: tenants, with their limits"),
         (name = "access", description = "Tokens, and who changed what"),
         (name = "operation", description = "Health, metrics, this document"),
@@ -158,6 +159,9 @@ fn refusals(operation_id: &str, path: &str, method: &str) -> Vec<Code> {
     if path.contains("{executor}") {
         codes.push(Code::ExecutorNotFound);
     }
+    if path.contains("{workflow}") {
+        codes.push(Code::WorkflowNotFound);
+    }
     if path.starts_with("/v1/tokens/") {
         codes.push(Code::TokenNotFound);
     }
@@ -191,6 +195,10 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         }
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],
+        "create_workflow" | "rerun_workflow" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
+        "cancel_workflow" => &[Code::WorkflowWrongState],
+        "retry_workflow" => &[Code::WorkflowWrongState, Code::NamespaceDeleting, Code::NamespaceNotFound],
+        "skip_node" => &[Code::WorkflowWrongState, Code::WorkflowNodeNotFound],
         "bury_task" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "delete_task" => &[Code::TaskNotFinished],
         "confirm_bulk" => &[

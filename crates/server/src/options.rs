@@ -4,6 +4,7 @@ use crate::{access::TrustedProxies, listener::TlsFiles};
 use punctual_bulk::Runner;
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
+use punctual_workflows::Runner as Workflows;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct ServerOptions {
     pub drain_timeout: Duration,
     /// None: calls about schedules are answered as if there were no such address.
     pub schedules: Option<Planner>,
+    /// The same of workflows.
+    pub workflows: Option<Workflows>,
     /// The same for bulk operations.
     pub bulk: Option<Runner>,
     pub listener: ListenerOptions,
@@ -77,6 +80,7 @@ impl Default for ServerOptions {
             keep_replies_ms: 24 * 3_600_000,
             drain_timeout: Duration::from_secs(5),
             schedules: None,
+            workflows: None,
             bulk: None,
             listener: ListenerOptions::default(),
         }

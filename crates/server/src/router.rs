@@ -8,7 +8,7 @@ use crate::{
     audit, bulk, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe,
     openapi,
     options::ServerOptions,
-    origin, queues, roster, schedules, settings, tokens,
+    origin, queues, roster, schedules, settings, tokens, workflows,
 };
 use axum::{
     Router,
@@ -61,6 +61,10 @@ pub(crate) fn routes(app: &Shared) -> Router {
 
 /// Every route of the interface, with the permission that it needs and who looks at what the token reaches.
 fn interface() -> Guarded {
+    of_tasks().merge(of_workflows())
+}
+
+fn of_tasks() -> Guarded {
     use Permission::{
         ChangeTasks, Execute, Insert, ManageAccess, ManageNamespaces, ManageSchedules, Operate, Read,
         ReadAudit, Redrive,
@@ -128,6 +132,21 @@ fn interface() -> Guarded {
         .needing(ChangeTasks, Own, routes!(bulk::resume_bulk))
         .needing(ChangeTasks, Own, routes!(bulk::stop_bulk))
         .needing(ChangeTasks, Own, routes!(bulk::repeat_bulk))
+}
+
+/// The part of workflows.
+fn of_workflows() -> Guarded {
+    use Permission::{ChangeTasks, Insert, Read};
+    use Reach::{Namespace, Own};
+    Guarded::new()
+        .needing(Insert, Namespace, routes!(workflows::create_workflow))
+        .needing(Read, Own, routes!(workflows::list_workflows))
+        .needing(Read, Own, routes!(workflows::get_workflow))
+        .needing(Read, Own, routes!(workflows::draw_workflow))
+        .needing(ChangeTasks, Own, routes!(workflows::cancel_workflow))
+        .needing(ChangeTasks, Own, routes!(workflows::retry_workflow))
+        .needing(ChangeTasks, Own, routes!(workflows::skip_node))
+        .needing(Insert, Own, routes!(workflows::rerun_workflow))
 }
 
 fn operation() -> Guarded {

@@ -3,6 +3,8 @@
 
 mod wire;
 
+pub(crate) use wire::template;
+
 use crate::{
     access::{Changed, Who},
     answer,

@@ -10,6 +10,7 @@ pub mod mysql;
 mod runs;
 pub mod sqlite;
 mod turns;
+mod workflows;
 
 pub use blobs::ObjectBlobs;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};

@@ -52,6 +52,7 @@ mod statements_moves;
 mod stats;
 mod tls;
 mod trips;
+mod workflows;
 mod writer;
 
 use crate::Error;

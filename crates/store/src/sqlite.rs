@@ -27,6 +27,7 @@ mod statements;
 mod tests;
 mod threads;
 mod wal;
+mod workflows;
 
 use crate::{ColdStorage, Error, turns::Tenant};
 pub use archive::{ArchiveOptions, ArchiveReport};

@@ -17,6 +17,7 @@ use punctual_sdk::{
 };
 use punctual_server::ServerOptions;
 use punctual_store::sqlite::SqliteStore;
+use punctual_workflows::Runner as Workflows;
 use std::{sync::Arc, time::Duration};
 use tower::ServiceExt;
 
@@ -31,6 +32,7 @@ pub struct TestEngine {
     clock: ManualClock,
     engine: Engine,
     planner: Planner,
+    workflows: Workflows,
     bulk: Runner,
     client: Client,
     workers: Vec<(String, Handlers)>,
@@ -64,10 +66,12 @@ impl TestEngine {
         };
         let engine = Engine::new(backends, Options::default());
         let planner = Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default());
-        let bulk = Runner::new(engine.clone(), store, punctual_bulk::Options::default());
+        let bulk = Runner::new(engine.clone(), store.clone(), punctual_bulk::Options::default());
+        let workflows = Workflows::new(engine.clone(), store, punctual_workflows::Options::default());
         let options = ServerOptions {
             schedules: Some(planner.clone()),
             bulk: Some(bulk.clone()),
+            workflows: Some(workflows.clone()),
             ..ServerOptions::default()
         };
         let router = punctual_server::router(engine.clone(), options);
@@ -77,7 +81,7 @@ impl TestEngine {
             .tries(1)
             .build()
             .expect("a client without a socket needs nothing");
-        Self { clock, engine, planner, bulk, client, workers: Vec::new() }
+        Self { clock, engine, planner, bulk, workflows, client, workers: Vec::new() }
     }
 
     /// The client to give to the code under test.
@@ -111,8 +115,9 @@ impl TestEngine {
             ran += self.run_what_is_due().await;
             let due = self.engine.next_turn_at().await.expect("a store in memory answers");
             let planned = self.planner.next_run_at().await.expect("a store in memory answers");
+            let looked = self.workflows.next_run_at().await.expect("a store in memory answers");
             let bulk = self.bulk.next_run_at().await.expect("a store in memory answers");
-            let next = due.into_iter().chain(planned).chain(bulk).min();
+            let next = due.into_iter().chain(planned).chain(bulk).chain(looked).min();
             let next = next.map(|it| it.max(self.clock.now().plus(1)));
             match next {
                 Some(next) if next <= target => self.clock.set(next),
@@ -130,6 +135,7 @@ impl TestEngine {
         let mut ran = 0;
         loop {
             self.planner.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
+            self.workflows.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
             self.bulk.run_once(self.clock.now()).await.expect("back ends in memory do not fail");
             self.engine.turn().await.expect("back ends in memory do not fail");
             let mut progressed = 0;

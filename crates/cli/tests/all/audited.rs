@@ -75,6 +75,14 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ),
     ("schedule delete", ByServer(&["s"], "delete_schedule")),
     ("schedule import crontab", ByServer(&["{crontab}", "--queue", "q"], "put_schedule")),
+    ("workflow run", Histories),
+    ("workflow list", Nothing),
+    ("workflow get", Nothing),
+    ("workflow cancel", ByServer(&["{workflow}"], "cancel_workflow")),
+    ("workflow retry", ByServer(&["{workflow}"], "retry_workflow")),
+    ("workflow skip", ByServer(&["{workflow}", "a"], "skip_node")),
+    ("workflow rerun", Histories),
+    ("workflow graph", Nothing),
     ("bulk cancel", ByServer(&["--queue", "q"], "create_bulk")),
     ("bulk reschedule", ByServer(&["--queue", "q", "--later", "1h"], "create_bulk")),
     ("bulk set-priority", ByServer(&["1", "--queue", "q"], "create_bulk")),
@@ -145,7 +153,14 @@ fn every_command_that_changes_something_through_a_server_is_in_the_audit() {
     let task = server.insert(serde_json::json!({ "queue": "q", "delay_ms": 3_600_000 }));
     let crontab = data.path().join("crontab");
     std::fs::write(&crontab, "0 9 * * 1 /bin/report\n").unwrap();
-    let given = [("{ref}", task["ref"].as_str().unwrap()), ("{crontab}", crontab.to_str().unwrap())];
+    let document = data.path().join("workflow");
+    std::fs::write(&document, r#"{"nodes": {"a": {"task": {"queue": "q"}}}}"#).unwrap();
+    let begun = documents(&server.client(&["workflow", "run", document.to_str().unwrap()])).remove(0);
+    let given = [
+        ("{ref}", task["ref"].as_str().unwrap()),
+        ("{crontab}", crontab.to_str().unwrap()),
+        ("{workflow}", begun["ref"].as_str().unwrap()),
+    ];
     let mut last = 0;
     for (command, leaves) in COMMANDS {
         let ByServer(said, action) = leaves else { continue };

@@ -60,7 +60,7 @@ impl TaskTemplate {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), Invalid> {
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
         if self.max_attempts.is_some_and(|it| it == 0 || it > MAX_ATTEMPTS_LIMIT) {
             return Err(Invalid::new("task/max_attempts", format!("must be 1 to {MAX_ATTEMPTS_LIMIT}")));
         }

@@ -41,17 +41,19 @@ pub(super) fn domain(asked: PutSchedule) -> Result<Schedule, Refusal> {
         missed: missed(asked.missed.unwrap_or_default()),
         missed_window_ms: asked.missed_window_ms.unwrap_or(MISSED_WINDOW_DEFAULT_MS),
         pause: None,
-        task: template(asked.task)?,
+        task: template(asked.task, "/task")?,
     })
 }
 
-fn template(task: ScheduledTask) -> Result<TaskTemplate, Refusal> {
+/// `path`: where it stands in the document.
+pub(crate) fn template(task: ScheduledTask, path: &str) -> Result<TaskTemplate, Refusal> {
     let json = task.payload.map(|it| Payload::Json(it.into_text()));
-    let retry = task.retry.map(ask::retry).transpose().map_err(|it| it.under("/task"))?;
-    let priority = ask::priority(task.priority).map_err(under_task)?;
+    let retry = task.retry.map(ask::retry).transpose().map_err(|it| it.under(path))?;
+    let under = |it: FieldError| FieldError::new(format!("{path}{}", it.pointer), it.detail);
+    let priority = ask::priority(task.priority).map_err(under)?;
     Ok(TaskTemplate {
-        queue: ask::name("/task/queue", &task.queue)?,
-        kind: ask::name("/task/kind", task.kind.as_deref().unwrap_or(DEFAULT_KIND))?,
+        queue: ask::name(&format!("{path}/queue"), &task.queue)?,
+        kind: ask::name(&format!("{path}/kind"), task.kind.as_deref().unwrap_or(DEFAULT_KIND))?,
         priority: priority.unwrap_or_default(),
         payload: json.or_else(|| task.payload_base64.map(|it| Payload::Bytes(it.0))),
         max_attempts: task.max_attempts,
@@ -61,10 +63,6 @@ fn template(task: ScheduledTask) -> Result<TaskTemplate, Refusal> {
         labels: task.labels,
         demands: Demands { concurrency_key: task.concurrency_key, handler_versions: task.handler_versions },
     })
-}
-
-fn under_task(error: FieldError) -> FieldError {
-    FieldError::new(format!("/task{}", error.pointer), error.detail)
 }
 
 /// As it is told, but for what only the planner knows.

@@ -24,6 +24,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0009_audit_key", include_str!("../../../../migrations/mysql/0009_audit_key.sql")),
     ("0010_schedules", include_str!("../../../../migrations/mysql/0010_schedules.sql")),
     ("0011_payload_bytes", include_str!("../../../../migrations/mysql/0011_payload_bytes.sql")),
+    ("0012_workflows", include_str!("../../../../migrations/mysql/0012_workflows.sql")),
     ("0013_bulk", include_str!("../../../../migrations/mysql/0013_bulk.sql")),
 ];
 

@@ -12,7 +12,7 @@ use super::{
     place::{self, Rows},
     row,
     statements::sql,
-    statements_moves as moves,
+    statements_moves as moves, workflows,
 };
 use async_trait::async_trait;
 use punctual_contract::{
@@ -28,6 +28,9 @@ use punctual_domain::{
 use sqlx::{MySqlConnection, Row as _};
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
+
+/// Of one batch: each may have ten thousand rows.
+const WORKFLOWS_MAX: usize = 20;
 
 #[async_trait]
 impl NamespaceStore for MysqlStore {
@@ -46,7 +49,10 @@ impl NamespaceStore for MysqlStore {
     }
 
     async fn delete_traces(&self, namespace: &Name, limit: usize) -> Result<usize, CallError> {
-        executors::forget_namespace(self.inner.catalog.clone(), namespace.clone(), limit).await
+        let catalog = || self.inner.catalog.clone();
+        let deleted = executors::forget_namespace(catalog(), namespace.clone(), limit).await?;
+        let with_nodes = limit.min(WORKFLOWS_MAX);
+        Ok(deleted + workflows::forget_namespace(catalog(), namespace.clone(), with_nodes).await?)
     }
 
     async fn delete_finished(&self, tasks: Vec<FinishedTask>) -> Result<Vec<Applied>, CallError> {

@@ -1,6 +1,6 @@
 //! The deletion of what a namespace holds, batch by batch: along the index of callers' ids; and of single finished tasks.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql, workflows};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, NamespaceStore,
@@ -13,6 +13,9 @@ use punctual_domain::{
     state::State,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+/// Of one batch: each may have ten thousand rows.
+const WORKFLOWS_MAX: i64 = 20;
 
 #[async_trait]
 impl NamespaceStore for SqliteStore {
@@ -34,7 +37,8 @@ impl NamespaceStore for SqliteStore {
                 + delete(sql::NAMESPACE_CHANGES)?
                 + delete(sql::NAMESPACE_SCHEDULES)?
                 + delete(sql::NAMESPACE_BULK_FAILURES)?
-                + delete(sql::NAMESPACE_BULKS)?)
+                + delete(sql::NAMESPACE_BULKS)?
+                + workflows::forget_namespace(conn, name.as_str(), most.min(WORKFLOWS_MAX))?)
         };
         self.maintaining("delete traces of a namespace", limit, work).await
     }

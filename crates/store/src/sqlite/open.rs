@@ -17,7 +17,7 @@ const APPLICATION_ID: i64 = 0x504e_4354;
 /// How long to wait for a lock that another program holds for a moment.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements kept prepared for each connection; more than there are.
-const STATEMENTS_KEPT: usize = 128;
+const STATEMENTS_KEPT: usize = 192;
 /// The log file is cut to this length when it begins anew, in bytes: 64 MiB.
 const LOG_KEPT_BYTES: u64 = 64 << 20;
 
@@ -29,6 +29,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_audit_key", include_str!("../../../../migrations/sqlite/0004_audit_key.sql")),
     ("0005_schedules", include_str!("../../../../migrations/sqlite/0005_schedules.sql")),
     ("0006_payload_bytes", include_str!("../../../../migrations/sqlite/0006_payload_bytes.sql")),
+    ("0007_workflows", include_str!("../../../../migrations/sqlite/0007_workflows.sql")),
     ("0008_bulk", include_str!("../../../../migrations/sqlite/0008_bulk.sql")),
 ];
 

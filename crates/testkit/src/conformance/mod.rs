@@ -14,6 +14,7 @@ pub mod ownership;
 pub mod schedules;
 pub mod signals;
 pub mod store;
+pub mod workflows;
 
 /// Cases of a store: `async fn(Arc<dyn Store>)`, on an empty store each; `store::balanced` afterwards.
 #[macro_export]
@@ -199,6 +200,25 @@ macro_rules! for_each_schedule_case {
             schedules::old_runs_are_forgotten_and_young_ones_stay,
             schedules::schedules_are_listed_by_name_page_by_page,
             schedules::a_schedule_that_is_forgotten_is_gone_for_good,
+        }
+    };
+}
+
+/// Cases of a store of workflows: `async fn(Arc<dyn WorkflowStore>)`, on an empty one each.
+#[macro_export]
+macro_rules! for_each_workflow_case {
+    ($stamp:ident) => {
+        $stamp! {
+            workflows::a_workflow_comes_back_as_it_was_created,
+            workflows::documents_that_are_alike_are_one_and_others_are_the_next_version,
+            workflows::of_two_creations_with_one_key_one_is_made,
+            workflows::of_many_who_decide_on_one_step_one_is_applied_with_its_rows,
+            workflows::rows_are_written_again_and_keep_what_they_must,
+            workflows::a_reference_is_noted_once_and_for_its_attempt,
+            workflows::ten_thousand_rows_are_one_step,
+            workflows::only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found,
+            workflows::workflows_are_listed_newest_first_page_by_page,
+            workflows::what_is_over_is_forgotten_with_its_rows_and_what_runs_stays,
         }
     };
 }
@@ -424,6 +444,7 @@ mod tests {
             ("parked", include_str!("hot/parked.rs")),
             ("namespaces", include_str!("store/namespaces.rs")),
             ("schedules", include_str!("schedules.rs")),
+            ("workflows", include_str!("workflows.rs")),
             ("bulk", include_str!("store/bulk.rs")),
             ("cases", include_str!("limiter/cases.rs")),
             ("bus", include_str!("bus.rs")),

@@ -169,6 +169,26 @@ mod schedules_in_sqlite {
     punctual_testkit::for_each_schedule_case!(stamp);
 }
 
+mod workflows_in_sqlite {
+    use punctual_contract::WorkflowStore;
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let options = super::StoreOptions::default();
+                let in_memory: Arc<dyn WorkflowStore> = Arc::new(super::SqliteStore::in_memory(&options).unwrap());
+                punctual_testkit::conformance::$module::$case(in_memory).await;
+                let dir = tempfile::tempdir().unwrap();
+                let on_file = super::SqliteStore::open(dir.path().join("punctual.db"), &options).unwrap();
+                punctual_testkit::conformance::$module::$case(Arc::new(on_file)).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_workflow_case!(stamp);
+}
+
 mod store_in_sqlite_on_file {
     use punctual_testkit::conformance::store;
 

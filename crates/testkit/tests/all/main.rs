@@ -43,3 +43,4 @@ mod shares;
 mod simulation;
 mod test_engine;
 mod tls;
+mod workflows;

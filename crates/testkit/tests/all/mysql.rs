@@ -117,6 +117,23 @@ mod schedules_in_one_database {
     punctual_testkit::for_each_schedule_case!(stamp);
 }
 
+mod workflows_in_one_database {
+    use super::{MysqlStore, fresh, open};
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                let store: Arc<MysqlStore> = Arc::new(open(&fresh(1).await).await);
+                punctual_testkit::conformance::$module::$case(store.clone()).await;
+                store.close().await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_workflow_case!(stamp);
+}
+
 mod store_in_one_database {
     use punctual_testkit::conformance::store;
 

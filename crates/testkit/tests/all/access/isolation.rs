@@ -25,6 +25,7 @@ struct Target {
     queue: String,
     executor: String,
     schedule: String,
+    workflow: String,
     bulk: String,
     place: String,
     /// An executor's: `ref` and its token.
@@ -47,6 +48,7 @@ fn nothing(like: &Target) -> Target {
         queue: "nobody-q".to_owned(),
         executor: "nobody-x".to_owned(),
         schedule: "nobody-s".to_owned(),
+        workflow: "w999999".to_owned(),
         bulk: "7000003".to_owned(),
         place: beside(&like.place),
         leased: beside(&like.leased),
@@ -97,7 +99,8 @@ async fn operations(site: &Site) -> Vec<Operation> {
 impl Operation {
     /// Whether something in it is named for all namespaces together.
     fn names_globally(&self) -> bool {
-        let path = ["{ref}", "{id}", "{namespace}", "{bulk}"].iter().any(|it| self.path.contains(it));
+        let all = ["{ref}", "{id}", "{namespace}", "{bulk}", "{workflow}"];
+        let path = all.iter().any(|it| self.path.contains(it));
         path || ["report_outcomes", "send_heartbeats", "create_token", "list_audit"]
             .contains(&self.id.as_str())
     }
@@ -107,6 +110,7 @@ impl Operation {
         let path = self.path.replace("{ref}", &target.place).replace("{queue}", &target.queue);
         let path = path.replace("{executor}", &target.executor).replace("{namespace}", &target.namespace);
         let path = path.replace("{id}", &target.token).replace("{schedule}", &target.schedule);
+        let path = path.replace("{workflow}", &target.workflow).replace("{node}", "a");
         let path = path.replace("{bulk}", &target.bulk);
         assert!(!path.contains('{'), "{}: this test cannot fill in its path", self.path);
         let plain = ask(&self.method, &path).body(self.body(target));
@@ -122,13 +126,13 @@ impl Operation {
         Some(match parameter {
             "queue" => target.queue.clone(),
             "task_id" => target.task_id.clone(),
-            "kind" => target.kind.clone(),
+            "kind" | "name" => target.kind.clone(),
             "label" => format!("{}:{MARK}", target.label),
             "namespace" | "confirm" => target.namespace.clone(),
             "token" => target.token.clone(),
             "error" => target.label.clone(),
             "task_version" | "state" | "due_after" | "due_before" | "since" | "until" | "action"
-            | "limit" | "cursor" | "n" => return None,
+            | "limit" | "cursor" | "n" | "format" => return None,
             other => panic!("{}: this test does not know what {other:?} can name", self.id),
         })
     }
@@ -151,6 +155,8 @@ impl Operation {
             "put_schedule" | "preview_schedule" => {
                 json!({"cron": "@yearly", "owner": "ada", "task": {"queue": target.queue}})
             }
+            "create_workflow" => json!({"nodes": {"a": {"task": {"queue": target.queue}}}}),
+            "cancel_workflow" | "rerun_workflow" => json!({}),
             "patch_schedule" => json!({"owner": "bob"}),
             "backfill_schedule" => json!({"from": 1_700_000_000_000_i64, "to": 1_740_000_000_000_i64}),
             "pause_schedule" | "resume_schedule" | "run_schedule" => json!({}),
@@ -180,6 +186,7 @@ fn learnt(answer: &Answer, said: [&Target; 2]) -> (u16, Option<String>, String) 
             (&it.queue, "<queue>"),
             (&it.executor, "<executor>"),
             (&it.schedule, "<schedule>"),
+            (&it.workflow, "<workflow>"),
             (&it.kind, "<kind>"),
             (&it.label, "<label>"),
             (&it.task_id, "<task_id>"),
@@ -220,6 +227,9 @@ async fn furnish(site: &Site) -> Target {
     let schedule = json!({"cron": "@yearly", "owner": MARK, "task": {"queue": queue}});
     let named = ask("PUT", format!("/v1/schedules/{MARK}-s")).within(&namespace).body(Some(schedule));
     site.admin(named).await.expect(201);
+    let nodes = json!({"a": {"task": {"queue": queue, "payload": MARK}}});
+    let begun = json!({"name": format!("{MARK}-k"), "input": MARK, "nodes": nodes});
+    let begun = site.admin(post("/v1/workflows", begun).within(&namespace)).await.expect(201);
     let asked = json!({"action": "cancel", "filter": {"queue": queue}, "reason": MARK});
     let bulk = site.admin(post("/v1/bulk", asked).within(&namespace)).await.expect(201)["id"].to_string();
     let limits =
@@ -234,6 +244,7 @@ async fn furnish(site: &Site) -> Target {
         queue,
         executor,
         schedule: format!("{MARK}-s"),
+        workflow: text(&begun["ref"]),
         bulk,
         place,
         leased: text(&leased[1]["ref"]),
@@ -310,6 +321,7 @@ async fn stock(site: &Site, theirs: &Target) -> Vec<String> {
         "/v1/dead-letters",
         "/v1/queues",
         "/v1/schedules",
+        "/v1/workflows",
         "/v1/bulk",
         &format!("/v1/namespaces/{}", theirs.namespace),
     ] {

@@ -4,7 +4,7 @@
 use axum::{Router, body::Body, http::Request};
 use punctual_bulk::Runner;
 use punctual_bus::MemoryBus;
-use punctual_contract::{BulkStore, Hot, ScheduleStore, Store};
+use punctual_contract::{BulkStore, Hot, ScheduleStore, Store, WorkflowStore};
 use punctual_domain::{access::SecretHash, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
@@ -12,6 +12,7 @@ use punctual_schedules::Planner;
 use punctual_server::{ClientAddress, ServerOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{clock::ManualClock, faults::FaultyStore, servers};
+use punctual_workflows::Runner as Workflows;
 use serde_json::{Value, json};
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -131,16 +132,26 @@ impl Site {
         Self::over(Arc::new(store), Arc::new(hot), false)
     }
 
-    fn over<S: Store + ScheduleStore + BulkStore>(store: Arc<S>, hot: Arc<dyn Hot>, admin: bool) -> Self {
+    fn over<S: Store + ScheduleStore + BulkStore + WorkflowStore>(
+        store: Arc<S>,
+        hot: Arc<dyn Hot>,
+        admin: bool,
+    ) -> Self {
         let clock = ManualClock::at(START);
         let schedules: Arc<dyn ScheduleStore> = store.clone();
         let bulks: Arc<dyn BulkStore> = store.clone();
+        let workflows: Arc<dyn WorkflowStore> = store.clone();
         let store = Arc::new(FaultyStore::new(store, 7));
         let engine = engine(&store, &hot, &clock, options("engine", admin));
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
         let bulk = Runner::new(engine.clone(), bulks, punctual_bulk::Options::default());
-        let serving =
-            ServerOptions { schedules: Some(planner), bulk: Some(bulk), ..ServerOptions::default() };
+        let workflows = Workflows::new(engine.clone(), workflows, punctual_workflows::Options::default());
+        let serving = ServerOptions {
+            schedules: Some(planner),
+            bulk: Some(bulk),
+            workflows: Some(workflows),
+            ..ServerOptions::default()
+        };
         let router = punctual_server::router(engine.clone(), serving);
         Self { store, hot, clock, engine, router }
     }

@@ -42,6 +42,7 @@ const NO_TASK: Foreign = Foreign::Hidden("task.not_found");
 const NO_QUEUE: Foreign = Foreign::Hidden("queue.not_found");
 const NO_EXECUTOR: Foreign = Foreign::Hidden("executor.not_found");
 const NO_SCHEDULE: Foreign = Foreign::Hidden("schedule.not_found");
+const NO_WORKFLOW: Foreign = Foreign::Hidden("workflow.not_found");
 const NO_BULK: Foreign = Foreign::Hidden("bulk.not_found");
 const NO_TOKEN: Foreign = Foreign::Hidden("token.not_found");
 const NO_ITEMS: Foreign = Foreign::Empty("/items", "[]");
@@ -70,13 +71,14 @@ const BEATS: Body = Some(|place| json!({"executor": "z", "leases": [{"ref": plac
 const QUEUE: Body = Some(|_| json!({"max_waiting": 1_000_000}));
 const LIMITS: Body = Some(|_| json!({"max_waiting": 1_000_000_000}));
 const SCHEDULE: Body = Some(|_| json!({"cron": "@yearly", "owner": "ada", "task": {"queue": "q"}}));
+const WORKFLOW: Body = Some(|_| json!({"nodes": {"a": {"task": {"queue": "q"}}}}));
 const BULK: Body = Some(|_| json!({"action": "cancel", "filter": {"queue": "none"}}));
 const OTHER_OWNER: Body = Some(|_| json!({"owner": "bob"}));
 const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_000_000_000_i64}));
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 66] = [
+pub(super) const TABLE: [Row; 73] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -145,6 +147,14 @@ pub(super) const TABLE: [Row; 66] = [
     row("POST", "/v1/schedules/{schedule}/resume", CHANGERS, Some(200), NO_SCHEDULE, None),
     row("POST", "/v1/schedules/{schedule}/run", CHANGERS, Some(200), NO_SCHEDULE, None),
     row("POST", "/v1/schedules/{schedule}/backfill", CHANGERS, Some(200), NO_SCHEDULE, RANGE),
+    row("POST", "/v1/workflows", WRITERS, Some(201), Foreign::Denied, WORKFLOW),
+    row("GET", "/v1/workflows", READERS, Some(200), NO_ITEMS, None),
+    row("GET", "/v1/workflows/{workflow}", READERS, Some(200), NO_WORKFLOW, None),
+    row("GET", "/v1/workflows/{workflow}/graph", READERS, Some(200), NO_WORKFLOW, None),
+    row("POST", "/v1/workflows/{workflow}/cancel", CHANGERS, Some(200), NO_WORKFLOW, None),
+    row("POST", "/v1/workflows/{workflow}/retry", CHANGERS, Some(409), NO_WORKFLOW, None),
+    row("POST", "/v1/workflows/{workflow}/nodes/{node}/skip", CHANGERS, Some(200), NO_WORKFLOW, None),
+    row("POST", "/v1/workflows/{workflow}/rerun", WRITERS, Some(201), NO_WORKFLOW, None),
     row("POST", "/v1/bulk", CHANGERS, Some(201), Foreign::Denied, BULK),
     row("GET", "/v1/bulk", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/bulk/{bulk}", READERS, Some(200), NO_BULK, None),

@@ -108,12 +108,21 @@ async fn request(site: &Site, row: &Row, namespace: &str) -> Ask {
         let put = ask("PUT", "/v1/schedules/s").within(namespace).body(Some(schedule));
         assert!(site.admin(put).await.status < 300);
     }
+    let needs_workflow = row.path.contains("{workflow}");
+    let workflow = if needs_workflow { Box::pin(begun(site, namespace)).await } else { String::new() };
     let bulk = if row.path.contains("{bulk}") { bulk(site, namespace).await } else { String::new() };
     let path = format!("{}{}", row.path, row.query).replace("{schedule}", "s").replace("{bulk}", &bulk);
+    let path = path.replace("{workflow}", &workflow).replace("{node}", "a");
     let path = path.replace("{ref}", &place).replace("{id}", &id).replace("{namespace}", namespace);
     let path = path.replace("{queue}", "q").replace("{executor}", "x");
     let told = if row.path == "/v1/tokens" { namespace } else { place.as_str() };
     ask(row.method, path).within(namespace).body(row.body.map(|it| it(told)))
+}
+
+async fn begun(site: &Site, namespace: &str) -> String {
+    let asked = json!({"input": MARK, "nodes": {"a": {"task": {"queue": "q"}}}});
+    let begun = site.admin(post("/v1/workflows", asked).within(namespace)).await.expect(201);
+    begun["ref"].as_str().unwrap().to_owned()
 }
 
 /// One that is previewed, and finds nothing.

@@ -84,6 +84,7 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
             "0009_audit_key",
             "0010_schedules",
             "0011_payload_bytes",
+            "0012_workflows",
             "0013_bulk"
         ]
     );

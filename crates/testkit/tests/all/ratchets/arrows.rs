@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -16,9 +16,11 @@ const MAY_USE: [(&str, &[&str], &[&str]); 14] = [
     ("hot", &["contract", "domain"], &[]),
     ("bus", &["contract", "domain"], &[]),
     ("engine", &["contract", "domain", "wheel"], &[]),
-    ("schedules", &["engine", "contract", "domain"], &[]),
+    ("expressions", &[], &[]),
+    ("schedules", &["engine", "contract", "domain", "expressions"], &[]),
+    ("workflows", &["engine", "contract", "domain", "expressions"], &[]),
     ("bulk", &["engine", "contract", "domain"], &[]),
-    ("server", &["bulk", "schedules", "engine", "contract", "domain", "protocol"], &[]),
+    ("server", &["bulk", "schedules", "workflows", "engine", "contract", "domain", "protocol"], &[]),
     ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),
     (
         "testkit",
@@ -26,6 +28,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 14] = [
             "server",
             "bulk",
             "schedules",
+            "workflows",
             "sdk",
             "engine",
             "store",
@@ -44,6 +47,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 14] = [
             "server",
             "bulk",
             "schedules",
+            "workflows",
             "sdk",
             "engine",
             "store",

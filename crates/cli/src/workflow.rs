@@ -1,0 +1,256 @@
+//! `punctual workflow`: tasks that follow from each other.
+
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    output::{self, Form},
+};
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use punctual_protocol::{CreateWorkflow, GraphFormat, Json, NodeStatus, Workflow, WorkflowState};
+use serde::Serialize;
+use std::{io::Read as _, process::ExitCode};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum WorkflowCommand {
+    /// Begin a workflow: from a file with its document
+    Run(RunArgs),
+    /// Show the workflows of the namespace, newest first
+    List(ListArgs),
+    /// Show one workflow with its nodes
+    Get(OneArgs),
+    /// Cancel it: nothing of it begins any more, and what was done is undone
+    Cancel(CancelArgs),
+    /// Go on from what has failed
+    Retry(OneArgs),
+    /// Take one of its nodes for done
+    Skip(SkipArgs),
+    /// Begin a copy of it
+    Rerun(RerunArgs),
+    /// Draw it
+    Graph(GraphArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OneArgs {
+    /// Its reference
+    r#ref: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Begin a workflow
+///
+/// Examples:
+///   punctual workflow run order.json --input '{"items": [1, 2, 3]}' --wait
+///   echo '{"nodes": {"a": {"task": {"queue": "demo"}}, "b": {"task": {"queue": "demo"}, "after": ["a"]}}}' | punctual workflow run -
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct RunArgs {
+    /// A file with the document as the API takes it; `-`: from stdin
+    file: String,
+    /// JSON, in the place of the document's input
+    #[arg(long, short, value_name = "JSON")]
+    input: Option<String>,
+    /// Until it is over; exits 0 only if it has succeeded
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Only those of documents of this name
+    #[arg(long)]
+    name: Option<String>,
+    /// running, compensating, succeeded, failed, compensated, cancelled
+    #[arg(long, value_parser = word::<WorkflowState>)]
+    state: Option<WorkflowState>,
+    /// Most workflows to show
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Where a page before has ended
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CancelArgs {
+    /// Its reference
+    r#ref: String,
+    /// Shown wherever the workflow is
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SkipArgs {
+    /// Its reference
+    r#ref: String,
+    /// Name of the node
+    node: String,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RerunArgs {
+    /// Its reference
+    r#ref: String,
+    /// JSON, in the place of the input that it had
+    #[arg(long, short, value_name = "JSON")]
+    input: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct GraphArgs {
+    /// Its reference
+    r#ref: String,
+    /// mermaid, dot or json
+    #[arg(long, value_parser = word::<GraphFormat>, default_value = "mermaid")]
+    format: GraphFormat,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// A word as the interface writes it.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|it| it.to_string())
+}
+
+pub(crate) async fn run(command: WorkflowCommand) -> Result<ExitCode> {
+    match command {
+        WorkflowCommand::Run(args) => begin(args).await,
+        WorkflowCommand::List(ListArgs { name, state, limit, cursor, connect }) => {
+            let client = connect.client(TRIES_OF_ONE_CALL)?;
+            let page = client.workflows(name.as_deref(), state, limit, cursor.as_deref()).await?;
+            shown(connect.form(), &page, || print(&page.items))
+        }
+        WorkflowCommand::Get(OneArgs { r#ref, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.workflow(&r#ref).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        WorkflowCommand::Cancel(CancelArgs { r#ref, reason, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.cancel_workflow(&r#ref, reason.as_deref()).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        WorkflowCommand::Retry(OneArgs { r#ref, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.retry_workflow(&r#ref).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        WorkflowCommand::Skip(SkipArgs { r#ref, node, connect }) => {
+            let it = connect.client(TRIES_OF_ONE_CALL)?.skip_node(&r#ref, &node).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        WorkflowCommand::Rerun(RerunArgs { r#ref, input, connect }) => {
+            let input = json(input)?;
+            let it = connect.client(TRIES_OF_ONE_CALL)?.rerun_workflow(&r#ref, input).await?;
+            shown(connect.form(), &it, || print_one(&it))
+        }
+        WorkflowCommand::Graph(GraphArgs { r#ref, format, connect }) => {
+            let client = connect.client(TRIES_OF_ONE_CALL)?;
+            if format == GraphFormat::Json {
+                let graph = client.workflow_graph(&r#ref).await?;
+                output::json(&graph)?;
+            } else {
+                output::line(client.workflow_drawing(&r#ref, format).await?.trim_end());
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn json(text: Option<String>) -> Result<Option<Json>> {
+    text.map(Json::from_text).transpose().context("--input is not JSON")
+}
+
+async fn begin(args: RunArgs) -> Result<ExitCode> {
+    let text = if args.file == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("stdin cannot be read")?;
+        text
+    } else {
+        std::fs::read_to_string(&args.file).with_context(|| format!("{} cannot be read", args.file))?
+    };
+    let mut workflow = CreateWorkflow::from_json(text.as_bytes())?;
+    if let Some(input) = json(args.input)? {
+        workflow.input = Some(input);
+    }
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let mut it = client.create_workflow(&workflow).await?;
+    if args.wait {
+        it = client.workflow_ended(&it.r#ref).await?;
+    }
+    let code = shown(args.connect.form(), &it, || print_one(&it))?;
+    let is_good = !args.wait || it.state == WorkflowState::Succeeded;
+    Ok(if is_good { code } else { ExitCode::FAILURE })
+}
+
+fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {
+    match form {
+        Form::Json => output::json(answer)?,
+        Form::Text => print(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// As the interface writes it.
+fn told(it: &impl Serialize) -> String {
+    serde_json::to_value(it).ok().and_then(|it| it.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn print(workflows: &[Workflow]) {
+    let rows = workflows.iter().map(|it| {
+        let name = it.name.as_ref().map(|name| format!("{name} v{}", it.version)).unwrap_or_default();
+        let reason = it.reason.clone().unwrap_or_default();
+        [it.r#ref.clone(), name, told(&it.state), it.created_at.to_string(), reason]
+    });
+    output::table(["WORKFLOW", "NAME", "STATE", "BEGUN", "REASON"], rows);
+}
+
+fn print_one(it: &Workflow) {
+    output::line(&format!("{} ({})", it.r#ref, it.namespace));
+    let mut facts = vec![("state", told(&it.state))];
+    facts.extend(it.name.as_ref().map(|name| ("name", format!("{name}, version {}", it.version))));
+    facts.extend(it.ending.map(|it| ("about to be", told(&it))));
+    facts.extend(it.reason.clone().map(|it| ("reason", it)));
+    facts.push(("begun", it.created_at.to_string()));
+    facts.extend(it.finished_at.map(|it| ("over", it.to_string())));
+    output::facts(&facts);
+    let Some(nodes) = &it.nodes else { return };
+    let rows = nodes.iter().map(|(name, node)| {
+        let after = node.after.join(", ");
+        let place = node.task_ref.clone().or_else(|| node.workflow_ref.clone()).unwrap_or_default();
+        [name.clone(), state(node), after, place, what(node)]
+    });
+    output::table(["NODE", "STATE", "AFTER", "TASK", "RESULT"], rows);
+}
+
+fn state(node: &NodeStatus) -> String {
+    let state = told(&node.state);
+    let state = match &node.items {
+        None => state,
+        Some(items) => {
+            let ended = items.iter().filter(|it| it.ended_at_ms.is_some()).count();
+            format!("{state} ({ended} of {})", items.len())
+        }
+    };
+    match &node.compensation {
+        None => state,
+        Some(it) => format!("{state}, undoing {}", told(&it.state)),
+    }
+}
+
+/// The beginning of its result, or what is wrong.
+fn what(node: &NodeStatus) -> String {
+    const CHARS: usize = 60;
+    let text = node.error.clone().or_else(|| node.result.as_ref().map(|it| it.get().to_owned()));
+    let text = text.unwrap_or_default();
+    if text.chars().nth(CHARS).is_none() { text } else { text.chars().take(CHARS).chain(['…']).collect() }
+}

@@ -1,0 +1,210 @@
+//! Workflows: their documents, how far each has come, and the rows of their nodes. Durable; knows no task but by its
+//! reference, and decides nothing: what follows from what is the domain's.
+
+use crate::{error::Error, schedules::SLOTS, store::Applied};
+use async_trait::async_trait;
+use punctual_domain::{
+    name::Name,
+    time::Millis,
+    workflow::{Definition, NodeKey, NodeRow, Progress, WorkflowState},
+};
+use std::{fmt, str::FromStr, sync::Arc};
+
+/// Promises, for every method:
+/// - **Durable.** `Ok` means committed, and synced to the medium.
+/// - **Whole.** A unit of work runs to its end whatever becomes of the caller.
+/// - **Compared.** An advance names the `step` that it was decided on, and grows it: of two that were decided on the same step
+///   one is applied, with all its rows, and the other is told `Lost` and has changed nothing.
+/// - **Once.** Of two creations with the same key in one namespace the second finds what the first has made.
+/// - **Its version.** A workflow keeps the document that it was created with, whatever is created under its name later.
+/// - **Only what is due.** What `due_workflows` costs grows with what it answers, not with the workflows that there are.
+#[async_trait]
+pub trait WorkflowStore: Send + Sync + fmt::Debug + 'static {
+    /// Stores a workflow that begins. Its document gets the version that the same document has under that name, or the next.
+    async fn create_workflow(&self, new: NewWorkflow, now: Millis) -> Result<CreatedWorkflow, Error>;
+
+    async fn workflow(&self, id: WorkflowId) -> Result<Option<StoredWorkflow>, Error>;
+
+    async fn definition(&self, id: i64) -> Result<Option<StoredDefinition>, Error>;
+
+    /// Newest first. Bounded.
+    async fn workflows(&self, query: &WorkflowQuery) -> Result<Vec<StoredWorkflow>, Error>;
+
+    /// All rows of a workflow, without what they carry.
+    async fn node_rows(&self, id: WorkflowId) -> Result<Vec<StoredNode>, Error>;
+
+    /// What rows of these nodes carry: all of them, items included.
+    async fn node_contents(&self, id: WorkflowId, nodes: Vec<u32>) -> Result<Vec<NodeContent>, Error>;
+
+    /// Moves a workflow on, with its rows.
+    async fn advance_workflow(&self, advance: AdvanceWorkflow, now: Millis) -> Result<Applied, Error>;
+
+    /// The tasks of rows are there. Rows that have another attempt by now, or a reference, stay as they are.
+    async fn nodes_made(&self, id: WorkflowId, made: Vec<MadeNode>) -> Result<(), Error>;
+
+    /// Those whose `wake_at` has come, the longest ago first, at most `limit`. `slots`: bit n for slot n.
+    async fn due_workflows(
+        &self,
+        slots: u32,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<StoredWorkflow>, Error>;
+
+    /// The earliest `wake_at` of all.
+    async fn next_workflow_wake(&self) -> Result<Option<Millis>, Error>;
+
+    /// Deletes workflows that ended before an instant, with their rows, and documents that nothing refers to; in one bounded
+    /// batch. How many workflows.
+    async fn forget_workflows(&self, finished_before: Millis, limit: usize) -> Result<usize, Error>;
+}
+
+/// Never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkflowId(pub i64);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a reference of a workflow")]
+pub struct NoWorkflowRef;
+
+impl fmt::Display for WorkflowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "w{}", self.0)
+    }
+}
+
+impl FromStr for WorkflowId {
+    type Err = NoWorkflowRef;
+    fn from_str(text: &str) -> Result<Self, NoWorkflowRef> {
+        let digits = text.strip_prefix('w').ok_or(NoWorkflowRef)?;
+        let id = Self(digits.parse().map_err(|_| NoWorkflowRef)?);
+        // One spelling only.
+        if id.0 > 0 && id.to_string() == text { Ok(id) } else { Err(NoWorkflowRef) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewWorkflow {
+    pub namespace: Name,
+    pub definition: Arc<Definition>,
+    /// JSON text.
+    pub input: String,
+    /// Up to 64 characters. Of what is created twice, one is made. None: always a new one.
+    pub key: Option<String>,
+    pub progress: Progress,
+    pub wake_at: Option<Millis>,
+    pub by: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreatedWorkflow {
+    pub workflow: StoredWorkflow,
+    /// False: its key was there.
+    pub is_new: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredWorkflow {
+    pub id: WorkflowId,
+    pub namespace: Name,
+    /// Of its document.
+    pub name: Option<Name>,
+    pub version: i64,
+    pub definition: i64,
+    /// Grows with every change.
+    pub step: i64,
+    pub state: WorkflowState,
+    pub progress: Progress,
+    /// JSON text.
+    pub input: String,
+    pub wake_at: Option<Millis>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    pub finished_at: Option<Millis>,
+    pub created_by: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredDefinition {
+    pub id: i64,
+    pub namespace: Name,
+    pub definition: Definition,
+    pub version: i64,
+}
+
+/// All given conditions hold together.
+#[derive(Clone, Debug)]
+pub struct WorkflowQuery {
+    pub namespace: Name,
+    pub name: Option<Name>,
+    pub state: Option<WorkflowState>,
+    /// Go on below this id.
+    pub before: Option<WorkflowId>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredNode {
+    pub key: NodeKey,
+    pub row: NodeRow,
+    /// The reference of its task, or of its workflow.
+    pub task_ref: Option<String>,
+    pub begun_at: Millis,
+    pub ended_at: Option<Millis>,
+}
+
+/// What a row carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// JSON text.
+    pub result: Option<String>,
+    pub error: Option<String>,
+    /// Of a fan-out: the array that it runs over, JSON text.
+    pub items: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeContent {
+    pub key: NodeKey,
+    pub carried: Carried,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdvanceWorkflow {
+    pub id: WorkflowId,
+    /// The step that it was decided on.
+    pub step: i64,
+    pub state: WorkflowState,
+    pub progress: Progress,
+    pub wake_at: Option<Millis>,
+    pub rows: Vec<ChangedNode>,
+}
+
+/// A row as it is from then on. The instants are the store's: begun when it is first written, or is open again; ended when it
+/// has. Items stay as they were written first; a reference stays while the attempt is the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedNode {
+    pub key: NodeKey,
+    pub row: NodeRow,
+    pub carried: Carried,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeNode {
+    pub key: NodeKey,
+    pub attempt: u32,
+    pub task_ref: String,
+}
+
+impl NewWorkflow {
+    /// Engines share slots, not workflows: spread by all that tells them apart before they have an id.
+    #[must_use]
+    pub fn slot(&self, now: Millis) -> u8 {
+        let key = self.key.as_deref().unwrap_or_default();
+        let names = [self.namespace.as_str(), key, self.input.as_str()];
+        let bytes = names.into_iter().flat_map(str::bytes).chain(now.0.to_le_bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        u8::try_from((hash ^ (hash >> 32)) % u64::from(SLOTS)).unwrap_or(0)
+    }
+}

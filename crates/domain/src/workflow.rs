@@ -1,0 +1,129 @@
+//! Workflows: nodes that run as tasks, in the order that their edges say. The document and what it may say (`check`), and how
+//! one stands (`run`): a pure function of what has ended, so that the order in which ends arrive makes no difference.
+//!
+//! Stored as JSON: a field is never renamed, and a new one has a default.
+
+mod check;
+mod identity;
+mod progress;
+mod run;
+
+pub use crate::schedule::{Invalid, TaskTemplate};
+pub use check::{Ancestors, Graph};
+pub use identity::NodeIdentity;
+pub use progress::{ParentNode, Progress, fingerprint};
+pub use run::{Decision, End, Ending, NodeKey, NodeRow, NodeState, Refused, Role, Run, WorkflowState};
+
+use crate::name::Name;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Nodes of a document, those of its sub-workflows included.
+pub const NODES_MAX: usize = 10_000;
+/// Nodes on the longest way through a document.
+pub const DEPTH_MAX: usize = 1_000;
+/// Edges of a document.
+pub const EDGES_MAX: usize = 100_000;
+/// Items of one fan-out.
+pub const ITEMS_MAX: usize = 10_000;
+/// Sub-workflows within sub-workflows.
+pub const NESTED_MAX: usize = 8;
+/// A century.
+pub const DEADLINE_MAX_MS: i64 = 100 * 366 * 24 * 3_600_000;
+
+/// What a workflow does, whatever its input is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// Definitions of one name have versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
+    /// From its beginning: not over by then, it fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<i64>,
+    pub nodes: BTreeMap<Name, Node>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    pub work: Work,
+    /// Its parents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Name>,
+    #[serde(default)]
+    pub join: Join,
+    /// An expression; where it is false the node is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// An expression that gives an array: the node runs once for each of its items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<String>,
+    /// Undoes what the node has done, if the workflow fails or is cancelled later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensate: Option<TaskTemplate>,
+    #[serde(default)]
+    pub on_failure: OnFailure,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    Task(Box<TaskTemplate>),
+    Workflow(Box<SubWorkflow>),
+}
+
+/// A workflow that is one node of another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubWorkflow {
+    pub definition: Definition,
+    /// JSON text, with expressions. None: null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+}
+
+/// How many parents have to hold before a node runs. One holds that has succeeded, was skipped by hand, or has failed and goes
+/// on; one that was skipped otherwise does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    #[default]
+    All,
+    Any,
+    AtLeast(u32),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// The workflow fails.
+    #[default]
+    Fail,
+    /// The workflow goes on; what comes after the node can ask for its state.
+    Continue,
+}
+
+impl Node {
+    /// One without parents, every other part at its default.
+    #[must_use]
+    pub const fn new(work: Work) -> Self {
+        Self {
+            work,
+            after: Vec::new(),
+            join: Join::All,
+            when: None,
+            for_each: None,
+            compensate: None,
+            on_failure: OnFailure::Fail,
+        }
+    }
+
+    #[must_use]
+    pub fn task(template: TaskTemplate) -> Self {
+        Self::new(Work::Task(Box::new(template)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

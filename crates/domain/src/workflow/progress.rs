@@ -1,0 +1,39 @@
+//! What a workflow knows of itself, beside its state. Kept as JSON: a field is never renamed.
+
+use super::Ending;
+use crate::time::Millis;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+    /// Why it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Nodes and items that have succeeded.
+    #[serde(default)]
+    pub completed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Millis>,
+    /// The node that it is of another workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentNode>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParentNode {
+    pub workflow: i64,
+    pub node: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+    pub attempt: u32,
+}
+
+/// Of texts: what is alike has the same, 40 characters. A durable format.
+#[must_use]
+pub fn fingerprint(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().as_str().chars().take(40).collect()
+}

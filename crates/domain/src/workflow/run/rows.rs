@@ -1,0 +1,147 @@
+//! The rows of a workflow: of a node, of an item of its fan-out, or of what undoes one.
+
+use serde::{Deserialize, Serialize};
+
+/// The codes are stored and never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Action,
+    Compensation,
+}
+
+impl Role {
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Action => 0,
+            Self::Compensation => 1,
+        }
+    }
+
+    /// None: no such code.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::Action, Self::Compensation].into_iter().find(|it| it.code() == code)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeKey {
+    /// Its number in the order of names.
+    pub node: u32,
+    /// None: the node as a whole.
+    pub item: Option<u32>,
+    pub role: Role,
+}
+
+impl NodeKey {
+    #[must_use]
+    pub const fn node(node: u32) -> Self {
+        Self { node, item: None, role: Role::Action }
+    }
+
+    #[must_use]
+    pub const fn item(node: u32, item: u32) -> Self {
+        Self { node, item: Some(item), role: Role::Action }
+    }
+
+    #[must_use]
+    pub const fn undoing(self) -> Self {
+        Self { role: Role::Compensation, ..self }
+    }
+}
+
+/// The codes are stored and never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeState {
+    /// Waits for its parents.
+    #[default]
+    Blocked,
+    /// It was decided that it runs; it has a task, or one is being made.
+    Open,
+    /// Somebody skips it, and its task has not ended yet.
+    Skipping,
+    Succeeded,
+    Failed,
+    /// Its condition, or its parents, left it out.
+    Skipped,
+    /// Somebody has skipped it: it counts as done.
+    Passed,
+    /// Its task was cancelled.
+    Cancelled,
+}
+
+impl NodeState {
+    pub const ALL: [Self; 8] = [
+        Self::Blocked,
+        Self::Open,
+        Self::Skipping,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Skipped,
+        Self::Passed,
+        Self::Cancelled,
+    ];
+
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Blocked => 0,
+            Self::Open => 1,
+            Self::Skipping => 2,
+            Self::Succeeded => 3,
+            Self::Failed => 4,
+            Self::Skipped => 5,
+            Self::Passed => 6,
+            Self::Cancelled => 7,
+        }
+    }
+
+    /// None: no such code.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.code() == code)
+    }
+
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::Skipping)
+    }
+
+    #[must_use]
+    pub const fn has_ended(self) -> bool {
+        !matches!(self, Self::Blocked | Self::Open | Self::Skipping)
+    }
+
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::Cancelled)
+    }
+
+    /// As it is shown, and as expressions see it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Open | Self::Skipping => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Skipped | Self::Passed => "skipped",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeRow {
+    pub state: NodeState,
+    /// Of the node, counted by retries of the workflow: part of what its task is called.
+    pub attempt: u32,
+    /// Its task is there.
+    pub is_made: bool,
+    /// Of those that have succeeded, which it was.
+    pub order: Option<u64>,
+    /// A fan-out of so many.
+    pub items: Option<u32>,
+}

@@ -1,0 +1,68 @@
+//! The end of a workflow: when all has ended, or, where it fails or is cancelled, when nothing runs any more and what was done
+//! is undone, the last first, one after the other.
+
+use super::{Ending, NodeKey, NodeRow, NodeState, Role, Run, WorkflowState};
+use crate::workflow::Graph;
+
+impl Run {
+    /// Brings it to its end as far as its rows allow; compensations that are to be made next are open afterwards.
+    pub fn finish(&mut self, graph: &Graph) {
+        if self.state.is_finished() {
+            return;
+        }
+        let Some(ending) = self.ending else {
+            let mut nodes = 0..u32::try_from(graph.len()).unwrap_or(u32::MAX);
+            if nodes.all(|it| self.state_of(it).has_ended()) {
+                self.state = WorkflowState::Succeeded;
+            }
+            return;
+        };
+        if self.open().any(|it| it.0.role == Role::Action) {
+            return;
+        }
+        self.undo(graph, ending);
+    }
+
+    /// Whether there is still something to wait for, and every row is of a node of this workflow. Asked when all that follows
+    /// from the rows was done: a workflow that does not add up waits for ever.
+    #[must_use]
+    pub fn adds_up(&self, graph: &Graph) -> bool {
+        let nodes = u32::try_from(graph.len()).unwrap_or(u32::MAX);
+        let waits = self.open().next().is_some();
+        let whole = self.rows().iter().all(|(key, row)| {
+            let items = || u32::try_from(self.items(key.node).count()).ok();
+            let is_fan_out = key.item.is_none() && key.role == Role::Action;
+            key.node < nodes && (!is_fan_out || row.items.is_none_or(|it| items() == Some(it)))
+        });
+        whole && waits != self.state.is_finished()
+    }
+
+    fn undo(&mut self, graph: &Graph, ending: Ending) {
+        let undone = |it: &(&NodeKey, &NodeRow)| {
+            it.0.role == Role::Action
+                && it.1.state == NodeState::Succeeded
+                && it.1.items.is_none()
+                && graph.rules(it.0.node).is_some_and(|it| it.compensates)
+        };
+        let mut done: Vec<(Option<u64>, NodeKey)> =
+            self.rows().iter().filter(undone).map(|it| (it.1.order, *it.0)).collect();
+        done.sort_unstable_by(|a, b| b.cmp(a));
+        let mut all_undone = true;
+        for key in done.iter().map(|it| it.1.undoing()) {
+            match self.row(&key).map(|it| it.state) {
+                None => {
+                    self.state = WorkflowState::Compensating;
+                    let row = NodeRow { state: NodeState::Open, attempt: 1, ..NodeRow::default() };
+                    return self.put(key, row);
+                }
+                Some(it) if it.is_open() => return,
+                Some(it) => all_undone &= it == NodeState::Succeeded,
+            }
+        }
+        self.state = match (done.is_empty(), all_undone, ending) {
+            (false, true, _) => WorkflowState::Compensated,
+            (false, false, _) | (true, _, Ending::Failed) => WorkflowState::Failed,
+            (true, _, Ending::Cancelled) => WorkflowState::Cancelled,
+        };
+    }
+}

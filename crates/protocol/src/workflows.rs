@@ -1,0 +1,515 @@
+//! Workflows: what is asked for, and how one stands.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{Checks, Invalid, escape};
+use crate::limits::{DURATION_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_MAX, PRIORITY_MIN};
+use crate::{At, Json, ScheduledTask, parse};
+
+/// How many of its parents have to hold before a node runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    #[default]
+    All,
+    Any,
+    AtLeast(u32),
+}
+
+/// What becomes of the workflow when the node has failed for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// It fails.
+    #[default]
+    Fail,
+    /// It goes on: what comes after the node can ask for its state.
+    Continue,
+}
+
+/// One node: `task`, or `workflow`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowNode {
+    /// In its payload `{"$expr": "CEL"}` is replaced by its value. There are `input`, `nodes.NAME.result` and
+    /// `nodes.NAME.state` of nodes that come before, and with `for_each` `item` and `index`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<ScheduledTask>,
+    /// A workflow as one node. Its result has the results of its last nodes, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(no_recursion)]
+    pub workflow: Option<Box<CreateWorkflow>>,
+    /// Nodes that come before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// `all` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<Join>,
+    /// An expression (CEL): where it is false the node is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "nodes.charge.result.amount > 100")]
+    pub when: Option<String>,
+    /// An expression that gives an array: the node runs once for each of its items, at most 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<String>,
+    /// Undoes what the node has done, if the workflow fails or is cancelled later. Its payload sees also `result`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensate: Option<ScheduledTask>,
+    /// `fail` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<OnFailure>,
+}
+
+impl WorkflowNode {
+    /// A node that is a task.
+    pub fn task(task: ScheduledTask) -> Self {
+        Self { task: Some(task), ..Self::default() }
+    }
+
+    /// After these nodes.
+    #[must_use]
+    pub fn after<T: Into<String>>(mut self, nodes: impl IntoIterator<Item = T>) -> Self {
+        self.after.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Only where this expression is true.
+    #[must_use]
+    pub fn when(mut self, expression: impl Into<String>) -> Self {
+        self.when = Some(expression.into());
+        self
+    }
+
+    /// Once for each item of what this expression gives.
+    #[must_use]
+    pub fn for_each(mut self, expression: impl Into<String>) -> Self {
+        self.for_each = Some(expression.into());
+        self
+    }
+
+    /// Undone by this task.
+    #[must_use]
+    pub fn compensate(mut self, task: ScheduledTask) -> Self {
+        self.compensate = Some(task);
+        self
+    }
+}
+
+/// A workflow to begin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateWorkflow {
+    /// Documents of one name have versions: each other document is the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "order")]
+    pub name: Option<String>,
+    /// Any JSON value; up to 64 KiB. Of a workflow that is a node, with expressions.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub input: Option<Json>,
+    /// Not over so long after its beginning, it fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub deadline_ms: Option<i64>,
+    /// Of the tasks that do not say; 3 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 5)]
+    pub priority: Option<u8>,
+    /// By name; up to 10,000, those of sub-workflows included, and at most 1,000 one after the other.
+    #[serde(deserialize_with = "each_once")]
+    pub nodes: BTreeMap<String, WorkflowNode>,
+}
+
+/// A name that is given twice would take the place of the first.
+fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, WorkflowNode>, D::Error> {
+    struct Nodes;
+    impl<'de> Visitor<'de> for Nodes {
+        type Value = BTreeMap<String, WorkflowNode>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object of nodes by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut all = BTreeMap::new();
+            while let Some(name) = map.next_key::<String>()? {
+                if all.contains_key(&name) {
+                    return Err(A::Error::custom(format!("there are two nodes {name:?}")));
+                }
+                all.insert(name, map.next_value()?);
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_map(Nodes)
+}
+
+impl CreateWorkflow {
+    /// A workflow without nodes yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With this name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// With this node.
+    #[must_use]
+    pub fn node(mut self, name: impl Into<String>, node: WorkflowNode) -> Self {
+        self.nodes.insert(name.into(), node);
+        self
+    }
+
+    /// With this input.
+    #[must_use]
+    pub fn input(mut self, input: Json) -> Self {
+        self.input = Some(input);
+        self
+    }
+
+    /// Reads and checks one.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let workflow: Self = parse(json)?;
+        workflow.check()?;
+        Ok(workflow)
+    }
+
+    /// Every rule of the wire; how nodes belong together, and whether expressions can be read, the server knows.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        if let Some(name) = &self.name {
+            checks.name("/name", name);
+        }
+        checks.range("/deadline_ms", self.deadline_ms, 1..=DURATION_MAX_MS);
+        checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
+        checks.readable("/input", self.input.as_ref());
+        for (name, node) in &self.nodes {
+            let path = format!("/nodes/{}", escape(name));
+            checks.name(&path, name);
+            node.check(&path, &mut checks);
+        }
+        checks.done()
+    }
+}
+
+impl WorkflowNode {
+    fn check(&self, path: &str, checks: &mut Checks) {
+        for (nth, parent) in self.after.iter().enumerate() {
+            checks.name(&format!("{path}/after/{nth}"), parent);
+        }
+        match (&self.task, &self.workflow) {
+            (None, None) => checks.refuse(path, "needs `task` or `workflow`"),
+            (Some(_), Some(_)) => checks.refuse(path, "has `task` and `workflow`; give only one of them"),
+            (Some(task), None) => within(checks, &format!("{path}/task"), task.check_fields()),
+            (None, Some(workflow)) => within(checks, &format!("{path}/workflow"), workflow.check()),
+        }
+        if let Some(task) = &self.compensate {
+            within(checks, &format!("{path}/compensate"), task.check_fields());
+        }
+    }
+}
+
+fn within(checks: &mut Checks, path: &str, checked: Result<(), Invalid>) {
+    for error in checked.err().into_iter().flat_map(|it| it.under(path).errors) {
+        checks.refuse(error.pointer, error.detail);
+    }
+}
+
+/// How a workflow stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkflowState {
+    Running,
+    /// What was done is being undone.
+    Compensating,
+    Succeeded,
+    Failed,
+    /// It failed or was cancelled, and what was done was undone.
+    Compensated,
+    Cancelled,
+}
+
+impl WorkflowState {
+    /// Nothing follows any more.
+    pub const fn is_finished(self) -> bool {
+        !matches!(self, Self::Running | Self::Compensating)
+    }
+}
+
+/// How a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// Waits for its parents.
+    Blocked,
+    /// Its task was made; how it stands, the task says.
+    Running,
+    Succeeded,
+    Failed,
+    Skipped,
+    Cancelled,
+}
+
+/// What was done to undo a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Compensation {
+    pub state: NodeState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_ref: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A node of a workflow, or an item of its fan-out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct NodeStatus {
+    pub state: NodeState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_ref: Option<String>,
+    /// Of the workflow that the node is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_ref: Option<String>,
+    /// Of a fan-out: each item's, null where one has none. Absent where it is too long to be passed on; the task has it.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub result: Option<Json>,
+    /// Why it failed, was skipped by hand, or has no result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Counted by retries of the workflow; 0: it has not begun.
+    pub attempt: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub begun_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at_ms: Option<i64>,
+    /// Of a fan-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(no_recursion)]
+    pub items: Option<Vec<Self>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensation: Option<Compensation>,
+}
+
+/// A workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Workflow {
+    pub r#ref: String,
+    pub namespace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Of the document under its name. A workflow keeps the one that it began with.
+    pub version: i64,
+    pub state: WorkflowState,
+    /// It is about to be this, and what runs of it is being stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<WorkflowState>,
+    /// Why it fails, or was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The workflow that it is a node of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_ref: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deadline_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_at_ms: Option<i64>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: At,
+    pub created_at_ms: i64,
+    pub created_by: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: At,
+    pub updated_at_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub finished_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at_ms: Option<i64>,
+    /// Not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub input: Option<Json>,
+    /// Not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<BTreeMap<String, NodeStatus>>,
+    /// It has so many nodes and items that their results are left out; their tasks have them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub results_left_out: bool,
+}
+
+/// Which workflows are listed, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListWorkflows {
+    /// Of documents of this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(inline)]
+    pub state: Option<WorkflowState>,
+    /// 1 to 1,000; 100 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl ListWorkflows {
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        if let Some(name) = &self.name {
+            checks.name("/name", name);
+        }
+        checks.range("/limit", self.limit, 1..=PAGE_MAX);
+        checks.done()
+    }
+}
+
+/// Why a workflow is cancelled; both may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelWorkflow {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl CancelWorkflow {
+    /// An empty body is none of it.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        if json.is_empty() {
+            return Ok(Self::default());
+        }
+        let request: Self = parse(json)?;
+        let mut checks = Checks::default();
+        checks.at_most_chars("/reason", request.reason.as_deref(), PAUSE_REASON_MAX_CHARS);
+        checks.done()?;
+        Ok(request)
+    }
+}
+
+/// A copy of a workflow; with the same input, unless another is given.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RerunWorkflow {
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
+    pub input: Option<Json>,
+}
+
+impl RerunWorkflow {
+    /// An empty body is none of it.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        if json.is_empty() {
+            return Ok(Self::default());
+        }
+        let request: Self = parse(json)?;
+        let mut checks = Checks::default();
+        checks.readable("/input", request.input.as_ref());
+        checks.done()?;
+        Ok(request)
+    }
+}
+
+/// As what a workflow is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GraphFormat {
+    /// Text for Mermaid.
+    #[default]
+    Mermaid,
+    /// Text for Graphviz.
+    Dot,
+    /// Nodes and edges.
+    Json,
+}
+
+/// How a workflow is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DrawWorkflow {
+    /// `mermaid` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(inline)]
+    pub format: Option<GraphFormat>,
+}
+
+/// A workflow as nodes and edges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct WorkflowGraph {
+    pub nodes: Vec<GraphNode>,
+    pub edges: Vec<GraphEdge>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct GraphNode {
+    pub name: String,
+    pub state: NodeState,
+    pub join: Join,
+    /// Of a fan-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct GraphEdge {
+    pub from: String,
+    pub to: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pointer(text: &str) -> String {
+        CreateWorkflow::from_json(text.as_bytes()).unwrap_err().errors.remove(0).pointer
+    }
+
+    #[test]
+    fn a_document_is_read_as_it_is_documented() {
+        let text = r#"{"name": "order", "input": {"n": 1.0}, "deadline_ms": 60000, "nodes": {
+            "a": {"task": {"queue": "q"}},
+            "b": {"task": {"queue": "q", "payload": {"$expr": "item"}}, "after": ["a"], "join": {"at_least": 1}, "when": "true",
+                "for_each": "nodes.a.result", "compensate": {"queue": "undo"}, "on_failure": "continue"},
+            "c": {"workflow": {"nodes": {"x": {"task": {"queue": "q"}}}}, "after": ["a", "b"], "join": "any"}}}"#;
+        let read = CreateWorkflow::from_json(text.as_bytes()).unwrap();
+        assert_eq!(read.nodes["b"].join, Some(Join::AtLeast(1)));
+        assert_eq!(read.nodes["c"].join, Some(Join::Any));
+        assert_eq!(read.input.as_ref().unwrap().get(), r#"{"n": 1.0}"#);
+        let again = serde_json::to_vec(&read).unwrap();
+        assert_eq!(CreateWorkflow::from_json(&again).unwrap(), read);
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_the_path_to_it() {
+        assert_eq!(pointer(r#"{"nodes": {"a": {}}}"#), "/nodes/a");
+        assert_eq!(pointer(r#"{"nodes": {"a": {"task": {"queue": ""}}}}"#), "/nodes/a/task/queue");
+        assert_eq!(pointer(r#"{"nodes": {"a b": {"task": {"queue": "q"}}}}"#), "/nodes/a b");
+        assert_eq!(
+            pointer(
+                r#"{"nodes": {"a": {"workflow": {"nodes": {"x": {"task": {"queue": "q"}, "compensate": {"queue": "!"}}}}}}}"#
+            ),
+            "/nodes/a/workflow/nodes/x/compensate/queue"
+        );
+        let twice = r#"{"nodes": {"a": {"task": {"queue": "q"}}, "a": {"task": {"queue": "r"}}}}"#;
+        let problem = CreateWorkflow::from_json(twice.as_bytes()).unwrap_err();
+        assert!(problem.errors[0].detail.contains("two nodes"), "{problem:?}");
+        assert!(
+            CreateWorkflow::from_json(br#"{"nodes": {"a": {"task": {"queue": "q"}, "delay": 1}}}"#).is_err()
+        );
+    }
+}

@@ -1,0 +1,310 @@
+//! Workflows: begun, seen, ended and gone on with. A token sees and changes those all of whose tasks go to queues that it
+//! reaches. What a workflow means is the runner's and the domain's.
+
+mod wire;
+
+use crate::{
+    access::{Changed, Who},
+    answer,
+    app::{App, Shared},
+    cursor,
+    extract::{Body, Caller, Query, WorkflowNodeName, WorkflowRef},
+    namespaces,
+    refusal::Refusal,
+};
+use axum::{
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use punctual_contract::workflows::{StoredWorkflow, WorkflowId, WorkflowQuery};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    workflow::{Definition, Work},
+};
+use punctual_protocol::{
+    CancelWorkflow, Code, CreateWorkflow, DrawWorkflow, GraphFormat, ListWorkflows, Page, RerunWorkflow,
+    Workflow as Shown, limits::PAGE_DEFAULT,
+};
+use punctual_workflows::{Error, Plan, Runner, Submission, dot, mermaid};
+use std::sync::Arc;
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NotFound => no_workflow(),
+            Error::NoSuchNode => Self::new(Code::WorkflowNodeNotFound, error.to_string()),
+            Error::Invalid(it) => Self::field(&format!("/{}", it.field), it.problem),
+            Error::Refused(_) => Self::new(Code::WorkflowWrongState, error.to_string()),
+            Error::Contended => Self::new(Code::WorkflowContended, error.to_string()),
+            Error::Engine(error) => error.into(),
+        }
+    }
+}
+
+fn runner(app: &App) -> Result<&Runner, Refusal> {
+    let none = || Refusal::new(Code::RequestUnknownRoute, "this server was started without workflows");
+    app.options.workflows.as_ref().ok_or_else(none)
+}
+
+/// Also of one that the token does not see.
+fn no_workflow() -> Refusal {
+    Refusal::new(Code::WorkflowNotFound, "the namespace has no workflow of this reference")
+}
+
+/// Every queue that tasks of it go to.
+fn queues<'a>(definition: &'a Definition, all: &mut Vec<&'a Name>) {
+    for node in definition.nodes.values() {
+        match &node.work {
+            Work::Task(task) => all.push(&task.queue),
+            Work::Workflow(sub) => queues(&sub.definition, all),
+        }
+        all.extend(node.compensate.as_ref().map(|it| &it.queue));
+    }
+}
+
+fn keys(namespace: &Name, definition: &Definition) -> Vec<QueueKey> {
+    let mut all = Vec::new();
+    queues(definition, &mut all);
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().map(|it| QueueKey { namespace: namespace.clone(), queue: it.clone() }).collect()
+}
+
+fn reaches(who: &Who, stored: &StoredWorkflow, plan: &Plan) -> bool {
+    keys(&stored.namespace, &plan.definition).iter().all(|it| who.reaches(it))
+}
+
+/// One that the token reaches.
+async fn reached(app: &App, caller: &Caller, id: WorkflowId) -> Result<(StoredWorkflow, Arc<Plan>), Refusal> {
+    let (stored, plan) = runner(app)?.get(&caller.namespace, id).await?;
+    if reaches(&caller.who, &stored, &plan) { Ok((stored, plan)) } else { Err(no_workflow()) }
+}
+
+async fn shown(app: &App, namespace: &Name, id: WorkflowId) -> Result<Shown, Refusal> {
+    Ok(wire::shown(runner(app)?.view(namespace, id).await?))
+}
+
+/// After a change: as it stands then, and for the audit.
+async fn changed(app: &App, before: &StoredWorkflow, reason: Option<String>) -> Result<Response, Refusal> {
+    let after = shown(app, &before.namespace, before.id).await.map_err(Refusal::after_a_change)?;
+    let state = |it: &str| Some(format!("{{\"ref\":\"{}\",\"state\":\"{it}\"}}", before.id));
+    let word = serde_json::to_value(after.state).ok();
+    let audited = Changed {
+        before: state(before.state.word()),
+        after: state(word.as_ref().and_then(|it| it.as_str()).unwrap_or_default()),
+        reason,
+    };
+    Ok(audited.told_with(answer::json(StatusCode::OK, &after)))
+}
+
+/// Begin a workflow.
+///
+/// The whole document is checked first; a mistake is told with the path to it. With an `Idempotency-Key` it is begun once,
+/// whoever dies meanwhile.
+#[utoipa::path(
+    post, path = "/v1/workflows", operation_id = "create_workflow", tag = "workflows",
+    request_body(content = CreateWorkflow, example = json!({
+        "name": "order", "input": {"items": [1, 2, 3]}, "nodes": {
+            "charge": {"task": {"queue": "pay", "payload": {"$expr": "input"}}, "compensate": {"queue": "refund"}},
+            "pack": {"task": {"queue": "pack", "payload": {"$expr": "item"}}, "after": ["charge"], "for_each": "input.items"},
+            "send": {"task": {"queue": "send"}, "after": ["pack"], "when": "nodes.charge.result.paid"}
+        }
+    })),
+    responses(
+        (status = 201, description = "It has begun.", body = Shown),
+        (status = 200, description = "It had begun already, by a request with the same key.", body = Shown),
+    ),
+)]
+pub(crate) async fn create_workflow(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let (definition, input) = wire::domain(CreateWorkflow::from_json(&body)?)?;
+    begin(&app, &caller, Arc::new(definition), input).await
+}
+
+async fn begin(
+    app: &App,
+    caller: &Caller,
+    definition: Arc<Definition>,
+    input: String,
+) -> Result<Response, Refusal> {
+    for queue in keys(&caller.namespace, &definition) {
+        caller.who.must_reach(&queue)?;
+    }
+    namespaces::must_be_open(app, &caller.namespace)?;
+    // Keys belong to the token that sends them.
+    let key = caller.idempotency_key.as_deref();
+    let key = key.map(|it| format!("{}\u{1}{it}", caller.who.owner().unwrap_or_default()));
+    let namespace = caller.namespace.clone();
+    let asked = Submission { namespace, definition, input, key, by: caller.who.by().to_owned() };
+    let (stored, is_new) = runner(app)?.create(asked).await?;
+    let shown = shown(app, &stored.namespace, stored.id).await.map_err(Refusal::after_a_change)?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(answer::json(status, &shown))
+}
+
+/// The workflows of the namespace, newest first.
+#[utoipa::path(
+    get, path = "/v1/workflows", operation_id = "list_workflows", tag = "workflows", params(ListWorkflows),
+    responses((status = 200, description = "A page of them, without their nodes.", body = Page<Shown>)),
+)]
+pub(crate) async fn list_workflows(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(asked): Query<ListWorkflows>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
+    let name = asked.name.as_deref().map(Name::new).transpose();
+    let query = WorkflowQuery {
+        namespace: caller.namespace.clone(),
+        name: name.map_err(|error| Refusal::field("/name", error.to_string()))?,
+        state: asked.state.map(wire::state),
+        before: cursor::before_id(asked.cursor.as_deref())?.map(WorkflowId),
+        limit,
+    };
+    let all = match caller.who.reaches_namespace(&caller.namespace) {
+        true => runner(&app)?.list(&query).await?,
+        false => Vec::new(),
+    };
+    let next_cursor = all.last().filter(|_| all.len() == limit).map(|it| cursor::write(it.0.id.0));
+    let seen = all.into_iter().filter(|(stored, plan)| reaches(&caller.who, stored, plan));
+    let items = seen.map(|it| wire::brief(it.0)).collect();
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// One workflow with its nodes.
+#[utoipa::path(
+    get, path = "/v1/workflows/{workflow}", operation_id = "get_workflow", tag = "workflows",
+    params(("workflow" = String, Path, description = "Its `ref`.")),
+    responses((status = 200, description = "The workflow.", body = Shown)),
+)]
+pub(crate) async fn get_workflow(
+    State(app): State<Shared>,
+    caller: Caller,
+    WorkflowRef(id): WorkflowRef,
+) -> Result<Response, Refusal> {
+    reached(&app, &caller, id).await?;
+    Ok(answer::json(StatusCode::OK, &shown(&app, &caller.namespace, id).await?))
+}
+
+/// Cancel a workflow.
+///
+/// Nothing of it begins any more. What has not begun is cancelled, executors are asked to stop, and then what was done is
+/// undone, the last first. The body may be left out.
+#[utoipa::path(
+    post, path = "/v1/workflows/{workflow}/cancel", operation_id = "cancel_workflow", tag = "workflows",
+    params(("workflow" = String, Path, description = "Its `ref`.")),
+    request_body(content = Option<CancelWorkflow>, example = json!({"reason": "ordered twice"})),
+    responses((status = 200, description = "The workflow as it stands then.", body = Shown)),
+)]
+pub(crate) async fn cancel_workflow(
+    State(app): State<Shared>,
+    caller: Caller,
+    WorkflowRef(id): WorkflowRef,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let asked = CancelWorkflow::from_json(&body)?;
+    let (before, _) = reached(&app, &caller, id).await?;
+    let by = caller.who.by();
+    let reason = asked.reason.as_deref().map_or_else(|| format!("cancelled by {by}"), str::to_owned);
+    runner(&app)?.cancel(id, &reason).await?;
+    changed(&app, &before, asked.reason).await
+}
+
+/// Go on with a workflow from what has failed.
+///
+/// Nodes that have failed or were cancelled run again, with a new attempt; what has succeeded stays. Not, if what was done has
+/// been undone.
+#[utoipa::path(
+    post, path = "/v1/workflows/{workflow}/retry", operation_id = "retry_workflow", tag = "workflows",
+    params(("workflow" = String, Path, description = "Its `ref`.")),
+    responses((status = 200, description = "The workflow as it stands then.", body = Shown)),
+)]
+pub(crate) async fn retry_workflow(
+    State(app): State<Shared>,
+    caller: Caller,
+    WorkflowRef(id): WorkflowRef,
+) -> Result<Response, Refusal> {
+    let (before, _) = reached(&app, &caller, id).await?;
+    namespaces::must_be_open(&app, &caller.namespace)?;
+    runner(&app)?.retry(id).await?;
+    changed(&app, &before, None).await
+}
+
+/// Skip a node of a workflow.
+///
+/// It is taken for done, without a result: what comes after it goes on. What runs of it is stopped first. Of a workflow that has
+/// failed, the nodes that failed can be skipped before it is retried.
+#[utoipa::path(
+    post, path = "/v1/workflows/{workflow}/nodes/{node}/skip", operation_id = "skip_node", tag = "workflows",
+    params(
+        ("workflow" = String, Path, description = "Its `ref`."),
+        ("node" = String, Path, description = "The name of the node."),
+    ),
+    responses((status = 200, description = "The workflow as it stands then.", body = Shown)),
+)]
+pub(crate) async fn skip_node(
+    State(app): State<Shared>,
+    caller: Caller,
+    WorkflowNodeName(id, node): WorkflowNodeName,
+) -> Result<Response, Refusal> {
+    let (before, plan) = reached(&app, &caller, id).await?;
+    runner(&app)?.skip(id, &plan, &node).await?;
+    changed(&app, &before, Some(format!("node {}", node.as_str()))).await
+}
+
+/// Begin a copy of a workflow.
+///
+/// With the same document, and the same input unless another is given. The body may be left out.
+#[utoipa::path(
+    post, path = "/v1/workflows/{workflow}/rerun", operation_id = "rerun_workflow", tag = "workflows",
+    params(("workflow" = String, Path, description = "Its `ref`.")),
+    request_body(content = Option<RerunWorkflow>, example = json!({"input": {"items": [4]}})),
+    responses(
+        (status = 201, description = "The copy.", body = Shown),
+        (status = 200, description = "It had begun already, by a request with the same key.", body = Shown),
+    ),
+)]
+pub(crate) async fn rerun_workflow(
+    State(app): State<Shared>,
+    caller: Caller,
+    WorkflowRef(id): WorkflowRef,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let asked = RerunWorkflow::from_json(&body)?;
+    let (stored, plan) = reached(&app, &caller, id).await?;
+    let input = asked.input.map_or(stored.input, punctual_protocol::Json::into_text);
+    begin(&app, &caller, Arc::clone(&plan.definition), input).await
+}
+
+/// A workflow as a picture.
+///
+/// `mermaid` and `dot` are answered as text, `json` has nodes and edges.
+#[utoipa::path(
+    get, path = "/v1/workflows/{workflow}/graph", operation_id = "draw_workflow", tag = "workflows",
+    params(("workflow" = String, Path, description = "Its `ref`."), DrawWorkflow),
+    responses((status = 200, description = "The picture.", body = punctual_protocol::WorkflowGraph)),
+)]
+pub(crate) async fn draw_workflow(
+    State(app): State<Shared>,
+    caller: Caller,
+    WorkflowRef(id): WorkflowRef,
+    Query(asked): Query<DrawWorkflow>,
+) -> Result<Response, Refusal> {
+    reached(&app, &caller, id).await?;
+    let view = runner(&app)?.view(&caller.namespace, id).await?;
+    let run = view.run();
+    let text = |text: String| {
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        ([(header::CONTENT_TYPE, plain)], text).into_response()
+    };
+    Ok(match asked.format.unwrap_or_default() {
+        GraphFormat::Mermaid => text(mermaid(&view.plan, &run)),
+        GraphFormat::Dot => text(dot(&view.plan, &run)),
+        GraphFormat::Json => answer::json(StatusCode::OK, &wire::graph(&view.plan, &run)),
+    })
+}

@@ -1,0 +1,2 @@
+-- One document. ?1 id.
+SELECT id, namespace, body, version FROM workflow_definition WHERE id = ?1

@@ -1,0 +1,2 @@
+-- Forgets a workflow. ?1 id.
+DELETE FROM workflow WHERE id = ?1

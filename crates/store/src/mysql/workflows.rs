@@ -1,0 +1,347 @@
+//! Workflows and the rows of their nodes, in the catalog. A change and the step that it was decided on are compared in the
+//! statement that makes it; its rows are in its transaction.
+
+use super::{
+    Inner, MysqlStore,
+    connections::Connections,
+    ids::counted_by,
+    ownership::{Statement, apart},
+    row,
+    statements::sql,
+};
+use crate::{runs, workflows as texts};
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, Happened, WorkflowStore,
+    store::Applied,
+    workflows::{
+        AdvanceWorkflow, Carried, ChangedNode, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent,
+        StoredDefinition, StoredNode, StoredWorkflow, WorkflowId, WorkflowQuery,
+    },
+};
+use punctual_domain::{name::Name, time::Millis, workflow::WorkflowState};
+use serde_json::json;
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
+use std::sync::Arc;
+
+/// Who defines a document waits here for who does.
+const VERSIONS: &str = "workflow_versions";
+/// Rows of one statement, and about how many bytes they carry.
+const ROWS_MAX: usize = 500;
+const BYTES_MAX: usize = 2 << 20;
+/// Rows that are forgotten by one statement.
+const FORGET_ROWS: i64 = 1_000;
+
+#[async_trait]
+impl WorkflowStore for MysqlStore {
+    async fn create_workflow(&self, new: NewWorkflow, now: Millis) -> Result<CreatedWorkflow, CallError> {
+        self.changing("create a workflow", move |tx| Box::pin(create(tx, new, now))).await
+    }
+
+    async fn workflow(&self, id: WorkflowId) -> Result<Option<StoredWorkflow>, CallError> {
+        let work =
+            move |inner: Arc<Inner>| async move { one(&mut *inner.catalog.acquire().await?, id).await };
+        self.reading("read a workflow", work).await
+    }
+
+    async fn definition(&self, id: i64) -> Result<Option<StoredDefinition>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("workflow/definition.sql")).bind(id);
+            let found = asked.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
+            found.map(|it| definition(&it)).transpose()
+        };
+        self.reading("read the document of a workflow", work).await
+    }
+
+    async fn workflows(&self, query: &WorkflowQuery) -> Result<Vec<StoredWorkflow>, CallError> {
+        let query = query.clone();
+        let work = move |inner: Arc<Inner>| async move {
+            let text = match (&query.name, query.state) {
+                (None, None) => sql!("workflow/list.sql"),
+                (Some(_), None) => sql!("workflow/list_named.sql"),
+                (None, Some(_)) => sql!("workflow/list_in_state.sql"),
+                (Some(_), Some(_)) => sql!("workflow/list_named_in_state.sql"),
+            };
+            let mut asked = sqlx::query(text).bind(query.namespace.as_str()).bind(texts::below(&query));
+            if let Some(name) = &query.name {
+                asked = asked.bind(name.as_str());
+            }
+            if let Some(state) = query.state {
+                asked = asked.bind(i32::from(state.code()));
+            }
+            let asked = asked.bind(most(query.limit));
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+        };
+        self.reading("list workflows", work).await
+    }
+
+    async fn node_rows(&self, id: WorkflowId) -> Result<Vec<StoredNode>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("workflow/rows.sql")).bind(id.0);
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(node).collect::<sqlx::Result<_>>()
+        };
+        self.reading("read the nodes of a workflow", work).await
+    }
+
+    async fn node_contents(&self, id: WorkflowId, nodes: Vec<u32>) -> Result<Vec<NodeContent>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("workflow/contents.sql")).bind(runs::text(&nodes)).bind(id.0);
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(content).collect::<sqlx::Result<_>>()
+        };
+        self.reading("read what nodes of a workflow carry", work).await
+    }
+
+    async fn advance_workflow(&self, advance: AdvanceWorkflow, now: Millis) -> Result<Applied, CallError> {
+        self.changing("move a workflow on", move |tx| Box::pin(moved(tx, advance, now))).await
+    }
+
+    async fn nodes_made(&self, id: WorkflowId, made: Vec<MadeNode>) -> Result<(), CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("note the tasks of a workflow", Happened::Maybe, async move {
+            for some in made.chunks(ROWS_MAX) {
+                let one = |MadeNode { key, attempt, task_ref }: &MadeNode| {
+                    json!([key.node, texts::item(key), key.role.code(), attempt, task_ref])
+                };
+                let rows = runs::text(&some.iter().map(one).collect::<Vec<_>>());
+                Statement::new(sql!("workflow/made.sql")).text(&rows).int(id.0).execute(&catalog).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn due_workflows(
+        &self,
+        slots: u32,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<StoredWorkflow>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("workflow/due.sql")).bind(now.0).bind(i64::from(slots));
+            let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(stored).collect::<sqlx::Result<_>>()
+        };
+        self.reading("look for due workflows", work).await
+    }
+
+    async fn next_workflow_wake(&self) -> Result<Option<Millis>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let next = sqlx::query(sql!("workflow/next_wake.sql"));
+            let next = next.fetch_optional(&mut *inner.catalog.acquire().await?).await?;
+            next.map(|it| row::millis(&it, 0)).transpose()
+        };
+        self.reading("look for the next workflow", work).await
+    }
+
+    async fn forget_workflows(&self, finished_before: Millis, limit: usize) -> Result<usize, CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("forget old workflows", Happened::Maybe, async move {
+            let over = Statement::new(sql!("workflow/over.sql")).int(finished_before.0).int(most(limit));
+            let over = pairs(&over.fetch(&catalog).await?)?;
+            forget(&catalog, &over, finished_before).await
+        })
+        .await
+    }
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn pairs(rows: &[MySqlRow]) -> sqlx::Result<Vec<(i64, i64)>> {
+    rows.iter().map(|it| Ok((it.try_get(0)?, it.try_get(1)?))).collect()
+}
+
+/// Workflows, and the documents that nothing refers to any more; each statement is short. Interrupted, it is gone on with.
+async fn forget(catalog: &Connections, over: &[(i64, i64)], used_before: Millis) -> sqlx::Result<usize> {
+    for (id, document) in over {
+        let rows = Statement::new(sql!("workflow/forget_rows.sql")).int(*id).int(FORGET_ROWS);
+        while rows.execute(catalog).await? > 0 {}
+        Statement::new(sql!("workflow/forget.sql")).int(*id).execute(catalog).await?;
+        let document =
+            Statement::new(sql!("workflow/forget_definition.sql")).int(used_before.0).int(*document);
+        document.execute(catalog).await?;
+    }
+    Ok(over.len())
+}
+
+/// Of a namespace that is being deleted.
+pub(super) async fn forget_namespace(
+    catalog: Connections,
+    namespace: Name,
+    limit: usize,
+) -> Result<usize, CallError> {
+    apart("delete workflows of a namespace", Happened::Maybe, async move {
+        let of = |text| Statement::new(text).text(namespace.as_str()).int(most(limit));
+        let all = pairs(&of(sql!("workflow/of_namespace.sql")).fetch(&catalog).await?)?;
+        let forgotten = forget(&catalog, &all, Millis::MAX).await?;
+        let documents = of(sql!("workflow/forget_definitions.sql")).execute(&catalog).await?;
+        Ok(forgotten + usize::try_from(documents).unwrap_or(usize::MAX))
+    })
+    .await
+}
+
+async fn one(catalog: &mut MySqlConnection, id: WorkflowId) -> sqlx::Result<Option<StoredWorkflow>> {
+    let asked = sqlx::query(sql!("workflow/one.sql")).bind(id.0);
+    asked.fetch_optional(catalog).await?.map(|it| stored(&it)).transpose()
+}
+
+async fn create(tx: &mut MySqlConnection, new: NewWorkflow, now: Millis) -> sqlx::Result<CreatedWorkflow> {
+    let namespace = new.namespace.as_str();
+    let document = texts::document(&new);
+    let (definition, version) = defined(tx, namespace, &document, now).await?;
+    let create = sqlx::query(sql!("workflow/create.sql")).bind(namespace).bind(&document.name).bind(version);
+    let create = create.bind(definition).bind(i32::from(new.slot(now))).bind(&new.key);
+    let create = create.bind(runs::text(&new.progress)).bind(&new.input).bind(new.wake_at.map(|it| it.0));
+    let created = create.bind(now.0).bind(now.0).bind(&new.by).execute(&mut *tx).await?;
+    let is_new = created.rows_affected() > 0;
+    let workflow = match is_new {
+        true => one(tx, WorkflowId(created.last_insert_id().cast_signed())).await?,
+        false => {
+            let asked = sqlx::query(sql!("workflow/keyed.sql")).bind(namespace).bind(&new.key);
+            asked.fetch_optional(&mut *tx).await?.map(|it| stored(&it)).transpose()?
+        }
+    };
+    Ok(CreatedWorkflow { workflow: workflow.ok_or(sqlx::Error::RowNotFound)?, is_new })
+}
+
+async fn defined(
+    tx: &mut MySqlConnection,
+    namespace: &str,
+    document: &texts::Document,
+    now: Millis,
+) -> sqlx::Result<(i64, i64)> {
+    if let Some((id, version, used_at)) = alike(tx, namespace, document).await? {
+        if now.0 - used_at > texts::USED_WITHIN_MS {
+            sqlx::query(sql!("workflow/used.sql")).bind(now.0).bind(id).execute(&mut *tx).await?;
+        }
+        return Ok((id, version));
+    }
+    counted_by(tx, VERSIONS, 1).await?;
+    // Another may have defined it before the turn came.
+    if let Some((id, version, _)) = alike(tx, namespace, document).await? {
+        return Ok((id, version));
+    }
+    let next = sqlx::query(sql!("workflow/version.sql")).bind(namespace).bind(&document.name);
+    let version: i64 = next.fetch_one(&mut *tx).await?.try_get(0)?;
+    let define = sqlx::query(sql!("workflow/define.sql")).bind(namespace).bind(&document.name).bind(version);
+    let define = define.bind(&document.hash).bind(&document.body).bind(now.0).bind(now.0);
+    define.execute(&mut *tx).await?;
+    let made = alike(tx, namespace, document).await?;
+    made.map(|it| (it.0, it.1)).ok_or(sqlx::Error::RowNotFound)
+}
+
+async fn alike(
+    tx: &mut MySqlConnection,
+    namespace: &str,
+    document: &texts::Document,
+) -> sqlx::Result<Option<(i64, i64, i64)>> {
+    let asked = sqlx::query(sql!("workflow/alike.sql")).bind(namespace).bind(&document.name);
+    let found = asked.bind(&document.hash).fetch_optional(tx).await?;
+    found.map(|it| Ok((it.try_get(0)?, it.try_get(1)?, it.try_get(2)?))).transpose()
+}
+
+async fn moved(tx: &mut MySqlConnection, it: AdvanceWorkflow, now: Millis) -> sqlx::Result<Applied> {
+    let advance = sqlx::query(sql!("workflow/advance.sql")).bind(i32::from(it.state.code()));
+    let advance = advance.bind(runs::text(&it.progress)).bind(it.wake_at.map(|it| it.0)).bind(now.0);
+    let advance = advance.bind(texts::finished_at(&it, now)).bind(it.id.0).bind(it.step);
+    if advance.execute(&mut *tx).await?.rows_affected() == 0 {
+        return Ok(Applied::Lost);
+    }
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    for row in &it.rows {
+        let carried = [&row.carried.result, &row.carried.error, &row.carried.items];
+        bytes += carried.into_iter().flatten().map(String::len).sum::<usize>();
+        rows.push(columns(row, now));
+        if rows.len() == ROWS_MAX || bytes >= BYTES_MAX {
+            write(tx, it.id, &std::mem::take(&mut rows)).await?;
+            bytes = 0;
+        }
+    }
+    write(tx, it.id, &rows).await?;
+    Ok(Applied::Moved)
+}
+
+async fn write(tx: &mut MySqlConnection, id: WorkflowId, rows: &[serde_json::Value]) -> sqlx::Result<()> {
+    if !rows.is_empty() {
+        sqlx::query(sql!("workflow/row.sql")).bind(id.0).bind(runs::text(&rows)).execute(&mut *tx).await?;
+    }
+    Ok(())
+}
+
+fn columns(it: &ChangedNode, now: Millis) -> serde_json::Value {
+    let (row, carried) = (&it.row, &it.carried);
+    json!([
+        it.key.node,
+        texts::item(&it.key),
+        it.key.role.code(),
+        row.state.code(),
+        row.attempt,
+        texts::order(it),
+        row.items,
+        now.0,
+        texts::ended_at(it, now),
+        carried.result,
+        carried.error,
+        carried.items,
+    ])
+}
+
+fn stored(it: &MySqlRow) -> sqlx::Result<StoredWorkflow> {
+    let code: u8 = row::small(it, 6)?;
+    let state = WorkflowState::from_code(code);
+    Ok(StoredWorkflow {
+        id: WorkflowId(it.try_get(0)?),
+        namespace: row::name(it, 1)?,
+        name: texts::name(it.try_get(2)?),
+        version: it.try_get(3)?,
+        definition: it.try_get(4)?,
+        step: it.try_get(5)?,
+        state: state.ok_or_else(|| row::odd(6, format!("{code} is no state of a workflow")))?,
+        progress: serde_json::from_str(it.try_get(7)?).map_err(|error| row::odd(7, error))?,
+        input: it.try_get(8)?,
+        wake_at: it.try_get::<Option<i64>, _>(9)?.map(Millis),
+        created_at: row::millis(it, 10)?,
+        updated_at: row::millis(it, 11)?,
+        finished_at: it.try_get::<Option<i64>, _>(12)?.map(Millis),
+        created_by: it.try_get(13)?,
+    })
+}
+
+fn definition(it: &MySqlRow) -> sqlx::Result<StoredDefinition> {
+    Ok(StoredDefinition {
+        id: it.try_get(0)?,
+        namespace: row::name(it, 1)?,
+        definition: serde_json::from_str(it.try_get(2)?).map_err(|error| row::odd(2, error))?,
+        version: it.try_get(3)?,
+    })
+}
+
+fn key(it: &MySqlRow) -> sqlx::Result<punctual_domain::workflow::NodeKey> {
+    let (node, item) = (it.try_get::<i32, _>(0)?, it.try_get::<i32, _>(1)?);
+    let key = texts::key(i64::from(node), i64::from(item), row::small(it, 2)?);
+    key.ok_or_else(|| row::odd(0, format!("{node} with item {item} is no node")))
+}
+
+fn node(it: &MySqlRow) -> sqlx::Result<StoredNode> {
+    let state: u8 = row::small(it, 3)?;
+    let attempt = i64::from(it.try_get::<i32, _>(4)?);
+    let items = it.try_get::<Option<i32>, _>(6)?.map(i64::from);
+    let task_ref: Option<String> = it.try_get(7)?;
+    let row = texts::row(state, attempt, it.try_get(5)?, items, task_ref.is_some());
+    Ok(StoredNode {
+        key: key(it)?,
+        row: row.ok_or_else(|| row::odd(3, format!("{state} is no state of a node")))?,
+        task_ref,
+        begun_at: row::millis(it, 8)?,
+        ended_at: it.try_get::<Option<i64>, _>(9)?.map(Millis),
+    })
+}
+
+fn content(it: &MySqlRow) -> sqlx::Result<NodeContent> {
+    let carried = Carried { result: it.try_get(3)?, error: it.try_get(4)?, items: it.try_get(5)? };
+    Ok(NodeContent { key: key(it)?, carried })
+}

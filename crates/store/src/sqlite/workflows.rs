@@ -1,0 +1,275 @@
+//! Workflows and the rows of their nodes. A change and the step that it was decided on are compared in the statement that makes
+//! it; its rows are in its transaction.
+
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use crate::{runs, workflows as texts};
+use async_trait::async_trait;
+use punctual_contract::{
+    Error as CallError, WorkflowStore,
+    store::Applied,
+    workflows::{
+        AdvanceWorkflow, Carried, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent, StoredDefinition,
+        StoredNode, StoredWorkflow, WorkflowId, WorkflowQuery,
+    },
+};
+use punctual_domain::{time::Millis, workflow::WorkflowState};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+
+#[async_trait]
+impl WorkflowStore for SqliteStore {
+    async fn create_workflow(&self, new: NewWorkflow, now: Millis) -> Result<CreatedWorkflow, CallError> {
+        self.writing("create a workflow", 1, move |conn, _: &mut Ledger| create(conn, &new, now)).await
+    }
+
+    async fn workflow(&self, id: WorkflowId) -> Result<Option<StoredWorkflow>, CallError> {
+        let work = move |conn: &Connection| one(conn, id);
+        self.reading("read a workflow", Lane::Urgent, work).await
+    }
+
+    async fn definition(&self, id: i64) -> Result<Option<StoredDefinition>, CallError> {
+        let work = move |conn: &Connection| {
+            conn.prepare_cached(sql::WORKFLOW_DEFINITION)?.query_row([id], definition).optional()
+        };
+        self.reading("read the document of a workflow", Lane::Urgent, work).await
+    }
+
+    async fn workflows(&self, query: &WorkflowQuery) -> Result<Vec<StoredWorkflow>, CallError> {
+        let query = query.clone();
+        let work = move |conn: &Connection| {
+            let name = query.name.as_ref().map(|it| it.as_str());
+            let state = query.state.map(WorkflowState::code);
+            let asked =
+                params![query.namespace.as_str(), texts::below(&query), name, state, most(query.limit)];
+            conn.prepare_cached(sql::WORKFLOW_LIST)?.query_map(asked, stored)?.collect()
+        };
+        self.reading("list workflows", Lane::Bulk, work).await
+    }
+
+    async fn node_rows(&self, id: WorkflowId) -> Result<Vec<StoredNode>, CallError> {
+        let work = move |conn: &Connection| {
+            conn.prepare_cached(sql::WORKFLOW_ROWS)?.query_map([id.0], node)?.collect()
+        };
+        self.reading("read the nodes of a workflow", Lane::Urgent, work).await
+    }
+
+    async fn node_contents(&self, id: WorkflowId, nodes: Vec<u32>) -> Result<Vec<NodeContent>, CallError> {
+        let work = move |conn: &Connection| {
+            let mut asking = conn.prepare_cached(sql::WORKFLOW_CONTENTS)?;
+            let mut all = Vec::new();
+            for node in nodes {
+                let found = asking.query_map(params![id.0, node], content)?;
+                all.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
+            }
+            Ok(all)
+        };
+        self.reading("read what nodes of a workflow carry", Lane::Urgent, work).await
+    }
+
+    async fn advance_workflow(&self, advance: AdvanceWorkflow, now: Millis) -> Result<Applied, CallError> {
+        let rows = advance.rows.len() + 1;
+        let work = move |conn: &Connection, _: &mut Ledger| moved(conn, &advance, now);
+        self.writing("move a workflow on", rows, work).await
+    }
+
+    async fn nodes_made(&self, id: WorkflowId, made: Vec<MadeNode>) -> Result<(), CallError> {
+        let rows = made.len();
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let mut set = conn.prepare_cached(sql::WORKFLOW_MADE)?;
+            for MadeNode { key, attempt, task_ref } in &made {
+                let item = texts::item(key);
+                set.execute(params![id.0, key.node, item, key.role.code(), attempt, task_ref])?;
+            }
+            Ok(())
+        };
+        self.writing("note the tasks of a workflow", rows, work).await
+    }
+
+    async fn due_workflows(
+        &self,
+        slots: u32,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<StoredWorkflow>, CallError> {
+        let work = move |conn: &Connection| {
+            let asked = params![slots, now.0, most(limit)];
+            conn.prepare_cached(sql::WORKFLOW_DUE)?.query_map(asked, stored)?.collect()
+        };
+        self.reading("look for due workflows", Lane::Urgent, work).await
+    }
+
+    async fn next_workflow_wake(&self) -> Result<Option<Millis>, CallError> {
+        let work = |conn: &Connection| {
+            conn.prepare_cached(sql::WORKFLOW_NEXT_WAKE)?.query_row([], |it| row::millis(it, 0)).optional()
+        };
+        self.reading("look for the next workflow", Lane::Urgent, work).await
+    }
+
+    async fn forget_workflows(&self, finished_before: Millis, limit: usize) -> Result<usize, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let over: Vec<(i64, i64)> = conn
+                .prepare_cached(sql::WORKFLOW_OVER)?
+                .query_map(params![finished_before.0, most(limit)], pair)?
+                .collect::<rusqlite::Result<_>>()?;
+            forget(conn, &over, finished_before)
+        };
+        self.writing("forget old workflows", limit, work).await
+    }
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn pair(it: &Row<'_>) -> rusqlite::Result<(i64, i64)> {
+    Ok((it.get(0)?, it.get(1)?))
+}
+
+/// Workflows and the documents that nothing refers to any more.
+fn forget(conn: &Connection, over: &[(i64, i64)], used_before: Millis) -> rusqlite::Result<usize> {
+    for (id, definition) in over {
+        conn.prepare_cached(sql::WORKFLOW_FORGET_ROWS)?.execute([id])?;
+        conn.prepare_cached(sql::WORKFLOW_FORGET)?.execute([id])?;
+        conn.prepare_cached(sql::WORKFLOW_FORGET_DEFINITION)?.execute([used_before.0, *definition])?;
+    }
+    Ok(over.len())
+}
+
+/// Of a namespace that is being deleted.
+pub(super) fn forget_namespace(conn: &Connection, namespace: &str, limit: i64) -> rusqlite::Result<usize> {
+    let all: Vec<(i64, i64)> = conn
+        .prepare_cached(sql::WORKFLOW_OF_NAMESPACE)?
+        .query_map(params![namespace, limit], pair)?
+        .collect::<rusqlite::Result<_>>()?;
+    let forgotten = forget(conn, &all, Millis::MAX)?;
+    Ok(forgotten
+        + conn.prepare_cached(sql::WORKFLOW_FORGET_DEFINITIONS)?.execute(params![namespace, limit])?)
+}
+
+fn one(conn: &Connection, id: WorkflowId) -> rusqlite::Result<Option<StoredWorkflow>> {
+    conn.prepare_cached(sql::WORKFLOW_ONE)?.query_row([id.0], stored).optional()
+}
+
+fn create(conn: &Connection, new: &NewWorkflow, now: Millis) -> rusqlite::Result<CreatedWorkflow> {
+    let namespace = new.namespace.as_str();
+    let document = texts::document(new);
+    let asked = params![namespace, document.name, document.hash];
+    let mut alike = conn.prepare_cached(sql::WORKFLOW_ALIKE)?;
+    let triple = |it: &Row<'_>| Ok((it.get::<_, i64>(0)?, it.get::<_, i64>(1)?, it.get::<_, i64>(2)?));
+    let found = alike.query_row(asked, triple).optional()?;
+    let (definition, version) = match found {
+        Some((id, version, used_at)) => {
+            if now.0 - used_at > texts::USED_WITHIN_MS {
+                conn.prepare_cached(sql::WORKFLOW_USED)?.execute([now.0, id])?;
+            }
+            (id, version)
+        }
+        None => {
+            let define = params![namespace, document.name, document.hash, document.body, now.0];
+            conn.prepare_cached(sql::WORKFLOW_DEFINE)?.execute(define)?;
+            let (id, version, _) = alike.query_row(asked, triple)?;
+            (id, version)
+        }
+    };
+    let created = conn.prepare_cached(sql::WORKFLOW_CREATE)?.execute(params![
+        namespace,
+        document.name,
+        version,
+        definition,
+        new.slot(now),
+        new.key,
+        runs::text(&new.progress),
+        new.input,
+        new.wake_at.map(|it| it.0),
+        now.0,
+        new.by,
+    ])?;
+    let is_new = created > 0;
+    let workflow = match is_new {
+        true => one(conn, WorkflowId(conn.last_insert_rowid()))?,
+        false => {
+            let asked = params![namespace, new.key];
+            conn.prepare_cached(sql::WORKFLOW_KEYED)?.query_row(asked, stored).optional()?
+        }
+    };
+    let workflow = workflow.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    Ok(CreatedWorkflow { workflow, is_new })
+}
+
+fn moved(conn: &Connection, it: &AdvanceWorkflow, now: Millis) -> rusqlite::Result<Applied> {
+    let progress = runs::text(&it.progress);
+    let (wake_at, finished_at) = (it.wake_at.map(|it| it.0), texts::finished_at(it, now));
+    let set = params![it.id.0, it.step, it.state.code(), progress, wake_at, now.0, finished_at];
+    if conn.prepare_cached(sql::WORKFLOW_ADVANCE)?.execute(set)? == 0 {
+        return Ok(Applied::Lost);
+    }
+    let mut write = conn.prepare_cached(sql::WORKFLOW_ROW)?;
+    for row in &it.rows {
+        write.execute(params![
+            it.id.0,
+            row.key.node,
+            texts::item(&row.key),
+            row.key.role.code(),
+            row.row.state.code(),
+            row.row.attempt,
+            texts::order(row),
+            row.row.items,
+            now.0,
+            texts::ended_at(row, now),
+            row.carried.result,
+            row.carried.error,
+            row.carried.items,
+        ])?;
+    }
+    Ok(Applied::Moved)
+}
+
+fn odd(at: usize, problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(at, Type::Text, problem.into())
+}
+
+fn stored(it: &Row<'_>) -> rusqlite::Result<StoredWorkflow> {
+    let state = WorkflowState::from_code(it.get(6)?).ok_or_else(|| odd(6, "is no state of a workflow"))?;
+    Ok(StoredWorkflow {
+        id: WorkflowId(it.get(0)?),
+        namespace: row::name(it, 1)?,
+        name: texts::name(it.get_ref(2)?.as_str()?),
+        version: it.get(3)?,
+        definition: it.get(4)?,
+        step: it.get(5)?,
+        state,
+        progress: serde_json::from_str(it.get_ref(7)?.as_str()?).map_err(|error| odd(7, error))?,
+        input: it.get(8)?,
+        wake_at: it.get::<_, Option<i64>>(9)?.map(Millis),
+        created_at: row::millis(it, 10)?,
+        updated_at: row::millis(it, 11)?,
+        finished_at: it.get::<_, Option<i64>>(12)?.map(Millis),
+        created_by: it.get(13)?,
+    })
+}
+
+fn definition(it: &Row<'_>) -> rusqlite::Result<StoredDefinition> {
+    Ok(StoredDefinition {
+        id: it.get(0)?,
+        namespace: row::name(it, 1)?,
+        definition: serde_json::from_str(it.get_ref(2)?.as_str()?).map_err(|error| odd(2, error))?,
+        version: it.get(3)?,
+    })
+}
+
+fn node(it: &Row<'_>) -> rusqlite::Result<StoredNode> {
+    let key = texts::key(it.get(0)?, it.get(1)?, it.get(2)?).ok_or_else(|| odd(0, "is no node"))?;
+    let task_ref: Option<String> = it.get(7)?;
+    let row = texts::row(it.get(3)?, it.get(4)?, it.get(5)?, it.get(6)?, task_ref.is_some());
+    Ok(StoredNode {
+        key,
+        row: row.ok_or_else(|| odd(3, "is no state of a node"))?,
+        task_ref,
+        begun_at: row::millis(it, 8)?,
+        ended_at: it.get::<_, Option<i64>>(9)?.map(Millis),
+    })
+}
+
+fn content(it: &Row<'_>) -> rusqlite::Result<NodeContent> {
+    let key = texts::key(it.get(0)?, it.get(1)?, it.get(2)?).ok_or_else(|| odd(0, "is no node"))?;
+    Ok(NodeContent { key, carried: Carried { result: it.get(3)?, error: it.get(4)?, items: it.get(5)? } })
+}

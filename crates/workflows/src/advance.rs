@@ -1,0 +1,347 @@
+//! One step of a workflow: what has ended and what is wished is taken in, what follows is decided, and all of it is committed
+//! at once, compared with the step that it was decided on. Then what was decided is made; what fails there ends the node.
+
+use crate::{
+    Error, Plan, look, make,
+    runner::Inner,
+    stop,
+    values::{Known, most_bytes},
+};
+use punctual_contract::{
+    Error as BackendError,
+    store::Applied,
+    workflows::{AdvanceWorkflow, Carried, ChangedNode, StoredNode, StoredWorkflow, WorkflowId},
+};
+use punctual_domain::{
+    time::Millis,
+    workflow::{End, Ending, NodeKey, NodeState, Progress, Refused, Run, WorkflowState},
+};
+use std::collections::{BTreeMap, HashMap};
+
+/// Steps that lose their race to others, one after the other.
+const TRIES: usize = 64;
+/// Steps of one call, each of which follows from what became of the one before.
+const ROUNDS_MAX: usize = 1_000;
+/// Longest reason and error that is kept.
+const TEXT_MAX_CHARS: usize = 1_000;
+
+/// What became of the task of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) key: NodeKey,
+    pub(crate) attempt: u32,
+    pub(crate) end: End,
+    pub(crate) carried: Carried,
+}
+
+/// What somebody asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    Cancel { reason: String },
+    Retry,
+    Skip { node: u32 },
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    ends: Vec<Ended>,
+    /// At every task that has not ended, as far as is known.
+    look: bool,
+    command: Option<Command>,
+}
+
+impl Wish {
+    pub(crate) fn look() -> Self {
+        Self { look: true, ..Self::default() }
+    }
+
+    pub(crate) fn ends(ends: Vec<Ended>) -> Self {
+        Self { ends, ..Self::default() }
+    }
+
+    pub(crate) fn command(command: Command) -> Self {
+        Self { command: Some(command), ..Self::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Advanced {
+    pub(crate) moved: bool,
+    pub(crate) refused: Option<Refused>,
+    pub(crate) is_gone: bool,
+}
+
+/// What is known while a step is decided.
+pub(crate) struct Step<'a> {
+    pub(crate) inner: &'a Inner,
+    pub(crate) stored: &'a StoredWorkflow,
+    pub(crate) plan: &'a Plan,
+    pub(crate) run: Run,
+    pub(crate) known: Known,
+    /// Of tasks and workflows that are there.
+    pub(crate) refs: HashMap<NodeKey, String>,
+    reason: Option<String>,
+}
+
+/// What a committed step leaves to do.
+struct Committed {
+    ends: Vec<Ended>,
+    moved: bool,
+}
+
+impl Inner {
+    /// Moves a workflow on as far as it goes now.
+    pub(crate) async fn advance(&self, id: WorkflowId, wish: Wish) -> Result<Advanced, BackendError> {
+        let (mut wish, mut done) = (wish, Advanced::default());
+        for _ in 0..ROUNDS_MAX {
+            match self.step(id, &wish).await? {
+                Err(answer) => return Ok(Advanced { moved: done.moved, ..answer }),
+                Ok(committed) => {
+                    done.moved |= committed.moved;
+                    if committed.ends.is_empty() {
+                        return Ok(done);
+                    }
+                    wish = Wish::ends(committed.ends);
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// As a call: with an error for what is refused.
+    pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<(), Error> {
+        let done = self.advance(id, Wish::command(command)).await?;
+        match (done.is_gone, done.refused) {
+            (true, _) => Err(Error::NotFound),
+            (false, Some(refused)) => Err(refused.into()),
+            (false, None) => Ok(()),
+        }
+    }
+
+    async fn step(&self, id: WorkflowId, wish: &Wish) -> Result<Result<Committed, Advanced>, BackendError> {
+        for nth in 0..TRIES {
+            let Some(stored) = self.store.workflow(id).await? else {
+                return Ok(Err(Advanced { is_gone: true, ..Advanced::default() }));
+            };
+            if stored.state.is_finished() && wish.command.is_none() {
+                return Ok(Err(Advanced::default()));
+            }
+            let Some(plan) = self.plan(stored.definition).await? else {
+                return Ok(Err(Advanced { is_gone: true, ..Advanced::default() }));
+            };
+            let nodes = self.store.node_rows(id).await?;
+            match self.once(&stored, &plan, nodes, wish).await? {
+                Once::Done(committed) => return Ok(Ok(committed)),
+                Once::Refused(refused) => {
+                    return Ok(Err(Advanced { refused: Some(refused), ..Advanced::default() }));
+                }
+                // Whoever was faster may have many of them: each waits its turn.
+                Once::Lost => tokio::task::yield_now().await,
+            }
+            if nth + 1 == TRIES {
+                tracing::warn!(workflow = %id, "others move a workflow on again and again; it is looked at later");
+            }
+        }
+        let problem = "others change the workflow again and again";
+        Err(BackendError::did_not_happen("move a workflow on", problem))
+    }
+
+    async fn once(
+        &self,
+        stored: &StoredWorkflow,
+        plan: &Plan,
+        nodes: Vec<StoredNode>,
+        wish: &Wish,
+    ) -> Result<Once, BackendError> {
+        let now = self.engine.now();
+        let rows: BTreeMap<_, _> = nodes.iter().map(|it| (it.key, it.row)).collect();
+        let run = Run::of(stored.state, stored.progress.ending, stored.progress.completed, rows);
+        let refs = nodes.iter().filter_map(|it| Some((it.key, it.task_ref.clone()?))).collect();
+        let mut step = Step { inner: self, stored, plan, run, known: Known::default(), refs, reason: None };
+        if let Some(command) = &wish.command
+            && let Err(refused) = step.wished(command)
+        {
+            return Ok(Once::Refused(refused));
+        }
+        let mut look_at = None;
+        if wish.look {
+            let looked = look::at_open(self, stored, plan, &nodes, now).await?;
+            look_at = looked.next_at;
+            step.take_in(looked.ended);
+        }
+        step.take_in(wish.ends.clone());
+        step.past_deadline(now);
+        step.decide_all().await?;
+        step.run.finish(&plan.graph);
+        if !step.run.adds_up(&plan.graph) {
+            tracing::error!(workflow = %stored.id, "a workflow waits for nothing that could come");
+            self.adrift.lock().insert(stored.id);
+        }
+        step.commit(wish, look_at, now).await
+    }
+
+    /// Nothing can be made of it now.
+    pub(crate) async fn later(&self, stored: StoredWorkflow, now: Millis) -> Result<usize, BackendError> {
+        let wake_at = Some(now.plus(self.options.look_max_ms));
+        let StoredWorkflow { id, step, state, progress, .. } = stored;
+        let advance = AdvanceWorkflow { id, step, state, progress, wake_at, rows: Vec::new() };
+        self.store.advance_workflow(advance, now).await?;
+        Ok(0)
+    }
+}
+
+enum Once {
+    Done(Committed),
+    Refused(Refused),
+    Lost,
+}
+
+impl Step<'_> {
+    fn wished(&mut self, command: &Command) -> Result<(), Refused> {
+        match command {
+            Command::Cancel { reason } => {
+                if self.run.state.is_finished() {
+                    return Err(Refused::Finished);
+                }
+                if self.run.ending(Ending::Cancelled) {
+                    self.reason = Some(reason.clone());
+                }
+                Ok(())
+            }
+            Command::Retry => {
+                self.run.retry(&self.plan.graph)?;
+                Ok(())
+            }
+            Command::Skip { node } => self.run.skip(*node),
+        }
+    }
+
+    fn take_in(&mut self, ends: Vec<Ended>) {
+        for Ended { key, attempt, end, carried } in ends {
+            let was_ending = self.run.ending.is_some();
+            if !self.run.end(&self.plan.graph, key, attempt, end) {
+                continue;
+            }
+            if !was_ending && self.run.ending.is_some() {
+                self.failed_because(key.node, carried.error.as_deref());
+            }
+            let is_passed = self.run.row(&key).is_some_and(|it| it.state == NodeState::Passed);
+            let items = self.run.row(&NodeKey::node(key.node)).and_then(|it| it.items);
+            let carried = match carried.result.as_ref().map(String::len) {
+                // What is skipped by hand has no result.
+                _ if is_passed => because("it was skipped by hand".to_owned()),
+                Some(bytes) if bytes > most_bytes(items) => because(look::too_long(bytes)),
+                _ => carried,
+            };
+            self.known.set(key, carried);
+        }
+    }
+
+    pub(crate) fn failed_because(&mut self, node: u32, error: Option<&str>) {
+        let name = self.plan.graph.name(node).map_or("", |it| it.as_str());
+        let because = error.map(|it| format!(": {it}")).unwrap_or_default();
+        self.reason.get_or_insert_with(|| format!("node {name:?} failed{because}"));
+    }
+
+    fn past_deadline(&mut self, now: Millis) {
+        let is_past = self.stored.progress.deadline_at.is_some_and(|it| it <= now);
+        let is_retried = self.stored.state.is_finished();
+        if is_past && !is_retried && self.run.ending(Ending::Failed) {
+            self.reason = Some("it was not over by its deadline".to_owned());
+        }
+    }
+
+    fn progress(&self, wish: &Wish, now: Millis) -> Progress {
+        let before = &self.stored.progress;
+        let reason = self.reason.as_deref().map(short);
+        let is_retried = matches!(wish.command, Some(Command::Retry));
+        let anew = || self.plan.definition.deadline_ms.map(|it| now.plus(it));
+        Progress {
+            ending: self.run.ending,
+            reason: match self.run.ending {
+                Some(_) => reason.or_else(|| before.reason.clone()),
+                None => None,
+            },
+            completed: self.run.completed,
+            deadline_at: if is_retried { anew() } else { before.deadline_at },
+            parent: before.parent,
+        }
+    }
+
+    async fn commit(
+        mut self,
+        wish: &Wish,
+        look_at: Option<Millis>,
+        now: Millis,
+    ) -> Result<Once, BackendError> {
+        let changed = self.run.take_changed();
+        let progress = self.progress(wish, now);
+        let is_same =
+            changed.is_empty() && self.run.state == self.stored.state && progress == self.stored.progress;
+        let wake_at = self.wake_at(&progress, look_at, now);
+        let unmade: Vec<NodeKey> = self.run.unmade().map(|it| *it.0).collect();
+        // What was committed before and not made is made by a look; nobody who only passes by does it.
+        let makes = !is_same || wish.look || wish.command.is_some();
+        if is_same && !wish.look {
+            return Ok(Once::Done(Committed { ends: Vec::new(), moved: false }));
+        }
+        let carried = |key: &NodeKey| self.known.changed.get(key).cloned().unwrap_or_default();
+        let rows =
+            changed.iter().map(|(key, row)| ChangedNode { key: *key, row: *row, carried: carried(key) });
+        let advance = AdvanceWorkflow {
+            id: self.stored.id,
+            step: self.stored.step,
+            state: self.run.state,
+            progress,
+            wake_at,
+            rows: rows.collect(),
+        };
+        let state = advance.state;
+        if self.inner.store.advance_workflow(advance, now).await? == Applied::Lost {
+            return Ok(Once::Lost);
+        }
+        if state.is_finished() {
+            self.inner.adrift.lock().remove(&self.stored.id);
+            if let Some(parent) = self.stored.progress.parent {
+                self.inner.told.workflow(self.stored.id, parent);
+            }
+        }
+        let mut ends = Vec::new();
+        if makes && !unmade.is_empty() {
+            ends.extend(make::make(&mut self, unmade).await?);
+        }
+        let begins_to_end = self.run.ending.is_some() && self.stored.progress.ending.is_none();
+        if wish.look || wish.command.is_some() || begins_to_end {
+            ends.extend(stop::stop(&self).await?);
+        }
+        Ok(Once::Done(Committed { ends, moved: !is_same }))
+    }
+
+    /// When it is looked at again, whatever is told until then.
+    fn wake_at(&self, progress: &Progress, look_at: Option<Millis>, now: Millis) -> Option<Millis> {
+        if self.run.state.is_finished() {
+            return None;
+        }
+        let soon = now.plus(self.inner.options.first_look_ms);
+        let unmade = self.run.unmade().next().map(|_| soon);
+        let stops = self.run.ending.is_some() && self.run.state == WorkflowState::Running;
+        let stands = self.stored.wake_at.filter(|it| *it > now);
+        let next = look_at.or(stands).unwrap_or(soon);
+        let deadline = progress.deadline_at.filter(|_| progress.ending.is_none());
+        let all = [Some(next), unmade, stops.then_some(soon), deadline];
+        all.into_iter().flatten().min()
+    }
+}
+
+fn because(error: String) -> Carried {
+    Carried { error: Some(error), ..Carried::default() }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(TEXT_MAX_CHARS).collect()
+}
+
+/// An error as it is kept.
+pub(crate) fn kept(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| short(text))
+}

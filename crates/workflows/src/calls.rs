@@ -1,0 +1,174 @@
+//! What users ask of workflows: to begin them, to see how they stand, to end them, and to go on from what has failed.
+
+use crate::{
+    Error, Plan, Runner,
+    advance::{Command, Wish},
+    plan::PAYLOAD_MAX_BYTES,
+};
+use punctual_contract::workflows::{
+    NewWorkflow, NodeContent, StoredNode, StoredWorkflow, WorkflowId, WorkflowQuery,
+};
+use punctual_domain::{
+    name::Name,
+    workflow::{Definition, Invalid, Progress, Run, fingerprint},
+};
+use std::sync::Arc;
+
+/// Results are told of workflows with up to so many rows.
+const TOLD_MAX: usize = 2_000;
+
+/// A workflow that is to begin.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub namespace: Name,
+    pub definition: Arc<Definition>,
+    /// JSON text.
+    pub input: String,
+    /// Of what is asked for twice, one is made. Any length.
+    pub key: Option<String>,
+    pub by: String,
+}
+
+/// A workflow with its nodes.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub stored: StoredWorkflow,
+    pub plan: Arc<Plan>,
+    /// What has no row is blocked.
+    pub nodes: Vec<StoredNode>,
+    /// None: there are too many.
+    pub contents: Option<Vec<NodeContent>>,
+}
+
+impl View {
+    /// As the domain sees it.
+    #[must_use]
+    pub fn run(&self) -> Run {
+        let rows = self.nodes.iter().map(|it| (it.key, it.row)).collect();
+        let progress = &self.stored.progress;
+        Run::of(self.stored.state, progress.ending, progress.completed, rows)
+    }
+}
+
+impl Runner {
+    /// Checks a document.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with the path to the mistake.
+    pub fn check(definition: &Arc<Definition>) -> Result<Plan, Error> {
+        Ok(Plan::of(Arc::clone(definition))?)
+    }
+
+    /// Stores a workflow, and begins it. False: its key was there.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], a failing store.
+    pub async fn create(&self, asked: Submission) -> Result<(StoredWorkflow, bool), Error> {
+        if asked.input.len() > PAYLOAD_MAX_BYTES {
+            let problem = format!(
+                "has {} bytes, and may have at most {PAYLOAD_MAX_BYTES}: keep it elsewhere, and send its key",
+                asked.input.len()
+            );
+            return Err(Invalid { field: "input".to_owned(), problem }.into());
+        }
+        Self::check(&asked.definition)?;
+        let inner = &self.inner;
+        let now = inner.engine.now();
+        let deadline_at = asked.definition.deadline_ms.map(|it| now.plus(it));
+        let new = NewWorkflow {
+            namespace: asked.namespace,
+            definition: asked.definition,
+            input: asked.input,
+            key: asked.key.map(|it| fingerprint(&it)),
+            progress: Progress { deadline_at, ..Progress::default() },
+            wake_at: Some(now.plus(inner.options.first_look_ms)),
+            by: asked.by,
+        };
+        let created = inner.store.create_workflow(new, now).await?;
+        if created.is_new
+            && let Err(error) = inner.advance(created.workflow.id, Wish::default()).await
+        {
+            let workflow = created.workflow.id;
+            tracing::warn!(%workflow, %error, "a workflow could not be begun; it is looked at again");
+        }
+        Ok((created.workflow, created.is_new))
+    }
+
+    /// Of this namespace.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a failing store.
+    pub async fn get(&self, namespace: &Name, id: WorkflowId) -> Result<(StoredWorkflow, Arc<Plan>), Error> {
+        let found = self.inner.store.workflow(id).await?;
+        let stored = found.filter(|it| it.namespace == *namespace).ok_or(Error::NotFound)?;
+        let plan = self.inner.plan(stored.definition).await?.ok_or(Error::NotFound)?;
+        Ok((stored, plan))
+    }
+
+    /// With all that is known of its nodes.
+    ///
+    /// # Errors
+    /// As [`Runner::get`].
+    pub async fn view(&self, namespace: &Name, id: WorkflowId) -> Result<View, Error> {
+        let (stored, plan) = self.get(namespace, id).await?;
+        let nodes = self.inner.store.node_rows(id).await?;
+        let contents = if nodes.len() > TOLD_MAX {
+            None
+        } else {
+            let mut with_rows: Vec<u32> = nodes.iter().map(|it| it.key.node).collect();
+            with_rows.sort_unstable();
+            with_rows.dedup();
+            Some(self.inner.store.node_contents(id, with_rows).await?)
+        };
+        Ok(View { stored, plan, nodes, contents })
+    }
+
+    /// Newest first.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn list(&self, query: &WorkflowQuery) -> Result<Vec<(StoredWorkflow, Arc<Plan>)>, Error> {
+        let mut all = Vec::new();
+        for stored in self.inner.store.workflows(query).await? {
+            // One that was forgotten meanwhile.
+            if let Some(plan) = self.inner.plan(stored.definition).await? {
+                all.push((stored, plan));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Nothing new begins; what has not begun is cancelled, and executors are asked to stop. Then what was done is undone.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where it is over, a failing store.
+    pub async fn cancel(&self, id: WorkflowId, reason: &str) -> Result<(), Error> {
+        let reason = reason.to_owned();
+        changed(self.inner.carry_out(id, Command::Cancel { reason }).await)
+    }
+
+    /// Goes on from what has failed.
+    ///
+    /// # Errors
+    /// As [`Runner::cancel`].
+    pub async fn retry(&self, id: WorkflowId) -> Result<(), Error> {
+        changed(self.inner.carry_out(id, Command::Retry).await)
+    }
+
+    /// Takes a node for done.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchNode`]; as [`Runner::cancel`].
+    pub async fn skip(&self, id: WorkflowId, plan: &Plan, node: &Name) -> Result<(), Error> {
+        let node = plan.graph.number(node).ok_or(Error::NoSuchNode)?;
+        changed(self.inner.carry_out(id, Command::Skip { node }).await)
+    }
+}
+
+/// What was committed is not undone by what fails afterwards.
+fn changed(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(Error::Engine(punctual_engine::Error::Backend(error))) => Err(error.after_a_change().into()),
+        other => other,
+    }
+}

@@ -1,0 +1,43 @@
+//! Why a call about a workflow was not carried out.
+
+use punctual_contract::Error as BackendError;
+use punctual_domain::workflow::{Invalid, Refused};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no such workflow")]
+    NotFound,
+    #[error("the workflow has no such node")]
+    NoSuchNode,
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// As the workflow stands, it cannot be done.
+    #[error("{}", told(*.0))]
+    Refused(Refused),
+    /// Others moved it on again and again.
+    #[error("others change the workflow again and again")]
+    Contended,
+    #[error(transparent)]
+    Engine(#[from] punctual_engine::Error),
+}
+
+impl From<BackendError> for Error {
+    fn from(error: BackendError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+const fn told(it: Refused) -> &'static str {
+    match it {
+        Refused::Finished => "the workflow is over, or about to be",
+        Refused::Running => "the workflow is not over",
+        Refused::Ended => "the node has ended",
+        Refused::Undone => "what the workflow had done was undone: run a copy of it",
+    }
+}

@@ -1,0 +1,277 @@
+//! Makes the tasks of rows that are open. An id comes from workflow, node, item and attempt, and what stands under it stays: made
+//! twice, it is one task, however late the second comes. What cannot be filled in ends its node.
+
+use crate::{
+    Plan,
+    advance::{Ended, Step, Wish},
+    values,
+};
+use punctual_contract::{
+    Error as BackendError,
+    store::Inserted,
+    workflows::{Carried, MadeNode, NewWorkflow, StoredWorkflow, WorkflowId},
+};
+use punctual_domain::{
+    insert::OnConflict,
+    name::{Name, QueueKey},
+    schedule::Payload,
+    task::{Content, NewTask, Task},
+    workflow::{
+        End, NodeIdentity, NodeKey, ParentNode, Progress, Role, SubWorkflow, TaskTemplate, Work, fingerprint,
+    },
+};
+use punctual_expressions::{Variables, fill_each};
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
+
+/// In the histories of tasks.
+pub(crate) const BY: &str = "workflow";
+/// On every task of a workflow.
+const LABEL: &str = "workflow";
+const LABEL_NODE: &str = "workflow_node";
+const LABEL_ITEM: &str = "workflow_item";
+const LABEL_ROLE: &str = "workflow_role";
+const LABEL_ATTEMPT: &str = "workflow_attempt";
+const COMPENSATION: &str = "compensation";
+/// Ids that are tried where others have taken one.
+const SALTS: RangeInclusive<u8> = 0..=3;
+/// Tasks of one insert.
+const BATCH: usize = 1_000;
+
+/// The workflow that a task says it is of.
+pub(crate) fn workflow_of(task: &Task) -> Option<WorkflowId> {
+    task.ask.labels.get(LABEL)?.parse().ok()
+}
+
+/// The row that a task is of, with the attempt: labels can be anybody's, the id that follows from them is not.
+pub(crate) fn node_of(task: &Task, stored: &StoredWorkflow, plan: &Plan) -> Option<(NodeKey, u32)> {
+    let label = |name: &str| task.ask.labels.get(name);
+    let name = Name::new(label(LABEL_NODE)?).ok()?;
+    let node = plan.graph.number(&name)?;
+    let item = match label(LABEL_ITEM) {
+        Some(text) => Some(text.parse().ok()?),
+        None => None,
+    };
+    let role = if label(LABEL_ROLE).is_some() { Role::Compensation } else { Role::Action };
+    let (key, attempt) = (NodeKey { node, item, role }, label(LABEL_ATTEMPT)?.parse().ok()?);
+    let identity = identity(stored, &name, &key, attempt);
+    let is_own = SALTS.into_iter().any(|salt| identity.task_id(salt) == task.task_id());
+    (is_own && task.ask.queue.namespace == stored.namespace).then_some((key, attempt))
+}
+
+fn identity<'a>(stored: &StoredWorkflow, node: &'a Name, key: &NodeKey, attempt: u32) -> NodeIdentity<'a> {
+    let NodeKey { item, role, .. } = *key;
+    NodeIdentity { workflow: stored.id.0, created_at: stored.created_at, node, item, role, attempt }
+}
+
+/// What is to be made of one row.
+struct Wanted {
+    key: NodeKey,
+    attempt: u32,
+    /// Filled in. None: it has none.
+    content: Option<Content>,
+}
+
+/// Makes what these rows carry. Answers what cannot be.
+pub(crate) async fn make(step: &mut Step<'_>, keys: Vec<NodeKey>) -> Result<Vec<Ended>, BackendError> {
+    let mut groups: BTreeMap<(u32, Role), Vec<NodeKey>> = BTreeMap::new();
+    for key in keys {
+        groups.entry((key.node, key.role)).or_default().push(key);
+    }
+    let plan = step.plan;
+    let needed = groups.keys().flat_map(|(node, role)| values::needed(plan, *node, *role));
+    step.known.read(step.inner, step.stored, needed).await?;
+    let (mut ends, mut tasks) = (Vec::new(), Vec::new());
+    for ((node, role), keys) in groups {
+        let Some(document) = plan.node(node) else { continue };
+        match (&document.work, role) {
+            (Work::Workflow(sub), Role::Action) => {
+                for wanted in filled(step, node, &keys, sub.input.as_deref(), &mut ends) {
+                    begin(step, sub, wanted).await?;
+                }
+            }
+            (Work::Task(template), Role::Action) => {
+                tasks.extend(tasks_of(step, node, &keys, template, &mut ends));
+            }
+            (_, Role::Compensation) => {
+                if let Some(template) = &document.compensate {
+                    tasks.extend(tasks_of(step, node, &keys, template, &mut ends));
+                }
+            }
+        }
+    }
+    for some in tasks.chunks(BATCH) {
+        insert(step, some).await?;
+    }
+    Ok(ends)
+}
+
+/// A row with its task, but for the id.
+struct Prepared<'a> {
+    key: NodeKey,
+    attempt: u32,
+    node: &'a Name,
+    task: NewTask,
+}
+
+fn tasks_of<'a>(
+    step: &Step<'a>,
+    node: u32,
+    keys: &[NodeKey],
+    template: &TaskTemplate,
+    ends: &mut Vec<Ended>,
+) -> Vec<Prepared<'a>> {
+    let Some(name) = step.plan.graph.name(node) else { return Vec::new() };
+    let all = match &template.payload {
+        Some(Payload::Json(text)) => filled(step, node, keys, Some(text), ends),
+        Some(Payload::Bytes(bytes)) => plain(step, keys, &Some(Content::binary(bytes.clone()))),
+        None => plain(step, keys, &None),
+    };
+    let namespace = &step.stored.namespace;
+    let queue = QueueKey { namespace: namespace.clone(), queue: template.queue.clone() };
+    let set = step.inner.engine.known_settings(&queue);
+    let mut like = template.task(namespace, step.inner.engine.now(), &set);
+    like.on_conflict = OnConflict::Keep;
+    like.labels.insert(LABEL.to_owned(), step.stored.id.to_string());
+    like.labels.insert(LABEL_NODE.to_owned(), name.as_str().to_owned());
+    let task = |wanted: Wanted| {
+        let Wanted { key, attempt, content } = wanted;
+        let mut task = NewTask { payload: content.unwrap_or_default(), ..like.clone() };
+        task.labels.insert(LABEL_ATTEMPT.to_owned(), attempt.to_string());
+        task.labels.extend(key.item.map(|it| (LABEL_ITEM.to_owned(), it.to_string())));
+        if key.role == Role::Compensation {
+            task.labels.insert(LABEL_ROLE.to_owned(), COMPENSATION.to_owned());
+        }
+        Prepared { key, attempt, node: name, task }
+    };
+    all.into_iter().map(task).collect()
+}
+
+fn plain(step: &Step<'_>, keys: &[NodeKey], content: &Option<Content>) -> Vec<Wanted> {
+    let one = |key: &NodeKey| {
+        let attempt = step.run.row(key)?.attempt;
+        Some(Wanted { key: *key, attempt, content: content.clone() })
+    };
+    keys.iter().filter_map(one).collect()
+}
+
+/// The text once for each row, filled in; what cannot be is among the ends.
+fn filled(
+    step: &Step<'_>,
+    node: u32,
+    keys: &[NodeKey],
+    text: Option<&str>,
+    ends: &mut Vec<Ended>,
+) -> Vec<Wanted> {
+    let rows = plain(step, keys, &None);
+    let Some(text) = text else { return rows };
+    let role = keys.first().map_or(Role::Action, |it| it.role);
+    let named = step.plan.read_by(node, role);
+    let contents = match step.known.variables(step.stored, step.plan, &step.run, named) {
+        Ok(common) => {
+            let items = step.known.items(node);
+            let own = rows.iter().map(|it| own(step, &items, &it.key)).collect();
+            fill_each(text, common, own)
+        }
+        Err(problem) => vec![Err(problem); rows.len()],
+    };
+    let mut all = Vec::with_capacity(rows.len());
+    for (row, content) in rows.into_iter().zip(contents) {
+        match content {
+            Ok(text) => all.push(Wanted { content: Some(Content::json(text)), ..row }),
+            Err(problem) => {
+                let carried = Carried { error: Some(problem), ..Carried::default() };
+                ends.push(Ended { key: row.key, attempt: row.attempt, end: End::Failed, carried });
+            }
+        }
+    }
+    all
+}
+
+fn own(step: &Step<'_>, items: &[serde_json::Value], key: &NodeKey) -> Variables {
+    let mut own = step.known.item(items, key);
+    if key.role == Role::Compensation {
+        let done = NodeKey { role: Role::Action, ..*key };
+        let state = step.run.row(&done).map(|it| it.state).unwrap_or_default();
+        // A result that was not kept is null here: what was done is undone all the same.
+        own.push(("result", step.known.own_result(&done, state).unwrap_or_default()));
+    }
+    own
+}
+
+/// Inserts tasks, and says in their rows that they are there. What fails is made at the next look.
+async fn insert(step: &mut Step<'_>, all: &[Prepared<'_>]) -> Result<(), BackendError> {
+    let mut made = Vec::with_capacity(all.len());
+    let mut left: Vec<&Prepared<'_>> = all.iter().collect();
+    for salt in SALTS {
+        if left.is_empty() {
+            break;
+        }
+        let with_id = |it: &&Prepared<'_>| {
+            let id = identity(step.stored, it.node, &it.key, it.attempt).task_id(salt);
+            NewTask { task_id: Some(id), ..it.task.clone() }
+        };
+        let tasks = left.iter().map(with_id).collect();
+        let inserted = step.inner.engine.insert_each(tasks, BY).await.map_err(backend)?;
+        let mut taken = Vec::new();
+        for (it, inserted) in left.into_iter().zip(inserted) {
+            match inserted {
+                Ok(Inserted { task, .. }) => match node_of(&task, step.stored, step.plan) {
+                    Some(_) => made.push(MadeNode {
+                        key: it.key,
+                        attempt: it.attempt,
+                        task_ref: task.place.to_string(),
+                    }),
+                    // Its id is another's.
+                    None => taken.push(it),
+                },
+                Err(error) => {
+                    let workflow = step.stored.id;
+                    tracing::warn!(%workflow, node = %it.node, %error, "a task could not be made; it is tried again");
+                }
+            }
+        }
+        left = taken;
+    }
+    note(step, made).await
+}
+
+async fn note(step: &mut Step<'_>, made: Vec<MadeNode>) -> Result<(), BackendError> {
+    step.refs.extend(made.iter().map(|it| (it.key, it.task_ref.clone())));
+    if made.is_empty() { Ok(()) } else { step.inner.store.nodes_made(step.stored.id, made).await }
+}
+
+/// A workflow that is a node.
+async fn begin(step: &mut Step<'_>, sub: &SubWorkflow, wanted: Wanted) -> Result<(), BackendError> {
+    let Wanted { key, attempt, content } = wanted;
+    let (stored, now) = (step.stored, step.inner.engine.now());
+    let parent = ParentNode { workflow: stored.id.0, node: key.node, item: key.item, attempt };
+    let input = content.and_then(|it| String::from_utf8(it.bytes).ok()).unwrap_or_else(|| "null".to_owned());
+    let named = format!("{}/{}/{parent:?}", stored.id, stored.created_at.0);
+    let new = NewWorkflow {
+        namespace: stored.namespace.clone(),
+        definition: Arc::new(sub.definition.clone()),
+        input,
+        key: Some(fingerprint(&named)),
+        progress: Progress {
+            parent: Some(parent),
+            deadline_at: sub.definition.deadline_ms.map(|it| now.plus(it)),
+            ..Progress::default()
+        },
+        wake_at: Some(now.plus(step.inner.options.first_look_ms)),
+        by: BY.to_owned(),
+    };
+    let child = step.inner.store.create_workflow(new, now).await?.workflow.id;
+    note(step, vec![MadeNode { key, attempt, task_ref: child.to_string() }]).await?;
+    // However deep it is nested, that has a bound.
+    if let Err(error) = Box::pin(step.inner.advance(child, Wish::default())).await {
+        tracing::warn!(workflow = %child, %error, "a workflow could not be begun; it is looked at again");
+    }
+    Ok(())
+}
+
+pub(crate) fn backend(error: punctual_engine::Error) -> BackendError {
+    match error {
+        punctual_engine::Error::Backend(error) => error,
+        other => BackendError::did_not_happen("run a workflow", other),
+    }
+}

@@ -1,0 +1,175 @@
+//! The runner: looks at workflows whose time has come, and goes on with those of which something has ended. `run_once` is
+//! bounded, can be run again at any time, and by several engines at once.
+
+use crate::{Plan, advance::Wish, options::Options, told::Told};
+use futures_util::{StreamExt as _, stream};
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error as BackendError, WorkflowStore,
+    schedules::SLOTS,
+    workflows::{StoredWorkflow, WorkflowId},
+};
+use punctual_domain::{place::Partition, time::Millis};
+use punctual_engine::Engine;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+/// Batches of one run: the next one goes on.
+const BATCHES_MAX: usize = 100;
+/// Workflows that are worked on at one time.
+pub(crate) const AT_ONCE: usize = 8;
+/// Documents that are kept read.
+const PLANS_MAX: usize = 1_000;
+const FORGET_BATCH: usize = 100;
+/// Two hours: whoever creates a workflow notes within one that its document is used.
+const FORGET_MIN_MS: i64 = 2 * 3_600_000;
+
+/// Cheap to clone; all clones are the same runner.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn WorkflowStore>,
+    pub(crate) options: Options,
+    pub(crate) told: Told,
+    plans: Mutex<HashMap<i64, Arc<Plan>>>,
+    forgot_at: Mutex<Option<Millis>>,
+    /// Those that do not add up, as far as was looked.
+    pub(crate) adrift: Mutex<BTreeSet<WorkflowId>>,
+}
+
+impl Runner {
+    #[must_use]
+    pub fn new(engine: Engine, store: Arc<dyn WorkflowStore>, options: Options) -> Self {
+        let inner = Inner {
+            engine,
+            store,
+            options,
+            told: Told::default(),
+            plans: Mutex::default(),
+            forgot_at: Mutex::default(),
+            adrift: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Looks at what is to be looked at by now, and goes on with what has ended. How many workflows were moved on.
+    ///
+    /// # Errors
+    /// A failing store; what was done before it stays done.
+    pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
+        let mut moved = self.go_on().await?;
+        let slots = self.inner.slots();
+        for _ in 0..BATCHES_MAX {
+            let due = match slots {
+                0 => Vec::new(),
+                _ => self.inner.store.due_workflows(slots, now, self.inner.options.batch).await?,
+            };
+            if due.is_empty() {
+                break;
+            }
+            moved += self.look(due, now).await?;
+            moved += self.go_on().await?;
+        }
+        self.forget(now).await?;
+        Ok(moved)
+    }
+
+    async fn look(&self, due: Vec<StoredWorkflow>, now: Millis) -> Result<usize, BackendError> {
+        let looks = due.into_iter().map(|it| {
+            let runner = self.clone();
+            async move {
+                let inner = &runner.inner;
+                if inner.engine.closed(&it.namespace).is_some() {
+                    return inner.later(it, now).await;
+                }
+                runner.inner.advance(it.id, Wish::look()).await.map(|it| usize::from(it.moved))
+            }
+        });
+        let mut done: Vec<Result<usize, BackendError>> =
+            stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect().await;
+        // One that fails keeps none of the others from being looked at.
+        match done.iter().position(Result::is_err) {
+            Some(failed) => done.swap_remove(failed),
+            None => Ok(done.into_iter().flatten().sum()),
+        }
+    }
+
+    /// Whether every workflow adds up that was looked at.
+    ///
+    /// # Errors
+    /// How many do not.
+    pub async fn reconcile(&self) -> Result<usize, BackendError> {
+        let adrift: Vec<WorkflowId> = self.inner.adrift.lock().iter().copied().collect();
+        for id in &adrift {
+            let still = self.inner.store.workflow(*id).await?.is_some_and(|it| !it.state.is_finished());
+            if still {
+                self.inner.advance(*id, Wish::look()).await?;
+            } else {
+                self.inner.adrift.lock().remove(id);
+            }
+        }
+        let left = self.inner.adrift.lock().len();
+        match left {
+            0 => Ok(0),
+            _ => {
+                let problem = format!("{left} workflows wait for nothing that could come");
+                Err(BackendError::did_not_happen("reconcile workflows", problem))
+            }
+        }
+    }
+
+    async fn forget(&self, now: Millis) -> Result<(), BackendError> {
+        let inner = &self.inner;
+        {
+            let mut last = inner.forgot_at.lock();
+            if last.is_some_and(|it| (0..inner.options.forget_interval_ms).contains(&now.since(it))) {
+                return Ok(());
+            }
+            *last = Some(now);
+        }
+        let before = now.plus(-inner.options.keep_ms.max(FORGET_MIN_MS));
+        inner.store.forget_workflows(before, FORGET_BATCH).await?;
+        Ok(())
+    }
+
+    /// When there is something to do again, for whoever moves the clock by hand.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn next_run_at(&self) -> Result<Option<Millis>, BackendError> {
+        self.inner.store.next_workflow_wake().await
+    }
+}
+
+impl Inner {
+    /// Those of the partitions that this engine works on: bit n for slot n.
+    fn slots(&self) -> u32 {
+        let partitions = self.engine.store().partitions().max(1);
+        let is_own = |slot: &u8| self.engine.owns(Partition(u16::from(*slot) % partitions));
+        (0..SLOTS).filter(is_own).fold(0, |all, slot| all | (1 << slot))
+    }
+
+    /// The document of a workflow, read. None: it is gone, with its workflow.
+    pub(crate) async fn plan(&self, definition: i64) -> Result<Option<Arc<Plan>>, BackendError> {
+        if let Some(plan) = self.plans.lock().get(&definition) {
+            return Ok(Some(Arc::clone(plan)));
+        }
+        let Some(stored) = self.store.definition(definition).await? else { return Ok(None) };
+        let plan = Plan::stored(Arc::new(stored.definition))
+            .map_err(|it| BackendError::did_not_happen("read the document of a workflow", it))?;
+        let plan = Arc::new(plan);
+        let mut plans = self.plans.lock();
+        if plans.len() >= PLANS_MAX {
+            plans.clear();
+        }
+        plans.insert(definition, Arc::clone(&plan));
+        Ok(Some(plan))
+    }
+}

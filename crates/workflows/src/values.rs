@@ -1,0 +1,132 @@
+//! What expressions see: the input, and the states and results of nodes. Results are read once for each step.
+
+use crate::{Plan, runner::Inner};
+use punctual_contract::{
+    Error as BackendError,
+    workflows::{Carried, StoredWorkflow},
+};
+use punctual_domain::workflow::{NodeKey, NodeState, Role, Run};
+use punctual_expressions::Variables;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeSet, HashMap};
+
+/// Longest result that is kept for expressions, and longest of all items of a fan-out together.
+pub(crate) const RESULT_MAX_BYTES: usize = 64 << 10;
+const RESULTS_MAX_BYTES: usize = 4 << 20;
+/// An item's share, however many there are.
+const RESULT_MIN_BYTES: usize = 256;
+
+/// Of an item of so many, or of a node.
+pub(crate) fn most_bytes(items: Option<u32>) -> usize {
+    let items = items.and_then(|it| usize::try_from(it).ok()).unwrap_or(1).max(1);
+    (RESULTS_MAX_BYTES / items).clamp(RESULT_MIN_BYTES, RESULT_MAX_BYTES)
+}
+
+/// What rows carry: as the store has it, and as this step has changed it.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    read: BTreeSet<u32>,
+    carried: HashMap<NodeKey, Carried>,
+    /// Of this step: to be written.
+    pub(crate) changed: HashMap<NodeKey, Carried>,
+}
+
+impl Known {
+    pub(crate) fn set(&mut self, key: NodeKey, carried: Carried) {
+        self.changed.insert(key, carried);
+    }
+
+    pub(crate) fn of(&self, key: &NodeKey) -> Option<&Carried> {
+        self.changed.get(key).or_else(|| self.carried.get(key))
+    }
+
+    /// Reads what these nodes carry, and is not known yet.
+    pub(crate) async fn read(
+        &mut self,
+        inner: &Inner,
+        stored: &StoredWorkflow,
+        nodes: impl Iterator<Item = u32>,
+    ) -> Result<(), BackendError> {
+        let missing: Vec<u32> = nodes.filter(|it| self.read.insert(*it)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let found = inner.store.node_contents(stored.id, missing).await?;
+        self.carried.extend(found.into_iter().map(|it| (it.key, it.carried)));
+        Ok(())
+    }
+
+    /// `input` and `nodes`, of which those are known that are named.
+    pub(crate) fn variables(
+        &self,
+        stored: &StoredWorkflow,
+        plan: &Plan,
+        run: &Run,
+        named: impl Iterator<Item = u32>,
+    ) -> Result<Variables, String> {
+        let mut nodes = Map::new();
+        for node in named {
+            let Some(name) = plan.graph.name(node) else { continue };
+            let result = self.result(run, node).map_err(|it| format!("node {:?}: {it}", name.as_str()))?;
+            nodes.insert(
+                name.as_str().to_owned(),
+                json!({"state": run.state_of(node).word(), "result": result}),
+            );
+        }
+        let input = serde_json::from_str(&stored.input).map_err(|it| format!("the input: {it}"))?;
+        Ok(vec![("input", input), ("nodes", Value::Object(nodes))])
+    }
+
+    /// Of a node as a whole: of a fan-out the results of its items, null where one has none.
+    pub(crate) fn result(&self, run: &Run, node: u32) -> Result<Value, String> {
+        let key = NodeKey::node(node);
+        match run.row(&key) {
+            Some(row) if row.items.is_some() => {
+                let mut bytes = 0;
+                let items = run.items(node).map(|(key, row)| {
+                    bytes += self.of(key).and_then(|it| it.result.as_ref()).map_or(0, String::len);
+                    if bytes > RESULTS_MAX_BYTES {
+                        return Err(format!(
+                            "its results are longer than {RESULTS_MAX_BYTES} bytes together"
+                        ));
+                    }
+                    self.own_result(key, row.state)
+                });
+                items.collect::<Result<Vec<_>, _>>().map(Value::Array)
+            }
+            Some(row) => self.own_result(&key, row.state),
+            None => Ok(Value::Null),
+        }
+    }
+
+    /// Of one row.
+    pub(crate) fn own_result(&self, key: &NodeKey, state: NodeState) -> Result<Value, String> {
+        let Some(carried) = self.of(key).filter(|_| state == NodeState::Succeeded) else {
+            return Ok(Value::Null);
+        };
+        match (&carried.result, &carried.error) {
+            (Some(text), _) => serde_json::from_str(text).map_err(|it| it.to_string()),
+            // It was too long to be kept.
+            (None, Some(problem)) => Err(problem.clone()),
+            (None, None) => Ok(Value::Null),
+        }
+    }
+
+    /// The item of a fan-out that a row is of.
+    pub(crate) fn item(&self, items: &[Value], key: &NodeKey) -> Variables {
+        let Some(index) = key.item else { return Variables::new() };
+        let item = usize::try_from(index).ok().and_then(|it| items.get(it)).cloned();
+        vec![("item", item.unwrap_or_default()), ("index", index.into())]
+    }
+
+    /// The array that a fan-out runs over.
+    pub(crate) fn items(&self, node: u32) -> Vec<Value> {
+        let carried = self.of(&NodeKey::node(node)).and_then(|it| it.items.as_deref());
+        carried.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default()
+    }
+}
+
+/// What what a node carries is made of: the nodes that it names, and itself.
+pub(crate) fn needed(plan: &Plan, node: u32, role: Role) -> impl Iterator<Item = u32> {
+    plan.read_by(node, role).chain([node])
+}
