@@ -243,33 +243,26 @@ fn grows(standing: &Task, payload: &Content) -> bool {
 }
 
 /// Whether there is no room for another payload of a task that waits.
-async fn other_payload(core: &Core, task: &Task, payload: &Content) -> Result<Option<TooManyBytes>, Error> {
+async fn other_payload(core: &Arc<Core>, task: &Task, payload: &Content) -> Option<TooManyBytes> {
     let known = core.settings.known();
     let more = bytes_of(payload).saturating_sub(bytes_of(&task.ask.payload));
     if more == 0 || !known.caps_bytes() || !task.state.is_pending() {
-        return Ok(None);
+        return None;
     }
-    count(core).await?;
+    count(core).await;
     let mut counts = core.caps.counts.lock();
     let namespace = &task.ask.queue.namespace;
     let refused = counts.too_many_bytes(&known, namespace, more);
     if refused.is_none() {
         counts.add_bytes(namespace, more);
     }
-    Ok(refused)
+    refused
 }
 
 impl Engine {
     /// Why a task that waits may not have this payload instead of its own: there is no room for it.
-    ///
-    /// # Errors
-    /// A failing store, where a cap on bytes is set.
-    pub async fn payload_refused(
-        &self,
-        task: &Task,
-        payload: &Content,
-    ) -> Result<Option<TooManyBytes>, crate::Error> {
-        Ok(other_payload(&self.core, task, payload).await?)
+    pub async fn payload_refused(&self, task: &Task, payload: &Content) -> Option<TooManyBytes> {
+        other_payload(&self.core, task, payload).await
     }
 
     /// Which of these tasks there is no room for, or come too fast, in order. What is not refused has room until the next

@@ -43,7 +43,7 @@ pub(crate) async fn patch_task(
     let change = ask::reschedule(PatchTask::from_json(&body)?, Context::of(&app, &caller))?;
     let before = task_of(&app, &caller, place).await?;
     if let Change::Reschedule { payload: Some(payload), .. } = &change
-        && let Some(refused) = app.engine.payload_refused(&before, payload).await?
+        && let Some(refused) = app.engine.payload_refused(&before, payload).await
     {
         return Err(insert::too_many_bytes(&refused).into());
     }

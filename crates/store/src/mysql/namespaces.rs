@@ -128,7 +128,8 @@ pub(crate) async fn delete_finished(
             continue;
         }
         rows.row(spotted.place);
-        ledger.moved(spotted.row.try_get(2)?, spotted.row.try_get(3)?, Some(state), None);
+        // The bytes of what is over are in no account.
+        ledger.moved((spotted.row.try_get(2)?, spotted.row.try_get(3)?), Some(state), None, 0);
         answers.push(Applied::Moved);
     }
     if rows.len() > 0 {

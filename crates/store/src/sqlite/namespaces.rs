@@ -76,7 +76,8 @@ fn delete_finished(conn: &Connection, ledger: &mut Ledger, it: &FinishedTask) ->
     let slot = conn.prepare_cached(sql::DELETE_FINISHED)?.query_row(asked, slot).optional()?;
     let Some(slot) = slot else { return Ok(Applied::Lost) };
     conn.prepare_cached(sql::BODY_GONE)?.execute([it.place.id])?;
-    ledger.deleted(slot, it.state);
+    // The bytes of what is over are in no account.
+    ledger.deleted(slot, it.state, 0);
     Ok(Applied::Moved)
 }
 
