@@ -19,6 +19,7 @@ use punctual_testkit::{
     clock::ManualClock,
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore},
 };
+use punctual_workflows::Runner as Workflows;
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 use tower::ServiceExt as _;
@@ -164,8 +165,11 @@ impl World {
         // In a store of its own: the other may be any.
         let schedules = Arc::new(SqliteStore::in_memory(&punctual_store::Options::default()).unwrap());
         let bulk = Runner::new(engine.clone(), schedules.clone(), punctual_bulk::Options::default());
+        let workflows =
+            Workflows::new(engine.clone(), schedules.clone(), punctual_workflows::Options::default());
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
-        let options = ServerOptions { schedules: Some(planner), bulk: Some(bulk), ..options };
+        let (schedules, bulk, workflows) = (Some(planner), Some(bulk), Some(workflows));
+        let options = ServerOptions { schedules, bulk, workflows, ..options };
         let router = punctual_server::router(engine.clone(), options);
         Self { clock, engine, store, hot, bus, router }
     }
