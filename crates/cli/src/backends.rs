@@ -109,10 +109,9 @@ impl Standing {
         let engine = Engine::new(backends, options);
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
-        let workflows =
-            Workflows::new(engine.clone(), store.workflows(), punctual_workflows::Options::default());
+        let workflows = Workflows::new(engine.clone(), store.workflows(), settings.workflows.clone());
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
-        let bulk = Runner::new(engine.clone(), store.bulks(), punctual_bulk::Options::default());
+        let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone());
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", PLAN_EVERY, move |now| {

@@ -87,7 +87,7 @@ pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL};
 pub use why::Why;
 pub use workflows::{
-    CancelWorkflow, Compensation, CreateWorkflow, DrawWorkflow, GraphEdge, GraphFormat, GraphNode, Join,
-    ListWorkflows, NodeState, NodeStatus, OnFailure, RerunWorkflow, Workflow, WorkflowGraph, WorkflowNode,
-    WorkflowState,
+    CancelWorkflow, Compensate, Compensation, CreateWorkflow, DrawWorkflow, GraphEdge, GraphFormat,
+    GraphNode, Join, ListWorkflows, NodeState, NodeStatus, OnFailure, RerunWorkflow, Workflow, WorkflowGraph,
+    WorkflowNode, WorkflowState,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid, escape};
@@ -57,8 +57,8 @@ pub struct WorkflowNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
     /// Undoes what the node has done, if the workflow fails or is cancelled later. Its payload sees also `result`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compensate: Option<ScheduledTask>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Compensate::of_either")]
+    pub compensate: Option<Compensate>,
     /// `fail` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
@@ -94,8 +94,30 @@ impl WorkflowNode {
     /// Undone by this task.
     #[must_use]
     pub fn compensate(mut self, task: ScheduledTask) -> Self {
-        self.compensate = Some(task);
+        self.compensate = Some(Compensate { task });
         self
+    }
+}
+
+/// What undoes a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Compensate {
+    pub task: ScheduledTask,
+}
+
+impl Compensate {
+    /// The task may also stand there by itself.
+    fn of_either<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
+        let Some(text) = Option::<Json>::deserialize(deserializer)? else { return Ok(None) };
+        let fields: BTreeMap<String, IgnoredAny> =
+            serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let read = if fields.contains_key("task") {
+            serde_json::from_str(text.get())
+        } else {
+            serde_json::from_str(text.get()).map(|task| Self { task })
+        };
+        read.map(Some).map_err(D::Error::custom)
     }
 }
 
@@ -210,8 +232,8 @@ impl WorkflowNode {
             (Some(task), None) => within(checks, &format!("{path}/task"), task.check_fields()),
             (None, Some(workflow)) => within(checks, &format!("{path}/workflow"), workflow.check()),
         }
-        if let Some(task) = &self.compensate {
-            within(checks, &format!("{path}/compensate"), task.check_fields());
+        if let Some(Compensate { task }) = &self.compensate {
+            within(checks, &format!("{path}/compensate/task"), task.check_fields());
         }
     }
 }
@@ -484,11 +506,14 @@ mod tests {
         let text = r#"{"name": "order", "input": {"n": 1.0}, "deadline_ms": 60000, "nodes": {
             "a": {"task": {"queue": "q"}},
             "b": {"task": {"queue": "q", "payload": {"$expr": "item"}}, "after": ["a"], "join": {"at_least": 1}, "when": "true",
-                "for_each": "nodes.a.result", "compensate": {"queue": "undo"}, "on_failure": "continue"},
+                "for_each": "nodes.a.result", "compensate": {"task": {"queue": "undo"}}, "on_failure": "continue"},
             "c": {"workflow": {"nodes": {"x": {"task": {"queue": "q"}}}}, "after": ["a", "b"], "join": "any"}}}"#;
         let read = CreateWorkflow::from_json(text.as_bytes()).unwrap();
         assert_eq!(read.nodes["b"].join, Some(Join::AtLeast(1)));
         assert_eq!(read.nodes["c"].join, Some(Join::Any));
+        assert_eq!(read.nodes["b"].compensate.as_ref().unwrap().task.queue, "undo");
+        let bare = text.replace(r#"{"task": {"queue": "undo"}}"#, r#"{"queue": "undo"}"#);
+        assert_eq!(CreateWorkflow::from_json(bare.as_bytes()).unwrap(), read, "either is understood");
         assert_eq!(read.input.as_ref().unwrap().get(), r#"{"n": 1.0}"#);
         let again = serde_json::to_vec(&read).unwrap();
         assert_eq!(CreateWorkflow::from_json(&again).unwrap(), read);
@@ -501,9 +526,9 @@ mod tests {
         assert_eq!(pointer(r#"{"nodes": {"a b": {"task": {"queue": "q"}}}}"#), "/nodes/a b");
         assert_eq!(
             pointer(
-                r#"{"nodes": {"a": {"workflow": {"nodes": {"x": {"task": {"queue": "q"}, "compensate": {"queue": "!"}}}}}}}"#
+                r#"{"nodes": {"a": {"workflow": {"nodes": {"x": {"task": {"queue": "q"}, "compensate": {"task": {"queue": "!"}}}}}}}}"#
             ),
-            "/nodes/a/workflow/nodes/x/compensate/queue"
+            "/nodes/a/workflow/nodes/x/compensate/task/queue"
         );
         let twice = r#"{"nodes": {"a": {"task": {"queue": "q"}}, "a": {"task": {"queue": "r"}}}}"#;
         let problem = CreateWorkflow::from_json(twice.as_bytes()).unwrap_err();

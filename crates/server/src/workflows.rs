@@ -106,7 +106,7 @@ async fn changed(app: &App, before: &StoredWorkflow, reason: Option<String>) -> 
     post, path = "/v1/workflows", operation_id = "create_workflow", tag = "workflows",
     request_body(content = CreateWorkflow, example = json!({
         "name": "order", "input": {"items": [1, 2, 3]}, "nodes": {
-            "charge": {"task": {"queue": "pay", "payload": {"$expr": "input"}}, "compensate": {"queue": "refund"}},
+            "charge": {"task": {"queue": "pay", "payload": {"$expr": "input"}}, "compensate": {"task": {"queue": "refund"}}},
             "pack": {"task": {"queue": "pack", "payload": {"$expr": "item"}}, "after": ["charge"], "for_each": "input.items"},
             "send": {"task": {"queue": "send"}, "after": ["pack"], "when": "nodes.charge.result.paid"}
         }

@@ -33,6 +33,8 @@ pub(crate) const STOPPED_MS: &str = "retention.stopped_ms";
 pub(crate) const CANCELLED_MS: &str = "retention.cancelled_ms";
 pub(crate) const DEAD_MS: &str = "retention.dead_ms";
 pub(crate) const SCHEDULE_RUNS_MS: &str = "retention.schedule_runs_ms";
+pub(crate) const WORKFLOWS_MS: &str = "retention.workflows_ms";
+pub(crate) const BULK_MS: &str = "retention.bulk_ms";
 pub(crate) const ARCHIVE_URL: &str = "archive.url";
 pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
 pub(crate) const PAYLOADS_URL: &str = "payloads.url";
@@ -194,6 +196,18 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_RETENTION_SCHEDULE_RUNS_MS",
         default: || punctual_schedules::Options::default().keep_runs_ms.to_string(),
         about: "how long the history of a schedule's runs is kept",
+    },
+    Key {
+        name: WORKFLOWS_MS,
+        variable: "PUNCTUAL_RETENTION_WORKFLOWS_MS",
+        default: || punctual_workflows::Options::default().keep_ms.to_string(),
+        about: "how long a workflow that is over is kept",
+    },
+    Key {
+        name: BULK_MS,
+        variable: "PUNCTUAL_RETENTION_BULK_MS",
+        default: || punctual_bulk::Options::default().keep_ms.to_string(),
+        about: "how long a bulk operation that has ended is kept",
     },
     // Empty: no archives; what is over is deleted.
     Key {

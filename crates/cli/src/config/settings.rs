@@ -3,10 +3,11 @@
 use super::{
     Error, Layers, Listening, Payloads,
     keys::{
-        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, CANCELLED_MS,
+        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BULK_MS, CANCELLED_MS,
         CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT,
         HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, PARTITIONS,
         PUSH_LEASE_MS, PUSH_QUEUES, SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
+        WORKFLOWS_MS,
     },
     secrets::shown,
 };
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) archive: Archive,
     pub(crate) engine: Options,
     pub(crate) schedules: punctual_schedules::Options,
+    pub(crate) workflows: punctual_workflows::Options,
+    pub(crate) bulk: punctual_bulk::Options,
     pub(crate) payloads: Payloads,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
@@ -113,6 +116,8 @@ impl Settings {
             archive: archive(layers)?,
             engine: Options { inline_max_bytes: payloads.inline_max_bytes, ..engine(layers)? },
             schedules: schedules(layers)?,
+            workflows: workflows(layers)?,
+            bulk: bulk(layers)?,
             place,
             payloads,
             log_filter: log_filter(layers)?,
@@ -274,6 +279,16 @@ pub(super) fn store_url(layers: &Layers) -> Result<String, Error> {
 fn schedules(layers: &Layers) -> Result<punctual_schedules::Options, Error> {
     let keep_runs_ms = layers.number(SCHEDULE_RUNS_MS, 60 * MINUTE_MS..=TEN_YEARS_MS)?;
     Ok(punctual_schedules::Options { keep_runs_ms, ..punctual_schedules::Options::default() })
+}
+
+fn workflows(layers: &Layers) -> Result<punctual_workflows::Options, Error> {
+    let keep_ms = layers.number(WORKFLOWS_MS, 60 * MINUTE_MS..=TEN_YEARS_MS)?;
+    Ok(punctual_workflows::Options { keep_ms, ..punctual_workflows::Options::default() })
+}
+
+fn bulk(layers: &Layers) -> Result<punctual_bulk::Options, Error> {
+    let keep_ms = layers.number(BULK_MS, 60 * MINUTE_MS..=TEN_YEARS_MS)?;
+    Ok(punctual_bulk::Options { keep_ms, ..punctual_bulk::Options::default() })
 }
 
 fn engine(layers: &Layers) -> Result<Options, Error> {

@@ -183,7 +183,7 @@ fn checked_node(definition: &Definition, name: &Name, node: &Node, path: &str) -
     if let Work::Task(task) = &node.work {
         checked_task(task, path, "task")?;
     }
-    node.compensate.as_ref().map_or(Ok(()), |it| checked_task(it, path, "compensate"))
+    node.compensate.as_ref().map_or(Ok(()), |it| checked_task(it, path, "compensate/task"))
 }
 
 fn checked_task(task: &TaskTemplate, path: &str, field: &str) -> Result<(), Invalid> {

@@ -96,7 +96,7 @@ fn a_mistake_in_a_task_is_told_with_the_path_to_it() {
     assert_eq!(refused(vec![("a", bad(task.clone()))]).0, "nodes/a/task/max_attempts");
     assert_eq!(
         refused(vec![("a", Node { compensate: Some(task), ..node(&[]) })]).0,
-        "nodes/a/compensate/max_attempts"
+        "nodes/a/compensate/task/max_attempts"
     );
     let mut task = TaskTemplate::new(name("q"), name("k"));
     task.labels.insert("workflow_node".to_owned(), "x".to_owned());

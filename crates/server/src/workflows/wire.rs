@@ -47,7 +47,8 @@ fn node(asked: WorkflowNode, path: &str, priority: Priority) -> Result<Node, Ref
     };
     let after = asked.after.iter().enumerate();
     let after = after.map(|(nth, it)| ask::name(&format!("{path}/after/{nth}"), it));
-    let compensate = asked.compensate.map(|it| template(it, &format!("{path}/compensate"), priority));
+    let compensate =
+        asked.compensate.map(|it| template(it.task, &format!("{path}/compensate/task"), priority));
     Ok(Node {
         work,
         after: after.collect::<Result<_, _>>()?,

@@ -85,7 +85,9 @@ async fn furnish(site: &Site, namespace: &str) -> Vec<Value> {
     .await
     .expect(200);
     site.turn(6_000).await;
-    assert_eq!(state(site, namespace).await["usage"], json!({"tasks": 30, "waiting": 26, "in_flight": 2}));
+    let bytes = 6 * (MARK.len() + 2);
+    let usage = json!({"tasks": 30, "waiting": 26, "in_flight": 2, "payload_bytes": bytes});
+    assert_eq!(state(site, namespace).await["usage"], usage);
     leased.into_iter().skip(2).collect()
 }
 
