@@ -18,6 +18,8 @@ const MARK: &str = "$expr";
 const STACK_BYTES: usize = 16 << 20;
 /// Longest list through which lists are walked within each other.
 const NESTED_LIST_MAX: usize = 1_000;
+/// Items of lists that the payloads of one call are walked through together: a second or two.
+const STEPS_MAX: usize = 10_000_000;
 
 /// What an expression may name, by name.
 pub type Variables = Vec<(&'static str, Value)>;
@@ -109,23 +111,33 @@ struct Evaluator {
     own: Variables,
     longest_list: usize,
     programs: HashMap<String, Program>,
+    steps_left: usize,
 }
 
 impl Evaluator {
     fn new(common: Variables) -> Self {
         let longest_list = common.iter().map(|it| values::longest_list(&it.1)).max().unwrap_or(0);
         let common = common.iter().map(|it| (it.0, values::of_json(&it.1))).collect();
-        Self { common, own: Variables::new(), longest_list, programs: HashMap::new() }
+        Self { common, own: Variables::new(), longest_list, programs: HashMap::new(), steps_left: STEPS_MAX }
     }
 
-    /// `left`: bytes that values may still have.
-    fn value(&mut self, text: &str, left: &mut usize) -> Result<Value, String> {
+    /// `bytes_left`: what values may still have.
+    fn value(&mut self, text: &str, bytes_left: &mut usize) -> Result<Value, String> {
         let own = self.own.iter().map(|it| values::longest_list(&it.1)).max().unwrap_or(0);
-        if loops(text) > 1 && own.max(self.longest_list) > NESTED_LIST_MAX {
+        let (loops, longest) = (loops(text), own.max(self.longest_list).max(1));
+        if loops > 1 && longest > NESTED_LIST_MAX {
             let problem =
                 format!("it walks through lists more than once, and one is longer than {NESTED_LIST_MAX}");
             return Err(wrong(text, &problem));
         }
+        let steps = longest.saturating_pow(u32::try_from(loops).unwrap_or(u32::MAX));
+        let Some(left) = self.steps_left.checked_sub(steps) else {
+            return Err(wrong(
+                text,
+                &format!("with those before it, it walks through more than {STEPS_MAX} items"),
+            ));
+        };
+        self.steps_left = left;
         if !self.programs.contains_key(text) {
             self.programs.insert(text.to_owned(), compile(text)?);
         }
@@ -138,7 +150,7 @@ impl Evaluator {
         }
         let Some(program) = self.programs.get(text) else { return Err(wrong(text, "it is gone")) };
         let value = program.execute(&context).map_err(|it| wrong(text, &it.to_string()))?;
-        values::to_json(&value, left).map_err(|it| wrong(text, &it))
+        values::to_json(&value, bytes_left).map_err(|it| wrong(text, &it))
     }
 }
 

@@ -120,3 +120,14 @@ fn what_an_expression_names_is_told_without_evaluating_it() {
     let all = names_in_payload(payload, "nodes").unwrap();
     assert_eq!(all.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["/a~1b/1", "/c"]);
 }
+
+#[test]
+fn the_payloads_of_one_call_share_a_bound_on_what_they_walk_through() {
+    let many: Vec<i32> = (0..10_000).collect();
+    let own = |count: i32| (0..count).map(|nth| vec![("index", Value::from(nth))]).collect::<Vec<_>>();
+    let text = r#"{"$expr": "many.exists(it, it == 0) ? index : 0"}"#;
+    let filled = fill_each(text, vec![("many", many.clone().into())], own(20));
+    assert_eq!((filled.len(), filled[19].as_deref()), (20, Ok("19")));
+    let refused = fill_each(text, vec![("many", many.into())], own(1_001));
+    assert!(refused[0].as_ref().unwrap_err().contains("walks through more than"), "{:?}", refused[0]);
+}
