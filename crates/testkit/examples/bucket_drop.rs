@@ -43,7 +43,8 @@ impl Ground {
                 {day_from} + (seq * 7919) % {DAY}, 0, 0, REPEAT(MD5(seq), 6), ''
              FROM seq_1_to_{tasks};
              INSERT INTO registry SELECT partition_no, namespace, task_id, task_version, id, due_at FROM task;
-             INSERT INTO books SELECT 0, namespace, queue, state, COUNT(*) FROM task GROUP BY 2, 3, 4;
+             INSERT INTO books SELECT 0, namespace, queue, state, COUNT(*), SUM(IF(state = 1, LENGTH(payload), 0)) FROM task
+                GROUP BY 2, 3, 4;
              REPLACE INTO counters SELECT 0, 'accepted', COUNT(*) FROM task"
         );
         self.server.sql(&self.database, &text).await;

@@ -34,6 +34,12 @@ const OPTIONS: BucketOptions = BucketOptions {
 const EVENTS: &str = include_str!("../../../../scripts/mysql-events.sql");
 const SWAP: &str = include_str!("../../../store/sql/mysql/bucket/swap.sql");
 
+/// The account as the rows say it: tasks, and the bytes of payloads that wait.
+const BOOKS: &str = "DELETE FROM books; INSERT INTO books (slot, namespace, queue, state, tasks, bytes)
+    SELECT 0, namespace, queue, state, COUNT(*),
+        SUM(IF(state IN (4, 5, 8, 9, 10, 11), 0, COALESCE(LENGTH(task.payload), LENGTH(body.payload), 0)))
+    FROM task LEFT JOIN body USING (partition_no, id) GROUP BY 2, 3, 4";
+
 struct Shard {
     server: &'static MariaDb,
     database: String,
@@ -94,8 +100,7 @@ impl Shard {
                 WHERE id BETWEEN {first} AND {last} AND payload IS NULL;
              INSERT INTO moved SELECT partition_no, id, due_at FROM task
                 WHERE id BETWEEN {first} AND {last} AND id % 3 = 0;
-             DELETE FROM books;
-             INSERT INTO books SELECT 0, namespace, queue, state, COUNT(*) FROM task GROUP BY 2, 3, 4;
+             {BOOKS};
              REPLACE INTO counters SELECT 0, 'accepted', COUNT(*) FROM task"
         ))
         .await;

@@ -1,7 +1,7 @@
 //! What is due in a long time: housekeeping goes on, the number of buckets stays small, and no change of the table copies
 //! more than a bounded number of rows.
 
-use super::{DAY, NOW, OPTIONS, Shard, TODAY};
+use super::{BOOKS, DAY, NOW, OPTIONS, Shard, TODAY};
 use punctual_contract::{
     Store,
     store::{Applied, Change, Step},
@@ -65,7 +65,7 @@ async fn a_bucket_with_many_tasks_is_not_cut_as_it_comes_near_and_one_with_few_i
     shard.is_accounted_for().await;
     // It goes as a whole, when its last day is old enough.
     shard.sql("UPDATE task SET state = 11, keep_until = 1 WHERE id <= 10001").await;
-    shard.sql("DELETE FROM books; INSERT INTO books SELECT 0, namespace, queue, state, COUNT(*) FROM task GROUP BY 2, 3, 4").await;
+    shard.sql(BOOKS).await;
     let report = shard.run(OPTIONS, Millis(before.1 + 3 * DAY)).await;
     assert_eq!(report.forgotten, COPIED_MAX + 1, "{report:?}");
     shard.is_accounted_for().await;
