@@ -206,7 +206,7 @@ async fn changes_before_its_move(has_inserted: bool) {
         stand.here = Arc::new(open(std::slice::from_ref(&stand.url)).await);
     }
     let id = stand.tasks[3].place.id;
-    let change = format!("UPDATE task SET fence = fence + 1, payload = '\"new\"' WHERE id = {id}");
+    let change = format!("UPDATE task SET fence = fence + 1, payload = '42' WHERE id = {id}");
     let holder = Holder::of(&stand.url, &change).await;
     let (here, grants) = (Arc::clone(&stand.here), stand.grants("x"));
     let mut callers = JoinSet::new();
