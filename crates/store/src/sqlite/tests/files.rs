@@ -8,6 +8,7 @@ use super::super::{
 use super::{NOW, Options, ask, numbered, one, read};
 use crate::Error;
 use punctual_contract::{Happened, Store as _};
+use punctual_domain::task::{Content, NewTask};
 use rusqlite::Connection;
 use std::{fs, path::PathBuf, sync::mpsc};
 use tempfile::TempDir;
@@ -209,7 +210,10 @@ async fn a_full_disk_is_an_answer_and_is_survived() {
     };
     pages(1).await.unwrap();
     let before = store.books().await.unwrap();
-    let error = store.insert((0..2_000).map(|_| ask("mail")).collect(), "test", NOW).await.unwrap_err();
+    // Of a payload that is longer than a page, not even the first chunk fits.
+    let long = Content::binary(vec![1; 5_000]);
+    let long = |_| NewTask { payload: long.clone(), ..ask("mail") };
+    let error = store.insert((0..2_000).map(long).collect(), "test", NOW).await.unwrap_err();
     assert_eq!(error.happened, Happened::No, "{error}");
     assert_eq!(store.books().await.unwrap(), before);
     assert_eq!(store.audit().await.unwrap(), before);

@@ -125,7 +125,7 @@ async fn stock(site: &Site) -> Vec<String> {
 /// Of the namespace that is gone nothing is left, and its names can be used again.
 async fn nothing_is_left(site: &Site) {
     let empty = state(site, GONE).await;
-    let nothing = json!({"tasks": 0, "waiting": 0, "in_flight": 0});
+    let nothing = json!({"tasks": 0, "waiting": 0, "in_flight": 0, "payload_bytes": 0});
     assert_eq!(
         (&empty["revision"], &empty["usage"], &empty["description"]),
         (&json!(0), &nothing, &Value::Null)
