@@ -1,8 +1,8 @@
 //! Asks the server about tasks whose outcome may have counted although its answer was lost. Must only ever turn doubt
-//! into success: what the server does not call succeeded stays open.
+//! into success: what the server does not call succeeded stays open. And what it says of tasks that were not done in time.
 
 use crate::{http::Connection, job::Job, wire::FoundTasks};
-use std::time::Duration;
+use std::{io::Write as _, time::Duration};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// More open tasks than these are not lost answers.
@@ -18,6 +18,22 @@ pub(crate) async fn ask_about_open(job: &Job) {
             Some(false) => {}
             None => return,
         }
+    }
+}
+
+/// What the server says of the first tasks that were not done in time, for whoever looks for the reason.
+pub(crate) async fn tell_open(job: &Job) {
+    const TOLD: usize = 5;
+    let open = job.checker.lock().open_tasks(TOLD);
+    let mut connection = Connection::new(job.target.clone());
+    for n in open {
+        let path = format!("/v1/tasks?task_id={}", job.shape.task_id(n));
+        let said = match connection.get(&path, ANSWER_LIMIT).await {
+            Ok(answer) => String::from_utf8_lossy(answer.body).into_owned(),
+            Err(error) => error.to_string(),
+        };
+        // A closed stderr is no reason to end a run.
+        let _ = writeln!(std::io::stderr(), "not done in time: {said}");
     }
 }
 

@@ -242,6 +242,10 @@ impl Checker {
 
     pub(crate) fn reported(&mut self, n: usize, verdict: Verdict) {
         let Some(track) = self.tracks.get_mut(n) else { return };
+        if verdict.status == OutcomeStatus::Unavailable {
+            // It is sent again, and then either counts or is stale.
+            return;
+        }
         let was_open = track.is_open();
         if verdict.status == OutcomeStatus::Accepted {
             self.counts.outcomes_accepted += 1;

@@ -126,26 +126,31 @@ pub(crate) async fn report(
                 batch.push(more);
             }
         }
-        body.clear();
-        wire::write_outcomes(batch.iter().map(|it| it.item.as_str()), &mut body);
-        deliver(&job, &mut connection, &body, &batch).await?;
-        batch.clear();
+        deliver(&job, &mut connection, &mut body, &mut batch).await?;
     }
     Ok(())
 }
 
-/// Repeats the report until it is answered.
-async fn deliver(job: &Job, connection: &mut Connection, body: &[u8], batch: &[Done]) -> anyhow::Result<()> {
+/// Repeats the report until each of it is answered: those that a database that is away keeps open too.
+async fn deliver(
+    job: &Job,
+    connection: &mut Connection,
+    body: &mut Vec<u8>,
+    batch: &mut Vec<Done>,
+) -> anyhow::Result<()> {
     let mut pause = Pause::default();
     let mut is_repeat = false;
     let sent_us = now_us();
-    loop {
+    while !batch.is_empty() {
+        body.clear();
+        wire::write_outcomes(batch.iter().map(|it| it.item.as_str()), body);
         match connection.post("/v1/outcomes", body, job.target.limit(ANSWER_LIMIT)).await {
             Ok(answer) if answer.is_success() => {
                 let at_us = now_us();
                 let answer = serde_json::from_slice(answer.body).context("answer to outcomes")?;
                 job.checker.lock().measured.outcome.record_us(at_us - sent_us);
-                return settle(job, batch, &answer, at_us, is_repeat);
+                settle(job, batch, &answer, at_us, is_repeat)?;
+                is_repeat = true;
             }
             // A 5xx may come after the commit, as a lost answer may.
             Ok(answer) if answer.is_passing() => is_repeat |= answer.status >= 500,
@@ -154,13 +159,17 @@ async fn deliver(job: &Job, connection: &mut Connection, body: &[u8], batch: &[D
             Err(Error::NotSent { .. }) => {}
             Err(Error::AnswerLost(_) | Error::Silent(_)) => is_repeat = true,
         }
-        pause.wait().await;
+        if !batch.is_empty() {
+            pause.wait().await;
+        }
     }
+    Ok(())
 }
 
+/// What is left in the batch may have been done, and is to be sent again.
 fn settle(
     job: &Job,
-    batch: &[Done],
+    batch: &mut Vec<Done>,
     answer: &OutcomesAnswer,
     at_us: i64,
     is_repeat: bool,
@@ -175,5 +184,7 @@ fn settle(
             checker.reported(n, Verdict { at_us, attempt: done.attempt, status, is_repeat });
         }
     }
+    let mut results = answer.results.iter();
+    batch.retain(|_| results.next().is_some_and(|it| it.status == OutcomeStatus::Unavailable));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! One run: plan, insert and execute beside each other, watch until all is done or time is up, then judge.
 
 use crate::{
-    ask::ask_about_open,
+    ask::{ask_about_open, tell_open},
     check::{Checker, Counts},
     clock::{now_ms, seconds},
     http::{Connection, Target},
@@ -79,6 +79,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<RunReport> {
     let (server, disturbance) = watcher.stop().await?;
     if !options.insert_only && end != End::Interrupted {
         ask_about_open(&job).await;
+        tell_open(&job).await;
     }
     server.end().await?;
     let mut report = judge(&job, options, end);

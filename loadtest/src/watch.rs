@@ -176,13 +176,16 @@ impl<'a> Watcher<'a> {
         counted_from_us.saturating_add(self.options.grace.saturating_mul(1_000))
     }
 
-    /// When nothing but doubt is left, the server is asked.
+    /// When nothing but doubt is left, or the last task has been due for long, the server is asked.
     async fn ask_when_in_doubt(&mut self) {
         let (open, doubtful) = {
             let checker = self.job.checker.lock();
             (checker.open(), checker.open_doubtful())
         };
-        if self.is_inserted && doubtful > 0 && open == doubtful && now_us() >= self.next_question_us {
+        let grace_us = self.options.grace.saturating_mul(1_000);
+        let is_late = now_us() > self.deadline_us() - grace_us / 3 * 2;
+        let is_asked = self.is_inserted && doubtful > 0 && (open == doubtful || is_late);
+        if is_asked && now_us() >= self.next_question_us {
             ask_about_open(&self.job).await;
             self.next_question_us = now_us() + ASK_INTERVAL_US;
         }
