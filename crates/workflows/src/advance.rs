@@ -181,8 +181,13 @@ impl Inner {
     }
 
     /// Nothing can be made of it now.
-    pub(crate) async fn later(&self, stored: StoredWorkflow, now: Millis) -> Result<usize, BackendError> {
-        let wake_at = Some(now.plus(self.options.look_max_ms));
+    pub(crate) async fn later(
+        &self,
+        stored: StoredWorkflow,
+        now: Millis,
+        after_ms: i64,
+    ) -> Result<usize, BackendError> {
+        let wake_at = Some(now.plus(after_ms));
         let StoredWorkflow { id, step, state, progress, .. } = stored;
         let advance = AdvanceWorkflow { id, step, state, progress, wake_at, rows: Vec::new() };
         self.store.advance_workflow(advance, now).await?;

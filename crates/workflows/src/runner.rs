@@ -16,6 +16,8 @@ use std::{
     sync::Arc,
 };
 
+/// One that cannot be looked at is tried again then.
+const AFTER_FAILURE_MS: i64 = 1_000;
 /// Batches of one run: the next one goes on.
 const BATCHES_MAX: usize = 100;
 /// Workflows that are worked on at one time.
@@ -62,9 +64,11 @@ impl Runner {
     /// Looks at what is to be looked at by now, and goes on with what has ended. How many workflows were moved on.
     ///
     /// # Errors
-    /// A failing store; what was done before it stays done.
+    /// A failing store; what was done stays done, and a workflow that failed by itself (its tasks are in a database that is
+    /// away) has held up no other.
     pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
-        let mut moved = self.go_on().await?;
+        let heard = self.go_on().await;
+        let mut all = vec![heard];
         let slots = self.inner.slots();
         for _ in 0..BATCHES_MAX {
             let due = match slots {
@@ -74,11 +78,13 @@ impl Runner {
             if due.is_empty() {
                 break;
             }
-            moved += self.look(due, now).await?;
-            moved += self.go_on().await?;
+            all.push(self.look(due, now).await);
+            if all.iter().all(Result::is_ok) {
+                all.push(self.go_on().await);
+            }
         }
         self.forget(now).await?;
-        Ok(moved)
+        all.into_iter().try_fold(0, |moved, more| Ok(moved + more?))
     }
 
     async fn look(&self, due: Vec<StoredWorkflow>, now: Millis) -> Result<usize, BackendError> {
@@ -87,9 +93,15 @@ impl Runner {
             async move {
                 let inner = &runner.inner;
                 if inner.engine.closed(&it.namespace).is_some() {
-                    return inner.later(it, now).await;
+                    return inner.later(it, now, inner.options.look_max_ms).await;
                 }
-                runner.inner.advance(it.id, Wish::look()).await.map(|it| usize::from(it.moved))
+                match inner.advance(it.id, Wish::look()).await {
+                    Ok(done) => Ok(usize::from(done.moved)),
+                    Err(error) => {
+                        inner.later(it, now, AFTER_FAILURE_MS).await?;
+                        Err(error)
+                    }
+                }
             }
         });
         let mut done: Vec<Result<usize, BackendError>> =
