@@ -24,6 +24,7 @@ use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::servers::{MariaDb, Proxy, Redis};
 use std::{
     collections::{HashMap, hash_map::Entry},
+    fmt::Debug,
     ops::Range,
     sync::{
         Arc,
@@ -59,10 +60,28 @@ pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     panic!("{what}: it never was so");
 }
 
-/// Looks at a condition for so long.
-pub(super) async fn stays(what: &str, for_ms: u64, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..for_ms / 20 {
-        assert!(is_so(), "{what}: not any more");
+/// A value, once it has not changed for two seconds: engines that share partitions out are done by then.
+pub(super) async fn settled<T: PartialEq>(mut value: impl FnMut() -> T) -> T {
+    const LOOKS: usize = 100;
+    let (mut last, mut same) = (value(), 0);
+    while same < LOOKS {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let now = value();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+    last
+}
+
+/// Looks for so long whether a value is still what it was.
+pub(super) async fn stays<T: PartialEq + Debug>(
+    what: &str,
+    before: T,
+    for_ms: u64,
+    mut value: impl FnMut() -> T,
+) {
+    for look in 0..for_ms / 20 {
+        assert_eq!(value(), before, "{what}: not any more at look {look}, 20 ms each");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
