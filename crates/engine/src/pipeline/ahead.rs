@@ -299,11 +299,13 @@ pub(crate) async fn deliver(core: &Arc<Core>, ready: Vec<Ready>) {
     let (mut late, mut good) = (Vec::new(), HashMap::<Arc<QueueKey>, Vec<Shelved>>::new());
     let (mut settled, mut firing) = (Vec::new(), Vec::new());
     for Ready { entry, assignment, asked, is_settled } in ready {
+        if !fire::has_fired(&entry) {
+            core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
+        }
         if asked.age(breaks) > GOOD_FOR || core.settings.is_paused(&entry.queue) {
             late.push(assignment);
             continue;
         }
-        core.meters.queue(&entry.queue).fired(&[now.since(entry.due_at)]);
         let assignment = Assignment { fired_at: now, ..assignment };
         good.entry(Arc::clone(&entry.queue)).or_default().push(Shelved { assignment, asked, since: now });
         if is_settled { &mut settled } else { &mut firing }.push(entry);

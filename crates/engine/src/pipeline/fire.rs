@@ -202,10 +202,10 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         return Ok(0);
     }
     let count = entries.len();
-    core.remember_unmarked(&entries);
+    let counted = core.remember_unmarked(&entries);
     let rest: HashMap<_, _> = by_queue(entries)
         .into_iter()
-        .map(|(queue, fired)| (Arc::clone(&queue), give(core, &queue, fired)))
+        .map(|(queue, fired)| (Arc::clone(&queue), give(core, &queue, fired, &counted)))
         .collect();
     let all: Vec<HotEntry> = rest.values().flatten().cloned().collect();
     if all.is_empty() {
@@ -231,7 +231,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
     }
     others_came();
     for (queue, fired) in rest.iter().filter(|it| !it.1.is_empty()) {
-        core.meters.queue(queue).fired(&lateness_ms(fired));
+        core.meters.queue(queue).fired(&lateness_ms(fired, &counted));
         core.arrived(queue, fired.len());
     }
     Ok(count)
@@ -245,15 +245,20 @@ fn by_queue(entries: Vec<HotEntry>) -> HashMap<Arc<QueueKey>, Vec<HotEntry>> {
     queues
 }
 
-/// What could not be sent has fired before, and was counted then.
-fn lateness_ms(fired: &[HotEntry]) -> Vec<i64> {
-    let is_new = |it: &&HotEntry| it.state != State::DispatchFailed;
+/// Before it came here: the store knows it as ready, or as what could not be sent. It was counted then.
+pub(crate) fn has_fired(entry: &HotEntry) -> bool {
+    matches!(entry.state, State::DispatchFailed | State::Ready)
+}
+
+/// Of those that fire for the first time.
+fn lateness_ms(fired: &[HotEntry], counted: &HashSet<i64>) -> Vec<i64> {
+    let is_new = |entry: &&HotEntry| !has_fired(entry) && !counted.contains(&entry.place.id);
     fired.iter().filter(is_new).map(|it| it.fired_at.since(it.due_at)).collect()
 }
 
 /// Gives what has fired to executors that wait here with nothing, where no order and no limit has to be kept. Answers
 /// the rest.
-fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntry> {
+fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>, counted: &HashSet<i64>) -> Vec<HotEntry> {
     if !core.settings.is_plain(queue) || fired.iter().any(|it| it.demands.is_some()) {
         return fired;
     }
@@ -262,7 +267,7 @@ fn give(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> Vec<HotEntr
     // Given from the front.
     let given = all.split_at(all.len() - rest.len()).0;
     if !given.is_empty() {
-        core.meters.queue(queue).fired(&lateness_ms(given));
+        core.meters.queue(queue).fired(&lateness_ms(given, counted));
     }
     rest
 }
@@ -282,13 +287,20 @@ pub(crate) async fn offer_again(core: &Arc<Core>, entries: Vec<HotEntry>) -> Res
 }
 
 impl Core {
-    pub(crate) fn remember_unmarked(&self, fired: &[HotEntry]) {
+    /// Answers which of them it remembers already: a slow lease of theirs was overtaken by the sweep, which brought them
+    /// once more.
+    pub(crate) fn remember_unmarked(&self, fired: &[HotEntry]) -> HashSet<i64> {
+        let mut known = HashSet::new();
         let mut unmarked = self.unmarked.lock();
         for it in fired {
             let queue = Arc::clone(&it.queue);
             let (place, fence, fired_at) = (it.row(), it.fence, it.fired_at);
-            unmarked.insert(place.id, Unmarked { queue, place, fence, fired_at });
+            let before = unmarked.insert(place.id, Unmarked { queue, place, fence, fired_at });
+            if before.is_some_and(|mark| mark.fence == fence) {
+                known.insert(place.id);
+            }
         }
+        known
     }
 
     pub(crate) fn forget_unmarked(&self, entries: &[HotEntry]) {

@@ -20,7 +20,7 @@ use crate::{
     outside, parts,
     pipeline::{
         admit::{self, Since},
-        ahead, from_store, settle,
+        ahead, from_store, intake, settle,
     },
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -31,7 +31,7 @@ use punctual_contract::{
     limiter::Member,
     store::{Applied, Assignment, Change, Dispatched, Grant, Step},
 };
-use punctual_domain::{name::QueueKey, place::TaskRef, state::State, time::Millis};
+use punctual_domain::{name::QueueKey, place::TaskRef, state::State, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::oneshot,
@@ -471,9 +471,15 @@ async fn load_again(core: &Arc<Core>, places: &[TaskRef]) {
     }
     match core.store.read(places).await {
         Ok(tasks) => {
-            let ready = tasks.into_iter().flatten().filter(|it| it.state == State::Ready);
-            let entries = ready.map(|it| crate::pipeline::intake::entry_of(&it)).collect();
-            crate::pipeline::intake::admit_to_hot_set(core, entries).await;
+            let now = core.now();
+            let entry_of = |task: &Task| {
+                let entry = intake::entry_of(task);
+                // Leased ahead, and given back before its instant: it has yet to fire.
+                let state = if entry.due_at > now { State::Scheduled } else { entry.state };
+                HotEntry { state, ..entry }
+            };
+            let ready = tasks.iter().flatten().filter(|task| task.state == State::Ready);
+            intake::admit_to_hot_set(core, ready.map(entry_of).collect()).await;
         }
         Err(error) => tracing::warn!(%error, "tasks given back wait for the sweep"),
     }
