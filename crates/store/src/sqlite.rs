@@ -470,8 +470,11 @@ impl Store for SqliteStore {
     }
 
     async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, CallError> {
-        let rows = signs.len();
-        self.writing("note executors", rows, move |conn, _| executors::note(conn, &signs)).await
+        const DOING: &str = "note executors";
+        // Thousands may come at one time, and nobody waits for them at an instant.
+        let note = |conn: &Connection, _: &mut Ledger, signs: &[Sign]| executors::note(conn, signs);
+        self.in_chunks(DOING, signs, note).await?;
+        self.reading(DOING, Lane::Urgent, executors::wishes).await
     }
 
     async fn executors(
