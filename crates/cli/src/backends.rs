@@ -33,6 +33,8 @@ const GO_ON_EVERY: Duration = Duration::from_secs(1);
 const RECONCILE_EVERY: Duration = Duration::from_secs(30);
 /// Between two looks which bulk operations may go on.
 const BULK_EVERY: Duration = Duration::from_millis(100);
+/// A database that was added, or that did not answer, has its payloads counted within this.
+const COUNT_EVERY: Duration = Duration::from_secs(60);
 
 /// An engine at work on its back ends.
 #[derive(Debug)]
@@ -131,6 +133,7 @@ impl Standing {
             Closing::Sqlite(_) => {}
             Closing::Mysql(store) => {
                 archive::supervise_buckets(&running, store.buckets(archive::bucket_options(archive)));
+                supervise_payloads(&running, Arc::clone(store));
             }
         }
         if let Place::Shared(place) = &settings.place {
@@ -165,6 +168,14 @@ impl Standing {
             )
         })
     }
+}
+
+/// After an upgrade, once: what each later run costs is a look.
+fn supervise_payloads(running: &Running, store: Arc<MysqlStore>) {
+    running.supervise("payload_bytes", COUNT_EVERY, move |_| {
+        let store = Arc::clone(&store);
+        async move { store.count_old_payloads().await }
+    });
 }
 
 fn supervise_workflows(running: &Running, workflows: &Workflows) {

@@ -315,6 +315,8 @@ pub struct Grant {
     pub fired_at: Millis,
     pub lease_until: Millis,
     pub executor: String,
+    /// Whose task it is: tenants take turns at what commits leases. Decides nothing else.
+    pub namespace: Name,
 }
 
 /// What became of one grant.

@@ -92,7 +92,7 @@ impl Counts {
             *counts.queues.entry(it.queue.clone()).or_default() += tasks;
         }
         for it in &books.pending_bytes {
-            // Below nothing it is where tasks stood before bytes were counted, until the account is repaired.
+            // Below nothing it is where tasks stood before bytes were counted, until an engine has counted theirs.
             counts.add_bytes(&it.queue.namespace, u64::try_from(it.bytes).unwrap_or(0));
         }
         counts

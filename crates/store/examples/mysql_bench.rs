@@ -187,6 +187,7 @@ fn grant(task: &Task) -> Grant {
         fired_at: task.due_at,
         lease_until: now().plus(30_000),
         executor: "executor-1".to_owned(),
+        namespace: punctual_domain::name::Name::default_namespace(),
     }
 }
 

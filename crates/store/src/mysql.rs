@@ -66,9 +66,8 @@ pub use durability::Weakness;
 use ids::Ids;
 use insert::Context;
 use job::{Caller, Job, Refused, Retire, Work};
-use ledger::Ledger;
 use limits::LONG;
-use line::{Lane, Line, writers_of};
+use line::{Lane, Line};
 pub use migrate::Schema;
 pub use moving::{MoveProgress, MoveStep, Moved};
 pub use ownership::MysqlOwnership;
@@ -119,8 +118,8 @@ const ACCESS_CONNECTIONS: u32 = 2;
 pub struct MysqlOptions {
     /// 1 to 65,535.
     pub partitions: u16,
-    /// Connections to each database that insert, 1 to 8: more of them only wait for each other. Half as many hand out
-    /// leases, and half as many make all other moves.
+    /// Connections to each database that insert, 1 to 8: more of them only wait for each other. Half as many make moves, and
+    /// twice half as many hand out leases: one of two is for tenants whose leases would wait for another's.
     pub writers_per_database: u32,
     /// Connections to each database that read, at least 2.
     pub readers_per_database: u32,
@@ -196,7 +195,7 @@ impl MysqlStore {
         let access_connections = first.connections(ACCESS_CONNECTIONS);
         let writers = options.writers_per_database.clamp(1, 8);
         // Each database has the same numbers.
-        let slots = Lane::ALL.iter().map(|it| i64::from(writers_of(*it, writers))).sum();
+        let slots = line::writers_in_all(writers);
         let mut slot = ids::counted(&catalog, "slots", slots).await.map_err(|it| first.failed(it))?;
         slot -= slots;
         let ids = Ids::new(catalog.clone());
@@ -302,26 +301,17 @@ impl Shard {
         context: &Arc<Context>,
         running: &mut Vec<JoinHandle<()>>,
     ) -> Self {
-        let mut start = |lane: Lane| {
-            slot += 1;
-            let line = Arc::new(Line::new(lane.rows_max()));
-            let writer = Writer {
-                door: door.clone(),
-                line: Arc::clone(&line),
-                context: Arc::clone(context),
-                ledger: Ledger::new(i32::try_from(slot.rem_euclid(SLOTS)).unwrap_or_default()),
-                pauses: pauses::Pauses::default(),
-                pace: lane.pace(),
-                conn: None,
-                limit: lane.limit(),
-                used_at: tokio::time::Instant::now(),
-                aside: writer::Aside::default(),
-            };
-            running.push(spawn(writer.run()));
+        let mut start = |lane: Lane, (line, writers): (Arc<Line<Job>>, usize)| {
+            for _ in 0..writers {
+                slot += 1;
+                let its_slot = i32::try_from(slot.rem_euclid(SLOTS)).unwrap_or_default();
+                let writer = Writer::new(door, (lane, Arc::clone(&line)), context, its_slot);
+                running.push(spawn(writer.run()));
+            }
             line
         };
         let writers = options.writers_per_database.clamp(1, 8);
-        let lines = Lane::ALL.map(|lane| (0..writers_of(lane, writers)).map(|_| start(lane)).collect());
+        let lines = Lane::ALL.map(|lane| line::lines(lane, writers).map(|it| start(lane, it)).collect());
         let readers = options.readers_per_database.max(2);
         let long = Arc::new(Semaphore::new(usize::try_from(readers / 2).unwrap_or(1)));
         Self { lines, readers: door.connections(readers), long }

@@ -217,14 +217,21 @@ impl SqliteStore {
     /// Many rows at once let urgent work get between them. An error: it did not happen only if nothing of it did.
     async fn in_chunks<I: Send + 'static, T: Send + 'static>(
         &self,
-        doing: &'static str,
+        (doing, tenant): (&'static str, Tenant),
         items: Vec<I>,
         work: impl Fn(&Connection, &mut Ledger, &[I]) -> rusqlite::Result<Vec<T>> + Clone + Send + 'static,
     ) -> Result<Vec<T>, CallError> {
         let rows = items.len();
         let threads = match &self.runs {
-            Runs::OnThreads(threads) if rows > CHUNK_ROWS => threads,
-            _ => return self.writing(doing, rows, move |conn, ledger| work(conn, ledger, &items)).await,
+            Runs::Inline(session) => {
+                return inline(&mut session.lock(), doing, |conn, ledger| work(conn, ledger, &items));
+            }
+            Runs::OnThreads(threads) if rows <= CHUNK_ROWS => {
+                let job = move |conn: &Connection, ledger: &mut Ledger| work(conn, ledger, &items);
+                return threads::answer(doing, threads.write_of(tenant, (doing, Lane::Urgent, rows), job))
+                    .await;
+            }
+            Runs::OnThreads(threads) => threads,
         };
         let begun = |chunk: Vec<I>| {
             let (work, rows) = (work.clone(), chunk.len());
@@ -322,21 +329,22 @@ impl Store for SqliteStore {
         let work = move |conn: &Connection, ledger: &mut Ledger, steps: &[Step]| {
             moves::apply(conn, ledger, steps, now)
         };
-        self.in_chunks("move tasks", steps, work).await
+        self.in_chunks(("move tasks", Tenant::NONE), steps, work).await
     }
 
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, CallError> {
+        let tenant = Tenant::of_grants(&grants);
         let work = move |conn: &Connection, ledger: &mut Ledger, grants: &[Grant]| {
             lease::dispatch(conn, ledger, grants, now)
         };
-        self.in_chunks("dispatch tasks", grants, work).await
+        self.in_chunks(("dispatch tasks", tenant), grants, work).await
     }
 
     async fn extend(&self, beats: Vec<Beat>, now: Millis) -> Result<Vec<Extended>, CallError> {
         let work = move |conn: &Connection, ledger: &mut Ledger, beats: &[Beat]| {
             lease::extend(conn, ledger, beats, now)
         };
-        self.in_chunks("extend leases", beats, work).await
+        self.in_chunks(("extend leases", Tenant::NONE), beats, work).await
     }
 
     async fn request_stop(&self, place: TaskRef, now: Millis) -> Result<Applied, CallError> {
@@ -470,8 +478,11 @@ impl Store for SqliteStore {
     }
 
     async fn note_executors(&self, signs: Vec<Sign>) -> Result<Vec<(Name, Name, Wish)>, CallError> {
-        let rows = signs.len();
-        self.writing("note executors", rows, move |conn, _| executors::note(conn, &signs)).await
+        const DOING: &str = "note executors";
+        // Thousands may come at one time, and nobody waits for them at an instant.
+        let note = |conn: &Connection, _: &mut Ledger, signs: &[Sign]| executors::note(conn, signs);
+        self.in_chunks((DOING, Tenant::NONE), signs, note).await?;
+        self.reading(DOING, Lane::Urgent, executors::wishes).await
     }
 
     async fn executors(

@@ -2,6 +2,7 @@
 //! fewest rows written since it began to wait. A flood of one stands in nobody's way but its own: whoever comes after it
 //! waits for what is being written, and not for what waits.
 
+use punctual_contract::store::Grant;
 use std::{
     collections::VecDeque,
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -19,6 +20,13 @@ impl Tenant {
         let mut hasher = DefaultHasher::new();
         namespace.hash(&mut hasher);
         Self(hasher.finish())
+    }
+
+    /// Grants of several tenants are nobody's.
+    pub(crate) fn of_grants(grants: &[Grant]) -> Self {
+        let Some(first) = grants.first() else { return Self::NONE };
+        let is_of_first = |it: &Grant| it.namespace == first.namespace;
+        if grants.iter().all(is_of_first) { Self::of(first.namespace.as_str()) } else { Self::NONE }
     }
 }
 
@@ -78,26 +86,66 @@ impl<J> Turns<J> {
     }
 
     /// Of two that have had the same, the one with less that waits.
-    fn next(&self) -> Option<usize> {
-        let lines = self.lines.iter().enumerate();
+    fn next(&self, may: impl Fn(Tenant) -> bool) -> Option<usize> {
+        let lines = self.lines.iter().enumerate().filter(|it| may(it.1.tenant));
         lines.min_by_key(|it| (it.1.served, it.1.jobs.len(), it.0)).map(|it| it.0)
     }
 
     /// Rows of what comes next.
     pub(crate) fn next_rows(&self) -> Option<usize> {
-        Some(self.lines.get(self.next()?)?.jobs.front()?.0)
+        self.next_rows_of(|_| true)
+    }
+
+    /// The same of those that may.
+    pub(crate) fn next_rows_of(&self, may: impl Fn(Tenant) -> bool) -> Option<usize> {
+        Some(self.lines.get(self.next(may)?)?.jobs.front()?.0)
     }
 
     pub(crate) fn pop(&mut self) -> Option<J> {
-        let at = self.next()?;
+        self.pop_of(|_| true).map(|popped| popped.1)
+    }
+
+    /// The same of those that may.
+    pub(crate) fn pop_of(&mut self, may: impl Fn(Tenant) -> bool) -> Option<(Tenant, J)> {
+        let at = self.next(may)?;
         let line = self.lines.get_mut(at)?;
-        let (rows, job) = line.jobs.pop_front()?;
+        let (tenant, (rows, job)) = (line.tenant, line.jobs.pop_front()?);
         line.served += rows;
         if line.jobs.is_empty() {
             self.lines.remove(at);
         }
         self.length -= 1;
-        Some(job)
+        Some((tenant, job))
+    }
+
+    /// Rows of the tenant with the fewest, if there are several. What is nobody's is no tenant.
+    pub(crate) fn least_of_several(&self) -> Option<usize> {
+        let known = self.lines.iter().filter(|line| line.tenant != Tenant::NONE);
+        let rows = |line: &Line<J>| line.jobs.iter().map(|job| job.0).sum::<usize>();
+        if known.clone().count() < 2 { None } else { known.map(rows).min() }
+    }
+
+    /// Of each tenant its first job, and more up to so many rows. Nothing of what is nobody's.
+    pub(crate) fn pop_of_each(&mut self, most: usize) -> Vec<J> {
+        let (mut taken, mut popped) = (Vec::<(Tenant, usize)>::new(), Vec::new());
+        loop {
+            let of = |tenant: Tenant| taken.iter().find(|it| it.0 == tenant).map_or(0, |it| it.1);
+            let fits = |line: &Line<J>| {
+                let rows = line.jobs.front().map_or(0, |job| job.0);
+                of(line.tenant) == 0 || of(line.tenant) + rows <= most
+            };
+            let fitting = self.lines.iter().filter(|line| line.tenant != Tenant::NONE && fits(line));
+            let Some((tenant, rows)) =
+                fitting.map(|line| (line.tenant, line.jobs.front().map_or(0, |job| job.0))).next()
+            else {
+                return popped;
+            };
+            popped.extend(self.pop_of(|it| it == tenant).map(|it| it.1));
+            match taken.iter_mut().find(|it| it.0 == tenant) {
+                Some(known) => known.1 += rows,
+                None => taken.push((tenant, rows)),
+            }
+        }
     }
 }
 
@@ -134,6 +182,32 @@ mod tests {
         (1..=5).for_each(|it| assert_eq!(turns.pop(), Some(it)));
         (11..=14).for_each(|it| turns.push(other, 100, it));
         assert_eq!(all(&mut turns), [6, 11, 7, 12, 8, 13, 9, 14], "one each");
+    }
+
+    #[test]
+    fn of_several_tenants_each_has_as_much_as_the_one_with_the_least() {
+        let (mut turns, one, other) = (Turns::default(), Tenant::of("one"), Tenant::of("other"));
+        (1..=9).for_each(|it| turns.push(one, 2, it));
+        turns.push(Tenant::NONE, 1, 21);
+        assert_eq!(turns.least_of_several(), None, "what is nobody's is no tenant");
+        (11..=13).for_each(|it| turns.push(other, 1, it));
+        assert_eq!(turns.least_of_several(), Some(3));
+        let mut popped = turns.pop_of_each(3);
+        popped.sort_unstable();
+        assert_eq!(popped, [1, 11, 12, 13]);
+        assert_eq!((turns.least_of_several(), turns.len()), (None, 9));
+        assert_eq!(turns.pop_of_each(1), [2], "the first is never left behind");
+    }
+
+    #[test]
+    fn who_may_not_is_passed_over() {
+        let (mut turns, one, other) = (Turns::default(), Tenant::of("one"), Tenant::of("other"));
+        turns.push(one, 5, 1);
+        assert_eq!((turns.next_rows_of(|it| it != one), turns.next_rows()), (None, Some(5)));
+        turns.push(other, 1, 11);
+        assert_eq!(turns.pop_of(|it| it != one), Some((other, 11)));
+        assert_eq!(turns.pop_of(|it| it != one), None);
+        assert_eq!(turns.pop(), Some(1));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Every command of the binary, found by walking its own help: one that changes something leaves an entry in the audit, or the
 //! histories of tasks say who did it. A command that is not in the table fails the walk.
 //!
-//! Seen to fail: with a command taken out of the table; with `migrate` as it was, without an entry.
+//! Seen to fail: with a command taken out of the table; with `migrate` as it was, without an entry; with an upgrade by `serve`
+//! that is not noted.
 
-use crate::binary::{DURABLE, Server, blocking, documents, punctual, run, stderr, stdout};
-use punctual_testkit::servers::MariaDb;
+use crate::binary::{DURABLE, Running, Server, blocking, documents, punctual, run, stderr, stdout};
+use punctual_testkit::servers::{MariaDb, Redis};
 use std::{collections::BTreeSet, process::Command};
 
 #[derive(Clone, Copy, Debug)]
@@ -219,6 +220,42 @@ fn a_file_that_is_made_or_brought_up_to_date_by_a_command_says_so_in_its_audit()
     assert_eq!(exported.len(), 1, "the second changed nothing: {exported:?}");
     assert_eq!(exported[0]["action"], "migrate");
     assert!(exported[0]["after"]["applied"].as_array().unwrap().len() >= 3, "{exported:?}");
+}
+
+/// A database that a newer program opens on the way to something else is brought up to date, and that is in the audit.
+#[test]
+fn an_upgrade_on_the_way_is_in_the_audit_whichever_command_made_it() {
+    let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let url = blocking(mariadb.fresh_database());
+    let database = url.rsplit('/').next().unwrap();
+    let command = |words: &[&str]| {
+        let mut command = punctual(words);
+        command.env("PUNCTUAL_STORE_URL", &url).env("PUNCTUAL_HOT_URL", redis.url());
+        command
+    };
+    let sql = |text: &str| blocking(mariadb.sql(database, text)).trim().to_owned();
+    let older = || {
+        let last = sql("SELECT name FROM migration ORDER BY position DESC LIMIT 1");
+        sql(&format!("DELETE FROM migration WHERE name = '{last}'"));
+        last
+    };
+    let last = "SELECT request, status, CAST(after_json AS CHAR) FROM audit WHERE action = 'migrate' ORDER BY id DESC LIMIT 1";
+    let noted = |request: &str, name: &str| {
+        assert_eq!(sql(last), format!("punctual {request}\t200\t{{\"applied\":[\"{name}\"]}}"));
+    };
+    let listed = || assert!(command(&["token", "list"]).output().unwrap().status.success());
+    listed();
+    assert_eq!(sql(last), "", "a store that is made anew was not changed");
+    let name = older();
+    listed();
+    noted("token", &name);
+    let name = older();
+    let mut server = Running::start(&mut command(&["serve", "--listen", "127.0.0.1:0", "--json"]));
+    server.first_line();
+    noted("serve", &name);
+    assert_eq!(sql("SELECT COUNT(*) FROM audit WHERE action = 'migrate'"), "2");
+    server.signal("TERM");
+    assert!(server.ended().success());
 }
 
 #[test]

@@ -128,7 +128,8 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
     }
     if !core.limiter.is_whole().await? {
         let wait_ms = if core.shared.is_some() { REBUILD_AFTER_MS } else { 0 };
-        return if core.reconciler.is_lost(wait_ms, now) { rebuild(core, now).await } else { Ok(0) };
+        let loss = if core.reconciler.is_lost(wait_ms, now) { Loss::Old } else { Loss::New };
+        return rebuild(core, loss, now).await;
     }
     core.reconciler.is_found();
     let overdue = core.limiter.members(now, 0, STEP_LIMIT).await?;
@@ -163,10 +164,42 @@ impl Looked {
     }
 }
 
-/// Restores what is in flight, and then looks at all: what has come along from before the loss may be over.
-async fn rebuild(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+/// Of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// What was granted before it may be leased only now.
+    New,
+    /// Longer ago than an engine has for a lease after its grant.
+    Old,
+}
+
+/// No task is there that could be leased on a grant from before this was asked: a grant is for a task that waits, and a lease
+/// takes one that waits. One account, of one instant: tasks on their way from one database to another would be in neither.
+async fn nothing_waits(core: &Core) -> Result<bool, Error> {
+    if core.store.parts() > 1 {
+        return Ok(false);
+    }
+    let books = core.store.books().await?;
+    Ok(books.standing.iter().all(|it| !it.state.is_pending() || it.tasks == 0))
+}
+
+/// Restores what is in flight, and then looks at all: what has come along from before the loss may be over. After a new loss
+/// only where nothing waits, as in a cluster that has just been made. The order of steps is what makes that safe:
+///
+/// 1. `begin_anew`: until `make_whole` nobody is granted anything, or that fails; so all grants there are were made before.
+/// 2. Nothing waits: no lease can follow any of those grants any more. What comes now is granted anew, by a whole limiter.
+/// 3. What is in flight is restored: what was leased before 2 is among it, or over.
+/// 4. `make_whole`.
+async fn rebuild(core: &Arc<Core>, loss: Loss, now: Millis) -> Result<usize, Error> {
+    // Before anything is written, or executors would look again and again at a limiter that is about to be whole.
+    if loss == Loss::New && !nothing_waits(core).await? {
+        return Ok(0);
+    }
     let who = Rebuilding(fastrand::u64(..));
     core.limiter.begin_anew(who).await?;
+    if loss == Loss::New && !nothing_waits(core).await? {
+        return Ok(0);
+    }
     let (mut count, mut after) = (0, None);
     loop {
         let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;

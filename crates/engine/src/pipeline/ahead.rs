@@ -235,6 +235,7 @@ async fn lease(core: &Arc<Core>, part: usize, entries: Vec<HotEntry>, now: Milli
         fired_at: it.due_at,
         lease_until: last.plus(LEASE_MS),
         executor: Lease::ahead(&core.options.name),
+        namespace: it.queue.namespace.clone(),
     };
     let grants = entries.iter().map(grant).collect();
     let asked = Instant::now();

@@ -414,6 +414,7 @@ fn grant_of(entry: &HotEntry, request: &LeaseRequest, now: Millis) -> Grant {
         fired_at: entry.fired_at,
         lease_until: now.plus(request.lease_ms),
         executor: request.executor.clone(),
+        namespace: request.queue.namespace.clone(),
     }
 }
 

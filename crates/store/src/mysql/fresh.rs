@@ -170,7 +170,14 @@ mod tests {
 
     fn grant(id: i64, fence: i64) -> Grant {
         let place = TaskRef { partition: Partition(0), due_at: NOW, id };
-        Grant { place, fence, fired_at: NOW, lease_until: NOW, executor: String::new() }
+        Grant {
+            place,
+            fence,
+            fired_at: NOW,
+            lease_until: NOW,
+            executor: String::new(),
+            namespace: punctual_domain::name::Name::default_namespace(),
+        }
     }
 
     fn known(fresh: &Fresh, grants: &[Grant]) -> Vec<i64> {

@@ -107,6 +107,7 @@ impl Job {
     pub(crate) fn tenant(&self) -> Tenant {
         match &self.work {
             Work::Insert(asks, _) => asks.first().map_or(Tenant::NONE, |it| Tenant::of(it.namespace())),
+            Work::Dispatch(grants, ..) => Tenant::of_grants(grants),
             _ => Tenant::NONE,
         }
     }

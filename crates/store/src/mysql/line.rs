@@ -1,10 +1,12 @@
-//! What waits for one writer: each tenant's in its order, and the tenants in turns. Unbounded, because each entry has a caller that waits for it: the callers
+//! What waits for the writers of one line: each tenant's in its order, and the tenants in turns. What is of one tenant, or of
+//! nobody, is with one writer at a time, so that what comes together is committed together; a second writer is for whoever
+//! comes while the first writes another tenant's. Unbounded, because each entry has a caller that waits for it: the callers
 //! are the bound.
 
 use super::limits::{self, Limit};
 use crate::turns::{Tenant, Turns};
 use parking_lot::Mutex;
-use std::{mem, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// Each has writers of its own: what an instant waits for never waits for a commit of what can wait.
@@ -27,6 +29,14 @@ impl Lane {
         match self {
             Self::Urgent | Self::Moves => 1_000,
             Self::Bulk => 500,
+        }
+    }
+
+    /// Of each line. A lease of one tenant does not wait for the commit of another's.
+    const fn writers_of_a_line(self) -> usize {
+        match self {
+            Self::Urgent => 2,
+            Self::Moves | Self::Bulk => 1,
         }
     }
 
@@ -53,20 +63,54 @@ impl Lane {
 pub(crate) struct Line<J> {
     waiting: Mutex<Waiting<J>>,
     rows_max: usize,
-    /// One writer waits on it: a permit is kept for it when it does not.
+    /// Its writers wait on it: a permit is kept for one when none does.
     wake: Notify,
 }
 
 #[derive(Debug)]
 struct Waiting<J> {
     jobs: Turns<J>,
+    /// Those whose jobs a writer has.
+    under_way: Vec<Tenant>,
     closed: bool,
+    writers: usize,
+}
+
+/// What a writer commits together.
+#[derive(Debug)]
+pub(crate) struct Batch<J> {
+    pub(crate) jobs: Vec<J>,
+    pub(crate) under_way: UnderWay<J>,
+}
+
+/// As long as it lasts no other writer takes anything of its tenants.
+#[derive(Debug)]
+pub(crate) struct UnderWay<J> {
+    line: Arc<Line<J>>,
+    tenants: Vec<Tenant>,
+}
+
+impl<J> Drop for UnderWay<J> {
+    fn drop(&mut self) {
+        let mut waiting = self.line.waiting.lock();
+        waiting.under_way.retain(|it| !self.tenants.contains(it));
+        let is_wanted = waiting.closed || !waiting.jobs.is_empty();
+        drop(waiting);
+        if is_wanted {
+            self.line.wake.notify_one();
+        }
+    }
 }
 
 impl<J> Line<J> {
-    pub(crate) fn new(rows_max: usize) -> Self {
-        let waiting = Waiting { jobs: Turns::default(), closed: false };
+    pub(crate) fn new(rows_max: usize, writers: usize) -> Self {
+        let waiting = Waiting { jobs: Turns::default(), under_way: Vec::new(), closed: false, writers };
         Self { waiting: Mutex::new(waiting), rows_max, wake: Notify::new() }
+    }
+
+    pub(crate) fn of(lane: Lane) -> (Arc<Self>, usize) {
+        let writers = lane.writers_of_a_line();
+        (Arc::new(Self::new(lane.rows_max(), writers)), writers)
     }
 
     /// The job comes back when the line is closed.
@@ -76,33 +120,50 @@ impl<J> Line<J> {
             return Err(job);
         }
         waiting.jobs.push(tenant, rows, job);
+        let may_go = waiting.may_go(tenant);
         drop(waiting);
-        self.wake.notify_one();
+        // Else whoever writes for the tenant takes it next.
+        if may_go {
+            self.wake.notify_one();
+        }
         Ok(())
     }
 
     /// What is there already is still served.
     pub(crate) fn close(&self) {
         self.waiting.lock().closed = true;
+        self.wake.notify_waiters();
         self.wake.notify_one();
     }
 
-    /// The writer is gone: what waits is dropped, so that its callers learn of it.
+    /// One of its writers is gone. When it was the last, what waits is dropped, so that its callers learn of it.
     pub(crate) fn abandon(&self) {
-        self.close();
-        let left = mem::take(&mut self.waiting.lock().jobs);
+        let mut waiting = self.waiting.lock();
+        waiting.writers = waiting.writers.saturating_sub(1);
+        if waiting.writers > 0 {
+            return;
+        }
+        waiting.closed = true;
+        let left = mem::take(&mut waiting.jobs);
+        drop(waiting);
         drop(left);
     }
 
     /// Waits for jobs and takes as many as fit: the first, and more until their rows are enough. None: closed, and
     /// nothing is left.
-    pub(crate) async fn batch(&self) -> Option<Vec<J>> {
+    pub(crate) async fn batch(self: &Arc<Self>) -> Option<Batch<J>> {
         loop {
             {
                 let mut waiting = self.waiting.lock();
-                let batch = waiting.take(self.rows_max);
-                if waiting.closed || !batch.is_empty() {
-                    return (!batch.is_empty()).then_some(batch);
+                let (jobs, tenants) = waiting.take(self.rows_max);
+                if !jobs.is_empty() {
+                    return Some(Batch { jobs, under_way: UnderWay { line: Arc::clone(self), tenants } });
+                }
+                if waiting.closed && waiting.jobs.is_empty() {
+                    drop(waiting);
+                    // The other writers, too.
+                    self.wake.notify_one();
+                    return None;
                 }
             }
             self.wake.notified().await;
@@ -110,26 +171,55 @@ impl<J> Line<J> {
     }
 }
 
+fn may_go(under_way: &[Tenant], tenant: Tenant) -> bool {
+    under_way.is_empty() || tenant != Tenant::NONE && !under_way.contains(&tenant)
+}
+
 impl<J> Waiting<J> {
-    fn take(&mut self, most: usize) -> Vec<J> {
-        let (mut batch, mut taken) = (Vec::new(), 0);
-        while let Some(more) = self.jobs.next_rows() {
+    fn may_go(&self, tenant: Tenant) -> bool {
+        may_go(&self.under_way, tenant)
+    }
+
+    /// With whose they are.
+    fn take(&mut self, most: usize) -> (Vec<J>, Vec<Tenant>) {
+        let Self { jobs, under_way, .. } = self;
+        let may = |tenant| may_go(under_way, tenant);
+        let (mut batch, mut tenants, mut taken) = (Vec::new(), Vec::new(), 0);
+        while let Some(more) = jobs.next_rows_of(may) {
             if taken > 0 && taken + more > most {
                 break;
             }
+            let Some((tenant, job)) = jobs.pop_of(may) else { break };
             taken += more;
-            batch.extend(self.jobs.pop());
+            batch.push(job);
+            if !tenants.contains(&tenant) {
+                tenants.push(tenant);
+            }
         }
-        batch
+        under_way.extend(&tenants);
+        (batch, tenants)
     }
 }
 
-/// Of the connections that insert, how many a lane has.
-pub(super) const fn writers_of(lane: Lane, writers: u32) -> u32 {
+/// Of the connections that insert, how many lines a lane has.
+const fn lines_of(lane: Lane, writers: u32) -> u32 {
     match lane {
         Lane::Urgent | Lane::Moves => writers.div_ceil(2),
         Lane::Bulk => writers,
     }
+}
+
+/// The lines of a lane, each with its number of writers.
+pub(super) fn lines<J>(lane: Lane, writers: u32) -> impl Iterator<Item = (Arc<Line<J>>, usize)> {
+    (0..lines_of(lane, writers)).map(move |_| Line::of(lane))
+}
+
+/// Connections of a database that write.
+pub(super) fn writers_in_all(writers: u32) -> i64 {
+    let of = |lane: &Lane| {
+        i64::from(lines_of(*lane, writers)) * i64::try_from(lane.writers_of_a_line()).unwrap_or(1)
+    };
+    Lane::ALL.iter().map(of).sum()
 }
 
 #[cfg(test)]
@@ -145,47 +235,92 @@ mod tests {
         pin!(work).poll(&mut Context::from_waker(Waker::noop()))
     }
 
+    fn line<J>(rows_max: usize) -> Arc<Line<J>> {
+        Arc::new(Line::new(rows_max, 1))
+    }
+
+    /// And written.
+    fn taken<J>(line: &Arc<Line<J>>) -> Poll<Option<Vec<J>>> {
+        now(line.batch()).map(|it| it.map(|batch| batch.jobs))
+    }
+
     #[test]
     fn a_batch_takes_the_first_and_what_fits() {
-        let line = Line::new(1_000);
+        let line = line(1_000);
         for rows in [1_200, 900, 100, 1] {
             line.push((Tenant::NONE, rows), rows).unwrap();
         }
-        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![1_200])));
-        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![900, 100])));
-        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![1])));
-        assert_eq!(now(line.batch()), Poll::Pending);
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![1_200])));
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![900, 100])));
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![1])));
+        assert_eq!(taken(&line), Poll::Pending);
     }
 
     #[test]
     fn what_comes_behind_a_flood_of_another_is_in_the_next_batch() {
-        let (line, one, other) = (Line::new(500), Tenant::of("one"), Tenant::of("other"));
+        let (line, one, other) = (line(500), Tenant::of("one"), Tenant::of("other"));
         (1..=9).for_each(|it| line.push((one, 500), it).unwrap());
-        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![1])));
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![1])));
         (11..=13).for_each(|it| line.push((other, 1), it).unwrap());
-        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![11])));
-        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![2])));
-        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![12, 13])));
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![11])));
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![2])));
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![12, 13])));
     }
 
     #[test]
     fn a_closed_line_takes_nothing_more_and_serves_what_it_has() {
-        let line = Line::new(9);
+        let line = line(9);
         line.push((Tenant::NONE, 1), 1).unwrap();
         line.close();
         assert_eq!(line.push((Tenant::NONE, 1), 2), Err(2));
-        assert_eq!(now(line.batch()), Poll::Ready(Some(vec![1])));
-        assert_eq!(now(line.batch()), Poll::Ready(None));
-        assert_eq!(now(line.batch()), Poll::Ready(None), "and again");
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![1])));
+        assert_eq!(taken(&line), Poll::Ready(None));
+        assert_eq!(taken(&line), Poll::Ready(None), "and again");
     }
 
     #[test]
     fn a_push_wakes_who_waits() {
-        let line = Line::new(9);
+        let line = line(9);
         let mut waiting = pin!(line.batch());
         let mut context = Context::from_waker(Waker::noop());
-        assert_eq!(waiting.as_mut().poll(&mut context), Poll::Pending);
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
         line.push((Tenant::NONE, 1), 5).unwrap();
-        assert_eq!(waiting.as_mut().poll(&mut context), Poll::Ready(Some(vec![5])));
+        let Poll::Ready(Some(batch)) = waiting.as_mut().poll(&mut context) else { panic!("nothing came") };
+        assert_eq!(batch.jobs, [5]);
+    }
+
+    #[test]
+    fn while_one_tenants_are_written_another_is_and_nobody_is_written_twice_at_a_time() {
+        let (line, one, other) = (line(500), Tenant::of("one"), Tenant::of("other"));
+        line.push((one, 1), 1).unwrap();
+        let Poll::Ready(Some(first)) = now(line.batch()) else { panic!("it waits") };
+        for (tenant, job) in [(one, 2), (Tenant::NONE, 20)] {
+            line.push((tenant, 1), job).unwrap();
+            assert!(now(line.batch()).is_pending(), "{job} goes with what comes after the first");
+        }
+        line.push((other, 1), 11).unwrap();
+        let Poll::Ready(Some(second)) = now(line.batch()) else { panic!("it waits for another's commit") };
+        assert_eq!((first.jobs, second.jobs), (vec![1], vec![11]));
+        drop(second.under_way);
+        assert!(now(line.batch()).is_pending());
+        drop(first.under_way);
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![2, 20])));
+    }
+
+    #[test]
+    fn of_two_writers_each_is_told_of_the_end_and_what_waits_is_left_to_the_last() {
+        let line = Arc::new(Line::new(9, 2));
+        let one = Tenant::of("one");
+        line.push((one, 1), 1).unwrap();
+        let Poll::Ready(Some(first)) = now(line.batch()) else { panic!("it waits") };
+        line.push((one, 1), 2).unwrap();
+        line.close();
+        assert!(now(line.batch()).is_pending(), "something is left, which the first one takes");
+        line.abandon();
+        drop(first);
+        assert_eq!(taken(&line), Poll::Ready(Some(vec![2])));
+        assert_eq!(taken(&line), Poll::Ready(None));
+        line.abandon();
+        assert_eq!(line.push((one, 1), 3), Err(3));
     }
 }

@@ -9,7 +9,7 @@ use super::{
     query::wanted,
     row, shards,
     statements::{BOOKS_ADD, bind, sql},
-    stats,
+    stats::{self, Accounts, uncounted},
 };
 use crate::Error;
 use punctual_contract::store::Books;
@@ -229,7 +229,14 @@ async fn forget(
 /// The difference between the account and the rows at one instant is added to the account: whatever is moved since then
 /// is added besides.
 async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepair) -> Result<(), Error> {
-    let (books, counted) = stats::accounts(conn).await?;
+    // Who counts old payloads at the same time may have been first, and then it is found out anew; there is no third time.
+    while !correct(conn, dry_run, done).await? {}
+    Ok(())
+}
+
+/// False: what it found out is no longer so, and it has changed nothing.
+async fn correct(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepair) -> Result<bool, Error> {
+    let Accounts { books, counted, bytes_uncounted } = stats::accounts(conn).await?;
     let differences = differences(&books, &counted);
     let standing: i64 = counted.standing.iter().map(|it| it.tasks).sum();
     let accepted = standing + books.deleted - books.accepted;
@@ -237,22 +244,42 @@ async fn account(conn: &mut MySqlConnection, dry_run: bool, done: &mut ShardRepa
     done.corrected = differences.iter().map(|it| it.tasks.unsigned_abs()).sum();
     done.corrected_bytes = differences.iter().map(|it| it.bytes.unsigned_abs()).sum();
     done.accepted = accepted;
-    if dry_run || (differences.is_empty() && accepted == 0) {
-        return Ok(());
+    if dry_run || (differences.is_empty() && accepted == 0 && !bytes_uncounted) {
+        return Ok(true);
     }
     let mut tx = conn.begin().await?;
-    for (part, text) in BOOKS_ADD.parts(&differences) {
+    if bytes_uncounted && !uncounted::forget(&mut tx).await? {
+        tx.rollback().await?;
+        return Ok(false);
+    }
+    add(&mut tx, &differences).await?;
+    if accepted != 0 {
+        sqlx::query(sql!("repair/accepted.sql")).bind(accepted).execute(&mut *tx).await?;
+    }
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Adds bytes of payloads that wait to the account.
+pub(super) async fn add_bytes(
+    conn: &mut MySqlConnection,
+    bytes: BTreeMap<QueueKey, i64>,
+) -> Result<(), Error> {
+    let code = i32::from(TaskState::Scheduled.code());
+    let difference = |(queue, bytes)| Difference { queue, code, tasks: 0, bytes };
+    add(conn, &bytes.into_iter().map(difference).collect::<Vec<_>>()).await
+}
+
+async fn add(conn: &mut MySqlConnection, differences: &[Difference]) -> Result<(), Error> {
+    for (part, text) in BOOKS_ADD.parts(differences) {
         let mut values = MySqlArguments::default();
         for it in part {
             let (namespace, queue) = (it.queue.namespace.as_str(), it.queue.queue.as_str());
             bind!(values, SLOT, namespace, queue, it.code, it.tasks, it.bytes);
         }
-        sqlx::query_with(text, values).execute(&mut *tx).await?;
+        sqlx::query_with(text, values).execute(&mut *conn).await?;
     }
-    if accepted != 0 {
-        sqlx::query(sql!("repair/accepted.sql")).bind(accepted).execute(&mut *tx).await?;
-    }
-    Ok(tx.commit().await?)
+    Ok(())
 }
 
 /// Of the account: as movers.

@@ -9,7 +9,7 @@ use super::{
     job::{self, Done, Guess, Job, Shared},
     ledger::Ledger,
     limits::{Limit, PING, silent, watched},
-    line::Line,
+    line::{Batch, Lane, Line},
     pauses::Pauses,
     session::{Door, Known},
     trips::{FirstLook, Trips},
@@ -141,6 +141,27 @@ impl Drop for AbandonOnDrop {
 }
 
 impl Writer {
+    /// Of one of the lines of a lane. `slot`: of the account.
+    pub(crate) fn new(
+        door: &Door,
+        (lane, line): (Lane, Arc<Line<Job>>),
+        context: &Arc<Context>,
+        slot: i32,
+    ) -> Self {
+        Self {
+            door: door.clone(),
+            line,
+            context: Arc::clone(context),
+            ledger: Ledger::new(slot),
+            pauses: Pauses::default(),
+            pace: lane.pace(),
+            conn: None,
+            limit: lane.limit(),
+            used_at: Instant::now(),
+            aside: Aside::default(),
+        }
+    }
+
     pub(crate) async fn run(mut self) {
         let line = Arc::clone(&self.line);
         let _abandon = AbandonOnDrop(Arc::clone(&line));
@@ -156,9 +177,10 @@ impl Writer {
                 self.keep_connected().await;
                 continue;
             };
-            let Some(batch) = batch else { break };
+            let Some(Batch { jobs, under_way }) = batch else { break };
             let next_at = Instant::now() + self.pace;
-            self.turn(Turn::Batch(batch)).await;
+            self.turn(Turn::Batch(jobs)).await;
+            drop(under_way);
             if !self.pace.is_zero() {
                 sleep_until(next_at).await;
             }

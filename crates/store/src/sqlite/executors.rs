@@ -8,13 +8,17 @@ use punctual_domain::{
 };
 use rusqlite::{Connection, Row, params, types::Type};
 
-pub(crate) fn note(conn: &Connection, signs: &[Sign]) -> rusqlite::Result<Vec<(Name, Name, Wish)>> {
+pub(crate) fn note(conn: &Connection, signs: &[Sign]) -> rusqlite::Result<Vec<()>> {
     let mut note = conn.prepare_cached(sql::EXECUTOR_NOTE)?;
-    for it in signs {
+    let mut note = |it: &Sign| {
         let gone = if it.leaving { 2 } else { 0 };
         let key = (it.namespace.as_str(), it.name.as_str());
-        note.execute(params![key.0, key.1, body_text(it), it.at.0, it.alive_until.0, gone])?;
-    }
+        note.execute(params![key.0, key.1, body_text(it), it.at.0, it.alive_until.0, gone]).map(drop)
+    };
+    signs.iter().map(&mut note).collect()
+}
+
+pub(crate) fn wishes(conn: &Connection) -> rusqlite::Result<Vec<(Name, Name, Wish)>> {
     let wished = |it: &Row<'_>| Ok((row::name(it, 0)?, row::name(it, 1)?, wish(it, 2)?));
     conn.prepare_cached(sql::EXECUTOR_WISHES)?.query_map([], wished)?.collect()
 }

@@ -23,11 +23,13 @@ pub(crate) struct Lanes<J> {
 
 #[derive(Debug)]
 struct Waiting<J> {
-    urgent: VecDeque<J>,
+    /// Tenants take turns, here and in bulk.
+    urgent: Turns<J>,
     moves: VecDeque<J>,
-    /// Tenants take turns.
     bulk: Turns<J>,
     closed: bool,
+    /// The last batch had of each tenant only as much as of another: in the next one all go.
+    owes_the_rest: bool,
     /// The last batch was of urgent jobs only, and others waited: it is their turn.
     owes_a_turn: bool,
 }
@@ -36,6 +38,19 @@ impl<J> Waiting<J> {
     /// Jobs that can wait for a moment.
     fn patient(&self) -> usize {
         self.moves.len() + self.bulk.len()
+    }
+
+    /// Where several tenants wait, of each as much as of the one with the least, and nothing of anybody else's: a lease of one
+    /// waits for what is being written, and not for the rows of another's flood besides. In every other batch all go.
+    fn urgent(&mut self, most: usize) -> Vec<J> {
+        let share = if self.owes_the_rest { None } else { self.urgent.least_of_several() };
+        self.owes_the_rest = share.is_some();
+        let mut batch = Vec::new();
+        match share {
+            Some(share) => batch = self.urgent.pop_of_each(share.min(most)),
+            None => take_in_turns(&mut self.urgent, &mut batch, most),
+        }
+        batch
     }
 
     /// How many rows of what can wait go along with urgent jobs, where these are not alone.
@@ -52,10 +67,11 @@ impl<J> Waiting<J> {
 impl<J> Lanes<J> {
     pub(crate) fn new() -> Self {
         let waiting = Waiting {
-            urgent: VecDeque::new(),
+            urgent: Turns::default(),
             moves: VecDeque::new(),
             bulk: Turns::default(),
             closed: false,
+            owes_the_rest: false,
             owes_a_turn: false,
         };
         Self { waiting: Mutex::new(waiting), wake: Condvar::new() }
@@ -73,7 +89,7 @@ impl<J> Lanes<J> {
             return false;
         }
         match lane {
-            Lane::Urgent => waiting.urgent.push_back(job),
+            Lane::Urgent => waiting.urgent.push(tenant, rows, job),
             Lane::Moves => waiting.moves.push_back(job),
             Lane::Bulk => waiting.bulk.push(tenant, rows, job),
         }
@@ -103,7 +119,7 @@ impl<J> Lanes<J> {
     pub(crate) fn one(&self, bulk_too: bool) -> Option<J> {
         let mut waiting = self.waiting.lock();
         loop {
-            let next = waiting.urgent.pop_front().or_else(|| waiting.moves.pop_front());
+            let next = waiting.urgent.pop().or_else(|| waiting.moves.pop_front());
             let next = next.or_else(|| if bulk_too { waiting.bulk.pop() } else { None });
             if next.is_some() || waiting.closed {
                 return next;
@@ -117,7 +133,7 @@ impl<J> Lanes<J> {
         let mut waiting = self.waiting.lock();
         for job in jobs.into_iter().rev() {
             match of(&job) {
-                (Lane::Urgent, ..) => waiting.urgent.push_front(job),
+                (Lane::Urgent, tenant, rows) => waiting.urgent.put_back(tenant, rows, job),
                 (Lane::Moves, ..) => waiting.moves.push_front(job),
                 (Lane::Bulk, tenant, rows) => waiting.bulk.put_back(tenant, rows, job),
             }
@@ -141,8 +157,7 @@ impl<J> Lanes<J> {
             }
             self.wake.wait(&mut waiting);
         }
-        let mut batch = Vec::new();
-        take(&mut waiting.urgent, &mut batch, limits.urgent, &weight);
+        let mut batch = waiting.urgent(limits.urgent);
         let most = if batch.is_empty() {
             waiting.owes_a_turn = false;
             Some(usize::MAX)

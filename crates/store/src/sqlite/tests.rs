@@ -62,5 +62,12 @@ async fn go(store: &SqliteStore, task: &Task, change: Change) -> Applied {
 }
 
 fn grant(task: &Task, fence: i64) -> Grant {
-    Grant { place: task.place, fence, fired_at: NOW, lease_until: LATER, executor: "executor".to_owned() }
+    Grant {
+        place: task.place,
+        fence,
+        fired_at: NOW,
+        lease_until: LATER,
+        executor: "executor".to_owned(),
+        namespace: punctual_domain::name::Name::default_namespace(),
+    }
 }

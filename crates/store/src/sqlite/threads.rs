@@ -109,7 +109,7 @@ impl Threads {
         self.write_of(Tenant::NONE, (doing, lane, rows), work)
     }
 
-    /// The same for a tenant: those of the bulk lane take turns.
+    /// The same for a tenant: those of the urgent and of the bulk lane take turns.
     pub(crate) fn write_of<T: Send + 'static>(
         &self,
         tenant: Tenant,

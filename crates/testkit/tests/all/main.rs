@@ -18,6 +18,7 @@ mod large;
 mod late_commits;
 mod limits;
 mod limits_failover;
+mod limits_fresh;
 mod lost_signals;
 mod mysql;
 mod mysql_buckets;

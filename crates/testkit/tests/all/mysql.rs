@@ -9,6 +9,7 @@ mod refused;
 mod room;
 mod sharing;
 mod slow_way;
+mod uncounted;
 mod unseen;
 
 use punctual_contract::Store;

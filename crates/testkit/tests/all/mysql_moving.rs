@@ -70,7 +70,14 @@ fn step(place: TaskRef, fence: i64, change: Change) -> Step {
 }
 
 fn grant(place: TaskRef, fence: i64, now: Millis) -> Grant {
-    Grant { place, fence, executor: "worker".to_owned(), fired_at: now, lease_until: now.plus(600_000) }
+    Grant {
+        place,
+        fence,
+        executor: "worker".to_owned(),
+        fired_at: now,
+        lease_until: now.plus(600_000),
+        namespace: punctual_domain::name::Name::default_namespace(),
+    }
 }
 
 fn success(now: Millis) -> Change {

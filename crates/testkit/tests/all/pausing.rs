@@ -166,6 +166,7 @@ async fn refused(store: &MysqlStore, tasks: &[Task]) -> usize {
         fired_at: NOW,
         lease_until: NOW.plus(60_000),
         executor: "test".to_owned(),
+        namespace: punctual_domain::name::Name::default_namespace(),
     };
     let answers = store.dispatch(tasks.iter().map(grant).collect(), NOW).await.unwrap();
     answers.iter().filter(|it| **it == Dispatched::Paused).count()

@@ -116,8 +116,14 @@ impl World {
     fn dispatch(&self, nth: usize) {
         let Some(task) = self.nth(nth) else { return };
         let executor = "executor".to_owned();
-        let grant =
-            Grant { place: task.place, fence: task.fence, fired_at: NOW, lease_until: LATER, executor };
+        let grant = Grant {
+            place: task.place,
+            fence: task.fence,
+            fired_at: NOW,
+            lease_until: LATER,
+            executor,
+            namespace: punctual_domain::name::Name::default_namespace(),
+        };
         let given = now(self.store.dispatch(vec![grant], NOW)).unwrap().remove(0).made();
         assert_eq!(given.is_some(), task.state.after(Event::Dispatch).is_ok());
         assert!(given.is_none_or(|it| it.fence > task.fence && it.attempt == task.attempt + 1));

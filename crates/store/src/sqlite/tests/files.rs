@@ -5,9 +5,9 @@ use super::super::{
     lanes::Lane,
     threads::{self, Threads},
 };
-use super::{NOW, Options, ask, numbered, one, read};
+use super::{NOW, Options, ask, go, numbered, one, read};
 use crate::Error;
-use punctual_contract::{Happened, Store as _};
+use punctual_contract::{Happened, Store as _, store::Change};
 use punctual_domain::task::{Content, NewTask};
 use rusqlite::Connection;
 use std::{fs, path::PathBuf, sync::mpsc};
@@ -80,6 +80,29 @@ async fn what_was_stored_is_there_after_reopening_and_ids_go_on() {
     assert_eq!(read(&store, &before).await.unwrap(), before);
     assert_eq!(store.books().await.unwrap(), books);
     assert!(one(&store, ask("mail")).await.place.id > before.place.id);
+}
+
+const PAYLOAD_BYTES: &str = include_str!("../../../../../migrations/sqlite/0006_payload_bytes.sql");
+
+#[tokio::test]
+async fn payloads_of_tasks_from_before_an_upgrade_are_counted_by_it() {
+    let (place, long) = (Place::new(), Content::binary(vec![7; 70_000]));
+    let store = place.open();
+    let outside = Content::outside(true, "ab/cd", 3_000_000);
+    for payload in [Content::json("{}"), long, outside] {
+        one(&store, NewTask { payload, ..ask("mail") }).await;
+    }
+    let over = one(&store, ask("mail")).await;
+    go(&store, &over, Change::Cancel { keep_until: NOW }).await;
+    store.close();
+    let before = Connection::open(place.path()).unwrap();
+    before.execute_batch("ALTER TABLE books DROP COLUMN bytes").unwrap();
+    before.execute_batch(PAYLOAD_BYTES).unwrap();
+    drop(before);
+    let store = place.open();
+    let books = store.books().await.unwrap();
+    assert_eq!(books.pending_bytes.iter().map(|it| it.bytes).sum::<i64>(), 2 + 70_000 + 3_000_000);
+    assert_eq!(books, store.audit().await.unwrap());
 }
 
 #[tokio::test]

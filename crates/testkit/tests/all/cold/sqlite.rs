@@ -131,7 +131,14 @@ async fn successes_are_stopped_though_others_wait_for_their_archive() {
     apply(&world.store, &[place], Change::Fire { fired_at: THEN }).await;
     let fence = world.store.read(&[place]).await.unwrap().remove(0).unwrap().fence;
     let (lease_until, executor) = (Millis(THEN.0 + 60_000), "executor".to_owned());
-    let grant = Grant { place, fence, fired_at: THEN, lease_until, executor };
+    let grant = Grant {
+        place,
+        fence,
+        fired_at: THEN,
+        lease_until,
+        executor,
+        namespace: punctual_domain::name::Name::default_namespace(),
+    };
     assert!(world.store.dispatch(vec![grant], THEN).await.unwrap().remove(0).made().is_some());
     let result = TaskResult { status_code: 0, status_msg: String::new(), content: None };
     apply(&world.store, &[place], Change::Succeed { result, keep_until: Millis(OVER.0 + 5) }).await;

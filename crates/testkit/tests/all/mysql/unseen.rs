@@ -45,6 +45,7 @@ impl Stand {
             fired_at: NOW,
             lease_until: LEASE_END,
             executor: executor.to_owned(),
+            namespace: punctual_domain::name::Name::default_namespace(),
         };
         self.tasks.iter().map(grant).collect()
     }
@@ -274,6 +275,7 @@ async fn many_tasks_in_more_partitions_than_ranges_are_all_moved() {
         fired_at: NOW,
         lease_until: LEASE_END,
         executor: "x".to_owned(),
+        namespace: punctual_domain::name::Name::default_namespace(),
     };
     let in_one = (1..).filter(|it| partition_of(&Name::default_namespace(), *it, 70) == Partition(7));
     let (few, many): (Vec<i64>, Vec<i64>) = (in_one.take(20).collect(), (1_000_000..1_000_400).collect());
@@ -326,6 +328,7 @@ async fn what_was_inserted_here_is_handed_over_as_if_it_had_been_read() {
             fired_at: it.due_at,
             lease_until: LEASE_END,
             executor: "x".to_owned(),
+            namespace: punctual_domain::name::Name::default_namespace(),
         };
         // Not by anybody who keeps to the rules: who remembers does not see it, who reads does.
         sql(&urls[0], "UPDATE task SET kind = 'other'").await;

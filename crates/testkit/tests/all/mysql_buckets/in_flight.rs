@@ -28,6 +28,7 @@ impl Shard {
             fired_at: LEASED_AT,
             lease_until,
             executor: "executor".to_owned(),
+            namespace: punctual_domain::name::Name::default_namespace(),
         };
         match self.store.dispatch(vec![grant], LEASED_AT).await.unwrap().remove(0) {
             Dispatched::Made(it) => (place, it.fence),

@@ -1,0 +1,114 @@
+//! Adds to the account the bytes of payloads of tasks that stood before it knew bytes: once in each database, by whichever
+//! engine comes first, while engines run. What is missing is the difference between the rows and the account at one instant,
+//! whatever is moved afterwards: whoever moves it enters it. Changes no task.
+
+use crate::{
+    Error,
+    mysql::{
+        Inner, MysqlStore, buckets, hosted,
+        limits::{READ, lasting, within},
+        query::Sum,
+        repair, row,
+        statements::{self, sql},
+    },
+};
+use punctual_contract::Error as CallError;
+use punctual_domain::name::QueueKey;
+use sqlx::{Connection as _, MySqlConnection, Row as _};
+use std::collections::BTreeMap;
+
+type Bytes = BTreeMap<QueueKey, i64>;
+
+impl MysqlStore {
+    /// How many databases were counted now. One that is counted already costs a look.
+    ///
+    /// # Errors
+    /// Of the last database that failed; the others are counted all the same.
+    pub async fn count_old_payloads(&self) -> Result<usize, CallError> {
+        let (mut counted, mut failed) = (0, None);
+        for shard_no in 0..self.inner.members().len() {
+            match one(&self.inner, shard_no).await {
+                Ok(was_counted) => counted += usize::from(was_counted),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let failed = failed.map(|error| CallError::may_have_happened("count payloads", error));
+        failed.map_or(Ok(counted), Err)
+    }
+}
+
+async fn one(inner: &Inner, shard_no: usize) -> Result<bool, Error> {
+    let look = async {
+        let mut conn = inner.members().get(shard_no).ok_or(Error::NoDatabase)?.readers.acquire().await?;
+        Ok::<_, Error>(is_marked(&mut conn).await?)
+    };
+    if !within(READ, look).await? {
+        return Ok(false);
+    }
+    lasting(Box::pin(async {
+        let mut known = inner.door(shard_no)?.own().await?;
+        let is_alone: Option<i64> =
+            sqlx::query_scalar(sql!("uncounted/alone.sql")).fetch_one(&mut known.conn).await?;
+        let counted = if is_alone == Some(1) { count(&mut known.conn, shard_no).await } else { Ok(false) };
+        // Which frees its lock.
+        known.close().await;
+        counted
+    }))
+    .await
+}
+
+/// Whether the account lacks the bytes of tasks that stood before it knew them.
+pub(super) async fn is_marked(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
+    Ok(sqlx::query(sql!("uncounted/mark.sql")).fetch_optional(conn).await?.is_some())
+}
+
+/// To be called in the transaction that adds them. False: somebody else has added them.
+pub(in crate::mysql) async fn forget(conn: &mut MySqlConnection) -> sqlx::Result<bool> {
+    Ok(sqlx::query(sql!("uncounted/forget.sql")).execute(conn).await?.rows_affected() > 0)
+}
+
+/// False: somebody else was first.
+async fn count(conn: &mut MySqlConnection, shard_no: usize) -> Result<bool, Error> {
+    sqlx::raw_sql(sql!("query/snapshot.sql")).execute(&mut *conn).await?;
+    let missing = if is_marked(conn).await? { Some(missing(conn, shard_no).await?) } else { None };
+    sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
+    let Some(missing) = missing else { return Ok(false) };
+    let mut tx = conn.begin().await?;
+    if !forget(&mut tx).await? {
+        tx.rollback().await?;
+        return Ok(false);
+    }
+    let bytes: i64 = missing.values().sum();
+    repair::add_bytes(&mut tx, missing).await?;
+    tx.commit().await?;
+    tracing::info!(shard_no, bytes, "payloads from before the upgrade are in the account");
+    Ok(true)
+}
+
+/// By how much the account has too little, on the snapshot of the caller.
+async fn missing(conn: &mut MySqlConnection, shard_no: usize) -> Result<Bytes, Error> {
+    let (mut books, mut missing) = (Sum::default(), Bytes::new());
+    books.add(&sqlx::query(statements::BOOKS).fetch_all(&mut *conn).await?)?;
+    for known in books.books().pending_bytes {
+        *missing.entry(known.queue).or_default() -= known.bytes;
+    }
+    for (tally, bytes) in buckets::unsettled(conn).await? {
+        *missing.entry(tally.queue).or_default() += bytes;
+    }
+    let partitions = hosted::here(conn).await?;
+    for (nth, partition) in partitions.iter().enumerate() {
+        let rows = sqlx::query(sql!("uncounted/partition.sql")).bind(row::partition_no(*partition));
+        for it in rows.fetch_all(&mut *conn).await? {
+            *missing.entry(row::queue_key(&it, 0, 1)?).or_default() += it.try_get::<i64, _>(2)?;
+        }
+        let (counted, of) = (nth + 1, partitions.len());
+        tracing::info!(
+            shard_no,
+            counted,
+            of,
+            "partitions whose payloads from before the upgrade are counted"
+        );
+    }
+    missing.retain(|_, bytes| *bytes != 0);
+    Ok(missing)
+}

@@ -1,0 +1,230 @@
+//! A limiter without its members is whole at once where no task waits that could have been granted a place before: in a
+//! cluster that has just been made limited queues do not wait for seconds. The clock stands, so that nothing here can come by
+//! waiting. Seen to fail: with the wait for every loss (first), with none (second), without what is in flight (third).
+
+use crate::{
+    crash_points::{OnServers, Stand, WallClock, queue, succeeded},
+    limits::set_queue,
+};
+use async_trait::async_trait;
+use punctual_bus::MemoryBus;
+use punctual_contract::{
+    Clock as _, Hot, Limiter, Store,
+    limiter::{Answer, Limit},
+    store::Assignment,
+};
+use punctual_domain::{limits::Scope, name::Name, settings::QueueSettings, task::NewTask};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, Shared};
+use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_store::SqliteStore;
+use punctual_testkit::{
+    clock::ManualClock,
+    servers,
+    shared::{MemoryOwnership, SignalHub},
+};
+use std::sync::Arc;
+
+/// Longer than an engine has for a lease after its grant.
+const LOSS_IS_OLD_AFTER_MS: u64 = 4_000;
+/// More than any engine needs to own all and to look at everything.
+const TURNS: usize = 4;
+
+/// What engines share.
+#[async_trait]
+trait Site: Send + Sync {
+    async fn stand(&self) -> Stand;
+    /// The limiter has no members any more, and knows it.
+    async fn lose(&mut self);
+}
+
+struct InMemory {
+    store: Arc<dyn Store>,
+    hot: Arc<dyn Hot>,
+    limiter: Arc<dyn Limiter>,
+    ownership: Arc<MemoryOwnership>,
+    signals: SignalHub,
+}
+
+#[async_trait]
+impl Site for InMemory {
+    async fn stand(&self) -> Stand {
+        let shared = Shared { ownership: self.ownership.clone(), signals: self.signals.join() };
+        Stand {
+            store: self.store.clone(),
+            hot: self.hot.clone(),
+            limiter: self.limiter.clone(),
+            bus: Arc::new(MemoryBus::default()),
+            shared: Some(shared),
+        }
+    }
+
+    async fn lose(&mut self) {
+        self.limiter = Arc::new(MemoryLimiter::default());
+    }
+}
+
+fn in_memory(clock: &ManualClock) -> Box<dyn Site> {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+    Box::new(InMemory {
+        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: store.partitions() })),
+        store,
+        limiter: Arc::new(MemoryLimiter::default()),
+        ownership: Arc::new(MemoryOwnership::new(Arc::new(clock.clone()))),
+        signals: SignalHub::default(),
+    })
+}
+
+#[async_trait]
+impl Site for OnServers {
+    async fn stand(&self) -> Stand {
+        crate::crash_points::Ground::stand(self).await
+    }
+
+    async fn lose(&mut self) {
+        let key = |what: &str| format!("{}:{{limits}}:{what}", self.prefix());
+        let keys = ["whole", "members", "until", "holds", "buckets"].map(key);
+        let words: Vec<&str> = std::iter::once("DEL").chain(keys.iter().map(String::as_str)).collect();
+        servers::redis().await.command(&words).await;
+    }
+}
+
+async fn on_servers() -> Box<dyn Site> {
+    Box::new(OnServers::at(servers::redis().await.url()).await)
+}
+
+struct Rig {
+    site: Box<dyn Site>,
+    clock: ManualClock,
+    limiter: Arc<dyn Limiter>,
+    engine: Engine,
+}
+
+impl Rig {
+    async fn new(site: Box<dyn Site>, clock: ManualClock) -> Self {
+        let (engine, limiter) = engine(&*site, &clock).await;
+        Self { site, clock, limiter, engine }
+    }
+
+    async fn turn(&self) {
+        for _ in 0..TURNS {
+            self.engine.turn().await.unwrap();
+        }
+    }
+
+    /// The limiter loses everything between one engine and the next.
+    async fn begin_anew_after_a_loss(&mut self) {
+        self.engine.leave().await;
+        self.site.lose().await;
+        (self.engine, self.limiter) = engine(&*self.site, &self.clock).await;
+    }
+
+    async fn is_whole(&self) -> bool {
+        self.limiter.is_whole().await.unwrap()
+    }
+
+    async fn insert(&self) {
+        let task = NewTask::new(queue(), Name::new("k").unwrap(), self.engine.now());
+        self.engine.insert(vec![task], "test").await.unwrap();
+        self.turn().await;
+    }
+
+    async fn lease(&self) -> Vec<Assignment> {
+        let request = LeaseRequest {
+            queue: Arc::new(queue()),
+            max: 10,
+            wait_ms: 0,
+            lease_ms: 60_000,
+            executor: "e".to_owned(),
+            version: None,
+        };
+        self.engine.lease(request).await.unwrap()
+    }
+
+    async fn held(&self) -> usize {
+        self.limiter.holders(&Scope::Queue(queue()), 0).await.unwrap().count
+    }
+}
+
+async fn engine(site: &dyn Site, clock: &ManualClock) -> (Engine, Arc<dyn Limiter>) {
+    let Stand { store, hot, limiter, bus, shared } = site.stand().await;
+    let backends = Backends {
+        store,
+        hot,
+        limiter: limiter.clone(),
+        bus,
+        clock: Arc::new(clock.clone()),
+        blobs: None,
+        shared,
+    };
+    let engine = Engine::new(backends, Options { name: "one".to_owned(), ..Options::default() });
+    let settings = QueueSettings { concurrency: Some(1), ..QueueSettings::default() };
+    set_queue(&engine, &queue(), settings).await;
+    (engine, limiter)
+}
+
+async fn where_nothing_waits_it_is_whole_at_once(rig: Rig) {
+    assert!(!rig.is_whole().await);
+    rig.turn().await;
+    assert!(rig.is_whole().await);
+    rig.insert().await;
+    assert_eq!(rig.lease().await.len(), 1);
+}
+
+async fn what_waits_may_have_been_granted_a_place_and_is_waited_for(mut rig: Rig) {
+    rig.turn().await;
+    rig.insert().await;
+    rig.begin_anew_after_a_loss().await;
+    rig.turn().await;
+    assert!(!rig.is_whole().await, "whoever was granted a place for it may be about to lease it");
+    assert_eq!(rig.lease().await.len(), 0);
+    let limit = Limit { scope: Scope::Queue(queue()), most: 1 };
+    let room = rig.limiter.room(&[limit], &[], rig.clock.now()).await.unwrap();
+    assert_eq!(room.bound, Some(Answer::NotWhole));
+    rig.clock.advance_ms(LOSS_IS_OLD_AFTER_MS);
+    rig.turn().await;
+    assert!(rig.is_whole().await);
+    assert_eq!(rig.lease().await.len(), 1);
+}
+
+async fn what_is_in_flight_has_its_place_before_anybody_gets_one(mut rig: Rig) {
+    rig.turn().await;
+    rig.insert().await;
+    let leased = rig.lease().await;
+    assert_eq!(leased.len(), 1);
+    rig.begin_anew_after_a_loss().await;
+    rig.turn().await;
+    assert!(rig.is_whole().await, "nothing else waits");
+    assert_eq!(rig.held().await, 1);
+    rig.insert().await;
+    assert_eq!(rig.lease().await.len(), 0, "its place is taken");
+    rig.engine.settle(vec![succeeded(&leased[0])], "e").await.unwrap();
+    assert_eq!(rig.lease().await.len(), 1);
+}
+
+macro_rules! on_both {
+    ($($case:ident),* $(,)?) => {
+        mod shared_in_memory {
+            use super::*;
+            $(#[tokio::test]
+            async fn $case() {
+                let clock = ManualClock::at(WallClock.now());
+                super::$case(Rig::new(in_memory(&clock), clock).await).await;
+            })*
+        }
+
+        mod on_servers_of_their_own {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let clock = ManualClock::at(WallClock.now());
+                super::$case(Rig::new(on_servers().await, clock).await).await;
+            })*
+        }
+    };
+}
+
+on_both!(
+    where_nothing_waits_it_is_whole_at_once,
+    what_waits_may_have_been_granted_a_place_and_is_waited_for,
+    what_is_in_flight_has_its_place_before_anybody_gets_one,
+);
