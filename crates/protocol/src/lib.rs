@@ -82,7 +82,7 @@ pub use schedules::{
     Exclude, Instant, Missed, OneOrMany, Overlap, PutSchedule, RunsTakenBack, Schedule, SchedulePause,
     ScheduledTask,
 };
-pub use search::{Page, SearchTasks, TimeBound};
+pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL};
 pub use why::Why;
