@@ -505,6 +505,8 @@ pub enum Along {
     Ids,
     /// Those that have the label: their queue has declared it.
     Label,
+    /// The dead.
+    Dead,
     /// Those that are due in the range of time.
     DueTime,
 }

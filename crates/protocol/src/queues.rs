@@ -120,7 +120,20 @@ with_queue_settings! {
         /// Fired tasks that are put aside, by what they wait for, at most 100; only in answers about one queue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub parked: Vec<Parked>,
+        /// Labels of `indexed_labels` of which tasks are still being entered that stood when they were declared: until then a
+        /// search walks; only in answers about one queue.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub indexing: Vec<Indexing>,
     }
+}
+
+/// A label that is not wholly indexed yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Indexing {
+    pub label: String,
+    /// Of the tasks that stood when it was declared; where there are several databases, of the one that is least far.
+    #[schema(minimum = 0, maximum = 99)]
+    pub percent: u8,
 }
 
 /// Who holds the slots of a queue.
@@ -186,6 +199,9 @@ with_queue_settings! {
         #[serde(default, skip_serializing)]
         #[schema(ignore)]
         pub parked: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub indexing: Option<IgnoredAny>,
         #[serde(default, skip_serializing)]
         #[schema(ignore)]
         pub revision: Option<IgnoredAny>,

@@ -50,6 +50,8 @@ pub enum SearchedAlong {
     TaskId,
     /// Tasks with the label: all queues that could have it have declared it in `indexed_labels`.
     Label,
+    /// The dead.
+    Dead,
     /// Tasks that are due in the range.
     DueTime,
     /// All tasks, the newest first: no key says which of them match.

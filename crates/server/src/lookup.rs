@@ -154,7 +154,7 @@ pub(crate) async fn list(
 fn position(along: Along, task: &Task) -> Position {
     match along {
         Along::DueTime => Position::BeforeDue(DuePosition { due_at: task.due_at, id: task.place.id }),
-        Along::Ids | Along::Label => Position::BelowId(task.place.id),
+        Along::Ids | Along::Label | Along::Dead => Position::BelowId(task.place.id),
     }
 }
 
@@ -164,6 +164,7 @@ fn searched(page: &StorePage) -> Searched {
         along: match page.along {
             Along::Ids => SearchedAlong::All,
             Along::Label => SearchedAlong::Label,
+            Along::Dead => SearchedAlong::Dead,
             Along::DueTime => SearchedAlong::DueTime,
         },
         through_percent: page.newest_id.zip(page.next_before_id).map(|(newest, next)| percent(newest, next)),

@@ -20,6 +20,7 @@ use punctual_domain::{
     bulk::BulkState,
     name::Name,
     place::{Partition, TaskRef},
+    state::State,
     time::Millis,
 };
 use serde_json::json;
@@ -184,7 +185,9 @@ async fn matching(inner: Arc<Inner>, look: Look) -> Result<Matching, Error> {
 }
 
 async fn matching_once(inner: &Inner, look: &Look) -> Result<Matching, Error> {
-    let walk = Walk::of(inner, look.namespace.as_ref(), look.queue.as_ref(), look.label.as_ref()).await?;
+    let (namespace, queue) = (look.namespace.as_ref(), look.queue.as_ref());
+    let dead = look.states == [State::Dead];
+    let walk = Walk::of(inner, namespace, queue, look.label.as_ref(), dead).await?;
     let Some(newest) = walk.newest_below(inner, look.before_id.unwrap_or(i64::MAX)).await? else {
         return Ok(Matching::default());
     };
@@ -235,7 +238,9 @@ async fn in_database(
     let created = look.created_until.map(|it| it.0);
     let asked = match walk {
         Walk::Ids => sqlx::query(sql!("bulk/matching.sql")).bind(label.is_some()),
-        Walk::Term(term) => sqlx::query(sql!("bulk/matching_by_term.sql")).bind(label.is_some()).bind(term),
+        Walk::Term(term, _) => {
+            sqlx::query(sql!("bulk/matching_by_term.sql")).bind(label.is_some()).bind(term)
+        }
     };
     let asked = asked
         .bind(ids.end().saturating_add(1))

@@ -107,10 +107,16 @@ async fn batch(inner: Arc<Inner>, part: usize, limit: usize) -> Result<usize, Er
 /// Without a connection of its own: mostly there is nothing.
 async fn is_left(inner: &Inner, part: usize) -> sqlx::Result<bool> {
     let Some(shard) = inner.members().get(part) else { return Ok(false) };
-    let rows =
-        sqlx::query(sql!("label/progress.sql")).fetch_all(&mut *shard.readers.acquire().await?).await?;
-    let left = rows.iter().map(|it| it.try_get::<Option<i64>, _>(4)).collect::<sqlx::Result<Vec<_>>>()?;
-    Ok(left.iter().any(Option::is_some))
+    let left = sqlx::query(sql!("label/left.sql"));
+    Ok(left.fetch_optional(&mut *shard.readers.acquire().await?).await?.is_some())
+}
+
+/// What is being entered.
+struct Entering {
+    namespace: String,
+    /// Empty: the dead of all namespaces.
+    queue: String,
+    label: String,
 }
 
 async fn transaction(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<usize> {
@@ -119,37 +125,38 @@ async fn transaction(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<u
         tx.rollback().await?;
         return Ok(0);
     };
-    let ((queue, label), below): (_, i64) = (label(&next)?, next.try_get(3)?);
+    let label = std::str::from_utf8(next.try_get(2)?).map_err(|error| row::odd(2, error))?.to_owned();
+    let (entering, below) =
+        (Entering { namespace: next.try_get(0)?, queue: next.try_get(1)?, label }, next.try_get(3)?);
     let newest = query::newest_below(&mut tx, below).await?;
-    let passed = match newest {
-        Some(newest) => {
-            let floor = newest.saturating_sub(i64::try_from(limit.max(1)).unwrap_or(i64::MAX) - 1);
-            piece(&mut tx, (&queue, &label), (floor, newest)).await?;
-            advance(&mut tx, (&queue, &label), Some(floor)).await?;
-            limit.max(1)
-        }
-        None => {
-            advance(&mut tx, (&queue, &label), None).await?;
-            1
-        }
-    };
+    let floor = newest.map(|it| it.saturating_sub(i64::try_from(limit.max(1)).unwrap_or(i64::MAX) - 1));
+    if let Some((floor, newest)) = floor.zip(newest) {
+        piece(&mut tx, &entering, (floor, newest)).await?;
+    }
+    let Entering { namespace, queue, label } = entering;
+    let advance = sqlx::query(sql!("label/advance.sql")).bind(floor).bind(namespace).bind(queue);
+    advance.bind(label.as_bytes()).execute(&mut *tx).await?;
     tx.commit().await?;
-    Ok(passed)
+    Ok(if floor.is_some() { limit.max(1) } else { 1 })
 }
 
-async fn piece(
-    tx: &mut MySqlConnection,
-    (queue, label): (&QueueKey, &String),
-    (from, to): (i64, i64),
-) -> sqlx::Result<()> {
+async fn piece(tx: &mut MySqlConnection, of: &Entering, (from, to): (i64, i64)) -> sqlx::Result<()> {
     sqlx::query(sql!("label/hold.sql")).bind(from).bind(to).fetch_all(&mut *tx).await?;
-    let stood = sqlx::query(sql!("label/stood.sql")).bind(from).bind(to).bind(queue.namespace.as_str());
-    let stood = stood.bind(queue.queue.as_str()).bind(queue.queue.as_str()).fetch_all(&mut *tx).await?;
+    let is_dead = of.queue.is_empty();
+    let stood = if is_dead {
+        sqlx::query(sql!("label/dead_stood.sql")).bind(from).bind(to)
+    } else {
+        let stood = sqlx::query(sql!("label/stood.sql")).bind(from).bind(to).bind(&of.namespace);
+        stood.bind(&of.queue).bind(&of.queue)
+    };
     let mut entries = lookup::Entries::default();
-    for it in &stood {
-        let labels: BTreeMap<String, String> = labels_of(it, 2)?;
-        let place = TaskRef { partition: row::partition(it, 1)?, due_at: Millis::ZERO, id: it.try_get(0)? };
-        entries.labels(place, queue.namespace.as_str(), std::slice::from_ref(label), &labels);
+    for it in stood.fetch_all(&mut *tx).await? {
+        let place = TaskRef { partition: row::partition(&it, 1)?, due_at: Millis::ZERO, id: it.try_get(0)? };
+        if is_dead {
+            entries.dead(place, it.try_get(2)?);
+        } else {
+            entries.labels(place, &of.namespace, std::slice::from_ref(&of.label), &labels_of(&it, 2)?);
+        }
     }
     entries.add(tx).await
 }
@@ -158,16 +165,6 @@ async fn piece(
 pub(super) fn labels_of(it: &MySqlRow, column: usize) -> sqlx::Result<BTreeMap<String, String>> {
     let Some(text) = it.try_get::<Option<&str>, _>(column)? else { return Ok(BTreeMap::new()) };
     serde_json::from_str(text).map_err(|error| row::odd(column, error))
-}
-
-async fn advance(
-    tx: &mut MySqlConnection,
-    (queue, label): (&QueueKey, &String),
-    below: Option<i64>,
-) -> sqlx::Result<()> {
-    let advance = sqlx::query(sql!("label/advance.sql")).bind(below).bind(queue.namespace.as_str());
-    advance.bind(queue.queue.as_str()).bind(label.as_bytes()).execute(tx).await?;
-    Ok(())
 }
 
 /// Whether all tasks of this database that a search could find by a label are entered.

@@ -1,4 +1,4 @@
-//! What tasks are looked up by besides their ids: the labels that their queues have declared. An entry is a number made of a
+//! What tasks are looked up by besides their ids: the labels that their queues have declared, and that they are dead. An entry is a number made of a
 //! label and the task's id; different labels may make the same number, so the task's row is looked at. Must not decide what
 //! is declared: that is said by the database in whose transaction it is entered (`pauses`).
 
@@ -23,6 +23,11 @@ pub(crate) fn term(namespace: &str, key: &str, value: &str) -> i64 {
     (b ^ (b >> 31)).cast_signed()
 }
 
+/// Of the dead of a namespace: no label has this number, because a namespace has a name.
+pub(crate) fn dead(namespace: &str) -> i64 {
+    term("", "dead", namespace)
+}
+
 /// Where tasks are to be found.
 #[derive(Debug, Default)]
 pub(crate) struct Entries(Vec<(i64, TaskRef)>);
@@ -41,6 +46,10 @@ impl Entries {
                 self.0.push((term(namespace, key, value), place));
             }
         }
+    }
+
+    pub(crate) fn dead(&mut self, place: TaskRef, namespace: &str) {
+        self.0.push((dead(namespace), place));
     }
 
     pub(crate) async fn add(mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {

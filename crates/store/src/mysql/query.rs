@@ -95,7 +95,7 @@ pub(crate) async fn list(
     let updated = query.updated_from.map(|it| it.0);
     let search = match walk {
         Walk::Ids => sqlx::query(sql::LIST),
-        Walk::Term(term) => sqlx::query(sql::LIST_BY_TERM).bind(term),
+        Walk::Term(term, _) => sqlx::query(sql::LIST_BY_TERM).bind(term),
     };
     let search = search
         .bind(ids.end().saturating_add(1))

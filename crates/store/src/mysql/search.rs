@@ -24,6 +24,7 @@ use punctual_contract::{
 use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef, partition_of},
+    state::State,
     task::Task,
     time::Millis,
 };
@@ -264,7 +265,8 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
         return due::list(inner, query).await;
     }
     let label = query.label.as_ref();
-    let walk = Walk::of(inner, query.namespace.as_ref(), query.queue.as_ref(), label).await?;
+    let dead = query.state == Some(State::Dead);
+    let walk = Walk::of(inner, query.namespace.as_ref(), query.queue.as_ref(), label, dead).await?;
     if query.by_due_time && query.before_id.is_none() && walk == Walk::Ids {
         return due::list(inner, query).await;
     }

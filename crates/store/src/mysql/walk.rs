@@ -14,30 +14,35 @@ const ENTRIES_MAX: i64 = 5_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
     Ids,
-    Term(i64),
+    /// What is entered under it, and why.
+    Term(i64, Along),
 }
 
 impl Walk {
-    /// The shortest that meets all that could match.
+    /// The shortest that meets all that could match. `dead`: nothing else is looked for.
     pub(super) async fn of(
         inner: &Inner,
         namespace: Option<&Name>,
         queue: Option<&Name>,
         label: Option<&(String, String)>,
+        dead: bool,
     ) -> Result<Self, Error> {
-        let (Some(namespace), Some((key, value))) = (namespace, label) else { return Ok(Self::Ids) };
-        for shard in inner.members() {
-            if !labels::is_whole(&mut *shard.readers.acquire().await?, namespace, queue, key).await? {
-                return Ok(Self::Ids);
-            }
+        let Some(namespace) = namespace else { return Ok(Self::Ids) };
+        if let Some((key, value)) = label
+            && is_everywhere(inner, (namespace, queue), Some(key)).await?
+        {
+            return Ok(Self::Term(lookup::term(namespace.as_str(), key, value), Along::Label));
         }
-        Ok(Self::Term(lookup::term(namespace.as_str(), key, value)))
+        if dead && is_everywhere(inner, (namespace, queue), None).await? {
+            return Ok(Self::Term(lookup::dead(namespace.as_str()), Along::Dead));
+        }
+        Ok(Self::Ids)
     }
 
     pub(super) const fn along(self) -> Along {
         match self {
             Self::Ids => Along::Ids,
-            Self::Term(_) => Along::Label,
+            Self::Term(_, along) => along,
         }
     }
 
@@ -47,7 +52,7 @@ impl Walk {
         for shard in inner.members() {
             let asked = match self {
                 Self::Ids => sqlx::query(super::statements::BELOW),
-                Self::Term(term) => sqlx::query(sql!("label/newest.sql")).bind(term),
+                Self::Term(term, _) => sqlx::query(sql!("label/newest.sql")).bind(term),
             };
             let found = asked.bind(id).fetch_one(&mut *shard.readers.acquire().await?).await?;
             newest = newest.max(found.try_get::<Option<i64>, _>(0)?);
@@ -57,7 +62,7 @@ impl Walk {
 
     /// How far down one look goes that begins with an id.
     pub(super) async fn floor(self, inner: &Inner, newest: i64) -> sqlx::Result<i64> {
-        let Self::Term(term) = self else { return Ok(newest.saturating_sub(IDS_MAX - 1)) };
+        let Self::Term(term, _) = self else { return Ok(newest.saturating_sub(IDS_MAX - 1)) };
         let mut floor = i64::MIN;
         for shard in inner.members() {
             let asked = sqlx::query(sql!("label/floor.sql")).bind(term).bind(newest.saturating_add(1));
@@ -68,4 +73,23 @@ impl Walk {
         }
         Ok(floor)
     }
+}
+
+/// All that could match is entered, in each database: what has the label, or the dead.
+async fn is_everywhere(
+    inner: &Inner,
+    (namespace, queue): (&Name, Option<&Name>),
+    label: Option<&String>,
+) -> sqlx::Result<bool> {
+    for shard in inner.members() {
+        let mut conn = shard.readers.acquire().await?;
+        let is_whole = match label {
+            Some(label) => labels::is_whole(&mut conn, namespace, queue, label).await?,
+            None => sqlx::query(sql!("label/dead_whole.sql")).fetch_optional(&mut *conn).await?.is_some(),
+        };
+        if !is_whole {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -13,6 +13,7 @@ use punctual_domain::{
     bulk::BulkState,
     name::Name,
     place::{Partition, TaskRef},
+    state::State,
     time::Millis,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params, types::Type};
@@ -136,7 +137,8 @@ fn advance(conn: &Connection, it: &AdvanceBulk, now: Millis) -> rusqlite::Result
 
 fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
     let label = look.label.as_ref();
-    let walk = Walk::of(conn, look.namespace.as_ref(), look.queue.as_ref(), label)?;
+    let walk =
+        Walk::of(conn, look.namespace.as_ref(), look.queue.as_ref(), label, look.states == [State::Dead])?;
     let Some(newest) = walk.newest_below(conn, look.before_id.unwrap_or(i64::MAX))? else {
         return Ok(Matching::default());
     };
@@ -165,10 +167,8 @@ fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
         &created,
         &entered,
     ];
-    let (text, asked) = match entered {
-        Some(_) => (sql::BULK_MATCHING_BY_LABEL, all.as_slice()),
-        None => (sql::BULK_MATCHING, all.get(..13).unwrap_or_default()),
-    };
+    let asked = if entered.is_some() { all.as_slice() } else { all.get(..13).unwrap_or_default() };
+    let text = walk.text([sql::BULK_MATCHING, sql::BULK_MATCHING_BY_LABEL, sql::BULK_MATCHING_DEAD]);
     let place = |it: &Row<'_>| {
         Ok(TaskRef { partition: Partition(it.get(0)?), due_at: row::millis(it, 1)?, id: it.get(2)? })
     };

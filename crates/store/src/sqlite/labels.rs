@@ -84,19 +84,22 @@ pub(crate) enum Walk {
     Ids,
     /// Namespace, and `key=value`.
     Label(String, String),
+    /// Of a namespace.
+    Dead(String),
 }
 
 impl Walk {
-    /// The shortest that meets all that could match.
+    /// The shortest that meets all that could match. `dead`: nothing else is looked for.
     pub(crate) fn of(
         conn: &Connection,
         namespace: Option<&Name>,
         queue: Option<&Name>,
         label: Option<&(String, String)>,
+        dead: bool,
     ) -> rusqlite::Result<Self> {
-        let (Some(namespace), Some((key, value))) = (namespace.map(Name::as_str), label) else {
-            return Ok(Self::Ids);
-        };
+        let Some(namespace) = namespace.map(Name::as_str) else { return Ok(Self::Ids) };
+        let otherwise = || if dead { Self::Dead(namespace.to_owned()) } else { Self::Ids };
+        let Some((key, value)) = label else { return Ok(otherwise()) };
         let found = |text, params: &[&str]| -> rusqlite::Result<bool> {
             conn.prepare_cached(text)?.exists(rusqlite::params_from_iter(params))
         };
@@ -104,13 +107,15 @@ impl Walk {
             Some(queue) => found(sql::LABEL_WHOLE, &[namespace, queue.as_str(), key])?,
             None => !found(sql::LABEL_NOT_WHOLE, &[namespace, key])?,
         };
-        Ok(if is_whole { Self::Label(namespace.to_owned(), format!("{key}={value}")) } else { Self::Ids })
+        let label = || Self::Label(namespace.to_owned(), format!("{key}={value}"));
+        Ok(if is_whole { label() } else { otherwise() })
     }
 
     pub(crate) const fn along(&self) -> Along {
         match self {
             Self::Ids => Along::Ids,
             Self::Label(..) => Along::Label,
+            Self::Dead(_) => Along::Dead,
         }
     }
 
@@ -121,21 +126,42 @@ impl Walk {
             Self::Label(namespace, label) => conn
                 .prepare_cached(sql::LABEL_NEWEST)?
                 .query_row(params![namespace, label, id], |it| it.get(0)),
+            Self::Dead(namespace) => {
+                conn.prepare_cached(sql::DEAD_NEWEST)?.query_row(params![namespace, id], |it| it.get(0))
+            }
         }
     }
 
     /// How far down one look goes that begins with an id.
     pub(crate) fn floor(&self, conn: &Connection, newest: i64) -> rusqlite::Result<i64> {
-        let Self::Label(namespace, label) = self else { return Ok(newest.saturating_sub(IDS_MAX - 1)) };
-        let asked = params![namespace, label, newest.saturating_add(1), ENTRIES_MAX - 1];
-        let found = conn.prepare_cached(sql::LABEL_FLOOR)?.query_row(asked, |it| it.get(0)).optional()?;
+        let (below, skipped) = (newest.saturating_add(1), ENTRIES_MAX - 1);
+        let found: Option<i64> = match self {
+            Self::Ids => return Ok(newest.saturating_sub(IDS_MAX - 1)),
+            Self::Label(namespace, label) => conn
+                .prepare_cached(sql::LABEL_FLOOR)?
+                .query_row(params![namespace, label, below, skipped], |it| it.get(0))
+                .optional()?,
+            Self::Dead(namespace) => conn
+                .prepare_cached(sql::DEAD_FLOOR)?
+                .query_row(params![namespace, below, skipped], |it| it.get(0))
+                .optional()?,
+        };
         Ok(found.unwrap_or(i64::MIN))
+    }
+
+    /// One of three texts.
+    pub(crate) const fn text(&self, [ids, label, dead]: [&'static str; 3]) -> &'static str {
+        match self {
+            Self::Ids => ids,
+            Self::Label(..) => label,
+            Self::Dead(_) => dead,
+        }
     }
 
     /// `key=value`, where it is along a label.
     pub(crate) fn label(&self) -> Option<&str> {
         match self {
-            Self::Ids => None,
+            Self::Ids | Self::Dead(_) => None,
             Self::Label(_, label) => Some(label),
         }
     }

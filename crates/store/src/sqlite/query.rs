@@ -10,6 +10,7 @@ use punctual_contract::{
 use punctual_domain::{
     name::{Name, QueueKey},
     place::TaskRef,
+    state::State,
     task::Task,
     time::Millis,
 };
@@ -72,7 +73,8 @@ pub(crate) fn overdue(conn: &Connection, look: &OverdueLook) -> rusqlite::Result
 
 pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
     let label = query.label.as_ref();
-    let walk = Walk::of(conn, query.namespace.as_ref(), query.queue.as_ref(), label)?;
+    let dead = query.state == Some(State::Dead);
+    let walk = Walk::of(conn, query.namespace.as_ref(), query.queue.as_ref(), label, dead)?;
     let along = walk.along();
     let Some(newest) = walk.newest_below(conn, query.before_id.unwrap_or(i64::MAX))? else {
         return Ok(Page { along, ..Page::default() });
@@ -80,7 +82,7 @@ pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
     let floor = walk.floor(conn, newest)?;
     let limit = query.limit.max(1);
     let (below, most) = (newest.saturating_add(1), rows(limit));
-    let state = query.state.map(punctual_domain::state::State::code);
+    let state = query.state.map(State::code);
     let (due_after, due_before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
     let (namespace, queue) =
         (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref().map(Name::as_str));
@@ -103,10 +105,8 @@ pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
         &error,
         &entered,
     ];
-    let tasks = match entered {
-        Some(_) => tasks(conn, sql::LIST_BY_LABEL, all)?,
-        None => tasks(conn, sql::LIST, all.get(..13).unwrap_or_default())?,
-    };
+    let asked = if entered.is_some() { all.as_slice() } else { all.get(..13).unwrap_or_default() };
+    let tasks = tasks(conn, walk.text([sql::LIST, sql::LIST_BY_LABEL, sql::LIST_DEAD]), asked)?;
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
     let next = walk.newest_below(conn, full.unwrap_or(floor))?;
     let next_before_id = next.map(|it| it.saturating_add(1));

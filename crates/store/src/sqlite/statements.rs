@@ -56,6 +56,9 @@ pub(crate) const LIST: &str = sql!("query/list.sql");
 pub(crate) const LIST_BY_LABEL: &str = sql!("query/list_by_label.sql");
 pub(crate) const BELOW: &str = sql!("query/below.sql");
 
+pub(crate) const LIST_DEAD: &str = sql!("query/list_dead.sql");
+pub(crate) const DEAD_NEWEST: &str = sql!("label/dead_newest.sql");
+pub(crate) const DEAD_FLOOR: &str = sql!("label/dead_floor.sql");
 pub(crate) const LABEL_DECLARE: &str = sql!("label/declare.sql");
 pub(crate) const LABEL_UNDECLARE: &str = sql!("label/undeclare.sql");
 pub(crate) const LABELS_OF_QUEUE: &str = sql!("label/of_queue.sql");
@@ -166,6 +169,7 @@ pub(crate) const BULK_OLD: &str = sql!("bulk/old.sql");
 pub(crate) const BULK_FORGET: &str = sql!("bulk/forget.sql");
 pub(crate) const BULK_FORGET_FAILURES: &str = sql!("bulk/forget_failures.sql");
 pub(crate) const BULK_MATCHING: &str = sql!("bulk/matching.sql");
+pub(crate) const BULK_MATCHING_DEAD: &str = sql!("bulk/matching_dead.sql");
 pub(crate) const BULK_MATCHING_BY_LABEL: &str = sql!("bulk/matching_by_label.sql");
 
 pub(crate) const AUDIT_APPEND: &str = sql!("audit/append.sql");

@@ -127,6 +127,7 @@ macro_rules! for_each_store_case {
             labels::what_is_deleted_is_found_no_more_and_its_id_can_come_again,
             labels::without_a_queue_each_that_has_tasks_must_have_declared_the_label,
             labels::what_is_no_longer_declared_is_walked_to_until_it_is_whole_again,
+            labels::the_dead_of_a_namespace_are_found_among_the_dead_alone,
             labels::a_search_along_due_times_finds_everything_once_the_latest_first,
             retire::a_success_is_stopped_first_and_deleted_later,
             retire::other_finished_tasks_are_deleted_when_their_time_is_over,

@@ -18,7 +18,7 @@ use crate::{
         statements::{self, bind, sql},
     },
 };
-use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
+use punctual_domain::{name::QueueKey, place::TaskRef, state::State as TaskState, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments, mysql::MySqlRow};
 use std::collections::BTreeMap;
 
@@ -199,15 +199,19 @@ async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) 
     // Held: what is declared meanwhile begins with the tasks that are here then.
     sqlx::query(sql!("pause/epoch.sql")).fetch_one(&mut *conn).await?;
     let declared = labels::declared(conn).await?;
-    let column = COLUMNS.iter().position(|it| it.0 == "labels").unwrap_or(COLUMNS.len());
+    let column = |name: &str| COLUMNS.iter().position(|it| it.0 == name).unwrap_or(COLUMNS.len());
+    let (state, labels) = (column("state"), column("labels"));
     let mut entries = lookup::Entries::default();
-    for (it, place) in rows.iter().zip(came).filter(|_| !declared.is_empty()) {
+    for (it, place) in rows.iter().zip(came) {
         let (namespace, queue): (&str, &str) = (it.try_get(3)?, it.try_get(6)?);
+        if row::state(it, state)? == TaskState::Dead {
+            entries.dead(*place, namespace);
+        }
         let is_of_queue = |it: &QueueKey| it.namespace.as_str() == namespace && it.queue.as_str() == queue;
         let keys: Vec<String> =
             declared.iter().filter(|it| is_of_queue(&it.0)).map(|it| it.1.clone()).collect();
         if !keys.is_empty() {
-            entries.labels(*place, namespace, &keys, &labels::labels_of(it, column)?);
+            entries.labels(*place, namespace, &keys, &labels::labels_of(it, labels)?);
         }
     }
     entries.add(conn).await

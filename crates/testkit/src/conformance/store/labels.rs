@@ -54,6 +54,7 @@ async fn all(store: &dyn Store, query: &Query) -> (Vec<Task>, BTreeSet<&'static 
         alongs.insert(match along {
             Along::Ids => "ids",
             Along::Label => "label",
+            Along::Dead => "dead",
             Along::DueTime => "due time",
         });
         (query.before_id, query.before_due) = (next_before_id, next_before_due);
@@ -204,6 +205,36 @@ pub async fn what_is_no_longer_declared_is_walked_to_until_it_is_whole_again(sto
     // Another setting of the queue leaves it as it is.
     declare(&*store, queue("mail"), &["team"]).await;
     assert_eq!(found(&*store, &of("blue"), "label").await, [2, 1]);
+}
+
+pub async fn the_dead_of_a_namespace_are_found_among_the_dead_alone(store: Arc<dyn Store>) {
+    index_all(&*store).await;
+    store.insert((100..160).map(ask).collect(), CALLER, NOW).await.unwrap();
+    for id in 0..7 {
+        walk_to(&*store, id, State::Dead).await;
+    }
+    let dead = Query {
+        namespace: Some(Name::default_namespace()),
+        state: Some(State::Dead),
+        limit: 3,
+        ..Query::default()
+    };
+    assert_eq!(found(&*store, &dead, "dead").await, [6, 5, 4, 3, 2, 1, 0]);
+    let none = Query { queue: Some(name("sms")), ..dead.clone() };
+    assert_eq!(found(&*store, &none, "dead").await, [0; 0]);
+    let elsewhere = Query { namespace: Some(name("other")), ..dead.clone() };
+    assert_eq!(found(&*store, &elsewhere, "dead").await, [0; 0]);
+    let (tasks, _) = all(&*store, &dead).await;
+    for task in &tasks[..2] {
+        let task = super::sample::read(&*store, task.place).await;
+        let redrive = punctual_contract::store::Change::Redrive { execute_at: NEXT };
+        super::sample::moved(&*store, &task, redrive, NOW).await;
+    }
+    assert_eq!(found(&*store, &dead, "dead").await, [4, 3, 2, 1, 0], "what lives again is none of them");
+    let task = super::sample::read(&*store, tasks[3].place).await;
+    let finished = FinishedTask { place: task.place, fence: task.fence, state: task.state };
+    assert_eq!(store.delete_finished(vec![finished]).await.unwrap(), [Applied::Moved]);
+    assert_eq!(found(&*store, &dead, "dead").await, [4, 2, 1, 0]);
 }
 
 /// Along due times where the store has a key for that; by ids otherwise, and either way each once.
