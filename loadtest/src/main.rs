@@ -1,12 +1,13 @@
 //! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
-//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`) and `chaos` beside it.
+//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`), `search` and `bulk` (`fill`) and `chaos` beside it.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault`.
 
 mod ask;
 mod attack;
 mod backing;
+mod bulk;
 mod chaos;
 mod check;
 mod child;
@@ -16,6 +17,7 @@ mod execute;
 #[cfg(test)]
 mod fake;
 mod fault;
+mod fill;
 mod flood;
 mod http;
 mod idle;
@@ -29,6 +31,7 @@ mod proc;
 mod progress;
 mod report;
 mod run;
+mod search;
 mod server;
 mod subscribe;
 mod watch;
@@ -82,6 +85,18 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
             let report = runtime.block_on(attack::attack(options))?;
             let json = serde_json::to_string(&report)?;
             print(if options.common.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Search(options) => {
+            let report = runtime.block_on(search::search(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Bulk(options) => {
+            let report = runtime.block_on(bulk::bulk(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.json { json + "\n" } else { report.table() })?;
             Ok(report.ok)
         }
         options::Command::Chaos(options) => {

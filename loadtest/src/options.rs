@@ -25,6 +25,12 @@ pub(crate) enum Command {
     /// Inserts at a steady rate, first in peace, then beside calls that wait for tasks and callers that send half of a
     /// request byte by byte. Exit 0 only if every insert was accepted and every waiting call was taken.
     Attack(AttackOptions),
+    /// Fills a server and measures the first page of each kind of search. Exit 0 only if each that a key answers came in time,
+    /// with what was looked for.
+    Search(SearchOptions),
+    /// Fills a queue, cancels all of it by one bulk operation, and measures how late another queue's tasks come meanwhile. Exit 0
+    /// only if each was cancelled, and nothing of the other queue was lost, early or done twice.
+    Bulk(BulkOptions),
     /// Breaks a private installation at random, part by part, while load runs: engines, MariaDB, Redis, the ways between
     /// them, logs, disks, clocks. Exit 0 only if every promise held for every task, and all was quiet in the end.
     Chaos(ChaosOptions),
@@ -293,6 +299,49 @@ pub(crate) struct LimitOptions {
 }
 
 #[derive(Args, Debug, Clone)]
+pub(crate) struct SearchOptions {
+    #[arg(long, default_value_t = 10_000_000)]
+    pub(crate) tasks: usize,
+    /// First pages of each search
+    #[arg(long, default_value_t = 5)]
+    pub(crate) repeat: usize,
+    /// A first page that a key answers comes within this, ms
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) within_ms: u32,
+    /// Connections that insert
+    #[arg(long, default_value_t = 4)]
+    pub(crate) connections: usize,
+    /// One JSON object on stdout instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct BulkOptions {
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) tasks: usize,
+    /// Tasks a second that the operation may cancel
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+    /// Tasks a second of the other queue, inserted and due
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) beside: u64,
+    /// How long it is measured alone
+    #[arg(long, default_value = "30s", value_parser = parse_ms)]
+    pub(crate) peace: i64,
+    /// Connections that fill
+    #[arg(long, default_value_t = 4)]
+    pub(crate) connections: usize,
+    /// One JSON object on stdout instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+}
+
+#[derive(Args, Debug, Clone)]
 pub(crate) struct ChaosOptions {
     /// How long load and faults go on
     #[arg(long, default_value_t = 10.0)]
@@ -513,6 +562,8 @@ pub(crate) fn server(words: &str) -> ServerOptions {
         Command::Idle(options) => options.server,
         Command::Limit(options) => options.server,
         Command::Attack(options) => options.server,
+        Command::Search(options) => options.server,
+        Command::Bulk(options) => options.server,
         Command::Chaos(_) | Command::Executor(_) => panic!("they have no options of a server"),
     }
 }

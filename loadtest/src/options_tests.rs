@@ -10,6 +10,8 @@ fn run(arguments: &str) -> RunOptions {
         Command::Idle(_)
         | Command::Limit(_)
         | Command::Attack(_)
+        | Command::Search(_)
+        | Command::Bulk(_)
         | Command::Chaos(_)
         | Command::Executor(_) => {
             panic!("not run")

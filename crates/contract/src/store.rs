@@ -6,6 +6,7 @@ use crate::{
     audit::AuditStore,
     error::{Error, Happened},
     hot::HotEntry,
+    labels::LabelStore,
     namespaces::NamespaceStore,
     settings::SettingStore,
 };
@@ -32,7 +33,7 @@ use std::{collections::BTreeMap, fmt};
 /// - **No clock.** `now` is an argument.
 #[async_trait]
 pub trait Store:
-    SettingStore + NamespaceStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static
+    SettingStore + LabelStore + NamespaceStore + AccessStore + AuditStore + Send + Sync + fmt::Debug + 'static
 {
     /// Stores new tasks; what stands under the same id is treated as `domain::insert::decide` says, within one
     /// transaction with the insert. A task without id gets one that is unique in its namespace. A new row is due
@@ -460,17 +461,56 @@ pub struct Query {
     pub updated_from: Option<Millis>,
     /// Its last error has this text in it, letter for letter.
     pub error: Option<String>,
+    /// Along the due times, the latest first, instead of the newest first, where the store has a key for that; otherwise as if
+    /// it were not set.
+    pub by_due_time: bool,
     /// Go on below this id.
     pub before_id: Option<i64>,
+    /// Go on before this task, of a search along the due times.
+    pub before_due: Option<DuePosition>,
     pub limit: usize,
+}
+
+/// A task in the order of due times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DuePosition {
+    pub due_at: Millis,
+    pub id: i64,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// Histories are not filled in.
     pub tasks: Vec<Task>,
-    /// `before_id` of the next page; None: this was the last.
+    /// `before_id` of the next page; None: this was the last, or it is along the due times.
     pub next_before_id: Option<i64>,
+    /// `before_due` of the next page, of a search along the due times; None: this was the last.
+    pub next_before_due: Option<DuePosition>,
+    pub along: Along,
+    /// Of a page along ids that is short of its limit, and is not the last: with which id the first page would begin.
+    pub newest_id: Option<i64>,
+}
+
+impl Page {
+    /// There may be more.
+    #[must_use]
+    pub const fn has_next(&self) -> bool {
+        self.next_before_id.is_some() || self.next_before_due.is_some()
+    }
+}
+
+/// Along what a search went: how much it had to pass over is another matter for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Along {
+    /// All tasks, whatever they are, by their ids.
+    #[default]
+    Ids,
+    /// Those that have the label: their queue has declared it.
+    Label,
+    /// The dead.
+    Dead,
+    /// Those that are due in the range of time.
+    DueTime,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

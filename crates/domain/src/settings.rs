@@ -7,6 +7,7 @@ use crate::{
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Of one queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ pub struct QueueSettings {
     /// those of a namespace that came later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
+    /// Keys of labels by which tasks are found fast. Not written where there are none, as above.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub indexed_labels: BTreeSet<String>,
 }
 
 /// Of a namespace, or of everything.
@@ -204,6 +208,15 @@ impl Setting {
     #[must_use]
     pub fn is_paused(&self) -> bool {
         matches!(self, Self::Queue(it) if it.pause.is_some())
+    }
+
+    /// Of a queue: keys of labels by which its tasks are found fast.
+    pub fn indexed_labels(&self) -> impl Iterator<Item = &str> {
+        let labels = match self {
+            Self::Queue(it) => Some(&it.indexed_labels),
+            Self::Scope(_) => None,
+        };
+        labels.into_iter().flatten().map(String::as_str)
     }
 
     #[must_use]

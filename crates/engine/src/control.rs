@@ -11,7 +11,7 @@ use punctual_domain::{
     settings::{Pause, QueueSettings, Scope, Setting},
     time::Millis,
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Between two looks whether something was set: every engine acts on a change within a second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(300);
@@ -128,6 +128,22 @@ impl Engine {
     /// A failing store.
     pub async fn settings(&self) -> Result<Settings, Error> {
         Ok(self.core.store.settings().await?)
+    }
+
+    /// Labels of a queue that are not wholly indexed yet, with how many percent are.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn indexing(&self, queue: &QueueKey) -> Result<BTreeMap<String, u8>, Error> {
+        let mut least = BTreeMap::new();
+        for it in self.core.store.label_indexes().await? {
+            if it.queue == *queue && it.below_id.is_some() {
+                let percent = it.percent();
+                let stands: &mut u8 = least.entry(it.label).or_insert(percent);
+                *stands = percent.min(*stands);
+            }
+        }
+        Ok(least)
     }
 
     /// What is set for a scope; None: nothing.

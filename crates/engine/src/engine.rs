@@ -18,7 +18,7 @@ use crate::{
         admit::{self, Slots},
         ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push, unknown,
     },
-    redrive, shares,
+    redrive, search, shares,
     sharing::{adopt, announce, own},
     supervisor::Supervisor,
     why::{self, Why},
@@ -233,7 +233,7 @@ impl Engine {
     /// # Errors
     /// A failing store.
     pub async fn list(&self, query: &Query) -> Result<Page, Error> {
-        Ok(self.core.store.list(query).await?)
+        Ok(search::first_found(&self.core, query).await?)
     }
 
     /// # Errors

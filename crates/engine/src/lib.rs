@@ -22,6 +22,7 @@ mod options;
 mod parts;
 mod quota;
 mod readiness;
+mod search;
 mod services;
 mod settings;
 mod shares;
@@ -80,6 +81,7 @@ mod maintenance {
     pub(crate) mod compensate;
     pub(crate) mod deletion;
     pub(crate) mod expire;
+    pub(crate) mod index;
     pub(crate) mod leases;
     pub(crate) mod mark_ready;
     pub(crate) mod offer_again;

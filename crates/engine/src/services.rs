@@ -7,7 +7,7 @@ use crate::{
     engine::{Engine, Running},
     executors,
     maintenance::{
-        compensate, deletion, leases, mark_ready, offer_again, overdue, reconcile, retention, unused,
+        compensate, deletion, index, leases, mark_ready, offer_again, overdue, reconcile, retention, unused,
     },
     parts,
     pipeline::{ahead, claim, fire, from_store, preload, push, unknown},
@@ -105,6 +105,9 @@ impl Engine {
     fn supervise_deletion(&self, supervisor: &Supervisor) {
         supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
             deletion::run_once(&core, core.now()).await
+        });
+        supervisor.every(&self.core, "index", index::PERIOD, |core| async move {
+            index::run_once(&core, core.now()).await
         });
     }
 

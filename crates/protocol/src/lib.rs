@@ -69,8 +69,8 @@ pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeSta
 pub use parse::parse;
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
 pub use queues::{
-    Choice, Keep, Limits, Mode, Parked, ParkedFor, Pause, PauseRequest, PauseWish, PutLimits, PutQueue,
-    Queue, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
+    Choice, Indexing, Keep, Limits, Mode, Parked, ParkedFor, Pause, PauseRequest, PauseWish, PutLimits,
+    PutQueue, Queue, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
 };
 pub use retry::Retry;
 pub use schedule::When;
@@ -82,7 +82,7 @@ pub use schedules::{
     Exclude, Instant, Missed, OneOrMany, Overlap, PutSchedule, RunsTakenBack, Schedule, SchedulePause,
     ScheduledTask,
 };
-pub use search::{Page, SearchTasks, TimeBound};
+pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL};
 pub use why::Why;

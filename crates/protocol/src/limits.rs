@@ -23,6 +23,9 @@ pub const LABELS_MAX: usize = 32;
 pub const LABEL_KEY_MAX_CHARS: usize = 128;
 pub const LABEL_VALUE_MAX_CHARS: usize = 256;
 
+/// Labels that a queue may declare to be found fast: each costs an entry a task.
+pub const INDEXED_LABELS_MAX: usize = 8;
+
 /// Characters in a `concurrency_key`, and in `handler_versions`.
 pub const CONCURRENCY_KEY_MAX_CHARS: usize = 256;
 pub const HANDLER_VERSIONS_MAX_CHARS: usize = 128;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid};
 use crate::limits::{
-    DURATION_MAX_MS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX,
-    WAITING_MAX, WEIGHT_MAX,
+    DURATION_MAX_MS, INDEXED_LABELS_MAX, LABEL_KEY_MAX_CHARS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX,
+    PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX, WAITING_MAX, WEIGHT_MAX,
 };
 use crate::{At, Retry, parse};
 
@@ -74,6 +74,10 @@ macro_rules! with_queue_settings {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(minimum = 1, maximum = 1000)]
             pub weight: Option<u32>,
+            /// Keys of labels by which the tasks of the queue are found fast; none unless set.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schema(max_items = 8, example = json!(["customer"]))]
+            pub indexed_labels: Option<Vec<String>>,
         }
     };
 }
@@ -116,7 +120,20 @@ with_queue_settings! {
         /// Fired tasks that are put aside, by what they wait for, at most 100; only in answers about one queue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub parked: Vec<Parked>,
+        /// Labels of `indexed_labels` of which tasks are still being entered that stood when they were declared: until then a
+        /// search walks; only in answers about one queue.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub indexing: Vec<Indexing>,
     }
+}
+
+/// A label that is not wholly indexed yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Indexing {
+    pub label: String,
+    /// Of the tasks that stood when it was declared; where there are several databases, of the one that is least far.
+    #[schema(minimum = 0, maximum = 99)]
+    pub percent: u8,
 }
 
 /// Who holds the slots of a queue.
@@ -182,6 +199,9 @@ with_queue_settings! {
         #[serde(default, skip_serializing)]
         #[schema(ignore)]
         pub parked: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub indexing: Option<IgnoredAny>,
         #[serde(default, skip_serializing)]
         #[schema(ignore)]
         pub revision: Option<IgnoredAny>,
@@ -413,6 +433,23 @@ where
     }
 }
 
+fn check_indexed(checks: &mut Checks, labels: &[String]) {
+    if labels.len() > INDEXED_LABELS_MAX {
+        let detail = format!("must be at most {INDEXED_LABELS_MAX}, not {}", labels.len());
+        checks.refuse("/indexed_labels", detail);
+    }
+    for (nth, key) in labels.iter().enumerate() {
+        let pointer = format!("/indexed_labels/{nth}");
+        if key.is_empty() || key.contains('=') {
+            checks.refuse(&pointer, "must be the key of a label, without `=`: a search names `key=value`");
+        }
+        checks.at_most_chars(&pointer, Some(key), LABEL_KEY_MAX_CHARS);
+        if labels.iter().take(nth).any(|it| it == key) {
+            checks.refuse(&pointer, format!("{key:?} is there already"));
+        }
+    }
+}
+
 impl PutQueue {
     /// Reads and checks one; every faulty field is named.
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
@@ -438,6 +475,7 @@ impl PutQueue {
         }
         within(&mut checks, "/lateness_budget_ms", self.lateness_budget_ms, 0..=DURATION_MAX_MS, DEFAULT);
         within(&mut checks, "/weight", self.weight, 1..=WEIGHT_MAX, ONE);
+        self.indexed_labels.iter().for_each(|it| check_indexed(&mut checks, it));
         let keep = self.keep.unwrap_or_default();
         let kept = [
             ("/keep/succeeded_ms", keep.succeeded_ms),
@@ -538,7 +576,7 @@ mod tests {
             r#"{"concurrency":0,"key_concurrency":2000000,"rate":{"limit":0,"period_ms":0,"burst":0},"#,
             r#""choice":{"by":"weights","weights":[0,0,0,0,0]},"retries":{"lower_by":5,"share_percent":101},"#,
             r#""max_waiting":0,"retry":{"strategy":"list","delays_ms":[]},"max_attempts":0,"timeout_ms":0,"#,
-            r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1},"weight":1001}"#
+            r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1},"weight":1001,"indexed_labels":["a","","b=c","a"]}"#
         );
         let all = [
             "/concurrency",
@@ -556,6 +594,9 @@ mod tests {
             "/pending_timeout_ms",
             "/lateness_budget_ms",
             "/weight",
+            "/indexed_labels/1",
+            "/indexed_labels/2",
+            "/indexed_labels/3",
             "/keep/succeeded_ms",
         ];
         assert_eq!(faults(json), all);

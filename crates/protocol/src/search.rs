@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::fields::{Checks, Invalid};
 use crate::limits::{INSTANT_MAX_MS, PAGE_MAX};
-use crate::{At, Int64, State};
+use crate::{At, Int64, State, Task};
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -15,6 +15,47 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// Give it as `cursor` to get the next page; null at the end.
     pub next_cursor: Option<String>,
+}
+
+/// A page of a search for tasks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct FoundTasks {
+    pub items: Vec<Task>,
+    /// Give it as `cursor` to get the next page; null at the end.
+    pub next_cursor: Option<String>,
+    pub search: Searched,
+}
+
+/// How a search looked, and how far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Searched {
+    pub along: SearchedAlong,
+    /// Of a page that is not full, and not the last: how much of what it walks is behind it, the pages before included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 12.5)]
+    pub through_percent: Option<f64>,
+    /// The same along due times: what is due from this instant on has been looked through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub through_due_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through_due_at_ms: Option<i64>,
+}
+
+/// What is passed over: the fewer, the sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchedAlong {
+    /// The versions of one `task_id`.
+    TaskId,
+    /// Tasks with the label: all queues that could have it have declared it in `indexed_labels`.
+    Label,
+    /// The dead.
+    Dead,
+    /// Tasks that are due in the range.
+    DueTime,
+    /// All tasks, the newest first: no key says which of them match.
+    All,
 }
 
 /// Query parameters of `GET /v1/tasks`. Those that are given must all hold.

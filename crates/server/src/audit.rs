@@ -56,7 +56,7 @@ pub(crate) async fn list_audit(
     }
     let page = page(&app, &who, query).await?;
     let items = page.items.into_iter().map(|(id, it)| shown(id, it)).collect();
-    let next_cursor = page.next_before_id.map(cursor::write);
+    let next_cursor = page.next.map(cursor::write);
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -89,7 +89,7 @@ async fn page(app: &App, who: &Who, query: AuditQuery) -> Result<Numbered<Entry>
         let query = AuditQuery { before_id, ..query.clone() };
         async move {
             let page = app.engine.store().audit_entries(query).await?;
-            Ok(Numbered { items: page.entries, next_before_id: page.next_before_id })
+            Ok(Numbered { items: page.entries, next: page.next_before_id })
         }
     };
     if who.reaches_everything() {

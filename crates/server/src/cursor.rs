@@ -1,6 +1,34 @@
-//! The opaque cursor of a list of tasks: the id below which the next page goes on.
+//! The opaque cursor of a list: the id below which the next page goes on, or, along due times, the task behind which.
 
 use crate::refusal::Refusal;
+use punctual_contract::store::DuePosition;
+use punctual_domain::time::Millis;
+
+/// Where a search for tasks goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    BelowId(i64),
+    BeforeDue(DuePosition),
+}
+
+impl Position {
+    pub(crate) fn write(self) -> String {
+        match self {
+            Self::BelowId(id) => write(id),
+            Self::BeforeDue(DuePosition { due_at, id }) => {
+                format!("d{:016x}{:016x}", due_at.0.cast_unsigned(), id.cast_unsigned())
+            }
+        }
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let Some(both) = text.strip_prefix('d').filter(|it| it.len() == 32) else {
+            return read(text).map(Self::BelowId);
+        };
+        let (due_at, id) = both.split_at_checked(16)?;
+        Some(Self::BeforeDue(DuePosition { due_at: Millis(number(due_at)?), id: number(id)? }))
+    }
+}
 
 /// Cursor text.
 pub(crate) fn write(before_id: i64) -> String {
@@ -9,13 +37,25 @@ pub(crate) fn write(before_id: i64) -> String {
 
 /// The id that a caller's cursor names.
 pub(crate) fn before_id(cursor: Option<&str>) -> Result<Option<i64>, Refusal> {
-    let refused = || Refusal::field("/cursor", "is not a `next_cursor` that this server has answered");
     cursor.map(|it| read(it).ok_or_else(refused)).transpose()
+}
+
+/// Where a search goes on that a caller's cursor is of.
+pub(crate) fn position(cursor: Option<&str>) -> Result<Option<Position>, Refusal> {
+    cursor.map(|it| Position::read(it).ok_or_else(refused)).transpose()
+}
+
+fn refused() -> Refusal {
+    Refusal::field("/cursor", "is not a `next_cursor` that this server has answered")
 }
 
 /// None: not a cursor of ours.
 fn read(text: &str) -> Option<i64> {
-    let digits = text.strip_prefix('c').filter(|it| it.len() == 16)?;
+    number(text.strip_prefix('c')?)
+}
+
+fn number(text: &str) -> Option<i64> {
+    let digits = Some(text).filter(|it| it.len() == 16)?;
     let plain = digits.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
     if plain { u64::from_str_radix(digits, 16).ok().map(u64::cast_signed) } else { None }
 }
@@ -29,6 +69,13 @@ mod tests {
         for id in [0, 1, -1, i64::MAX, i64::MIN] {
             assert_eq!(read(&write(id)), Some(id));
         }
+        for (due_at, id) in [(0, 0), (i64::MAX, -1), (i64::MIN, 7)] {
+            let position = Position::BeforeDue(DuePosition { due_at: Millis(due_at), id });
+            assert_eq!(Position::read(&position.write()), Some(position));
+        }
+        assert_eq!(Position::read(&write(7)), Some(Position::BelowId(7)));
+        assert_eq!(Position::read("d00000000000000000000000000000"), None);
+        assert_eq!(Position::read("d000000000000000\u{e9}00000000000000"), None);
         for text in ["", "c", "7", "c000000000000000g", "c+00000000000001", "d0000000000000001"] {
             assert_eq!(read(text), None, "{text}");
         }

@@ -4,7 +4,7 @@
 use crate::{
     answer,
     app::Shared,
-    cursor,
+    cursor::{self, Position},
     extract::{Body, Caller, Query},
     lookup,
     refusal::Refusal,
@@ -17,9 +17,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::{RedriveMany, Redriven};
-use punctual_protocol::{
-    At, Code, Page, RedriveAnswer, RedriveDead, SearchDead, Task as WireTask, limits::PAGE_DEFAULT,
-};
+use punctual_protocol::{At, Code, FoundTasks, RedriveAnswer, RedriveDead, SearchDead, limits::PAGE_DEFAULT};
 
 const LIMIT_DEFAULT: u32 = 1_000;
 
@@ -30,7 +28,7 @@ const LIMIT_DEFAULT: u32 = 1_000;
 #[utoipa::path(
     get, path = "/v1/dead-letters", operation_id = "list_dead_letters", tag = "dead letters", params(SearchDead),
     responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",
-        body = Page<WireTask>)),
+        body = FoundTasks)),
 )]
 pub(crate) async fn list_dead(
     State(app): State<Shared>,
@@ -38,9 +36,9 @@ pub(crate) async fn list_dead(
     Query(search): Query<SearchDead>,
 ) -> Result<Response, Refusal> {
     search.check()?;
-    let page = lookup::list(&app, &caller, store_query(&search, &caller.namespace)?).await?;
+    let (page, search) = lookup::list(&app, &caller, store_query(&search, &caller.namespace)?).await?;
     let items = page.items.into_iter().map(|it| answer::brief(it.1)).collect();
-    let page = Page { items, next_cursor: page.next_before_id.map(cursor::write) };
+    let page = FoundTasks { items, next_cursor: page.next.map(Position::write), search };
     Ok(answer::json(StatusCode::OK, &page))
 }
 

@@ -3,7 +3,8 @@
 use crate::{
     answer,
     app::{App, Shared},
-    cursor, etag,
+    cursor::{self, Position},
+    etag,
     extract::{Caller, Place, Query},
     pages::{self, Numbered},
     refusal::Refusal,
@@ -13,14 +14,18 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_contract::store::Query as StoreQuery;
+use parking_lot::Mutex;
+use punctual_contract::store::{Along, DuePosition, Page as StorePage, Query as StoreQuery};
 use punctual_domain::{
     name::{Name, QueueKey},
     place::TaskRef,
     task::Task,
     time::Millis,
 };
-use punctual_protocol::{Page, SearchTasks, Task as WireTask, Why, limits::PAGE_DEFAULT};
+use punctual_protocol::{
+    At, FoundTasks, SearchTasks, Searched, SearchedAlong, Task as WireTask, Why,
+    limits::{INSTANT_MAX_MS, PAGE_DEFAULT},
+};
 
 /// The task, if it is the namespace's and the caller's token reaches its queue.
 pub(crate) async fn task_of(app: &App, caller: &Caller, place: TaskRef) -> Result<Task, Refusal> {
@@ -76,12 +81,14 @@ pub(crate) async fn why_task(
 
 /// Search, or the versions of one `task_id`.
 ///
-/// Newest first; with `task_id`, the highest version first. Histories are left out of a search. Payloads and results
-/// that are kept outside of the store (`payloads.inline_max_bytes`) are left out always: get the one task.
+/// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that; with `task_id`, the
+/// highest version first. What no key answers is looked through for half a second; `search` says along what it was looked, and how
+/// far, and `next_cursor` goes on from there. Histories are left out of a search. Payloads and results that are kept outside of
+/// the store (`payloads.inline_max_bytes`) are left out always: get the one task.
 #[utoipa::path(
     get, path = "/v1/tasks", operation_id = "search_tasks", tag = "tasks", params(SearchTasks),
     responses((status = 200, description = "A page of tasks; it may be shorter than `limit` and still have a next one.",
-        body = Page<WireTask>)),
+        body = FoundTasks)),
 )]
 pub(crate) async fn search_tasks(
     State(app): State<Shared>,
@@ -93,38 +100,84 @@ pub(crate) async fn search_tasks(
     let page = match search.task_id {
         Some(id) => versions(&app, &caller, &search, id.0, &query).await?,
         None => {
-            let page = list(&app, &caller, query).await?;
+            let (page, search) = list(&app, &caller, query).await?;
             let items = page.items.into_iter().map(|it| answer::brief(it.1)).collect();
-            Page { items, next_cursor: page.next_before_id.map(cursor::write) }
+            FoundTasks { items, next_cursor: page.next.map(Position::write), search }
         }
     };
     Ok(answer::json(StatusCode::OK, &page))
 }
 
-/// A page of what the caller sees.
-pub(crate) async fn list(app: &App, caller: &Caller, query: StoreQuery) -> Result<Numbered<Task>, Refusal> {
+/// A page of what the caller sees, and how it was looked for.
+pub(crate) async fn list(
+    app: &App,
+    caller: &Caller,
+    query: StoreQuery,
+) -> Result<(Numbered<Task, Position>, Searched), Refusal> {
     let queue = query.queue.clone().map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
     let is_reached =
         queue.map_or_else(|| caller.who.reaches_namespace(&caller.namespace), |it| caller.who.reaches(&it));
+    let searched = Mutex::new(searched(&StorePage::default()));
     if !is_reached {
-        return Ok(Numbered::empty());
+        return Ok((Numbered::empty(), searched.into_inner()));
     }
-    let (limit, before_id) = (query.limit, query.before_id);
+    let limit = query.limit;
     let asked = if caller.who.reaches_all_queues() { limit } else { pages::asked(&caller.who, limit) };
+    let behind = query.before_due.map(Position::BeforeDue).or(query.before_id.map(Position::BelowId));
     let query = StoreQuery { limit: asked, ..query };
-    let page = |before_id| {
-        let query = StoreQuery { before_id, ..query.clone() };
+    let page = |behind: Option<Position>| {
+        let (mut query, searched) = (query.clone(), &searched);
+        (query.before_id, query.before_due) = match behind {
+            Some(Position::BelowId(id)) => (Some(id), None),
+            Some(Position::BeforeDue(at)) => (None, Some(at)),
+            None => (None, None),
+        };
         async move {
             let page = app.engine.list(&query).await?;
-            let items = page.tasks.into_iter().map(|it| (it.place.id, it)).collect();
-            Ok(Numbered { items, next_before_id: page.next_before_id })
+            *searched.lock() = self::searched(&page);
+            let next = page.next_before_due.map(Position::BeforeDue);
+            let next = next.or(page.next_before_id.map(Position::BelowId));
+            let along = page.along;
+            let items = page.tasks.into_iter().map(|it| (position(along, &it), it)).collect();
+            Ok(Numbered { items, next })
         }
     };
-    if caller.who.reaches_all_queues() {
+    let found = if caller.who.reaches_all_queues() {
         // Nothing of it is sifted out: as the store has it.
-        return page(before_id).await;
+        page(behind).await?
+    } else {
+        pages::filled(limit, behind, page, |it| caller.who.sees(it)).await?
+    };
+    Ok((found, searched.into_inner()))
+}
+
+fn position(along: Along, task: &Task) -> Position {
+    match along {
+        Along::DueTime => Position::BeforeDue(DuePosition { due_at: task.due_at, id: task.place.id }),
+        Along::Ids | Along::Label | Along::Dead => Position::BelowId(task.place.id),
     }
-    pages::filled(limit, before_id, page, |it| caller.who.sees(it)).await
+}
+
+fn searched(page: &StorePage) -> Searched {
+    let due_at = page.next_before_due.map(|it| it.due_at.0.clamp(0, INSTANT_MAX_MS));
+    Searched {
+        along: match page.along {
+            Along::Ids => SearchedAlong::All,
+            Along::Label => SearchedAlong::Label,
+            Along::Dead => SearchedAlong::Dead,
+            Along::DueTime => SearchedAlong::DueTime,
+        },
+        through_percent: page.newest_id.zip(page.next_before_id).map(|(newest, next)| percent(newest, next)),
+        through_due_at: due_at.map(At::from_ms),
+        through_due_at_ms: due_at,
+    }
+}
+
+/// Ids begin at 1. One place behind the point.
+fn percent(newest: i64, next: i64) -> f64 {
+    let behind = (i128::from(newest) + 1 - i128::from(next)).max(0);
+    let tenths = behind * 1_000 / i128::from(newest).max(1);
+    f64::from(u16::try_from(tenths.min(999)).unwrap_or(999)) / 10.0
 }
 
 async fn versions(
@@ -133,14 +186,15 @@ async fn versions(
     search: &SearchTasks,
     task_id: i64,
     query: &StoreQuery,
-) -> Result<Page<WireTask>, Refusal> {
+) -> Result<FoundTasks, Refusal> {
     if search.cursor.is_some() {
         return Err(Refusal::field("/cursor", "does not go with task_id: all versions are in one page"));
     }
     let version = search.task_version.map(i64::from);
     let mut tasks = app.engine.versions(&caller.namespace, task_id, version, query.limit).await?;
     tasks.retain(|it| fits(it, query) && caller.who.sees(it));
-    Ok(Page { items: tasks.into_iter().map(answer::task).collect(), next_cursor: None })
+    let search = Searched { along: SearchedAlong::TaskId, ..searched(&StorePage::default()) };
+    Ok(FoundTasks { items: tasks.into_iter().map(answer::task).collect(), next_cursor: None, search })
 }
 
 fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Refusal> {
@@ -148,7 +202,7 @@ fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Ref
         let checked = text.as_deref().map(Name::new).transpose();
         checked.map_err(|error| Refusal::field(pointer, error.to_string()))
     };
-    let before_id = cursor::before_id(search.cursor.as_deref())?;
+    let behind = cursor::position(search.cursor.as_deref())?;
     Ok(StoreQuery {
         namespace: Some(namespace.clone()),
         queue: name("/queue", &search.queue)?,
@@ -159,7 +213,9 @@ fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Ref
         due_before: search.due_before.map(|it| Millis(it.0)),
         updated_from: None,
         error: None,
-        before_id,
+        by_due_time: search.due_after.is_some() || search.due_before.is_some(),
+        before_id: behind.and_then(|it| if let Position::BelowId(id) = it { Some(id) } else { None }),
+        before_due: behind.and_then(|it| if let Position::BeforeDue(at) = it { Some(at) } else { None }),
         limit: usize::try_from(search.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX),
     })
 }
@@ -173,4 +229,15 @@ fn fits(task: &Task, query: &StoreQuery) -> bool {
         && query.label.as_ref().is_none_or(label)
         && query.due_after.is_none_or(|it| it <= task.due_at)
         && query.due_before.is_none_or(|it| task.due_at < it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_looked_through_is_told_and_never_all_of_it_while_there_is_more() {
+        assert_eq!([percent(1_000, 1_001), percent(1_000, 501), percent(1_000, 1)], [0.0, 50.0, 99.9]);
+        assert_eq!([percent(0, 1), percent(10, 40)], [0.0, 0.0]);
+    }
 }

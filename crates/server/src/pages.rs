@@ -9,16 +9,16 @@ const ROUNDS_MAX: usize = 20;
 /// What a limited token's page asks the store for at a time, at least.
 const SIFTED_MIN: usize = 1_000;
 
-/// A page, the newest first, with the numbers of its items.
-pub(crate) struct Numbered<T> {
-    pub(crate) items: Vec<(i64, T)>,
-    /// The next page is below this number; None: this was the last.
-    pub(crate) next_before_id: Option<i64>,
+/// A page, in its order, with the positions of its items: ids, mostly.
+pub(crate) struct Numbered<T, P = i64> {
+    pub(crate) items: Vec<(P, T)>,
+    /// The next page is behind this position; None: this was the last.
+    pub(crate) next: Option<P>,
 }
 
-impl<T> Numbered<T> {
+impl<T, P> Numbered<T, P> {
     pub(crate) const fn empty() -> Self {
-        Self { items: Vec::new(), next_before_id: None }
+        Self { items: Vec::new(), next: None }
     }
 }
 
@@ -28,25 +28,26 @@ pub(crate) fn asked(who: &Who, limit: usize) -> usize {
 }
 
 /// The first `limit` of what is seen. Fewer, and a next page, only where very little of very much is seen.
-pub(crate) async fn filled<T, F>(
+pub(crate) async fn filled<T, P, F>(
     limit: usize,
-    before_id: Option<i64>,
-    page: impl Fn(Option<i64>) -> F,
+    behind: Option<P>,
+    page: impl Fn(Option<P>) -> F,
     is_seen: impl Fn(&T) -> bool,
-) -> Result<Numbered<T>, Refusal>
+) -> Result<Numbered<T, P>, Refusal>
 where
-    F: Future<Output = Result<Numbered<T>, Refusal>>,
+    P: Copy,
+    F: Future<Output = Result<Numbered<T, P>, Refusal>>,
 {
-    let mut all = Numbered { items: Vec::new(), next_before_id: before_id };
+    let mut all = Numbered { items: Vec::new(), next: behind };
     for _ in 0..ROUNDS_MAX {
-        let found = page(all.next_before_id).await?;
+        let found = page(all.next).await?;
         all.items.extend(found.items.into_iter().filter(|it| is_seen(&it.1)));
-        all.next_before_id = found.next_before_id;
+        all.next = found.next;
         if all.items.len() > limit {
             all.items.truncate(limit);
-            all.next_before_id = all.items.last().map(|it| it.0);
+            all.next = all.items.last().map(|it| it.0);
         }
-        if all.items.len() == limit || all.next_before_id.is_none() {
+        if all.items.len() == limit || all.next.is_none() {
             break;
         }
     }
@@ -61,8 +62,8 @@ mod tests {
     async fn ten(before: Option<i64>) -> Result<Numbered<i64>, Refusal> {
         let first = before.unwrap_or(101) - 1;
         let items: Vec<_> = (1..=first).rev().take(10).map(|it| (it, it)).collect();
-        let next_before_id = items.last().map(|it| it.0).filter(|it| *it > 1);
-        Ok(Numbered { items, next_before_id })
+        let next = items.last().map(|it| it.0).filter(|it| *it > 1);
+        Ok(Numbered { items, next })
     }
 
     #[tokio::test]
@@ -71,9 +72,9 @@ mod tests {
             let (mut before, mut found) = (None, Vec::new());
             loop {
                 let page = filled(4, before, ten, |it| it % every == 0).await.unwrap();
-                assert!(page.items.len() == 4 || page.next_before_id.is_none(), "a page is short: {every}");
+                assert!(page.items.len() == 4 || page.next.is_none(), "a page is short: {every}");
                 found.extend(page.items.iter().map(|it| it.1));
-                before = page.next_before_id;
+                before = page.next;
                 if before.is_none() {
                     break;
                 }
@@ -86,6 +87,6 @@ mod tests {
     #[tokio::test]
     async fn where_nothing_is_seen_the_page_is_the_last() {
         let page = filled(4, None, ten, |_| false).await.unwrap();
-        assert!(page.items.is_empty() && page.next_before_id.is_none());
+        assert!(page.items.is_empty() && page.next.is_none());
     }
 }

@@ -25,7 +25,7 @@ use punctual_domain::{
 };
 use punctual_engine::Put;
 use punctual_protocol::{
-    At, Code, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue, SearchChanges,
+    At, Code, Indexing, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue, SearchChanges,
     SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT,
 };
 use std::collections::BTreeMap;
@@ -277,6 +277,9 @@ async fn one(
     }
     let parked = app.engine.parked(queue, SHOWN_MAX).await.unwrap_or_default();
     shown.parked = parked.into_iter().map(put_aside).collect();
+    // A store that cannot say it keeps nobody from the rest.
+    let indexing = app.engine.indexing(queue).await.unwrap_or_default();
+    shown.indexing = indexing.into_iter().map(|(label, percent)| Indexing { label, percent }).collect();
     let tag = [(header::ETAG, etag::of_revision(stands.map_or(0, |it| it.revision)))];
     Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
 }

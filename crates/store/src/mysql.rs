@@ -11,6 +11,7 @@ mod calls;
 mod connections;
 mod density;
 mod doctor;
+mod due;
 mod durability;
 mod ended;
 mod executors;
@@ -20,11 +21,13 @@ mod hosted;
 mod ids;
 mod insert;
 mod job;
+mod labels;
 mod lease;
 mod leased;
 mod ledger;
 mod limits;
 mod line;
+mod lookup;
 mod migrate;
 mod moves;
 mod moving;
@@ -32,6 +35,7 @@ mod namespaces;
 mod near;
 mod overdue;
 mod ownership;
+mod parts;
 mod pauses;
 mod payloads;
 mod place;
@@ -52,6 +56,7 @@ mod statements_moves;
 mod stats;
 mod tls;
 mod trips;
+mod walk;
 mod workflows;
 mod writer;
 
@@ -67,10 +72,11 @@ use ids::Ids;
 use insert::Context;
 use job::{Caller, Job, Refused, Retire, Work};
 use limits::LONG;
-use line::{Lane, Line};
+use line::Lane;
 pub use migrate::Schema;
 pub use moving::{MoveProgress, MoveStep, Moved};
 pub use ownership::MysqlOwnership;
+use parts::Shard;
 use punctual_contract::{
     Error as CallError, Store,
     hot::HotEntry,
@@ -94,11 +100,7 @@ use shards::Cluster;
 pub use stats::{ShardCheck, ShardStats};
 use std::{fmt, future::Future, sync::Arc, task::Poll};
 pub(crate) use tls::way_out;
-use tokio::{
-    sync::{Semaphore, oneshot},
-    task::JoinHandle,
-};
-use writer::Writer;
+use tokio::{sync::oneshot, task::JoinHandle};
 
 /// Rows of a large insert that one job takes, so that urgent work gets between them.
 const CHUNK_ROWS: usize = 500;
@@ -150,18 +152,6 @@ struct Inner {
     context: Arc<Context>,
     floors: floor::Floors,
     spread: pauses::Spread,
-}
-
-/// Items that wait in one line, with their numbers. None: in no database that this engine knows.
-type Part<'a, T> = (Option<&'a Arc<Line<Job>>>, Vec<usize>, Vec<T>);
-
-/// One database.
-struct Shard {
-    /// By the lane, in the order of `Lane::ALL`.
-    lines: [Vec<Arc<Line<Job>>>; Lane::ALL.len()],
-    readers: Connections,
-    /// How many readers long searches may have at once: short reads never wait for all of them.
-    long: Arc<Semaphore>,
 }
 
 impl fmt::Debug for MysqlStore {
@@ -291,83 +281,6 @@ impl MysqlStore {
 )]
 fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(work)
-}
-
-impl Shard {
-    fn start(
-        door: &Door,
-        options: &MysqlOptions,
-        mut slot: i64,
-        context: &Arc<Context>,
-        running: &mut Vec<JoinHandle<()>>,
-    ) -> Self {
-        let mut start = |lane: Lane, (line, writers): (Arc<Line<Job>>, usize)| {
-            for _ in 0..writers {
-                slot += 1;
-                let its_slot = i32::try_from(slot.rem_euclid(SLOTS)).unwrap_or_default();
-                let writer = Writer::new(door, (lane, Arc::clone(&line)), context, its_slot);
-                running.push(spawn(writer.run()));
-            }
-            line
-        };
-        let writers = options.writers_per_database.clamp(1, 8);
-        let lines = Lane::ALL.map(|lane| line::lines(lane, writers).map(|it| start(lane, it)).collect());
-        let readers = options.readers_per_database.max(2);
-        let long = Arc::new(Semaphore::new(usize::try_from(readers / 2).unwrap_or(1)));
-        Self { lines, readers: door.connections(readers), long }
-    }
-}
-
-impl Inner {
-    fn close_lines(&self) {
-        self.shards.iter().flat_map(|it| &it.lines).flatten().for_each(|it| it.close());
-    }
-
-    /// The databases that the cluster has.
-    fn members(&self) -> &[Shard] {
-        let members = self.routing.placement().members;
-        self.shards.get(..members).unwrap_or(&self.shards)
-    }
-
-    /// Where the partition is, as far as this engine knows.
-    fn shard(&self, partition: Partition) -> Option<&Shard> {
-        self.shards.get(self.routing.placement().shard_of(partition))
-    }
-
-    /// Jobs of one lane for a task are always with the same writer of this engine: they do not wait for each other's
-    /// locks.
-    fn line(&self, lane: Lane, partition: Partition) -> Option<&Arc<Line<Job>>> {
-        let placement = self.routing.placement();
-        let lines = self.shards.get(placement.shard_of(partition))?.lines.get(lane as usize)?;
-        // Not by the partition alone: where there are as many databases as writers, some would get nothing.
-        let nth = usize::from(partition.0) / placement.members.max(1);
-        lines.get(nth % lines.len().max(1))
-    }
-
-    /// Items by the line they wait in, with their numbers.
-    fn apart<T>(
-        &self,
-        lane: Lane,
-        items: Vec<(usize, T)>,
-        partition: impl Fn(&T) -> Partition,
-    ) -> Vec<Part<'_, T>> {
-        let mut parts: Vec<Part<'_, T>> = Vec::new();
-        let same = |a: Option<&Arc<Line<Job>>>, b: Option<&Arc<Line<Job>>>| match (a, b) {
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-            (a, b) => a.is_none() && b.is_none(),
-        };
-        for (nth, item) in items {
-            let line = self.line(lane, partition(&item));
-            match parts.iter_mut().find(|it| same(it.0, line)) {
-                Some((_, numbers, part)) => {
-                    numbers.push(nth);
-                    part.push(item);
-                }
-                None => parts.push((line, vec![nth], vec![item])),
-            }
-        }
-        parts
-    }
 }
 
 #[async_trait]

@@ -8,6 +8,7 @@ mod bulk;
 mod doctor;
 mod executors;
 mod insert;
+mod labels;
 mod lanes;
 mod lease;
 mod ledger;

@@ -7,6 +7,7 @@ use super::{
     ownership::{Statement, apart},
     query, row, search,
     statements::sql,
+    walk::Walk,
 };
 use crate::{Error, runs};
 use async_trait::async_trait;
@@ -19,14 +20,12 @@ use punctual_domain::{
     bulk::BulkState,
     name::Name,
     place::{Partition, TaskRef},
+    state::State,
     time::Millis,
 };
 use serde_json::json;
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{cmp::Reverse, sync::Arc};
-
-/// Most ids that one page may look at.
-const LOOK_MAX: i64 = 20_000;
 
 #[async_trait]
 impl BulkStore for MysqlStore {
@@ -186,26 +185,29 @@ async fn matching(inner: Arc<Inner>, look: Look) -> Result<Matching, Error> {
 }
 
 async fn matching_once(inner: &Inner, look: &Look) -> Result<Matching, Error> {
-    let Some(newest) = search::newest_below(inner, look.before_id.unwrap_or(i64::MAX)).await? else {
+    let (namespace, queue) = (look.namespace.as_ref(), look.queue.as_ref());
+    let dead = look.states == [State::Dead];
+    let walk = Walk::of(inner, namespace, queue, look.label.as_ref(), dead).await?;
+    let Some(newest) = walk.newest_below(inner, look.before_id.unwrap_or(i64::MAX)).await? else {
         return Ok(Matching::default());
     };
-    let floor = newest.saturating_sub(LOOK_MAX - 1);
+    let floor = walk.floor(inner, newest).await?;
     let limit = look.limit.max(1);
     let mut found: Vec<Found> = Vec::new();
     for shard in inner.members() {
         let (_permit, mut conn) = shard.long_reader().await?;
-        found.extend(in_database(&mut conn, look, floor..=newest).await?);
+        found.extend(in_database(&mut conn, look, walk, floor..=newest).await?);
     }
     found.sort_by_key(|it| Reverse(it.place.id));
     found.dedup_by_key(|it| it.place.id);
     found.truncate(limit);
     let full = found.last().filter(|_| found.len() >= limit).map(|it| it.place.id);
     let end = full.unwrap_or(floor);
-    let next = search::newest_below(inner, end).await?;
+    let next = walk.newest_below(inner, end).await?;
     Ok(Matching {
         places: found.into_iter().filter(|it| it.fits(look)).map(|it| it.place).collect(),
         next_before_id: next.map(|it| it.saturating_add(1)),
-        looked_at: Some((end, newest)),
+        looked_at: Some((end.max(1), newest)),
     })
 }
 
@@ -226,6 +228,7 @@ impl Found {
 async fn in_database(
     conn: &mut MySqlConnection,
     look: &Look,
+    walk: Walk,
     ids: std::ops::RangeInclusive<i64>,
 ) -> sqlx::Result<Vec<Found>> {
     let namespace = look.namespace.as_ref().map(Name::as_str);
@@ -233,8 +236,13 @@ async fn in_database(
     let (after, before) = (look.due_after.map(|it| it.0), look.due_before.map(|it| it.0));
     let label = look.label.as_ref().map(query::label_text);
     let created = look.created_until.map(|it| it.0);
-    let asked = sqlx::query(sql!("bulk/matching.sql"))
-        .bind(label.is_some())
+    let asked = match walk {
+        Walk::Ids => sqlx::query(sql!("bulk/matching.sql")).bind(label.is_some()),
+        Walk::Term(term, _) => {
+            sqlx::query(sql!("bulk/matching_by_term.sql")).bind(label.is_some()).bind(term)
+        }
+    };
+    let asked = asked
         .bind(ids.end().saturating_add(1))
         .bind(ids.start())
         .bind(runs::bits(&look.states))

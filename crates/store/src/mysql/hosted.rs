@@ -24,8 +24,9 @@ pub(crate) struct Wanted {
     pub(crate) these: BTreeSet<Partition>,
     /// It finds others on its way, and writes in those that are open.
     pub(crate) any: bool,
-    /// It hands tasks over: the pauses must stay as they are until it ends.
-    pub(crate) hands_over: bool,
+    /// It hands tasks over, or stores some with labels: what is paused and what labels are declared must stay as they are
+    /// until it ends.
+    pub(crate) epoch: bool,
 }
 
 /// What a transaction that has begun holds until it ends.
@@ -33,7 +34,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Begun {
     /// Partitions in which it may write: of the wanted ones, or all.
     pub(crate) open: BTreeSet<Partition>,
-    /// Of the pauses, where it hands tasks over.
+    /// Of pauses and declared labels, where it was wanted.
     pub(crate) pause_epoch: Option<i64>,
     /// Of the look that went along.
     pub(crate) found: Vec<MySqlRow>,
@@ -53,7 +54,7 @@ pub(crate) async fn begin(
     } else {
         sql!("hosted/open_some.sql").replace("{partitions}", &list(&wanted.these))
     };
-    if wanted.hands_over {
+    if wanted.epoch {
         let _ = write!(text, ";\n{}", sql!("pause/epoch.sql"));
     }
     if let Some(look) = look {
@@ -61,9 +62,9 @@ pub(crate) async fn begin(
     }
     let mut answers = answers(conn, text).await?;
     let found = if look.is_some() { answers.pop().unwrap_or_default() } else { Vec::new() };
-    let epoch = if wanted.hands_over { answers.pop().unwrap_or_default().pop() } else { None };
+    let epoch = if wanted.epoch { answers.pop().unwrap_or_default().pop() } else { None };
     let pause_epoch = epoch.map(|it| it.try_get("pause_epoch")).transpose()?;
-    if wanted.hands_over && pause_epoch.is_none() {
+    if wanted.epoch && pause_epoch.is_none() {
         return Err(sqlx::Error::RowNotFound);
     }
     let open = answers.iter().flatten().map(|it| row::partition(it, 0)).collect::<sqlx::Result<_>>()?;

@@ -13,6 +13,8 @@ use super::{
     ids::Ids,
     leased::Leased,
     ledger::Ledger,
+    lookup::Entries,
+    pauses::Pauses,
 };
 use punctual_contract::store::Inserted;
 use punctual_domain::{
@@ -127,6 +129,14 @@ impl<'a> Row<'a> {
         TaskRef { partition: self.ask.partition, due_at: self.ask.due_at(), id: self.id }
     }
 
+    /// Where it is looked up besides, as this database enters it.
+    fn entered(&self, entries: &mut Entries, pauses: &Pauses, place: TaskRef) {
+        let task = &self.ask.task;
+        if !task.labels.is_empty() {
+            entries.labels(place, self.ask.namespace(), pauses.labels_of(&task.queue), &task.labels);
+        }
+    }
+
     /// The order of the registry: whoever inserts the same at once, locks in the same order.
     fn key(&self) -> (Partition, &'a str, i64, i64) {
         (self.ask.partition, self.ask.namespace(), self.task_id, self.ask.task.task_version)
@@ -137,7 +147,7 @@ impl<'a> Row<'a> {
 pub(crate) async fn insert(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
-    context: &Context,
+    (context, pauses): (&Context, &Pauses),
     asks: &[&Ask],
 ) -> sqlx::Result<Vec<Fate>> {
     let numbered = asks.iter().enumerate();
@@ -146,7 +156,7 @@ pub(crate) async fn insert(
     given::pass_over_taken(conn, context, &mut rows).await?;
     let mut fates: Vec<(usize, Fate)> = Vec::with_capacity(asks.len());
     for round in rounds(&rows) {
-        fates.extend(one_round(conn, ledger, round).await?);
+        fates.extend(one_round(conn, ledger, pauses, round).await?);
     }
     fates.sort_unstable_by_key(|it| it.0);
     Ok(fates.into_iter().map(|it| it.1).collect())
@@ -175,6 +185,7 @@ fn rounds<'a>(rows: &[Row<'a>]) -> Vec<Vec<Row<'a>>> {
 async fn one_round(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
+    pauses: &Pauses,
     mut rows: Vec<Row<'_>>,
 ) -> sqlx::Result<Vec<(usize, Fate)>> {
     rows.sort_unstable_by_key(Row::key);
@@ -188,9 +199,9 @@ async fn one_round(
             (decision, Some(task)) => fates.push((it.nth, Fate::Stands(decision, Box::new(task)))),
         }
     }
-    create::create(conn, ledger, &created).await?;
+    create::create(conn, ledger, pauses, &created).await?;
     fates.extend(created.iter().map(|it| (it.nth, Fate::Created { id: it.id, task_id: it.task_id })));
-    for (row, task) in replace::replace(conn, ledger, replaced).await? {
+    for (row, task) in replace::replace(conn, ledger, pauses, replaced).await? {
         fates.push((row.nth, Fate::Stands(Decision::Replace, Box::new(task))));
     }
     Ok(fates)

@@ -211,6 +211,11 @@ impl Job {
         matches!(self.work, Work::Dispatch(..))
     }
 
+    /// It stores tasks with labels.
+    pub(crate) fn has_labels(&self) -> bool {
+        matches!(&self.work, Work::Insert(asks, _) if asks.iter().any(|it| !it.task().labels.is_empty()))
+    }
+
     /// Jobs with the same are run as one.
     fn kind(&self, nth: usize) -> (u8, i64, usize) {
         let near = |now: &Millis| now.0.div_euclid(NEAR_MS);
@@ -237,7 +242,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) context: &'a Context,
     /// Where it may write.
     pub(crate) open: &'a BTreeSet<Partition>,
-    /// What it may not hand over.
+    /// What it may not hand over, and what labels it enters.
     pub(crate) pauses: &'a Pauses,
     /// Of what is moved, by ids; and of what is handed over.
     pub(crate) leases: HashMap<i64, KnownLease>,
@@ -374,7 +379,7 @@ async fn together(
         Work::Insert(..) => {
             let asks = each(works, |it| if let Work::Insert(asks, _) = it { asks } else { &[] });
             let all: Vec<&Ask> = asks.iter().copied().flatten().collect();
-            apart(&asks, insert::insert(conn, ledger, context, &all).await?, Done::Inserted)
+            apart(&asks, insert::insert(conn, ledger, (context, pauses), &all).await?, Done::Inserted)
         }
         Work::Apply(..) => {
             let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });

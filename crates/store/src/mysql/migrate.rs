@@ -26,6 +26,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0011_payload_bytes", include_str!("../../../../migrations/mysql/0011_payload_bytes.sql")),
     ("0012_workflows", include_str!("../../../../migrations/mysql/0012_workflows.sql")),
     ("0013_bulk", include_str!("../../../../migrations/mysql/0013_bulk.sql")),
+    ("0014_indexed_labels", include_str!("../../../../migrations/mysql/0014_indexed_labels.sql")),
+    ("0015_dead", include_str!("../../../../migrations/mysql/0015_dead.sql")),
     ("0017_uncounted_bytes", include_str!("../../../../migrations/mysql/0017_uncounted_bytes.sql")),
 ];
 

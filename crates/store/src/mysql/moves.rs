@@ -7,7 +7,7 @@ use super::{
     density::Density,
     leased::KnownLease,
     ledger::Ledger,
-    near,
+    lookup, near,
     place::{self, One, Rows, Spotted},
     row, statements as bodies, statements_moves as sql,
     trips::Trips,
@@ -185,6 +185,8 @@ pub(crate) struct Moves<'d> {
     places: Vec<TaskRef>,
     /// The last history line: the steps of a batch mostly share it.
     line: Option<(Event, Note, SplitLine)>,
+    /// Those that die.
+    dead: lookup::Entries,
     /// They are locked, and stand as they are said to.
     are_seen: bool,
 }
@@ -195,8 +197,9 @@ impl<'d> Moves<'d> {
         Self { are_seen: false, ..Self::new(density, now) }
     }
 
-    pub(crate) const fn new(density: &'d Density, now: Millis) -> Self {
-        Self { density, now, rows: BTreeMap::new(), places: Vec::new(), line: None, are_seen: true }
+    pub(crate) fn new(density: &'d Density, now: Millis) -> Self {
+        let (rows, places, dead) = (BTreeMap::new(), Vec::new(), lookup::Entries::default());
+        Self { density, now, rows, places, line: None, dead, are_seen: true }
     }
 
     async fn step(
@@ -214,6 +217,9 @@ impl<'d> Moves<'d> {
         values(rows, &step.change, spot, due_at.unwrap_or_default(), note.error.as_deref());
         if let Some(due_at) = due_at.filter(|it| *it != spot.place.due_at) {
             self.places.push(TaskRef { due_at, ..spot.place });
+        }
+        if event.target() == State::Dead {
+            self.dead.dead(spot.place, &spot.namespace);
         }
         let bytes = bytes(conn, spot, &step.change).await?;
         if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
@@ -282,6 +288,7 @@ impl<'d> Moves<'d> {
         for (event, rows) in std::mem::take(&mut self.rows) {
             self.send(conn, event, rows).await?;
         }
+        self.dead.add(conn).await?;
         if self.places.is_empty() { Ok(()) } else { place::keep(conn, &mut self.places).await }
     }
 

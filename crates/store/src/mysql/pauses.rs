@@ -1,7 +1,8 @@
 //! Pauses, which every database holds to by itself: whoever hands tasks over share-locks the database's epoch until its
-//! transaction ends, and reads the paused queues when it is not the one it knows. What an engine knows decides nothing.
+//! transaction ends, and reads the paused queues when it is not the one it knows. What an engine knows decides nothing. So it is
+//! with the labels that queues declare, and whoever stores tasks with labels: they have the same epoch.
 //!
-//! | step of a pause or a resume | after a crash |
+//! | step of a pause, a resume, or another declaration of labels | after a crash |
 //! |---|---|
 //! | 1 the setting, its line of history and `pauses_revision`: one transaction in the catalog | engines spread it within a second |
 //! | 2 in each database, one after the other: the epoch, exclusively (waits for hand-overs under way), and the list | as 1: the rest is spread |
@@ -12,20 +13,21 @@
 
 use super::{
     connections::Connections,
+    labels,
     limits::{READ, within},
     session::Door,
     shards,
     statements::{Many, bind, sql},
 };
 use crate::Error;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_domain::name::QueueKey;
 use sqlx::{
     Connection as _, MySqlConnection, Row as _,
     mysql::{MySqlArguments, MySqlRow},
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use tokio::time::timeout;
 
 /// In the catalog: of the last change that paused or resumed a queue.
@@ -35,23 +37,33 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 static ADD: Many = Many::new(sql!("pause/add.sql"));
 
-/// The paused queues of one database, as of an epoch.
+/// The paused queues of one database and the labels that it enters, as of an epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     /// None: never looked.
     epoch: Option<i64>,
     queues: HashSet<QueueKey>,
+    labels: HashMap<QueueKey, Vec<String>>,
 }
 
 impl Pauses {
     /// In a transaction that holds the epoch: what is read now is of that epoch, and stays so until it ends.
     pub(crate) async fn look(&mut self, conn: &mut MySqlConnection, epoch: i64) -> sqlx::Result<()> {
         if self.epoch != Some(epoch) {
-            let rows = sqlx::query(sql!("pause/list.sql")).fetch_all(conn).await?;
+            let rows = sqlx::query(sql!("pause/list.sql")).fetch_all(&mut *conn).await?;
             self.queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
+            self.labels.clear();
+            for (queue, label) in labels::declared(conn).await? {
+                self.labels.entry(queue).or_default().push(label);
+            }
             self.epoch = Some(epoch);
         }
         Ok(())
+    }
+
+    /// The labels of a queue that this database enters.
+    pub(crate) fn labels_of(&self, queue: &QueueKey) -> &[String] {
+        self.labels.get(queue).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn has(&self, queue: &QueueKey) -> bool {
@@ -116,6 +128,7 @@ struct Wanted {
     revision: i64,
     members: usize,
     queues: Vec<QueueKey>,
+    labels: BTreeSet<(QueueKey, String)>,
 }
 
 async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<Wanted> {
@@ -124,8 +137,9 @@ async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<Wanted> {
     let members = shards::version(&mut tx).await?.1;
     let rows = sqlx::query(sql!("pause/wanted.sql")).fetch_all(&mut *tx).await?;
     let queues = rows.iter().map(queue).collect::<sqlx::Result<_>>()?;
+    let labels = labels::wanted(&mut tx).await?;
     tx.rollback().await?;
-    Ok(Wanted { revision, members, queues })
+    Ok(Wanted { revision, members, queues, labels })
 }
 
 /// One database holds to these from its commit on.
@@ -142,6 +156,7 @@ async fn turn(door: &Door, wanted: &Wanted) -> sqlx::Result<()> {
             }
             sqlx::query_with(text, values).execute(&mut *tx).await?;
         }
+        labels::declare(&mut tx, &wanted.labels).await?;
     }
     tx.commit().await?;
     drop(conn.close().await);

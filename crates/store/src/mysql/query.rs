@@ -1,6 +1,6 @@
 //! The reads of one database. Each statement runs on one snapshot, bounded by its limit; none changes anything.
 
-use super::{row, statements as sql};
+use super::{row, statements as sql, walk::Walk};
 use punctual_contract::store::{Books, PendingBytes, Query, Tally};
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -84,6 +84,7 @@ pub(crate) async fn newest_below(conn: &mut MySqlConnection, id: i64) -> sqlx::R
 pub(crate) async fn list(
     conn: &mut MySqlConnection,
     query: &Query,
+    walk: Walk,
     ids: std::ops::RangeInclusive<i64>,
 ) -> sqlx::Result<Vec<Task>> {
     let (namespace, queue) = (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref());
@@ -92,7 +93,11 @@ pub(crate) async fn list(
     let (after, before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
     let label = query.label.as_ref().map(label_text);
     let updated = query.updated_from.map(|it| it.0);
-    let search = sqlx::query(sql::LIST)
+    let search = match walk {
+        Walk::Ids => sqlx::query(sql::LIST),
+        Walk::Term(term, _) => sqlx::query(sql::LIST_BY_TERM).bind(term),
+    };
+    let search = search
         .bind(ids.end().saturating_add(1))
         .bind(ids.start())
         .bind(namespace)

@@ -120,6 +120,7 @@ async fn strangers(
             sql!("moving/left_registry.sql"),
             sql!("moving/left_moved.sql"),
             sql!("moving/left_body.sql"),
+            sql!("moving/left_lookup.sql"),
         ] {
             loop {
                 let delete = sqlx::query(text).bind(number).bind(PAGE);

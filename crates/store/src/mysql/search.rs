@@ -4,7 +4,7 @@
 use super::{
     Inner, MysqlStore, Shard, buckets,
     connections::Lent,
-    ended, hosted,
+    due, ended, hosted,
     limits::{Limit, READ, within},
     overdue,
     query::{self, Hold},
@@ -12,6 +12,7 @@ use super::{
     routing::Patience,
     scan as scans, shards, spawn,
     statements::{self as sql, sql},
+    walk::Walk,
     writer,
 };
 use crate::Error;
@@ -23,15 +24,13 @@ use punctual_contract::{
 use punctual_domain::{
     name::Name,
     place::{Partition, TaskRef, partition_of},
+    state::State,
     task::Task,
     time::Millis,
 };
 use sqlx::{MySqlConnection, mysql::MySqlRow};
 use std::{cmp::Reverse, collections::BTreeSet, future::Future, sync::Arc};
 use tokio::sync::SemaphorePermit;
-
-/// Most ids that one page of a search may look at.
-const LIST_SCAN_MAX: i64 = 20_000;
 
 /// `ER_TABLE_DEF_CHANGED`
 const TABLE_CHANGED: u16 = 1412;
@@ -262,33 +261,38 @@ where
 }
 
 async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
-    let Some(newest) = newest_below(inner, query.before_id.unwrap_or(i64::MAX)).await? else {
-        return Ok(Page::default());
+    if query.before_due.is_some() {
+        return due::list(inner, query).await;
+    }
+    let label = query.label.as_ref();
+    let dead = query.state == Some(State::Dead);
+    let walk = Walk::of(inner, query.namespace.as_ref(), query.queue.as_ref(), label, dead).await?;
+    if query.by_due_time && query.before_id.is_none() && walk == Walk::Ids {
+        return due::list(inner, query).await;
+    }
+    let along = walk.along();
+    let Some(newest) = walk.newest_below(inner, query.before_id.unwrap_or(i64::MAX)).await? else {
+        return Ok(Page { along, ..Page::default() });
     };
-    let floor = newest.saturating_sub(LIST_SCAN_MAX - 1);
+    let floor = walk.floor(inner, newest).await?;
     let limit = query.limit.max(1);
     let mut tasks = Vec::new();
     for shard in inner.members() {
         let (_permit, mut conn) = shard.long_reader().await?;
-        tasks.extend(query::list(&mut conn, query, floor..=newest).await?);
+        tasks.extend(query::list(&mut conn, query, walk, floor..=newest).await?);
     }
     tasks.sort_by_key(|it| Reverse(it.place.id));
     tasks.dedup_by_key(|it| it.place.id);
     tasks.truncate(limit);
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
-    let next = newest_below(inner, full.unwrap_or(floor)).await?;
-    if let Some((key, value)) = &query.label {
+    let next = walk.newest_below(inner, full.unwrap_or(floor)).await?;
+    if let Some((key, value)) = label {
         tasks.retain(|it| it.ask.labels.get(key) == Some(value));
     }
-    Ok(Page { next_before_id: next.map(|it| it.saturating_add(1)), tasks })
-}
-
-pub(super) async fn newest_below(inner: &Inner, id: i64) -> sqlx::Result<Option<i64>> {
-    let mut newest = None;
-    for shard in inner.members() {
-        newest = newest.max(query::newest_below(&mut *shard.reader().await?, id).await?);
-    }
-    Ok(newest)
+    let next_before_id = next.map(|it| it.saturating_add(1));
+    let is_short = tasks.len() < limit && next.is_some();
+    let newest_id = if is_short { walk.newest_below(inner, i64::MAX).await? } else { None };
+    Ok(Page { next_before_id, tasks, along, newest_id, ..Page::default() })
 }
 
 pub(super) async fn account(inner: Arc<Inner>, which: Account) -> sqlx::Result<Books> {

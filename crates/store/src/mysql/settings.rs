@@ -1,6 +1,6 @@
 //! What was set for queues, namespaces and everything, with its history: in the catalog. A change, its line of history and
 //! its number are one transaction; whoever saves waits for who saves before. A pause is answered when every database
-//! holds to it (`pauses`).
+//! holds to it (`pauses`), and so are labels that a queue declares.
 
 use super::{
     Inner, MysqlStore,
@@ -23,7 +23,7 @@ use punctual_domain::{
     time::Millis,
 };
 use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::time::timeout;
 
 const REVISION: &str = "settings_revision";
@@ -101,47 +101,50 @@ async fn save(inner: Arc<Inner>, it: SaveSetting, now: Millis) -> Result<Saved, 
     let Known { conn: mut catalog, number } = door.writer().await.map_err(|it| failed(door.failed(it)))?;
     let recorded = record(&mut catalog, &it, now);
     let recorded = watched(WRITE, || vec![(number, door.clone())], recorded).await;
-    let (saved, pauses) = match recorded.unwrap_or_else(|| Err((silent(), true))) {
+    let (saved, spreads) = match recorded.unwrap_or_else(|| Err((silent(), true))) {
         Ok(it) => it,
         Err((error, false)) => return Err(failed(door.failed(error))),
         Err((error, true)) => return Err(CallError::may_have_happened(DOING, door.failed(error))),
     };
     drop(timeout(PING, catalog.close()).await);
-    if pauses {
+    if spreads {
         let spread = pauses::spread(&inner.doors).await;
         spread.map_err(|it| CallError::may_have_happened(DOING, it))?;
     }
     Ok(saved)
 }
 
-/// One transaction. True besides: a pause begins, ends, or was begun by whoever may not have brought it everywhere.
-/// The error says whether the commit was sent.
+/// One transaction. True besides: a pause, or labels that are declared, begin, end, or were begun by whoever may not have
+/// brought them everywhere. The error says whether the commit was sent.
 async fn record(
     catalog: &mut MySqlConnection,
     it: &SaveSetting,
     now: Millis,
 ) -> Result<(Saved, bool), (sqlx::Error, bool)> {
     let mut tx = catalog.begin().await.map_err(|it| (it, false))?;
-    let (saved, pauses) = change(&mut tx, it, now).await.map_err(|it| (it, false))?;
+    let (saved, spreads) = change(&mut tx, it, now).await.map_err(|it| (it, false))?;
     match saved {
         Saved::Done(1..) => tx.commit().await.map_err(|it| (it, true))?,
         _ => tx.rollback().await.map_err(|it| (it, false))?,
     }
-    Ok((saved, pauses))
+    Ok((saved, spreads))
 }
 
 async fn change(tx: &mut MySqlConnection, it: &SaveSetting, now: Millis) -> sqlx::Result<(Saved, bool)> {
     // First: whoever else saves waits here.
     let revision = counted_by(tx, REVISION, 1).await?;
-    let (namespace, queue) = it.scope.names();
+    let scope = &it.scope;
+    let (namespace, queue) = scope.names();
     let stands = sqlx::query(sql!("setting/stands.sql")).bind(namespace).bind(queue);
     let stands = stands.fetch_optional(&mut *tx).await?;
-    let stands = stands.map(|it| Ok::<_, sqlx::Error>((it.try_get(0)?, it.try_get::<i8, _>(1)? == 1)));
-    let (stands, was_paused) = stands.transpose()?.unwrap_or((0, false));
+    let stands = stands.map(|row| Ok::<_, sqlx::Error>((row.try_get(0)?, held(scope, &row)?)));
+    let (stands, was) = stands.transpose()?.unwrap_or_default();
     if it.expected.is_some_and(|expected| expected != stands) {
         return Ok((Saved::Conflict(stands), false));
     }
     let is_paused = it.setting.as_ref().is_some_and(Setting::is_paused);
+    let labels = it.setting.iter().flat_map(Setting::indexed_labels).map(str::to_owned);
+    let is = Held { paused: is_paused, labels: labels.collect() };
     let body = it.setting.as_ref().map(Setting::to_json);
     match &body {
         Some(body) => {
@@ -157,11 +160,26 @@ async fn change(tx: &mut MySqlConnection, it: &SaveSetting, now: Millis) -> sqlx
     }
     let line = sqlx::query(sql!("setting/record.sql")).bind(revision).bind(namespace).bind(queue);
     line.bind(&body).bind(now.0).bind(&it.by).execute(&mut *tx).await?;
-    if was_paused != is_paused {
+    if was != is {
         let turn = sqlx::query(statements::META_SET).bind(revision).bind(PAUSES_REVISION);
         turn.execute(&mut *tx).await?;
     }
-    Ok((Saved::Done(revision), was_paused || is_paused))
+    Ok((Saved::Done(revision), was != Held::default() || is != Held::default()))
+}
+
+/// What every database holds to by itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Held {
+    paused: bool,
+    labels: BTreeSet<String>,
+}
+
+/// Columns of setting/stands.sql.
+fn held(scope: &Scope, row: &MySqlRow) -> sqlx::Result<Held> {
+    // What a newer program wrote is replaced as before.
+    let stands = Setting::of_json(scope, row.try_get(2)?).ok();
+    let labels = stands.iter().flat_map(Setting::indexed_labels).map(str::to_owned).collect();
+    Ok(Held { paused: row.try_get::<i8, _>(1)? == 1, labels })
 }
 
 async fn changes(

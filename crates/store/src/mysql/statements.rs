@@ -133,6 +133,8 @@ pub(crate) const READ_LOCKED: &str = sql!("query/read_locked.sql");
 pub(crate) const VERSIONS: &str = sql!("query/versions.sql");
 pub(crate) const VERSION: &str = sql!("query/version.sql");
 pub(crate) const LIST: &str = sql!("query/list.sql");
+pub(crate) const LIST_BY_TERM: &str = sql!("query/list_by_term.sql");
+pub(crate) const LIST_BY_DUE: &str = sql!("query/list_by_due.sql");
 pub(crate) const BELOW: &str = sql!("query/below.sql");
 
 pub(crate) static BOOKS_ADD: Many = Many::new(sql!("ledger/add.sql"));
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn whole_tasks_are_read_in_the_order_in_which_they_are_decoded() {
         let words = |it: &str| it.split_whitespace().collect::<Vec<_>>().join(" ");
-        for text in [READ, READ_LOCKED, VERSIONS, VERSION, LIST] {
+        for text in [READ, READ_LOCKED, VERSIONS, VERSION, LIST, LIST_BY_TERM, LIST_BY_DUE] {
             assert!(words(text).contains(&words(TASK_COLUMNS)), "{text}");
         }
     }

@@ -394,7 +394,7 @@ impl Writer {
                 Some(these) => wanted.these.extend(these),
                 None => wanted.any = true,
             }
-            wanted.hands_over |= it.hands_over();
+            wanted.epoch |= it.hands_over() || it.has_labels();
         }
         // No row can be in any other: nothing to hold.
         wanted.these.retain(|it| it.0 < self.context.partitions);

@@ -1,7 +1,7 @@
 //! Bulk operations, what failed of them, and which tasks a filter finds. A change and the step that it was decided on are
 //! compared in the statement that makes it; the failures of an advance are in its transaction.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, labels::Walk, lanes::Lane, ledger::Ledger, row, statements as sql};
 use crate::runs;
 use async_trait::async_trait;
 use punctual_contract::{
@@ -13,12 +13,10 @@ use punctual_domain::{
     bulk::BulkState,
     name::Name,
     place::{Partition, TaskRef},
+    state::State,
     time::Millis,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
-
-/// Most ids that one page may look at.
-const LOOK_MAX: i64 = 20_000;
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params, types::Type};
 
 #[async_trait]
 impl BulkStore for SqliteStore {
@@ -138,41 +136,51 @@ fn advance(conn: &Connection, it: &AdvanceBulk, now: Millis) -> rusqlite::Result
 }
 
 fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
-    let mut below = conn.prepare_cached(sql::BELOW)?;
-    let mut newest_below = |id: i64| below.query_row([id], |it| it.get::<_, Option<i64>>(0));
-    let Some(newest) = newest_below(look.before_id.unwrap_or(i64::MAX))? else {
+    let label = look.label.as_ref();
+    let walk =
+        Walk::of(conn, look.namespace.as_ref(), look.queue.as_ref(), label, look.states == [State::Dead])?;
+    let Some(newest) = walk.newest_below(conn, look.before_id.unwrap_or(i64::MAX))? else {
         return Ok(Matching::default());
     };
-    let floor = newest.saturating_sub(LOOK_MAX - 1);
+    let floor = walk.floor(conn, newest)?;
     let limit = look.limit.max(1);
-    let label = look.label.as_ref();
-    let asked = params![
-        newest.saturating_add(1),
-        floor,
-        most(limit),
-        runs::bits(&look.states),
-        look.namespace.as_ref().map(Name::as_str),
-        look.queue.as_ref().map(Name::as_str),
-        look.kind.as_ref().map(Name::as_str),
-        look.due_after.map(|it| it.0),
-        look.due_before.map(|it| it.0),
-        label.map(|it| it.0.as_str()),
-        label.map(|it| it.1.as_str()),
-        look.error,
-        look.created_until.map(|it| it.0),
+    let (below, limited, states) = (newest.saturating_add(1), most(limit), runs::bits(&look.states));
+    let (namespace, queue) =
+        (look.namespace.as_ref().map(Name::as_str), look.queue.as_ref().map(Name::as_str));
+    let kind = look.kind.as_ref().map(Name::as_str);
+    let (due_after, due_before) = (look.due_after.map(|it| it.0), look.due_before.map(|it| it.0));
+    let (key, value) = (label.map(|it| it.0.as_str()), label.map(|it| it.1.as_str()));
+    let (error, created, entered) = (look.error.as_deref(), look.created_until.map(|it| it.0), walk.label());
+    let all: [&dyn ToSql; 14] = [
+        &below,
+        &floor,
+        &limited,
+        &states,
+        &namespace,
+        &queue,
+        &kind,
+        &due_after,
+        &due_before,
+        &key,
+        &value,
+        &error,
+        &created,
+        &entered,
     ];
+    let asked = if entered.is_some() { all.as_slice() } else { all.get(..13).unwrap_or_default() };
+    let text = walk.text([sql::BULK_MATCHING, sql::BULK_MATCHING_BY_LABEL, sql::BULK_MATCHING_DEAD]);
     let place = |it: &Row<'_>| {
         Ok(TaskRef { partition: Partition(it.get(0)?), due_at: row::millis(it, 1)?, id: it.get(2)? })
     };
     let places: Vec<TaskRef> =
-        conn.prepare_cached(sql::BULK_MATCHING)?.query_map(asked, place)?.collect::<rusqlite::Result<_>>()?;
+        conn.prepare_cached(text)?.query_map(asked, place)?.collect::<rusqlite::Result<_>>()?;
     let full = places.last().filter(|_| places.len() >= limit).map(|it| it.id);
     let end = full.unwrap_or(floor);
-    let next = newest_below(end)?;
+    let next = walk.newest_below(conn, end)?;
     Ok(Matching {
         places,
         next_before_id: next.map(|it| it.saturating_add(1)),
-        looked_at: Some((end, newest)),
+        looked_at: Some((end.max(1), newest)),
     })
 }
 

@@ -31,6 +31,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_payload_bytes", include_str!("../../../../migrations/sqlite/0006_payload_bytes.sql")),
     ("0007_workflows", include_str!("../../../../migrations/sqlite/0007_workflows.sql")),
     ("0008_bulk", include_str!("../../../../migrations/sqlite/0008_bulk.sql")),
+    ("0009_indexed_labels", include_str!("../../../../migrations/sqlite/0009_indexed_labels.sql")),
+    ("0010_dead", include_str!("../../../../migrations/sqlite/0010_dead.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

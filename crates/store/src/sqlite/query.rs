@@ -1,6 +1,6 @@
 //! The reads. Each runs on one snapshot, bounded by its limit; none changes anything.
 
-use super::{row, statements as sql};
+use super::{labels::Walk, row, statements as sql};
 use punctual_contract::{
     hot::HotEntry,
     store::{
@@ -10,14 +10,13 @@ use punctual_contract::{
 use punctual_domain::{
     name::{Name, QueueKey},
     place::TaskRef,
+    state::State,
     task::Task,
     time::Millis,
 };
-use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Most ids that one page of a search may look at.
-const LIST_SCAN_MAX: i64 = 20_000;
 /// Rows of a look for what is overdue that sets no bound.
 const OVERDUE_ROWS_MAX: usize = 10_000;
 
@@ -73,34 +72,47 @@ pub(crate) fn overdue(conn: &Connection, look: &OverdueLook) -> rusqlite::Result
 }
 
 pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
-    let mut below = conn.prepare_cached(sql::BELOW)?;
-    let mut newest_below = |id: i64| below.query_row([id], |it| it.get::<_, Option<i64>>(0));
-    let Some(newest) = newest_below(query.before_id.unwrap_or(i64::MAX))? else { return Ok(Page::default()) };
-    let floor = newest.saturating_sub(LIST_SCAN_MAX - 1);
-    let limit = query.limit.max(1);
     let label = query.label.as_ref();
-    let tasks = tasks(
-        conn,
-        sql::LIST,
-        params![
-            newest.saturating_add(1),
-            floor,
-            rows(limit),
-            query.namespace.as_ref().map(Name::as_str),
-            query.queue.as_ref().map(Name::as_str),
-            query.state.map(punctual_domain::state::State::code),
-            query.kind.as_ref().map(Name::as_str),
-            query.due_after.map(|it| it.0),
-            query.due_before.map(|it| it.0),
-            label.map(|it| it.0.as_str()),
-            label.map(|it| it.1.as_str()),
-            query.updated_from.map(|it| it.0),
-            query.error,
-        ],
-    )?;
+    let dead = query.state == Some(State::Dead);
+    let walk = Walk::of(conn, query.namespace.as_ref(), query.queue.as_ref(), label, dead)?;
+    let along = walk.along();
+    let Some(newest) = walk.newest_below(conn, query.before_id.unwrap_or(i64::MAX))? else {
+        return Ok(Page { along, ..Page::default() });
+    };
+    let floor = walk.floor(conn, newest)?;
+    let limit = query.limit.max(1);
+    let (below, most) = (newest.saturating_add(1), rows(limit));
+    let state = query.state.map(State::code);
+    let (due_after, due_before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
+    let (namespace, queue) =
+        (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref().map(Name::as_str));
+    let kind = query.kind.as_ref().map(Name::as_str);
+    let (key, value) = (label.map(|it| it.0.as_str()), label.map(|it| it.1.as_str()));
+    let (updated, error, entered) = (query.updated_from.map(|it| it.0), query.error.as_deref(), walk.label());
+    let all: [&dyn ToSql; 14] = [
+        &below,
+        &floor,
+        &most,
+        &namespace,
+        &queue,
+        &state,
+        &kind,
+        &due_after,
+        &due_before,
+        &key,
+        &value,
+        &updated,
+        &error,
+        &entered,
+    ];
+    let asked = if entered.is_some() { all.as_slice() } else { all.get(..13).unwrap_or_default() };
+    let tasks = tasks(conn, walk.text([sql::LIST, sql::LIST_BY_LABEL, sql::LIST_DEAD]), asked)?;
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
-    let next = newest_below(full.unwrap_or(floor))?;
-    Ok(Page { next_before_id: next.map(|it| it.saturating_add(1)), tasks })
+    let next = walk.newest_below(conn, full.unwrap_or(floor))?;
+    let next_before_id = next.map(|it| it.saturating_add(1));
+    let is_short = tasks.len() < limit && next.is_some();
+    let newest_id = if is_short { walk.newest_below(conn, i64::MAX)? } else { None };
+    Ok(Page { next_before_id, tasks, along, newest_id, ..Page::default() })
 }
 
 fn tasks(conn: &Connection, text: &str, params: impl Params) -> rusqlite::Result<Vec<Task>> {

@@ -1,7 +1,7 @@
 //! What was set for queues, namespaces and everything, with its history. A change, its line of history and its number are
 //! one transaction; a pause is looked up by every hand-over in the transaction that makes it.
 
-use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use super::{SqliteStore, labels, lanes::Lane, ledger::Ledger, row, statements as sql};
 use async_trait::async_trait;
 use punctual_contract::{
     Error as CallError, SettingStore,
@@ -96,6 +96,7 @@ fn save(conn: &Connection, it: &SaveSetting, now: Millis) -> rusqlite::Result<Sa
         ])?,
         None => conn.prepare_cached(sql::SETTING_REMOVE)?.execute([namespace, queue])?,
     };
+    labels::declare(conn, (namespace, queue), it.setting.as_ref())?;
     let line = params![revision, namespace, queue, body, now.0, it.by];
     conn.prepare_cached(sql::SETTING_RECORD)?.execute(line)?;
     Ok(Saved::Done(revision))

@@ -53,7 +53,22 @@ pub(crate) const SCAN_INSTANT: &str = sql!("query/scan_instant.sql");
 pub(crate) const LEASES_ENDED: &str = sql!("query/leases_ended.sql");
 pub(crate) const IN_FLIGHT: &str = sql!("query/in_flight.sql");
 pub(crate) const LIST: &str = sql!("query/list.sql");
+pub(crate) const LIST_BY_LABEL: &str = sql!("query/list_by_label.sql");
 pub(crate) const BELOW: &str = sql!("query/below.sql");
+
+pub(crate) const LIST_DEAD: &str = sql!("query/list_dead.sql");
+pub(crate) const DEAD_NEWEST: &str = sql!("label/dead_newest.sql");
+pub(crate) const DEAD_FLOOR: &str = sql!("label/dead_floor.sql");
+pub(crate) const LABEL_DECLARE: &str = sql!("label/declare.sql");
+pub(crate) const LABEL_UNDECLARE: &str = sql!("label/undeclare.sql");
+pub(crate) const LABELS_OF_QUEUE: &str = sql!("label/of_queue.sql");
+pub(crate) const LABEL_PROGRESS: &str = sql!("label/progress.sql");
+pub(crate) const LABEL_ENTER: &str = sql!("label/enter.sql");
+pub(crate) const LABEL_ADVANCE: &str = sql!("label/advance.sql");
+pub(crate) const LABEL_WHOLE: &str = sql!("label/whole.sql");
+pub(crate) const LABEL_NOT_WHOLE: &str = sql!("label/not_whole.sql");
+pub(crate) const LABEL_NEWEST: &str = sql!("label/newest.sql");
+pub(crate) const LABEL_FLOOR: &str = sql!("label/floor.sql");
 
 pub(crate) const LEDGER_ADD: &str = sql!("ledger/add.sql");
 pub(crate) const LEDGER_COUNT: &str = sql!("ledger/count.sql");
@@ -154,6 +169,8 @@ pub(crate) const BULK_OLD: &str = sql!("bulk/old.sql");
 pub(crate) const BULK_FORGET: &str = sql!("bulk/forget.sql");
 pub(crate) const BULK_FORGET_FAILURES: &str = sql!("bulk/forget_failures.sql");
 pub(crate) const BULK_MATCHING: &str = sql!("bulk/matching.sql");
+pub(crate) const BULK_MATCHING_DEAD: &str = sql!("bulk/matching_dead.sql");
+pub(crate) const BULK_MATCHING_BY_LABEL: &str = sql!("bulk/matching_by_label.sql");
 
 pub(crate) const AUDIT_APPEND: &str = sql!("audit/append.sql");
 pub(crate) const AUDIT_COMPLETE: &str = sql!("audit/complete.sql");

@@ -3,9 +3,10 @@
 use super::{FaultyStore, StoreGroup};
 use async_trait::async_trait;
 use punctual_contract::{
-    AccessStore, AuditStore, Error, NamespaceStore,
+    AccessStore, AuditStore, Error, LabelStore, NamespaceStore,
     access::{Token, Tokens},
     audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
+    labels::LabelIndex,
     namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
     settings::Saved,
     store::Applied,
@@ -54,6 +55,19 @@ impl AuditStore for FaultyStore {
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, Error> {
         let call = self.inner.trim_audit(before, limit);
         self.faults.run_beside(StoreGroup::Audit, "trim the audit", call).await
+    }
+}
+
+#[async_trait]
+impl LabelStore for FaultyStore {
+    async fn label_indexes(&self) -> Result<Vec<LabelIndex>, Error> {
+        let call = self.inner.label_indexes();
+        self.faults.run(StoreGroup::Settings, "look how far labels are indexed", call).await
+    }
+
+    async fn index_labels_in(&self, part: usize, limit: usize) -> Result<usize, Error> {
+        let call = self.inner.index_labels_in(part, limit);
+        self.faults.run(StoreGroup::Settings, "index labels", call).await
     }
 }
 

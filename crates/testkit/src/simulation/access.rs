@@ -4,9 +4,10 @@
 use super::mortal::Mortal;
 use async_trait::async_trait;
 use punctual_contract::{
-    AccessStore, AuditStore, Error, NamespaceStore, Store,
+    AccessStore, AuditStore, Error, LabelStore, NamespaceStore, Store,
     access::{Token, Tokens},
     audit::{AuditEntry, AuditPage, AuditQuery, AuditResult},
+    labels::LabelIndex,
     namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
     settings::Saved,
     store::Applied,
@@ -42,6 +43,16 @@ impl AuditStore for Mortal<dyn Store> {
     }
     async fn trim_audit(&self, before: Millis, limit: usize) -> Result<usize, Error> {
         self.inner.trim_audit(before, limit).await
+    }
+}
+
+#[async_trait]
+impl LabelStore for Mortal<dyn Store> {
+    async fn label_indexes(&self) -> Result<Vec<LabelIndex>, Error> {
+        self.inner.label_indexes().await
+    }
+    async fn index_labels_in(&self, part: usize, limit: usize) -> Result<usize, Error> {
+        self.inner.index_labels_in(part, limit).await
     }
 }
 

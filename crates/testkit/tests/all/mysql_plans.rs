@@ -475,3 +475,79 @@ async fn check_scans(database: Filled) {
     let text = with("ended/gone", &["'[1,2,3]'".to_owned()]);
     assert!(database.rows_touched("DO 0", &text).await < 50);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_touches_what_its_key_says_and_a_walk_what_bounds_it() {
+    for statistics in BOTH {
+        check_searches(Filled::new(statistics).await).await;
+    }
+}
+
+async fn check_searches(database: Filled) {
+    // Under one term a hundredth of the crowd, under another half of it.
+    database
+        .sql(
+            "INSERT INTO lookup (term, id, partition_no) \
+             SELECT 7, id, partition_no FROM registry WHERE id > 1000000 AND id % 100 = 0 \
+             UNION ALL SELECT 8, id, partition_no FROM registry WHERE id > 1000000 AND id % 2 = 0",
+        )
+        .await;
+    let all = |parts: &[&[&str]]| parts.concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let (none, of_queue): (&[&str], &[&str]) =
+        (&["NULL", "NULL"], &["'default'", "'default'", "'mail'", "'mail'"]);
+    let (term, ids): (&[&str], &[&str]) = (&["7"], &["2000000", "1"]);
+    // Nothing matches: all that a look may pass over.
+    let (label, nobody): (&[&str], &[&str]) = (&["'x'", "'x'"], &["'nobody'", "'nobody'"]);
+    let page: &[&str] = &["20"];
+    let walked: &[&str] = &["1100001", "1080001"];
+    let instant = INSTANT.to_string();
+    let from = [instant.as_str(), instant.as_str(), "1050000"];
+    let before = (INSTANT + 1).to_string();
+    let range = ["3", from[0], from[1], from[2], before.as_str(), before.as_str(), "0"];
+    let bound = ["3", instant.as_str(), before.as_str(), before.as_str(), "0", "1249"];
+    let states: &[&str] = &["-1"];
+    // Each found by five look-ups; where the server knows of no rows, it reads the few partitions from end to end.
+    let of_found = |rows: u64| rows * 25;
+    let statements = [
+        (
+            "query/list_by_term",
+            all(&[term, ids, of_queue, none, none, none, none, none, none, none, page]),
+            of_found(20),
+        ),
+        (
+            "bulk/matching_by_term",
+            all(&[&["1"], term, ids, states, of_queue, none, none, none, none, none, none, page]),
+            of_found(20),
+        ),
+        (
+            "bulk/matching_by_term",
+            all(&[&["1"], term, ids, states, of_queue, nobody, none, none, none, none, none, page]),
+            of_found(1_000),
+        ),
+        (
+            "query/list",
+            all(&[walked, of_queue, none, nobody, none, none, none, none, none, page]),
+            of_found(20_000),
+        ),
+        (
+            "bulk/matching",
+            all(&[&["1"], walked, states, of_queue, none, none, none, label, none, none, page]),
+            of_found(20_000),
+        ),
+        ("query/list_by_due", all(&[&range, of_queue, none, none, none, none, none, page]), 100),
+        ("query/due_bound", all(&[&bound]), 1_300),
+        ("label/newest", all(&[term, &["1050000"]]), 10),
+        ("label/floor", all(&[&["8"], &["1090000"], &["4999"]]), 5_010),
+        ("label/hold", all(&[&["1050000", "1050999"]]), 1_010),
+        ("label/stood", all(&[&["1050000", "1050999"], &["'default'", "'mail'", "'mail'"]]), of_found(1_000)),
+        ("label/dead_stood", all(&[&["1050000", "1050999"]]), of_found(1_000)),
+    ];
+    for (name, values, most) in statements {
+        let text = with(name, &values);
+        let plan = database.plan(&text).await;
+        let sorts = |it: &[String; 4]| it[3].contains("filesort") || it[3].contains("temporary");
+        assert!(!plan.iter().any(sorts), "{name}: {plan:?}");
+        let touched = database.rows_touched("DO 0", &text).await;
+        assert!(touched <= most, "{name}: {touched} rows, {most} at the most: {plan:?}");
+    }
+}

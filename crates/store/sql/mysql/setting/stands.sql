@@ -1,2 +1,2 @@
 -- What stands for a scope. 1 namespace, 2 queue (empty: none).
-SELECT revision, paused FROM setting WHERE namespace = ? AND queue = ?
+SELECT revision, paused, body FROM setting WHERE namespace = ? AND queue = ?

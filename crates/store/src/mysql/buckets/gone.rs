@@ -69,7 +69,9 @@ impl Settling {
             return tx.rollback().await.map(|()| None);
         }
         // As an insert: registry first.
-        for file in [sql!("registry.sql"), sql!("moved.sql"), sql!("body.sql"), sql!("back.sql")] {
+        for file in
+            [sql!("registry.sql"), sql!("moved.sql"), sql!("body.sql"), sql!("lookup.sql"), sql!("back.sql")]
+        {
             batch(file).execute(&mut *tx).await?;
         }
         let (mut ledger, mut forgotten) = (Ledger::new(SLOT), 0);
@@ -149,6 +151,7 @@ mod tests {
             sql!("registry.sql"),
             sql!("moved.sql"),
             sql!("body.sql"),
+            sql!("lookup.sql"),
             sql!("back.sql"),
             sql!("over.sql"),
             include_str!("../../../sql/mysql/bucket/needed.sql"),

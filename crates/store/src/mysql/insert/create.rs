@@ -3,6 +3,8 @@
 use super::{Ask, Row};
 use crate::mysql::{
     ledger::Ledger,
+    lookup::Entries,
+    pauses::Pauses,
     row,
     statements::{self as sql, bind},
 };
@@ -22,6 +24,7 @@ use sqlx::{MySqlConnection, mysql::MySqlArguments};
 pub(super) async fn create(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
+    pauses: &Pauses,
     rows: &[Row<'_>],
 ) -> sqlx::Result<()> {
     for (part, text) in sql::INSERT_REGISTRY.parts(rows) {
@@ -33,6 +36,9 @@ pub(super) async fn create(
     }
     let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(Row::place);
+    let mut entries = Entries::default();
+    rows.iter().for_each(|it| it.entered(&mut entries, pauses, it.place()));
+    entries.add(conn).await?;
     let mut line = Line::default();
     let (plain, others): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.iter().copied().partition(is_plain);
     for (statement, rows, bind) in

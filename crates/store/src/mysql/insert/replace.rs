@@ -3,6 +3,8 @@
 use super::{Row, create::keep_body};
 use crate::mysql::{
     ledger::Ledger,
+    lookup::{self, Entries},
+    pauses::Pauses,
     query::{self, Hold},
     row, statements as sql,
     statements_moves::KEEP_PLACE,
@@ -19,11 +21,18 @@ use sqlx::MySqlConnection;
 pub(super) async fn replace<'a>(
     conn: &mut MySqlConnection,
     ledger: &mut Ledger,
+    pauses: &Pauses,
     replaced: Vec<(Row<'a>, Task)>,
 ) -> sqlx::Result<Vec<(Row<'a>, Task)>> {
+    let mut entries = Entries::default();
     for (row, task) in &replaced {
         one(conn, ledger, row, task).await?;
+        if !task.ask.labels.is_empty() {
+            lookup::gone(conn, task.place).await?;
+        }
+        row.entered(&mut entries, pauses, task.place);
     }
+    entries.add(conn).await?;
     let places: Vec<TaskRef> = replaced.iter().map(|it| it.1.place).collect();
     let tasks = query::read(conn, &places, Hold::Nothing).await?;
     let now = replaced.into_iter().zip(tasks);

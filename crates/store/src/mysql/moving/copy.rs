@@ -12,12 +12,13 @@ use crate::{
     mysql::{
         ended::{self, Ends},
         hosted::State,
+        labels, lookup,
         query::wanted,
         row,
         statements::{self, bind, sql},
     },
 };
-use punctual_domain::{place::TaskRef, time::Millis};
+use punctual_domain::{name::QueueKey, place::TaskRef, state::State as TaskState, time::Millis};
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments, mysql::MySqlRow};
 use std::collections::BTreeMap;
 
@@ -154,6 +155,7 @@ impl Pair {
                 body.execute(&mut *tx).await?;
             }
         }
+        enter(&mut tx, &rows, &came).await?;
         Ok(tx.commit().await?)
     }
 
@@ -180,12 +182,39 @@ impl Pair {
 
 /// What else there is of tasks that are gone.
 async fn belongings_gone(conn: &mut MySqlConnection, gone: &[TaskRef]) -> sqlx::Result<()> {
-    for text in
-        [sql!("moving/registry_gone.sql"), sql!("moving/moved_gone.sql"), sql!("moving/body_gone.sql")]
-    {
+    for text in [
+        sql!("moving/registry_gone.sql"),
+        sql!("moving/moved_gone.sql"),
+        sql!("moving/body_gone.sql"),
+        sql!("moving/lookup_gone.sql"),
+    ] {
         sqlx::query(text).bind(wanted(gone)).execute(&mut *conn).await?;
     }
     Ok(())
+}
+
+/// Where copied tasks are looked up, by what this database has declared: their original may be further, or not as far.
+async fn enter(conn: &mut MySqlConnection, rows: &[MySqlRow], came: &[TaskRef]) -> sqlx::Result<()> {
+    sqlx::query(sql!("moving/lookup_gone.sql")).bind(wanted(came)).execute(&mut *conn).await?;
+    // Held: what is declared meanwhile begins with the tasks that are here then.
+    sqlx::query(sql!("pause/epoch.sql")).fetch_one(&mut *conn).await?;
+    let declared = labels::declared(conn).await?;
+    let column = |name: &str| COLUMNS.iter().position(|it| it.0 == name).unwrap_or(COLUMNS.len());
+    let (state, labels) = (column("state"), column("labels"));
+    let mut entries = lookup::Entries::default();
+    for (it, place) in rows.iter().zip(came) {
+        let (namespace, queue): (&str, &str) = (it.try_get(3)?, it.try_get(6)?);
+        if row::state(it, state)? == TaskState::Dead {
+            entries.dead(*place, namespace);
+        }
+        let is_of_queue = |it: &QueueKey| it.namespace.as_str() == namespace && it.queue.as_str() == queue;
+        let keys: Vec<String> =
+            declared.iter().filter(|it| is_of_queue(&it.0)).map(|it| it.1.clone()).collect();
+        if !keys.is_empty() {
+            entries.labels(*place, namespace, &keys, &labels::labels_of(it, labels)?);
+        }
+    }
+    entries.add(conn).await
 }
 
 async fn shorts(side: &mut Side, piece: Piece) -> sqlx::Result<Vec<Short>> {

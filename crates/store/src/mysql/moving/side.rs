@@ -139,6 +139,7 @@ impl Side {
             sql!("moving/left_registry.sql"),
             sql!("moving/left_moved.sql"),
             sql!("moving/left_body.sql"),
+            sql!("moving/left_lookup.sql"),
         ] {
             loop {
                 let mut tx = self.begin(state, row.term).await?;

@@ -21,6 +21,20 @@ const PLANS: &[(&str, &str)] = &[
         "SEARCH task USING INDEX task_of_caller (namespace=? AND task_id=? AND task_version=?)",
     ),
     ("query/list", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("bulk/matching", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    (
+        "query/list_by_label",
+        "SEARCH task_label USING PRIMARY KEY (namespace=? AND label=? AND id>? AND id<?)",
+    ),
+    (
+        "bulk/matching_by_label",
+        "SEARCH task_label USING PRIMARY KEY (namespace=? AND label=? AND id>? AND id<?)",
+    ),
+    ("label/newest", "SEARCH task_label USING PRIMARY KEY (namespace=? AND label=? AND id<?)"),
+    ("label/floor", "SEARCH task_label USING PRIMARY KEY (namespace=? AND label=? AND id<?)"),
+    ("label/enter", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("query/list_dead", "SEARCH task USING INDEX task_dead (namespace=? AND rowid>? AND rowid<?)"),
+    ("bulk/matching_dead", "SEARCH task USING INDEX task_dead (namespace=? AND rowid>? AND rowid<?)"),
     ("retire/over", "SEARCH task USING INDEX task_finished (keep_until<?)"),
     ("retire/stopping", "SEARCH task USING INDEX task_finished (keep_until>? AND keep_until<?)"),
     ("archive/waiting", "SEARCH task USING INDEX task_finished (keep_until<?)"),
@@ -53,12 +67,13 @@ const PLANS: &[(&str, &str)] = &[
     ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];
 
-/// Read every row on purpose: the audit counts, books and settings are as short as the list of queues, tokens are
+/// Read every row on purpose: the audit counts, declared labels are few, books and settings are as short as the list of queues, tokens are
 /// few, what is asked of executors reads their list, and the index of what is paused has nothing else.
 const SCANS: &[&str] = &[
     "executor/forget",
     "executor/roll",
     "executor/wishes",
+    "label/progress",
     "ledger/audit",
     "ledger/books",
     "meta/objects",

@@ -7,6 +7,7 @@ use super::{
 use punctual_contract::{
     BulkStore, Store,
     bulk::{AdvanceBulk, BulkFailure, FAILURES_MAX, Look, NewBulk, StoredBulk},
+    settings::SaveSetting,
     store::{Applied, Change, Step},
 };
 use punctual_domain::{
@@ -14,6 +15,7 @@ use punctual_domain::{
     history::Note,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
+    settings::{QueueSettings, Scope, Setting},
     state::State,
     task::NewTask,
     time::Millis,
@@ -273,6 +275,35 @@ pub async fn each_condition_of_a_look_holds_and_all_hold_together(
     assert!(newest.iter().flatten().all(|it| it.task_id() != 8), "it was made later");
     let of_what = Look { error: Some("no such text".to_owned()), ..any() };
     assert_eq!(places(&*bulks, &of_what).await, []);
+}
+
+pub async fn a_look_along_a_declared_label_finds_the_same(bulks: Arc<dyn BulkStore>, store: Arc<dyn Store>) {
+    let team = |id: i64| if id % 4 == 0 { "red" } else { "blue" };
+    let labelled = |id| NewTask { labels: [("team".to_owned(), team(id).to_owned())].into(), ..ask(id) };
+    store.insert((0..40).map(labelled).collect(), CALLER, NOW).await.unwrap();
+    let look = Look {
+        namespace: Some(Name::default_namespace()),
+        queue: Some(name("mail")),
+        label: Some(("team".to_owned(), "red".to_owned())),
+        limit: 3,
+        ..any()
+    };
+    let before = places(&*bulks, &look).await;
+    assert_eq!(before.len(), 10);
+    let indexed_labels = ["team".to_owned()].into();
+    let settings = QueueSettings { indexed_labels, ..QueueSettings::default() };
+    let save = SaveSetting {
+        scope: Scope::Queue(queue("mail")),
+        setting: Some(Setting::Queue(Box::new(settings))),
+        expected: None,
+        by: CALLER.to_owned(),
+    };
+    store.save_setting(save, NOW).await.unwrap();
+    assert_eq!(places(&*bulks, &look).await, before, "while it is not whole");
+    while store.index_labels_in(0, 9).await.unwrap() > 0 {}
+    assert_eq!(places(&*bulks, &look).await, before);
+    let filtered = Look { states: vec![State::Dead], ..look.clone() };
+    assert_eq!(places(&*bulks, &filtered).await, []);
 }
 
 pub async fn pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile(

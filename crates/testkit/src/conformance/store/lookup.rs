@@ -48,7 +48,7 @@ async fn list(store: &dyn Store, query: &Query) -> Vec<Task> {
     let mut tasks: Vec<Task> = Vec::new();
     let mut query = query.clone();
     for _ in 0..10_000 {
-        let Page { tasks: page, next_before_id } = store.list(&query).await.unwrap();
+        let Page { tasks: page, next_before_id, .. } = store.list(&query).await.unwrap();
         assert!(page.len() <= query.limit, "bounded");
         tasks.extend(page);
         let Some(next) = next_before_id else { return tasks };

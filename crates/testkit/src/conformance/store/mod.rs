@@ -14,6 +14,7 @@ pub mod moves;
 pub mod dispatch;
 pub mod leases;
 
+pub mod labels;
 pub mod lookup;
 pub mod overdue;
 pub mod scan;

@@ -82,6 +82,7 @@ fn everything_set() -> Setting {
         lateness_budget_ms: Some(250),
         mode: Some(Mode::Push),
         weight: Some(7),
+        indexed_labels: ["customer".to_owned(), "gr\u{f6}\u{df}e \"x\"".to_owned()].into(),
     }))
 }
 

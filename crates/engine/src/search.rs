@@ -1,0 +1,25 @@
+//! A search of callers. Where no key answers, the store passes over tasks page by page, and most pages may have nothing: so that
+//! a caller does not go through them, it is looked on for a while. Bounded in time; what was looked through is said.
+
+use crate::core::Core;
+use punctual_contract::{
+    Error,
+    store::{Page, Query},
+};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A page that has found nothing is no answer before this.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The first page that has something; or none has, as far as it was looked.
+pub(crate) async fn first_found(core: &Core, query: &Query) -> Result<Page, Error> {
+    let until = Instant::now() + PATIENCE;
+    let mut page = core.store.list(query).await?;
+    let mut query = query.clone();
+    while page.tasks.is_empty() && page.has_next() && Instant::now() < until {
+        (query.before_id, query.before_due) = (page.next_before_id, page.next_before_due);
+        page = core.store.list(&query).await?;
+    }
+    Ok(page)
+}

@@ -1,0 +1,184 @@
+//! Labels that queues declare: which of them each database enters, and the entries of what stood before. What is inserted is
+//! entered where it is inserted (`insert`); who may know what of the declarations, `pauses` says.
+
+use super::{
+    Inner, MysqlStore, limits,
+    limits::{PING, WRITE, watched},
+    lookup, query, row,
+    session::Known,
+    spawn,
+    statements::sql,
+};
+use crate::Error;
+use async_trait::async_trait;
+use punctual_contract::{Error as CallError, LabelStore, labels::LabelIndex};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    place::TaskRef,
+    settings::{Scope, Setting},
+    time::Millis,
+};
+use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio::time::timeout;
+
+#[async_trait]
+impl LabelStore for MysqlStore {
+    async fn label_indexes(&self) -> Result<Vec<LabelIndex>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let mut all = Vec::new();
+            for (part, shard) in inner.members().iter().enumerate() {
+                let mut conn = shard.readers.acquire().await?;
+                let rows = sqlx::query(sql!("label/progress.sql")).fetch_all(&mut *conn).await?;
+                for it in &rows {
+                    let (queue, label) = label(it)?;
+                    let (begun_id, below_id) = (it.try_get(3)?, it.try_get(4)?);
+                    all.push(LabelIndex { part, queue, label, begun_id, below_id });
+                }
+            }
+            Ok::<_, sqlx::Error>(all)
+        };
+        self.reading("look how far labels are indexed", work).await
+    }
+
+    async fn index_labels_in(&self, part: usize, limit: usize) -> Result<usize, CallError> {
+        const DOING: &str = "index labels";
+        let indexed = spawn(batch(Arc::clone(&self.inner), part, limit)).await;
+        // It can be done again: whether it happened does not matter.
+        let panicked =
+            |it: tokio::task::JoinError| CallError::may_have_happened(DOING, Error::Panicked(it.to_string()));
+        indexed.map_err(panicked)?.map_err(|it| CallError::may_have_happened(DOING, it))
+    }
+}
+
+fn label(it: &MySqlRow) -> sqlx::Result<(QueueKey, String)> {
+    let label = std::str::from_utf8(it.try_get(2)?).map_err(|error| row::odd(2, error))?;
+    Ok((row::queue_key(it, 0, 1)?, label.to_owned()))
+}
+
+/// In a transaction that holds the epoch.
+pub(super) async fn declared(conn: &mut MySqlConnection) -> sqlx::Result<Vec<(QueueKey, String)>> {
+    sqlx::query(sql!("label/list.sql")).fetch_all(conn).await?.iter().map(label).collect()
+}
+
+/// As it is set, in the catalog.
+pub(super) async fn wanted(catalog: &mut MySqlConnection) -> sqlx::Result<BTreeSet<(QueueKey, String)>> {
+    let mut all = BTreeSet::new();
+    for it in sqlx::query(sql!("label/wanted.sql")).fetch_all(catalog).await? {
+        let queue = row::queue_key(&it, 0, 1)?;
+        let setting = Setting::of_json(&Scope::Queue(queue.clone()), it.try_get(2)?);
+        let setting = setting.map_err(|error| row::odd(2, error))?;
+        all.extend(setting.indexed_labels().map(|label| (queue.clone(), label.to_owned())));
+    }
+    Ok(all)
+}
+
+/// From the commit on this database enters these. In the transaction that has turned the epoch.
+pub(super) async fn declare(
+    tx: &mut MySqlConnection,
+    wanted: &BTreeSet<(QueueKey, String)>,
+) -> sqlx::Result<()> {
+    let stand: BTreeSet<_> = declared(tx).await?.into_iter().collect();
+    let gone = stand.difference(wanted).map(|it| (sql!("label/undeclare.sql"), it));
+    let new = wanted.difference(&stand).map(|it| (sql!("label/declare.sql"), it));
+    for (text, (queue, label)) in gone.chain(new) {
+        let one = sqlx::query(text).bind(queue.namespace.as_str()).bind(queue.queue.as_str());
+        one.bind(label.as_bytes()).execute(&mut *tx).await?;
+    }
+    Ok(())
+}
+
+async fn batch(inner: Arc<Inner>, part: usize, limit: usize) -> Result<usize, Error> {
+    if inner.members().len() <= part || !is_left(&inner, part).await? {
+        return Ok(0);
+    }
+    let door = inner.door(part)?;
+    let Known { mut conn, number } = door.writer().await.map_err(|it| door.failed(it))?;
+    let work = transaction(&mut conn, limit);
+    let done = watched(WRITE, || vec![(number, door.clone())], work).await;
+    let passed = done.unwrap_or_else(|| Err(limits::silent())).map_err(|it| door.failed(it))?;
+    drop(timeout(PING, conn.close()).await);
+    Ok(passed)
+}
+
+/// Without a connection of its own: mostly there is nothing.
+async fn is_left(inner: &Inner, part: usize) -> sqlx::Result<bool> {
+    let Some(shard) = inner.members().get(part) else { return Ok(false) };
+    let left = sqlx::query(sql!("label/left.sql"));
+    Ok(left.fetch_optional(&mut *shard.readers.acquire().await?).await?.is_some())
+}
+
+/// What is being entered.
+struct Entering {
+    namespace: String,
+    /// Empty: the dead of all namespaces.
+    queue: String,
+    label: String,
+}
+
+async fn transaction(conn: &mut MySqlConnection, limit: usize) -> sqlx::Result<usize> {
+    let mut tx = conn.begin().await?;
+    let Some(next) = sqlx::query(sql!("label/next.sql")).fetch_optional(&mut *tx).await? else {
+        tx.rollback().await?;
+        return Ok(0);
+    };
+    let label = std::str::from_utf8(next.try_get(2)?).map_err(|error| row::odd(2, error))?.to_owned();
+    let (entering, below) =
+        (Entering { namespace: next.try_get(0)?, queue: next.try_get(1)?, label }, next.try_get(3)?);
+    let newest = query::newest_below(&mut tx, below).await?;
+    let floor = newest.map(|it| it.saturating_sub(i64::try_from(limit.max(1)).unwrap_or(i64::MAX) - 1));
+    if let Some((floor, newest)) = floor.zip(newest) {
+        piece(&mut tx, &entering, (floor, newest)).await?;
+    }
+    let Entering { namespace, queue, label } = entering;
+    let advance = sqlx::query(sql!("label/advance.sql")).bind(floor).bind(namespace).bind(queue);
+    advance.bind(label.as_bytes()).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(if floor.is_some() { limit.max(1) } else { 1 })
+}
+
+async fn piece(tx: &mut MySqlConnection, of: &Entering, (from, to): (i64, i64)) -> sqlx::Result<()> {
+    sqlx::query(sql!("label/hold.sql")).bind(from).bind(to).fetch_all(&mut *tx).await?;
+    let is_dead = of.queue.is_empty();
+    let stood = if is_dead {
+        sqlx::query(sql!("label/dead_stood.sql")).bind(from).bind(to)
+    } else {
+        let stood = sqlx::query(sql!("label/stood.sql")).bind(from).bind(to).bind(&of.namespace);
+        stood.bind(&of.queue).bind(&of.queue)
+    };
+    let mut entries = lookup::Entries::default();
+    for it in stood.fetch_all(&mut *tx).await? {
+        let place = TaskRef { partition: row::partition(&it, 1)?, due_at: Millis::ZERO, id: it.try_get(0)? };
+        if is_dead {
+            entries.dead(place, it.try_get(2)?);
+        } else {
+            entries.labels(place, &of.namespace, std::slice::from_ref(&of.label), &labels_of(&it, 2)?);
+        }
+    }
+    entries.add(tx).await
+}
+
+/// The labels of a row; none where it has none.
+pub(super) fn labels_of(it: &MySqlRow, column: usize) -> sqlx::Result<BTreeMap<String, String>> {
+    let Some(text) = it.try_get::<Option<&str>, _>(column)? else { return Ok(BTreeMap::new()) };
+    serde_json::from_str(text).map_err(|error| row::odd(column, error))
+}
+
+/// Whether all tasks of this database that a search could find by a label are entered.
+pub(super) async fn is_whole(
+    conn: &mut MySqlConnection,
+    namespace: &Name,
+    queue: Option<&Name>,
+    label: &str,
+) -> sqlx::Result<bool> {
+    let namespace = namespace.as_str();
+    if let Some(queue) = queue {
+        let one = sqlx::query(sql!("label/whole.sql")).bind(namespace).bind(queue.as_str());
+        return Ok(one.bind(label.as_bytes()).fetch_optional(conn).await?.is_some());
+    }
+    let other = sqlx::query(sql!("label/not_whole.sql")).bind(namespace).bind(namespace);
+    Ok(other.bind(label.as_bytes()).fetch_optional(conn).await?.is_none())
+}

@@ -1,0 +1,259 @@
+//! What a bulk cancel of very many tasks costs, and costs others: fills a queue, measures how late the tasks of another queue
+//! come in peace, then the same while the cancel runs. Judged: every task is cancelled once, nothing failed, and no task of the
+//! other queue is lost, early or done twice. How much later they come is told.
+
+use crate::{
+    clock::{now_ms, now_us, seconds},
+    execute::{Manner, execute_all},
+    fill::fill,
+    http::{Connection, Target},
+    insert::{Call, insert_all},
+    job::{Job, Lane},
+    measure::{Percentiles, Spans},
+    options::BulkOptions,
+    plan::{Frame, Load, Plan},
+    progress::note,
+    report::write_verdict,
+    run::prepare,
+    server::Server,
+    wire::Shape,
+};
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(200);
+/// The tasks of the other queue: least time from insert to due, and how long they may take in the end.
+const AHEAD_MS: i64 = 1_000;
+const GRACE_MS: i64 = 30_000;
+const LEAD_MS: i64 = 100;
+/// Those that are cancelled are due in a week: nothing of it fires.
+const DUE_IN_MS: i64 = 7 * 86_400_000;
+/// The operation may take so many times what its rate makes of it.
+const TIMES: i64 = 10;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct BulkReport {
+    pub(crate) tasks: usize,
+    pub(crate) rate: u32,
+    pub(crate) ok: bool,
+    pub(crate) broken: Vec<String>,
+    pub(crate) fill_s: f64,
+    pub(crate) preview_ms: f64,
+    pub(crate) took_s: f64,
+    pub(crate) cancelled_per_s: f64,
+    pub(crate) done: u64,
+    pub(crate) skipped: u64,
+    pub(crate) failed: u64,
+    /// First receipt − `execute_at` of the other queue's tasks.
+    pub(crate) peace: Percentiles,
+    pub(crate) beside: Percentiles,
+    pub(crate) rss_before_mib: Option<f64>,
+    pub(crate) rss_peak_mib: Option<f64>,
+}
+
+pub(crate) async fn bulk(options: &BulkOptions) -> anyhow::Result<BulkReport> {
+    let (mut server, target) = prepare(&options.server, None).await?;
+    let (base, due_ms) = (now_ms() * 1_000, now_ms() + DUE_IN_MS);
+    note(&format!("filling in {} tasks", options.tasks));
+    let began_us = now_us();
+    fill(&target, (options.tasks, options.connections), move |body, nth| {
+        let id = base + i64::try_from(nth).unwrap_or(i64::MAX);
+        let at_ms = due_ms + i64::try_from(nth).unwrap_or(0);
+        let _ = write!(
+            body,
+            r#"{{"queue":"bulk","task_id":{id},"execute_at_ms":{at_ms},"payload":{{"n":{nth}}}}}"#
+        );
+    })
+    .await?;
+    let fill_s = seconds(now_us() - began_us);
+    let mut broken = Vec::new();
+    note("the other queue alone");
+    let peace = beside(options, &mut server, &target, None, &mut broken).await?;
+    let mut connection = Connection::new(target.clone());
+    let began_us = now_us();
+    let id = preview(&mut connection, options).await?;
+    let preview_ms = seconds(now_us() - began_us) * 1e3;
+    let rss_before_mib = rss(&server).map(|it| it.0);
+    note("the other queue beside the operation");
+    confirm(&mut connection, id).await?;
+    let began_us = now_us();
+    let spans = beside(options, &mut server, &target, Some(id), &mut broken).await?;
+    let ended = ended(&mut connection, options, id).await?;
+    let count = |name: &str| ended.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let took_s = took_s(&ended).unwrap_or_else(|| seconds(now_us() - began_us));
+    let (done, skipped, failed) = (count("done"), count("skipped"), count("failed"));
+    let rss_peak_mib = rss(&server).map(|it| it.1);
+    server.end().await?;
+    let wanted = u64::try_from(options.tasks)?;
+    if (done, failed) != (wanted, 0) {
+        broken
+            .push(format!("of {wanted} tasks {done} were cancelled, {skipped} passed over, {failed} failed"));
+    }
+    Ok(BulkReport {
+        tasks: options.tasks,
+        rate: options.rate,
+        ok: broken.is_empty(),
+        broken,
+        fill_s,
+        preview_ms,
+        took_s,
+        cancelled_per_s: done as f64 / took_s.max(0.001),
+        done,
+        skipped,
+        failed,
+        peace: peace.percentiles(),
+        beside: spans.percentiles(),
+        rss_before_mib,
+        rss_peak_mib,
+    })
+}
+
+/// Now, and the peak.
+fn rss(server: &Server) -> Option<(f64, f64)> {
+    let mib = |kib: u64| kib as f64 / 1_024.0;
+    server.used().engines.map(|it| (mib(it.rss_kib), mib(it.rss_peak_kib)))
+}
+
+async fn preview(connection: &mut Connection, options: &BulkOptions) -> anyhow::Result<i64> {
+    let body = format!(
+        r#"{{"action":"cancel","filter":{{"queue":"bulk","state":"scheduled"}},"rate":{},"reason":"load test"}}"#,
+        options.rate
+    );
+    let answer = connection.post("/v1/bulk", body.as_bytes(), ANSWER_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "a preview: {}", answer.describe());
+    let made: Value = serde_json::from_slice(answer.body)?;
+    made.get("id").and_then(Value::as_i64).context("a preview has an id")
+}
+
+async fn confirm(connection: &mut Connection, id: i64) -> anyhow::Result<()> {
+    let answer = connection.post(&format!("/v1/bulk/{id}/confirm"), b"", ANSWER_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "confirming: {}", answer.describe());
+    Ok(())
+}
+
+async fn look(connection: &mut Connection, id: i64) -> anyhow::Result<Value> {
+    let answer = connection.get(&format!("/v1/bulk/{id}"), ANSWER_LIMIT).await?;
+    anyhow::ensure!(answer.is_success(), "looking at the operation: {}", answer.describe());
+    Ok(serde_json::from_slice(answer.body)?)
+}
+
+fn is_over(it: &Value) -> bool {
+    it.get("state").and_then(Value::as_str).is_some_and(|it| it != "running")
+}
+
+async fn ended(connection: &mut Connection, options: &BulkOptions, id: i64) -> anyhow::Result<Value> {
+    let until_us = now_us() + 1_000 * planned_ms(options) * TIMES + 60_000_000;
+    loop {
+        let it = look(connection, id).await?;
+        if is_over(&it) {
+            return Ok(it);
+        }
+        anyhow::ensure!(now_us() < until_us, "the operation does not end: {it}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// By the server's own clock.
+fn took_s(ended: &Value) -> Option<f64> {
+    let at = |name: &str| ended.get(name).and_then(Value::as_i64);
+    Some(seconds(1_000 * (at("ended_at_ms")? - at("confirmed_at_ms")?)))
+}
+
+fn planned_ms(options: &BulkOptions) -> i64 {
+    let tasks = i64::try_from(options.tasks).unwrap_or(i64::MAX);
+    tasks.saturating_mul(1_000) / i64::from(options.rate.max(1))
+}
+
+/// Load on the other queue, for as long as it is measured in peace, or as the operation is planned to take.
+async fn beside(
+    options: &BulkOptions,
+    server: &mut Server,
+    target: &Target,
+    operation: Option<i64>,
+    broken: &mut Vec<String>,
+) -> anyhow::Result<Spans> {
+    let duration_ms =
+        if operation.is_some() { planned_ms(options).max(options.peace) } else { options.peace };
+    let start_ms = now_ms() + LEAD_MS;
+    let shape = Shape::new(format!("beside-{start_ms}"), start_ms * 1_000, 200);
+    let batch = usize::try_from(options.beside / 10).unwrap_or(1).clamp(1, 1_000);
+    let frame = Frame { start_ms, ahead_ms: AHEAD_MS, batch, seed: 1 };
+    let plan = Plan::new(Load::Sustained { rate: options.beside, duration_ms }, frame);
+    let job = Job::new(target.clone(), shape, plan);
+    let (stop, stopped) = watch::channel(false);
+    let (inserted, executed) = (Arc::clone(&job), Arc::clone(&job));
+    let manner = Manner {
+        executors: 4,
+        lease_max: 500,
+        wait_ms: 5_000,
+        lease_ms: 10_000,
+        linger: Duration::from_millis(5),
+        work: Duration::ZERO,
+    };
+    let mut lanes = vec![
+        Lane::start("insert", stopped.clone(), move || insert_all(inserted, Call::Batch, 2))?,
+        Lane::start("execute", stopped, move || execute_all(executed, manner, None))?,
+    ];
+    let until_us = (job.plan.last_due_ms + GRACE_MS) * 1_000;
+    let all = u64::try_from(job.plan.len())?;
+    let is_over = || {
+        let checker = job.checker.lock();
+        checker.so_far().inserted >= all && checker.open() == 0 && now_us() > job.plan.last_due_ms * 1_000
+    };
+    while !is_over() && now_us() < until_us {
+        tokio::time::sleep(LOOK).await;
+        server.check_alive()?;
+        let mut working = Vec::new();
+        for mut lane in lanes {
+            match lane.poll() {
+                None => working.push(lane),
+                Some(result) => result?,
+            }
+        }
+        lanes = working;
+    }
+    stop.send_replace(true);
+    for lane in lanes {
+        lane.join().await?;
+    }
+    let checker = job.checker.lock();
+    broken.extend(checker.judge().broken().into_iter().map(|it| format!("the other queue: {it}")));
+    let mut spans = Spans::default();
+    spans.add(&checker.measured.lateness);
+    Ok(spans)
+}
+
+impl BulkReport {
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::new();
+        let rss = |it: Option<f64>| it.map_or_else(|| "?".to_owned(), |it| format!("{it:.0}"));
+        let _ = writeln!(
+            text,
+            "bulk cancel of {} tasks at {}/s: {:.0}/s, {:.1} s; done {}, passed over {}, failed {}\nfilled in within {:.0} s, previewed in {:.0} ms; memory of the engines {} MiB before, {} at the most",
+            self.tasks,
+            self.rate,
+            self.cancelled_per_s,
+            self.took_s,
+            self.done,
+            self.skipped,
+            self.failed,
+            self.fill_s,
+            self.preview_ms,
+            rss(self.rss_before_mib),
+            rss(self.rss_peak_mib),
+        );
+        for (name, it) in [("alone", self.peace), ("beside it", self.beside)] {
+            let _ = writeln!(
+                text,
+                "lateness of others, {name:<10} p50 {:>7.1}  p99 {:>7.1}  p99.9 {:>7.1}  max {:>7.1} ms  ({} tasks)",
+                it.p50_ms, it.p99_ms, it.p999_ms, it.max_ms, it.count
+            );
+        }
+        write_verdict(&mut text, self.ok, &self.broken);
+        text
+    }
+}
