@@ -26,6 +26,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0011_payload_bytes", include_str!("../../../../migrations/mysql/0011_payload_bytes.sql")),
     ("0012_workflows", include_str!("../../../../migrations/mysql/0012_workflows.sql")),
     ("0013_bulk", include_str!("../../../../migrations/mysql/0013_bulk.sql")),
+    ("0016_workflow_marks", include_str!("../../../../migrations/mysql/0016_workflow_marks.sql")),
 ];
 
 /// One row of the record.

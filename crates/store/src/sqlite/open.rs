@@ -31,6 +31,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_payload_bytes", include_str!("../../../../migrations/sqlite/0006_payload_bytes.sql")),
     ("0007_workflows", include_str!("../../../../migrations/sqlite/0007_workflows.sql")),
     ("0008_bulk", include_str!("../../../../migrations/sqlite/0008_bulk.sql")),
+    ("0011_workflow_marks", include_str!("../../../../migrations/sqlite/0011_workflow_marks.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

@@ -133,12 +133,15 @@ pub(crate) const WORKFLOW_FORGET_ROWS: &str = sql!("workflow/forget_rows.sql");
 pub(crate) const WORKFLOW_KEYED: &str = sql!("workflow/keyed.sql");
 pub(crate) const WORKFLOW_LIST: &str = sql!("workflow/list.sql");
 pub(crate) const WORKFLOW_MADE: &str = sql!("workflow/made.sql");
+pub(crate) const WORKFLOW_MARK: &str = sql!("workflow/mark.sql");
+pub(crate) const WORKFLOW_MARKED: &str = sql!("workflow/marked.sql");
 pub(crate) const WORKFLOW_NEXT_WAKE: &str = sql!("workflow/next_wake.sql");
 pub(crate) const WORKFLOW_OF_NAMESPACE: &str = sql!("workflow/of_namespace.sql");
 pub(crate) const WORKFLOW_ONE: &str = sql!("workflow/one.sql");
 pub(crate) const WORKFLOW_OVER: &str = sql!("workflow/over.sql");
 pub(crate) const WORKFLOW_ROW: &str = sql!("workflow/row.sql");
 pub(crate) const WORKFLOW_ROWS: &str = sql!("workflow/rows.sql");
+pub(crate) const WORKFLOW_UNMARK: &str = sql!("workflow/unmark.sql");
 pub(crate) const WORKFLOW_USED: &str = sql!("workflow/used.sql");
 
 pub(crate) const BULK_ONE: &str = sql!("bulk/one.sql");

@@ -217,6 +217,8 @@ macro_rules! for_each_workflow_case {
             workflows::a_reference_is_noted_once_and_for_its_attempt,
             workflows::ten_thousand_rows_are_one_step,
             workflows::only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found,
+            workflows::marks_are_found_by_age_and_slot_until_they_are_deleted,
+            workflows::a_mark_is_made_with_the_step_that_it_is_of_or_not_at_all,
             workflows::workflows_are_listed_newest_first_page_by_page,
             workflows::what_is_over_is_forgotten_with_its_rows_and_what_runs_stays,
         }

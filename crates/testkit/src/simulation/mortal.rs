@@ -1,6 +1,8 @@
 //! Back ends as one engine sees them, up to the call at which its process dies or stops for a while: what comes after
 //! that call never happens, or happens when the process goes on. So an engine can be cut between any two of its steps.
 
+mod workflows;
+
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
