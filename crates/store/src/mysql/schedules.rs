@@ -157,6 +157,26 @@ impl ScheduleStore for MysqlStore {
         self.reading("read the runs of a schedule", work).await
     }
 
+    async fn run_refs(&self, all: Vec<RunKey>) -> Result<Vec<Option<String>>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let mut refs = Vec::with_capacity(all.len());
+            for some in all.chunks(ROWS_MAX) {
+                let asked = sqlx::query(sql!("schedule/refs.sql")).bind(keys(some));
+                let mut found = vec![None; some.len()];
+                for it in asked.fetch_all(&mut *inner.catalog.acquire().await?).await? {
+                    // Counted from 1.
+                    let nth = usize::try_from(it.try_get::<i64, _>(0)? - 1).unwrap_or(usize::MAX);
+                    if let Some(place) = found.get_mut(nth) {
+                        *place = it.try_get(1)?;
+                    }
+                }
+                refs.extend(found);
+            }
+            Ok::<_, sqlx::Error>(refs)
+        };
+        self.reading("read which tasks runs have", work).await
+    }
+
     async fn cancel_runs(&self, all: Vec<RunKey>, reason: &str) -> Result<(), CallError> {
         let (catalog, reason) = (self.inner.catalog.clone(), reason.to_owned());
         apart("take runs back", Happened::Maybe, async move {

@@ -109,6 +109,7 @@ pub(crate) const SCHEDULE_NEXT_WAKE: &str = sql!("schedule/next_wake.sql");
 pub(crate) const SCHEDULE_NEXT: &str = sql!("schedule/next.sql");
 pub(crate) const SCHEDULE_CREATE: &str = sql!("schedule/create.sql");
 pub(crate) const SCHEDULE_REPLACE: &str = sql!("schedule/replace.sql");
+pub(crate) const SCHEDULE_REF: &str = sql!("schedule/ref.sql");
 pub(crate) const SCHEDULE_REMOVE: &str = sql!("schedule/remove.sql");
 pub(crate) const SCHEDULE_ADVANCE: &str = sql!("schedule/advance.sql");
 pub(crate) const SCHEDULE_RUN: &str = sql!("schedule/run.sql");

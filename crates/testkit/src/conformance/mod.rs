@@ -194,6 +194,7 @@ macro_rules! for_each_schedule_case {
             schedules::the_runs_of_an_advance_are_there_if_it_is_applied,
             schedules::only_what_is_due_and_of_the_asked_slots_is_found,
             schedules::a_run_is_settled_once,
+            schedules::the_tasks_of_runs_are_found_together_in_order,
             schedules::runs_that_are_put_off_stand_behind_all_others,
             schedules::what_is_taken_back_stays_cancelled,
             schedules::pages_of_runs_tear_no_instant_apart,

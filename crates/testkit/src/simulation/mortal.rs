@@ -487,6 +487,9 @@ impl ScheduleStore for Mortal<dyn ScheduleStore> {
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error> {
         self.life.call(self.inner.runs(query)).await
     }
+    async fn run_refs(&self, runs: Vec<RunKey>) -> Result<Vec<Option<String>>, Error> {
+        self.life.call(self.inner.run_refs(runs)).await
+    }
     async fn cancel_runs(&self, runs: Vec<RunKey>, reason: &str) -> Result<(), Error> {
         self.life.call(self.inner.cancel_runs(runs, reason)).await
     }

@@ -315,7 +315,6 @@ impl Stage {
             Kind::Task => ended(None),
             Kind::Each(items) => (0..items).all(|it| ended(Some(it))),
             // What its executors have is not seen from here.
-            ,
             Kind::Workflow => true,
         }
     }

@@ -110,7 +110,7 @@ impl PlannedNode {
             _ => Kind::Task,
         };
         let (skips, fails) = (rng.u8(..6) == 0, kind != Kind::Workflow && rng.u8(..6) == 0);
-        let delay_ms = (kind != Kind::Workflow && rng.u8(..6) == 0).then(|| rng.i64(..3_000));
+        let delay_ms = (kind != Kind::Workflow && rng.u8(..6) == 0).then(|| rng.i64(0..3_000));
         let (goes_on, compensates) = (rng.bool(), kind != Kind::Workflow && rng.bool());
         Self { parents, need, kind, skips, fails, goes_on, compensates, delay_ms }
     }
