@@ -20,7 +20,7 @@ impl Filled {
         let store = MysqlStore::open(std::slice::from_ref(&url), MysqlOptions::default()).await.unwrap();
         store.close().await;
         let it = Self { database: url.rsplit('/').next().unwrap().to_owned() };
-        let wake_at = format!("{NOW} + (seq - {DUE}) * 1000");
+        let wake_at = format!("{NOW} + (CAST(seq AS SIGNED) - {DUE}) * 1000");
         it.sql(&format!(
             "INSERT INTO schedule (namespace, name, slot, revision, step, body, progress, wake_at, created_at, updated_at, updated_by) \
              SELECT 'default', CONCAT('s', LPAD(seq, 6, '0')), seq % 32, seq, 1, '{{}}', '{{}}', {wake_at}, {NOW}, {NOW}, '' FROM seq_1_to_{WAITING}; \
