@@ -42,6 +42,7 @@ mod servers;
 mod shared;
 mod shares;
 mod simulation;
+mod steps_apart;
 mod test_engine;
 mod tls;
 mod workflows;
