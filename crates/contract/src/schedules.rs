@@ -72,6 +72,9 @@ pub trait ScheduleStore: Send + Sync + fmt::Debug + 'static {
     /// be a little longer than `limit`.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error>;
 
+    /// The references of the tasks of created runs, in order. None: it is not settled, or not there.
+    async fn run_refs(&self, runs: Vec<RunKey>) -> Result<Vec<Option<String>>, Error>;
+
     /// Takes created runs back: they are `Cancelled` from then on.
     async fn cancel_runs(&self, runs: Vec<RunKey>, reason: &str) -> Result<(), Error>;
 

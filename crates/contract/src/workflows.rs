@@ -17,7 +17,8 @@ use std::{fmt, str::FromStr, sync::Arc};
 ///   one is applied, with all its rows, and the other is told `Lost` and has changed nothing.
 /// - **Once.** Of two creations with the same key in one namespace the second finds what the first has made.
 /// - **Its version.** A workflow keeps the document that it was created with, whatever is created under its name later.
-/// - **Only what is due.** What `due_workflows` costs grows with what it answers, not with the workflows that there are.
+/// - **Only what is due.** What `due_workflows` costs grows with what it answers, not with the workflows that there are; and so
+///   does `marked_workflows`.
 #[async_trait]
 pub trait WorkflowStore: Send + Sync + fmt::Debug + 'static {
     /// Stores a workflow that begins. Its document gets the version that the same document has under that name, or the next.
@@ -52,6 +53,20 @@ pub trait WorkflowStore: Send + Sync + fmt::Debug + 'static {
 
     /// The earliest `wake_at` of all.
     async fn next_workflow_wake(&self) -> Result<Option<Millis>, Error>;
+
+    /// Says, before it happens, that something of these workflows may end which only the engine that says it will know of.
+    async fn mark_workflows(&self, marks: Vec<WorkflowMark>, now: Millis) -> Result<(), Error>;
+
+    /// Marks that were made before an instant, the oldest first, at most `limit`. `slots`: bit n for slot n.
+    async fn marked_workflows(
+        &self,
+        slots: u32,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<WorkflowMark>, Error>;
+
+    /// Deletes marks, by their ids.
+    async fn unmark_workflows(&self, ids: Vec<i64>) -> Result<(), Error>;
 
     /// Deletes workflows that ended before an instant, with their rows, and documents that nothing refers to; in one bounded
     /// batch. How many workflows.
@@ -177,6 +192,25 @@ pub struct AdvanceWorkflow {
     pub progress: Progress,
     pub wake_at: Option<Millis>,
     pub rows: Vec<ChangedNode>,
+    /// Made in the same transaction: of the workflow that this one is a node of, when this one ends.
+    pub mark: Option<WorkflowMark>,
+}
+
+/// A note that something of a workflow may have ended, for whoever is left when the engine that made it is not. Too many cost a
+/// look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkflowMark {
+    /// Drawn by whoever makes it.
+    pub id: i64,
+    pub workflow: WorkflowId,
+}
+
+impl WorkflowMark {
+    /// Engines share slots, not marks.
+    #[must_use]
+    pub fn slot(&self) -> u8 {
+        u8::try_from(self.workflow.0.rem_euclid(i64::from(SLOTS))).unwrap_or(0)
+    }
 }
 
 /// A row as it is from then on. The instants are the store's: begun when it is first written, or is open again; ended when it

@@ -53,6 +53,9 @@ pub struct Node {
     pub after: Vec<Name>,
     #[serde(default)]
     pub join: Join,
+    /// Its task is due so long after the node has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<i64>,
     /// An expression; where it is false the node is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
@@ -112,6 +115,7 @@ impl Node {
             work,
             after: Vec::new(),
             join: Join::All,
+            delay_ms: None,
             when: None,
             for_each: None,
             compensate: None,

@@ -84,7 +84,7 @@ pub use schedules::{
 };
 pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
-pub use token::{NotAToken, Token, WORKFLOW_LABEL};
+pub use token::{NotAToken, Token, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL};
 pub use why::Why;
 pub use workflows::{
     CancelWorkflow, Compensate, Compensation, CreateWorkflow, DrawWorkflow, GraphEdge, GraphFormat,

@@ -1,12 +1,14 @@
-//! The lease token: `<fence>-<lease_ms>`. Opaque to handlers; made by the server, and by workers that are handed tasks by
+//! The lease token: `<fence>-<lease_ms>`, of a node's task with the number of its workflow behind it. Opaque to handlers; made by the server, and by workers that are handed tasks by
 //! the bus. The fence proves the lease; the length comes along so
 //! that a heartbeat extends by as much as the lease was asked for, without a read.
 
 use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// On every task of a workflow.
 pub const WORKFLOW_LABEL: &str = "workflow";
+/// The node of it.
+pub const WORKFLOW_NODE_LABEL: &str = "workflow_node";
 /// At the end of a token.
 const WORKFLOW: &str = "-w";
 
@@ -17,25 +19,51 @@ pub struct Token {
     pub lease_ms: i64,
     /// Whoever takes its outcome tells the workflow.
     pub is_of_workflow: bool,
+    /// Which it is, where it is known: the number of its reference.
+    pub workflow: Option<i64>,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("not a lease token")]
 pub struct NotAToken;
 
+impl Token {
+    /// Of a task with these labels.
+    #[must_use]
+    pub fn of(fence: i64, lease_ms: i64, labels: &BTreeMap<String, String>) -> Self {
+        let label = labels.get(WORKFLOW_LABEL);
+        Self { fence, lease_ms, is_of_workflow: label.is_some(), workflow: label.and_then(|it| number(it)) }
+    }
+}
+
+/// Of a reference such as `w12`.
+fn number(reference: &str) -> Option<i64> {
+    let number = reference.strip_prefix('w')?.parse().ok().filter(|it| *it > 0)?;
+    // One spelling only.
+    (format!("w{number}") == reference).then_some(number)
+}
+
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = if self.is_of_workflow { WORKFLOW } else { "" };
-        write!(f, "{}-{}{mark}", self.fence, self.lease_ms)
+        write!(f, "{}-{}", self.fence, self.lease_ms)?;
+        match self.workflow {
+            Some(number) if self.is_of_workflow => write!(f, "{WORKFLOW}{number}"),
+            _ if self.is_of_workflow => f.write_str(WORKFLOW),
+            _ => Ok(()),
+        }
     }
 }
 
 impl FromStr for Token {
     type Err = NotAToken;
     fn from_str(text: &str) -> Result<Self, NotAToken> {
-        let (plain, is_of_workflow) = match text.strip_suffix(WORKFLOW) {
-            Some(plain) => (plain, true),
-            None => (text, false),
+        let (plain, is_of_workflow, workflow) = match text.split_once(WORKFLOW) {
+            Some((plain, "")) => (plain, true, None),
+            Some((plain, number)) => {
+                let number = number.parse().ok().filter(|it| *it > 0_i64);
+                (plain, true, Some(number.ok_or(NotAToken)?))
+            }
+            None => (text, false, None),
         };
         let (fence, lease_ms) = plain.split_once('-').ok_or(NotAToken)?;
         let fence: i64 = fence.parse().map_err(|_| NotAToken)?;
@@ -44,7 +72,7 @@ impl FromStr for Token {
             return Err(NotAToken);
         }
         let lease_ms = i64::try_from(lease_ms).map_err(|_| NotAToken)?;
-        let token = Self { fence, lease_ms, is_of_workflow };
+        let token = Self { fence, lease_ms, is_of_workflow, workflow };
         // One spelling only: no plus signs, no leading zeros.
         if token.to_string() == text { Ok(token) } else { Err(NotAToken) }
     }
@@ -56,12 +84,25 @@ mod tests {
 
     #[test]
     fn a_token_survives_its_text_form() {
-        let token = Token { fence: 12, lease_ms: 30_000, is_of_workflow: false };
+        let token = Token { fence: 12, lease_ms: 30_000, is_of_workflow: false, workflow: None };
         assert_eq!(token.to_string(), "12-30000");
         assert_eq!("12-30000".parse::<Token>().unwrap(), token);
         let token = Token { is_of_workflow: true, ..token };
         assert_eq!(token.to_string(), "12-30000-w");
         assert_eq!("12-30000-w".parse::<Token>().unwrap(), token);
+        let token = Token { workflow: Some(7), ..token };
+        assert_eq!(token.to_string(), "12-30000-w7");
+        assert_eq!("12-30000-w7".parse::<Token>().unwrap(), token);
+    }
+
+    #[test]
+    fn it_is_of_the_workflow_that_the_labels_name() {
+        let of = |value: &str| Token::of(1, 30_000, &[(WORKFLOW_LABEL.to_owned(), value.to_owned())].into());
+        assert_eq!(of("w12").to_string(), "1-30000-w12");
+        for odd in ["", "12", "w0", "w-1", "w01", "w12 ", "winter"] {
+            assert_eq!(of(odd).to_string(), "1-30000-w", "{odd:?}: a caller's own label");
+        }
+        assert_eq!(Token::of(1, 30_000, &BTreeMap::new()).to_string(), "1-30000");
     }
 
     #[test]
@@ -78,6 +119,10 @@ mod tests {
             "01-30000",
             "1-30000-",
             "1-30000-w-w",
+            "1-30000-w07",
+            "1-30000-w+7",
+            "1-30000-w-7",
+            "1-30000-w7-w",
         ] {
             assert!(text.parse::<Token>().is_err(), "{text}");
         }

@@ -25,6 +25,12 @@ pub struct Why {
     pub expected_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_at_ms: Option<i64>,
+    /// The workflow that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
+    /// The node of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_node: Option<String>,
 }
 
 #[cfg(test)]
@@ -43,6 +49,8 @@ mod tests {
             next_step: "fire".into(),
             expected_at: Some(At::from_ms(0)),
             expected_at_ms: Some(0),
+            workflow: None,
+            workflow_node: None,
         };
         let golden = concat!(
             r#"{"ref":"t_1","state":"scheduled","phase":"pending","reason":"It waits for its time.","owner":"engine-1","#,

@@ -49,6 +49,10 @@ pub struct WorkflowNode {
     /// `all` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<Join>,
+    /// Its task is due so long after what comes before has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub delay_ms: Option<i64>,
     /// An expression (CEL): where it is false the node is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "nodes.charge.result.amount > 100")]
@@ -74,6 +78,13 @@ impl WorkflowNode {
     #[must_use]
     pub fn after<T: Into<String>>(mut self, nodes: impl IntoIterator<Item = T>) -> Self {
         self.after.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Due so long after that.
+    #[must_use]
+    pub const fn delay_ms(mut self, delay_ms: i64) -> Self {
+        self.delay_ms = Some(delay_ms);
         self
     }
 

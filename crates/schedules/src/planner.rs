@@ -2,7 +2,6 @@
 //! runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
 
 use crate::{look, make, options::Options, recover, take_back};
-use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError, ScheduleStore,
@@ -22,8 +21,6 @@ use std::sync::{
 
 /// Batches of one run: the next one goes on.
 const BATCHES_MAX: usize = 1_000;
-/// Runs before that are looked at at one time.
-const LOOKS_AT_ONCE: usize = 8;
 /// A schedule whose document cannot be read (a newer program wrote it), or whose namespace is being deleted, is looked at
 /// again then.
 const AGAIN_AFTER_MS: i64 = 60_000;
@@ -151,20 +148,16 @@ impl Inner {
                 decided.push(later(schedule, now, AFTER_FAILURE_MS));
             }
         }
-        let looking = due.into_iter().map(|schedule| async move {
-            match look::last_is_over(self, &schedule, now).await {
-                Ok(last_is_over) => Ok(self.decide(schedule, now, last_is_over)),
-                Err(error) => Err((later(schedule, now, AFTER_FAILURE_MS), error)),
-            }
-        });
-        let looking: Vec<_> = looking.collect();
-        let looked: Vec<Result<Decided, _>> = stream::iter(looking).buffered(LOOKS_AT_ONCE).collect().await;
-        decided.extend(looked.into_iter().map(|it| {
-            it.unwrap_or_else(|(put_off, error)| {
-                pass.note(Err(error));
-                put_off
-            })
-        }));
+        let last_are_over = look::last_are_over(self, &due, now).await;
+        decided.extend(due.into_iter().zip(last_are_over).map(
+            |(schedule, last_is_over)| match last_is_over {
+                Ok(last_is_over) => self.decide(schedule, now, last_is_over),
+                Err(error) => {
+                    pass.note(Err(error));
+                    later(schedule, now, AFTER_FAILURE_MS)
+                }
+            },
+        ));
         pass.made += self.carry_out(decided, now).await?;
         Ok(())
     }

@@ -20,7 +20,7 @@ use punctual_domain::{place::TaskRef, task::Task};
 use punctual_engine::{Cancelled, Changed, Deleted};
 use punctual_protocol::{
     ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, Code, PatchTask, Problem, Task as WireTask,
-    parse,
+    WORKFLOW_LABEL, parse,
 };
 
 /// Change a task that has not fired.
@@ -101,12 +101,16 @@ pub(crate) async fn cancel_task(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let request = CancelRequest::from_json(&body)?;
-    task_of(&app, &caller, place).await?;
+    let before = task_of(&app, &caller, place).await?;
+    let workflow = before.ask.labels.get(WORKFLOW_LABEL).and_then(|it| it.parse().ok());
+    let expected = match app.options.workflows.as_ref().filter(|_| workflow.is_some()) {
+        Some(runner) => Some(runner.expect(workflow).await),
+        None => None,
+    };
     match app.engine.cancel(place, request.stop_if_fired, caller.who.by()).await? {
         Cancelled::Cancelled(task) => {
-            let is_of_workflow = task.ask.labels.contains_key(punctual_protocol::WORKFLOW_LABEL);
-            if let Some(runner) = app.options.workflows.as_ref().filter(|_| is_of_workflow) {
-                runner.ended([place]);
+            if let Some(expected) = expected {
+                expected.ended([(workflow, place)]);
             }
             Ok(done(ActionOutcome::Cancelled, *task))
         }

@@ -5,7 +5,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
-use punctual_contract::store::Assignment;
+use punctual_contract::{store::Assignment, workflows::WorkflowId};
 use punctual_domain::{
     history,
     retry::RetryPolicy,
@@ -15,7 +15,7 @@ use punctual_domain::{
 };
 use punctual_protocol::{
     At, Base64, Body, HistoryEntry, InsertOutcome, Json, LeasedTask, LogLine, Phase, Retry, State, Task,
-    TaskResult, Why,
+    TaskResult, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL, Why,
 };
 use serde::Serialize;
 
@@ -167,8 +167,7 @@ fn body(it: Content) -> Body {
 
 /// What an executor is handed.
 pub(crate) fn leased(it: Assignment, lease_ms: i64) -> LeasedTask {
-    let is_of_workflow = it.labels.contains_key(punctual_protocol::WORKFLOW_LABEL);
-    let token = punctual_protocol::Token { fence: it.fence, lease_ms, is_of_workflow }.to_string();
+    let token = punctual_protocol::Token::of(it.fence, lease_ms, &it.labels).to_string();
     let mut leased = LeasedTask {
         r#ref: it.place.to_string(),
         task_id: it.task_id,
@@ -192,6 +191,9 @@ pub(crate) fn leased(it: Assignment, lease_ms: i64) -> LeasedTask {
 }
 
 pub(crate) fn why(task: &task::Task, it: punctual_engine::Why) -> Why {
+    let label = |name: &str| task.ask.labels.get(name).cloned();
+    // A caller's own task may have a label of that name.
+    let workflow = label(WORKFLOW_LABEL).filter(|it| it.parse::<WorkflowId>().is_ok());
     Why {
         r#ref: task.place.to_string(),
         state: state(shown(task)),
@@ -202,6 +204,8 @@ pub(crate) fn why(task: &task::Task, it: punctual_engine::Why) -> Why {
         next_step: it.next_step,
         expected_at: it.expected_at.map(|it| At::from_ms(it.0)),
         expected_at_ms: it.expected_at.map(|it| it.0),
+        workflow_node: workflow.as_ref().and_then(|_| label(WORKFLOW_NODE_LABEL)),
+        workflow,
     }
 }
 

@@ -16,6 +16,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_contract::{
     Error as BackendError, Happened,
     store::{Beat, Extended},
+    workflows::WorkflowId,
 };
 use punctual_domain::{executor::Wish, place::TaskRef, task::Task};
 use punctual_engine::{LeaseRequest as EngineLease, OutcomeReport, Seen, Settled};
@@ -23,11 +24,8 @@ use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use punctual_workflows::Expected;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
 const BY: &str = "executor";
@@ -119,10 +117,10 @@ pub(crate) async fn report_outcomes(
     let refs = items.iter().filter_map(|it| it.as_ref().ok()).map(|it| it.r#ref.as_str());
     let barred = barred(&app, &caller.who, refs).await?;
     let mut unknown: Vec<(usize, BackendError)> = Vec::new();
-    let mut of_workflows = HashSet::new();
+    let mut of_workflows = HashMap::new();
     for (nth, item) in items.into_iter().enumerate() {
-        if item.as_ref().is_ok_and(is_of_workflow) {
-            of_workflows.insert(nth);
+        if let Some(of) = item.as_ref().ok().and_then(workflow_of) {
+            of_workflows.insert(nth, of);
         }
         let bar = item.as_ref().ok().and_then(|outcome| barred.get(&outcome.r#ref));
         if let Some(Barred::Unknown(error)) = bar {
@@ -147,13 +145,20 @@ pub(crate) async fn report_outcomes(
         unknown.extend(places.into_iter().zip(heard).filter_map(|(nth, it)| Some((nth, it.err()?))));
         reports.retain(|(nth, _)| unknown.iter().all(|it| it.0 != *nth));
     }
-    let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
-    let tasks: Vec<TaskRef> = reports.iter().map(|it| it.place).collect();
-    let settled = app.engine.settle_each(reports, by).await?;
+    let (marked, plain) = reports.into_iter().partition(|it| of_workflows.contains_key(&it.0));
+    // What is of no workflow does not wait for the marks of the others.
+    let with_marks = async {
+        let expected = expect(&app, &of_workflows).await;
+        Ok::<_, Refusal>((expected, settle(&app, marked, by).await?))
+    };
+    let (plain, with_marks) = tokio::join!(settle(&app, plain, by), with_marks);
+    let (expected, marked) = with_marks?;
     let mut ended = Vec::new();
-    for ((nth, task), settled) in places.into_iter().zip(tasks).zip(settled) {
-        if matches!(settled, Ok(Settled::Accepted)) && of_workflows.contains(&nth) {
-            ended.push(task);
+    for (nth, task, settled) in plain?.into_iter().chain(marked) {
+        if matches!(settled, Ok(Settled::Accepted))
+            && let Some(of) = of_workflows.get(&nth)
+        {
+            ended.push((*of, task));
         }
         match (settled, receipts.get_mut(nth)) {
             (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
@@ -161,8 +166,8 @@ pub(crate) async fn report_outcomes(
             _ => {}
         }
     }
-    if let Some(runner) = app.options.workflows.as_ref().filter(|_| !ended.is_empty()) {
-        runner.ended(ended);
+    if let Some(expected) = expected {
+        expected.ended(ended);
     }
     if let Some(refusal) = nothing_is_known(&unknown, asked) {
         return Err(refusal);
@@ -176,9 +181,31 @@ pub(crate) async fn report_outcomes(
     Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
 }
 
-/// Its lease said so.
-fn is_of_workflow(it: &Outcome) -> bool {
-    it.token.parse::<Token>().is_ok_and(|it| it.is_of_workflow)
+/// What became of each, by its place in the request.
+async fn settle(
+    app: &App,
+    reports: Vec<(usize, OutcomeReport)>,
+    by: &str,
+) -> Result<Vec<(usize, TaskRef, Result<Settled, BackendError>)>, Refusal> {
+    if reports.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
+    let tasks: Vec<TaskRef> = reports.iter().map(|it| it.place).collect();
+    let settled = app.engine.settle_each(reports, by).await?;
+    Ok(places.into_iter().zip(tasks).zip(settled).map(|((nth, task), it)| (nth, task, it)).collect())
+}
+
+/// Its lease said so: that it is of one, and of which.
+fn workflow_of(it: &Outcome) -> Option<Option<WorkflowId>> {
+    let token = it.token.parse::<Token>().ok().filter(|it| it.is_of_workflow)?;
+    Some(token.workflow.map(WorkflowId))
+}
+
+/// None: nothing is of a workflow. What is of none has nothing to wait for.
+async fn expect(app: &App, of_workflows: &HashMap<usize, Option<WorkflowId>>) -> Option<Expected> {
+    let runner = app.options.workflows.as_ref().filter(|_| !of_workflows.is_empty())?;
+    Some(runner.expect(of_workflows.values().copied().flatten()).await)
 }
 
 /// None of those that were asked for has an answer: the call is refused as a whole.

@@ -153,7 +153,7 @@ fn seen(caller: &Caller, task: &Task) -> Result<(), Refusal> {
 }
 
 /// No room for it, too fast, or nothing new of its namespace is taken.
-fn not_now(refused: Refused, caller: &Caller) -> Problem {
+pub(crate) fn not_now(refused: Refused, caller: &Caller) -> Problem {
     match refused {
         Refused::Closed(it) => namespaces::closed(it, &caller.namespace).into_problem(),
         Refused::Full(full) => {

@@ -195,10 +195,21 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         }
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],
-        "create_workflow" | "rerun_workflow" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
-        "cancel_workflow" => &[Code::WorkflowWrongState],
-        "retry_workflow" => &[Code::WorkflowWrongState, Code::NamespaceDeleting, Code::NamespaceNotFound],
-        "skip_node" => &[Code::WorkflowWrongState, Code::WorkflowNodeNotFound],
+        "create_workflow" | "rerun_workflow" => &[
+            Code::QueueFull,
+            Code::QuotaInsertRate,
+            Code::QuotaPayloadBytes,
+            Code::NamespaceDeleting,
+            Code::NamespaceNotFound,
+        ],
+        "cancel_workflow" => &[Code::WorkflowWrongState, Code::WorkflowContended],
+        "retry_workflow" => &[
+            Code::WorkflowWrongState,
+            Code::WorkflowContended,
+            Code::NamespaceDeleting,
+            Code::NamespaceNotFound,
+        ],
+        "skip_node" => &[Code::WorkflowWrongState, Code::WorkflowContended, Code::WorkflowNodeNotFound],
         "bury_task" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "delete_task" => &[Code::TaskNotFinished],
         "confirm_bulk" => &[

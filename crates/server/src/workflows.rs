@@ -9,7 +9,7 @@ use crate::{
     app::{App, Shared},
     cursor,
     extract::{Body, Caller, Query, WorkflowNodeName, WorkflowRef},
-    namespaces,
+    insert, namespaces,
     refusal::Refusal,
 };
 use axum::{
@@ -20,6 +20,7 @@ use axum::{
 use punctual_contract::workflows::{StoredWorkflow, WorkflowId, WorkflowQuery};
 use punctual_domain::{
     name::{Name, QueueKey},
+    task::NewTask,
     workflow::{Definition, Work},
 };
 use punctual_protocol::{
@@ -27,7 +28,7 @@ use punctual_protocol::{
     Workflow as Shown, limits::PAGE_DEFAULT,
 };
 use punctual_workflows::{Error, Plan, Runner, Submission, dot, mermaid};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
@@ -125,6 +126,36 @@ pub(crate) async fn create_workflow(
     begin(&app, &caller, Arc::new(definition), input).await
 }
 
+/// A workflow begins where a task could be inserted into each queue that its first nodes go to: it counts as one there. What it
+/// makes later is refused by no cap: what has begun comes to its end.
+async fn room_for_first(app: &App, caller: &Caller, definition: &Definition) -> Result<(), Refusal> {
+    let mut first = BTreeSet::new();
+    first_queues(definition, &mut first);
+    let now = app.engine.now();
+    let task = |(queue, kind): (&Name, &Name)| {
+        NewTask::new(
+            QueueKey { namespace: caller.namespace.clone(), queue: queue.clone() },
+            kind.clone(),
+            now,
+        )
+    };
+    let tasks: Vec<NewTask> = first.into_iter().map(task).collect();
+    match app.engine.refused(&tasks).await?.into_iter().flatten().next() {
+        Some(refused) => Err(insert::not_now(refused, caller).into()),
+        None => Ok(()),
+    }
+}
+
+fn first_queues<'a>(definition: &'a Definition, all: &mut BTreeSet<(&'a Name, &'a Name)>) {
+    for node in definition.nodes.values().filter(|it| it.after.is_empty()) {
+        match &node.work {
+            Work::Task(task) if all.iter().any(|it| it.0 == &task.queue) => {}
+            Work::Task(task) => drop(all.insert((&task.queue, &task.kind))),
+            Work::Workflow(sub) => first_queues(&sub.definition, all),
+        }
+    }
+}
+
 async fn begin(
     app: &App,
     caller: &Caller,
@@ -135,6 +166,7 @@ async fn begin(
         caller.who.must_reach(&queue)?;
     }
     namespaces::must_be_open(app, &caller.namespace)?;
+    room_for_first(app, caller, &definition).await?;
     // Keys belong to the token that sends them.
     let key = caller.idempotency_key.as_deref();
     let key = key.map(|it| format!("{}\u{1}{it}", caller.who.owner().unwrap_or_default()));

@@ -16,12 +16,14 @@ mod bus;
 mod hot;
 mod limiter;
 mod store;
+mod workflows;
 
 pub use bulk::{BulkGroup, FaultyBulk};
 pub use bus::{BusGroup, FaultyBus};
 pub use hot::{FaultyHot, HotGroup};
 pub use limiter::{FaultyLimiter, LimiterGroup};
 pub use store::{FaultyStore, StoreGroup};
+pub use workflows::{FaultyWorkflows, WorkflowGroup};
 
 use crate::patience::PATIENCE;
 use parking_lot::Mutex;

@@ -2,13 +2,15 @@
 //! at once, compared with the step that it was decided on. Then what was decided is made; what fails there ends the node.
 
 use crate::{
-    Error, Plan, look, make,
+    Error, Plan,
+    error::Contended,
+    look, make,
     runner::Inner,
     stop,
     values::{Known, most_bytes},
 };
 use punctual_contract::{
-    Error as BackendError,
+    Error as BackendError, Happened,
     store::Applied,
     workflows::{AdvanceWorkflow, Carried, ChangedNode, StoredNode, StoredWorkflow, WorkflowId},
 };
@@ -80,6 +82,9 @@ pub(crate) struct Step<'a> {
     pub(crate) known: Known,
     /// Of tasks and workflows that are there.
     pub(crate) refs: HashMap<NodeKey, String>,
+    /// When those began whose tasks are to be made; the others begin now.
+    pub(crate) begun: HashMap<NodeKey, Millis>,
+    pub(crate) now: Millis,
     reason: Option<String>,
 }
 
@@ -94,7 +99,8 @@ impl Inner {
     pub(crate) async fn advance(&self, id: WorkflowId, wish: Wish) -> Result<Advanced, BackendError> {
         let (mut wish, mut done) = (wish, Advanced::default());
         for _ in 0..ROUNDS_MAX {
-            match self.step(id, &wish).await? {
+            let step = self.step(id, &wish).await;
+            match step.map_err(|it| if done.moved { it.after_a_change() } else { it })? {
                 Err(answer) => return Ok(Advanced { moved: done.moved, ..answer }),
                 Ok(committed) => {
                     done.moved |= committed.moved;
@@ -110,7 +116,10 @@ impl Inner {
 
     /// As a call: with an error for what is refused.
     pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<(), Error> {
-        let done = self.advance(id, Wish::command(command)).await?;
+        let done = self.advance(id, Wish::command(command)).await.map_err(|it| {
+            let is_contended = it.happened == Happened::No && it.source.is::<Contended>();
+            if is_contended { Error::Contended } else { it.into() }
+        })?;
         match (done.is_gone, done.refused) {
             (true, _) => Err(Error::NotFound),
             (false, Some(refused)) => Err(refused.into()),
@@ -127,7 +136,11 @@ impl Inner {
                 return Ok(Err(Advanced::default()));
             }
             let Some(plan) = self.plan(stored.definition).await? else {
-                return Ok(Err(Advanced { is_gone: true, ..Advanced::default() }));
+                if self.store.workflow(id).await?.is_none() {
+                    return Ok(Err(Advanced { is_gone: true, ..Advanced::default() }));
+                }
+                // It is put off, and not looked at again and again.
+                return Err(BackendError::did_not_happen("move a workflow on", "its document is not there"));
             };
             let nodes = self.store.node_rows(id).await?;
             match self.once(&stored, &plan, nodes, wish).await? {
@@ -142,8 +155,7 @@ impl Inner {
                 tracing::warn!(workflow = %id, "others move a workflow on again and again; it is looked at later");
             }
         }
-        let problem = "others change the workflow again and again";
-        Err(BackendError::did_not_happen("move a workflow on", problem))
+        Err(BackendError::did_not_happen("move a workflow on", Contended))
     }
 
     async fn once(
@@ -157,7 +169,10 @@ impl Inner {
         let rows: BTreeMap<_, _> = nodes.iter().map(|it| (it.key, it.row)).collect();
         let run = Run::of(stored.state, stored.progress.ending, stored.progress.completed, rows);
         let refs = nodes.iter().filter_map(|it| Some((it.key, it.task_ref.clone()?))).collect();
-        let mut step = Step { inner: self, stored, plan, run, known: Known::default(), refs, reason: None };
+        let unmade = nodes.iter().filter(|it| it.row.state.is_open() && !it.row.is_made);
+        let begun = unmade.map(|it| (it.key, it.begun_at)).collect();
+        let known = Known::default();
+        let mut step = Step { inner: self, stored, plan, run, known, refs, begun, now, reason: None };
         if let Some(command) = &wish.command
             && let Err(refused) = step.wished(command)
         {
@@ -173,8 +188,10 @@ impl Inner {
         step.past_deadline(now);
         step.decide_all().await?;
         step.run.finish(&plan.graph);
-        if !step.run.adds_up(&plan.graph) {
-            tracing::error!(workflow = %stored.id, "a workflow waits for nothing that could come");
+        if step.run.adds_up(&plan.graph) {
+            self.adrift.lock().remove(&stored.id);
+        } else {
+            tracing::error!(workflow = %stored.id, "a workflow does not add up: what it waits for cannot come");
             self.adrift.lock().insert(stored.id);
         }
         step.commit(wish, look_at, now).await
@@ -189,7 +206,7 @@ impl Inner {
     ) -> Result<usize, BackendError> {
         let wake_at = Some(now.plus(after_ms));
         let StoredWorkflow { id, step, state, progress, .. } = stored;
-        let advance = AdvanceWorkflow { id, step, state, progress, wake_at, rows: Vec::new() };
+        let advance = AdvanceWorkflow { id, step, state, progress, wake_at, rows: Vec::new(), mark: None };
         self.store.advance_workflow(advance, now).await?;
         Ok(0)
     }
@@ -300,16 +317,10 @@ impl Step<'_> {
             progress,
             wake_at,
             rows: rows.collect(),
+            mark: None,
         };
-        let state = advance.state;
-        if self.inner.store.advance_workflow(advance, now).await? == Applied::Lost {
+        if self.write(advance, now).await? == Applied::Lost {
             return Ok(Once::Lost);
-        }
-        if state.is_finished() {
-            self.inner.adrift.lock().remove(&self.stored.id);
-            if let Some(parent) = self.stored.progress.parent {
-                self.inner.told.workflow(self.stored.id, parent);
-            }
         }
         let mut ends = Vec::new();
         if makes && !unmade.is_empty() {
@@ -320,6 +331,31 @@ impl Step<'_> {
             ends.extend(stop::stop(&self).await?);
         }
         Ok(Once::Done(Committed { ends, moved: !is_same }))
+    }
+
+    /// Commits the step. Where it ends a workflow that is a node, a mark of the other workflow is made with it: whoever is left
+    /// hears of the end.
+    async fn write(&self, advance: AdvanceWorkflow, now: Millis) -> Result<Applied, BackendError> {
+        let (inner, id) = (self.inner, self.stored.id);
+        let is_over = advance.state.is_finished();
+        let Some(parent) = self.stored.progress.parent.filter(|_| is_over) else {
+            let applied = inner.store.advance_workflow(advance, now).await?;
+            if is_over && applied == Applied::Moved {
+                inner.adrift.lock().remove(&id);
+            }
+            return Ok(applied);
+        };
+        let above = WorkflowId(parent.workflow);
+        let mark = inner.marks.awaits(above, now);
+        let applied = inner.store.advance_workflow(AdvanceWorkflow { mark, ..advance }, now).await;
+        if !matches!(applied, Ok(Applied::Moved)) {
+            inner.marks.settled(above, 1);
+            return applied;
+        }
+        mark.into_iter().for_each(|it| inner.marks.made(it, now));
+        inner.adrift.lock().remove(&id);
+        inner.hear_of_child(id, parent);
+        applied
     }
 
     /// When it is looked at again, whatever is told until then.

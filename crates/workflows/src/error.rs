@@ -21,6 +21,11 @@ pub enum Error {
     Engine(#[from] punctual_engine::Error),
 }
 
+/// Inside of a [`BackendError`], for whoever gave a command.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("others change the workflow again and again")]
+pub(crate) struct Contended;
+
 impl From<BackendError> for Error {
     fn from(error: BackendError) -> Self {
         Self::Engine(error.into())

@@ -9,6 +9,8 @@ mod options;
 mod plan;
 
 mod runner;
+
+mod marks;
 mod told;
 
 mod advance;
@@ -24,6 +26,7 @@ mod draw;
 pub use calls::{Submission, View};
 pub use draw::{dot, mermaid};
 pub use error::Error;
+pub use marks::Expected;
 pub use options::Options;
 pub use plan::Plan;
 pub use runner::Runner;

@@ -5,10 +5,11 @@ use crate::{
     Plan,
     advance::{Ended, kept},
     make,
-    runner::Inner,
+    runner::{AT_ONCE, Inner},
     values,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures_util::{StreamExt as _, stream};
 use punctual_contract::{
     Error as BackendError,
     workflows::{Carried, StoredNode, StoredWorkflow, WorkflowId},
@@ -20,7 +21,10 @@ use punctual_domain::{
     time::Millis,
     workflow::{End, NodeKey, ParentNode, Role, Run, WorkflowState},
 };
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 /// After the instant at which something could have happened.
 const GRACE_MS: i64 = 2_000;
@@ -34,37 +38,59 @@ pub(crate) struct Looked {
     pub(crate) next_at: Option<Millis>,
 }
 
-/// Of these tasks, those that are of workflows and have ended.
+/// Workflows that were read for one batch of ends. None: it is gone.
+type Known = HashMap<WorkflowId, Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError>>;
+
+/// What became of each of these tasks, in order. None: it is of no workflow, or has not ended. One that fails says nothing of
+/// the others.
 pub(crate) async fn tasks(
     inner: &Inner,
     places: &[TaskRef],
-) -> Result<Vec<(WorkflowId, Ended)>, BackendError> {
-    let mut all = Vec::new();
-    let mut known: HashMap<WorkflowId, Option<(StoredWorkflow, std::sync::Arc<Plan>)>> = HashMap::new();
+) -> Vec<Result<Option<(WorkflowId, Ended)>, BackendError>> {
+    let (mut all, mut known) = (Vec::with_capacity(places.len()), Known::new());
     for some in places.chunks(BATCH) {
-        for task in read(inner, some.to_vec()).await?.into_iter().flatten() {
-            let Some((end, carried)) = end_of(&task) else { continue };
-            let Some(id) = make::workflow_of(&task) else { continue };
-            if let std::collections::hash_map::Entry::Vacant(place) = known.entry(id) {
-                let stored = inner.store.workflow(id).await?;
-                place.insert(match stored {
-                    Some(stored) => inner.plan(stored.definition).await?.map(|plan| (stored, plan)),
-                    None => None,
-                });
-            }
-            let Some(Some((stored, plan))) = known.get(&id) else { continue };
-            if let Some((key, attempt)) = make::node_of(&task, stored, plan) {
-                all.push((id, Ended { key, attempt, end, carried }));
-            }
+        for task in read_each(inner, some.to_vec()).await {
+            all.push(match task {
+                Ok(Some(task)) => ended(inner, &task, &mut known).await,
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            });
         }
     }
-    Ok(all)
+    all
+}
+
+async fn ended(
+    inner: &Inner,
+    task: &Task,
+    known: &mut Known,
+) -> Result<Option<(WorkflowId, Ended)>, BackendError> {
+    let Some((end, carried)) = end_of(task) else { return Ok(None) };
+    let Some(id) = make::workflow_of(task) else { return Ok(None) };
+    if let Entry::Vacant(place) = known.entry(id) {
+        place.insert(planned(inner, id).await);
+    }
+    let Some(found) = known.get(&id) else { return Ok(None) };
+    let Some((stored, plan)) = found.as_ref().map_err(Clone::clone)? else { return Ok(None) };
+    let node = make::node_of(task, stored, plan);
+    Ok(node.map(|(key, attempt)| (id, Ended { key, attempt, end, carried })))
+}
+
+async fn planned(inner: &Inner, id: WorkflowId) -> Result<Option<(StoredWorkflow, Arc<Plan>)>, BackendError> {
+    let Some(stored) = inner.store.workflow(id).await? else { return Ok(None) };
+    Ok(inner.plan(stored.definition).await?.map(|plan| (stored, plan)))
+}
+
+async fn read_each(inner: &Inner, places: Vec<TaskRef>) -> Vec<Result<Option<Task>, BackendError>> {
+    let count = places.len();
+    match inner.engine.read_each(places).await.map_err(make::backend) {
+        Ok(read) => read,
+        Err(error) => vec![Err(error); count],
+    }
 }
 
 async fn read(inner: &Inner, places: Vec<TaskRef>) -> Result<Vec<Option<Task>>, BackendError> {
-    let read = inner.engine.read_each(places).await.map_err(make::backend)?;
-    let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(read)
+    read_each(inner, places).await.into_iter().collect()
 }
 
 /// None: it is not over, or not there.
@@ -128,20 +154,23 @@ pub(crate) async fn at_open(
     now: Millis,
 ) -> Result<Looked, BackendError> {
     let mut looked = Looked::default();
-    let mut places: Vec<(&StoredNode, TaskRef)> = Vec::new();
+    let (mut places, mut children) = (Vec::<(&StoredNode, TaskRef)>::new(), Vec::new());
     for node in nodes.iter().filter(|it| it.row.state.is_open() && it.row.items.is_none()) {
         let Some(text) = &node.task_ref else { continue };
         if let Ok(id) = text.parse::<WorkflowId>() {
-            let found = inner.store.workflow(id).await?;
-            match found {
-                None => looked.ended.push(gone(node)),
-                Some(child) => {
-                    looked.ended.extend(over(inner, &child, node.key, node.row.attempt).await?);
-                    looked.at(inner, rarely(inner, node.begun_at, now), now);
-                }
-            }
+            children.push(async move { (node, inner.store.workflow(id).await) });
         } else if let Ok(place) = text.parse::<TaskRef>() {
             places.push((node, place));
+        }
+    }
+    let children: Vec<_> = stream::iter(children).buffered(AT_ONCE).collect().await;
+    for (node, found) in children {
+        match found? {
+            None => looked.ended.push(gone(node)),
+            Some(child) => {
+                looked.ended.extend(over(inner, &child, node.key, node.row.attempt).await?);
+                looked.at(inner, rarely(inner, node.begun_at, now), now);
+            }
         }
     }
     for some in places.chunks(BATCH) {

@@ -129,6 +129,8 @@ fn tasks_of<'a>(
     let namespace = &step.stored.namespace;
     let queue = QueueKey { namespace: namespace.clone(), queue: template.queue.clone() };
     let set = step.inner.engine.known_settings(&queue);
+    let of_actions = keys.first().is_some_and(|it| it.role == Role::Action);
+    let delay_ms = step.plan.node(node).and_then(|it| it.delay_ms).filter(|_| of_actions);
     let mut like = template.task(namespace, step.inner.engine.now(), &set);
     like.on_conflict = OnConflict::Keep;
     like.labels.insert(LABEL.to_owned(), step.stored.id.to_string());
@@ -136,6 +138,10 @@ fn tasks_of<'a>(
     let task = |wanted: Wanted| {
         let Wanted { key, attempt, content } = wanted;
         let mut task = NewTask { payload: content.unwrap_or_default(), ..like.clone() };
+        if let Some(delay_ms) = delay_ms {
+            // From its beginning, whoever makes it and however late.
+            task.execute_at = step.begun.get(&key).copied().unwrap_or(step.now).plus(delay_ms);
+        }
         task.labels.insert(LABEL_ATTEMPT.to_owned(), attempt.to_string());
         task.labels.extend(key.item.map(|it| (LABEL_ITEM.to_owned(), it.to_string())));
         if key.role == Role::Compensation {

@@ -1,7 +1,7 @@
 //! The runner: looks at workflows whose time has come, and goes on with those of which something has ended. `run_once` is
 //! bounded, can be run again at any time, and by several engines at once.
 
-use crate::{Plan, advance::Wish, options::Options, told::Told};
+use crate::{Plan, advance::Wish, marks::Marks, options::Options, told::Told};
 use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -40,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn WorkflowStore>,
     pub(crate) options: Options,
     pub(crate) told: Told,
+    pub(crate) marks: Marks,
     plans: Mutex<HashMap<i64, Arc<Plan>>>,
     forgot_at: Mutex<Option<Millis>>,
     /// Those that do not add up, as far as was looked.
@@ -54,6 +55,7 @@ impl Runner {
             store,
             options,
             told: Told::default(),
+            marks: Marks::default(),
             plans: Mutex::default(),
             forgot_at: Mutex::default(),
             adrift: Mutex::default(),
@@ -67,9 +69,9 @@ impl Runner {
     /// A failing store; what was done stays done, and a workflow that failed by itself (its tasks are in a database that is
     /// away) has held up no other.
     pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
-        let heard = self.go_on().await;
-        let mut all = vec![heard];
+        let mut all = vec![self.go_on().await];
         let slots = self.inner.slots();
+        all.push(self.look_at_marked(slots, now).await);
         for _ in 0..BATCHES_MAX {
             let due = match slots {
                 0 => Vec::new(),
@@ -83,6 +85,7 @@ impl Runner {
                 all.push(self.go_on().await);
             }
         }
+        self.tidy_marks(now).await?;
         self.forget(now).await?;
         all.into_iter().try_fold(0, |moved, more| Ok(moved + more?))
     }
@@ -147,7 +150,11 @@ impl Runner {
             *last = Some(now);
         }
         let before = now.plus(-inner.options.keep_ms.max(FORGET_MIN_MS));
-        inner.store.forget_workflows(before, FORGET_BATCH).await?;
+        let forgotten = inner.store.forget_workflows(before, FORGET_BATCH).await?;
+        if forgotten >= FORGET_BATCH {
+            // The next run goes on: however many end in a minute, as many are forgotten.
+            *inner.forgot_at.lock() = None;
+        }
         Ok(())
     }
 

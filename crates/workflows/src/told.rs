@@ -1,16 +1,17 @@
 //! What has ended, as far as somebody said so: whoever took a task's outcome, at whatever engine, and whoever saw the end of a
-//! workflow that is a node of another. Lost with the engine; then the next look finds it.
+//! workflow that is a node of another. Lost with the engine; then a mark says so, or the next look finds it. What cannot be gone
+//! on with is kept whole and tried again, each by itself: it holds up nothing else.
 
 use crate::{
     Runner,
     advance::{Ended, Wish},
     look,
-    runner::AT_ONCE,
+    runner::{AT_ONCE, Inner},
 };
 use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use punctual_contract::{Error as BackendError, workflows::WorkflowId};
-use punctual_domain::{place::TaskRef, workflow::ParentNode};
+use punctual_domain::{place::TaskRef, time::Millis, workflow::ParentNode};
 use std::collections::BTreeMap;
 use tokio::sync::Notify;
 
@@ -18,42 +19,135 @@ use tokio::sync::Notify;
 const MOST: usize = 100_000;
 /// Of one pass.
 const BATCH: usize = 5_000;
+/// What cannot be gone on with is tried again then, so many times; then it is left to the looks.
+const AGAIN_AFTER_MS: i64 = 1_000;
+const TRIES_MAX: u32 = 60;
+
+/// One end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    what: What,
+    tries: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Task {
+        place: TaskRef,
+        /// None: it is not known yet.
+        of: Option<WorkflowId>,
+    },
+    /// A workflow is over, which is that node.
+    Workflow { id: WorkflowId, parent: ParentNode },
+}
+
+impl What {
+    const fn of(&self) -> Option<WorkflowId> {
+        match self {
+            Self::Task { of, .. } => *of,
+            Self::Workflow { parent, .. } => Some(WorkflowId(parent.workflow)),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    tasks: Mutex<Vec<TaskRef>>,
-    /// Workflows that are over, with the nodes that they are.
-    workflows: Mutex<Vec<(WorkflowId, ParentNode)>>,
+    queue: Mutex<Queue>,
     come: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Queue {
+    ready: Vec<Heard>,
+    /// To be tried again then.
+    later: Vec<(Millis, Heard)>,
+}
+
 impl Told {
-    pub(crate) fn workflow(&self, id: WorkflowId, parent: ParentNode) {
-        let mut all = self.workflows.lock();
-        if all.len() < MOST {
-            all.push((id, parent));
-        }
-        drop(all);
+    /// Those that find no room.
+    fn push(&self, mut all: Vec<Heard>) -> Vec<Heard> {
+        let mut queue = self.queue.lock();
+        let room = MOST.saturating_sub(queue.ready.len() + queue.later.len());
+        let beyond = all.split_off(room.min(all.len()));
+        queue.ready.extend(all);
+        drop(queue);
         self.come.notify_one();
+        beyond
     }
 
-    fn tasks(&self, ended: impl IntoIterator<Item = TaskRef>) {
-        let mut all = self.tasks.lock();
-        let room = MOST.saturating_sub(all.len());
-        all.extend(ended.into_iter().take(room));
-        drop(all);
-        self.come.notify_one();
+    fn take(&self) -> Vec<Heard> {
+        let mut queue = self.queue.lock();
+        let some = queue.ready.len().min(BATCH);
+        queue.ready.drain(..some).collect()
+    }
+
+    fn try_later(&self, at: Millis, left: impl Iterator<Item = Heard>) {
+        self.queue.lock().later.extend(left.map(|it| (at, it)));
+    }
+
+    /// What is to be tried again by now. A clock that was set back makes nothing wait for longer.
+    fn come_back(&self, now: Millis) {
+        let mut queue = self.queue.lock();
+        let is_due = |it: &mut (Millis, Heard)| it.0 <= now || it.0.since(now) > AGAIN_AFTER_MS;
+        let due: Vec<_> = queue.later.extract_if(.., is_due).collect();
+        queue.ready.extend(due.into_iter().map(|it| it.1));
     }
 
     fn is_empty(&self) -> bool {
-        self.tasks.lock().is_empty() && self.workflows.lock().is_empty()
+        self.queue.lock().ready.is_empty()
+    }
+}
+
+impl Inner {
+    pub(crate) fn hear_tasks(&self, tasks: impl IntoIterator<Item = (Option<WorkflowId>, TaskRef)>) {
+        self.hear(tasks.into_iter().map(|(of, place)| What::Task { place, of }));
+    }
+
+    /// A workflow is over; that its parent is to be gone on with was said already ([`crate::marks::Marks::awaits`]).
+    pub(crate) fn hear_of_child(&self, id: WorkflowId, parent: ParentNode) {
+        self.push(vec![Heard { what: What::Workflow { id, parent }, tries: 0 }]);
+    }
+
+    fn hear(&self, all: impl Iterator<Item = What>) {
+        let now = self.engine.now();
+        let all: Vec<Heard> = all.map(|what| Heard { what, tries: 0 }).collect();
+        for of in all.iter().filter_map(|it| it.what.of()) {
+            // Its mark is there, or could not be made.
+            self.marks.awaits(of, now);
+        }
+        self.push(all);
+    }
+
+    fn push(&self, all: Vec<Heard>) {
+        for it in self.told.push(all) {
+            it.what.of().into_iter().for_each(|of| self.marks.left(of));
+        }
+    }
+
+    fn gone_on(&self, with: &Heard) {
+        with.what.of().into_iter().for_each(|of| self.marks.settled(of, 1));
+    }
+}
+
+/// What one pass has done.
+#[derive(Default)]
+struct Pass {
+    moved: usize,
+    left: Vec<Heard>,
+    failed: Option<BackendError>,
+}
+
+impl Pass {
+    fn fails(&mut self, all: impl IntoIterator<Item = Heard>, error: BackendError) {
+        self.left.extend(all);
+        self.failed = self.failed.take().or(Some(error));
     }
 }
 
 impl Runner {
     /// Tasks of workflows may have ended.
     pub fn ended(&self, tasks: impl IntoIterator<Item = TaskRef>) {
-        self.inner.told.tasks(tasks);
+        self.inner.hear_tasks(tasks.into_iter().map(|it| (None, it)));
     }
 
     /// Waits until something may have ended.
@@ -66,53 +160,80 @@ impl Runner {
     /// Goes on with workflows of which something has ended. How many were moved on.
     ///
     /// # Errors
-    /// A failing store; then it is tried again.
+    /// The first that failed; it is tried again a second later, and the others have been gone on with.
     pub async fn go_on(&self) -> Result<usize, BackendError> {
-        let mut moved = 0;
+        let now = self.inner.engine.now();
+        self.inner.told.come_back(now);
+        let (mut moved, mut failed) = (0, None);
         loop {
-            let some = {
-                let mut all = self.inner.told.tasks.lock();
-                let some = all.len().min(BATCH);
-                all.drain(..some).collect::<Vec<_>>()
-            };
-            let over = std::mem::take(&mut *self.inner.told.workflows.lock());
-            if some.is_empty() && over.is_empty() {
-                return Ok(moved);
+            let some = self.inner.told.take();
+            if some.is_empty() {
+                return failed.map_or(Ok(moved), Err);
             }
-            match self.pass(&some, &over).await {
-                Ok(more) => moved += more,
-                Err(error) => {
-                    self.inner.told.tasks(some);
-                    self.inner.told.workflows.lock().extend(over);
-                    return Err(error);
-                }
-            }
+            let pass = self.pass(some).await;
+            moved += pass.moved;
+            failed = failed.or(pass.failed);
+            self.again(now, pass.left);
         }
     }
 
-    async fn pass(
-        &self,
-        tasks: &[TaskRef],
-        over: &[(WorkflowId, ParentNode)],
-    ) -> Result<usize, BackendError> {
-        let mut ends: BTreeMap<WorkflowId, Vec<Ended>> = BTreeMap::new();
-        for (id, ended) in look::tasks(&self.inner, tasks).await? {
-            ends.entry(id).or_default().push(ended);
-        }
-        for (id, parent) in over {
-            if let Some(ended) = look::workflow(&self.inner, *id, *parent).await? {
-                ends.entry(WorkflowId(parent.workflow)).or_default().push(ended);
+    fn again(&self, now: Millis, left: Vec<Heard>) {
+        let tried = left.into_iter().map(|it| Heard { tries: it.tries + 1, ..it });
+        let (again, given_up): (Vec<_>, Vec<_>) = tried.partition(|it| it.tries < TRIES_MAX);
+        self.inner.told.try_later(now.plus(AGAIN_AFTER_MS), again.into_iter());
+        given_up.iter().filter_map(|it| it.what.of()).for_each(|it| self.inner.marks.left(it));
+    }
+
+    async fn pass(&self, some: Vec<Heard>) -> Pass {
+        let mut pass = Pass::default();
+        let mut ends: BTreeMap<WorkflowId, Vec<(Heard, Ended)>> = BTreeMap::new();
+        for (heard, found) in self.found(some).await {
+            match found {
+                Ok(Some((id, ended))) => ends.entry(id).or_default().push((heard, ended)),
+                Ok(None) => self.inner.gone_on(&heard),
+                Err(error) => pass.fails([heard], error),
             }
         }
         let steps: Vec<_> = ends
             .into_iter()
-            .map(|(id, ends)| async move { self.inner.advance(id, Wish::ends(ends)).await })
+            .map(|(id, ends)| async move {
+                let (heard, ends): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+                (heard, self.inner.advance(id, Wish::ends(ends)).await)
+            })
             .collect();
         let done: Vec<_> = stream::iter(steps).buffer_unordered(AT_ONCE).collect().await;
-        let mut moved = 0;
-        for it in done {
-            moved += usize::from(it?.moved);
+        for (heard, advanced) in done {
+            match advanced {
+                Ok(it) => {
+                    pass.moved += usize::from(it.moved);
+                    heard.iter().for_each(|it| self.inner.gone_on(it));
+                }
+                Err(error) => pass.fails(heard, error),
+            }
         }
-        Ok(moved)
+        pass
+    }
+
+    /// What became of each: of which workflow it is, and how it ended. None: nothing to go on with.
+    async fn found(
+        &self,
+        some: Vec<Heard>,
+    ) -> Vec<(Heard, Result<Option<(WorkflowId, Ended)>, BackendError>)> {
+        let (mut places, mut of_tasks, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for heard in some {
+            match heard.what {
+                What::Task { place, .. } => {
+                    places.push(place);
+                    of_tasks.push(heard);
+                }
+                What::Workflow { id, parent } => {
+                    let ended = look::workflow(&self.inner, id, parent).await;
+                    let of_parent = |it| (WorkflowId(parent.workflow), it);
+                    all.push((heard, ended.map(|it| it.map(of_parent))));
+                }
+            }
+        }
+        all.extend(of_tasks.into_iter().zip(look::tasks(&self.inner, &places).await));
+        all
     }
 }

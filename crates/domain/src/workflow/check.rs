@@ -180,6 +180,14 @@ fn checked_node(definition: &Definition, name: &Name, node: &Node, path: &str) -
         }
         _ => {}
     }
+    if let Some(delay_ms) = node.delay_ms {
+        if !(0..=DEADLINE_MAX_MS).contains(&delay_ms) {
+            return wrong("delay_ms".to_owned(), format!("must be 0 to {DEADLINE_MAX_MS}"));
+        }
+        if matches!(node.work, Work::Workflow(_)) {
+            return wrong("delay_ms".to_owned(), "only a task waits: give it to the first nodes".to_owned());
+        }
+    }
     if let Work::Task(task) = &node.work {
         checked_task(task, path, "task")?;
     }

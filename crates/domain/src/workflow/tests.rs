@@ -63,6 +63,18 @@ fn a_join_that_can_never_hold_is_refused() {
 }
 
 #[test]
+fn only_a_task_waits_and_not_for_longer_than_a_century() {
+    let waits = |delay_ms| Node { delay_ms: Some(delay_ms), ..node(&[]) };
+    assert!(Graph::of(&document(vec![("a", waits(DEADLINE_MAX_MS))])).is_ok());
+    for delay_ms in [-1, DEADLINE_MAX_MS + 1] {
+        assert_eq!(refused(vec![("a", waits(delay_ms))]).0, "nodes/a/delay_ms");
+    }
+    let sub = SubWorkflow { definition: document(vec![("x", node(&[]))]), input: None };
+    let within = Node { delay_ms: Some(1), ..Node::new(Work::Workflow(Box::new(sub))) };
+    assert_eq!(refused(vec![("a", within)]).0, "nodes/a/delay_ms");
+}
+
+#[test]
 fn what_is_too_deep_or_too_many_is_refused() {
     let chain = |length: usize| {
         let names: Vec<String> = (0..length).map(|it| format!("n{it:05}")).collect();

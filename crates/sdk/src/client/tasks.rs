@@ -184,7 +184,7 @@ pub(super) fn segment(text: &str) -> String {
     out
 }
 
-fn new_key() -> String {
+pub(super) fn new_key() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 

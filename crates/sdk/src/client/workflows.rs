@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use punctual_protocol::{
     CancelWorkflow, CreateWorkflow, GraphFormat, Json, Page, RerunWorkflow, Workflow, WorkflowGraph,
-    WorkflowState,
+    WorkflowState, headers,
 };
+use reqwest::Method;
 use std::time::Duration;
 
-use super::tasks::{body, segment};
+use super::tasks::{body, new_key, segment};
 use super::{Client, Repeat};
 use crate::error::Error;
 
@@ -16,10 +17,16 @@ const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 impl Client {
-    /// Begins a workflow. Not repeated where it may have begun: then the error says so.
+    /// Begins a workflow. Repeated under one `Idempotency-Key`: it begins once.
     pub async fn create_workflow(&self, workflow: &CreateWorkflow) -> Result<Workflow, Error> {
         workflow.check()?;
-        self.post("/v1/workflows".to_owned(), body(workflow)?, Repeat::IfNotDone).await
+        self.begin("/v1/workflows".to_owned(), body(workflow)?).await
+    }
+
+    async fn begin(&self, path: String, body: Bytes) -> Result<Workflow, Error> {
+        let mut call = self.new_call(Method::POST, path, body);
+        call.headers.push((headers::IDEMPOTENCY_KEY, new_key()));
+        self.call(call, Repeat::Safe).await
     }
 
     /// One workflow with its nodes.
@@ -76,9 +83,9 @@ impl Client {
         .await
     }
 
-    /// Begins a copy; with the same input, unless another is given.
+    /// Begins a copy; with the same input, unless another is given. Repeated under one `Idempotency-Key`.
     pub async fn rerun_workflow(&self, workflow_ref: &str, input: Option<Json>) -> Result<Workflow, Error> {
-        self.post(path(workflow_ref, "/rerun"), body(&RerunWorkflow { input })?, Repeat::IfNotDone).await
+        self.begin(path(workflow_ref, "/rerun"), body(&RerunWorkflow { input })?).await
     }
 
     /// A workflow as a text that Mermaid or Graphviz draw.

@@ -11,7 +11,7 @@ use punctual_contract::store::Assignment;
 use punctual_domain::name::{Name, QueueKey};
 use punctual_domain::task::Content;
 use punctual_protocol::limits::BATCH_MAX;
-use punctual_protocol::{Body, Json, LeaseBeat, LeasedTask, Token, WORKFLOW_LABEL};
+use punctual_protocol::{Body, Json, LeaseBeat, LeasedTask, Token};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -202,9 +202,7 @@ async fn take(guard: &Guard, it: &Assignment) -> Option<Taken> {
 
 /// As the server writes it.
 fn token(it: &Assignment, lease_ms: u64) -> String {
-    let is_of_workflow = it.labels.contains_key(WORKFLOW_LABEL);
-    Token { fence: it.fence, lease_ms: i64::try_from(lease_ms).unwrap_or(i64::MAX), is_of_workflow }
-        .to_string()
+    Token::of(it.fence, i64::try_from(lease_ms).unwrap_or(i64::MAX), &it.labels).to_string()
 }
 
 /// As the server would have handed it over.

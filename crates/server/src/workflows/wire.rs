@@ -57,6 +57,7 @@ fn node(asked: WorkflowNode, path: &str, priority: Priority) -> Result<Node, Ref
             wire::Join::Any => domain::Join::Any,
             wire::Join::AtLeast(need) => domain::Join::AtLeast(need),
         },
+        delay_ms: asked.delay_ms,
         when: asked.when,
         for_each: asked.for_each,
         compensate: compensate.transpose()?,

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sqlx::{Connection as _, MySqlConnection};
 use std::{
     ops::{Deref, DerefMut},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::{
@@ -19,6 +19,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+/// Connections to one database that open transactions besides those of its lines.
+const WRITERS: u32 = 16;
 /// One that nobody used for so long is closed when somebody looks.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
@@ -33,6 +35,10 @@ struct Pool {
     permits: Arc<Semaphore>,
     /// The one that was used last is at the end.
     idle: Mutex<Vec<Idle>>,
+    /// They open transactions.
+    write: bool,
+    /// Others that do.
+    writers: OnceLock<Connections>,
 }
 
 #[derive(Debug)]
@@ -53,8 +59,18 @@ pub(crate) struct Lent {
 
 impl Connections {
     pub(crate) fn new(door: Door, most: u32) -> Self {
+        Self::that(door, most, false)
+    }
+
+    fn that(door: Door, most: u32, write: bool) -> Self {
         let permits = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(1)));
-        Self { pool: Arc::new(Pool { door, permits, idle: Mutex::default() }) }
+        let pool = Pool { door, permits, idle: Mutex::default(), write, writers: OnceLock::new() };
+        Self { pool: Arc::new(pool) }
+    }
+
+    /// Others to the same database, for transactions (`Door::writer`).
+    pub(crate) fn writers(&self) -> &Self {
+        self.pool.writers.get_or_init(|| Self::that(self.pool.door.clone(), WRITERS, true))
     }
 
     /// Of work that runs `within` a limit; outside of one, the connection is closed after it.
@@ -72,7 +88,9 @@ impl Connections {
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
         loop {
             let Some(idle) = self.pool.idle.lock().pop() else {
-                return Ok((permit, self.pool.door.known().await?));
+                let door = &self.pool.door;
+                let known = if self.pool.write { door.writer().await? } else { door.known().await? };
+                return Ok((permit, known));
             };
             if let Some(known) = alive(idle).await {
                 return Ok((permit, known));
@@ -100,6 +118,9 @@ impl Connections {
         let idle = std::mem::take(&mut *self.pool.idle.lock());
         for it in idle {
             drop(timeout(PING, it.known.conn.close()).await);
+        }
+        if let Some(writers) = self.pool.writers.get() {
+            Box::pin(writers.close()).await;
         }
     }
 }

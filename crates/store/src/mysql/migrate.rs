@@ -28,6 +28,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0013_bulk", include_str!("../../../../migrations/mysql/0013_bulk.sql")),
     ("0014_indexed_labels", include_str!("../../../../migrations/mysql/0014_indexed_labels.sql")),
     ("0015_dead", include_str!("../../../../migrations/mysql/0015_dead.sql")),
+    ("0016_workflow_marks", include_str!("../../../../migrations/mysql/0016_workflow_marks.sql")),
     ("0017_uncounted_bytes", include_str!("../../../../migrations/mysql/0017_uncounted_bytes.sql")),
 ];
 

@@ -4,11 +4,9 @@
 use super::{
     Inner, MysqlStore,
     ids::counted_by,
-    limits::{PING, WRITE, silent, watched},
+    limits::{WRITE, within},
     ownership::{Statement, apart},
-    row,
-    session::Known,
-    spawn,
+    row, spawn,
     statements::sql,
 };
 use crate::{Error, runs};
@@ -25,7 +23,6 @@ use punctual_domain::{name::Name, time::Millis};
 use serde_json::json;
 use sqlx::{Connection as _, MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{collections::HashSet, sync::Arc};
-use tokio::time::timeout;
 
 const REVISION: &str = "schedules_revision";
 /// Schedules of one transaction, and runs of one statement.
@@ -160,6 +157,26 @@ impl ScheduleStore for MysqlStore {
         self.reading("read the runs of a schedule", work).await
     }
 
+    async fn run_refs(&self, all: Vec<RunKey>) -> Result<Vec<Option<String>>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let mut refs = Vec::with_capacity(all.len());
+            for some in all.chunks(ROWS_MAX) {
+                let asked = sqlx::query(sql!("schedule/refs.sql")).bind(keys(some));
+                let mut found = vec![None; some.len()];
+                for it in asked.fetch_all(&mut *inner.catalog.acquire().await?).await? {
+                    // Counted from 1.
+                    let nth = usize::try_from(it.try_get::<i64, _>(0)? - 1).unwrap_or(usize::MAX);
+                    if let Some(place) = found.get_mut(nth) {
+                        *place = it.try_get(1)?;
+                    }
+                }
+                refs.extend(found);
+            }
+            Ok::<_, sqlx::Error>(refs)
+        };
+        self.reading("read which tasks runs have", work).await
+    }
+
     async fn cancel_runs(&self, all: Vec<RunKey>, reason: &str) -> Result<(), CallError> {
         let (catalog, reason) = (self.inner.catalog.clone(), reason.to_owned());
         apart("take runs back", Happened::Maybe, async move {
@@ -206,31 +223,49 @@ impl MysqlStore {
     }
 }
 
+/// Why a transaction did not come to its end, and whether its commit was sent.
+struct Broken {
+    error: sqlx::Error,
+    is_sent: bool,
+}
+
+/// Given up while it was under way.
+impl From<sqlx::Error> for Broken {
+    fn from(error: sqlx::Error) -> Self {
+        Self { error, is_sent: true }
+    }
+}
+
+fn unsent(error: sqlx::Error) -> Broken {
+    Broken { error, is_sent: false }
+}
+
 async fn change<T, F>(inner: Arc<Inner>, doing: &'static str, work: F) -> Result<T, CallError>
 where
     F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>>,
 {
-    let failed = |it| CallError::did_not_happen(doing, it);
-    let door = inner.door(0).map_err(failed)?;
-    let Known { conn: mut catalog, number } = door.writer().await.map_err(|it| failed(door.failed(it)))?;
-    let committed = watched(WRITE, || vec![(number, door.clone())], commit(&mut catalog, work)).await;
-    let done = match committed.unwrap_or_else(|| Err((silent(), true))) {
-        Ok(it) => it,
-        Err((error, false)) => return Err(failed(door.failed(error))),
-        Err((error, true)) => return Err(CallError::may_have_happened(doing, door.failed(error))),
-    };
-    drop(timeout(PING, catalog.close()).await);
-    Ok(done)
+    let door = inner.door(0).map_err(|it| CallError::did_not_happen(doing, it))?;
+    let done = within(WRITE, async {
+        let mut catalog = inner.catalog.writers().acquire().await.map_err(unsent)?;
+        let done = commit(&mut catalog, work).await;
+        if done.is_err() {
+            catalog.close_on_drop();
+        }
+        done
+    });
+    done.await.map_err(|Broken { error, is_sent }| match is_sent {
+        true => CallError::may_have_happened(doing, door.failed(error)),
+        false => CallError::did_not_happen(doing, door.failed(error)),
+    })
 }
 
-/// The error says whether the commit was sent.
-async fn commit<T, F>(catalog: &mut MySqlConnection, work: F) -> Result<T, (sqlx::Error, bool)>
+async fn commit<T, F>(catalog: &mut MySqlConnection, work: F) -> Result<T, Broken>
 where
     F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>>,
 {
-    let mut tx = catalog.begin().await.map_err(|it| (it, false))?;
-    let done = work(&mut tx).await.map_err(|it| (it, false))?;
-    tx.commit().await.map_err(|it| (it, true))?;
+    let mut tx = catalog.begin().await.map_err(unsent)?;
+    let done = work(&mut tx).await.map_err(unsent)?;
+    tx.commit().await?;
     Ok(done)
 }
 

@@ -16,7 +16,7 @@ use punctual_contract::{
     store::Applied,
     workflows::{
         AdvanceWorkflow, Carried, ChangedNode, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent,
-        StoredDefinition, StoredNode, StoredWorkflow, WorkflowId, WorkflowQuery,
+        StoredDefinition, StoredNode, StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
     },
 };
 use punctual_domain::{name::Name, time::Millis, workflow::WorkflowState};
@@ -136,6 +136,48 @@ impl WorkflowStore for MysqlStore {
         self.reading("look for the next workflow", work).await
     }
 
+    async fn mark_workflows(&self, marks: Vec<WorkflowMark>, now: Millis) -> Result<(), CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("mark workflows", Happened::Maybe, async move {
+            for some in marks.chunks(ROWS_MAX) {
+                Statement::new(sql!("workflow/mark.sql"))
+                    .int(now.0)
+                    .text(&marked(some))
+                    .execute(&catalog)
+                    .await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn marked_workflows(
+        &self,
+        slots: u32,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<WorkflowMark>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("workflow/marked.sql")).bind(before.0).bind(i64::from(slots));
+            let rows = asked.bind(most(limit)).fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            let mark = |(id, of)| WorkflowMark { id, workflow: WorkflowId(of) };
+            Ok::<_, sqlx::Error>(pairs(&rows)?.into_iter().map(mark).collect())
+        };
+        self.reading("look for marked workflows", work).await
+    }
+
+    async fn unmark_workflows(&self, ids: Vec<i64>) -> Result<(), CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("unmark workflows", Happened::Maybe, async move {
+            for some in ids.chunks(ROWS_MAX) {
+                let gone = runs::text(&some);
+                Statement::new(sql!("workflow/unmark.sql")).text(&gone).execute(&catalog).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     async fn forget_workflows(&self, finished_before: Millis, limit: usize) -> Result<usize, CallError> {
         let catalog = self.inner.catalog.clone();
         apart("forget old workflows", Happened::Maybe, async move {
@@ -251,6 +293,10 @@ async fn moved(tx: &mut MySqlConnection, it: AdvanceWorkflow, now: Millis) -> sq
     if advance.execute(&mut *tx).await?.rows_affected() == 0 {
         return Ok(Applied::Lost);
     }
+    if let Some(mark) = &it.mark {
+        let marks = marked(std::slice::from_ref(mark));
+        sqlx::query(sql!("workflow/mark.sql")).bind(now.0).bind(marks).execute(&mut *tx).await?;
+    }
     let (mut rows, mut bytes) = (Vec::new(), 0);
     for row in &it.rows {
         let carried = [&row.carried.result, &row.carried.error, &row.carried.items];
@@ -263,6 +309,11 @@ async fn moved(tx: &mut MySqlConnection, it: AdvanceWorkflow, now: Millis) -> sq
     }
     write(tx, it.id, &rows).await?;
     Ok(Applied::Moved)
+}
+
+fn marked(marks: &[WorkflowMark]) -> String {
+    let one = |it: &WorkflowMark| json!([it.id, it.workflow.0, it.slot()]);
+    runs::text(&marks.iter().map(one).collect::<Vec<_>>())
 }
 
 async fn write(tx: &mut MySqlConnection, id: WorkflowId, rows: &[serde_json::Value]) -> sqlx::Result<()> {

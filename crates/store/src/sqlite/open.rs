@@ -33,6 +33,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0008_bulk", include_str!("../../../../migrations/sqlite/0008_bulk.sql")),
     ("0009_indexed_labels", include_str!("../../../../migrations/sqlite/0009_indexed_labels.sql")),
     ("0010_dead", include_str!("../../../../migrations/sqlite/0010_dead.sql")),
+    ("0011_workflow_marks", include_str!("../../../../migrations/sqlite/0011_workflow_marks.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

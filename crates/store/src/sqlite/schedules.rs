@@ -142,6 +142,19 @@ impl ScheduleStore for SqliteStore {
         self.reading("read the runs of a schedule", Lane::Bulk, work).await
     }
 
+    async fn run_refs(&self, all: Vec<RunKey>) -> Result<Vec<Option<String>>, CallError> {
+        let work = move |conn: &Connection| {
+            let mut asking = conn.prepare_cached(sql::SCHEDULE_REF)?;
+            let mut one = |it: &RunKey| {
+                asking
+                    .query_row(params![it.schedule, it.at.0, it.kind.code(), it.revision], |row| row.get(0))
+                    .optional()
+            };
+            all.iter().map(&mut one).collect()
+        };
+        self.reading("read which tasks runs have", Lane::Urgent, work).await
+    }
+
     async fn cancel_runs(&self, all: Vec<RunKey>, reason: &str) -> Result<(), CallError> {
         let reason = reason.to_owned();
         let work = move |conn: &Connection, _: &mut Ledger| {

@@ -9,7 +9,7 @@ use punctual_contract::{
     store::Applied,
     workflows::{
         AdvanceWorkflow, Carried, CreatedWorkflow, MadeNode, NewWorkflow, NodeContent, StoredDefinition,
-        StoredNode, StoredWorkflow, WorkflowId, WorkflowQuery,
+        StoredNode, StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
     },
 };
 use punctual_domain::{time::Millis, workflow::WorkflowState};
@@ -102,6 +102,36 @@ impl WorkflowStore for SqliteStore {
             conn.prepare_cached(sql::WORKFLOW_NEXT_WAKE)?.query_row([], |it| row::millis(it, 0)).optional()
         };
         self.reading("look for the next workflow", Lane::Urgent, work).await
+    }
+
+    async fn mark_workflows(&self, marks: Vec<WorkflowMark>, now: Millis) -> Result<(), CallError> {
+        let rows = marks.len();
+        let work = move |conn: &Connection, _: &mut Ledger| mark(conn, &marks, now);
+        self.writing("mark workflows", rows, work).await
+    }
+
+    async fn marked_workflows(
+        &self,
+        slots: u32,
+        before: Millis,
+        limit: usize,
+    ) -> Result<Vec<WorkflowMark>, CallError> {
+        let work = move |conn: &Connection| {
+            let asked = params![slots, before.0, most(limit)];
+            let mut asking = conn.prepare_cached(sql::WORKFLOW_MARKED)?;
+            let marks = asking.query_map(asked, pair)?;
+            marks.map(|it| it.map(|(id, of)| WorkflowMark { id, workflow: WorkflowId(of) })).collect()
+        };
+        self.reading("look for marked workflows", Lane::Urgent, work).await
+    }
+
+    async fn unmark_workflows(&self, ids: Vec<i64>) -> Result<(), CallError> {
+        let rows = ids.len();
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let mut unmark = conn.prepare_cached(sql::WORKFLOW_UNMARK)?;
+            ids.iter().try_for_each(|it| unmark.execute([it]).map(drop))
+        };
+        self.writing("unmark workflows", rows, work).await
     }
 
     async fn forget_workflows(&self, finished_before: Millis, limit: usize) -> Result<usize, CallError> {
@@ -202,6 +232,7 @@ fn moved(conn: &Connection, it: &AdvanceWorkflow, now: Millis) -> rusqlite::Resu
     if conn.prepare_cached(sql::WORKFLOW_ADVANCE)?.execute(set)? == 0 {
         return Ok(Applied::Lost);
     }
+    mark(conn, it.mark.as_slice(), now)?;
     let mut write = conn.prepare_cached(sql::WORKFLOW_ROW)?;
     for row in &it.rows {
         write.execute(params![
@@ -221,6 +252,11 @@ fn moved(conn: &Connection, it: &AdvanceWorkflow, now: Millis) -> rusqlite::Resu
         ])?;
     }
     Ok(Applied::Moved)
+}
+
+fn mark(conn: &Connection, marks: &[WorkflowMark], now: Millis) -> rusqlite::Result<()> {
+    let mut mark = conn.prepare_cached(sql::WORKFLOW_MARK)?;
+    marks.iter().try_for_each(|it| mark.execute(params![it.id, it.workflow.0, it.slot(), now.0]).map(drop))
 }
 
 fn odd(at: usize, problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {

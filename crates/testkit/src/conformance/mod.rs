@@ -202,6 +202,7 @@ macro_rules! for_each_schedule_case {
             schedules::the_runs_of_an_advance_are_there_if_it_is_applied,
             schedules::only_what_is_due_and_of_the_asked_slots_is_found,
             schedules::a_run_is_settled_once,
+            schedules::the_tasks_of_runs_are_found_together_in_order,
             schedules::runs_that_are_put_off_stand_behind_all_others,
             schedules::what_is_taken_back_stays_cancelled,
             schedules::pages_of_runs_tear_no_instant_apart,
@@ -225,6 +226,8 @@ macro_rules! for_each_workflow_case {
             workflows::a_reference_is_noted_once_and_for_its_attempt,
             workflows::ten_thousand_rows_are_one_step,
             workflows::only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found,
+            workflows::marks_are_found_by_age_and_slot_until_they_are_deleted,
+            workflows::a_mark_is_made_with_the_step_that_it_is_of_or_not_at_all,
             workflows::workflows_are_listed_newest_first_page_by_page,
             workflows::what_is_over_is_forgotten_with_its_rows_and_what_runs_stays,
         }

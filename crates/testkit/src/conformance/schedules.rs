@@ -202,6 +202,25 @@ pub async fn a_run_is_settled_once(store: Arc<dyn ScheduleStore>) {
     assert_eq!(runs[0].task_ref, None, "one that was missed has none");
 }
 
+pub async fn the_tasks_of_runs_are_found_together_in_order(store: Arc<dyn ScheduleStore>) {
+    let (a, b) = (saved(&*store, "a").await, saved(&*store, "b").await);
+    for of in [&a, &b] {
+        let runs = (1..=3).map(|at| run(at, Outcome::Created)).chain([run(4, Outcome::Skipped)]).collect();
+        assert_eq!(advanced(&*store, of, runs).await, Applied::Moved);
+    }
+    let key = |of: &StoredSchedule, at| run(at, Outcome::Created).key(of.id);
+    let settled = [(&a, 1), (&b, 3), (&b, 1)]
+        .map(|(of, at)| SettleRun { key: key(of, at), task_ref: format!("t{}-{at}", of.key.name.as_str()) });
+    store.settle_runs(settled.to_vec()).await.unwrap();
+    let asked = vec![key(&b, 3), key(&a, 2), key(&a, 1), key(&a, 4), key(&b, 9), key(&b, 1), key(&b, 3)];
+    let refs = store.run_refs(asked).await.unwrap();
+    let refs: Vec<Option<&str>> = refs.iter().map(Option::as_deref).collect();
+    assert_eq!(refs, [Some("tb-3"), None, Some("ta-1"), None, None, Some("tb-1"), Some("tb-3")]);
+    assert_eq!(store.run_refs(Vec::new()).await.unwrap(), [] as [Option<String>; 0]);
+    let many = store.run_refs(vec![key(&a, 1); 1_200]).await.unwrap();
+    assert!(many.len() == 1_200 && many.iter().all(|it| it.as_deref() == Some("ta-1")));
+}
+
 pub async fn runs_that_are_put_off_stand_behind_all_others(store: Arc<dyn ScheduleStore>) {
     let a = saved(&*store, "a").await;
     advanced(&*store, &a, (1..=3).map(|at| run(at, Outcome::Created)).collect()).await;

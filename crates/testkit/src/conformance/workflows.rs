@@ -5,7 +5,7 @@ use punctual_contract::{
     store::Applied,
     workflows::{
         AdvanceWorkflow, Carried, ChangedNode, CreatedWorkflow, MadeNode, NewWorkflow, StoredNode,
-        StoredWorkflow, WorkflowId, WorkflowQuery,
+        StoredWorkflow, WorkflowId, WorkflowMark, WorkflowQuery,
     },
 };
 use punctual_domain::{
@@ -60,6 +60,7 @@ fn step(of: &StoredWorkflow, rows: Vec<ChangedNode>) -> AdvanceWorkflow {
         progress: of.progress.clone(),
         wake_at: Some(NOW),
         rows,
+        mark: None,
     }
 }
 
@@ -242,6 +243,43 @@ pub async fn only_what_is_to_be_looked_at_and_of_the_asked_slots_is_found(store:
     assert_eq!(store.advance_workflow(over, NOW).await.unwrap(), Applied::Moved);
     assert_eq!(store.due_workflows(ALL_SLOTS, NOW, 100).await.unwrap(), []);
     assert_eq!(store.workflow(all[0].id).await.unwrap().unwrap().finished_at, Some(NOW));
+}
+
+pub async fn marks_are_found_by_age_and_slot_until_they_are_deleted(store: Arc<dyn WorkflowStore>) {
+    let mark = |id: i64, of: i64| WorkflowMark { id, workflow: WorkflowId(of) };
+    let mut all: Vec<WorkflowMark> = (0..70).map(|nth| mark(i64::MAX - nth, nth + 1)).collect();
+    for (nth, it) in (0..).zip(&all) {
+        store.mark_workflows(vec![*it], NOW.plus(nth)).await.unwrap();
+    }
+    // Said again, it is as old as it was.
+    store.mark_workflows(all[..2].to_vec(), NOW.plus(100)).await.unwrap();
+    let found = |slots, before, limit| {
+        let store = Arc::clone(&store);
+        async move { store.marked_workflows(slots, before, limit).await.unwrap() }
+    };
+    assert_eq!(found(ALL_SLOTS, NOW.plus(10), 100).await, all[..10]);
+    assert_eq!(found(ALL_SLOTS, NOW.plus(99), 3).await, all[..3]);
+    let mut by_slot = Vec::new();
+    for slot in 0..32 {
+        by_slot.extend(found(1 << slot, NOW.plus(99), 100).await);
+    }
+    assert_eq!(by_slot.len(), 70, "each in one slot");
+    let gone: Vec<i64> = all.drain(..60).map(|it| it.id).collect();
+    store.unmark_workflows(gone).await.unwrap();
+    store.unmark_workflows(vec![1]).await.unwrap();
+    assert_eq!(found(ALL_SLOTS, NOW.plus(99), 100).await, all);
+}
+
+pub async fn a_mark_is_made_with_the_step_that_it_is_of_or_not_at_all(store: Arc<dyn WorkflowStore>) {
+    let it = created(&*store, wish("k")).await;
+    let with = |id| AdvanceWorkflow {
+        mark: Some(WorkflowMark { id, workflow: WorkflowId(9) }),
+        ..step(&it, Vec::new())
+    };
+    assert_eq!(store.advance_workflow(with(1), NOW).await.unwrap(), Applied::Moved);
+    assert_eq!(store.advance_workflow(with(2), NOW).await.unwrap(), Applied::Lost);
+    let marks = store.marked_workflows(ALL_SLOTS, NOW.plus(1), 9).await.unwrap();
+    assert_eq!(marks, [WorkflowMark { id: 1, workflow: WorkflowId(9) }]);
 }
 
 pub async fn workflows_are_listed_newest_first_page_by_page(store: Arc<dyn WorkflowStore>) {

@@ -12,11 +12,13 @@ mod mortal;
 mod ops;
 mod schedules;
 mod urgency;
+mod workflows;
 mod world;
 
 pub use ops::{How, Op, Work, seeded, seeded_for_many, seeded_with_urgency, with_a_bus, with_limits};
 pub use schedules::run_schedules;
 pub use urgency::Urgency;
+pub use workflows::run_workflows;
 pub use world::{Faults, Hands, Setup, World};
 
 /// Runs a list of operations in a fresh world, then lets everything that is left finish. Whom the engine chose.

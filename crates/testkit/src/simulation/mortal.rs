@@ -1,6 +1,8 @@
 //! Back ends as one engine sees them, up to the call at which its process dies or stops for a while: what comes after
 //! that call never happens, or happens when the process goes on. So an engine can be cut between any two of its steps.
 
+mod workflows;
+
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -484,6 +486,9 @@ impl ScheduleStore for Mortal<dyn ScheduleStore> {
     }
     async fn runs(&self, query: &RunQuery) -> Result<Vec<Run>, Error> {
         self.life.call(self.inner.runs(query)).await
+    }
+    async fn run_refs(&self, runs: Vec<RunKey>) -> Result<Vec<Option<String>>, Error> {
+        self.life.call(self.inner.run_refs(runs)).await
     }
     async fn cancel_runs(&self, runs: Vec<RunKey>, reason: &str) -> Result<(), Error> {
         self.life.call(self.inner.cancel_runs(runs, reason)).await

@@ -3,6 +3,7 @@
 
 mod audit;
 mod deletion;
+mod flows;
 mod hidden;
 mod isolation;
 mod life;

@@ -13,6 +13,7 @@ mod counted;
 mod crash_points;
 mod databases;
 mod engine;
+mod flow_plans;
 mod housekeeping;
 mod large;
 mod late_commits;

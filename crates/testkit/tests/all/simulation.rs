@@ -1,8 +1,8 @@
 //! Seeded lives of engines. A failing seed prints its operations; kept ones stand below as named lists.
 
 use punctual_testkit::simulation::{
-    Faults, Hands, Op, Setup, Urgency, run, run_schedules, seeded, seeded_for_many, seeded_with_urgency,
-    with_a_bus, with_limits,
+    Faults, Hands, Op, Setup, Urgency, run, run_schedules, run_workflows, seeded, seeded_for_many,
+    seeded_with_urgency, with_a_bus, with_limits,
 };
 
 /// More by `PUNCTUAL_SEEDS`, from another place by `PUNCTUAL_FIRST_SEED`.
@@ -130,6 +130,20 @@ fn each_instant_of_a_schedule_runs_once_whoever_dies_or_sleeps_and_however_the_c
     let first = number("PUNCTUAL_FIRST_SEED", 0);
     for seed in first..first + number("PUNCTUAL_SEEDS", SCHEDULE_SEEDS) {
         if let Err(broken) = block_on(run_schedules(seed, SCHEDULE_STEPS)) {
+            panic!("seed {seed}: {broken}");
+        }
+    }
+}
+
+/// Seeds of workflows: each has several runners, and quiet at its end until all is over.
+const WORKFLOW_SEEDS: u64 = 40;
+const WORKFLOW_STEPS: usize = 100;
+
+#[test]
+fn each_node_of_a_workflow_runs_as_its_edges_say_whoever_dies_or_sleeps_and_however_the_clock_steps() {
+    let first = number("PUNCTUAL_FIRST_SEED", 0);
+    for seed in first..first + number("PUNCTUAL_SEEDS", WORKFLOW_SEEDS) {
+        if let Err(broken) = block_on(run_workflows(seed, WORKFLOW_STEPS)) {
             panic!("seed {seed}: {broken}");
         }
     }

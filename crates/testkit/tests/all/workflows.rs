@@ -3,6 +3,8 @@
 
 mod crashing;
 mod ending;
+mod failing;
+mod marks;
 mod rig;
 
 use punctual_domain::workflow::{Join, Node, NodeState, OnFailure, SubWorkflow, Work, WorkflowState};

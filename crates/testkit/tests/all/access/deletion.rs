@@ -226,6 +226,43 @@ async fn a_namespace_is_deleted_with_all_that_it_holds_and_its_name_can_be_used_
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn workflows_schedules_and_bulk_operations_go_with_their_namespace() {
+    both(async |site| {
+        let node = |kind: &str| json!({"task": {"queue": "q", "kind": kind}, "delay_ms": 3_600_000});
+        let document = |kind: &str| json!({"name": "order", "nodes": {"a": node(kind)}});
+        for namespace in [GONE, KEPT] {
+            let schedule = json!({"cron": "@yearly", "task": {"queue": "q"}});
+            site.admin(ask("PUT", "/v1/schedules/s").within(namespace).body(Some(schedule)))
+                .await
+                .expect(201);
+            for (kind, version) in [("x", 1), ("y", 2)] {
+                let begun =
+                    site.admin(post("/v1/workflows", document(kind)).within(namespace)).await.expect(201);
+                assert_eq!(begun["version"], version);
+            }
+            let bulk = json!({"action": "cancel", "filter": {"queue": "q"}});
+            site.admin(post("/v1/bulk", bulk).within(namespace)).await.expect(201);
+        }
+        site.admin(delete("?confirm=doomed")).await.expect(202);
+        let refused = site.admin(post("/v1/workflows", document("x")).within(GONE)).await;
+        refused.expect_problem(409, "namespace.deleting");
+        until_gone(&site).await;
+        for (path, kept) in [("/v1/schedules", 1), ("/v1/workflows", 2), ("/v1/bulk", 1), ("/v1/tasks", 2)] {
+            let left = site.admin(get(path).within(GONE)).await.expect(200);
+            assert_eq!(left["items"], json!([]), "{path}");
+            let stays = site.admin(get(path).within(KEPT)).await.expect(200);
+            assert_eq!(stays["items"].as_array().unwrap().len(), kept, "{path}");
+        }
+        // The documents went along: a new one is the first of its name.
+        let anew = site.admin(post("/v1/workflows", document("z")).within(GONE)).await.expect(201);
+        assert_eq!(anew["version"], 1);
+        let next = site.admin(post("/v1/workflows", document("z")).within(KEPT)).await.expect(201);
+        assert_eq!(next["version"], 3);
+    })
+    .await;
+}
+
 /// A slot of everything that was held in the namespace is free when its task is gone, not when somebody looks after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_that_were_held_in_a_deleted_namespace_are_free() {

@@ -87,6 +87,9 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
             "0011_payload_bytes",
             "0012_workflows",
             "0013_bulk",
+            "0014_indexed_labels",
+            "0015_dead",
+            "0016_workflow_marks",
             "0017_uncounted_bytes"
         ]
     );

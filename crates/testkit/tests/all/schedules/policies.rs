@@ -9,6 +9,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::OutcomeReport;
+use punctual_testkit::faults::StoreGroup;
 
 async fn succeed(rig: &Rig, leased: &[Assignment]) {
     let report = |it: &Assignment| OutcomeReport {
@@ -127,4 +128,30 @@ async fn a_change_takes_back_what_the_jitter_of_before_has_put_off(rig: Rig) {
     assert_eq!(taken.cancelled, 2, "with the one of the next minute");
     rig.pass(2 * MINUTE_MS).await;
     assert_eq!(rig.leased().await, []);
+}
+
+on_both!(the_last_runs_of_many_schedules_are_looked_at_together);
+async fn the_last_runs_of_many_schedules_are_looked_at_together(rig: Rig) {
+    let names: Vec<String> = (0..60).map(|it| format!("s{it}")).collect();
+    for it in &names {
+        rig.put(it, Schedule { overlap: Overlap::Skip, ..every_minute() }).await;
+    }
+    rig.pass(MINUTE_MS).await;
+    let first = rig.leased().await;
+    assert_eq!(first.len(), 60);
+    succeed(&rig, &first[..20]).await;
+    let mut most = 0;
+    for _ in 0..62 {
+        rig.clock.advance_ms(1_000);
+        let before = rig.store.faults.counts(StoreGroup::Read).passed;
+        rig.planned().await;
+        most = most.max(rig.store.faults.counts(StoreGroup::Read).passed - before);
+    }
+    assert!((1..=3).contains(&most), "{most} reads for one look at 60 schedules");
+    let mut skipped = 0;
+    for it in &names {
+        let runs = rig.runs(it).await;
+        skipped += runs.iter().filter(|it| it.outcome == Outcome::Skipped).count();
+    }
+    assert_eq!(skipped, 40, "those whose last run is not over");
 }

@@ -17,7 +17,11 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
-use punctual_testkit::{clock::ManualClock, faults::FaultyStore, servers};
+use punctual_testkit::{
+    clock::ManualClock,
+    faults::{FaultyStore, FaultyWorkflows},
+    servers,
+};
 use punctual_workflows::{Runner, Submission, View};
 use std::sync::Arc;
 
@@ -30,6 +34,8 @@ pub(super) struct Rig {
     pub(super) runner: Runner,
     pub(super) store: Arc<FaultyStore>,
     pub(super) workflows: Arc<dyn WorkflowStore>,
+    /// The same, as this engine's runner sees it.
+    pub(super) faulty: Arc<FaultyWorkflows>,
     hot: Arc<dyn Hot>,
 }
 
@@ -122,8 +128,9 @@ impl Rig {
             shared: None,
         };
         let engine = Engine::new(backends, Options::default());
-        let runner = Runner::new(engine.clone(), workflows.clone(), punctual_workflows::Options::default());
-        Self { clock, engine, runner, store, workflows, hot }
+        let faulty = Arc::new(FaultyWorkflows::new(workflows.clone(), 7));
+        let runner = Runner::new(engine.clone(), faulty.clone(), punctual_workflows::Options::default());
+        Self { clock, engine, runner, store, workflows, faulty, hot }
     }
 
     /// Another engine on the same back ends: also the first one, started again.
@@ -187,6 +194,21 @@ impl Rig {
         let result = TaskResult { content, status_msg, ..TaskResult::default() };
         let report = OutcomeReport { place: of.place, fence: of.fence, report, result };
         self.engine.settle(vec![report], "test").await.unwrap();
+    }
+
+    /// As a server takes an outcome: its mark comes first, and the runner hears of it last.
+    pub(super) async fn report_expected(&self, of: &Assignment, heard: bool) {
+        let id: WorkflowId = of.labels["workflow"].parse().unwrap();
+        let expected = self.runner.expect([id]).await;
+        self.report_untold(of, Report::Succeeded, None).await;
+        if heard {
+            expected.ended([(Some(id), of.place)]);
+        }
+    }
+
+    /// Marks that are there.
+    pub(super) async fn marks(&self) -> usize {
+        self.workflows.marked_workflows(u32::MAX, Millis::MAX, 1_000).await.unwrap().len()
     }
 
     /// Plays executors until nothing is ready any more: `does` says what becomes of each, `Ok` with a result. What ran, by kind,

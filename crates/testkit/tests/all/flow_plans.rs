@@ -1,0 +1,165 @@
+//! What a server of MySQL's kind reads for the statements of schedules and workflows, among many that wait: exact look-ups, or
+//! ranges that a limit bounds. A million that wait cost what is due of them.
+
+use punctual_store::{MysqlOptions, MysqlStore};
+use punctual_testkit::servers;
+use std::{fs, path::PathBuf};
+
+const NOW: i64 = 1_900_000_000_000;
+/// Of each kind; a hundred of them are due.
+const WAITING: i64 = 20_000;
+const DUE: i64 = 100;
+
+struct Filled {
+    database: String,
+}
+
+impl Filled {
+    async fn new() -> Self {
+        let url = servers::mariadb().await.fresh_database().await;
+        let store = MysqlStore::open(std::slice::from_ref(&url), MysqlOptions::default()).await.unwrap();
+        store.close().await;
+        let it = Self { database: url.rsplit('/').next().unwrap().to_owned() };
+        let wake_at = format!("{NOW} + (CAST(seq AS SIGNED) - {DUE}) * 1000");
+        it.sql(&format!(
+            "INSERT INTO schedule (namespace, name, slot, revision, step, body, progress, wake_at, created_at, updated_at, updated_by) \
+             SELECT 'default', CONCAT('s', LPAD(seq, 6, '0')), seq % 32, seq, 1, '{{}}', '{{}}', {wake_at}, {NOW}, {NOW}, '' FROM seq_1_to_{WAITING}; \
+             INSERT INTO schedule_run (schedule_id, at, kind, revision, outcome, execute_at, run_number, task_ref, unsettled_at, created_at) \
+             SELECT 1 + seq % 500, seq, 0, 1, 1, seq, 1, IF(seq > 50, 't', NULL), IF(seq > 50, NULL, seq), {NOW} + seq FROM seq_1_to_50000; \
+             INSERT INTO workflow_definition (id, namespace, name, version, hash, body, created_at, used_at) \
+             SELECT seq, 'default', '', seq, CONCAT('h', seq), '{{}}', {NOW}, {NOW} FROM seq_1_to_1000; \
+             INSERT INTO workflow (namespace, name, version, definition_id, slot, dedup_key, step, state, progress, input, wake_at, \
+                 created_at, updated_at, finished_at, created_by) \
+             SELECT 'default', '', 1, 1 + seq % 1000, seq % 32, CONCAT('k', seq), 1, 1, '{{}}', 'null', {wake_at}, {NOW}, {NOW}, NULL, '' \
+             FROM seq_1_to_{WAITING}; \
+             INSERT INTO workflow (namespace, name, version, definition_id, slot, step, state, progress, input, created_at, updated_at, finished_at, created_by) \
+             SELECT 'default', '', 1, 1 + seq % 1000, seq % 32, 1, 3, '{{}}', 'null', {NOW}, {NOW}, {NOW} + seq, '' FROM seq_1_to_{WAITING}; \
+             INSERT INTO workflow_node (workflow_id, node, item, role, state, attempt, begun_at) \
+             SELECT 1 + seq DIV 10, seq % 10, -1, 0, 1, 1, {NOW} FROM seq_0_to_59999; \
+             INSERT INTO workflow_mark (id, workflow_id, slot, marked_at) SELECT seq, seq, seq % 32, {NOW} + seq FROM seq_1_to_10000; \
+             ANALYZE TABLE schedule, schedule_run, workflow, workflow_definition, workflow_node, workflow_mark"
+        ))
+        .await;
+        it
+    }
+
+    async fn sql(&self, text: &str) -> String {
+        servers::mariadb().await.sql(&self.database, text).await
+    }
+
+    /// Table, type, key and the rest of each line of the plan.
+    async fn plan(&self, text: &str) -> Vec<[String; 4]> {
+        let plan = self.sql(&format!("EXPLAIN {text}")).await;
+        let line = |it: &str| {
+            let columns: Vec<&str> = it.split('\t').collect();
+            [2, 3, 5, 9].map(|nth| columns.get(nth).copied().unwrap_or_default().to_owned())
+        };
+        plan.lines().map(line).collect()
+    }
+
+    /// Rows that the server reads and changes for a statement, which is undone.
+    async fn touched(&self, text: &str) -> i64 {
+        let answer = self
+            .sql(&format!(
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET autocommit = 0; FLUSH STATUS; {text}; \
+                 SELECT 'touched', SUM(variable_value) FROM information_schema.session_status \
+                 WHERE variable_name LIKE 'Handler_read%' OR variable_name LIKE 'Handler_%e'; ROLLBACK"
+            ))
+            .await;
+        answer.lines().find_map(|it| it.strip_prefix("touched\t")).unwrap().parse().unwrap()
+    }
+}
+
+/// A script with its parameters filled in.
+fn with(name: &str, values: &[&str]) -> String {
+    let store = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../store/sql/mysql");
+    let text = fs::read_to_string(store.join(name).with_extension("sql")).unwrap();
+    let body: Vec<&str> = text.lines().skip_while(|it| it.starts_with("--")).collect();
+    let body = body.join("\n");
+    assert_eq!(body.matches('?').count(), values.len(), "{name}");
+    let mut values = values.iter();
+    body.split('?')
+        .enumerate()
+        .map(
+            |(nth, part)| {
+                if nth == 0 { part.to_owned() } else { format!("{}{part}", values.next().unwrap()) }
+            },
+        )
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looks_and_pages_read_what_they_answer_however_many_wait() {
+    let database = Filled::new().await;
+    let now = NOW.to_string();
+    let (all, one) = ("4294967295", "1");
+    let after = (NOW + 500).to_string();
+    // Statement, its values, table and key, and the rows that it answers.
+    let statements: [(&str, &[&str], &str, &str, i64); 16] = [
+        ("schedule/due", &[&now, all, "1000"], "schedule", "schedule_wake", DUE),
+        ("schedule/due", &[&now, one, "1000"], "schedule", "schedule_wake", DUE / 32),
+        ("schedule/due", &[&now, all, "20"], "schedule", "schedule_wake", 20),
+        ("schedule/next_wake", &[], "schedule", "schedule_wake", 1),
+        ("schedule/list", &["'default'", "'s000500'", "50"], "schedule", "schedule_named", 50),
+        ("schedule/one", &["'default'", "'s000500'"], "schedule", "schedule_named", 1),
+        ("schedule/runs", &["7", "0", "40000", "20"], "schedule_run", "PRIMARY", 20),
+        (
+            "schedule/unsettled",
+            &["40", "NULL", "NULL", "NULL", "20"],
+            "schedule_run",
+            "schedule_run_unsettled",
+            40,
+        ),
+        ("schedule/forget", &[&after, "100"], "schedule_run", "schedule_run_created", 100),
+        ("workflow/due", &[&now, all, "1000"], "workflow", "workflow_wake", DUE),
+        ("workflow/due", &[&now, one, "1000"], "workflow", "workflow_wake", DUE / 32),
+        ("workflow/next_wake", &[], "workflow", "workflow_wake", 1),
+        ("workflow/over", &[&after, "100"], "workflow", "workflow_finished", 100),
+        ("workflow/list", &["'default'", "9000", "50"], "workflow", "workflow_listed", 50),
+        ("workflow/marked", &[&after, all, "200"], "workflow_mark", "workflow_mark_age", 200),
+        ("workflow/rows", &["77"], "workflow_node", "PRIMARY", 10),
+    ];
+    for (name, values, table, key, rows) in statements {
+        let text = with(name, values);
+        if !text.starts_with("DELETE") {
+            let plan = database.plan(&text).await;
+            assert_eq!((plan[0][0].as_str(), plan[0][2].as_str()), (table, key), "{name}: {plan:?}");
+            let sorts = |it: &[String; 4]| it[3].contains("filesort") || it[3].contains("temporary");
+            assert!(!plan.iter().any(sorts), "{name}: {plan:?}");
+        }
+        let touched = database.touched(&text).await;
+        assert!((rows..=rows * 4 + 60).contains(&touched), "{name}: {touched} rows for {rows}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_over_many_look_each_up_in_its_key() {
+    let database = Filled::new().await;
+    let list =
+        |of: &dyn Fn(i64) -> String| format!("'[{}]'", (1..=500).map(of).collect::<Vec<_>>().join(","));
+    // Each has one run whose number is its schedule's less one, on the second round.
+    let runs = list(&|it| format!("[{}, {}, 0, 1, \"t\"]", 1 + (it + 500) % 500, it + 500));
+    let schedules = list(&|it| format!("[{it}, 1]"));
+    let moved = list(&|it| format!("[{it}, \"{{}}\", 5]"));
+    let nodes = list(&|it| format!("[{}, -1, 0, 1, \"t\"]", it % 10));
+    let marks = list(&|it| it.to_string());
+    let statements: [(&str, Vec<&str>, &str, i64); 8] = [
+        ("schedule/standing", vec![&schedules], "schedule", 500),
+        ("schedule/advance", vec![&moved], "schedule", 500),
+        ("schedule/refs", vec![&runs], "schedule_run", 500),
+        ("schedule/settle", vec![&runs], "schedule_run", 500),
+        ("schedule/put_off", vec![&runs, "5"], "schedule_run", 500),
+        ("schedule/cancel", vec![&runs, "'x'"], "schedule_run", 500),
+        ("workflow/made", vec![&nodes, "77"], "workflow_node", 10),
+        ("workflow/unmark", vec![&marks], "workflow_mark", 500),
+    ];
+    for (name, values, table, rows) in statements {
+        let text = with(name, &values);
+        let plan = database.plan(&text).await;
+        let line = plan.iter().find(|it| it[0] == table).unwrap_or_else(|| panic!("{name}: {plan:?}"));
+        assert!(["eq_ref", "ref"].contains(&line[1].as_str()), "{name}: {plan:?}");
+        assert_eq!(line[2], "PRIMARY", "{name}: {plan:?}");
+        let touched = database.touched(&text).await;
+        assert!((rows..=500 * 10 + 200).contains(&touched), "{name}: {touched} rows for 500");
+    }
+}

@@ -1,0 +1,139 @@
+//! What an engine has heard dies with it; the mark that it made before stays, and whoever is left goes on within seconds.
+
+use super::rig::{Rig, document, echo, node, on_both};
+use punctual_contract::workflows::{WorkflowId, WorkflowMark};
+use punctual_domain::{
+    outcome::Report,
+    workflow::{Node, NodeState, SubWorkflow, Work, WorkflowState},
+};
+use punctual_testkit::faults::{Dials, WorkflowGroup};
+
+/// For an executor, so that looks at it have become rare.
+async fn waits_for_long(rig: &Rig, id: WorkflowId) {
+    rig.pass(7).await;
+    rig.clock.advance_ms(24 * 3_600_000);
+    rig.turn().await;
+    assert!(rig.stands(id).await.wake_at.unwrap().since(rig.now()) > 200_000);
+}
+
+on_both!(an_end_whose_engine_died_before_it_went_on_is_gone_on_with_within_seconds);
+async fn an_end_whose_engine_died_before_it_went_on_is_gone_on_with_within_seconds(rig: Rig) {
+    let id = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "null").await;
+    waits_for_long(&rig, id).await;
+    let leased = rig.leased().await;
+    rig.report_expected(&leased[0], false).await;
+    let other = rig.beside();
+    other.pass(5).await;
+    assert_eq!(other.work(echo).await, ["b"]);
+    assert_eq!(other.stands(id).await.state, WorkflowState::Succeeded);
+    other.pass(2).await;
+    assert_eq!(other.marks().await, 0);
+}
+
+on_both!(an_engine_that_lives_leaves_no_marks_and_makes_one_a_second);
+async fn an_engine_that_lives_leaves_no_marks_and_makes_one_a_second(rig: Rig) {
+    let each = Node { for_each: Some("input".to_owned()), ..node("each", &[]) };
+    let input: Vec<u32> = (0..30).collect();
+    let id = rig
+        .begin(document(vec![("each", each), ("last", node("last", &["each"]))]), &format!("{input:?}"))
+        .await;
+    rig.turn().await;
+    let leased = rig.leased().await;
+    for it in &leased[..20] {
+        rig.report_expected(it, true).await;
+    }
+    assert_eq!(rig.marks().await, 1, "one stands for all");
+    rig.turn().await;
+    rig.pass(2).await;
+    assert_eq!(rig.marks().await, 0);
+    for it in &leased[20..] {
+        rig.report_expected(it, true).await;
+        rig.clock.advance_ms(300);
+    }
+    assert!(rig.marks().await >= 1);
+    assert_eq!(rig.work(echo).await, ["last"]);
+    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+    rig.pass(2).await;
+    assert_eq!(rig.marks().await, 0);
+}
+
+on_both!(a_mark_stays_while_what_was_heard_cannot_be_gone_on_with);
+async fn a_mark_stays_while_what_was_heard_cannot_be_gone_on_with(rig: Rig) {
+    let id = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "null").await;
+    rig.turn().await;
+    let leased = rig.leased().await;
+    rig.report_expected(&leased[0], true).await;
+    rig.faulty.faults.set(WorkflowGroup::Write, Dials::REFUSES);
+    assert!(rig.runner.go_on().await.is_err());
+    rig.clock.advance_ms(2_000);
+    assert!(rig.runner.go_on().await.is_err());
+    rig.runner.run_once(rig.now()).await.unwrap();
+    assert_eq!(rig.marks().await, 1, "whoever is left finds it");
+    rig.clock.advance_ms(2_000);
+    let other = rig.beside();
+    other.turn().await;
+    assert_eq!(other.state(id, "b").await, NodeState::Open);
+}
+
+on_both!(without_a_mark_an_outcome_is_taken_all_the_same);
+async fn without_a_mark_an_outcome_is_taken_all_the_same(rig: Rig) {
+    let id = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "null").await;
+    rig.turn().await;
+    let leased = rig.leased().await;
+    rig.faulty.faults.set(WorkflowGroup::Mark, Dials::REFUSES);
+    rig.report_expected(&leased[0], true).await;
+    rig.faulty.faults.heal();
+    assert_eq!(rig.marks().await, 0);
+    assert_eq!(rig.work(echo).await, ["b"]);
+    assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
+}
+
+on_both!(the_end_of_a_workflow_that_is_a_node_is_marked_with_it);
+async fn the_end_of_a_workflow_that_is_a_node_is_marked_with_it(rig: Rig) {
+    let sub = SubWorkflow { definition: document(vec![("x", node("x", &[]))]), input: None };
+    let within = Node::new(Work::Workflow(Box::new(sub)));
+    let id = rig.begin(document(vec![("within", within), ("last", node("last", &["within"]))]), "null").await;
+    rig.pass(400).await;
+    let x = rig.leased().await.remove(0);
+    let other = rig.beside();
+    // The child ends at an engine that dies before the other workflow is gone on with.
+    rig.report_untold(&x, Report::Succeeded, None).await;
+    let child: WorkflowId = x.labels["workflow"].parse().unwrap();
+    rig.faulty.unreadable.lock().insert(id);
+    rig.runner.ended([x.place]);
+    rig.runner.go_on().await.unwrap_err();
+    assert_eq!(rig.stands(child).await.state, WorkflowState::Succeeded);
+    assert_eq!(other.state(id, "within").await, NodeState::Open);
+    assert_eq!(other.marks().await, 1);
+    other.pass(5).await;
+    assert_eq!(other.work(echo).await, ["last"]);
+    assert_eq!(other.stands(id).await.state, WorkflowState::Succeeded);
+}
+
+on_both!(marks_that_cannot_be_looked_at_hold_up_no_others);
+async fn marks_that_cannot_be_looked_at_hold_up_no_others(rig: Rig) {
+    let bad = rig.begin(document(vec![("a", node("a", &[]))]), "null").await;
+    let good = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "null").await;
+    waits_for_long(&rig, good).await;
+    let leased = rig.leased().await;
+    for it in &leased {
+        rig.report_expected(it, false).await;
+    }
+    // Left behind long ago, more than one look takes, all of a workflow that cannot be looked at.
+    let mark = |id| WorkflowMark { id, workflow: bad };
+    rig.workflows.mark_workflows((1..=300).map(mark).collect(), rig.now().plus(-60_000)).await.unwrap();
+    let other = rig.beside();
+    other.faulty.unreadable.lock().insert(bad);
+    for _ in 0..8 {
+        other.clock.advance_ms(1_000);
+        other.engine.turn().await.unwrap();
+        drop(other.runner.run_once(other.now()).await);
+    }
+    assert_eq!(other.state(good, "b").await, NodeState::Open);
+    assert_eq!(rig.state(bad, "a").await, NodeState::Open);
+    other.faulty.unreadable.lock().clear();
+    other.pass(5).await;
+    assert_eq!(other.stands(bad).await.state, WorkflowState::Succeeded);
+    other.pass(3).await;
+    assert_eq!(other.marks().await, 0);
+}

@@ -1,0 +1,204 @@
+//! Marks: that something of a workflow is about to end, said in the store before it does. What an engine has heard is in its
+//! memory only; when it dies, whoever is left finds its marks within seconds, and looks. An engine that lives deletes a mark when
+//! it has gone on with all that it heard, or makes it anew: one mark a second for a workflow, however many of its tasks end.
+
+use crate::{Runner, advance::Wish, runner::AT_ONCE};
+use futures_util::{StreamExt as _, stream};
+use parking_lot::Mutex;
+use punctual_contract::{
+    Error as BackendError,
+    workflows::{WorkflowId, WorkflowMark},
+};
+use punctual_domain::{place::TaskRef, time::Millis};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
+use tokio::time::timeout;
+
+/// So long a mark stands for whatever else ends.
+const FRESH_FOR_MS: i64 = 1_000;
+/// By then an engine that lives has deleted it, or what it is of is slow.
+const STALE_AFTER_MS: i64 = 3_000;
+/// Between two looks for marks of others.
+const LOOK_INTERVAL_MS: i64 = 1_000;
+/// Of one look.
+const BATCH: usize = 200;
+/// An outcome does not wait for longer: without a mark its end is found by a later look.
+const MARK_WITHIN: Duration = Duration::from_secs(1);
+/// Marks that could not be deleted are found by the looks.
+const GONE_MAX: usize = 100_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    known: Mutex<HashMap<WorkflowId, Known>>,
+    /// To be deleted.
+    gone: Mutex<Vec<i64>>,
+    looked_at: Mutex<Option<Millis>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// What is under way, and what was heard and not gone on with.
+    awaited: usize,
+    /// In the store, since then.
+    mark: Option<(i64, Millis)>,
+}
+
+impl Known {
+    fn is_fresh(&self, now: Millis) -> bool {
+        self.mark.is_some_and(|(_, at)| (0..FRESH_FOR_MS).contains(&now.since(at)))
+    }
+}
+
+fn new(workflow: WorkflowId) -> WorkflowMark {
+    WorkflowMark { id: fastrand::i64(1..), workflow }
+}
+
+impl Marks {
+    /// Something of it is to be gone on with. A mark, if one is to be made first: see [`Marks::made`].
+    pub(crate) fn awaits(&self, workflow: WorkflowId, now: Millis) -> Option<WorkflowMark> {
+        let mut known = self.known.lock();
+        let of_it = known.entry(workflow).or_default();
+        of_it.awaited += 1;
+        (!of_it.is_fresh(now)).then(|| new(workflow))
+    }
+
+    /// A mark is in the store, and stands for the one before.
+    pub(crate) fn made(&self, mark: WorkflowMark, at: Millis) {
+        let before = self.known.lock().entry(mark.workflow).or_default().mark.replace((mark.id, at));
+        self.gone.lock().extend(before.map(|it| it.0));
+    }
+
+    /// So much of what was awaited is gone on with, or did not come.
+    pub(crate) fn settled(&self, workflow: WorkflowId, count: usize) {
+        if let Some(known) = self.known.lock().get_mut(&workflow) {
+            known.awaited = known.awaited.saturating_sub(count);
+        }
+    }
+
+    /// What was heard is not gone on with here: its mark stays, and is found.
+    pub(crate) fn left(&self, workflow: WorkflowId) {
+        self.known.lock().remove(&workflow);
+    }
+
+    /// Marks that nothing is awaited behind.
+    fn idle(&self, now: Millis) -> Vec<i64> {
+        let mut gone = std::mem::take(&mut *self.gone.lock());
+        self.known.lock().retain(|_, it| {
+            let stays = it.awaited > 0 || it.is_fresh(now);
+            if !stays {
+                gone.extend(it.mark.map(|it| it.0));
+            }
+            stays
+        });
+        gone
+    }
+
+    fn own(&self) -> BTreeSet<i64> {
+        self.known.lock().values().filter_map(|it| Some(it.mark?.0)).collect()
+    }
+
+    fn is_time(&self, now: Millis) -> bool {
+        let mut looked_at = self.looked_at.lock();
+        if looked_at.is_some_and(|it| (0..LOOK_INTERVAL_MS).contains(&now.since(it))) {
+            return false;
+        }
+        *looked_at = Some(now);
+        true
+    }
+}
+
+/// Outcomes of tasks of workflows that are about to be taken: until this is dropped their marks stay.
+#[derive(Debug)]
+pub struct Expected {
+    runner: Runner,
+    workflows: BTreeSet<WorkflowId>,
+}
+
+impl Expected {
+    /// These have been taken. None: it is not known of which workflow a task is.
+    pub fn ended(self, tasks: impl IntoIterator<Item = (Option<WorkflowId>, TaskRef)>) {
+        self.runner.inner.hear_tasks(tasks);
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        for it in &self.workflows {
+            self.runner.inner.marks.settled(*it, 1);
+        }
+    }
+}
+
+impl Runner {
+    /// Says that tasks of these workflows may end now: to be asked before their outcomes are written, so that whoever is left
+    /// looks at them if this engine dies before it has gone on. Where that cannot be said the outcomes are taken all the same.
+    pub async fn expect(&self, workflows: impl IntoIterator<Item = WorkflowId>) -> Expected {
+        let now = self.inner.engine.now();
+        let workflows: BTreeSet<WorkflowId> = workflows.into_iter().collect();
+        let marks: Vec<WorkflowMark> =
+            workflows.iter().filter_map(|it| self.inner.marks.awaits(*it, now)).collect();
+        let expected = Expected { runner: self.clone(), workflows };
+        if !marks.is_empty() {
+            self.mark(marks, now).await;
+        }
+        expected
+    }
+
+    async fn mark(&self, marks: Vec<WorkflowMark>, now: Millis) {
+        let silent = || BackendError::may_have_happened("mark workflows", "no answer in time");
+        let marking = timeout(MARK_WITHIN, self.inner.store.mark_workflows(marks.clone(), now));
+        match marking.await.unwrap_or_else(|_| Err(silent())) {
+            Ok(()) => marks.into_iter().for_each(|it| self.inner.marks.made(it, now)),
+            Err(error) => {
+                tracing::warn!(%error, "workflows could not be marked; if this engine dies now their ends are found late");
+            }
+        }
+    }
+
+    /// Deletes marks that have done their service.
+    pub(crate) async fn tidy_marks(&self, now: Millis) -> Result<(), BackendError> {
+        let idle = self.inner.marks.idle(now);
+        if idle.is_empty() {
+            return Ok(());
+        }
+        let deleted = self.inner.store.unmark_workflows(idle.clone()).await;
+        if deleted.is_err() {
+            let mut gone = self.inner.marks.gone.lock();
+            let room = GONE_MAX.saturating_sub(gone.len());
+            gone.extend(idle.into_iter().take(room));
+        }
+        deleted
+    }
+
+    /// Looks at workflows whose marks somebody has left behind. How many were moved on.
+    pub(crate) async fn look_at_marked(&self, slots: u32, now: Millis) -> Result<usize, BackendError> {
+        if slots == 0 || !self.inner.marks.is_time(now) {
+            return Ok(0);
+        }
+        let own = self.inner.marks.own();
+        let before = now.plus(-STALE_AFTER_MS);
+        let mut by_workflow: BTreeMap<WorkflowId, Vec<i64>> = BTreeMap::new();
+        for it in self.inner.store.marked_workflows(slots, before, BATCH).await? {
+            if !own.contains(&it.id) {
+                by_workflow.entry(it.workflow).or_default().push(it.id);
+            }
+        }
+        let looks: Vec<_> =
+            by_workflow.into_iter().map(|(id, marks)| self.look_at_one(id, marks, now)).collect();
+        let done: Vec<_> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
+        done.into_iter().try_fold(0, |moved, more| Ok(moved + more?))
+    }
+
+    async fn look_at_one(&self, id: WorkflowId, marks: Vec<i64>, now: Millis) -> Result<usize, BackendError> {
+        let inner = &self.inner;
+        let looked = inner.advance(id, Wish::look()).await;
+        if looked.is_err() {
+            // Behind the others: what cannot be looked at now keeps none of them waiting.
+            inner.store.mark_workflows(vec![new(id)], now).await?;
+        }
+        inner.store.unmark_workflows(marks).await?;
+        Ok(usize::from(looked?.moved))
+    }
+}
