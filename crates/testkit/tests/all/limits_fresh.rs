@@ -192,8 +192,13 @@ async fn what_is_in_flight_has_its_place_before_anybody_gets_one(mut rig: Rig) {
     let leased = rig.lease().await;
     assert_eq!(leased.len(), 1);
     rig.begin_anew_after_a_loss().await;
-    rig.turn().await;
-    assert!(rig.is_whole().await, "nothing else waits");
+    let mut turns = 0;
+    // Not one more: later looks at all leases would give it its place, too.
+    while !rig.is_whole().await {
+        assert!(turns < TURNS, "nothing else waits");
+        rig.engine.turn().await.unwrap();
+        turns += 1;
+    }
     assert_eq!(rig.held().await, 1);
     rig.insert().await;
     assert_eq!(rig.lease().await.len(), 0, "its place is taken");

@@ -84,6 +84,10 @@ async fn the_bytes_of_what_waits_in_a_namespace_are_bounded_and_shown() {
         assert_eq!(usage().await, json!({"tasks": 2, "waiting": 2, "payload_bytes": 3_000, "in_flight": 0}));
         let refused = post("/v1/tasks", one(3, 9)).within("b");
         site.admin(refused).await.expect_problem(429, "quota.payload_bytes");
+        let longer = post("/v1/tasks", one(1, 501)).within("b");
+        site.admin(longer).await.expect_problem(429, "quota.payload_bytes");
+        let shorter = post("/v1/tasks", one(1, 499)).within("b");
+        assert_eq!(site.admin(shorter).await.expect(201)["outcome"], "replaced");
         site.insert("a", one(3, 9_000)).await;
         site.turn(1_000).await;
         while !site.lease("b", "mail").await.is_empty() {}

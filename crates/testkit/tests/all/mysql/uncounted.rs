@@ -1,5 +1,5 @@
 //! Payloads of tasks that stood before the account knew bytes are counted once, while engines run; until then a check knows
-//! them for what they are. Seen to fail: without the mark in `is_sound`; with a mark that is not looked at in the snapshot.
+//! them for what they are. Seen to fail: without the mark in `is_sound`.
 
 use super::{NOW, ask, fresh, open, sql};
 use punctual_contract::{
