@@ -122,7 +122,8 @@ pub(crate) async fn list(
         return Ok((Numbered::empty(), searched.into_inner()));
     }
     let limit = query.limit;
-    let asked = if caller.who.reaches_all_queues() { limit } else { pages::asked(&caller.who, limit) };
+    let is_sifted = !caller.who.reaches_all_queues();
+    let asked = if is_sifted { pages::asked(&caller.who, limit) } else { limit };
     let behind = query.before_due.map(Position::BeforeDue).or(query.before_id.map(Position::BelowId));
     let query = StoreQuery { limit: asked, ..query };
     let page = |behind: Option<Position>| {
@@ -133,7 +134,9 @@ pub(crate) async fn list(
             None => (None, None),
         };
         async move {
-            let page = app.engine.list(&query).await?;
+            // What is sifted is asked for again anyway.
+            let page =
+                if is_sifted { app.engine.list(&query).await? } else { app.engine.search(&query).await? };
             *searched.lock() = self::searched(&page);
             let next = page.next_before_due.map(Position::BeforeDue);
             let next = next.or(page.next_before_id.map(Position::BelowId));
@@ -142,11 +145,10 @@ pub(crate) async fn list(
             Ok(Numbered { items, next })
         }
     };
-    let found = if caller.who.reaches_all_queues() {
-        // Nothing of it is sifted out: as the store has it.
-        page(behind).await?
-    } else {
+    let found = if is_sifted {
         pages::filled(limit, behind, page, |it| caller.who.sees(it)).await?
+    } else {
+        page(behind).await?
     };
     Ok((found, searched.into_inner()))
 }

@@ -85,7 +85,9 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
             "0010_schedules",
             "0011_payload_bytes",
             "0012_workflows",
-            "0013_bulk"
+            "0013_bulk",
+            "0014_indexed_labels",
+            "0015_dead"
         ]
     );
     assert_eq!(sql(url, "SELECT LENGTH(room) FROM task").await, "0");
