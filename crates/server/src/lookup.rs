@@ -124,7 +124,7 @@ pub(crate) async fn list(
     let limit = query.limit;
     let is_sifted = !caller.who.reaches_all_queues();
     let asked = if is_sifted { pages::asked(&caller.who, limit) } else { limit };
-    let behind = query.before_due.map(Position::BeforeDue).or(query.before_id.map(Position::BelowId));
+    let behind = query.before_due.map(Position::BeforeDue).or_else(|| query.before_id.map(Position::BelowId));
     let query = StoreQuery { limit: asked, ..query };
     let page = |behind: Option<Position>| {
         let (mut query, searched) = (query.clone(), &searched);
@@ -139,7 +139,7 @@ pub(crate) async fn list(
                 if is_sifted { app.engine.list(&query).await? } else { app.engine.search(&query).await? };
             *searched.lock() = self::searched(&page);
             let next = page.next_before_due.map(Position::BeforeDue);
-            let next = next.or(page.next_before_id.map(Position::BelowId));
+            let next = next.or_else(|| page.next_before_id.map(Position::BelowId));
             let along = page.along;
             let items = page.tasks.into_iter().map(|it| (position(along, &it), it)).collect();
             Ok(Numbered { items, next })
