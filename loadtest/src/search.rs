@@ -75,7 +75,7 @@ pub(crate) async fn search(options: &SearchOptions) -> anyhow::Result<SearchRepo
     }
     note(&format!("filling in {} tasks", options.tasks));
     let began_us = now_us();
-    let tasks = options.tasks.max(QUEUES * 100);
+    let tasks = options.tasks.max(DEAD_IN_ALL * QUEUES);
     let from_ms = now_ms() + AHEAD_MS;
     fill(&target, (tasks, options.connections), move |body, nth| {
         write_task(body, nth, (tasks, base, from_ms))

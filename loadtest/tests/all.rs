@@ -165,3 +165,22 @@ fn an_engine_that_is_stopped_in_mid_run_ends_well_and_the_others_go_on() {
     assert_eq!(report["counts"]["inserted"], 1_200, "{report}");
     assert!(report["faults"][0]["lasted_ms"].as_f64() > Some(0.0), "{report}");
 }
+
+#[test]
+fn search() {
+    let report = kept("search --tasks 3000 --repeat 2");
+    let along = |name: &str| {
+        let all = report["searches"].as_array().expect("there are searches");
+        all.iter().find(|it| it["name"] == name).expect("it was searched")["along"].clone()
+    };
+    assert_eq!(along("label, in all queues"), "label");
+    assert_eq!(along("queue, state, time range"), "due_time");
+    assert_eq!(along("the dead, by error"), "dead");
+    assert_eq!(along("kind, the oldest alone"), "all");
+}
+
+#[test]
+fn bulk() {
+    let report = kept("bulk --tasks 600 --rate 1000 --beside 100 --peace 2s");
+    assert_eq!((&report["done"], &report["failed"]), (&600.into(), &0.into()), "{report}");
+}

@@ -4,6 +4,7 @@
 //! The order of steps, and what a crash between any two leaves: docs/consistency.md, "Bulk operations".
 
 mod error;
+mod meters;
 mod options;
 
 mod calls;
@@ -13,6 +14,7 @@ mod act;
 mod runner;
 
 pub use error::Error;
+pub use meters::Outcome;
 pub use options::Options;
 pub use preview::Previewed;
 pub use runner::Runner;

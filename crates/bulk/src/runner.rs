@@ -4,6 +4,7 @@
 
 use crate::{
     act::{Acted, act},
+    meters::{Meters, Outcome},
     options::Options,
     preview,
 };
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     /// When it was last looked for what is old.
     forgot_at: Mutex<Option<Millis>>,
+    meters: Meters,
 }
 
 /// What became of a batch.
@@ -70,7 +72,8 @@ struct Batch {
 impl Runner {
     #[must_use]
     pub fn new(engine: Engine, store: Arc<dyn BulkStore>, options: Options) -> Self {
-        Self { inner: Arc::new(Inner { engine, store, options, forgot_at: Mutex::new(None) }) }
+        let (forgot_at, meters) = (Mutex::new(None), Meters::default());
+        Self { inner: Arc::new(Inner { engine, store, options, forgot_at, meters }) }
     }
 
     /// Carries on what may be carried on by now. How many tasks were looked after.
@@ -92,6 +95,17 @@ impl Runner {
 }
 
 impl Runner {
+    /// Tasks by action and outcome that this engine has accounted for, since the process began.
+    pub fn tasks_by_outcome(&self) -> impl Iterator<Item = (&'static str, Outcome, u64)> {
+        self.inner.meters.tasks()
+    }
+
+    /// Operations that this engine carried on within the last minute and that are not over.
+    #[must_use]
+    pub fn at_work(&self) -> usize {
+        self.inner.meters.at_work(self.inner.engine.now())
+    }
+
     /// When there is something to do again, for whoever moves the clock by hand.
     ///
     /// # Errors
@@ -262,6 +276,10 @@ async fn commit(
         let advance = advanced(&stored, acted, next, now);
         let (state, wake_at, progress) = (advance.state, advance.wake_at, advance.progress.clone());
         if inner.store.advance_bulk(advance, now).await? == Applied::Moved {
+            let counted = u64::try_from(next.counted).unwrap_or(u64::MAX);
+            let failed = u64::try_from(acted.failed.len()).unwrap_or(u64::MAX);
+            inner.meters.add(&stored.bulk.action, [acted.done + counted, acted.skipped, failed]);
+            inner.meters.carried_on(stored.id, state != BulkState::Running, now);
             let step = stored.step + 1;
             return Ok(Some(StoredBulk { step, state, wake_at, progress, ..stored }));
         }

@@ -79,6 +79,10 @@ impl NewTime {
 }
 
 impl Action {
+    /// Of all, in the order of documentation.
+    pub const WORDS: [&'static str; 8] =
+        ["cancel", "reschedule", "set_priority", "run_now", "redrive", "bury", "delete", "export"];
+
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {

@@ -233,6 +233,14 @@ impl Engine {
     /// # Errors
     /// A failing store.
     pub async fn list(&self, query: &Query) -> Result<Page, Error> {
+        Ok(self.core.store.list(query).await?)
+    }
+
+    /// The same, looking on for a while where a page has nothing.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn search(&self, query: &Query) -> Result<Page, Error> {
         Ok(search::first_found(&self.core, query).await?)
     }
 

@@ -122,8 +122,9 @@ pub(crate) async fn list(
         return Ok((Numbered::empty(), searched.into_inner()));
     }
     let limit = query.limit;
-    let asked = if caller.who.reaches_all_queues() { limit } else { pages::asked(&caller.who, limit) };
-    let behind = query.before_due.map(Position::BeforeDue).or(query.before_id.map(Position::BelowId));
+    let is_sifted = !caller.who.reaches_all_queues();
+    let asked = if is_sifted { pages::asked(&caller.who, limit) } else { limit };
+    let behind = query.before_due.map(Position::BeforeDue).or_else(|| query.before_id.map(Position::BelowId));
     let query = StoreQuery { limit: asked, ..query };
     let page = |behind: Option<Position>| {
         let (mut query, searched) = (query.clone(), &searched);
@@ -133,20 +134,21 @@ pub(crate) async fn list(
             None => (None, None),
         };
         async move {
-            let page = app.engine.list(&query).await?;
+            // What is sifted is asked for again anyway.
+            let page =
+                if is_sifted { app.engine.list(&query).await? } else { app.engine.search(&query).await? };
             *searched.lock() = self::searched(&page);
             let next = page.next_before_due.map(Position::BeforeDue);
-            let next = next.or(page.next_before_id.map(Position::BelowId));
+            let next = next.or_else(|| page.next_before_id.map(Position::BelowId));
             let along = page.along;
             let items = page.tasks.into_iter().map(|it| (position(along, &it), it)).collect();
             Ok(Numbered { items, next })
         }
     };
-    let found = if caller.who.reaches_all_queues() {
-        // Nothing of it is sifted out: as the store has it.
-        page(behind).await?
-    } else {
+    let found = if is_sifted {
         pages::filled(limit, behind, page, |it| caller.who.sees(it)).await?
+    } else {
+        page(behind).await?
     };
     Ok((found, searched.into_inner()))
 }

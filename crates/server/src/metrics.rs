@@ -200,6 +200,12 @@ metrics! {
         "Runs of schedules that this engine has decided: created, skipped, buffered, missed, or cancelled before they fired."
     SCHEDULES_BEHIND Gauge "punctual_schedules_behind_seconds" []
         "How long the schedule that has waited longest waits for an engine to plan it; runs are made a minute ahead. Alert on it."
+    BULK_TASKS Counter "punctual_bulk_tasks_total" ["action", "outcome"]
+        "Tasks that this engine has looked after for bulk operations, by what became of them: done (of an export: found), skipped (not what was looked for any more), failed."
+    BULK_AT_WORK Gauge "punctual_bulk_at_work" []
+        "Bulk operations that this engine carried on within the last minute."
+    BULK_BEHIND Gauge "punctual_bulk_behind_seconds" []
+        "How long the operation that has waited longest waits for an engine to carry it on. Alert on it."
     PANICS Counter "punctual_panics_total" []
         "Panics in the process, in whatever service, thread or request; each was caught and its part started again. Each is a defect."
     DURABILITY_WEAK Gauge "punctual_durability_weak" []

@@ -6,6 +6,7 @@ mod archive;
 mod audit;
 mod bulk;
 mod doctor;
+mod due;
 mod executors;
 mod insert;
 mod labels;
@@ -406,7 +407,8 @@ impl Store for SqliteStore {
 
     async fn list(&self, query: &Query) -> Result<Page, CallError> {
         let query = query.clone();
-        self.reading("search tasks", Lane::Bulk, move |conn| query::list(conn, &query)).await
+        let partitions = self.partitions;
+        self.reading("search tasks", Lane::Bulk, move |conn| query::list(conn, partitions, &query)).await
     }
 
     async fn retire_in(

@@ -22,6 +22,13 @@ fn all() -> Vec<Action> {
 }
 
 #[test]
+fn every_action_has_a_word_of_the_list() {
+    let mut words: Vec<&str> = all().iter().map(Action::word).collect();
+    words.dedup();
+    assert_eq!(words, Action::WORDS);
+}
+
+#[test]
 fn no_action_touches_what_it_leaves_behind() {
     for action in all() {
         let target = match action {

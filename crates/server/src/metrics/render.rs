@@ -2,14 +2,14 @@
 //! does not answer, its numbers are left out and the rest is served: that is when somebody looks.
 
 use super::{
-    CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS, CLOCK_WALL_AHEAD, DURABILITY_WEAK, EXECUTORS,
-    EXECUTORS_DIED, FIRED_FROM_STORE, HOT_AWAY, HOT_DUE, HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER,
-    HOT_REBUILT, LEASES_ENDED, LOG_LINES_LOST, Metric, OFFERED_AGAIN, OVERDUE_NOT_FIRED, PANICS,
-    PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SCHEDULE_RUNS,
-    SCHEDULES_BEHIND, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS,
-    SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_STUCK,
-    TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED,
-    WHEEL_TASKS, connections,
+    BULK_AT_WORK, BULK_BEHIND, BULK_TASKS, CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS,
+    CLOCK_WALL_AHEAD, DURABILITY_WEAK, EXECUTORS, EXECUTORS_DIED, FIRED_FROM_STORE, HOT_AWAY, HOT_DUE,
+    HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER, HOT_REBUILT, LEASES_ENDED, LOG_LINES_LOST, Metric,
+    OFFERED_AGAIN, OVERDUE_NOT_FIRED, PANICS, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START,
+    PUBLISH_FAILURES, SCHEDULE_RUNS, SCHEDULES_BEHIND, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED,
+    SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED,
+    TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT,
+    TERMS_GAINED, TERMS_LOST, TERMS_RAISED, WHEEL_TASKS, connections,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -19,6 +19,7 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
+use punctual_bulk::Runner;
 use punctual_contract::{clock::Standing, hot::Depth, store::Books};
 use punctual_domain::executor::Roll;
 use punctual_engine::{ServiceNumbers, Slots};
@@ -43,7 +44,7 @@ async fn render(app: &App) -> String {
     let books = tokio::time::timeout(PATIENCE, app.engine.store().books()).await.ok().and_then(Result::ok);
     let depth = tokio::time::timeout(PATIENCE, app.engine.depth()).await.ok().and_then(Result::ok);
     let slots = tokio::time::timeout(PATIENCE, app.engine.slots()).await.ok().and_then(Result::ok);
-    let behind = behind(app).await;
+    let (behind, bulk_behind) = (behind(app).await, bulk_behind(app).await);
     let mut out = Exposition::default();
     tasks(&mut out, app, books.as_ref(), depth.as_ref(), &slots.unwrap_or_default());
     engine(&mut out, app);
@@ -52,6 +53,7 @@ async fn render(app: &App) -> String {
     app.http.render(&mut out);
     connections::render(&mut out, app);
     schedules(&mut out, app, behind);
+    bulk(&mut out, app, bulk_behind);
     process(&mut out, app);
     out.done()
 }
@@ -61,6 +63,28 @@ async fn behind(app: &App) -> Option<u64> {
     let next = app.options.schedules.as_ref()?.next_run_at();
     let next = tokio::time::timeout(PATIENCE, next).await.ok()?.ok()?;
     Some(next.map_or(0, |at| app.engine.now().since(at).max(0).unsigned_abs()))
+}
+
+/// The same for bulk operations.
+async fn bulk_behind(app: &App) -> Option<u64> {
+    let next = app.options.bulk.as_ref()?.next_run_at();
+    let next = tokio::time::timeout(PATIENCE, next).await.ok()?.ok()?;
+    Some(next.map_or(0, |at| app.engine.now().since(at).max(0).unsigned_abs()))
+}
+
+fn bulk(out: &mut Exposition, app: &App, behind_ms: Option<u64>) {
+    out.begin(&BULK_TASKS);
+    for (action, outcome, tasks) in app.options.bulk.iter().flat_map(Runner::tasks_by_outcome) {
+        out.sample(&BULK_TASKS, &[action, outcome.word()], tasks);
+    }
+    out.begin(&BULK_AT_WORK);
+    if let Some(runner) = &app.options.bulk {
+        out.sample(&BULK_AT_WORK, &[], runner.at_work());
+    }
+    out.begin(&BULK_BEHIND);
+    if let Some(behind_ms) = behind_ms {
+        out.sample(&BULK_BEHIND, &[], seconds(behind_ms.saturating_mul(1_000)));
+    }
 }
 
 fn schedules(out: &mut Exposition, app: &App, behind_ms: Option<u64>) {

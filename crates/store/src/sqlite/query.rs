@@ -1,10 +1,11 @@
 //! The reads. Each runs on one snapshot, bounded by its limit; none changes anything.
 
-use super::{labels::Walk, row, statements as sql};
+use super::{due, labels::Walk, row, statements as sql};
 use punctual_contract::{
     hot::HotEntry,
     store::{
-        Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, PendingBytes, Query, Scan, Tally,
+        Along, Books, LeasePosition, Overdue, OverdueLook, OverduePage, Page, PendingBytes, Query, Scan,
+        Tally,
     },
 };
 use punctual_domain::{
@@ -71,11 +72,18 @@ pub(crate) fn overdue(conn: &Connection, look: &OverdueLook) -> rusqlite::Result
     Ok(OverduePage { found, next, database: 0 })
 }
 
-pub(crate) fn list(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
+pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlite::Result<Page> {
+    if query.before_due.is_some() {
+        return due::list(conn, partitions, query);
+    }
     let label = query.label.as_ref();
     let dead = query.state == Some(State::Dead);
     let walk = Walk::of(conn, query.namespace.as_ref(), query.queue.as_ref(), label, dead)?;
     let along = walk.along();
+    let may_be_by_due = query.by_due_time && query.before_id.is_none() && along == Along::Ids;
+    if may_be_by_due && due::is_of_the_index(query) {
+        return due::list(conn, partitions, query);
+    }
     let Some(newest) = walk.newest_below(conn, query.before_id.unwrap_or(i64::MAX))? else {
         return Ok(Page { along, ..Page::default() });
     };

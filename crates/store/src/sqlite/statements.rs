@@ -56,6 +56,8 @@ pub(crate) const LIST: &str = sql!("query/list.sql");
 pub(crate) const LIST_BY_LABEL: &str = sql!("query/list_by_label.sql");
 pub(crate) const BELOW: &str = sql!("query/below.sql");
 
+pub(crate) const LIST_BY_DUE: &str = sql!("query/list_by_due.sql");
+pub(crate) const DUE_BOUND: &str = sql!("query/due_bound.sql");
 pub(crate) const LIST_DEAD: &str = sql!("query/list_dead.sql");
 pub(crate) const DEAD_NEWEST: &str = sql!("label/dead_newest.sql");
 pub(crate) const DEAD_FLOOR: &str = sql!("label/dead_floor.sql");

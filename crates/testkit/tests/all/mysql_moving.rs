@@ -4,6 +4,7 @@
 mod crashing;
 mod following;
 mod growing;
+mod labels;
 mod mending;
 
 use punctual_contract::{

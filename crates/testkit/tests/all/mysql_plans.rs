@@ -536,9 +536,9 @@ async fn check_searches(database: Filled) {
         ),
         ("query/list_by_due", all(&[&range, of_queue, none, none, none, none, none, page]), 100),
         ("query/due_bound", all(&[&bound]), 1_300),
-        ("label/newest", all(&[term, &["1050000"]]), 10),
-        ("label/floor", all(&[&["8"], &["1090000"], &["4999"]]), 5_010),
-        ("label/hold", all(&[&["1050000", "1050999"]]), 1_010),
+        ("label/newest", all(&[term, &["1050000"]]), 50),
+        ("label/floor", all(&[&["8"], &["1090000"], &["4999"]]), 5_050),
+        ("label/hold", all(&[&["1050000", "1050999"]]), 1_050),
         ("label/stood", all(&[&["1050000", "1050999"], &["'default'", "'mail'", "'mail'"]]), of_found(1_000)),
         ("label/dead_stood", all(&[&["1050000", "1050999"]]), of_found(1_000)),
     ];

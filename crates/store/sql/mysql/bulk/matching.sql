@@ -5,7 +5,7 @@
 -- value), 17 and 18 a text in its last error, 19 and 20 made until (ms), 21 limit.
 SELECT STRAIGHT_JOIN registry.partition_no, registry.due_at, registry.id, IF(?, labels, NULL)
 FROM registry
-JOIN (SELECT hosted.partition_no AS here_no FROM hosted WHERE hosted.state IN (1, 2)) AS here
+JOIN (SELECT hosted.partition_no AS here_no FROM hosted FORCE INDEX (PRIMARY) WHERE hosted.state IN (1, 2)) AS here
     ON here.here_no = registry.partition_no
 LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = registry.partition_no AND moved.id = registry.id
 JOIN task FORCE INDEX (PRIMARY)

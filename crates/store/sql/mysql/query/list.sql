@@ -10,7 +10,7 @@ SELECT STRAIGHT_JOIN
     progress, log, result_code, result_msg, result_is_json, result_body, last_error, payload_is_json,
     COALESCE(task.payload, body.payload), ''
 FROM registry
-JOIN (SELECT hosted.partition_no AS here_no FROM hosted WHERE hosted.state IN (1, 2)) AS here
+JOIN (SELECT hosted.partition_no AS here_no FROM hosted FORCE INDEX (PRIMARY) WHERE hosted.state IN (1, 2)) AS here
     ON here.here_no = registry.partition_no
 LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = registry.partition_no AND moved.id = registry.id
 JOIN task FORCE INDEX (PRIMARY)

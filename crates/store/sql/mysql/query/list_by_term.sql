@@ -11,7 +11,7 @@ SELECT STRAIGHT_JOIN
     COALESCE(task.payload, body.payload), ''
 FROM lookup FORCE INDEX (PRIMARY)
 JOIN registry FORCE INDEX (registry_newest) ON registry.id = lookup.id AND registry.partition_no = lookup.partition_no
-JOIN (SELECT hosted.partition_no AS here_no FROM hosted WHERE hosted.state IN (1, 2)) AS here
+JOIN (SELECT hosted.partition_no AS here_no FROM hosted FORCE INDEX (PRIMARY) WHERE hosted.state IN (1, 2)) AS here
     ON here.here_no = registry.partition_no
 LEFT JOIN moved FORCE INDEX (PRIMARY) ON moved.partition_no = registry.partition_no AND moved.id = registry.id
 JOIN task FORCE INDEX (PRIMARY)

@@ -33,6 +33,11 @@ const PLANS: &[(&str, &str)] = &[
     ("label/newest", "SEARCH task_label USING PRIMARY KEY (namespace=? AND label=? AND id<?)"),
     ("label/floor", "SEARCH task_label USING PRIMARY KEY (namespace=? AND label=? AND id<?)"),
     ("label/enter", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("query/list_by_due", "SEARCH task USING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)"),
+    (
+        "query/due_bound",
+        "SEARCH task USING COVERING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)",
+    ),
     ("query/list_dead", "SEARCH task USING INDEX task_dead (namespace=? AND rowid>? AND rowid<?)"),
     ("bulk/matching_dead", "SEARCH task USING INDEX task_dead (namespace=? AND rowid>? AND rowid<?)"),
     ("retire/over", "SEARCH task USING INDEX task_finished (keep_until<?)"),

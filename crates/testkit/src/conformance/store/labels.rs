@@ -272,6 +272,13 @@ pub async fn a_search_along_due_times_finds_everything_once_the_latest_first(sto
         }
     }
     assert_eq!(all(&*store, &due(None, None)).await.0.len(), 110);
+    // Of what waits, every store has a key.
+    let waiting = Query { state: Some(State::Scheduled), ..due(Some(NEXT.plus(10)), None) };
+    let (tasks, alongs) = all(&*store, &waiting).await;
+    let ids: BTreeSet<i64> = tasks.iter().map(Task::task_id).collect();
+    let late = (0..90).filter(|id| (id * 37) % 50 >= 10).chain(100..120).collect::<BTreeSet<i64>>();
+    assert_eq!((alongs, tasks.len(), ids), (["due time"].into(), late.len(), late));
+    assert!(tasks.is_sorted_by_key(|it| std::cmp::Reverse((it.due_at, it.place.id))));
     let filtered = Query { state: Some(State::Dead), ..due(None, None) };
     assert_eq!(all(&*store, &filtered).await.0, []);
 }

@@ -167,7 +167,7 @@ async fn leases_replies_long_payloads_and_rescheduled_tasks_go_with_their_partit
     assert_eq!(store.load_reply(&key, NOW).await.unwrap(), Some(reply));
     let ended = store.leases_ended(NOW.plus(700_000), 1_000).await.unwrap();
     assert_eq!(ended.len(), 100);
-    for table in ["task", "registry", "moved", "body", "reply"] {
+    for table in ["task", "registry", "moved", "body", "reply", "lookup"] {
         let left = sql(&urls[0], &format!("SELECT COUNT(*) FROM {table}")).await;
         assert_eq!(left, "0", "{table}");
     }

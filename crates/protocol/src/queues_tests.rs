@@ -1,0 +1,70 @@
+//! What a queue may be set to, and how faults are told.
+
+use super::*;
+
+fn faults(json: &str) -> Vec<String> {
+    PutQueue::from_json(json.as_bytes()).unwrap_err().errors.into_iter().map(|it| it.pointer).collect()
+}
+
+#[test]
+fn every_fault_of_a_queue_is_named_at_once_with_its_value_and_a_way_out() {
+    let json = concat!(
+        r#"{"concurrency":0,"key_concurrency":2000000,"rate":{"limit":0,"period_ms":0,"burst":0},"#,
+        r#""choice":{"by":"weights","weights":[0,0,0,0,0]},"retries":{"lower_by":5,"share_percent":101},"#,
+        r#""max_waiting":0,"retry":{"strategy":"list","delays_ms":[]},"max_attempts":0,"timeout_ms":0,"#,
+        r#""pending_timeout_ms":-1,"lateness_budget_ms":-1,"keep":{"succeeded_ms":-1},"weight":1001,"indexed_labels":["a","","b=c","a"]}"#
+    );
+    let all = [
+        "/concurrency",
+        "/key_concurrency",
+        "/rate/limit",
+        "/rate/period_ms",
+        "/rate/burst",
+        "/choice/weights",
+        "/retries/lower_by",
+        "/retries/share_percent",
+        "/max_waiting",
+        "/retry/delays_ms",
+        "/max_attempts",
+        "/timeout_ms",
+        "/pending_timeout_ms",
+        "/lateness_budget_ms",
+        "/weight",
+        "/indexed_labels/1",
+        "/indexed_labels/2",
+        "/indexed_labels/3",
+        "/keep/succeeded_ms",
+    ];
+    assert_eq!(faults(json), all);
+    let one = PutQueue::from_json(br#"{"concurrency":0}"#).unwrap_err();
+    let said = "must be between 1 and 1000000, not 0; leave it out for no limit";
+    assert_eq!(one.errors[0].detail, said);
+}
+
+#[test]
+fn what_was_read_can_be_put_back() {
+    let read = Queue {
+        queue: "mail".to_owned(),
+        pause: Some(Pause { at: At::from_ms(0), at_ms: 0, by: "ann".to_owned(), reason: None }),
+        concurrency: Some(7),
+        choice: Some(Choice::HighestFirst { percent: 90 }),
+        ..Queue::default()
+    };
+    let json = serde_json::to_string(&read).unwrap();
+    let put = PutQueue::from_json(json.as_bytes()).unwrap();
+    assert_eq!((put.concurrency, put.choice), (read.concurrency, read.choice));
+    assert!(matches!(put.pause, Some(PauseWish::Because { .. })));
+    let written = serde_json::to_string(&put).unwrap();
+    assert_eq!(written, r#"{"concurrency":7,"choice":{"by":"highest_first","percent":90}}"#);
+}
+
+#[test]
+fn misspelt_settings_are_refused_and_a_pause_is_a_word_or_a_reason() {
+    assert_eq!(faults(r#"{"concurency":1}"#), ["/concurency"]);
+    assert_eq!(faults(r#"{"retries":{"concurrency":9},"concurrency":3}"#), ["/retries/concurrency"]);
+    let wish = |json: &str| PutQueue::from_json(json.as_bytes()).unwrap().pause;
+    assert_eq!(wish(r#"{"pause":true}"#), Some(PauseWish::Is(true)));
+    assert_eq!(wish(r#"{"pause":null}"#), None);
+    let reason = Some("flood".to_owned());
+    assert_eq!(wish(r#"{"pause":{"reason":"flood"}}"#), Some(PauseWish::Because { reason }));
+}

@@ -1,0 +1,94 @@
+//! What tasks are looked up by goes with their partition, however far either database has come with its index; and who has
+//! heard of no declaration keeps to it all the same.
+
+use super::*;
+use punctual_contract::{
+    LabelStore as _, SettingStore as _,
+    settings::SaveSetting,
+    store::{Along, Page},
+};
+use punctual_domain::settings::{QueueSettings, Scope, Setting};
+
+async fn declare(store: &MysqlStore) {
+    let settings = QueueSettings { indexed_labels: ["team".to_owned()].into(), ..QueueSettings::default() };
+    let setting = Some(Setting::Queue(Box::new(settings)));
+    let save = SaveSetting { scope: Scope::Queue(queue()), setting, expected: None, by: "test".to_owned() };
+    store.save_setting(save, NOW).await.unwrap();
+}
+
+fn labelled(task_id: i64) -> NewTask {
+    NewTask { labels: [("team".to_owned(), "blue".to_owned())].into(), ..ask(task_id) }
+}
+
+/// Ids of callers, and along what they were found.
+async fn found(store: &MysqlStore, state: Option<State>) -> (Vec<i64>, Along) {
+    let label = state.is_none().then(|| ("team".to_owned(), "blue".to_owned()));
+    let query = Query {
+        namespace: Some(Name::default_namespace()),
+        queue: Some(queue().queue),
+        label,
+        state,
+        limit: 1_000,
+        ..Query::default()
+    };
+    let Page { tasks, along, next_before_id, .. } = store.list(&query).await.unwrap();
+    assert_eq!(next_before_id, None);
+    let mut ids: Vec<i64> = tasks.iter().map(Task::task_id).collect();
+    ids.sort_unstable();
+    (ids, along)
+}
+
+async fn index(store: &MysqlStore, part: usize) {
+    while store.index_labels_in(part, 50).await.unwrap() > 0 {}
+}
+
+async fn entries(url: &str, partition: u16) -> String {
+    sql(url, &format!("SELECT COUNT(*) FROM lookup WHERE partition_no = {partition}")).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn labels_and_the_dead_are_found_after_a_move_whichever_database_was_further() {
+    let urls = fresh(2).await;
+    let store = open(&urls).await;
+    let mut ids: Vec<i64> = (0..2).flat_map(|partition| ids_in(partition).take(40)).collect();
+    let tasks = insert(&store, ids.iter().copied().map(labelled).collect(), NOW).await;
+    ids.sort_unstable();
+    let bury = |it: &Task| step(it.place, it.fence, Change::DeadLetter { keep_until: NOW.plus(3_600_000) });
+    let buried = store.apply(tasks.iter().step_by(8).map(bury).collect(), NOW).await.unwrap();
+    assert!(buried.iter().all(|it| *it == Applied::Moved));
+    let mut dead: Vec<i64> = tasks.iter().step_by(8).map(Task::task_id).collect();
+    dead.sort_unstable();
+    declare(&store).await;
+    // From one that has entered nothing to one that is whole, because it had no tasks.
+    index(&store, 1).await;
+    move_to(&store, 0, 1).await.unwrap();
+    assert_eq!(entries(&urls[0], 0).await, "0", "nothing is left behind");
+    assert_eq!(found(&store, None).await, (ids.clone(), Along::Ids));
+    index(&store, 0).await;
+    assert_eq!(found(&store, None).await, (ids.clone(), Along::Label));
+    assert_eq!(found(&store, Some(State::Dead)).await, (dead.clone(), Along::Dead));
+    // And back.
+    move_to(&store, 0, 0).await.unwrap();
+    assert_eq!(entries(&urls[1], 0).await, "0", "nothing is left behind");
+    assert_eq!(entries(&urls[0], 0).await, "45", "forty labels, five dead");
+    assert_eq!(found(&store, None).await, (ids, Along::Label));
+    assert_eq!(found(&store, Some(State::Dead)).await, (dead, Along::Dead));
+    all_is_sound(&store).await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_engine_that_has_heard_nothing_of_a_declaration_enters_what_it_stores() {
+    let urls = fresh(2).await;
+    let (one, other) = (open(&urls).await, open(&urls).await);
+    insert(&other, vec![labelled(1)], NOW).await;
+    declare(&one).await;
+    insert(&other, (2..50).map(labelled).collect(), NOW).await;
+    for part in 0..2 {
+        index(&one, part).await;
+    }
+    assert_eq!(found(&one, None).await, ((1..50).collect(), Along::Label));
+    assert_eq!(found(&other, None).await, ((1..50).collect(), Along::Label));
+    one.close().await;
+    other.close().await;
+}
