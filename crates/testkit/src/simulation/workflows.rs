@@ -367,7 +367,7 @@ impl Stage {
                 self.report(count).await;
             }
             17..22 => {
-                let ms = [200, 1_000, 3_100, 6_000][self.rng.usize(..4)];
+                let ms = self.rng.choice([200, 1_000, 3_100, 6_000]).unwrap_or(200);
                 self.clock.advance(Duration::from_millis(ms));
                 self.fire().await?;
             }
