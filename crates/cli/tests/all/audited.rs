@@ -254,7 +254,7 @@ fn an_upgrade_on_the_way_is_in_the_audit_whichever_command_made_it() {
     server.first_line();
     noted("serve", &name);
     assert_eq!(sql("SELECT COUNT(*) FROM audit WHERE action = 'migrate'"), "2");
-    server.signal("TERM");
+    server.signal("-TERM");
     assert!(server.ended().success());
 }
 
