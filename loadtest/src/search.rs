@@ -19,8 +19,8 @@ use std::{fmt::Write as _, time::Duration};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const QUEUES: usize = 10;
-/// Queues that declare their label before there are tasks; the others do when all are there.
-const DECLARED_FIRST: usize = 5;
+/// Queues that declare their label before there are tasks; the last does when all are there.
+const DECLARED_FIRST: usize = 9;
 const CUSTOMERS: usize = 100_000;
 /// The oldest tasks, each found in a way of its own.
 const RARE: usize = 0;
@@ -185,7 +185,7 @@ async fn searches(
             Some(1),
         ),
         search("label, in all queues", tasks_search("label=customer=rare".to_owned()), Some(1)),
-        search("label, declared later", tasks_search("queue=search-7&label=customer=c7".to_owned()), Some(1)),
+        search("label, declared later", tasks_search("queue=search-9&label=customer=c9".to_owned()), Some(1)),
         search("label of nobody", tasks_search("label=customer=nobody".to_owned()), Some(0)),
         search(
             "queue, state, time range",
@@ -250,7 +250,7 @@ impl SearchReport {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "{} tasks, filled in within {:.0} s; half of the queues indexed within {:.0} s",
+            "{} tasks, filled in within {:.0} s; one queue indexed afterwards within {:.0} s",
             self.tasks, self.fill_s, self.index_s
         );
         for it in &self.searches {

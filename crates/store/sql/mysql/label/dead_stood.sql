@@ -10,3 +10,4 @@ LEFT JOIN task_gone FORCE INDEX (PRIMARY)
     ON task_gone.partition_no = registry.partition_no AND task_gone.due_at = COALESCE(moved.due_at, registry.due_at)
     AND task_gone.id = registry.id
 WHERE registry.id >= ? AND registry.id <= ? AND (task.state = 9 OR task_gone.state = 9)
+ORDER BY registry.id LIMIT 1000000

@@ -11,3 +11,4 @@ LEFT JOIN task_gone FORCE INDEX (PRIMARY)
     AND task_gone.id = registry.id
 WHERE registry.id >= ? AND registry.id <= ? AND registry.namespace = ?
     AND (task.queue = ? AND task.labels IS NOT NULL OR task_gone.queue = ? AND task_gone.labels IS NOT NULL)
+ORDER BY registry.id LIMIT 1000000
