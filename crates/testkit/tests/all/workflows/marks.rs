@@ -93,7 +93,7 @@ async fn the_end_of_a_workflow_that_is_a_node_is_marked_with_it(rig: Rig) {
     let sub = SubWorkflow { definition: document(vec![("x", node("x", &[]))]), input: None };
     let within = Node::new(Work::Workflow(Box::new(sub)));
     let id = rig.begin(document(vec![("within", within), ("last", node("last", &["within"]))]), "null").await;
-    rig.pass(400).await;
+    waits_for_long(&rig, id).await;
     let x = rig.leased().await.remove(0);
     let other = rig.beside();
     // The child ends at an engine that dies before the other workflow is gone on with.
