@@ -1,5 +1,5 @@
 //! Settles what a check finds: entries that lead to no task, copies that a move left over, an account that does not
-//! agree with its rows. In bounded batches; never touches a task that is where it belongs.
+//! agree with its rows. What tasks are looked up by is entered once more, by the engines. In bounded batches; never touches a task that is where it belongs.
 
 use super::{
     Inner, MysqlStore,
@@ -94,6 +94,9 @@ async fn one(
         done.bodies_alone += tidied[2];
     }
     account(conn, dry_run, &mut done).await?;
+    if !dry_run {
+        sqlx::query(sql!("repair/lookup.sql")).execute(&mut *conn).await?;
+    }
     known.close().await;
     Ok(done)
 }

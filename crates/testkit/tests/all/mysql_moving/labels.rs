@@ -77,6 +77,35 @@ async fn labels_and_the_dead_are_found_after_a_move_whichever_database_was_furth
     store.close().await;
 }
 
+/// Engines of an older version store and bury without an entry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_was_not_entered_is_found_after_a_repair_and_then_along_its_entries() {
+    let urls = fresh(1).await;
+    let store = open(&urls).await;
+    declare(&store).await;
+    let ids: Vec<i64> = (1..=40).collect();
+    let tasks = insert(&store, ids.iter().copied().map(labelled).collect(), NOW).await;
+    let bury = |it: &Task| step(it.place, it.fence, Change::DeadLetter { keep_until: NOW.plus(3_600_000) });
+    store.apply(tasks.iter().take(5).map(bury).collect(), NOW).await.unwrap();
+    index(&store, 0).await;
+    sql(&urls[0], "DELETE FROM lookup").await;
+    assert_eq!(found(&store, None).await, (vec![], Along::Label));
+    store.repair(true).await.unwrap();
+    assert_eq!(
+        found(&store, Some(State::Dead)).await,
+        (vec![], Along::Dead),
+        "that only says what it would do"
+    );
+    store.repair(false).await.unwrap();
+    assert_eq!(found(&store, None).await, (ids.clone(), Along::Ids));
+    assert_eq!(found(&store, Some(State::Dead)).await, (vec![1, 2, 3, 4, 5], Along::Ids));
+    index(&store, 0).await;
+    assert_eq!(found(&store, None).await, (ids, Along::Label));
+    assert_eq!(found(&store, Some(State::Dead)).await, (vec![1, 2, 3, 4, 5], Along::Dead));
+    all_is_sound(&store).await;
+    store.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_engine_that_has_heard_nothing_of_a_declaration_enters_what_it_stores() {
     let urls = fresh(2).await;
