@@ -414,7 +414,7 @@ mod tests {
         let options = Options::default();
         let opened = open::file(&dir.path().join("test.db"), &options).unwrap();
         let threads = Threads::start(opened, &options).unwrap();
-        assert!(threads.writes.push(Lane::Urgent, Box::new(Broken)));
+        assert!(threads.writes.push_of(Lane::Urgent, (Broken.tenant(), Broken.rows()), Box::new(Broken)));
         for _ in 0..options.readers.max(1) {
             assert!(threads.reads.push(Lane::Urgent, Box::new(|_| panic!("of this test"))));
         }

@@ -442,6 +442,7 @@ mod tests {
             ("scan", include_str!("store/scan.rs")),
             ("overdue", include_str!("store/overdue.rs")),
             ("lookup", include_str!("store/lookup.rs")),
+            ("labels", include_str!("store/labels.rs")),
             ("retire", include_str!("store/retire.rs")),
             ("books", include_str!("store/books.rs")),
             ("replies", include_str!("store/replies.rs")),
