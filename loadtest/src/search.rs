@@ -82,6 +82,8 @@ pub(crate) async fn search(options: &SearchOptions) -> anyhow::Result<SearchRepo
     })
     .await?;
     let fill_s = seconds_since(began_us);
+    // The server ends connections that were idle for so long.
+    let mut connection = Connection::new(target.clone());
     bury(&mut connection, base, tasks).await?;
     let began_us = now_us();
     for queue in DECLARED_FIRST..QUEUES {
