@@ -23,11 +23,14 @@ pub struct FoundTasks {
     pub items: Vec<Task>,
     /// Give it as `cursor` to get the next page; null at the end.
     pub next_cursor: Option<String>,
+    // An older server does not say it.
+    #[serde(default)]
+    #[schema(required = true)]
     pub search: Searched,
 }
 
 /// How a search looked, and how far.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Searched {
     pub along: SearchedAlong,
     /// Of a page that is not full, and not the last: how much of what it walks is behind it, the pages before included.
@@ -43,7 +46,7 @@ pub struct Searched {
 }
 
 /// What is passed over: the fewer, the sooner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchedAlong {
     /// The versions of one `task_id`.
@@ -55,6 +58,7 @@ pub enum SearchedAlong {
     /// Tasks that are due in the range.
     DueTime,
     /// All tasks, the newest first: no key says which of them match.
+    #[default]
     All,
 }
 
