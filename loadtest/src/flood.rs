@@ -241,6 +241,7 @@ impl Run<'_> {
             now_us() > other.plan.last_due_ms * 1_000
                 && checker.so_far().inserted >= all
                 && checker.open() == 0
+                && before.iter().all(|it| it.checker.lock().open() == 0)
         };
         while !is_over() && now_us() < until_us {
             tokio::time::sleep(TICK).await;
