@@ -228,16 +228,17 @@ impl ServiceMeters {
         self.panics_in_a_row.fetch_add(1, Relaxed);
     }
 
-    /// It said so itself, so it is there.
-    pub(crate) fn failed(&self) {
+    /// It said so itself, so it is there. Answers how many times in a row it has failed now.
+    pub(crate) fn failed(&self) -> u64 {
         self.failures.fetch_add(1, Relaxed);
-        self.failures_in_a_row.fetch_add(1, Relaxed);
         self.panics_in_a_row.store(0, Relaxed);
+        self.failures_in_a_row.fetch_add(1, Relaxed) + 1
     }
 
-    pub(crate) fn goes_well(&self) {
-        self.failures_in_a_row.store(0, Relaxed);
+    /// Answers how many times in a row it had failed.
+    pub(crate) fn goes_well(&self) -> u64 {
         self.panics_in_a_row.store(0, Relaxed);
+        self.failures_in_a_row.swap(0, Relaxed)
     }
 }
 

@@ -173,9 +173,17 @@ async fn while_it_lasts(meters: &ServiceMeters, mut run: JoinHandle<Result<usize
     match tokio::time::timeout(GOES_WELL_AFTER, &mut run).await {
         Ok(ended) => ended,
         Err(_) => {
-            meters.goes_well();
+            goes_well(meters);
             run.await
         }
+    }
+}
+
+/// Whoever has read that it fails is told that it does not any more.
+fn goes_well(meters: &ServiceMeters) {
+    let failures = meters.goes_well();
+    if failures > 0 {
+        tracing::info!(service = meters.name, failures, "service runs well again");
     }
 }
 
@@ -183,13 +191,16 @@ fn record(core: &Core, meters: &ServiceMeters, run: Run) {
     meters.runs.fetch_add(1, Relaxed);
     match run {
         Ok(Ok(handled)) => {
-            meters.goes_well();
+            goes_well(meters);
             meters.succeeded_at.store(core.now().0, Relaxed);
             meters.handled.fetch_add(u64::try_from(handled).unwrap_or(u64::MAX), Relaxed);
         }
         Ok(Err(error)) => {
-            meters.failed();
-            tracing::warn!(service = meters.name, %error, "service failed; it runs again");
+            // While a server is away each service fails many times a second: the 1st, 2nd, 4th, 8th ... is said.
+            let failures = meters.failed();
+            if failures.is_power_of_two() {
+                tracing::warn!(service = meters.name, failures, %error, "service failed; it runs again");
+            }
         }
         Err(panic) => {
             meters.panicked();

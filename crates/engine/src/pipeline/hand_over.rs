@@ -435,11 +435,12 @@ pub(crate) async fn give_back(core: &Arc<Core>, leased: Vec<Assignment>, reason:
     }
     let reason: Arc<str> = reason.into();
     let leases: Vec<(TaskRef, i64)> = leased.iter().map(|it| (it.place, it.fence)).collect();
-    let release = |core: Arc<Core>, leases| {
+    let release = |core: Arc<Core>, made: Vec<(TaskRef, i64)>| {
         let reason = Arc::clone(&reason);
         async move {
-            if let Err(error) = release(&core, leases, &reason).await {
-                tracing::warn!(%error, "leases that nobody heard of run out instead of being given back");
+            if let Err(error) = release(&core, made.clone(), &reason).await {
+                tracing::warn!(%error, "leases that nobody heard of could not be given back; it will be repeated");
+                core.unknown.keep_made(&made, core.now());
             }
         }
     };

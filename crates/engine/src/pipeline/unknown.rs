@@ -1,5 +1,5 @@
-//! Leases that this engine asked for and whose answer was lost: whoever they were for has not heard of them. If they were
-//! made after all they are given back, so that no attempt is spent that no executor had. Losing what is kept here costs
+//! Leases of which whoever they were for has not heard: this engine asked for them and the answer was lost, or they were
+//! made and could not be given back. If they were made they are given back, so that no attempt is spent that no executor had. Losing what is kept here costs
 //! such an attempt, when its lease ends. Must not touch a lease that another call has made of the same entry.
 
 use crate::{
@@ -31,7 +31,8 @@ struct Unknown {
     place: TaskRef,
     /// Of the lease, if it was made.
     fence: i64,
-    executor: String,
+    /// What was asked for; None: it was made, so no other call has this fence.
+    executor: Option<String>,
     until: Millis,
     look_at: Millis,
     looks: u32,
@@ -44,7 +45,8 @@ impl Unknown {
             return false;
         };
         let longest = task.ask.timeout_ms.map_or(Millis::MAX, |it| lease.since.plus(it));
-        task.fence == self.fence && lease.executor == self.executor && lease.until == self.until.min(longest)
+        let is_asked = |it: &String| lease.executor == *it && lease.until == self.until.min(longest);
+        task.fence == self.fence && self.executor.as_ref().is_none_or(is_asked)
     }
 }
 
@@ -56,12 +58,22 @@ impl UnknownLeases {
             let unknown = Unknown {
                 place: it.row(),
                 fence: it.fence + 1,
-                executor: request.executor.clone(),
+                executor: Some(request.executor.clone()),
                 until,
                 look_at: now.plus(LOOK_AFTER_MS),
                 looks: 0,
             };
             all.insert(it.place.id, unknown);
+        }
+    }
+
+    /// These were made, nobody has heard of them, and giving them back has failed.
+    pub(crate) fn keep_made(&self, leases: &[(TaskRef, i64)], now: Millis) {
+        let mut all = self.0.lock();
+        for (place, fence) in leases.iter().copied().take(MANY.saturating_sub(all.len())) {
+            let look_at = now.plus(LOOK_AFTER_MS);
+            let made = Unknown { place, fence, executor: None, until: now, look_at, looks: 0 };
+            all.insert(place.id, made);
         }
     }
 
@@ -136,6 +148,18 @@ async fn sort_out(core: &Arc<Core>, some: Vec<Unknown>, tasks: Vec<Option<Task>>
 mod tests {
     use super::*;
     use crate::pipeline::claim::tests::entry;
+
+    #[test]
+    fn what_could_not_be_given_back_is_looked_at_until_long_after() {
+        let all = UnknownLeases::default();
+        let place = entry(1, 5).row();
+        all.keep_made(&[(place, 7)], Millis(0));
+        for now in [LOOK_AFTER_MS, 2 * FORGET_AFTER_MS] {
+            let due = all.take_due(Millis(now));
+            assert_eq!(due.len(), usize::from(now < FORGET_AFTER_MS), "at {now}");
+            all.later(due, Millis(now));
+        }
+    }
 
     #[test]
     fn what_is_unknown_is_looked_at_until_long_after_its_end() {

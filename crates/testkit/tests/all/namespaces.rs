@@ -10,7 +10,7 @@ use punctual_domain::{
     task::NewTask,
     time::Millis,
 };
-use punctual_engine::{Backends, Closed, Engine, Options};
+use punctual_engine::{Backends, Closed, Engine, LeaseRequest, Options};
 use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
@@ -93,6 +93,45 @@ fn an_engine_dies_in_the_middle_of_a_deletion_and_the_next_goes_on_embedded() {
 #[test]
 fn an_engine_dies_in_the_middle_of_a_deletion_and_the_next_goes_on_on_servers() {
     dies_in_the_middle(Runtime::new().unwrap().block_on(OnServers::ground()));
+}
+
+/// Whoever asked for work before the deletion began is handed nothing of it, although it falls due while it is still there.
+async fn hands_nothing_over(ground: &dyn Ground) {
+    let Rig { engine, store, .. } = rig(ground, false).await;
+    let running = engine.start().unwrap();
+    let gate = store.faults.hold(StoreGroup::Namespaces);
+    engine.put_namespace(name("gone"), ScopeSettings::default(), "test", |_| true).await.unwrap();
+    let soon = engine.now().plus(5_000);
+    engine.insert(tasks("gone", 20, soon), "test").await.unwrap();
+    engine.insert(tasks("kept", 20, soon), "test").await.unwrap();
+    let lease = |namespace: &str| {
+        let queue = Arc::new(QueueKey { namespace: name(namespace), queue: name("q") });
+        let (max, wait_ms, lease_ms, executor) = (20, 9_000, 60_000, format!("of {namespace}"));
+        let request = LeaseRequest { queue, max, wait_ms, lease_ms, executor, version: None };
+        let engine = engine.clone();
+        async move { engine.lease(request).await.unwrap() }
+    };
+    let delete = async {
+        engine.delete_namespace(name("gone"), "test").await.unwrap().unwrap();
+        assert!(engine.now() < soon, "it begins before they are due");
+    };
+    let (gone, kept, ()) = tokio::join!(lease("gone"), lease("kept"), delete);
+    assert!(!kept.is_empty(), "what fell due in the other namespace was handed over");
+    assert!(gone.is_empty(), "{} tasks of the namespace were handed over", gone.len());
+    assert!(left(&*store, "gone").await > 0, "they are still there");
+    gate.open();
+    until("the namespace is gone", || async { left(&*store, "gone").await == 0 }).await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_namespace_that_is_deleted_is_handed_over_embedded() {
+    hands_nothing_over(&*Embedded::ground().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_namespace_that_is_deleted_is_handed_over_on_servers() {
+    hands_nothing_over(&*OnServers::ground().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,10 +17,7 @@ use punctual_domain::{
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{conformance::store::balanced, patience::until};
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use tokio::{task::JoinSet, time::Instant};
 
 const LEASE_END: Millis = Millis(NOW.0 + 30_000);
 
@@ -246,7 +243,8 @@ async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
         if is_hung_up {
             callers.shutdown().await;
         } else {
-            sleep(Duration::from_millis(700).saturating_sub(began.elapsed())).await;
+            until("half of the lease is over", || async { began.elapsed() > Duration::from_millis(700) })
+                .await;
         }
         holder.let_go().await;
         if let Some(answer) = callers.join_next().await {
