@@ -1,7 +1,10 @@
 //! Payloads of tasks that stood before the account knew bytes are counted once, while engines run; until then a check knows
 //! them for what they are. Seen to fail: without the mark in `is_sound`.
 
-use super::{NOW, ask, fresh, open, sql};
+use super::{
+    NOW, ask, fresh, open, sql,
+    unseen::{Holder, running},
+};
 use punctual_contract::{
     Store as _,
     store::{Change, Grant, Step},
@@ -11,8 +14,9 @@ use punctual_domain::{
     task::{Content, NewTask, Task},
 };
 use punctual_store::{MysqlStore, ShardRepair};
-use punctual_testkit::conformance::store::balanced;
+use punctual_testkit::{conformance::store::balanced, patience::until};
 use std::sync::Arc;
+use tokio::task::JoinSet;
 
 /// Short ones, long ones, and ones that are kept outside of the store.
 fn sized(task_id: i64) -> NewTask {
@@ -95,6 +99,33 @@ async fn a_repair_counts_them_too_and_nobody_counts_them_again() {
     store.apply(tasks.iter().map(retried).collect(), NOW).await.unwrap();
     balanced(&*store).await;
     assert!(store.repair(false).await.unwrap().iter().all(ShardRepair::is_nothing));
+}
+
+/// Both have found out what is missing before either adds it: whoever comes second adds nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repair_beside_who_counts_adds_nothing_twice() {
+    for is_repair_first in [false, true] {
+        let urls = fresh(1).await;
+        let (store, _) = upgraded(&urls, 30).await;
+        let mark = "SELECT * FROM meta WHERE name = 'uncounted_bytes' FOR UPDATE";
+        let holder = Holder::of(&urls[0], mark).await;
+        let mut both = JoinSet::new();
+        for nth in 1..=2 {
+            let store = Arc::clone(&store);
+            if (nth == 1) == is_repair_first {
+                both.spawn(async move { store.repair(false).await.map(drop).unwrap() });
+            } else {
+                both.spawn(async move { store.count_old_payloads().await.map(drop).unwrap() });
+            }
+            let waits = running(&urls[0], "DELETE FROM meta%");
+            until("it is about to add", || async { sql(&urls[0], &waits).await == nth.to_string() }).await;
+        }
+        holder.let_go().await;
+        both.join_all().await;
+        balanced(&*store).await;
+        assert!(store.check().await.unwrap()[0].is_sound(), "the repair first: {is_repair_first}");
+        assert_eq!(marks(&urls).await, ["0"]);
+    }
 }
 
 #[tokio::test]

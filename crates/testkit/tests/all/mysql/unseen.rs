@@ -149,7 +149,7 @@ async fn a_lease_that_somebody_else_has_now_is_not_reported_on() {
 }
 
 /// A row that somebody else holds, in a transaction that ends when it is let go.
-struct Holder {
+pub(super) struct Holder {
     url: String,
     holder: JoinSet<String>,
     /// Keeps the holder waiting; it is killed, which is an error to who runs it.
@@ -158,7 +158,7 @@ struct Holder {
 
 impl Holder {
     /// Holds what a statement locks.
-    async fn of(url: &str, statement: &str) -> Self {
+    pub(super) async fn of(url: &str, statement: &str) -> Self {
         let lock = format!("'gate-{}'", name(url));
         let session = |text: String| {
             let (url, mut sessions) = (url.to_owned(), JoinSet::new());
@@ -175,7 +175,7 @@ impl Holder {
         Self { url: url.to_owned(), holder, gate }
     }
 
-    async fn let_go(mut self) {
+    pub(super) async fn let_go(mut self) {
         let gate = running(&self.url, "DO SLEEP(60)").replace("COUNT(*)", "CONCAT('KILL ', id)");
         let kill = sql(&self.url, &gate).await;
         sql(&self.url, &kill).await;
@@ -185,7 +185,7 @@ impl Holder {
 }
 
 /// How many statements like this run in the database.
-fn running(url: &str, like: &str) -> String {
+pub(super) fn running(url: &str, like: &str) -> String {
     format!(
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = '{}' AND INFO LIKE '{like}'",
         name(url)
