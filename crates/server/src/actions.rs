@@ -17,7 +17,7 @@ use axum::{
 };
 use punctual_contract::store::Change;
 use punctual_domain::{place::TaskRef, task::Task};
-use punctual_engine::{Cancelled, Changed, Deleted};
+use punctual_engine::{Cancelled, Changed, Deleted, QueueRefused};
 use punctual_protocol::{
     ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, Code, PatchTask, Problem, Task as WireTask,
     WORKFLOW_LABEL, parse,
@@ -42,6 +42,11 @@ pub(crate) async fn patch_task(
 ) -> Result<Response, Refusal> {
     let change = ask::reschedule(PatchTask::from_json(&body)?, Context::of(&app, &caller))?;
     let before = task_of(&app, &caller, place).await?;
+    if let Some(queue) = change.queue()
+        && let Some(refused) = app.engine.queue_refused(&before, queue).await
+    {
+        return Err(queue_refused(&refused));
+    }
     if let Change::Reschedule { payload: Some(payload), .. } = &change
         && let Some(refused) = app.engine.payload_refused(&before, payload).await
     {
@@ -56,6 +61,13 @@ pub(crate) async fn patch_task(
         }
         Some(Changed::Refused(task)) => Err(already_fired(&task, "it can be changed no more")),
         None => Err(precondition_failed(task_of(&app, &caller, place).await?)),
+    }
+}
+
+fn queue_refused(why: &QueueRefused) -> Refusal {
+    match why {
+        QueueRefused::Full(it) => insert::full(it).into(),
+        QueueRefused::Versions(_) => Refusal::field("/queue", why.to_string()),
     }
 }
 
