@@ -111,7 +111,7 @@ impl Marks {
         let mut silence = self.silence.lock();
         let Some(until) = silence.until else { return false };
         // Set back, it is not silent for longer.
-        let is_silent = (0..SILENT_FOR_MS).contains(&until.since(now));
+        let is_silent = (1..=SILENT_FOR_MS).contains(&until.since(now));
         if !is_silent {
             silence.until = Some(now.plus(SILENT_FOR_MS));
         }
