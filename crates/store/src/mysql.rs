@@ -263,7 +263,7 @@ impl MysqlStore {
         let mut patience = Patience::new();
         loop {
             let (caller, answer) = oneshot::channel();
-            push(self.inner.line(lane, partition), Job { doing, work: work(caller) });
+            push(self.inner.line(lane, partition), Job::new(doing, work(caller)));
             let closed = match answered(doing, answer).await {
                 Ok(answer) => return Ok(answer),
                 Err(Refused::Failed(error)) => return Err(error),
@@ -408,7 +408,7 @@ impl Store for MysqlStore {
                 return Ok(retired);
             }
             let (caller, answer) = oneshot::channel();
-            push(line, Job { doing: DOING, work: Work::Retire(asked, caller) });
+            push(line, Job::new(DOING, Work::Retire(asked, caller)));
             let more = match answered(DOING, answer).await {
                 Ok(more) => more,
                 Err(Refused::Failed(error)) => return Err(error),

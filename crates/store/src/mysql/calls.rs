@@ -55,7 +55,7 @@ pub(super) async fn check_writers(inner: &Inner, part: usize) -> Result<(), Call
     let lines = inner.members().get(part).into_iter().flat_map(|it| it.lines.iter().flatten());
     let checks = lines.map(|line| {
         let (caller, answer) = oneshot::channel();
-        push(Some(line), Job { doing: DOING, work: Work::Check(caller) });
+        push(Some(line), Job::new(DOING, Work::Check(caller)));
         answered::<(), ()>(DOING, answer)
     });
     for checked in join_all(checks).await {
@@ -114,7 +114,7 @@ pub(super) async fn spread<T, A>(
                 let later = part.split_off(part.len().min(chunk_rows));
                 let later_numbers = numbers.split_off(part.len());
                 let (caller, answer) = oneshot::channel();
-                push(line, Job { doing, work: work(part, caller) });
+                push(line, Job::new(doing, work(part, caller)));
                 waiting.push((numbers, answer));
                 (part, numbers) = (later, later_numbers);
             }

@@ -29,12 +29,15 @@ use sqlx::MySqlConnection;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 /// Jobs whose callers' times are this near each other, in milliseconds, are done at the latest of them: a batch is
 /// gathered in less. Else each would be a statement of its own.
 const NEAR_MS: i64 = 64;
+/// So late no lease is too late, however short it is.
+const IN_TIME: Duration = Duration::from_millis(500);
 
 /// Who waits for the answer; gone, if nobody. `I`: what it asked for, and gets back if this was the wrong place.
 pub(crate) type Caller<T, I> = oneshot::Sender<Result<T, Refused<I>>>;
@@ -51,6 +54,7 @@ pub(crate) enum Refused<I> {
 pub(crate) struct Job {
     pub(crate) doing: &'static str,
     pub(crate) work: Work,
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -90,6 +94,19 @@ pub(crate) enum Done {
 }
 
 impl Job {
+    pub(crate) fn new(doing: &'static str, work: Work) -> Self {
+        Self { doing, work, since: Instant::now() }
+    }
+
+    /// Leases that nobody waits for any more, or of which half was over before they were made: an executor that hears of
+    /// them, or whoever would give them back, may come too late, and an attempt would be spent that nobody had.
+    pub(crate) fn is_void(&self) -> bool {
+        let Work::Dispatch(grants, asked_at, caller) = &self.work else { return false };
+        let shortest_ms = grants.iter().map(|it| it.lease_until.since(*asked_at)).min().unwrap_or(0);
+        let half = Duration::from_millis(u64::try_from(shortest_ms / 2).unwrap_or(0));
+        caller.is_closed() || self.since.elapsed() > half.max(IN_TIME)
+    }
+
     pub(crate) fn rows(&self) -> usize {
         match &self.work {
             Work::Insert(asks, _) => asks.len(),
@@ -140,7 +157,11 @@ impl Job {
 
     /// The store was closed before it was taken.
     pub(crate) fn refused(self) {
-        let error = CallError::did_not_happen(self.doing, Error::Closed);
+        self.not_done(Error::Closed);
+    }
+
+    pub(crate) fn not_done(self, why: Error) {
+        let error = CallError::did_not_happen(self.doing, why);
         self.told(error);
     }
 

@@ -39,7 +39,7 @@ impl NamespaceStore for MysqlStore {
         // Where inserts wait: leases and outcomes are not held up.
         let line = self.inner.members().get(part).and_then(|it| it.lines.get(Lane::Bulk as usize)?.first());
         let (caller, answer) = oneshot::channel();
-        push(line, Job { doing: DOING, work: Work::Forget(asked, caller) });
+        push(line, Job::new(DOING, Work::Forget(asked, caller)));
         match answered(DOING, answer).await {
             Ok(deleted) => Ok(deleted),
             Err(Refused::Failed(error)) => Err(error),

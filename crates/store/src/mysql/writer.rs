@@ -108,6 +108,8 @@ enum Failed {
     Away(sqlx::Error),
     Refused(Error),
     Elsewhere(BTreeSet<Partition>),
+    /// Leases are among the jobs that must not be made any more.
+    Void,
     /// The commit was sent, and its answer was lost.
     Unknown(Error),
 }
@@ -117,6 +119,8 @@ enum Ended {
     Unfinished(Unfinished),
     /// Some of its partitions are not here, or closed. Nothing happened.
     Elsewhere(BTreeSet<Partition>),
+    /// Some of the jobs are void. Nothing happened.
+    Void,
 }
 
 /// Why a transaction did not come to its commit.
@@ -238,7 +242,12 @@ impl Writer {
     }
 
     /// What is left of it to do is added to the parts.
-    async fn part(&mut self, mut part: Vec<Job>, parts: &mut Vec<Vec<Job>>) {
+    async fn part(&mut self, part: Vec<Job>, parts: &mut Vec<Vec<Job>>) {
+        let (void, mut part): (Vec<Job>, Vec<Job>) = part.into_iter().partition(Job::is_void);
+        void.into_iter().for_each(|it| it.not_done(Error::LeaseOver));
+        if part.is_empty() {
+            return;
+        }
         match self.finished(&part, TRIES_TOGETHER).await {
             Ok(done) => part.into_iter().zip(done).for_each(|(job, done)| job.done(done)),
             Err(Ended::Elsewhere(closed)) => {
@@ -247,6 +256,7 @@ impl Writer {
                 elsewhere.into_iter().for_each(|it| it.elsewhere(&closed));
                 parts.extend((!here.is_empty()).then_some(here));
             }
+            Err(Ended::Void) => parts.push(part),
             Err(Ended::Unfinished(why)) if why.blames_a_job && part.len() > 1 => {
                 // With one that cannot be done among them, a few transactions more, and not one for each.
                 let others = part.split_off(part.len() / 2);
@@ -264,6 +274,7 @@ impl Writer {
         match self.finished(std::slice::from_ref(&job), 1).await {
             Ok(done) => done.into_iter().zip([job]).for_each(|(done, job)| job.done(done)),
             Err(Ended::Elsewhere(closed)) => job.elsewhere(&closed),
+            Err(Ended::Void) => job.not_done(Error::LeaseOver),
             Err(Ended::Unfinished(why)) if why.is_race && tries + 1 < TRIES_MAX => {
                 self.aside.push(job, tries + 1)
             }
@@ -299,6 +310,7 @@ impl Writer {
                 // new connection. A commit without an answer is never sent again: it may have happened.
                 Failed::Gone(_) if !was_gone => was_gone = true,
                 Failed::Elsewhere(closed) => break Err(Ended::Elsewhere(closed)),
+                Failed::Void => break Err(Ended::Void),
                 failed => break Err(Ended::Unfinished(self.unfinished(failed))),
             }
         };
@@ -323,6 +335,7 @@ impl Writer {
             Failed::Refused(source @ Error::Silent { .. }) => (Happened::No, false, source),
             Failed::Refused(source) => (Happened::No, true, source),
             Failed::Elsewhere(_) => (Happened::No, false, Error::Closed),
+            Failed::Void => (Happened::No, false, Error::LeaseOver),
             Failed::Unknown(source) => (Happened::Maybe, false, source),
         };
         let may_have_happened = happened == Happened::Maybe;
@@ -350,6 +363,11 @@ impl Writer {
             // Dropped, the connection takes the transaction with it.
             None => return Err(Failed::Gone(silent())),
         };
+        // It may have waited for rows that others held.
+        if jobs.iter().any(Job::is_void) {
+            self.undo(known).await;
+            return Err(Failed::Void);
+        }
         self.commit(known, trips).await?;
         Ok(done)
     }

@@ -3,7 +3,7 @@
 
 use super::{NOW, ask, fresh, name, open, sql};
 use punctual_contract::{
-    Store,
+    Happened, Store,
     store::{Applied, Assignment, Beat, Change, Dispatched, Grant, Step},
 };
 use punctual_domain::{
@@ -16,8 +16,11 @@ use punctual_domain::{
 };
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{conformance::store::balanced, patience::until};
-use std::sync::Arc;
-use tokio::task::JoinSet;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 const LEASE_END: Millis = Millis(NOW.0 + 30_000);
 
@@ -224,6 +227,37 @@ async fn changes_before_its_move(has_inserted: bool) {
         assert_eq!((it.state, it.attempt), wanted, "{nth}");
     }
     balanced(&*stand.here).await;
+}
+
+/// Its move waits for a row for more than half of the lease, or its caller has gone meanwhile: whoever gave it back would
+/// come too late as well, and the attempt would be spent. What is asked beside it is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lease_that_comes_too_late_to_be_had_is_not_made() {
+    for is_hung_up in [false, true] {
+        let stand = Stand::new(6).await;
+        let held = format!("SELECT id FROM task WHERE id = {} FOR UPDATE", stand.tasks[3].place.id);
+        let holder = Holder::of(&stand.url, &held).await;
+        let (long, mut short) = (stand.grants("x"), stand.grants("x"));
+        short.iter_mut().filter(|_| !is_hung_up).for_each(|it| it.lease_until = NOW.plus(1_200));
+        let (here, began) = (Arc::clone(&stand.here), Instant::now());
+        let mut callers = JoinSet::new();
+        callers.spawn(async move { here.dispatch(short, NOW).await });
+        until_one(&stand.url, &running(&stand.url, "UPDATE task FORCE%fired_at%")).await;
+        if is_hung_up {
+            callers.shutdown().await;
+        } else {
+            sleep(Duration::from_millis(700).saturating_sub(began.elapsed())).await;
+        }
+        holder.let_go().await;
+        if let Some(answer) = callers.join_next().await {
+            assert_eq!(answer.unwrap().unwrap_err().happened, Happened::No);
+        }
+        // Whatever became of it is committed before this.
+        let made = stand.here.dispatch(long, NOW.plus(1)).await.unwrap();
+        assert!(made.iter().all(|it| matches!(it, Dispatched::Made(_))), "{is_hung_up}: {made:?}");
+        assert!(stand.read().await.iter().all(|it| it.attempt == 1), "{is_hung_up}");
+        balanced(&*stand.here).await;
+    }
 }
 
 /// A look would wait for a row that somebody holds; here it is the move that waits.
