@@ -1,5 +1,5 @@
 //! What a bulk cancel of very many tasks costs, and costs others: fills a queue, measures how late the tasks of another queue
-//! come in peace, then the same while the cancel runs. Judged: every task is cancelled once, nothing failed, and no task of the
+//! come in peace, then the same while the cancel runs; if wished, with the engine killed in the middle of it. Judged: every task is cancelled once, nothing failed, and no task of the
 //! other queue is lost, early or done twice. How much later they come is told.
 
 use crate::{
@@ -48,11 +48,39 @@ pub(crate) struct BulkReport {
     pub(crate) done: u64,
     pub(crate) skipped: u64,
     pub(crate) failed: u64,
+    /// Of the operation, when the engine was killed.
+    pub(crate) killed_at_done: Option<u64>,
     /// First receipt − `execute_at` of the other queue's tasks.
     pub(crate) peace: Percentiles,
     pub(crate) beside: Percentiles,
     pub(crate) rss_before_mib: Option<f64>,
     pub(crate) rss_peak_mib: Option<f64>,
+}
+
+/// The operation that runs beside the load, and when its engine is killed.
+#[derive(Clone, Copy)]
+struct Operation {
+    id: i64,
+    kill_at_us: Option<i64>,
+    killed_at_done: Option<u64>,
+}
+
+impl Operation {
+    /// Kills the engine when it is time, and starts it again.
+    async fn kill_in_time(&mut self, server: &mut Server, target: &Target) -> anyhow::Result<()> {
+        if self.kill_at_us.is_none_or(|it| now_us() < it) {
+            return Ok(());
+        }
+        self.kill_at_us = None;
+        let before = look(&mut Connection::new(target.clone()), self.id).await?;
+        anyhow::ensure!(!is_over(&before), "the operation was over before its engine was killed: {before}");
+        let engine = server.engines().first_mut().context("only an engine that is started here is killed")?;
+        engine.kill().await?;
+        engine.start_again().await?;
+        self.killed_at_done = before.get("done").and_then(Value::as_u64);
+        note("the engine was killed, and is there again");
+        Ok(())
+    }
 }
 
 pub(crate) async fn bulk(options: &BulkOptions) -> anyhow::Result<BulkReport> {
@@ -81,14 +109,20 @@ pub(crate) async fn bulk(options: &BulkOptions) -> anyhow::Result<BulkReport> {
     note("the other queue beside the operation");
     confirm(&mut connection, id).await?;
     let began_us = now_us();
-    let spans = beside(options, &mut server, &target, Some(id), &mut broken).await?;
-    let ended = ended(&mut connection, options, id).await?;
+    let kill_at_us = options.kill_after.map(|it| began_us + it * 1_000);
+    let mut operation = Operation { id, kill_at_us, killed_at_done: None };
+    let spans = beside(options, &mut server, &target, Some(&mut operation), &mut broken).await?;
+    // The other one may have been to an engine that was killed.
+    let ended = ended(&mut Connection::new(target.clone()), options, id).await?;
     let count = |name: &str| ended.get(name).and_then(Value::as_u64).unwrap_or(0);
     let took_s = took_s(&ended).unwrap_or_else(|| seconds(now_us() - began_us));
     let (done, skipped, failed) = (count("done"), count("skipped"), count("failed"));
     let rss_peak_mib = rss(&server).map(|it| it.1);
     server.end().await?;
     let wanted = u64::try_from(options.tasks)?;
+    if options.kill_after.is_some() && operation.killed_at_done.is_none() {
+        broken.push("the engine was to be killed, and the load was over before".to_owned());
+    }
     if (done, failed) != (wanted, 0) {
         broken
             .push(format!("of {wanted} tasks {done} were cancelled, {skipped} passed over, {failed} failed"));
@@ -105,6 +139,7 @@ pub(crate) async fn bulk(options: &BulkOptions) -> anyhow::Result<BulkReport> {
         done,
         skipped,
         failed,
+        killed_at_done: operation.killed_at_done,
         peace: peace.percentiles(),
         beside: spans.percentiles(),
         rss_before_mib,
@@ -173,7 +208,7 @@ async fn beside(
     options: &BulkOptions,
     server: &mut Server,
     target: &Target,
-    operation: Option<i64>,
+    mut operation: Option<&mut Operation>,
     broken: &mut Vec<String>,
 ) -> anyhow::Result<Spans> {
     let duration_ms =
@@ -206,6 +241,9 @@ async fn beside(
     };
     while !is_over() && now_us() < until_us {
         tokio::time::sleep(LOOK).await;
+        if let Some(operation) = &mut operation {
+            operation.kill_in_time(server, target).await?;
+        }
         server.check_alive()?;
         let mut working = Vec::new();
         for mut lane in lanes {
@@ -246,6 +284,9 @@ impl BulkReport {
             rss(self.rss_before_mib),
             rss(self.rss_peak_mib),
         );
+        if let Some(done) = self.killed_at_done {
+            let _ = writeln!(text, "its engine was killed when {done} were done, and started again");
+        }
         for (name, it) in [("alone", self.peace), ("beside it", self.beside)] {
             let _ = writeln!(
                 text,

@@ -331,6 +331,9 @@ pub(crate) struct BulkOptions {
     /// How long it is measured alone
     #[arg(long, default_value = "30s", value_parser = parse_ms)]
     pub(crate) peace: i64,
+    /// So long after the confirmation the engine is killed (SIGKILL) and started again; it must be one that is started here
+    #[arg(long, value_parser = parse_ms)]
+    pub(crate) kill_after: Option<i64>,
     /// Connections that fill
     #[arg(long, default_value_t = 4)]
     pub(crate) connections: usize,

@@ -184,3 +184,14 @@ fn bulk() {
     let report = kept("bulk --tasks 600 --rate 1000 --beside 100 --peace 2s");
     assert_eq!((&report["done"], &report["failed"]), (&600.into(), &0.into()), "{report}");
 }
+
+#[test]
+fn bulk_with_its_engine_killed_in_the_middle() {
+    let report = kept("bulk --tasks 3000 --rate 600 --beside 100 --peace 1s --kill-after 2s");
+    assert_eq!(
+        (&report["done"], &report["skipped"], &report["failed"]),
+        (&3_000.into(), &0.into(), &0.into()),
+        "{report}"
+    );
+    assert!(report["killed_at_done"].as_u64().is_some_and(|it| it < 3_000), "{report}");
+}

@@ -79,7 +79,8 @@ async fn change(inner: &Inner, stored: &StoredBulk, task: &Task) -> Result<Optio
     // An entry that is claimed or fires meanwhile has moved on without having become another wish.
     let expected = move |it: &Task| !bulk::is_marked(it, id) && guarded.fits(it);
     let as_read = move |it: &Task| it.fence == fence && (it.state == state || it.state == State::Dispatching);
-    let reschedule = |execute_at, priority| Change::Reschedule { execute_at, priority, payload: None };
+    let reschedule =
+        |execute_at, priority, queue| Change::Reschedule { execute_at, priority, payload: None, queue };
     Ok(match &stored.bulk.action {
         Action::Cancel { stop_if_fired } => {
             engine.cancel_if(place, *stop_if_fired, &by, expected).await?.map(|it| match it {
@@ -88,14 +89,23 @@ async fn change(inner: &Inner, stored: &StoredBulk, task: &Task) -> Result<Optio
             })
         }
         Action::Reschedule(time) => {
-            let change = reschedule(Some(time.of(task.ask.execute_at)), None);
+            let change = reschedule(Some(time.of(task.ask.execute_at)), None, None);
             engine.reschedule(place, change, &by, as_read).await?.map(changed)
         }
         Action::SetPriority { priority } => {
-            engine.reschedule(place, reschedule(None, Some(*priority)), &by, expected).await?.map(changed)
+            let change = reschedule(None, Some(*priority), None);
+            engine.reschedule(place, change, &by, expected).await?.map(changed)
+        }
+        Action::SetQueue { queue } => {
+            // It may get room, or another mode: it is tried again for a while, and is listed then.
+            if let Some(why) = engine.queue_refused(task, queue).await {
+                return Ok(Some(Acted::NotNow(format!("queue {queue}: {why}"))));
+            }
+            let change = reschedule(None, None, Some(queue.clone()));
+            engine.reschedule(place, change, &by, expected).await?.map(changed)
         }
         Action::RunNow => {
-            let change = reschedule(Some(engine.now()), None);
+            let change = reschedule(Some(engine.now()), None, None);
             engine.reschedule(place, change, &by, expected).await?.map(changed)
         }
         Action::Redrive => engine.redrive_if(place, &by, expected).await?.map(changed),

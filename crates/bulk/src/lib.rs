@@ -11,6 +11,7 @@ mod calls;
 mod preview;
 
 mod act;
+mod apart;
 mod runner;
 
 pub use error::Error;

@@ -67,6 +67,7 @@ pub(crate) fn look(namespace: &Name, bulk: &Bulk, now: Millis) -> Look {
         due_before: filter.due_before,
         error: filter.error,
         created_until: Some(now),
+        partitions: None,
         before_id: None,
         limit: LOOK,
     }

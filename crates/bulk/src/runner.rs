@@ -1,12 +1,13 @@
 //! The runner: looks which operations have something to do, and carries each on by some batches. `run_once` is bounded, can be
 //! run again at any time, and by several engines at once. One commit a batch: what became of the last one, and which tasks
-//! come next. Whoever goes on after a death begins with the batch that stands, and finds by its marks what was done.
+//! come next. Whoever goes on after a death begins with the batch that stands, and finds by its marks what was done. What is in a
+//! database that does not answer goes by itself from there on (`apart`), so that the others' tasks do not wait for it.
 
 use crate::{
     act::{Acted, act},
+    apart::{self, Away},
     meters::{Meters, Outcome},
     options::Options,
-    preview,
 };
 use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use punctual_contract::{
     store::Applied,
 };
 use punctual_domain::{
-    bulk::{Action, BulkState, Progress},
+    bulk::{Action, BulkState, Progress, Walk},
     history::clip,
     place::{Partition, TaskRef},
     time::Millis,
@@ -151,12 +152,22 @@ async fn go_on(inner: &Inner, mut stored: StoredBulk) -> Result<usize, BackendEr
             stop(inner, &stored, now).await?;
             break;
         }
-        let places: Vec<TaskRef> = stored.progress.batch.iter().filter_map(|it| it.parse().ok()).collect();
-        let acted = batch(inner, &stored, &places).await?;
+        let Some((nth, walk)) = stored.progress.turn(now) else { break };
+        let places: Vec<TaskRef> = walk.batch.iter().filter_map(|it| it.parse().ok()).collect();
+        let acted = batch(inner, &stored, &walk, &places).await?;
         count += places.len();
-        let next = if acted.left.is_empty() { plan(inner, &stored).await? } else { Next::default() };
+        let next =
+            if acted.left.is_empty() { plan(inner, &stored, &walk).await } else { Ok(Next::default()) };
+        let away = match &next {
+            Ok(_) if acted.left.is_empty() => Away::default(),
+            _ => apart::away(inner, &stored, &walk).await,
+        };
+        let next = match next {
+            Err(error) if away.is_none() => return Err(error),
+            next => next.unwrap_or_default(),
+        };
         looks = if next.places.is_empty() { looks + 1 } else { 0 };
-        match commit(inner, stored, &acted, &next).await? {
+        match commit(inner, stored, (nth, &walk), &acted, (&next, &away)).await? {
             Some(after) if looks < LOOKS => stored = after,
             _ => break,
         }
@@ -180,7 +191,12 @@ async fn stop(inner: &Inner, stored: &StoredBulk, now: Millis) -> Result<(), Bac
     inner.store.advance_bulk(advance, now).await.map(drop)
 }
 
-async fn batch(inner: &Inner, stored: &StoredBulk, places: &[TaskRef]) -> Result<Batch, BackendError> {
+async fn batch(
+    inner: &Inner,
+    stored: &StoredBulk,
+    walk: &Walk,
+    places: &[TaskRef],
+) -> Result<Batch, BackendError> {
     let read = inner.engine.read_each(places.to_vec()).await.map_err(backend)?;
     let acting: Vec<_> = places
         .iter()
@@ -188,7 +204,13 @@ async fn batch(inner: &Inner, stored: &StoredBulk, places: &[TaskRef]) -> Result
         .map(|(place, read)| async move { (*place, act(inner, stored, *place, read).await) })
         .collect();
     let acted: Vec<_> = stream::iter(acting).buffer_unordered(inner.options.at_once.max(1)).collect().await;
-    let is_last_try = stored.progress.tries + 1 >= inner.options.tries;
+    let is_last_try = walk.tries + 1 >= inner.options.tries;
+    // Not of a database that is away: that is waited for, as long as it takes.
+    let mut answers = None;
+    if is_last_try && acted.iter().any(|it| matches!(it.1, Acted::NotNow(_))) {
+        answers = Some(apart::away(inner, stored, walk).await);
+    }
+    let is_away = |place: &TaskRef| answers.as_ref().is_some_and(|it| it.has(place.partition));
     let mut batch = Batch::default();
     for (place, acted) in acted {
         let error = match acted {
@@ -198,7 +220,7 @@ async fn batch(inner: &Inner, stored: &StoredBulk, places: &[TaskRef]) -> Result
                 batch.decided.push(place.id);
                 continue;
             }
-            Acted::NotNow(error) if !is_last_try => {
+            Acted::NotNow(error) if !is_last_try || is_away(&place) => {
                 batch.left.push(place);
                 batch.waits_for = Some(clip(&error, ERROR_LEN_MAX).to_owned());
                 continue;
@@ -233,27 +255,27 @@ struct Looked {
     is_through: bool,
 }
 
-async fn plan(inner: &Inner, stored: &StoredBulk) -> Result<Next, BackendError> {
+async fn plan(inner: &Inner, stored: &StoredBulk, walk: &Walk) -> Result<Next, BackendError> {
     let progress = &stored.progress;
-    if progress.is_through {
+    if walk.is_through {
         return Ok(Next::default());
     }
     let limit = inner.options.batch.min(usize::try_from(stored.bulk.rate).unwrap_or(usize::MAX)).max(1);
     if progress.repeats {
-        let above = progress.before_id.unwrap_or(i64::MIN);
+        let above = walk.before_id.unwrap_or(i64::MIN);
         let failed = inner.store.bulk_failures(stored.id, above, limit).await?;
         let places: Vec<TaskRef> = failed.iter().map(|it| it.place).collect();
-        let before_id = places.last().map(|it| it.id).or(progress.before_id);
+        let before_id = places.last().map(|it| it.id).or(walk.before_id);
         let looked = Looked { before_id, is_through: places.len() < limit };
         return Ok(Next { places, counted: 0, looked: Some(looked) });
     }
-    let all = preview::look(&stored.namespace, &stored.bulk, progress.previewed_at);
+    let all = apart::look(inner, stored, walk);
     let only_counts = stored.bulk.action == Action::Export;
     let limit = if only_counts { all.limit } else { limit };
-    let look = Look { before_id: progress.before_id, limit, ..all };
+    let look = Look { before_id: walk.before_id, limit, ..all };
     let found = inner.store.matching(&look).await?;
     let looked = Looked {
-        before_id: found.next_before_id.or(progress.before_id),
+        before_id: found.next_before_id.or(walk.before_id),
         is_through: found.next_before_id.is_none(),
     };
     if only_counts {
@@ -267,13 +289,14 @@ async fn plan(inner: &Inner, stored: &StoredBulk) -> Result<Next, BackendError> 
 async fn commit(
     inner: &Inner,
     mut stored: StoredBulk,
+    (nth, walk): (usize, &Walk),
     acted: &Batch,
-    next: &Next,
+    (next, away): (&Next, &Away),
 ) -> Result<Option<StoredBulk>, BackendError> {
     let number = stored.progress.batch_number;
     for _ in 0..COMMITS {
         let now = inner.engine.now();
-        let advance = advanced(&stored, acted, next, now);
+        let advance = advanced(&stored, (nth, walk), acted, (next, away), now);
         let (state, wake_at, progress) = (advance.state, advance.wake_at, advance.progress.clone());
         if inner.store.advance_bulk(advance, now).await? == Applied::Moved {
             let counted = u64::try_from(next.counted).unwrap_or(u64::MAX);
@@ -291,7 +314,13 @@ async fn commit(
     Ok(None)
 }
 
-fn advanced(stored: &StoredBulk, acted: &Batch, next: &Next, now: Millis) -> AdvanceBulk {
+fn advanced(
+    stored: &StoredBulk,
+    (nth, walk): (usize, &Walk),
+    acted: &Batch,
+    (next, away): (&Next, &Away),
+    now: Millis,
+) -> AdvanceBulk {
     let mut progress = stored.progress.clone();
     progress.tally.done += acted.done + u64::try_from(next.counted).unwrap_or(u64::MAX);
     progress.tally.skipped += acted.skipped;
@@ -300,21 +329,10 @@ fn advanced(stored: &StoredBulk, acted: &Batch, next: &Next, now: Millis) -> Adv
     let handled = acted.decided.len() + acted.failed.len();
     progress.pace(now, handled, stored.bulk.rate);
     progress.batch_number += 1;
-    progress.waits_for.clone_from(&acted.waits_for);
-    let (mut state, mut wake_at) = (stored.state, Some(progress.paced_until));
-    if acted.left.is_empty() {
-        progress.tries = 0;
-        progress.batch = next.places.iter().map(TaskRef::to_string).collect();
-        if let Some(looked) = &next.looked {
-            (progress.before_id, progress.is_through) = (looked.before_id, looked.is_through);
-        }
-    } else {
-        progress.tries += 1;
-        progress.batch = acted.left.iter().map(TaskRef::to_string).collect();
-        let again = AGAIN_AFTER_MS.saturating_mul(1 << progress.tries.min(8)).min(AGAIN_AFTER_MAX_MS);
-        wake_at = Some(progress.paced_until.max(now.plus(again)));
-    }
-    if state == BulkState::Running && progress.is_through && progress.batch.is_empty() {
+    let walk = after(&mut progress, walk, acted, (next, away), now);
+    progress.put(nth, walk);
+    let (mut state, mut wake_at) = (stored.state, Some(progress.paced_until.max(progress.next_at())));
+    if state == BulkState::Running && progress.is_over() {
         (state, progress.ended_at) = (BulkState::Done, Some(now));
     }
     if state != BulkState::Running {
@@ -322,7 +340,7 @@ fn advanced(stored: &StoredBulk, acted: &Batch, next: &Next, now: Millis) -> Adv
     }
     if stored.state == BulkState::Stopped {
         // What was planned after it was stopped is not done.
-        progress.batch.clear();
+        progress.drop_batches();
     }
     let mended = if progress.repeats { acted.decided.clone() } else { Vec::new() };
     AdvanceBulk {
@@ -334,4 +352,55 @@ fn advanced(stored: &StoredBulk, acted: &Batch, next: &Next, now: Millis) -> Adv
         failed: acted.failed.clone(),
         mended,
     }
+}
+
+/// A walk after its batch. Parts of it that are away go by themselves, if others answer.
+fn after(
+    progress: &mut Progress,
+    walk: &Walk,
+    acted: &Batch,
+    (next, away): (&Next, &Away),
+    now: Millis,
+) -> Walk {
+    let mut walk = walk.clone();
+    let texts =
+        |places: &mut dyn Iterator<Item = &TaskRef>| places.map(TaskRef::to_string).collect::<Vec<_>>();
+    let again_at = |times: u32| {
+        let again = AGAIN_AFTER_MS.saturating_mul(1 << times.min(8)).min(AGAIN_AFTER_MAX_MS);
+        now.plus(again)
+    };
+    (walk.waits_for, walk.again_at) = (None, Millis::ZERO);
+    if let Some(error) = away.of_all() {
+        walk.waits += 1;
+        walk.batch = texts(&mut acted.left.iter());
+        (walk.waits_for, walk.again_at) = (Some(error.to_owned()), again_at(walk.waits));
+        return walk;
+    }
+    walk.waits = 0;
+    for part in &away.parts {
+        let batch = texts(&mut acted.left.iter().filter(|it| part.has(it.partition)));
+        let apart = Walk {
+            partitions: part.partitions.clone(),
+            batch,
+            tries: 0,
+            waits: 1,
+            waits_for: Some(part.error.clone()),
+            again_at: again_at(1),
+            ..walk.clone()
+        };
+        progress.part(&mut walk, apart);
+    }
+    let left = texts(&mut acted.left.iter().filter(|it| !away.has(it.partition)));
+    if left.is_empty() {
+        walk.tries = 0;
+        walk.batch = texts(&mut next.places.iter());
+        if let Some(looked) = &next.looked {
+            (walk.before_id, walk.is_through) = (looked.before_id, looked.is_through);
+        }
+    } else {
+        walk.tries += 1;
+        walk.batch = left;
+        (walk.waits_for, walk.again_at) = (acted.waits_for.clone(), again_at(walk.tries));
+    }
+    walk
 }

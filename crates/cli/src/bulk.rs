@@ -28,6 +28,8 @@ pub(crate) enum BulkCommand {
     Reschedule(RescheduleArgs),
     /// Give tasks another priority
     SetPriority(PriorityArgs),
+    /// Put tasks into another queue
+    SetQueue(QueueArgs),
     /// Make tasks due now
     RunNow(FilterArgs),
     /// Give dead tasks their attempts again
@@ -139,6 +141,15 @@ pub(crate) struct PriorityArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct QueueArgs {
+    /// The queue that they go into
+    #[arg(value_name = "QUEUE")]
+    into: String,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct OneArgs {
     /// What the preview answered
     id: i64,
@@ -208,6 +219,9 @@ pub(crate) async fn run(command: BulkCommand) -> Result<ExitCode> {
         }
         BulkCommand::SetPriority(PriorityArgs { priority, filter }) => {
             preview(BulkAction::SetPriority, BulkArgs { priority: Some(priority), ..none() }, filter).await
+        }
+        BulkCommand::SetQueue(QueueArgs { into, filter }) => {
+            preview(BulkAction::SetQueue, BulkArgs { queue: Some(into), ..none() }, filter).await
         }
         BulkCommand::RunNow(filter) => preview(BulkAction::RunNow, none(), filter).await,
         BulkCommand::Redrive(filter) => preview(BulkAction::Redrive, none(), filter).await,

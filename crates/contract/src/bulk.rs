@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use punctual_domain::{
     bulk::{Bulk, BulkState, Progress},
     name::Name,
-    place::TaskRef,
+    place::{Partition, TaskRef},
     state::State,
     time::Millis,
 };
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// Operations are spread over so many slots, by their ids; engines share slots.
 pub const SLOTS: u8 = 32;
@@ -119,6 +119,8 @@ pub struct Look {
     pub error: Option<String>,
     /// Made at or before.
     pub created_until: Option<Millis>,
+    /// In one of these. Only the parts of the store that have them are asked, wherever they are when it is asked.
+    pub partitions: Option<BTreeSet<Partition>>,
     /// Go on below this id.
     pub before_id: Option<i64>,
     pub limit: usize,

@@ -264,11 +264,13 @@ pub enum Change {
     Abort {
         keep_until: Millis,
     },
-    /// Makes a new fence. None: as it was. A new `execute_at` makes the task due at the later of it and `now`.
+    /// Makes a new fence. None: as it was. A new `execute_at` makes the task due at the later of it and `now`. Another `queue`
+    /// of its namespace takes the task with all that the store knows of it: account, bytes, declared labels.
     Reschedule {
         execute_at: Option<Millis>,
         priority: Option<Priority>,
         payload: Option<Content>,
+        queue: Option<Name>,
     },
     /// Attempts start again at none; makes a new fence.
     Redrive {
@@ -304,6 +306,12 @@ impl Change {
             Self::Redrive { .. } => Event::Redrive,
             Self::Retire { .. } => Event::Retire,
         }
+    }
+
+    /// The queue that it puts the task into, whatever that is in now.
+    #[must_use]
+    pub const fn queue(&self) -> Option<&Name> {
+        if let Self::Reschedule { queue, .. } = self { queue.as_ref() } else { None }
     }
 }
 

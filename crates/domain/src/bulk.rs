@@ -3,11 +3,14 @@
 
 mod filter;
 mod progress;
+mod walk;
 
 pub use filter::Filter;
 pub use progress::{Progress, Tally};
+pub use walk::Walk;
 
 use crate::{
+    name::Name,
     state::{Event, State},
     task::{Priority, Task},
     time::Millis,
@@ -51,6 +54,10 @@ pub enum Action {
     SetPriority {
         priority: Priority,
     },
+    /// Of the same namespace.
+    SetQueue {
+        queue: Name,
+    },
     RunNow,
     Redrive,
     Bury,
@@ -80,8 +87,17 @@ impl NewTime {
 
 impl Action {
     /// Of all, in the order of documentation.
-    pub const WORDS: [&'static str; 8] =
-        ["cancel", "reschedule", "set_priority", "run_now", "redrive", "bury", "delete", "export"];
+    pub const WORDS: [&'static str; 9] = [
+        "cancel",
+        "reschedule",
+        "set_priority",
+        "set_queue",
+        "run_now",
+        "redrive",
+        "bury",
+        "delete",
+        "export",
+    ];
 
     #[must_use]
     pub const fn word(&self) -> &'static str {
@@ -89,6 +105,7 @@ impl Action {
             Self::Cancel { .. } => "cancel",
             Self::Reschedule(_) => "reschedule",
             Self::SetPriority { .. } => "set_priority",
+            Self::SetQueue { .. } => "set_queue",
             Self::RunNow => "run_now",
             Self::Redrive => "redrive",
             Self::Bury => "bury",
@@ -106,7 +123,9 @@ impl Action {
             Self::Cancel { stop_if_fired: true } => {
                 may(Event::Cancel) || may(Event::Withdraw) || state.is_in_flight()
             }
-            Self::Reschedule(_) | Self::SetPriority { .. } | Self::RunNow => may(Event::Reschedule),
+            Self::Reschedule(_) | Self::SetPriority { .. } | Self::SetQueue { .. } | Self::RunNow => {
+                may(Event::Reschedule)
+            }
             Self::Redrive => may(Event::Redrive),
             Self::Bury => may(Event::DeadLetter),
             Self::Delete => state.is_finished(),

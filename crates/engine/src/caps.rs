@@ -55,6 +55,25 @@ pub enum Refused {
     TooManyBytes(TooManyBytes),
 }
 
+/// Why a task that waits may not go into another queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueRefused {
+    Full(Full),
+    /// It demands versions of its handler, and any subscriber of a queue that is pushed may get any message.
+    Versions(String),
+}
+
+impl std::fmt::Display for QueueRefused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full(it) => write!(f, "the queue is full: {} of {} tasks wait", it.waiting, it.max_waiting),
+            Self::Versions(it) => {
+                write!(f, "demands handler_versions {it:?}, and the queue is pushed over the bus")
+            }
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Caps {
     counts: Mutex<Counts>,
@@ -130,6 +149,19 @@ impl Counts {
             self.add_bytes(&queue.namespace, bytes);
         }
         refused
+    }
+
+    /// Room in the queue alone: of its namespace, and of everything, the task is one already.
+    fn let_into(&mut self, known: &Known, from: &QueueKey, to: &QueueKey) -> Option<Full> {
+        let waiting = self.queues.get(to).copied().unwrap_or(0);
+        let max = known.queues.get(to).and_then(|it| it.max_waiting);
+        if let Some(max_waiting) = max.filter(|max| waiting >= *max) {
+            return Some(Full { scope: Scope::Queue(to.clone()), waiting, max_waiting });
+        }
+        *self.queues.entry(to.clone()).or_default() += 1;
+        let left = self.queues.entry(from.clone()).or_default();
+        *left = left.saturating_sub(1);
+        None
     }
 
     /// The narrowest scope that has no room for one more.
@@ -259,7 +291,32 @@ async fn other_payload(core: &Arc<Core>, task: &Task, payload: &Content) -> Opti
     refused
 }
 
+/// Whether a task that waits may not go into another queue of its namespace.
+async fn other_queue(core: &Arc<Core>, task: &Task, queue: &Name) -> Option<QueueRefused> {
+    let from = &task.ask.queue;
+    if queue == &from.queue {
+        return None;
+    }
+    let to = QueueKey { namespace: from.namespace.clone(), queue: queue.clone() };
+    if let Some(versions) =
+        task.ask.demands.handler_versions.clone().filter(|_| core.push_queues().contains(&to))
+    {
+        return Some(QueueRefused::Versions(versions));
+    }
+    let known = core.settings.known();
+    if !known.has_caps() || !task.state.is_pending() {
+        return None;
+    }
+    count(core).await;
+    core.caps.counts.lock().let_into(&known, from, &to).map(QueueRefused::Full)
+}
+
 impl Engine {
+    /// Why a task that waits may not go into another queue. What is not refused has room there until the next count.
+    pub async fn queue_refused(&self, task: &Task, queue: &Name) -> Option<QueueRefused> {
+        other_queue(&self.core, task, queue).await
+    }
+
     /// Why a task that waits may not have this payload instead of its own: there is no room for it.
     pub async fn payload_refused(&self, task: &Task, payload: &Content) -> Option<TooManyBytes> {
         other_payload(&self.core, task, payload).await
@@ -305,6 +362,29 @@ mod tests {
         assert_eq!(let_in("mail"), Some((Scope::Queue(queue("mail")), 2)));
         assert_eq!((let_in("sms"), let_in("sms")), (None, None));
         assert_eq!(let_in("sms"), Some((Scope::Everything, 4)));
+    }
+
+    #[test]
+    fn a_task_that_changes_its_queue_needs_room_there_alone_and_leaves_room_behind() {
+        let name = |it: &str| Name::new(it).unwrap();
+        let queue = |it: &str| QueueKey { namespace: name("eu"), queue: name(it) };
+        let capped = |max| Arc::new(QueueSettings { max_waiting: Some(max), ..QueueSettings::default() });
+        let mut known = Known {
+            everything: ScopeSettings { max_waiting: Some(3), ..ScopeSettings::default() },
+            ..Known::default()
+        };
+        known.queues.insert(queue("mail"), capped(3));
+        known.queues.insert(queue("sms"), capped(1));
+        let mut counts = Counts::default();
+        (0..3).for_each(|_| counts.add(&queue("mail")));
+        assert_eq!(
+            counts.let_into(&known, &queue("mail"), &queue("sms")),
+            None,
+            "everything is full, and stays so"
+        );
+        let full = counts.let_into(&known, &queue("mail"), &queue("sms")).unwrap();
+        assert_eq!((full.scope, full.waiting, full.max_waiting), (Scope::Queue(queue("sms")), 1, 1));
+        assert_eq!((counts.queues[&queue("mail")], counts.everything), (2, 3));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Changes that callers wish for: cancel, reschedule, run now, redrive. One atomic step decides each: while a task
+//! Changes that callers wish for: cancel, reschedule (also into another queue), run now, redrive. One atomic step decides each: while a task
 //! is in the hot set, that is the withdrawal from it (`fired` xor `withdrawn`); otherwise it is the store's
 //! conditional update. A crash between withdrawal and update leaves the row as it was, unanswered; the sweep loads
 //! it again, and it fires. What is leased ahead of its instant (`pipeline::ahead`) is decided the same way: withdrawn, its
@@ -260,7 +260,8 @@ async fn try_reschedule(
         if matches!(hold(core, &task, &mut removed).await?, Hold::Fired) {
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
-        if apply(core, &task, change.clone(), &note(by), is_ahead).await? == Applied::Moved {
+        let note = Note { reason: goes_into(&task, change), ..note(by) };
+        if apply(core, &task, change.clone(), &note, is_ahead).await? == Applied::Moved {
             if matches!(change, Change::Reschedule { payload: Some(_), .. }) {
                 outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
             }
@@ -268,6 +269,12 @@ async fn try_reschedule(
         }
     }
     Err(Error::Contended)
+}
+
+/// For its history: a line of it has no queue.
+fn goes_into(task: &Task, change: &Change) -> Option<String> {
+    let (from, to) = (&task.ask.queue.queue, change.queue()?);
+    (to != from).then(|| format!("from queue {from} to {to}"))
 }
 
 /// Only a dead task is redriven.

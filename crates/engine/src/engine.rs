@@ -252,7 +252,7 @@ impl Engine {
         self.run(cancelled).await?.ok_or(Error::Contended)
     }
 
-    /// Changes time, priority or payload of a task that has not fired. `change` must be a `Reschedule`. None: the
+    /// Changes time, priority, payload or queue of a task that has not fired. `change` must be a `Reschedule`. None: the
     /// task is not as `expected` says.
     ///
     /// # Errors
@@ -273,7 +273,12 @@ impl Engine {
     /// # Errors
     /// As [`Engine::reschedule`].
     pub async fn run_now(&self, place: TaskRef, by: &str) -> Result<Changed, Error> {
-        let change = Change::Reschedule { execute_at: Some(self.core.now()), priority: None, payload: None };
+        let change = Change::Reschedule {
+            execute_at: Some(self.core.now()),
+            priority: None,
+            payload: None,
+            queue: None,
+        };
         let changed = self.reschedule(place, change, by, |_| true).await?;
         changed.ok_or(Error::Contended)
     }

@@ -95,7 +95,7 @@ mod maintenance {
 
 pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Deleted, Error, Settled};
-pub use caps::{Full, Refused, TooManyBytes};
+pub use caps::{Full, QueueRefused, Refused, TooManyBytes};
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::Put;
 pub use engine::{Backends, Engine, Running, Shared, Turn};

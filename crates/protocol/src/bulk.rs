@@ -23,6 +23,8 @@ pub enum BulkAction {
     Cancel,
     Reschedule,
     SetPriority,
+    /// Put into another queue of the namespace.
+    SetQueue,
     RunNow,
     Redrive,
     /// Put among the dead, where they can be looked at and redriven.
@@ -106,6 +108,9 @@ pub struct BulkArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 5)]
     pub priority: Option<u8>,
+    /// Of `set_queue`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
 }
 
 impl BulkArgs {
@@ -122,6 +127,7 @@ impl BulkArgs {
             ("/args/execute_at", self.execute_at.is_some(), BulkAction::Reschedule),
             ("/args/execute_at_ms", self.execute_at_ms.is_some(), BulkAction::Reschedule),
             ("/args/priority", self.priority.is_some(), BulkAction::SetPriority),
+            ("/args/queue", self.queue.is_some(), BulkAction::SetQueue),
         ];
         for (pointer, _, _) in given.into_iter().filter(|it| it.1 && it.2 != action) {
             checks.refuse(pointer, "does not go with this action");
@@ -131,6 +137,11 @@ impl BulkArgs {
         }
         if action == BulkAction::SetPriority && self.priority.is_none() {
             checks.refuse("/args/priority", "is missing");
+        }
+        match &self.queue {
+            Some(queue) => checks.name("/args/queue", queue),
+            None if action == BulkAction::SetQueue => checks.refuse("/args/queue", "is missing"),
+            None => {}
         }
         if self.execute_at.as_ref().is_some_and(|it| it.ms().is_none()) {
             checks.refuse("/args/execute_at", "must be RFC 3339 with an offset");
@@ -310,6 +321,9 @@ mod tests {
             refused(r#"{"action":"set_priority","all":true,"args":{"priority":6}}"#),
             ["/args/priority"]
         );
+        assert_eq!(refused(r#"{"action":"set_queue","all":true}"#), ["/args/queue"]);
+        assert_eq!(refused(r#"{"action":"set_queue","all":true,"args":{"queue":"a b"}}"#), ["/args/queue"]);
+        assert_eq!(refused(r#"{"action":"run_now","all":true,"args":{"queue":"a"}}"#), ["/args/queue"]);
         assert_eq!(refused(r#"{"action":"cancel","all":true,"rate":0}"#), ["/rate"]);
         assert!(CreateBulk::from_json(br#"{"action":"cancel","all":true}"#).is_ok());
     }

@@ -32,6 +32,9 @@ pub struct PatchTask {
     /// Bytes, instead of `payload`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
+    /// Another queue of its namespace. What the task was given at its insert (attempts, retries, labels) it keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
 }
 
 impl PatchTask {
@@ -46,10 +49,13 @@ impl PatchTask {
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
         if *self == Self::default() {
-            checks.refuse("", "must change at least one of execute_at, execute_at_ms, delay_ms, priority, payload, payload_base64");
+            checks.refuse("", "must change at least one of execute_at, execute_at_ms, delay_ms, priority, payload, payload_base64, queue");
         }
         checks.take(self.schedule());
         checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
+        if let Some(queue) = &self.queue {
+            checks.name("/queue", queue);
+        }
         checks.readable("/payload", self.payload.as_ref());
         checks.at_most_one(
             ("payload", self.payload.is_some()),

@@ -15,13 +15,14 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_contract::store::Change;
+use punctual_contract::{store::Change, workflows::WorkflowId};
 use punctual_domain::{place::TaskRef, task::Task};
-use punctual_engine::{Cancelled, Changed, Deleted};
+use punctual_engine::{Cancelled, Changed, Deleted, QueueRefused};
 use punctual_protocol::{
     ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, Code, PatchTask, Problem, Task as WireTask,
     WORKFLOW_LABEL, parse,
 };
+use punctual_workflows::Expected;
 
 /// Change a task that has not fired.
 #[utoipa::path(
@@ -42,6 +43,11 @@ pub(crate) async fn patch_task(
 ) -> Result<Response, Refusal> {
     let change = ask::reschedule(PatchTask::from_json(&body)?, Context::of(&app, &caller))?;
     let before = task_of(&app, &caller, place).await?;
+    if let Some(queue) = change.queue()
+        && let Some(refused) = app.engine.queue_refused(&before, queue).await
+    {
+        return Err(queue_refused(&refused));
+    }
     if let Change::Reschedule { payload: Some(payload), .. } = &change
         && let Some(refused) = app.engine.payload_refused(&before, payload).await
     {
@@ -56,6 +62,13 @@ pub(crate) async fn patch_task(
         }
         Some(Changed::Refused(task)) => Err(already_fired(&task, "it can be changed no more")),
         None => Err(precondition_failed(task_of(&app, &caller, place).await?)),
+    }
+}
+
+fn queue_refused(why: &QueueRefused) -> Refusal {
+    match why {
+        QueueRefused::Full(it) => insert::full(it).into(),
+        QueueRefused::Versions(_) => Refusal::field("/queue", why.to_string()),
     }
 }
 
@@ -85,6 +98,30 @@ fn done(outcome: ActionOutcome, task: Task) -> Response {
     (tag, answer::json(StatusCode::OK, &answer)).into_response()
 }
 
+/// A task that may be ended by hand: if it is one of a workflow, that goes on at once.
+struct Ending {
+    expected: Option<Expected>,
+    workflow: Option<WorkflowId>,
+    place: TaskRef,
+}
+
+impl Ending {
+    async fn of(app: &App, task: &Task) -> Self {
+        let workflow = task.ask.labels.get(WORKFLOW_LABEL).and_then(|it| it.parse().ok());
+        let expected = match app.options.workflows.as_ref().filter(|_| workflow.is_some()) {
+            Some(runner) => Some(runner.expect(workflow).await),
+            None => None,
+        };
+        Self { expected, workflow, place: task.place }
+    }
+
+    fn has_come(self) {
+        if let Some(expected) = self.expected {
+            expected.ended([(self.workflow, self.place)]);
+        }
+    }
+}
+
 /// Cancel a task.
 ///
 /// `cancelled` xor fired: one atomic step decides, up to the millisecond. The body may be left out.
@@ -102,16 +139,10 @@ pub(crate) async fn cancel_task(
 ) -> Result<Response, Refusal> {
     let request = CancelRequest::from_json(&body)?;
     let before = task_of(&app, &caller, place).await?;
-    let workflow = before.ask.labels.get(WORKFLOW_LABEL).and_then(|it| it.parse().ok());
-    let expected = match app.options.workflows.as_ref().filter(|_| workflow.is_some()) {
-        Some(runner) => Some(runner.expect(workflow).await),
-        None => None,
-    };
+    let ending = Ending::of(&app, &before).await;
     match app.engine.cancel(place, request.stop_if_fired, caller.who.by()).await? {
         Cancelled::Cancelled(task) => {
-            if let Some(expected) = expected {
-                expected.ended([(workflow, place)]);
-            }
+            ending.has_come();
             Ok(done(ActionOutcome::Cancelled, *task))
         }
         Cancelled::StopRequested(task) => Ok(done(ActionOutcome::StopRequested, *task)),
@@ -168,9 +199,12 @@ pub(crate) async fn bury_task(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let request = BuryRequest::from_json(&body)?;
-    task_of(&app, &caller, place).await?;
+    let ending = Ending::of(&app, &task_of(&app, &caller, place).await?).await;
     let buried = app.engine.bury(place, request.reason.as_deref(), caller.who.by(), |_| true).await?;
     let buried = buried.ok_or(punctual_engine::Error::Contended)?;
+    if matches!(buried, Changed::Changed(_)) {
+        ending.has_come();
+    }
     changed(buried, ActionOutcome::Buried, |task| already_fired(&task, "it was not buried"))
 }
 

@@ -79,7 +79,16 @@ pub(crate) fn reschedule(mut it: PatchTask, context: Context<'_>) -> Result<Chan
         execute_at: instant(it.schedule()?, context.now)?,
         priority: priority(it.priority)?,
         payload: content(it.take_payload(), "/payload", context)?,
+        queue: it.queue.as_deref().map(|it| other_queue(it, context)).transpose()?,
     })
+}
+
+/// One that the caller reaches too.
+fn other_queue(text: &str, context: Context<'_>) -> Result<Name, Refusal> {
+    let queue = name("/queue", text)?;
+    let namespace = context.caller.namespace.clone();
+    context.caller.who.must_reach(&QueueKey { namespace, queue: queue.clone() })?;
+    Ok(queue)
 }
 
 /// What an executor reports, and the result that comes with it.

@@ -72,6 +72,7 @@ const fn needed(action: &Action) -> Permission {
         Action::Cancel { .. }
         | Action::Reschedule(_)
         | Action::SetPriority { .. }
+        | Action::SetQueue { .. }
         | Action::RunNow
         | Action::Bury => Permission::ChangeTasks,
     }
@@ -148,6 +149,9 @@ pub(crate) async fn create_bulk(
             caller.who.must_reach(&QueueKey { namespace: caller.namespace.clone(), queue: queue.clone() })?;
         }
         None => caller.who.must_reach_all_of(&caller.namespace)?,
+    }
+    if let Action::SetQueue { queue } = &bulk.action {
+        caller.who.must_reach(&QueueKey { namespace: caller.namespace.clone(), queue: queue.clone() })?;
     }
     namespaces::must_be_open(&app, &caller.namespace)?;
     let previewed = runner(&app)?.preview(&caller.namespace, bulk, caller.who.by()).await?;

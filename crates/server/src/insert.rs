@@ -21,7 +21,7 @@ use punctual_domain::{
     settings::Scope,
     task::{NewTask, Task},
 };
-use punctual_engine::{Refused, TooFast, TooManyBytes};
+use punctual_engine::{Full, Refused, TooFast, TooManyBytes};
 use punctual_protocol::{
     BatchAnswer, BatchItem, Code, InsertBatch, InsertOutcome, InsertTask, Problem, Task as WireTask,
 };
@@ -156,11 +156,7 @@ fn seen(caller: &Caller, task: &Task) -> Result<(), Refusal> {
 pub(crate) fn not_now(refused: Refused, caller: &Caller) -> Problem {
     match refused {
         Refused::Closed(it) => namespaces::closed(it, &caller.namespace).into_problem(),
-        Refused::Full(full) => {
-            let of = for_people(&full.scope);
-            let detail = format!("{} tasks wait in {of}, which may have {}", full.waiting, full.max_waiting);
-            Problem::new(Code::QueueFull, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
-        }
+        Refused::Full(it) => full(&it),
         Refused::TooManyBytes(it) => too_many_bytes(&it),
         Refused::TooFast(TooFast { scope, rate, wait_ms }) => {
             let detail = format!(
@@ -173,6 +169,12 @@ pub(crate) fn not_now(refused: Refused, caller: &Caller) -> Problem {
             Problem::new(Code::QuotaInsertRate, detail).retry_after_ms(u64::try_from(wait_ms).unwrap_or(0))
         }
     }
+}
+
+pub(crate) fn full(it: &Full) -> Problem {
+    let of = for_people(&it.scope);
+    let detail = format!("{} tasks wait in {of}, which may have {}", it.waiting, it.max_waiting);
+    Problem::new(Code::QueueFull, detail).retry_after_ms(FULL_RETRY_AFTER_MS)
 }
 
 pub(crate) fn too_many_bytes(it: &TooManyBytes) -> Problem {

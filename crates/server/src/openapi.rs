@@ -190,9 +190,13 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         "put_namespace" => &[Code::PreconditionFailed, Code::TaskContended, Code::NamespaceDeleting],
         "delete_namespace" => &[Code::TaskContended, Code::NamespaceNotFound],
         "put_limits" => &[Code::PreconditionFailed],
-        "patch_task" => {
-            &[Code::TaskAlreadyFired, Code::PreconditionFailed, Code::TaskContended, Code::QuotaPayloadBytes]
-        }
+        "patch_task" => &[
+            Code::TaskAlreadyFired,
+            Code::PreconditionFailed,
+            Code::TaskContended,
+            Code::QuotaPayloadBytes,
+            Code::QueueFull,
+        ],
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
         "redrive_task" => &[Code::TaskNotDead],
         "create_workflow" | "rerun_workflow" => &[

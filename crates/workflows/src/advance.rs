@@ -92,6 +92,8 @@ pub(crate) struct Step<'a> {
 struct Committed {
     ends: Vec<Ended>,
     moved: bool,
+    /// The look did not come to its end.
+    look: bool,
 }
 
 impl Inner {
@@ -104,10 +106,10 @@ impl Inner {
                 Err(answer) => return Ok(Advanced { moved: done.moved, ..answer }),
                 Ok(committed) => {
                     done.moved |= committed.moved;
-                    if committed.ends.is_empty() {
+                    if committed.ends.is_empty() && !committed.look {
                         return Ok(done);
                     }
-                    wish = Wish::ends(committed.ends);
+                    wish = Wish { ends: committed.ends, look: committed.look, command: None };
                 }
             }
         }
@@ -178,10 +180,10 @@ impl Inner {
         {
             return Ok(Once::Refused(refused));
         }
-        let mut look_at = None;
+        let (mut look_at, mut is_cut) = (None, false);
         if wish.look {
             let looked = look::at_open(self, stored, plan, &nodes, now).await?;
-            look_at = looked.next_at;
+            (look_at, is_cut) = (looked.next_at, looked.is_cut);
             step.take_in(looked.ended);
         }
         step.take_in(wish.ends.clone());
@@ -194,7 +196,11 @@ impl Inner {
             tracing::error!(workflow = %stored.id, "a workflow does not add up: what it waits for cannot come");
             self.adrift.lock().insert(stored.id);
         }
-        step.commit(wish, look_at, now).await
+        let done = step.commit(wish, look_at, now).await?;
+        Ok(match done {
+            Once::Done(committed) => Once::Done(Committed { look: is_cut && committed.moved, ..committed }),
+            other => other,
+        })
     }
 
     /// Nothing can be made of it now.
@@ -305,7 +311,7 @@ impl Step<'_> {
         // What was committed before and not made is made by a look; nobody who only passes by does it.
         let makes = !is_same || wish.look || wish.command.is_some();
         if is_same && !wish.look {
-            return Ok(Once::Done(Committed { ends: Vec::new(), moved: false }));
+            return Ok(Once::Done(Committed { ends: Vec::new(), moved: false, look: false }));
         }
         let carried = |key: &NodeKey| self.known.changed.get(key).cloned().unwrap_or_default();
         let rows =
@@ -330,7 +336,7 @@ impl Step<'_> {
         if wish.look || wish.command.is_some() || begins_to_end {
             ends.extend(stop::stop(&self).await?);
         }
-        Ok(Once::Done(Committed { ends, moved: !is_same }))
+        Ok(Once::Done(Committed { ends, moved: !is_same, look: false }))
     }
 
     /// Commits the step. Where it ends a workflow that is a node, a mark of the other workflow is made with it: whoever is left

@@ -4,6 +4,7 @@ use crate::{
     Error, Plan, Runner,
     advance::{Command, Wish},
     plan::PAYLOAD_MAX_BYTES,
+    values,
 };
 use punctual_contract::workflows::{
     NewWorkflow, NodeContent, StoredNode, StoredWorkflow, WorkflowId, WorkflowQuery,
@@ -14,8 +15,9 @@ use punctual_domain::{
 };
 use std::sync::Arc;
 
-/// Results are told of workflows with up to so many rows.
+/// Results are told of workflows with up to so many rows, if they have up to so many bytes together.
 const TOLD_MAX: usize = 2_000;
+const TOLD_MAX_BYTES: usize = 16 << 20;
 
 /// A workflow that is to begin.
 #[derive(Clone, Debug)]
@@ -118,7 +120,7 @@ impl Runner {
             let mut with_rows: Vec<u32> = nodes.iter().map(|it| it.key.node).collect();
             with_rows.sort_unstable();
             with_rows.dedup();
-            Some(self.inner.store.node_contents(id, with_rows).await?)
+            values::at_most(&self.inner, id, &with_rows, TOLD_MAX_BYTES).await?
         };
         Ok(View { stored, plan, nodes, contents })
     }

@@ -1,6 +1,6 @@
 //! Whether a node whose join holds runs, and over what: its condition and its array.
 
-use crate::{Plan, advance::Step};
+use crate::{Plan, advance::Step, values::NODES_AT_ONCE};
 use punctual_contract::{Error as BackendError, workflows::Carried};
 use punctual_domain::workflow::{Decision, ITEMS_MAX, NodeKey};
 use punctual_expressions::{Variables, evaluate};
@@ -18,20 +18,27 @@ impl Step<'_> {
                 return Ok(());
             }
             let plan = self.plan;
-            let named = ready.iter().flat_map(|it| plan.read_by_decision(*it));
-            self.known.read(self.inner, self.stored, named).await?;
-            for node in ready {
-                // What failed before it may have ended the workflow.
-                if self.run.ending.is_some() {
-                    break;
-                }
-                let (decision, carried) = self.decided(plan, node);
-                if decision == Decision::Fail {
-                    self.failed_because(node, carried.error.as_deref());
-                }
-                self.run.decide(&plan.graph, node, decision);
-                self.known.set(NodeKey::node(node), carried);
+            for some in ready.chunks(NODES_AT_ONCE) {
+                let named = some.iter().flat_map(|it| plan.read_by_decision(*it));
+                self.known.read(self.inner, self.stored, named).await?;
+                self.decide_some(some);
             }
+        }
+    }
+
+    fn decide_some(&mut self, nodes: &[u32]) {
+        let plan = self.plan;
+        for node in nodes.iter().copied() {
+            // What failed before it may have ended the workflow.
+            if self.run.ending.is_some() {
+                break;
+            }
+            let (decision, carried) = self.decided(plan, node);
+            if decision == Decision::Fail {
+                self.failed_because(node, carried.error.as_deref());
+            }
+            self.run.decide(&plan.graph, node, decision);
+            self.known.set(NodeKey::node(node), carried);
         }
     }
 

@@ -28,14 +28,18 @@ use std::{
 
 /// After the instant at which something could have happened.
 const GRACE_MS: i64 = 2_000;
-/// Tasks of one read.
-const BATCH: usize = 1_000;
+/// Tasks of one read: each may have a payload, a result and a history of 64 KiB or so.
+const BATCH: usize = 200;
+/// Of the results that one look takes in: the next goes on.
+const RESULTS_MAX_BYTES: usize = 16 << 20;
 
 /// What was found, and when it is worth while to look again.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
     pub(crate) ended: Vec<Ended>,
     pub(crate) next_at: Option<Millis>,
+    /// There was too much of it: the rest is looked at again when this is committed.
+    pub(crate) is_cut: bool,
 }
 
 /// Workflows that were read for one batch of ends. None: it is gone.
@@ -174,6 +178,10 @@ pub(crate) async fn at_open(
         }
     }
     for some in places.chunks(BATCH) {
+        if looked.result_bytes() > RESULTS_MAX_BYTES {
+            looked.is_cut = true;
+            break;
+        }
         let found = read(inner, some.iter().map(|it| it.1).collect()).await?;
         for ((node, _), task) in some.iter().zip(found) {
             let Some(task) = task.filter(|it| make::node_of(it, stored, plan).is_some()) else {
@@ -192,14 +200,27 @@ pub(crate) async fn at_open(
 }
 
 impl Looked {
+    fn result_bytes(&self) -> usize {
+        self.ended.iter().filter_map(|it| it.carried.result.as_ref()).map(String::len).sum()
+    }
+
     fn at(&mut self, inner: &Inner, at: Millis, now: Millis) {
         let at = at.max(now.plus(inner.options.first_look_ms));
         self.next_at = self.next_at.into_iter().chain([at]).min();
     }
 }
 
-/// When a task that has not ended could have.
+/// When a task that has not ended could have: it may also be buried because it was not started in time.
 fn next_at(inner: &Inner, task: &Task, now: Millis) -> Millis {
+    let deadline = task.ask.deadline_ms.map(|it| task.ask.execute_at.plus(it));
+    let pending_timeout_ms = inner.engine.known_settings(&task.ask.queue).pending_timeout_ms;
+    let timeout = task.fired_at.zip(pending_timeout_ms).map(|(fired_at, ms)| fired_at.plus(ms));
+    let buried = deadline.into_iter().chain(timeout).map(|it| it.max(now).plus(GRACE_MS));
+    let buried = buried.filter(|_| !task.state.is_in_flight()).min();
+    buried.into_iter().chain([by_itself(inner, task, now)]).min().unwrap_or(now)
+}
+
+fn by_itself(inner: &Inner, task: &Task, now: Millis) -> Millis {
     match task.state {
         State::Scheduled | State::Dispatching | State::Retrying | State::Blocked => {
             task.due_at.max(now).plus(GRACE_MS)

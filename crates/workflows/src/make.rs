@@ -36,6 +36,8 @@ const COMPENSATION: &str = "compensation";
 const SALTS: RangeInclusive<u8> = 0..=3;
 /// Tasks of one insert.
 const BATCH: usize = 1_000;
+/// Payloads that are filled in before they are inserted; of one node they may be more.
+const PAYLOADS_MAX_BYTES: usize = 16 << 20;
 
 /// The workflow that a task says it is of.
 pub(crate) fn workflow_of(task: &Task) -> Option<WorkflowId> {
@@ -77,32 +79,53 @@ pub(crate) async fn make(step: &mut Step<'_>, keys: Vec<NodeKey>) -> Result<Vec<
     for key in keys {
         groups.entry((key.node, key.role)).or_default().push(key);
     }
-    let plan = step.plan;
-    let needed = groups.keys().flat_map(|(node, role)| values::needed(plan, *node, *role));
-    step.known.read(step.inner, step.stored, needed).await?;
-    let (mut ends, mut tasks) = (Vec::new(), Vec::new());
+    let (mut ends, groups) = (Vec::new(), groups.into_iter().collect::<Vec<_>>());
+    for some in groups.chunks(values::NODES_AT_ONCE) {
+        let plan = step.plan;
+        let needed = some.iter().flat_map(|((node, role), _)| values::needed(plan, *node, *role));
+        step.known.read(step.inner, step.stored, needed).await?;
+        make_some(step, some, &mut ends).await?;
+    }
+    Ok(ends)
+}
+
+async fn make_some(
+    step: &mut Step<'_>,
+    groups: &[((u32, Role), Vec<NodeKey>)],
+    ends: &mut Vec<Ended>,
+) -> Result<(), BackendError> {
+    let (plan, mut tasks) = (step.plan, Vec::new());
     for ((node, role), keys) in groups {
-        let Some(document) = plan.node(node) else { continue };
-        match (&document.work, role) {
+        let Some(document) = plan.node(*node) else { continue };
+        match (&document.work, *role) {
             (Work::Workflow(sub), Role::Action) => {
-                for wanted in filled(step, node, &keys, sub.input.as_deref(), &mut ends) {
+                for wanted in filled(step, *node, keys, sub.input.as_deref(), ends) {
                     begin(step, sub, wanted).await?;
                 }
             }
             (Work::Task(template), Role::Action) => {
-                tasks.extend(tasks_of(step, node, &keys, template, &mut ends));
+                tasks.extend(tasks_of(step, *node, keys, template, ends));
             }
             (_, Role::Compensation) => {
                 if let Some(template) = &document.compensate {
-                    tasks.extend(tasks_of(step, node, &keys, template, &mut ends));
+                    tasks.extend(tasks_of(step, *node, keys, template, ends));
                 }
             }
         }
+        let bytes: usize = tasks.iter().map(|it| it.task.payload.bytes.len()).sum();
+        if bytes > PAYLOADS_MAX_BYTES {
+            insert_all(step, &mut tasks).await?;
+        }
     }
+    insert_all(step, &mut tasks).await
+}
+
+async fn insert_all<'a>(step: &mut Step<'a>, tasks: &mut Vec<Prepared<'a>>) -> Result<(), BackendError> {
     for some in tasks.chunks(BATCH) {
         insert(step, some).await?;
     }
-    Ok(ends)
+    tasks.clear();
+    Ok(())
 }
 
 /// A row with its task, but for the id.

@@ -26,6 +26,8 @@ const LOOK_INTERVAL_MS: i64 = 1_000;
 const BATCH: usize = 200;
 /// An outcome does not wait for longer: without a mark its end is found by a later look.
 const MARK_WITHIN: Duration = Duration::from_secs(1);
+/// After a mark that was not made in time nobody waits for one for so long: then one outcome tries again.
+const SILENT_FOR_MS: i64 = 5_000;
 /// Marks that could not be deleted are found by the looks.
 const GONE_MAX: usize = 100_000;
 
@@ -35,6 +37,15 @@ pub(crate) struct Marks {
     /// To be deleted.
     gone: Mutex<Vec<i64>>,
     looked_at: Mutex<Option<Millis>>,
+    silence: Mutex<Silence>,
+}
+
+/// The catalog did not take marks in time: outcomes do not wait for it, one after the other.
+#[derive(Debug, Default)]
+struct Silence {
+    until: Option<Millis>,
+    /// Workflows whose marks are made when it answers again, as far as they are still gone on with here.
+    unmarked: BTreeSet<WorkflowId>,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +106,33 @@ impl Marks {
         gone
     }
 
+    /// The catalog is not to be waited for. After a while one caller tries it again, and the others do not.
+    fn is_silent(&self, now: Millis) -> bool {
+        let mut silence = self.silence.lock();
+        let Some(until) = silence.until else { return false };
+        // Set back, it is not silent for longer.
+        let is_silent = (1..=SILENT_FOR_MS).contains(&until.since(now));
+        if !is_silent {
+            silence.until = Some(now.plus(SILENT_FOR_MS));
+        }
+        is_silent
+    }
+
+    fn set_aside(&self, marks: &[WorkflowMark], silent_from: Option<Millis>) {
+        let mut silence = self.silence.lock();
+        silence.until = silent_from.map(|it| it.plus(SILENT_FOR_MS)).or(silence.until);
+        silence.unmarked.extend(marks.iter().map(|it| it.workflow));
+    }
+
+    /// Those that are awaited still, and have no mark.
+    fn unmarked(&self) -> Vec<WorkflowMark> {
+        let unmarked = std::mem::take(&mut self.silence.lock().unmarked);
+        let known = self.known.lock();
+        let is_awaited =
+            |it: &WorkflowId| known.get(it).is_some_and(|it| it.awaited > 0 && it.mark.is_none());
+        unmarked.into_iter().filter(is_awaited).map(new).collect()
+    }
+
     fn own(&self) -> BTreeSet<i64> {
         self.known.lock().values().filter_map(|it| Some(it.mark?.0)).collect()
     }
@@ -147,18 +185,35 @@ impl Runner {
     }
 
     async fn mark(&self, marks: Vec<WorkflowMark>, now: Millis) {
+        if self.inner.marks.is_silent(now) {
+            return self.inner.marks.set_aside(&marks, None);
+        }
         let silent = || BackendError::may_have_happened("mark workflows", "no answer in time");
         let marking = timeout(MARK_WITHIN, self.inner.store.mark_workflows(marks.clone(), now));
         match marking.await.unwrap_or_else(|_| Err(silent())) {
-            Ok(()) => marks.into_iter().for_each(|it| self.inner.marks.made(it, now)),
+            Ok(()) => {
+                self.inner.marks.silence.lock().until = None;
+                marks.into_iter().for_each(|it| self.inner.marks.made(it, now));
+            }
             Err(error) => {
+                self.inner.marks.set_aside(&marks, Some(self.inner.engine.now()));
                 tracing::warn!(%error, "workflows could not be marked; if this engine dies now their ends are found late");
             }
         }
     }
 
-    /// Deletes marks that have done their service.
+    /// Deletes marks that have done their service, and makes those that could not be made when it was time.
     pub(crate) async fn tidy_marks(&self, now: Millis) -> Result<(), BackendError> {
+        let unmarked = self.inner.marks.unmarked();
+        if !unmarked.is_empty() {
+            let made = self.inner.store.mark_workflows(unmarked.clone(), now).await;
+            if made.is_err() {
+                self.inner.marks.set_aside(&unmarked, None);
+                return made;
+            }
+            self.inner.marks.silence.lock().until = None;
+            unmarked.into_iter().for_each(|it| self.inner.marks.made(it, now));
+        }
         let idle = self.inner.marks.idle(now);
         if idle.is_empty() {
             return Ok(());

@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 
 /// More are left to the next looks.
 const MOST: usize = 100_000;
-/// Of one pass.
-const BATCH: usize = 5_000;
+/// Of one pass: each may have a result of 64 KiB.
+const BATCH: usize = 500;
 /// What cannot be gone on with is tried again then, so many times; then it is left to the looks.
 const AGAIN_AFTER_MS: i64 = 1_000;
 const TRIES_MAX: u32 = 60;

@@ -3,7 +3,7 @@
 use crate::{Plan, runner::Inner};
 use punctual_contract::{
     Error as BackendError,
-    workflows::{Carried, StoredWorkflow},
+    workflows::{Carried, NodeContent, StoredWorkflow, WorkflowId},
 };
 use punctual_domain::workflow::{NodeKey, NodeState, Role, Run};
 use punctual_expressions::Variables;
@@ -13,6 +13,10 @@ use std::collections::{BTreeSet, HashMap};
 /// Longest result that is kept for expressions, and longest of all items of a fan-out together.
 pub(crate) const RESULT_MAX_BYTES: usize = 64 << 10;
 const RESULTS_MAX_BYTES: usize = 4 << 20;
+/// Of what was read for one step: beyond this it is read again where it is wanted again.
+const READ_MAX_BYTES: usize = 16 << 20;
+/// Nodes that are read for together: each names some, whose results are up to 64 KiB, or 4 MiB of a fan-out.
+pub(crate) const NODES_AT_ONCE: usize = 64;
 /// An item's share, however many there are.
 const RESULT_MIN_BYTES: usize = 256;
 
@@ -27,6 +31,8 @@ pub(crate) fn most_bytes(items: Option<u32>) -> usize {
 pub(crate) struct Known {
     read: BTreeSet<u32>,
     carried: HashMap<NodeKey, Carried>,
+    /// Of what is read.
+    bytes: usize,
     /// Of this step: to be written.
     pub(crate) changed: HashMap<NodeKey, Carried>,
 }
@@ -47,11 +53,16 @@ impl Known {
         stored: &StoredWorkflow,
         nodes: impl Iterator<Item = u32>,
     ) -> Result<(), BackendError> {
-        let missing: Vec<u32> = nodes.filter(|it| self.read.insert(*it)).collect();
+        let wanted: BTreeSet<u32> = nodes.collect();
+        if self.bytes > READ_MAX_BYTES && !wanted.is_subset(&self.read) {
+            (self.bytes, self.read, self.carried) = (0, BTreeSet::new(), HashMap::new());
+        }
+        let missing: Vec<u32> = wanted.into_iter().filter(|it| self.read.insert(*it)).collect();
         if missing.is_empty() {
             return Ok(());
         }
         let found = inner.store.node_contents(stored.id, missing).await?;
+        self.bytes += found.iter().map(|it| bytes_of(&it.carried)).sum::<usize>();
         self.carried.extend(found.into_iter().map(|it| (it.key, it.carried)));
         Ok(())
     }
@@ -124,6 +135,29 @@ impl Known {
         let carried = self.of(&NodeKey::node(node)).and_then(|it| it.items.as_deref());
         carried.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default()
     }
+}
+
+fn bytes_of(it: &Carried) -> usize {
+    [&it.result, &it.error, &it.items].into_iter().flatten().map(String::len).sum()
+}
+
+/// What these nodes carry, if it is no longer than so many bytes together; a few are read at a time.
+pub(crate) async fn at_most(
+    inner: &Inner,
+    id: WorkflowId,
+    nodes: &[u32],
+    bytes: usize,
+) -> Result<Option<Vec<NodeContent>>, BackendError> {
+    let (mut all, mut sum) = (Vec::new(), 0);
+    for some in nodes.chunks(NODES_AT_ONCE) {
+        let found = inner.store.node_contents(id, some.to_vec()).await?;
+        sum += found.iter().map(|it| bytes_of(&it.carried)).sum::<usize>();
+        if sum > bytes {
+            return Ok(None);
+        }
+        all.extend(found);
+    }
+    Ok(Some(all))
 }
 
 /// What what a node carries is made of: the nodes that it names, and itself.

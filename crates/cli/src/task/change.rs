@@ -43,7 +43,7 @@ pub(crate) struct BuryArgs {
     reason: Option<String>,
 }
 
-/// Change time, priority or payload of a task that has not fired
+/// Change time, priority, payload or queue of a task that has not fired
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("changed").required(true).multiple(true))]
 pub(crate) struct RescheduleArgs {
@@ -61,6 +61,9 @@ pub(crate) struct RescheduleArgs {
     /// JSON, or @ and a file with JSON, or @- for stdin
     #[arg(long, value_name = "JSON|@FILE", group = "changed")]
     payload: Option<String>,
+    /// Another queue of its namespace
+    #[arg(long, value_name = "QUEUE", group = "changed")]
+    queue: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -96,6 +99,7 @@ pub(crate) async fn reschedule(args: RescheduleArgs) -> Result<ExitCode> {
         delay_ms: args.delay.map(duration::ms),
         priority: args.priority,
         payload: args.payload.map(|text| payload(&text)).transpose()?,
+        queue: args.queue,
         ..PatchTask::default()
     };
     let task = args.connect.client(TRIES_OF_ONE_CALL)?.reschedule(&args.reference, &patch).await?;

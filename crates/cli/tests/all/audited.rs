@@ -87,6 +87,7 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("bulk cancel", ByServer(&["--queue", "q"], "create_bulk")),
     ("bulk reschedule", ByServer(&["--queue", "q", "--later", "1h"], "create_bulk")),
     ("bulk set-priority", ByServer(&["1", "--queue", "q"], "create_bulk")),
+    ("bulk set-queue", ByServer(&["r", "--queue", "q"], "create_bulk")),
     ("bulk run-now", ByServer(&["--queue", "q"], "create_bulk")),
     ("bulk redrive", ByServer(&["--queue", "q"], "create_bulk")),
     ("bulk bury", ByServer(&["--queue", "q"], "create_bulk")),

@@ -1,5 +1,6 @@
 //! How far an operation has come. Kept as JSON beside the document: a field is never renamed.
 
+use super::Walk;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +26,18 @@ pub struct Progress {
     /// How often what is left of the batch could not be done.
     #[serde(skip_serializing_if = "is_zero")]
     pub tries: u32,
+    /// How often in a row the database of what comes next did not answer.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub waits: u32,
     /// Of the last of those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    /// It goes on then.
+    #[serde(skip_serializing_if = "is_no_time")]
+    pub again_at: Millis,
+    /// Partitions that go by themselves, because their database was away when the others went on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<Walk>,
     pub tally: Tally,
     /// It goes through its failures again.
     pub repeats: bool,
@@ -47,6 +57,11 @@ pub struct Progress {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 const fn is_zero(it: &u32) -> bool {
     *it == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_no_time(it: &Millis) -> bool {
+    *it == Millis::ZERO
 }
 
 /// What became of tasks.

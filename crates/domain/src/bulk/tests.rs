@@ -1,7 +1,7 @@
 //! What actions leave, how documents are stored, how an operation keeps to its rate.
 
 use super::*;
-use crate::{name::Name, state::Phase};
+use crate::state::Phase;
 
 fn bulk(action: Action, filter: Filter) -> Bulk {
     Bulk { action, filter, rate: 100, reason: None }
@@ -13,6 +13,7 @@ fn all() -> Vec<Action> {
         Action::Cancel { stop_if_fired: true },
         Action::Reschedule(NewTime::ByMs(1)),
         Action::SetPriority { priority: Priority::default() },
+        Action::SetQueue { queue: Name::new("sms").unwrap() },
         Action::RunNow,
         Action::Redrive,
         Action::Bury,

@@ -38,6 +38,11 @@ fn action(asked: &CreateBulk) -> Result<Action, Refusal> {
             let level = args.priority.ok_or_else(|| bad("is missing".to_owned()))?;
             Action::SetPriority { priority: Priority::new(level).map_err(|it| bad(it.to_string()))? }
         }
+        BulkAction::SetQueue => {
+            let bad = |detail: String| Refusal::field("/args/queue", detail);
+            let queue = args.queue.as_deref().ok_or_else(|| bad("is missing".to_owned()))?;
+            Action::SetQueue { queue: Name::new(queue).map_err(|it| bad(it.to_string()))? }
+        }
         BulkAction::RunNow => Action::RunNow,
         BulkAction::Redrive => Action::Redrive,
         BulkAction::Bury => Action::Bury,
@@ -86,7 +91,7 @@ pub(super) fn shown(it: &StoredBulk) -> BulkOperation {
         skipped: progress.tally.skipped,
         failed: progress.tally.failed,
         sample: None,
-        waits_for: progress.waits_for.clone(),
+        waits_for: progress.waits_for(),
         note: progress.note.clone(),
         created_at: At::from_ms(it.created_at.0),
         created_at_ms: it.created_at.0,
@@ -127,6 +132,9 @@ fn asked(action: &Action) -> (BulkAction, BulkArgs) {
         }
         Action::SetPriority { priority } => {
             (BulkAction::SetPriority, BulkArgs { priority: Some(priority.level()), ..none() })
+        }
+        Action::SetQueue { queue } => {
+            (BulkAction::SetQueue, BulkArgs { queue: Some(queue.as_str().to_owned()), ..none() })
         }
         Action::RunNow => (BulkAction::RunNow, none()),
         Action::Redrive => (BulkAction::Redrive, none()),

@@ -40,6 +40,55 @@ async fn cancel_is_definite_in_every_state() {
 }
 
 #[tokio::test]
+async fn a_task_that_waits_goes_into_another_queue_and_one_that_has_fired_does_not() {
+    for state in STATES {
+        let world = World::new();
+        let task_ref = world.bring_to(state, 7).await;
+        let answer = world.send(patch(&task_ref, &json!({"queue": "elsewhere"}))).await;
+        if ["scheduled", "dispatching", "retrying"].contains(&state) {
+            let task = answer.expect(200);
+            assert_eq!(
+                (&task["queue"], &task["state"]),
+                (&json!("elsewhere"), &json!("scheduled")),
+                "{state}"
+            );
+            let last = task["history"].as_array().unwrap().last().unwrap();
+            assert_eq!(last["reason"], format!("from queue {state} to elsewhere"));
+            world.advance(2 * HOUR_MS).await;
+            assert_eq!(world.lease(state).await, [] as [Value; 0], "{state}");
+            assert_eq!(world.lease("elsewhere").await.len(), 1, "{state}");
+        } else {
+            let problem = answer.expect_problem(409, "task.already_fired");
+            assert_eq!(problem["existing"]["state"], state);
+            assert_eq!(world.task(&task_ref).await["queue"], state, "it stays where it is");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_queue_takes_no_task_of_another_that_it_has_no_room_for_or_cannot_serve() {
+    let world = World::new();
+    let later = |queue: &str| json!({"queue": queue, "delay_ms": HOUR_MS});
+    let one = world.insert(later("mail")).await;
+    world.insert(later("sms")).await;
+    world.send(ask("PUT", "/v1/queues/sms").json(&json!({"max_waiting": 1}))).await.expect(200);
+    world.send(ask("PUT", "/v1/queues/pushed").json(&json!({"mode": "push"}))).await.expect(200);
+    let into = |task: &Value, queue: &str| patch(task["ref"].as_str().unwrap(), &json!({ "queue": queue }));
+    let full = world.send(into(&one, "sms")).await;
+    assert_eq!(full.header("retry-after"), Some("1"));
+    full.expect_problem(429, "queue.full");
+    world.send(into(&one, "mail")).await.expect(200);
+    let mut demanding = later("mail");
+    demanding["handler_versions"] = json!(">=2");
+    let demanding = world.insert(demanding).await;
+    let refused = world.send(into(&demanding, "pushed")).await.expect_problem(400, "request.invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/queue");
+    let refused = world.send(into(&one, "no name")).await.expect_problem(400, "request.invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/queue");
+    world.send(into(&one, "pushed")).await.expect(200);
+}
+
+#[tokio::test]
 async fn cancel_can_also_withdraw_what_waits_and_stop_what_runs() {
     for state in STATES {
         let world = World::new();

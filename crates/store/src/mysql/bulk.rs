@@ -2,10 +2,12 @@
 //! on a step is compared with it in the statement that makes the change; the failures of an advance are in its transaction.
 
 use super::{
-    Inner, MysqlStore,
+    Inner, MysqlStore, Shard, hosted,
     limits::LONG,
     ownership::{Statement, apart},
-    query, row, search,
+    query,
+    routing::Patience,
+    row, search,
     statements::sql,
     walk::Walk,
 };
@@ -25,7 +27,7 @@ use punctual_domain::{
 };
 use serde_json::json;
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 #[async_trait]
 impl BulkStore for MysqlStore {
@@ -179,31 +181,61 @@ fn failure(it: &MySqlRow) -> sqlx::Result<BulkFailure> {
     })
 }
 
-/// As a search: begun anew when partitions moved meanwhile.
+/// As a search: begun anew when partitions moved meanwhile; or had moved before, and this engine did not know.
 async fn matching(inner: Arc<Inner>, look: Look) -> Result<Matching, Error> {
-    search::while_nothing_moves(&inner, || matching_once(&inner, &look)).await
+    let mut patience = Patience::new();
+    loop {
+        let (found, missed) = search::while_nothing_moves(&inner, || matching_once(&inner, &look)).await?;
+        if missed.is_empty() {
+            return Ok(found);
+        }
+        inner.follow(&mut patience, &missed).await?;
+    }
 }
 
-async fn matching_once(inner: &Inner, look: &Look) -> Result<Matching, Error> {
+/// And the partitions that were not where they were looked for.
+async fn matching_once(inner: &Inner, look: &Look) -> Result<(Matching, BTreeSet<Partition>), Error> {
+    let Some(partitions) = &look.partitions else {
+        let all: Vec<&Shard> = inner.members().iter().collect();
+        return Ok((matching_in(&all, look).await?, BTreeSet::new()));
+    };
+    let placement = inner.routing.placement();
+    let numbers: BTreeSet<usize> = partitions.iter().map(|it| placement.shard_of(*it)).collect();
+    let here: Vec<(usize, &Shard)> =
+        numbers.into_iter().filter_map(|it| Some((it, inner.members().get(it)?))).collect();
+    let shards: Vec<&Shard> = here.iter().map(|it| it.1).collect();
+    let (found, mut missed) = (matching_in(&shards, look).await?, BTreeSet::new());
+    for (number, shard) in here {
+        let asked = partitions.iter().copied().filter(|it| placement.shard_of(*it) == number);
+        let missing = async { hosted::missing(&mut *shard.readers.acquire().await?, asked).await };
+        missed.extend(missing.await.map_err(|it| shard.failed(it))?);
+    }
+    Ok((found, missed))
+}
+
+async fn matching_in(shards: &[&Shard], look: &Look) -> Result<Matching, Error> {
     let (namespace, queue) = (look.namespace.as_ref(), look.queue.as_ref());
     let dead = look.states == [State::Dead];
-    let walk = Walk::of(inner, namespace, queue, look.label.as_ref(), dead).await?;
-    let Some(newest) = walk.newest_below(inner, look.before_id.unwrap_or(i64::MAX)).await? else {
+    let walk = Walk::of(shards, namespace, queue, look.label.as_ref(), dead).await?;
+    let Some(newest) = walk.newest_below(shards, look.before_id.unwrap_or(i64::MAX)).await? else {
         return Ok(Matching::default());
     };
-    let floor = walk.floor(inner, newest).await?;
+    let floor = walk.floor(shards, newest).await?;
     let limit = look.limit.max(1);
     let mut found: Vec<Found> = Vec::new();
-    for shard in inner.members() {
-        let (_permit, mut conn) = shard.long_reader().await?;
-        found.extend(in_database(&mut conn, look, walk, floor..=newest).await?);
+    for shard in shards {
+        let found_here = async {
+            let (_permit, mut conn) = shard.long_reader().await?;
+            in_database(&mut conn, look, walk, floor..=newest).await
+        };
+        found.extend(found_here.await.map_err(|it| shard.failed(it))?);
     }
     found.sort_by_key(|it| Reverse(it.place.id));
     found.dedup_by_key(|it| it.place.id);
     found.truncate(limit);
     let full = found.last().filter(|_| found.len() >= limit).map(|it| it.place.id);
     let end = full.unwrap_or(floor);
-    let next = walk.newest_below(inner, end).await?;
+    let next = walk.newest_below(shards, end).await?;
     Ok(Matching {
         places: found.into_iter().filter(|it| it.fits(look)).map(|it| it.place).collect(),
         next_before_id: next.map(|it| it.saturating_add(1)),
@@ -236,12 +268,14 @@ async fn in_database(
     let (after, before) = (look.due_after.map(|it| it.0), look.due_before.map(|it| it.0));
     let label = look.label.as_ref().map(query::label_text);
     let created = look.created_until.map(|it| it.0);
-    let asked = match walk {
-        Walk::Ids => sqlx::query(sql!("bulk/matching.sql")).bind(label.is_some()),
-        Walk::Term(term, _) => {
-            sqlx::query(sql!("bulk/matching_by_term.sql")).bind(label.is_some()).bind(term)
-        }
+    let partitions = look.partitions.as_ref().map(hosted::list);
+    let text = match walk {
+        Walk::Ids => sql!("bulk/matching.sql"),
+        Walk::Term(..) => sql!("bulk/matching_by_term.sql"),
     };
+    let asked =
+        sqlx::query(text).bind(label.is_some()).bind(partitions.as_deref()).bind(partitions.as_deref());
+    let asked = if let Walk::Term(term, _) = walk { asked.bind(term) } else { asked };
     let asked = asked
         .bind(ids.end().saturating_add(1))
         .bind(ids.start())

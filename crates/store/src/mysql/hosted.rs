@@ -84,7 +84,8 @@ async fn answers(conn: &mut MySqlConnection, text: String) -> sqlx::Result<Vec<V
     Ok(answers)
 }
 
-fn list(partitions: &BTreeSet<Partition>) -> String {
+/// With commas between.
+pub(crate) fn list(partitions: &BTreeSet<Partition>) -> String {
     let mut list = String::with_capacity(partitions.len() * 6);
     for it in partitions {
         let comma = if list.is_empty() { "" } else { "," };

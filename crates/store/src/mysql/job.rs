@@ -232,9 +232,13 @@ impl Job {
         matches!(self.work, Work::Dispatch(..))
     }
 
-    /// It stores tasks with labels.
+    /// It stores tasks with labels, or puts some that may have them into another queue.
     pub(crate) fn has_labels(&self) -> bool {
-        matches!(&self.work, Work::Insert(asks, _) if asks.iter().any(|it| !it.task().labels.is_empty()))
+        match &self.work {
+            Work::Insert(asks, _) => asks.iter().any(|it| !it.task().labels.is_empty()),
+            Work::Apply(steps, ..) => steps.iter().any(|it| it.change.queue().is_some()),
+            _ => false,
+        }
     }
 
     /// Jobs with the same are run as one.
@@ -406,7 +410,8 @@ async fn together(
             let steps = each(works, |it| if let Work::Apply(steps, ..) = it { steps } else { &[] });
             let (all, now) = (all(&steps), latest(works));
             let leases = all.iter().map(|it| leases.remove(&it.place.id)).collect();
-            let applied = moves::apply(conn, trips, ledger, &context.density, (&all, leases), now).await?;
+            let known = (*pauses, &context.density);
+            let applied = moves::apply(conn, trips, ledger, known, (&all, leases), now).await?;
             apart(&steps, applied, Done::Applied)
         }
         Work::Dispatch(..) => {

@@ -5,9 +5,11 @@
 
 use super::{
     density::Density,
+    labels,
     leased::KnownLease,
     ledger::Ledger,
     lookup, near,
+    pauses::Pauses,
     place::{self, One, Rows, Spotted},
     row, statements as bodies, statements_moves as sql,
     trips::Trips,
@@ -15,7 +17,7 @@ use super::{
 use punctual_contract::store::{Applied, Change, Step};
 use punctual_domain::{
     history::{self, Note, SplitLine},
-    name::QueueKey,
+    name::{Name, QueueKey},
     place::TaskRef,
     state::{Event, State},
     task::{Content, Priority, TaskResult},
@@ -31,7 +33,7 @@ pub(crate) async fn apply(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
-    density: &Density,
+    (pauses, density): (&Pauses, &Density),
     (steps, leases): (&[Step], Vec<Option<KnownLease>>),
     now: Millis,
 ) -> sqlx::Result<Vec<Applied>> {
@@ -50,7 +52,7 @@ pub(crate) async fn apply(
     for round in place::rounds(looked_at.iter().map(|it| it.1.place.id)) {
         let round: Vec<(usize, &Step)> = round.iter().filter_map(|it| looked_at.get(*it)).copied().collect();
         let steps: Vec<&Step> = round.iter().map(|it| it.1).collect();
-        let moved = one_round(conn, trips, ledger, density, &steps, now).await?;
+        let moved = one_round(conn, trips, ledger, (pauses, density), &steps, now).await?;
         for nth in round.iter().zip(moved).filter(|it| it.1).map(|it| it.0.0) {
             if let Some(it) = applied.get_mut(nth) {
                 *it = Applied::Moved;
@@ -93,7 +95,7 @@ async fn one_round(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
     ledger: &mut Ledger,
-    density: &Density,
+    (pauses, density): (&Pauses, &Density),
     steps: &[&Step],
     now: Millis,
 ) -> sqlx::Result<Vec<bool>> {
@@ -110,6 +112,9 @@ async fn one_round(
     for (nth, spot) in order {
         let (Some(step), Some(moved)) = (steps.get(nth), moved.get_mut(nth)) else { continue };
         if spot.may(step.change.event(), step.fence) {
+            if let Some(queue) = step.change.queue().filter(|it| it.as_str() != &*spot.queue) {
+                moves.enter(conn, pauses, &spot, queue).await?;
+            }
             moves.step(conn, ledger, &spot, step).await?;
             *moved = true;
         }
@@ -185,8 +190,8 @@ pub(crate) struct Moves<'d> {
     places: Vec<TaskRef>,
     /// The last history line: the steps of a batch mostly share it.
     line: Option<(Event, Note, SplitLine)>,
-    /// Those that die.
-    dead: lookup::Entries,
+    /// Those that die, and those that go into another queue.
+    entries: lookup::Entries,
     /// They are locked, and stand as they are said to.
     are_seen: bool,
 }
@@ -198,8 +203,8 @@ impl<'d> Moves<'d> {
     }
 
     pub(crate) fn new(density: &'d Density, now: Millis) -> Self {
-        let (rows, places, dead) = (BTreeMap::new(), Vec::new(), lookup::Entries::default());
-        Self { density, now, rows, places, line: None, dead, are_seen: true }
+        let (rows, places, entries) = (BTreeMap::new(), Vec::new(), lookup::Entries::default());
+        Self { density, now, rows, places, line: None, entries, are_seen: true }
     }
 
     async fn step(
@@ -219,15 +224,42 @@ impl<'d> Moves<'d> {
             self.places.push(TaskRef { due_at, ..spot.place });
         }
         if event.target() == State::Dead {
-            self.dead.dead(spot.place, &spot.namespace);
+            self.entries.dead(spot.place, &spot.namespace);
         }
         let bytes = bytes(conn, spot, &step.change).await?;
+        let queue = step.change.queue().map_or(&*spot.queue, Name::as_str);
         if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
             keep_body(conn, spot, payload).await?;
-            ledger.resized(&spot.namespace, &spot.queue, row::size(payload) - bytes);
+            ledger.resized(&spot.namespace, queue, row::size(payload) - bytes);
         }
-        ledger.moved((&spot.namespace, &spot.queue), Some(spot.state), Some(event.target()), bytes);
+        if *queue == *spot.queue {
+            ledger.moved((&spot.namespace, queue), Some(spot.state), Some(event.target()), bytes);
+        } else {
+            ledger.moved((&spot.namespace, &spot.queue), Some(spot.state), None, bytes);
+            ledger.moved((&spot.namespace, queue), None, Some(event.target()), bytes);
+        }
         self.send_if_long(conn, event).await
+    }
+
+    /// The labels of a task that goes into another queue are entered as that has declared them.
+    async fn enter(
+        &mut self,
+        conn: &mut MySqlConnection,
+        pauses: &Pauses,
+        spot: &Spot,
+        queue: &Name,
+    ) -> sqlx::Result<()> {
+        let (partition, due_at) = (row::partition_no(spot.place.partition), spot.place.due_at.0);
+        let labels = sqlx::query(sql::LABELS).bind(partition).bind(due_at).bind(spot.place.id);
+        let labels = labels::labels_of(&labels.fetch_one(&mut *conn).await?, 0)?;
+        if labels.is_empty() {
+            return Ok(());
+        }
+        lookup::gone(conn, spot.place).await?;
+        let namespace = Name::new(&spot.namespace).map_err(|error| row::odd(2, error))?;
+        let queue = QueueKey { namespace, queue: queue.clone() };
+        self.entries.labels(spot.place, &spot.namespace, pauses.labels_of(&queue), &labels);
+        Ok(())
     }
 
     /// A row with the values that all moves share: place, fence, history line.
@@ -288,7 +320,7 @@ impl<'d> Moves<'d> {
         for (event, rows) in std::mem::take(&mut self.rows) {
             self.send(conn, event, rows).await?;
         }
-        self.dead.add(conn).await?;
+        self.entries.add(conn).await?;
         if self.places.is_empty() { Ok(()) } else { place::keep(conn, &mut self.places).await }
     }
 
@@ -371,11 +403,12 @@ fn values(to: &mut One, change: &Change, spot: &Spot, due_at: Millis, error: Opt
         }
         Change::Snooze { .. } => to.at(due_at).maybe_int(spot.deadline_from(due_at)),
         Change::Redrive { execute_at } => to.at(due_at).at(*execute_at),
-        Change::Reschedule { execute_at, priority, payload } => {
+        Change::Reschedule { execute_at, priority, payload, queue } => {
             let level = priority.map_or(spot.priority, |it: Priority| i64::from(it.level()));
             to.at(due_at).at(execute_at.unwrap_or(spot.execute_at)).int(level);
             let payload = payload.as_ref();
-            to.maybe_int(payload.map(|it| i64::from(it.code()))).maybe_bytes(payload.and_then(row::inline))
+            to.maybe_int(payload.map(|it| i64::from(it.code()))).maybe_bytes(payload.and_then(row::inline));
+            to.maybe_text(queue.as_ref().map(Name::as_str))
         }
     };
 }
@@ -391,7 +424,9 @@ fn values_of_result<'r>(to: &'r mut One, result: Option<&TaskResult>) -> &'r mut
 /// Of its payload, where the account needs them: a task that waits before a move and after it takes them along.
 async fn bytes(conn: &mut MySqlConnection, spot: &Spot, change: &Change) -> sqlx::Result<i64> {
     let is_resized = matches!(change, Change::Reschedule { payload: Some(_), .. });
-    let is_counted = is_resized || spot.state.is_pending() != change.event().target().is_pending();
+    let goes_elsewhere = change.queue().is_some_and(|it| it.as_str() != &*spot.queue);
+    let is_counted =
+        is_resized || goes_elsewhere || spot.state.is_pending() != change.event().target().is_pending();
     match spot.bytes {
         Some(bytes) => Ok(bytes),
         None if is_counted => long_bytes(conn, spot.place).await,

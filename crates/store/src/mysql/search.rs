@@ -83,6 +83,11 @@ impl Shard {
         self.readers.acquire().await
     }
 
+    /// With its address: of several databases it has to be said which.
+    pub(super) fn failed(&self, source: sqlx::Error) -> Error {
+        self.readers.door().failed(source)
+    }
+
     /// For a read that may take long.
     pub(super) async fn long_reader(&self) -> sqlx::Result<(SemaphorePermit<'_>, Lent)> {
         let permit = self.long.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
@@ -266,15 +271,16 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
     }
     let label = query.label.as_ref();
     let dead = query.state == Some(State::Dead);
-    let walk = Walk::of(inner, query.namespace.as_ref(), query.queue.as_ref(), label, dead).await?;
+    let shards: Vec<&Shard> = inner.members().iter().collect();
+    let walk = Walk::of(&shards, query.namespace.as_ref(), query.queue.as_ref(), label, dead).await?;
     if query.by_due_time && query.before_id.is_none() && walk == Walk::Ids {
         return due::list(inner, query).await;
     }
     let along = walk.along();
-    let Some(newest) = walk.newest_below(inner, query.before_id.unwrap_or(i64::MAX)).await? else {
+    let Some(newest) = walk.newest_below(&shards, query.before_id.unwrap_or(i64::MAX)).await? else {
         return Ok(Page { along, ..Page::default() });
     };
-    let floor = walk.floor(inner, newest).await?;
+    let floor = walk.floor(&shards, newest).await?;
     let limit = query.limit.max(1);
     let mut tasks = Vec::new();
     for shard in inner.members() {
@@ -285,13 +291,13 @@ async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
     tasks.dedup_by_key(|it| it.place.id);
     tasks.truncate(limit);
     let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
-    let next = walk.newest_below(inner, full.unwrap_or(floor)).await?;
+    let next = walk.newest_below(&shards, full.unwrap_or(floor)).await?;
     if let Some((key, value)) = label {
         tasks.retain(|it| it.ask.labels.get(key) == Some(value));
     }
     let next_before_id = next.map(|it| it.saturating_add(1));
     let is_short = tasks.len() < limit && next.is_some();
-    let newest_id = if is_short { walk.newest_below(inner, i64::MAX).await? } else { None };
+    let newest_id = if is_short { walk.newest_below(&shards, i64::MAX).await? } else { None };
     Ok(Page { next_before_id, tasks, along, newest_id, ..Page::default() })
 }
 

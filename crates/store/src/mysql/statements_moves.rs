@@ -7,6 +7,7 @@ use super::{
 use punctual_domain::state::Event;
 
 pub(crate) const AT: &str = sql!("move/at.sql");
+pub(crate) const LABELS: &str = sql!("label/of_task.sql");
 pub(crate) const MOVED: &str = sql!("place/moved.sql");
 pub(crate) const KEEP_PLACE: &str = sql!("place/keep.sql");
 pub(crate) const CARRY: &str = sql!("place/carry.sql");

@@ -151,7 +151,8 @@ fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
     let (due_after, due_before) = (look.due_after.map(|it| it.0), look.due_before.map(|it| it.0));
     let (key, value) = (label.map(|it| it.0.as_str()), label.map(|it| it.1.as_str()));
     let (error, created, entered) = (look.error.as_deref(), look.created_until.map(|it| it.0), walk.label());
-    let all: [&dyn ToSql; 14] = [
+    let partitions = look.partitions.as_ref().map(runs::text);
+    let all: [&dyn ToSql; 15] = [
         &below,
         &floor,
         &limited,
@@ -165,9 +166,10 @@ fn matching(conn: &Connection, look: &Look) -> rusqlite::Result<Matching> {
         &value,
         &error,
         &created,
+        &partitions,
         &entered,
     ];
-    let asked = if entered.is_some() { all.as_slice() } else { all.get(..13).unwrap_or_default() };
+    let asked = if entered.is_some() { all.as_slice() } else { all.get(..14).unwrap_or_default() };
     let text = walk.text([sql::BULK_MATCHING, sql::BULK_MATCHING_BY_LABEL, sql::BULK_MATCHING_DEAD]);
     let place = |it: &Row<'_>| {
         Ok(TaskRef { partition: Partition(it.get(0)?), due_at: row::millis(it, 1)?, id: it.get(2)? })

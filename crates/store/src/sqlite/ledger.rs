@@ -69,6 +69,12 @@ impl Ledger {
         self.last
     }
 
+    /// Of another queue in the same namespace.
+    pub(crate) fn slot_beside(&mut self, slot: Slot, queue: &str) -> Slot {
+        let namespace = self.names.get(slot.0).map(|it| it.0.to_string()).unwrap_or_default();
+        self.slot(&namespace, queue)
+    }
+
     fn meet(&mut self, namespace: &str, queue: &str) -> Slot {
         let slot = Slot(self.names.len());
         self.names.push((namespace.into(), queue.into()));

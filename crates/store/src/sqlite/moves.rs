@@ -9,6 +9,7 @@ use super::{
 use punctual_contract::store::{Applied, Change, Step};
 use punctual_domain::{
     history::{self, Note, SplitLine},
+    name::Name,
     state::{Event, State},
     task::{Content, NewTask, Priority, TaskResult},
     time::Millis,
@@ -67,12 +68,15 @@ impl<'c> Moves<'c> {
             Change::Reschedule { payload, .. } => payload.as_ref(),
             _ => None,
         };
-        let is_counted = new_payload.is_some() || spot.state.is_pending() != event.target().is_pending();
+        let slot = step.change.queue().map_or(spot.slot, |it| ledger.slot_beside(spot.slot, it.as_str()));
+        let is_counted = new_payload.is_some()
+            || slot != spot.slot
+            || spot.state.is_pending() != event.target().is_pending();
         let bytes = if is_counted { self.bytes(id, &spot)? } else { 0 };
-        ledger.moved((spot.slot, spot.state), (spot.slot, event.target()), bytes);
+        ledger.moved((spot.slot, spot.state), (slot, event.target()), bytes);
         if let Some(payload) = new_payload {
             self.keep_body(id, payload, spot.long)?;
-            ledger.resized(spot.slot, event.target(), row::size(payload) - bytes);
+            ledger.resized(slot, event.target(), row::size(payload) - bytes);
         }
         Ok(Applied::Moved)
     }
@@ -200,11 +204,12 @@ fn bind(to: &mut Statement<'_>, change: &Change, error: Option<&str>) -> rusqlit
             bind_result(to, result.as_ref())?;
             to.raw_bind_parameter(11, error)
         }
-        Change::Reschedule { execute_at, priority, payload } => {
+        Change::Reschedule { execute_at, priority, payload, queue } => {
             to.raw_bind_parameter(6, execute_at.map(|it| it.0))?;
             to.raw_bind_parameter(7, priority.map(Priority::level))?;
             to.raw_bind_parameter(8, payload.as_ref().map(Content::code))?;
-            to.raw_bind_parameter(9, payload.as_ref().and_then(row::inline))
+            to.raw_bind_parameter(9, payload.as_ref().and_then(row::inline))?;
+            to.raw_bind_parameter(10, queue.as_ref().map(Name::as_str))
         }
     }
 }

@@ -418,7 +418,7 @@ impl World {
         let execute_at = delay_ms.map(|it| now.plus(it));
         let payload = delay_ms.is_none().then(|| Content::json("1"));
         let had_fired = self.has_fired(place).await;
-        let change = Change::Reschedule { execute_at, priority: None, payload };
+        let change = Change::Reschedule { execute_at, priority: None, payload, queue: None };
         let Some(engine) = self.engine() else { return Ok(()) };
         let answer = engine.reschedule(place, change, "caller", |_| true).await;
         let Some(known) = self.known(place.id) else { return Ok(()) };

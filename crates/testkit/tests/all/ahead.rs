@@ -186,7 +186,7 @@ async fn what_is_put_off_between_lease_and_instant_comes_then_and_once(ground: A
     warm_up(&rig).await;
     let put_off = async |task: &Task| {
         let execute_at = Some(task.due_at.plus(500));
-        let change = Change::Reschedule { execute_at, priority: None, payload: None };
+        let change = Change::Reschedule { execute_at, priority: None, payload: None, queue: None };
         rig.engine.reschedule(task.place, change, "ann", |_| true).await.unwrap()
     };
     let (task, executor, gate, changed) = between(&rig, put_off).await;

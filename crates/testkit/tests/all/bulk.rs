@@ -3,6 +3,7 @@
 
 mod actions;
 mod crashing;
+mod databases;
 mod rig;
 
 use punctual_bulk::Error;

@@ -518,12 +518,12 @@ async fn check_searches(database: Filled) {
         ),
         (
             "bulk/matching_by_term",
-            all(&[&["1"], term, ids, states, of_queue, none, none, none, none, none, none, page]),
+            all(&[&["1"], none, term, ids, states, of_queue, none, none, none, none, none, none, page]),
             of_found(20),
         ),
         (
             "bulk/matching_by_term",
-            all(&[&["1"], term, ids, states, of_queue, nobody, none, none, none, none, none, page]),
+            all(&[&["1"], none, term, ids, states, of_queue, nobody, none, none, none, none, none, page]),
             of_found(1_000),
         ),
         (
@@ -533,7 +533,7 @@ async fn check_searches(database: Filled) {
         ),
         (
             "bulk/matching",
-            all(&[&["1"], walked, states, of_queue, none, none, none, label, none, none, page]),
+            all(&[&["1"], none, walked, states, of_queue, none, none, none, label, none, none, page]),
             of_found(20_000),
         ),
         ("query/list_by_due", all(&[&range, of_queue, none, none, none, none, none, page]), 100),

@@ -4,6 +4,7 @@
 mod crashing;
 mod ending;
 mod failing;
+mod large;
 mod marks;
 mod rig;
 

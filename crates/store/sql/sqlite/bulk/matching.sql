@@ -1,7 +1,7 @@
 -- Where the tasks are that match, newest first, inside a range of ids that bounds the work.
 -- ?1 below this id, ?2 down to this id, ?3 limit, ?4 the states (bits); each other condition holds only if it is not NULL:
 -- ?5 namespace, ?6 queue, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value, ?12 a text in its last
--- error, ?13 made until (ms).
+-- error, ?13 made until (ms), ?14 partitions (JSON).
 SELECT partition, place_due_at, id
 FROM task
 WHERE id < ?1 AND id >= ?2
@@ -14,4 +14,5 @@ WHERE id < ?1 AND id >= ?2
     AND (?10 IS NULL OR EXISTS (SELECT 1 FROM json_each(labels) AS it WHERE it.key = ?10 AND it.value = ?11))
     AND (?12 IS NULL OR instr(last_error, ?12) > 0)
     AND (?13 IS NULL OR created_at <= ?13)
+    AND (?14 IS NULL OR partition IN (SELECT value FROM json_each(?14)))
 ORDER BY id DESC LIMIT ?3

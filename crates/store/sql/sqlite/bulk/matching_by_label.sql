@@ -1,10 +1,10 @@
 -- As matching.sql, among the tasks that are entered under a label, inside a range of ids that bounds the work.
--- ?1 below this id, ?2 down to this id, ?3 limit, ?4 the states (bits), ?5 namespace, ?14 the label (key=value); each other
+-- ?1 below this id, ?2 down to this id, ?3 limit, ?4 the states (bits), ?5 namespace, ?15 the label (key=value); each other
 -- condition holds only if it is not NULL: ?6 queue, ?7 kind, ?8 due from (ms), ?9 due before (ms), ?10 label and ?11 its value,
--- ?12 a text in its last error, ?13 made until (ms).
+-- ?12 a text in its last error, ?13 made until (ms), ?14 partitions (JSON).
 SELECT partition, place_due_at, task.id
 FROM task_label CROSS JOIN task ON task.id = task_label.id
-WHERE task_label.namespace = ?5 AND task_label.label = ?14 AND task_label.id < ?1 AND task_label.id >= ?2
+WHERE task_label.namespace = ?5 AND task_label.label = ?15 AND task_label.id < ?1 AND task_label.id >= ?2
     AND (?4 >> state) & 1 = 1
     AND task.namespace = ?5
     AND (?6 IS NULL OR queue = ?6)
@@ -14,4 +14,5 @@ WHERE task_label.namespace = ?5 AND task_label.label = ?14 AND task_label.id < ?
     AND (?10 IS NULL OR EXISTS (SELECT 1 FROM json_each(labels) AS it WHERE it.key = ?10 AND it.value = ?11))
     AND (?12 IS NULL OR instr(last_error, ?12) > 0)
     AND (?13 IS NULL OR created_at <= ?13)
+    AND (?14 IS NULL OR partition IN (SELECT value FROM json_each(?14)))
 ORDER BY task_label.id DESC LIMIT ?3

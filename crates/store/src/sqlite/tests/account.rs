@@ -57,7 +57,9 @@ fn change(event: Event) -> Option<Change> {
         Event::Cancel => Change::Cancel { keep_until },
         Event::Withdraw => Change::Withdraw { keep_until },
         Event::Abort => Change::Abort { keep_until },
-        Event::Reschedule => Change::Reschedule { execute_at: Some(LATER), priority: None, payload: None },
+        Event::Reschedule => {
+            Change::Reschedule { execute_at: Some(LATER), priority: None, payload: None, queue: None }
+        }
         Event::Redrive => Change::Redrive { execute_at: LATER },
         Event::Retire => Change::Retire { keep_until },
     })

@@ -56,8 +56,12 @@ fn a_long_payload_comes_and_goes_with_its_task() {
     };
     let task = now(one(&store, NewTask { payload: long.clone(), ..numbered(1, 1) }));
     let payload = || now(read(&store, &task)).unwrap().ask.payload;
-    let plan =
-        |it: &Content| Change::Reschedule { execute_at: None, priority: None, payload: Some(it.clone()) };
+    let plan = |it: &Content| Change::Reschedule {
+        execute_at: None,
+        priority: None,
+        payload: Some(it.clone()),
+        queue: None,
+    };
     assert_eq!((payload(), bodies()), (long.clone(), 1));
     now(go(&store, &task, plan(&short)));
     assert_eq!((payload(), bodies()), (short.clone(), 0));
@@ -114,7 +118,7 @@ fn labels_are_found_whatever_characters_they_have() {
 fn a_history_is_cut_in_half_when_it_grows_too_long_and_keeps_the_newest() {
     let store = memory();
     let task = now(one(&store, ask("mail")));
-    let plan = Change::Reschedule { execute_at: None, priority: None, payload: None };
+    let plan = Change::Reschedule { execute_at: None, priority: None, payload: None, queue: None };
     for _ in 0..2_000 {
         assert_eq!(now(go(&store, &task, plan.clone())), Applied::Moved);
     }

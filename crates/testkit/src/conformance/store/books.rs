@@ -61,6 +61,62 @@ pub async fn a_replacement_that_changes_queue_moves_the_account(store: Arc<dyn S
     assert_eq!(books, wanted, "a replacement creates no row");
 }
 
+/// Of payloads of every length: what is in the row, beside it, and outside of the store.
+pub async fn a_task_that_goes_into_another_queue_takes_its_account_along(store: Arc<dyn Store>) {
+    let sizes = [7, 5_000, 3_000_000];
+    let payload = |size: usize| match size {
+        3_000_000 => Content::outside(true, "ab/cd", size),
+        _ => Content::binary(vec![b'x'; size]),
+    };
+    let into = |queue: &str| Change::Reschedule {
+        execute_at: None,
+        priority: None,
+        payload: None,
+        queue: Some(super::sample::name(queue)),
+    };
+    for (id, size) in (0..).zip(sizes) {
+        let stays = NewTask { payload: Content::binary(vec![1]), ..ask(100 + id) };
+        insert(&*store, stays).await;
+        let place = insert(&*store, NewTask { payload: payload(size), ..ask(id) }).await.task.place;
+        // From every state that a change of plan leaves.
+        let waiting = super::sample::read(&*store, place).await;
+        if size == 5_000 {
+            push(&*store, &waiting, Event::Claim, NOW).await;
+        }
+        let waiting = super::sample::read(&*store, place).await;
+        apply(&*store, step(&waiting, into("sms")), NOW).await;
+        balanced(&*store).await;
+        let moved = super::sample::read(&*store, place).await;
+        assert_eq!((&moved.ask.queue, moved.state), (&queue("sms"), State::Scheduled));
+        assert_eq!(
+            NewTask { queue: queue("mail"), ..moved.ask.clone() },
+            waiting.ask,
+            "and nothing else changes"
+        );
+        assert!(moved.fence > waiting.fence, "an entry of before is refused");
+        apply(&*store, step(&moved, into("sms")), NOW).await;
+        balanced(&*store).await;
+    }
+    let books = store.books().await.unwrap();
+    let standing = vec![tally(queue("mail"), State::Scheduled, 3), tally(queue("sms"), State::Scheduled, 3)];
+    let pending_bytes = vec![pending(queue("mail"), 3), pending(queue("sms"), sizes.iter().sum())];
+    assert_eq!(books, Books { accepted: 6, deleted: 0, standing, pending_bytes });
+    // Together with all else that a change of plan can be.
+    let place = super::sample::read(&*store, insert(&*store, ask(200)).await.task.place).await;
+    let all = Change::Reschedule {
+        execute_at: Some(NOW.plus(9)),
+        priority: Some(punctual_domain::task::Priority::LOWEST),
+        payload: Some(payload(5_000)),
+        queue: Some(super::sample::name("fax")),
+    };
+    apply(&*store, step(&place, all), NOW).await;
+    balanced(&*store).await;
+    let moved = super::sample::read(&*store, place.place).await;
+    assert_eq!((moved.ask.queue, moved.due_at), (queue("fax"), NOW.plus(9)));
+    let fax = store.books().await.unwrap().pending_bytes.into_iter().find(|it| it.queue == queue("fax"));
+    assert_eq!(fax, Some(pending(queue("fax"), 5_000)));
+}
+
 /// Short ones, long ones, and ones that are kept outside of the store, of which the length of what is there counts.
 pub async fn books_have_the_bytes_of_payloads_as_long_as_their_tasks_wait(store: Arc<dyn Store>) {
     let sizes = [7, 5_000, 3_000_000];
@@ -91,7 +147,12 @@ pub async fn books_have_the_bytes_of_payloads_as_long_as_their_tasks_wait(store:
     }
     let place = insert(&*store, NewTask { payload: payload(7), ..ask(999) }).await.task.place;
     for size in [5_000, 3_000_000, 40, 5_001, 9] {
-        let change = Change::Reschedule { execute_at: None, priority: None, payload: Some(payload(size)) };
+        let change = Change::Reschedule {
+            execute_at: None,
+            priority: None,
+            payload: Some(payload(size)),
+            queue: None,
+        };
         let task = super::sample::read(&*store, place).await;
         apply(&*store, step(&task, change), NOW).await;
         assert_eq!(of_mail(&*store).await, waiting + size, "another payload");

@@ -20,7 +20,7 @@ use punctual_domain::{
     task::NewTask,
     time::Millis,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::task::JoinSet;
 
 const ALL_SLOTS: u32 = u32::MAX;
@@ -277,6 +277,53 @@ pub async fn each_condition_of_a_look_holds_and_all_hold_together(
     assert_eq!(places(&*bulks, &of_what).await, []);
 }
 
+pub async fn a_look_at_some_partitions_finds_what_is_there_and_nothing_else(
+    bulks: Arc<dyn BulkStore>,
+    store: Arc<dyn Store>,
+) {
+    let labelled = |id| NewTask { labels: [("team".to_owned(), "blue".to_owned())].into(), ..ask(id) };
+    let inserted = store.insert((0..40).map(labelled).collect(), CALLER, NOW).await.unwrap();
+    let mut all: Vec<TaskRef> = inserted.iter().map(|it| it.task.place).collect();
+    all.reverse();
+    let some: BTreeSet<Partition> = all.iter().map(|it| it.partition).take(3).collect();
+    let there: Vec<TaskRef> = all.iter().copied().filter(|it| some.contains(&it.partition)).collect();
+    let others: BTreeSet<Partition> =
+        (0..store.partitions()).map(Partition).filter(|it| !some.contains(it)).collect();
+    let elsewhere: Vec<TaskRef> = all.iter().copied().filter(|it| !some.contains(&it.partition)).collect();
+    assert!(!there.is_empty() && !elsewhere.is_empty());
+    let look = Look { namespace: Some(Name::default_namespace()), queue: Some(name("mail")), ..any() };
+    let of_label = Look { label: Some(("team".to_owned(), "blue".to_owned())), ..look.clone() };
+    let finds = async |look: &Look| {
+        for (partitions, wanted) in [(&some, &there), (&others, &elsewhere)] {
+            let look = Look { partitions: Some(partitions.clone()), ..look.clone() };
+            assert_eq!(places(&*bulks, &look).await, *wanted, "{look:?}");
+        }
+        let none = Look { partitions: Some(BTreeSet::new()), ..look.clone() };
+        assert_eq!(places(&*bulks, &none).await, []);
+    };
+    finds(&look).await;
+    finds(&of_label).await;
+    let settings = QueueSettings { indexed_labels: ["team".to_owned()].into(), ..QueueSettings::default() };
+    let save = SaveSetting {
+        scope: Scope::Queue(queue("mail")),
+        setting: Some(Setting::Queue(Box::new(settings))),
+        expected: None,
+        by: CALLER.to_owned(),
+    };
+    store.save_setting(save, NOW).await.unwrap();
+    while store.index_labels_in(0, 9).await.unwrap() > 0 {}
+    finds(&of_label).await;
+    let note = Note { by: CALLER.to_owned(), ..Note::default() };
+    let bury = |place: &TaskRef| Step {
+        place: *place,
+        fence: None,
+        change: Change::DeadLetter { keep_until: LATER },
+        note: note.clone(),
+    };
+    store.apply(all.iter().map(bury).collect(), NOW).await.unwrap();
+    finds(&Look { states: vec![State::Dead], ..look }).await;
+}
+
 pub async fn a_look_along_a_declared_label_finds_the_same(bulks: Arc<dyn BulkStore>, store: Arc<dyn Store>) {
     let team = |id: i64| if id % 4 == 0 { "red" } else { "blue" };
     let labelled = |id| NewTask { labels: [("team".to_owned(), team(id).to_owned())].into(), ..ask(id) };
@@ -321,7 +368,8 @@ pub async fn pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile(
         let page = bulks.matching(&look).await.unwrap();
         found.extend(page.places.iter().map(|it| it.id));
         // Moved in time, each of them: it stands elsewhere in every key but that of ids.
-        let change = Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None };
+        let change =
+            Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None, queue: None };
         let note = Note { by: CALLER.to_owned(), ..Note::default() };
         let step =
             |place: &TaskRef| Step { place: *place, fence: None, change: change.clone(), note: note.clone() };

@@ -105,13 +105,17 @@ pub async fn a_finished_task_says_how_long_it_is_kept(store: Arc<dyn Store>) {
 }
 
 pub async fn a_reschedule_changes_what_is_given_and_only_that(store: Arc<dyn Store>) {
-    let none = Change::Reschedule { execute_at: None, priority: None, payload: None };
+    let none = Change::Reschedule { execute_at: None, priority: None, payload: None, queue: None };
     let task = insert(&*store, NewTask { execute_at: NEXT, ..full(1) }).await.task;
     let same = moved(&*store, &task, none.clone(), LATER).await;
     assert_eq!((&same.ask, same.due_at), (&task.ask, NEXT), "nothing given, nothing changed");
     let (time, level, body) = (NEXT.plus(5), Priority::LOWEST, Content::binary(vec![9]));
-    let all =
-        Change::Reschedule { execute_at: Some(time), priority: Some(level), payload: Some(body.clone()) };
+    let all = Change::Reschedule {
+        execute_at: Some(time),
+        priority: Some(level),
+        payload: Some(body.clone()),
+        queue: None,
+    };
     let all = moved(&*store, &same, all, LATER).await;
     let wanted = NewTask { execute_at: time, priority: level, payload: body, ..full(1) };
     assert_eq!((&all.ask, all.due_at, all.attempt), (&wanted, time, 0));
@@ -122,7 +126,7 @@ pub async fn a_reschedule_changes_what_is_given_and_only_that(store: Arc<dyn Sto
 
 pub async fn a_reschedule_into_the_past_is_due_now(store: Arc<dyn Store>) {
     let task = insert(&*store, NewTask { execute_at: NEXT, ..ask(1) }).await.task;
-    let change = Change::Reschedule { execute_at: Some(NOW), priority: None, payload: None };
+    let change = Change::Reschedule { execute_at: Some(NOW), priority: None, payload: None, queue: None };
     let task = moved(&*store, &task, change, LATER).await;
     assert_eq!((task.ask.execute_at, task.due_at), (NOW, LATER));
 }

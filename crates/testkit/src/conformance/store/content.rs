@@ -35,7 +35,8 @@ pub async fn a_megabyte_of_any_bytes_comes_back_identical(store: Arc<dyn Store>)
     let task = insert(&*store, asked).await.task;
     assert!(task.ask.payload == first, "in the answer");
     assert!(read(&*store, task.place).await.ask.payload == first, "in the store");
-    let change = Change::Reschedule { execute_at: None, priority: None, payload: Some(second.clone()) };
+    let change =
+        Change::Reschedule { execute_at: None, priority: None, payload: Some(second.clone()), queue: None };
     let task = moved(&*store, &task, change, NOW).await;
     assert!(task.ask.payload == second, "rescheduled");
     let task = moved(&*store, &task, Change::Claim, NOW).await;
@@ -65,7 +66,12 @@ pub async fn a_reference_to_what_is_outside_comes_back_as_one(store: Arc<dyn Sto
         let task = insert(&*store, NewTask { payload: payload.clone(), ..ask(id) }).await.task;
         assert_eq!(read(&*store, task.place).await.ask.payload, payload);
         let payload = outside(!is_json, "020000/n-a/second");
-        let change = Change::Reschedule { execute_at: None, priority: None, payload: Some(payload.clone()) };
+        let change = Change::Reschedule {
+            execute_at: None,
+            priority: None,
+            payload: Some(payload.clone()),
+            queue: None,
+        };
         let task = moved(&*store, &task, change, NOW).await;
         assert_eq!(task.ask.payload, payload);
         let task = moved(&*store, &task, Change::Claim, NOW).await;

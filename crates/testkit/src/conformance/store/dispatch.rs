@@ -75,7 +75,7 @@ pub async fn a_lease_ends_no_later_than_the_timeout_allows(store: Arc<dyn Store>
 
 pub async fn an_old_fence_is_not_dispatched(store: Arc<dyn Store>) {
     let task = claimed(&*store, version(1, 0)).await;
-    let change = Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None };
+    let change = Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None, queue: None };
     let changed = moved(&*store, &task, change, NOW).await;
     let changed = moved(&*store, &changed, Change::Claim, NOW).await;
     assert_eq!(dispatch(&*store, grant(&task, NOW), NOW).await, None);

@@ -6,9 +6,10 @@ use punctual_contract::{
     Store,
     namespaces::{DeleteTasks, FinishedTask},
     settings::SaveSetting,
-    store::{Along, Applied, Page, Query},
+    store::{Along, Applied, Change, Page, Query, Step},
 };
 use punctual_domain::{
+    history::Note,
     name::{Name, QueueKey},
     place::TaskRef,
     settings::{QueueSettings, Scope, Setting},
@@ -140,6 +141,39 @@ pub async fn a_replacement_is_found_under_its_new_label_only(store: Arc<dyn Stor
     assert_eq!(found(&*store, &sms, "label").await, [2]);
     insert(&*store, labelled(1, "blue")).await;
     assert_eq!(found(&*store, &of("blue"), "label").await, [3, 1]);
+}
+
+pub async fn what_goes_into_another_queue_is_found_as_that_has_declared(store: Arc<dyn Store>) {
+    declare(&*store, queue("mail"), &["team"]).await;
+    declare(&*store, queue("sms"), &["team"]).await;
+    index_all(&*store).await;
+    let mut tasks = Vec::new();
+    for id in 0..4 {
+        tasks.push(insert(&*store, labelled(id, "blue")).await.task);
+    }
+    insert(&*store, ask(9)).await;
+    let into = async |task: &Task, queue: &str| {
+        let queue = Some(name(queue));
+        let change = Change::Reschedule { execute_at: None, priority: None, payload: None, queue };
+        let note = Note { by: CALLER.to_owned(), ..Note::default() };
+        let step = Step { place: task.place, fence: None, change, note };
+        assert_eq!(store.apply(vec![step], NOW).await.unwrap(), [Applied::Moved]);
+    };
+    into(&tasks[0], "sms").await;
+    into(&tasks[1], "fax").await;
+    let of_queue = |queue: &str| Query { queue: Some(name(queue)), ..of("blue") };
+    assert_eq!(found(&*store, &of_queue("mail"), "label").await, [3, 2]);
+    assert_eq!(found(&*store, &of_queue("sms"), "label").await, [0]);
+    assert_eq!(found(&*store, &of_queue("fax"), "ids").await, [1], "it has declared nothing");
+    // Back from where nothing was entered, and what is declared there later is entered from what stands there.
+    into(&tasks[1], "mail").await;
+    assert_eq!(found(&*store, &of_queue("mail"), "label").await, [3, 2, 1]);
+    into(&tasks[2], "fax").await;
+    declare(&*store, queue("fax"), &["team"]).await;
+    index_all(&*store).await;
+    assert_eq!(found(&*store, &of_queue("fax"), "label").await, [2]);
+    let everywhere = Query { queue: None, ..of("blue") };
+    assert_eq!(found(&*store, &everywhere, "label").await, [3, 2, 1, 0]);
 }
 
 pub async fn what_is_deleted_is_found_no_more_and_its_id_can_come_again(store: Arc<dyn Store>) {

@@ -141,7 +141,7 @@ pub async fn a_task_that_does_not_exist_is_lost(store: Arc<dyn Store>) {
 pub async fn a_place_that_is_out_of_date_still_finds_its_task(store: Arc<dyn Store>) {
     let task = insert(&*store, ask(1)).await.task;
     let old = task.place;
-    let change = Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None };
+    let change = Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None, queue: None };
     let rescheduled = moved(&*store, &task, change, NOW).await;
     for due_at in [old.due_at, NEXT, Millis::ZERO, Millis::MAX] {
         let place = TaskRef { due_at, ..old };

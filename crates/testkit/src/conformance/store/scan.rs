@@ -131,7 +131,7 @@ pub async fn a_new_time_moves_the_entry(store: Arc<dyn Store>) {
     assert_eq!(scan(&*store, partition, NEXT.plus(-1)).await, [], "a retry waits for its own time");
     let entry = scan(&*store, partition, NEXT).await.remove(0);
     assert_eq!((entry.due_at, entry.fence, entry.state), (NEXT, task.fence, State::Retrying));
-    let change = Change::Reschedule { execute_at: Some(LATER), priority: None, payload: None };
+    let change = Change::Reschedule { execute_at: Some(LATER), priority: None, payload: None, queue: None };
     let sooner = moved(&*store, &task, change, NOW).await;
     let found = scan(&*store, partition, NEXT).await;
     assert_eq!(found.iter().map(|it| (it.due_at, it.fence)).collect::<Vec<_>>(), [(LATER, sooner.fence)]);

@@ -67,7 +67,9 @@ pub(super) fn change(event: Event, now: Millis) -> Option<Change> {
         Event::Cancel => Change::Cancel { keep_until: KEEP },
         Event::Withdraw => Change::Withdraw { keep_until: KEEP },
         Event::Abort => Change::Abort { keep_until: KEEP },
-        Event::Reschedule => Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None },
+        Event::Reschedule => {
+            Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None, queue: None }
+        }
         Event::Redrive => Change::Redrive { execute_at: NEXT },
         Event::Retire => Change::Retire { keep_until: KEEP.plus(1) },
     })

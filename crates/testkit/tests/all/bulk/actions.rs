@@ -1,10 +1,12 @@
 //! Each action does to many what its call does to one.
 
 use super::rig::{CANCEL, HOUR_MS, Rig, START, bulk, name, on_both};
+use punctual_contract::settings::SaveSetting;
 use punctual_domain::{
     bulk::{Action, Bulk, Filter, NewTime, Tally},
     name::{Name, QueueKey},
     outcome::Report,
+    settings::{QueueSettings, Scope, Setting},
     state::State,
     task::{Priority, Task, TaskResult},
     time::Millis,
@@ -91,6 +93,62 @@ async fn tasks_are_given_another_priority_and_run_now(rig: Rig) {
     let leased = leased(&rig, "mail").await;
     assert_eq!(leased.len(), 15);
     assert!(leased.iter().all(|it| it.priority == priority));
+}
+
+on_both!(tasks_go_into_another_queue_and_fire_there);
+async fn tasks_go_into_another_queue_and_fire_there(rig: Rig) {
+    let tasks = rig.insert("mail", 15).await;
+    rig.insert("sms", 1).await;
+    let into_sms = Action::SetQueue { queue: name("sms") };
+    assert_eq!(ended(&rig, bulk(into_sms.clone(), "mail")).await, done(15));
+    assert_eq!(ended(&rig, bulk(into_sms, "mail")).await, done(0), "none is left");
+    for it in &tasks {
+        let task = rig.task(it).await;
+        assert_eq!((task.ask.queue.queue.as_str(), task.ask.execute_at), ("sms", it.ask.execute_at));
+        let last = task.history.last().unwrap();
+        assert_eq!(last.reason.as_deref(), Some("from queue mail to sms"));
+    }
+    rig.is_balanced().await;
+    rig.clock.set(START.plus(HOUR_MS));
+    assert_eq!(leased(&rig, "mail").await.len(), 0, "no entry of the old queue fires");
+    assert_eq!(leased(&rig, "sms").await.len(), 16);
+    rig.is_balanced().await;
+}
+
+on_both!(what_has_fired_stays_in_its_queue);
+async fn what_has_fired_stays_in_its_queue(rig: Rig) {
+    let tasks = rig.insert("mail", 3).await;
+    assert_eq!(ended(&rig, bulk(Action::RunNow, "mail")).await, done(3));
+    rig.clock.advance_ms(1_000);
+    rig.engine.turn().await.unwrap();
+    rig.engine.turn().await.unwrap();
+    let into_sms = bulk(Action::SetQueue { queue: name("sms") }, "mail");
+    let tally = ended(&rig, into_sms).await;
+    assert_eq!((tally.done, tally.failed), (0, 0));
+    assert!(rig.task(&tasks[0]).await.ask.queue.queue == name("mail"));
+    assert_eq!(leased(&rig, "mail").await.len(), 3, "each once");
+    assert_eq!(leased(&rig, "sms").await.len(), 0);
+}
+
+on_both!(a_queue_that_is_full_takes_no_more_than_it_may_have);
+async fn a_queue_that_is_full_takes_no_more_than_it_may_have(rig: Rig) {
+    rig.insert("mail", 15).await;
+    let of_sms = QueueKey { namespace: Name::default_namespace(), queue: name("sms") };
+    let capped = QueueSettings { max_waiting: Some(6), ..QueueSettings::default() };
+    let save = SaveSetting {
+        scope: Scope::Queue(of_sms),
+        setting: Some(Setting::Queue(Box::new(capped))),
+        expected: None,
+        by: "test".to_owned(),
+    };
+    rig.engine.save_setting(save).await.unwrap();
+    let id = rig.confirmed(bulk(Action::SetQueue { queue: name("sms") }, "mail")).await.id;
+    rig.run().await;
+    let waits_for = rig.get(id).await.progress.waits_for.unwrap();
+    assert!(waits_for.contains("queue sms: the queue is full"), "{waits_for}");
+    let ended = rig.until_the_end(id).await;
+    assert_eq!(ended.progress.tally, Tally { done: 6, skipped: 0, failed: 9 });
+    assert_eq!(rig.runner.failures(id, i64::MIN, 100).await.unwrap().len(), 9);
 }
 
 on_both!(the_dead_are_redriven_and_those_that_wait_are_buried);

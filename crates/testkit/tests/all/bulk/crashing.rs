@@ -53,7 +53,7 @@ async fn dies_at<G: Copy + Eq + Hash + Debug + Send>(
 }
 
 /// Each is changed once, and accounted for once.
-async fn is_whole(rig: &Rig, tasks: &[Task], ended: &StoredBulk, event: Event) {
+pub(super) async fn is_whole(rig: &Rig, tasks: &[Task], ended: &StoredBulk, event: Event) {
     assert_eq!(ended.state, BulkState::Done);
     let all = u64::try_from(tasks.len()).unwrap();
     assert_eq!(ended.progress.tally, Tally { done: all, skipped: 0, failed: 0 });
@@ -88,7 +88,7 @@ async fn goes_on_after<G: Copy + Eq + Hash + Debug + Send>(
 }
 
 /// By an hour: done twice, it would be two.
-fn later() -> (Action, Event) {
+pub(super) fn later() -> (Action, Event) {
     (Action::Reschedule(NewTime::ByMs(HOUR_MS)), Event::Reschedule)
 }
 

@@ -15,7 +15,7 @@ use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     clock::ManualClock,
     faults::{FaultyBulk, FaultyStore},
-    servers,
+    servers::{self, Proxy},
 };
 use std::sync::Arc;
 
@@ -83,6 +83,18 @@ impl Rig {
         };
         let hot = RedisHot::connect(&redis.url(), options).await.unwrap();
         Self::over(Arc::new(store), Arc::new(hot))
+    }
+
+    /// On two databases, the second behind a proxy.
+    pub(super) async fn two_databases() -> (Self, Proxy) {
+        let server = servers::mariadb().await;
+        let second = Proxy::before(server.port());
+        let mut urls = vec![server.fresh_database().await, server.fresh_database().await];
+        urls[1] = urls[1].replace(&format!(":{}/", server.port()), &format!(":{}/", second.port()));
+        let options = MysqlOptions { partitions: 8, ..MysqlOptions::default() };
+        let store = MysqlStore::open(&urls, options).await.unwrap();
+        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        (Self::over(Arc::new(store), Arc::new(hot)), second)
     }
 
     fn over<S: Store + BulkStore>(store: Arc<S>, hot: Arc<dyn Hot>) -> Self {

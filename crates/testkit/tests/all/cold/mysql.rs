@@ -60,6 +60,7 @@ impl World {
             execute_at: Some(Millis(THEN.0 + 7_200_000)),
             priority: None,
             payload: None,
+            queue: None,
         };
         move_all(&store, places.iter().step_by(3), &later).await;
         move_all(&store, places.iter(), &Change::Cancel { keep_until: Millis(THEN.0 + DAY) }).await;

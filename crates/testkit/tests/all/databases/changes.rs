@@ -38,7 +38,7 @@ impl What {
             Self::RunNow => engine.run_now(place, "test").await.map(drop),
             Self::Patch => {
                 let priority = Some(Priority::new(1).unwrap());
-                let change = Change::Reschedule { execute_at: None, priority, payload: None };
+                let change = Change::Reschedule { execute_at: None, priority, payload: None, queue: None };
                 engine.reschedule(place, change, "test", |_| true).await.map(drop)
             }
         }

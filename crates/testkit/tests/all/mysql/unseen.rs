@@ -394,7 +394,8 @@ async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
         change,
         note: Note { by: "y".to_owned(), ..Note::default() },
     };
-    let later = Change::Reschedule { execute_at: Some(NOW.plus(9)), priority: None, payload: None };
+    let later =
+        Change::Reschedule { execute_at: Some(NOW.plus(9)), priority: None, payload: None, queue: None };
     let keep_until = NOW.plus(1_000_000);
     let steps = vec![
         change(&tasks[3], Change::Claim),

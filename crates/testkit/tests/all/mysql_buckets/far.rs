@@ -36,8 +36,12 @@ async fn tasks_that_are_due_in_years_and_centuries_do_not_keep_old_buckets_from_
     }
     shard.is_accounted_for().await;
     // And each of them can be found and brought nearer.
-    let change =
-        Change::Reschedule { execute_at: Some(Millis(NOW.0 + 5 * DAY)), priority: None, payload: None };
+    let change = Change::Reschedule {
+        execute_at: Some(Millis(NOW.0 + 5 * DAY)),
+        priority: None,
+        payload: None,
+        queue: None,
+    };
     for it in &inserted {
         let step = Step { place: it.task.place, fence: None, change: change.clone(), note: Note::default() };
         assert_eq!(shard.store.apply(vec![step], NOW).await.unwrap(), [Applied::Moved]);

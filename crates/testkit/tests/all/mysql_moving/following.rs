@@ -141,7 +141,12 @@ async fn leases_replies_long_payloads_and_rescheduled_tasks_go_with_their_partit
         step(
             it.place,
             it.fence,
-            Change::Reschedule { execute_at: Some(NOW.plus(500_000)), priority: None, payload: None },
+            Change::Reschedule {
+                execute_at: Some(NOW.plus(500_000)),
+                priority: None,
+                payload: None,
+                queue: None,
+            },
         )
     };
     let waits: Vec<Task> = {

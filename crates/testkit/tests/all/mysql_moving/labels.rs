@@ -3,7 +3,8 @@
 
 use super::*;
 use punctual_contract::{
-    LabelStore as _, SettingStore as _,
+    BulkStore as _, LabelStore as _, SettingStore as _,
+    bulk::Look,
     settings::SaveSetting,
     store::{Along, Page},
 };
@@ -75,6 +76,28 @@ async fn labels_and_the_dead_are_found_after_a_move_whichever_database_was_furth
     assert_eq!(found(&store, Some(State::Dead)).await, (dead, Along::Dead));
     all_is_sound(&store).await;
     store.close().await;
+}
+
+/// Only the databases are asked that have what is looked at, as far as this engine knows; what they say counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_look_at_a_partition_finds_it_after_a_move_that_nobody_told_of() {
+    let urls = fresh(2).await;
+    let (store, other) = (open(&urls).await, open(&urls).await);
+    let ids: Vec<i64> = (0..2).flat_map(|partition| ids_in(partition).take(20)).collect();
+    let tasks = insert(&store, ids.iter().copied().map(ask).collect(), NOW).await;
+    let of_first = tasks.iter().filter(|it| it.place.partition == Partition(0)).count();
+    let look = Look {
+        states: State::ALL.to_vec(),
+        partitions: Some([Partition(0)].into()),
+        limit: 100,
+        ..Look::default()
+    };
+    for to in [1, 0, 1] {
+        move_to(&other, 0, to).await.unwrap();
+        assert_eq!(store.matching(&look).await.unwrap().places.len(), of_first, "now in {to}");
+    }
+    store.close().await;
+    other.close().await;
 }
 
 /// Engines of an older version store and bury without an entry.

@@ -88,6 +88,71 @@ async fn without_a_mark_an_outcome_is_taken_all_the_same(rig: Rig) {
     assert_eq!(rig.stands(id).await.state, WorkflowState::Succeeded);
 }
 
+on_both!(a_catalog_that_takes_no_marks_is_waited_for_once_and_marked_when_it_answers);
+async fn a_catalog_that_takes_no_marks_is_waited_for_once_and_marked_when_it_answers(rig: Rig) {
+    let each = Node { for_each: Some("input".to_owned()), ..node("each", &[]) };
+    let id = rig
+        .begin(document(vec![("each", each), ("last", node("last", &["each"]))]), "[0, 1, 2, 3, 4, 5]")
+        .await;
+    waits_for_long(&rig, id).await;
+    let leased = rig.leased().await;
+    rig.faulty.faults.set(WorkflowGroup::Mark, Dials::REFUSES);
+    rig.report_expected(&leased[0], false).await;
+    // It would answer now: nobody asks it for a while.
+    rig.faulty.faults.heal();
+    for it in &leased[1..3] {
+        rig.report_expected(it, false).await;
+    }
+    assert_eq!(rig.marks().await, 0, "they have not waited");
+    rig.clock.advance_ms(5_000);
+    rig.report_expected(&leased[3], false).await;
+    assert_eq!(rig.marks().await, 1, "after a while one tries again");
+    for it in &leased[4..] {
+        rig.report_expected(it, false).await;
+    }
+    // This engine dies; nobody has told of any of them.
+    let other = rig.beside();
+    other.pass(5).await;
+    assert_eq!(other.work(echo).await, ["last"]);
+    assert_eq!(other.stands(id).await.state, WorkflowState::Succeeded);
+}
+
+on_both!(what_could_not_be_marked_is_marked_while_it_is_not_gone_on_with);
+async fn what_could_not_be_marked_is_marked_while_it_is_not_gone_on_with(rig: Rig) {
+    let id = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "null").await;
+    waits_for_long(&rig, id).await;
+    let leased = rig.leased().await;
+    rig.faulty.faults.set(WorkflowGroup::Mark, Dials::REFUSES);
+    rig.report_expected(&leased[0], true).await;
+    rig.faulty.faults.heal();
+    rig.faulty.faults.set(WorkflowGroup::Write, Dials::REFUSES);
+    assert!(rig.runner.go_on().await.is_err());
+    assert_eq!(rig.marks().await, 0);
+    drop(rig.runner.run_once(rig.now()).await);
+    assert_eq!(rig.marks().await, 1, "it is heard, and not gone on with");
+    rig.faulty.faults.heal();
+    // This engine dies.
+    rig.clock.advance_ms(4_000);
+    let other = rig.beside();
+    other.turn().await;
+    assert_eq!(other.state(id, "b").await, NodeState::Open);
+}
+
+on_both!(a_task_that_is_not_started_in_time_is_found_when_its_deadline_has_passed);
+async fn a_task_that_is_not_started_in_time_is_found_when_its_deadline_has_passed(rig: Rig) {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    let mut late = node("a", &[]);
+    if let Work::Task(template) = &mut late.work {
+        template.deadline_ms = Some(i64::try_from(DAY_MS).unwrap() + 60_000);
+    }
+    let id = rig.begin(document(vec![("a", late)]), "null").await;
+    rig.pass(7).await;
+    rig.clock.advance_ms(DAY_MS);
+    rig.turn().await;
+    let wake_at = rig.stands(id).await.wake_at.unwrap();
+    assert!(wake_at.since(rig.now()) <= 65_000, "a look {} ms later", wake_at.since(rig.now()));
+}
+
 on_both!(the_end_of_a_workflow_that_is_a_node_is_marked_with_it);
 async fn the_end_of_a_workflow_that_is_a_node_is_marked_with_it(rig: Rig) {
     let sub = SubWorkflow { definition: document(vec![("x", node("x", &[]))]), input: None };

@@ -1,0 +1,192 @@
+//! One way down the ids: of all partitions, or of some that go by themselves because their database was away when the others
+//! went on. By partition, and not by database: a partition that moves takes its place along.
+
+use super::Progress;
+use crate::time::Millis;
+use serde::{Deserialize, Serialize};
+
+/// Kept as JSON: a field is never renamed. The first one stands in the fields of [`Progress`] itself, as before there were others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Walk {
+    /// Sorted. Of the first walk none are named: it has all that no other has.
+    pub partitions: Vec<u16>,
+    /// What stands at and above this id has been planned; None: nothing has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before_id: Option<i64>,
+    /// There is nothing more below.
+    pub is_through: bool,
+    /// References of the tasks that come next: none of them is accounted for yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub batch: Vec<String>,
+    /// How often what is left of the batch could not be done although its database answered.
+    pub tries: u32,
+    /// How often in a row its database did not answer.
+    pub waits: u32,
+    /// Why it does not go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
+    /// It goes on then.
+    pub again_at: Millis,
+}
+
+impl Walk {
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.is_through && self.batch.is_empty()
+    }
+
+    /// Of its partitions some go by themselves from here on, with what is left of their tasks. Not of the first walk, which
+    /// names none.
+    fn leave(&mut self, gone: &[u16]) {
+        self.partitions.retain(|it| !gone.contains(it));
+    }
+}
+
+impl Progress {
+    /// Those that are not over, by number: 0 is the first.
+    fn going(&self) -> impl Iterator<Item = (usize, Walk)> {
+        let apart = self.apart.iter().cloned().enumerate().map(|(nth, it)| (nth + 1, it));
+        std::iter::once((0, self.first())).chain(apart).filter(|it| !it.1.is_over())
+    }
+
+    fn first(&self) -> Walk {
+        Walk {
+            partitions: Vec::new(),
+            before_id: self.before_id,
+            is_through: self.is_through,
+            batch: self.batch.clone(),
+            tries: self.tries,
+            waits: self.waits,
+            waits_for: self.waits_for.clone(),
+            again_at: self.again_at,
+        }
+    }
+
+    /// Whose turn it is: they take turns, batch by batch.
+    #[must_use]
+    pub fn turn(&self, now: Millis) -> Option<(usize, Walk)> {
+        let mut due: Vec<(usize, Walk)> = self.going().filter(|it| it.1.again_at <= now).collect();
+        let turn = usize::try_from(self.batch_number).unwrap_or(0).checked_rem(due.len())?;
+        Some(due.swap_remove(turn))
+    }
+
+    /// The walk of a number as it is after a batch; those that are over are forgotten.
+    pub fn put(&mut self, nth: usize, walk: Walk) {
+        match nth.checked_sub(1) {
+            None => {
+                let Walk { partitions: _, before_id, is_through, batch, tries, waits, waits_for, again_at } =
+                    walk;
+                (self.before_id, self.is_through, self.batch) = (before_id, is_through, batch);
+                (self.tries, self.waits, self.waits_for, self.again_at) = (tries, waits, waits_for, again_at);
+            }
+            Some(nth) => {
+                if let Some(place) = self.apart.get_mut(nth) {
+                    *place = walk;
+                }
+            }
+        }
+        self.apart.retain(|it| !it.is_over());
+    }
+
+    /// Partitions of the walk of a number go by themselves from where that stands, with what is left of their tasks. To be put
+    /// before that walk is.
+    pub fn part(&mut self, from: &mut Walk, apart: Walk) {
+        from.leave(&apart.partitions);
+        self.apart.push(apart);
+    }
+
+    /// Nothing is left of any.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.going().next().is_none()
+    }
+
+    /// When the next of them goes on, as far as they are waited for.
+    #[must_use]
+    pub fn next_at(&self) -> Millis {
+        self.going().map(|it| it.1.again_at).min().unwrap_or(Millis::ZERO)
+    }
+
+    /// Why they do not go on, those that do not.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<String> {
+        let mut all: Vec<String> = self.going().filter_map(|it| it.1.waits_for).collect();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Partitions that go by themselves: the first walk does not look there.
+    pub fn partitions_apart(&self) -> impl Iterator<Item = u16> {
+        self.apart.iter().flat_map(|it| it.partitions.iter().copied())
+    }
+
+    /// Nothing that was planned is done any more.
+    pub fn drop_batches(&mut self) {
+        self.batch.clear();
+        self.apart.iter_mut().for_each(|it| it.batch.clear());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_000);
+
+    fn apart(partitions: &[u16], again_at: i64) -> Walk {
+        let waits_for = Some(format!("{partitions:?}"));
+        Walk { partitions: partitions.to_vec(), again_at: Millis(again_at), waits_for, ..Walk::default() }
+    }
+
+    #[test]
+    fn what_was_stored_before_there_were_others_is_the_first_walk() {
+        let stored = r#"{"count":7,"count_is_exact":true,"previewed_at":5,"before_id":90,"is_through":false,
+            "batch":["a"],"batch_number":3,"tries":2,"waits_for":"x","tally":{"done":1,"skipped":2,"failed":3},
+            "repeats":false,"confirmed_at":6,"paced_until":7}"#;
+        let progress: Progress = serde_json::from_str(stored).unwrap();
+        let (nth, walk) = progress.turn(NOW).unwrap();
+        assert_eq!(
+            (nth, walk.before_id, walk.tries, walk.batch.as_slice()),
+            (0, Some(90), 2, ["a".to_owned()].as_slice())
+        );
+        assert_eq!(
+            (walk.partitions.len(), walk.again_at, progress.waits_for().as_deref()),
+            (0, Millis::ZERO, Some("x"))
+        );
+        // And what has no others is stored as it was, for engines of before.
+        let text = serde_json::to_string(&progress).unwrap();
+        assert!(!["apart", "waits\"", "again_at"].iter().any(|it| text.contains(it)), "{text}");
+    }
+
+    #[test]
+    fn walks_take_turns_and_those_that_wait_keep_nobody() {
+        let mut progress =
+            Progress { apart: vec![apart(&[1], 0), apart(&[2], 5_000)], ..Progress::default() };
+        let mut turns = Vec::new();
+        for _ in 0..4 {
+            turns.push(progress.turn(NOW).unwrap().0);
+            progress.batch_number += 1;
+        }
+        assert_eq!(turns, [0, 1, 0, 1]);
+        assert_eq!(progress.next_at(), Millis::ZERO);
+        assert_eq!(progress.waits_for().as_deref(), Some("[1]; [2]"));
+        progress.is_through = true;
+        progress.put(1, Walk { is_through: true, ..apart(&[1], 0) });
+        assert_eq!((progress.apart.len(), progress.turn(NOW), progress.next_at()), (1, None, Millis(5_000)));
+        assert!(!progress.is_over());
+        progress.put(1, Walk { is_through: true, ..apart(&[2], 0) });
+        assert!(progress.is_over());
+    }
+
+    #[test]
+    fn partitions_that_go_by_themselves_are_nobody_elses() {
+        let mut progress = Progress { apart: vec![apart(&[1, 2, 3], 0)], ..Progress::default() };
+        let mut from = progress.apart[0].clone();
+        progress.part(&mut from, apart(&[2], 9));
+        progress.put(1, from);
+        let all: Vec<_> = progress.apart.iter().map(|it| it.partitions.clone()).collect();
+        assert_eq!(all, [vec![1, 3], vec![2]]);
+        assert_eq!(progress.partitions_apart().collect::<Vec<_>>(), [1, 3, 2]);
+    }
+}

@@ -1,0 +1,41 @@
+//! Workflows whose results are long together: what is read, kept in memory and told of one is bounded by bytes.
+
+use super::rig::{Rig, document, node, on_both, with_payload};
+use punctual_domain::{
+    outcome::Report,
+    workflow::{Node, NodeState, WorkflowState},
+};
+
+/// Some 18 MiB of results: more than one look takes in, and than is told.
+const NODES: usize = 300;
+const RESULT_BYTES: usize = 62_000;
+
+on_both!(a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_told_without_them);
+async fn a_workflow_whose_results_are_long_together_is_looked_at_in_pieces_and_told_without_them(rig: Rig) {
+    let names: Vec<String> = (0..NODES).map(|nth| format!("n{nth}")).collect();
+    let mut nodes: Vec<(&str, Node)> = names.iter().map(|it| (it.as_str(), node("n", &[]))).collect();
+    let after: Vec<&str> = names.iter().map(String::as_str).collect();
+    let payload = r#"{"long": {"$expr": "size(nodes.n7.result)"}, "state": {"$expr": "nodes.n299.state"}}"#;
+    nodes.push(("last", with_payload("last", &after, payload)));
+    let id = rig.begin(document(nodes), "null").await;
+    rig.turn().await;
+    let leased = rig.leased().await;
+    assert_eq!(leased.len(), NODES);
+    let result = format!("\"{}\"", "x".repeat(RESULT_BYTES));
+    for it in &leased {
+        rig.report_untold(it, Report::Succeeded, Some(&result)).await;
+    }
+    // Whoever reported is dead, and nobody has told of any of them.
+    let other = rig.beside();
+    other.pass(90).await;
+    let last = other.leased().await;
+    assert_eq!(last.len(), 1, "all of them were found");
+    let payload: serde_json::Value = serde_json::from_slice(&last[0].payload.bytes).unwrap();
+    assert_eq!(payload, serde_json::json!({"long": RESULT_BYTES, "state": "succeeded"}));
+    let view = other.view(id).await;
+    assert!(view.contents.is_none(), "too long to be told");
+    assert_eq!(view.nodes.iter().filter(|it| it.row.state == NodeState::Succeeded).count(), NODES);
+    other.report(&last[0], Report::Succeeded, None).await;
+    other.turn().await;
+    assert_eq!(other.stands(id).await.state, WorkflowState::Succeeded);
+}
