@@ -58,7 +58,7 @@ pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
 pub use executors::{Executor, ExecutorState, HeldLease, ListExecutors, LogLine, NewLogLine, Wish};
 pub use fields::{FieldError, Invalid};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest, LeaseBeat, LeaseNews};
-pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask};
+pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask, OnConflict};
 pub use int64::Int64;
 pub use json::{Body, Json};
 pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
@@ -83,7 +83,7 @@ pub use schedules::{
     ScheduledTask,
 };
 pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, TimeBound};
-pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
+pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskLease, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL};
 pub use why::Why;
 pub use workflows::{

@@ -15,6 +15,7 @@ mod errors;
 mod executors;
 mod failures;
 mod idempotency;
+mod identity;
 mod insert;
 mod life;
 mod lookup;
