@@ -11,6 +11,7 @@ mod json;
 mod codes;
 mod fields;
 pub mod limits;
+mod lists;
 mod parse;
 mod problem;
 mod readable;
@@ -62,6 +63,7 @@ pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask, OnConflict};
 pub use int64::Int64;
 pub use json::{Body, Json};
 pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
+pub use lists::{ListAlerts, ListQueues};
 pub use namespaces::{
     DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, PutNamespace, Usage,
 };

@@ -21,6 +21,7 @@ use punctual_domain::{
     key::Key,
     settings::Scope,
     task::{NewTask, Task},
+    time::Span,
 };
 use punctual_engine::{Refused, TooFast, TooManyBytes};
 use punctual_protocol::{
@@ -164,10 +165,10 @@ pub(crate) fn not_now(refused: Refused, caller: &Caller) -> Problem {
         Refused::TooManyBytes(it) => too_many_bytes(&it),
         Refused::TooFast(TooFast { scope, rate, wait_ms }) => {
             let detail = format!(
-                "{} may insert {} tasks every {} ms, and {} at once after a rest",
+                "{} may insert {} tasks every {}, and {} at once after a rest",
                 for_people(&scope),
                 rate.limit,
-                rate.period_ms,
+                Span(rate.period_ms),
                 rate.burst
             );
             Problem::new(Code::QuotaInsertRate, detail).retry_after_ms(u64::try_from(wait_ms).unwrap_or(0))

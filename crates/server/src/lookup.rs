@@ -79,7 +79,7 @@ pub(crate) async fn why_task(
 ) -> Result<Response, Refusal> {
     task_of(&app, &caller, place).await?;
     let (task, why) = app.engine.why(place).await?;
-    Ok(answer::json(StatusCode::OK, &answer::why(&task, why)))
+    Ok(answer::json(StatusCode::OK, &answer::why(&app.engine.as_fired(task), why)))
 }
 
 /// Search, or the versions of one `task_id` or `key`.

@@ -25,8 +25,8 @@ use punctual_domain::{
 };
 use punctual_engine::Put;
 use punctual_protocol::{
-    At, Code, Indexing, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue, SearchChanges,
-    SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
+    At, Code, Indexing, ListQueues, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
+    SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
 };
 use std::collections::BTreeMap;
 
@@ -37,10 +37,15 @@ const SHOWN_MAX: usize = 100;
 
 /// The queues of the namespace that have tasks or settings.
 #[utoipa::path(
-    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
-    responses((status = 200, description = "All of them, by name.", body = Page<Queue>)),
+    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues", params(ListQueues),
+    responses((status = 200, description = "By name: all of them, or a page.", body = Page<Queue>)),
 )]
-pub(crate) async fn list_queues(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
+pub(crate) async fn list_queues(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(asked): Query<ListQueues>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
     let mut queues: BTreeMap<QueueKey, Option<Standing>> = BTreeMap::new();
     for it in app.engine.settings().await?.all {
         if let Scope::Queue(queue) = &it.scope
@@ -56,9 +61,21 @@ pub(crate) async fn list_queues(State(app): State<Shared>, caller: Caller) -> Re
     for it in named.chain(numbers.ready.iter().map(|it| &it.0)).filter(mine) {
         queues.entry(it.clone()).or_default();
     }
-    let items =
-        queues.iter().map(|(queue, it)| numbers.shown(queue, it.as_ref())).collect::<Result<_, _>>()?;
-    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
+    queues.retain(|queue, it| is_asked_for(&asked, queue, it.as_ref()));
+    let limit = asked.limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
+    let next_cursor = queues.keys().nth(limit).map(|it| it.queue.as_str().to_owned());
+    let page = queues.iter().take(limit);
+    let items = page.map(|(queue, it)| numbers.shown(queue, it.as_ref())).collect::<Result<_, _>>()?;
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// From the cursor on: it is the name of the first queue of its page.
+fn is_asked_for(asked: &ListQueues, queue: &QueueKey, stands: Option<&Standing>) -> bool {
+    let name = queue.queue.as_str();
+    let is_paused = stands.is_some_and(|it| it.setting.is_paused());
+    asked.cursor.as_deref().is_none_or(|from| name >= from)
+        && asked.prefix.as_deref().is_none_or(|prefix| name.starts_with(prefix))
+        && asked.paused.is_none_or(|paused| paused == is_paused)
 }
 
 /// One queue, with its settings.

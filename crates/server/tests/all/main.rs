@@ -26,3 +26,4 @@ mod readable;
 mod roster;
 mod serving;
 mod tls;
+mod truth;

@@ -69,6 +69,32 @@ async fn a_patch_changes_only_what_it_names() {
     assert_eq!((&fresh["weight"], &fresh["max_waiting"]), (&json!(3), &json!(9)));
 }
 
+#[tokio::test]
+async fn queues_come_in_pages_and_by_what_they_are() {
+    let world = World::new();
+    for name in ["mail", "mail.eu", "sms", "web"] {
+        world.send(put(&format!("/v1/queues/{name}"), &json!({"concurrency": 1}))).await.expect(200);
+    }
+    world.send(post("/v1/queues/sms/pause", &json!({}))).await.expect(200);
+    let listed = async |query: &str| {
+        let page = world.send(get(format!("/v1/queues{query}"))).await.expect(200);
+        let names =
+            page["items"].as_array().unwrap().iter().map(|it| it["queue"].as_str().unwrap().to_owned());
+        (names.collect::<Vec<_>>(), page["next_cursor"].as_str().map(str::to_owned))
+    };
+    assert_eq!(listed("").await, (["mail", "mail.eu", "sms", "web"].map(String::from).to_vec(), None));
+    let (first, next) = listed("?limit=3").await;
+    let (rest, end) = listed(&format!("?limit=3&cursor={}", next.unwrap())).await;
+    assert_eq!((first.len(), rest, end), (3, vec!["web".to_owned()], None));
+    assert_eq!(listed("?prefix=mail").await.0, ["mail", "mail.eu"]);
+    assert_eq!(listed("?paused=true").await.0, ["sms"]);
+    assert_eq!(listed("?paused=false&limit=2").await.0, ["mail", "mail.eu"]);
+    world.send(get("/v1/queues?limit=0")).await.expect_problem(400, "request.invalid");
+    world.send(get("/v1/queues?size=1")).await.expect_problem(400, "request.unknown_field");
+    let none = world.send(get("/v1/alerts?severity=critical&queue=web&limit=1")).await.expect(200);
+    assert_eq!(none, json!({"items": [], "next_cursor": null}));
+}
+
 /// Whoever has seen it paused must not take what comes for what was before.
 #[tokio::test]
 async fn a_queue_without_settings_keeps_its_revision_growing_when_it_is_resumed() {

@@ -38,7 +38,7 @@ pub async fn a_key_is_kept_with_its_task_and_stands_for_an_id(store: Arc<dyn Sto
     let wanted = partition_of(&task.ask.queue.namespace, task.task_id(), store.partitions());
     assert_eq!(task.place.partition, wanted);
     assert_eq!(read(&*store, task.place).await, task, "the answer is what was stored");
-    assert_eq!(under(&*store, task.task_id()).await, [task.clone()]);
+    assert_eq!(under(&*store, task.task_id()).await, std::slice::from_ref(&task));
     let rest = NewTask { task_id: None, key: asked.key, ..full(1) };
     let replaced = insert_at(&*store, rest.clone(), LATER).await;
     assert_eq!(replaced.decision, Decision::Create, "a higher version");

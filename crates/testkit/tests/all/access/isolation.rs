@@ -126,7 +126,7 @@ impl Operation {
     /// None: it names nothing.
     fn value(&self, parameter: &str, target: &Target) -> Option<String> {
         Some(match parameter {
-            "queue" => target.queue.clone(),
+            "queue" | "prefix" => target.queue.clone(),
             "task_id" => target.task_id.clone(),
             "key" => target.key.clone(),
             "kind" | "name" => target.kind.clone(),
@@ -135,7 +135,7 @@ impl Operation {
             "token" => target.token.clone(),
             "error" => target.label.clone(),
             "task_version" | "state" | "due_after" | "due_before" | "since" | "until" | "action"
-            | "limit" | "cursor" | "n" | "format" | "phase" => return None,
+            | "limit" | "cursor" | "n" | "format" | "phase" | "paused" | "severity" => return None,
             other => panic!("{}: this test does not know what {other:?} can name", self.id),
         })
     }
