@@ -89,12 +89,12 @@ pub struct Task {
     /// `fired_at` − `execute_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_ms: Option<i64>,
-    /// When the present or last attempt was handed over.
+    /// When the present or last attempt was handed over; only in answers about one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at_ms: Option<i64>,
-    /// When it ended for good: succeeded, dead or cancelled.
+    /// When it ended for good: succeeded, dead or cancelled; only in answers about one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

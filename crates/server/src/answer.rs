@@ -45,7 +45,8 @@ pub(crate) fn task(mut it: task::Task) -> Task {
     let history = std::mem::take(&mut it.history);
     let log = it.log.take().map_or_else(Vec::new, |it| punctual_domain::log::decode(&it));
     let log = log.into_iter().map(said).collect();
-    Task { history: history.into_iter().map(entry).collect(), log, ..brief(it) }
+    let shown = of(it, &history);
+    Task { history: history.into_iter().map(entry).collect(), log, ..shown }
 }
 
 /// The task as answers to an insert show it.
@@ -55,12 +56,17 @@ pub(crate) fn inserted(it: task::Task, outcome: InsertOutcome) -> Task {
 
 /// The task without its history.
 pub(crate) fn brief(mut it: task::Task) -> Task {
+    let history = std::mem::take(&mut it.history);
+    of(it, &history)
+}
+
+fn of(mut it: task::Task, history: &[history::Entry]) -> Task {
     let payload = std::mem::take(&mut it.ask.payload);
     let payload_outside_bytes = outside_bytes(&payload);
     let (payload, payload_base64) = fields(Some(payload).filter(|it| !it.bytes.is_empty()));
     let at = |instant: Millis| At::from_ms(instant.0);
     let fired_at = it.fired_at.filter(|_| shown(&it) == it.state);
-    let (started_at, finished_at) = (started_at(&it), finished_at(&it));
+    let (started_at, finished_at) = (started_at(&it, history), finished_at(&it, history));
     let lease = it.lease.as_ref().filter(|lease| it.state.is_in_flight() && !lease.is_ahead()).map(lease);
     Task {
         r#ref: it.place.to_string(),
@@ -126,19 +132,19 @@ fn lease(it: &task::Lease) -> TaskLease {
 }
 
 /// When the present or last attempt was handed over: what was leased ahead of its instant, at that.
-fn started_at(it: &task::Task) -> Option<Millis> {
+fn started_at(it: &task::Task, history: &[history::Entry]) -> Option<Millis> {
     if shown(it) != it.state || it.attempt == 0 {
         return None;
     }
     let begins = |it: &&history::Entry| it.event == Some(Event::Dispatch);
-    let at = it.history.iter().rev().find(begins)?.at;
+    let at = history.iter().rev().find(begins)?.at;
     Some(it.fired_at.map_or(at, |fired_at| at.max(fired_at)))
 }
 
 /// When it ended for good; the end of its retention, which comes later, is no end of its own.
-fn finished_at(it: &task::Task) -> Option<Millis> {
+fn finished_at(it: &task::Task, history: &[history::Entry]) -> Option<Millis> {
     let ends = |it: &&history::Entry| it.to.is_finished() && it.to != DomainState::Stopped;
-    it.history.iter().rev().find(ends).map(|it| it.at).filter(|_| it.state.is_finished())
+    history.iter().rev().find(ends).map(|it| it.at).filter(|_| it.state.is_finished())
 }
 
 /// While a task waits for its next time, `fired_at` is that of the attempt before: the two do not belong together.

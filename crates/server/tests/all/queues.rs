@@ -281,7 +281,7 @@ async fn inserts_beyond_the_rate_of_a_namespace_are_refused_until_it_brings_more
     let refused = world.send(post("/v1/tasks", &one("mail"))).await;
     assert_eq!(refused.header("retry-after"), Some("30"));
     let problem = refused.expect_problem(429, "quota.insert_rate");
-    let detail = "namespace \"default\" may insert 2 tasks every 60000 ms, and 2 at once after a rest";
+    let detail = "namespace \"default\" may insert 2 tasks every 1 min, and 2 at once after a rest";
     assert_eq!(problem["detail"], detail);
     let elsewhere = post("/v1/tasks", &one("mail")).header("punctual-namespace", "other");
     world.send(elsewhere).await.expect(201);
