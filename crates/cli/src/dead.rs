@@ -61,7 +61,8 @@ pub(crate) struct RedriveArgs {
     /// At most this many
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// All of them, however many calls that takes; --limit is that of one call
+    /// All that match, however many calls that takes; --limit is that of one call. Without a filter nothing
+    /// is redriven unless this says that all dead tasks are meant
     #[arg(long)]
     all: bool,
     /// So many are due in each second; all at once unless given
@@ -116,6 +117,7 @@ async fn redrive(args: RedriveArgs) -> Result<ExitCode> {
         since,
         limit,
         rate_per_second,
+        all,
         dry_run,
         ..RedriveDead::default()
     };

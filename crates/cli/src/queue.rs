@@ -2,12 +2,14 @@
 
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    duration,
     output::{self, Form},
 };
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use punctual_protocol::{PauseRequest, PutQueue, Queue, SettingChange};
 use serde::Serialize;
+use serde_json::Value;
 use std::{io::Read as _, process::ExitCode};
 
 #[derive(Subcommand, Debug)]
@@ -16,7 +18,7 @@ pub(crate) enum QueueCommand {
     List(ConnectArgs),
     /// Show one queue: what is set, what stands in it, who paused it
     Get(OneArgs),
-    /// Set all of a queue: what is left out has its default from then on, only a pause stays
+    /// Set what is named (concurrency=10), or all of a queue by a JSON object
     Set(SetArgs),
     /// Pause a queue: when this returns, nothing of it starts any more
     Pause(PauseArgs),
@@ -38,8 +40,11 @@ pub(crate) struct OneArgs {
 pub(crate) struct SetArgs {
     /// Name of the queue
     queue: String,
-    /// Settings as JSON, for example '{"concurrency": 10}'; `-`: from stdin
-    settings: String,
+    /// Settings such as `concurrency=10`, `timeout_ms=5m` or `rate={"limit":100,"period_ms":1000,"burst":20}`: the others
+    /// stay, and one without a value (`concurrency=`) has its default. Or one JSON object, or `-` for one from stdin, that is all
+    /// of the queue: what it leaves out has its default, only a pause stays
+    #[arg(required = true, value_name = "SETTINGS")]
+    settings: Vec<String>,
     /// Set them only if this is the queue's revision
     #[arg(long, value_name = "NUMBER")]
     if_revision: Option<i64>,
@@ -101,14 +106,35 @@ pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {
 }
 
 async fn set(SetArgs { queue, settings, if_revision, connect }: SetArgs) -> Result<ExitCode> {
-    let mut text = settings;
+    let client = connect.client(TRIES_OF_ONE_CALL)?;
+    let mut text = match settings.as_slice() {
+        [one] if one == "-" || one.trim_start().starts_with(['{', '[']) => one.clone(),
+        named => {
+            let patch = named.iter().map(|it| setting(it)).collect::<Result<_>>()?;
+            let it = client.patch_queue(&queue, &patch, if_revision).await?;
+            return shown(connect.form(), &it, || print_one(&it));
+        }
+    };
     if text == "-" {
         text.clear();
         std::io::stdin().read_to_string(&mut text).context("the settings cannot be read from stdin")?;
     }
     let settings = PutQueue::from_json(text.as_bytes())?;
-    let it = connect.client(TRIES_OF_ONE_CALL)?.put_queue(&queue, &settings, if_revision).await?;
+    let it = client.put_queue(&queue, &settings, if_revision).await?;
     shown(connect.form(), &it, || print_one(&it))
+}
+
+/// One of `name=value`: JSON, a duration where milliseconds are meant, or a word. Nothing: its default.
+fn setting(text: &str) -> Result<(String, Value)> {
+    let example = "write a setting as name=value, such as concurrency=10, or all of them as one JSON object";
+    let (name, value) = text.split_once('=').with_context(|| format!("{text:?}: {example}"))?;
+    let duration = || duration::parse(value).ok().filter(|_| name.ends_with("_ms"));
+    let value = match value {
+        "" => Value::Null,
+        json if serde_json::from_str::<Value>(json).is_ok() => serde_json::from_str(json)?,
+        word => duration().map_or_else(|| Value::from(word), |it| Value::from(duration::ms(it))),
+    };
+    Ok((name.trim().to_owned(), value))
 }
 
 fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {

@@ -20,6 +20,8 @@ pub enum OnConflict {
     Replace,
     /// Whatever stands, stays: who makes the same task twice has made one, however late the second comes.
     Keep,
+    /// The same, and whoever comes second is told.
+    Fail,
 }
 
 impl OnConflict {
@@ -27,6 +29,7 @@ impl OnConflict {
     pub const fn on(self, decision: Decision) -> Decision {
         match (self, decision) {
             (Self::Keep, Decision::Replace) => Decision::ReturnExisting,
+            (Self::Fail, Decision::Replace | Decision::ReturnExisting) => Decision::Exists,
             (_, decision) => decision,
         }
     }
@@ -42,6 +45,8 @@ pub enum Decision {
     ReturnExisting,
     /// A higher version exists: refused, and the answer shows that one.
     Superseded,
+    /// What is there was not to be touched, or is another's: refused, and the answer shows it.
+    Exists,
 }
 
 #[must_use]
@@ -88,11 +93,20 @@ mod tests {
 
     #[test]
     fn what_is_to_be_kept_is_never_replaced() {
-        let all = [Decision::Create, Decision::Replace, Decision::ReturnExisting, Decision::Superseded];
+        let all = [
+            Decision::Create,
+            Decision::Replace,
+            Decision::ReturnExisting,
+            Decision::Superseded,
+            Decision::Exists,
+        ];
         for decision in all {
             assert_eq!(OnConflict::Replace.on(decision), decision);
             let kept = if decision == Decision::Replace { Decision::ReturnExisting } else { decision };
             assert_eq!(OnConflict::Keep.on(decision), kept);
+            let stands = matches!(decision, Decision::Replace | Decision::ReturnExisting);
+            let refused = if stands { Decision::Exists } else { decision };
+            assert_eq!(OnConflict::Fail.on(decision), refused);
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub mod time;
 
+pub mod key;
 pub mod name;
 pub mod place;
 pub mod state;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const DELAY_MAX_MS: i64 = 365 * 24 * 3_600 * 1_000;
 /// Most entries of a list of delays.
 pub const LIST_LEN_MAX: usize = 100;
+pub const FACTOR_MAX: f64 = 100.0;
 
 /// How long to wait after a failed attempt. All delays are milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,7 +78,7 @@ impl RetryPolicy {
             Self::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
                 delay("delay_ms", *delay_ms)?;
                 delay("max_delay_ms", *max_delay_ms)?;
-                if !(1.0..=100.0).contains(factor) {
+                if !(1.0..=FACTOR_MAX).contains(factor) {
                     return Err(InvalidRetry { field: "factor", problem: "must be 1 to 100" });
                 }
                 if !(0.0..=1.0).contains(jitter) {

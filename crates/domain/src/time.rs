@@ -26,6 +26,31 @@ impl Millis {
     }
 }
 
+/// A span of time in a person's words: two units of it, as `3 h 2 min`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub i64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 5] =
+            [(86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
+        let ms = self.0.unsigned_abs();
+        let largest = UNITS.iter().position(|it| ms >= it.0).unwrap_or(UNITS.len() - 1);
+        let mut left = ms;
+        for (nth, (unit_ms, word)) in UNITS.iter().enumerate().skip(largest).take(2) {
+            let count = left / unit_ms;
+            left %= unit_ms;
+            if count == 0 && nth > largest {
+                break;
+            }
+            let word = if count == 1 && *word == "days" { "day" } else { word };
+            let space = if nth > largest { " " } else { "" };
+            write!(f, "{space}{count} {word}")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Debug for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}ms", self.0)
@@ -35,5 +60,30 @@ impl fmt::Debug for Millis {
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Span;
+
+    #[test]
+    fn spans_are_said_in_two_units() {
+        for (ms, said) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_000, "1 s"),
+            (1_500, "1 s 500 ms"),
+            (61_000, "1 min 1 s"),
+            (3_600_000, "1 h"),
+            (10_920_000, "3 h 2 min"),
+            (10_980_999, "3 h 3 min"),
+            (86_400_000, "1 day"),
+            (200_000_000, "2 days 7 h"),
+            (-61_000, "1 min 1 s"),
+            (i64::MIN, "106751991167 days 7 h"),
+        ] {
+            assert_eq!(Span(ms).to_string(), said, "{ms}");
+        }
     }
 }

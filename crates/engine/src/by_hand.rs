@@ -40,7 +40,7 @@ impl Engine {
         expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
     ) -> Result<Option<Changed>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { change::redrive(&core, place, &by, &expected).await }).await
+        self.run(async move { change::redrive(&core, place, None, &by, &expected).await }).await
     }
 
     /// Puts a task that no executor has among the dead, where it can be looked at and redriven. None: it is not as `expected`

@@ -7,6 +7,7 @@ use crate::{
     control,
     core::Core,
     engine::Engine,
+    identity,
     namespaces::{self, Closed},
     quota::{self, TooFast},
     settings::Known,
@@ -245,13 +246,14 @@ pub(crate) async fn refused(core: &Arc<Core>, tasks: &[NewTask]) -> Result<Vec<O
     }
     for (task, refused) in tasks.iter().zip(&mut refused) {
         // What is there already is replaced, or is the answer: nothing comes to what waits.
-        let (Some(id), Some(why @ (Refused::Full(_) | Refused::TooManyBytes(_)))) = (task.task_id, &refused)
+        let (false, Some(why @ (Refused::Full(_) | Refused::TooManyBytes(_)))) =
+            (task.is_anonymous(), &refused)
         else {
             continue;
         };
         let version = Some(task.task_version);
         // Where it cannot be asked, its insert says what is wrong there: the other tasks are no worse for it.
-        let standing = timeout(PATIENCE, core.store.versions(&task.queue.namespace, id, version, 1)).await;
+        let standing = timeout(PATIENCE, identity::standing(core, task, version, 1)).await;
         let is_refused = match standing {
             Ok(Ok(standing)) => match (standing.first(), why) {
                 (None, _) => true,

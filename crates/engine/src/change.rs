@@ -277,10 +277,11 @@ fn goes_into(task: &Task, change: &Change) -> Option<String> {
     (to != from).then(|| format!("from queue {from} to {to}"))
 }
 
-/// Only a dead task is redriven.
+/// Only a dead task is redriven. What is changed of it is changed with it, or neither is.
 pub(crate) async fn redrive(
     core: &Arc<Core>,
     place: TaskRef,
+    mut change: Option<Change>,
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
@@ -291,11 +292,26 @@ pub(crate) async fn redrive(
     if task.state.after(Event::Redrive).is_err() {
         return Ok(Some(Changed::Refused(Box::new(task))));
     }
-    let change = Change::Redrive { execute_at: core.now() };
-    Ok(Some(match apply(core, &task, change, &note(by), false).await? {
-        Applied::Moved => Changed::Changed(Box::new(put_back(core, place).await?)),
-        Applied::Lost => Changed::Refused(Box::new(read(core, place).await?)),
-    }))
+    let put = match &mut change {
+        Some(change) => put_payload(core, place, change).await?,
+        None => Put::new(),
+    };
+    let replaces = matches!(&change, Some(Change::Reschedule { payload: Some(_), .. }));
+    let step = |fence, change| Step { place, fence: Some(fence), change, note: note(by) };
+    let redrive = step(task.fence, Change::Redrive { execute_at: core.now() });
+    // The fence that the first step leaves: where that is lost, so is this.
+    let steps = [redrive].into_iter().chain(change.map(|it| step(task.fence + 1, it)));
+    // After an error it may stand in the row.
+    let applied = core.store.apply(steps.collect(), core.now()).await?;
+    if applied.last() == Some(&Applied::Moved) {
+        outside::delete_soon(
+            core,
+            outside::key_of(&task.ask.payload).filter(|_| replaces).into_iter().collect(),
+        );
+        return Ok(Some(Changed::Changed(Box::new(put_back(core, place).await?))));
+    }
+    outside::delete_soon(core, outside::keys(put));
+    Ok(Some(Changed::Refused(Box::new(read(core, place).await?))))
 }
 
 /// Only a task that no executor has is buried. Decided as a cancel: while it is in the hot set, by the withdrawal from it.

@@ -73,11 +73,20 @@ pub enum Put {
 
 /// Changes what stands for a queue, whatever others change meanwhile. `change` answers whether it has to be saved, and
 /// is not asked where `fits` says that another revision was expected.
+/// What becomes of a queue for which nothing is set any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhenNothing {
+    /// It is as one for which nothing was ever set: its revision is 0.
+    Forget,
+    /// It keeps a revision, which grows: who has seen it paused does not take what comes for what was before.
+    Keep,
+}
+
 async fn change_queue(
     core: &Arc<Core>,
     queue: QueueKey,
     by: &str,
-    fits: impl Fn(i64) -> bool,
+    (fits, when_nothing): (impl Fn(i64) -> bool, WhenNothing),
     change: impl Fn(&mut QueueSettings) -> bool,
 ) -> Result<Put, Error> {
     let scope = Scope::Queue(queue);
@@ -94,7 +103,7 @@ async fn change_queue(
         if !change(&mut settings) {
             return Ok(Put::Done(stands));
         }
-        let is_nothing = settings == QueueSettings::default();
+        let is_nothing = settings == QueueSettings::default() && when_nothing == WhenNothing::Forget;
         let setting = (!is_nothing).then(|| Setting::Queue(Box::new(settings)));
         let (by, now) = (by.to_owned(), core.now());
         let asked = SaveSetting {
@@ -180,7 +189,7 @@ impl Engine {
             true
         };
         self.run(async move {
-            let put = change_queue(&core, queue, &by, fits, change).await;
+            let put = change_queue(&core, queue, &by, (fits, WhenNothing::Forget), change).await;
             if pauses {
                 ahead::until_none_is_good(&core).await;
             }
@@ -241,7 +250,8 @@ impl Engine {
             true
         };
         self.run(async move {
-            let paused = done(change_queue(&core, queue, &by, |_| true, change).await?);
+            let always = (|_| true, WhenNothing::Forget);
+            let paused = done(change_queue(&core, queue, &by, always, change).await?);
             ahead::until_none_is_good(&core).await;
             Ok(paused)
         })
@@ -255,6 +265,7 @@ impl Engine {
     pub async fn resume(&self, queue: QueueKey, by: &str) -> Result<Option<Standing>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let change = |it: &mut QueueSettings| it.pause.take().is_some();
-        self.run(async move { Ok(done(change_queue(&core, queue, &by, |_| true, change).await?)) }).await
+        let always = (|_| true, WhenNothing::Keep);
+        self.run(async move { Ok(done(change_queue(&core, queue, &by, always, change).await?)) }).await
     }
 }

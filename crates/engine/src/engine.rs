@@ -283,13 +283,13 @@ impl Engine {
         changed.ok_or(Error::Contended)
     }
 
-    /// Gives a dead task new attempts, now.
+    /// Gives a dead task new attempts, now, with what is changed of it in the same step: a `Reschedule`.
     ///
     /// # Errors
     /// [`Error::NotFound`] or a failing back end.
-    pub async fn redrive(&self, place: TaskRef, by: &str) -> Result<Changed, Error> {
+    pub async fn redrive(&self, place: TaskRef, change: Option<Change>, by: &str) -> Result<Changed, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        let redriven = async move { change::redrive(&core, place, &by, &|_| true).await };
+        let redriven = async move { change::redrive(&core, place, change, &by, &|_| true).await };
         self.run(redriven).await?.ok_or(Error::Contended)
     }
 

@@ -16,6 +16,8 @@ mod core;
 mod durability;
 mod engine;
 mod executors;
+mod fired;
+mod identity;
 mod meters;
 mod namespaces;
 mod options;

@@ -19,6 +19,7 @@ mod lost;
 use crate::{
     answer,
     core::Core,
+    identity,
     pipeline::{hand_over, push},
 };
 use futures_util::{StreamExt as _, stream};
@@ -94,7 +95,11 @@ async fn put_one(core: &Core, blobs: Arc<dyn Blobs>, it: Owned<'_>) -> Result<(u
 /// Puts the long payloads of an insert. A task without an id gets one: the object is found by it.
 pub(crate) async fn put_payloads(core: &Arc<Core>, tasks: &mut [NewTask]) -> Result<Put, Error> {
     for it in tasks.iter_mut().filter(|it| it.task_id.is_none() && core.is_long(&it.payload)) {
-        it.task_id = Some(free_id(core, &it.queue.namespace).await?);
+        let namespace = &it.queue.namespace;
+        it.task_id = Some(match &it.key {
+            Some(key) => identity::id_of_key(core, namespace, key).await?,
+            None => free_id(core, namespace).await?,
+        });
     }
     put(core, tasks.iter_mut().enumerate().map(owned_payload).collect()).await
 }

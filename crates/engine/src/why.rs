@@ -12,7 +12,7 @@ use punctual_domain::{
     limits::Scope,
     state::{Event, State},
     task::Task,
-    time::Millis,
+    time::{Millis, Span},
     versions,
 };
 use std::sync::Arc;
@@ -164,7 +164,7 @@ fn waiting(task: &Task, now: Millis) -> Why {
         "Its time has not come; it is".to_owned()
     };
     let reason =
-        if left_ms > 0 { format!("{what} due in {left_ms} ms.") } else { format!("{what} due now.") };
+        if left_ms > 0 { format!("{what} due in {}.", Span(left_ms)) } else { format!("{what} due now.") };
     Why {
         reason,
         blocking: Some("time"),
@@ -198,7 +198,7 @@ fn overdue(core: &Core, task: &Task, now: Millis) -> Why {
         ("overdue", cause, "that engine's sweep loads it again")
     };
     Why {
-        reason: format!("It was due {} ms ago and has not fired: {cause}.", now.since(task.due_at)),
+        reason: format!("It was due {} ago and has not fired: {cause}.", Span(now.since(task.due_at))),
         blocking: Some(blocking),
         owner: is_mine.then(|| core.options.name.clone()),
         next_step: next_step.to_owned(),

@@ -45,6 +45,16 @@ impl PatchTask {
         Ok(patch)
     }
 
+    /// Of a redrive: an empty body, or an empty object, changes nothing.
+    pub fn from_json_of_redrive(json: &[u8]) -> Result<Option<Self>, Invalid> {
+        let patch: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
+        if patch == Self::default() {
+            return Ok(None);
+        }
+        patch.check()?;
+        Ok(Some(patch))
+    }
+
     /// Every rule that needs no clock and no store; a change of nothing is a mistake.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();

@@ -96,6 +96,9 @@ pub struct RedriveDead {
     /// `next_cursor` of the call before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    /// Without a filter: all dead tasks of the namespace are meant.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
     /// Only say how many there are.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -117,6 +120,14 @@ impl RedriveDead {
         checks.range("/rate_per_second", self.rate_per_second, 0.001..=100_000.0);
         checks.range("/start_at_ms", self.start_at_ms, 0..=INSTANT_MAX_MS);
         checks.done()
+    }
+
+    /// It names none of them, and does not say that it means all.
+    #[must_use]
+    pub fn is_unbounded(&self) -> bool {
+        let Self { queue, kind, label, error, since, .. } = self;
+        let named = [queue, kind, label, error].into_iter().any(Option::is_some) || since.is_some();
+        !(named || self.all || self.dry_run)
     }
 
     /// The filters, as of a search.

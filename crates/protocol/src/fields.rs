@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Json;
 use crate::codes::Code;
-use crate::limits::{LABEL_KEY_MAX_CHARS, LABEL_VALUE_MAX_CHARS, LABELS_MAX, NAME_MAX_CHARS};
+use crate::limits::{KEY_MAX_BYTES, LABEL_KEY_MAX_CHARS, LABEL_VALUE_MAX_CHARS, LABELS_MAX, NAME_MAX_CHARS};
 use crate::readable::unreadable;
 
 /// One fault: where (a JSON pointer, RFC 6901; empty for the whole body) and what.
@@ -106,6 +106,13 @@ impl Checks {
     pub(crate) fn text(&mut self, pointer: &str, text: Option<&str>, max: usize) {
         if text.is_some_and(|text| text.is_empty() || text.chars().nth(max).is_some()) {
             self.refuse(pointer, format!("must be 1 to {max} characters"));
+        }
+    }
+
+    /// A task's identity in words.
+    pub(crate) fn key(&mut self, pointer: &str, key: Option<&str>) {
+        if key.is_some_and(|key| !(1..=KEY_MAX_BYTES).contains(&key.len())) {
+            self.refuse(pointer, format!("must be 1 to {KEY_MAX_BYTES} bytes of UTF-8"));
         }
     }
 

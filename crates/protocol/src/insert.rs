@@ -8,11 +8,24 @@ use serde::{Deserialize, Serialize};
 use crate::fields::{Checks, FieldError, Invalid};
 use crate::limits::{
     BATCH_MAX, CONCURRENCY_KEY_MAX_CHARS, DURATION_MAX_MS, HANDLER_VERSIONS_MAX_CHARS, MAX_ATTEMPTS_MAX,
-    PRIORITY_MAX, PRIORITY_MIN,
+    PRIORITY_MAX, PRIORITY_MIN, TASK_NAME_MAX_CHARS,
 };
 use crate::schedule::{When, schedule};
 use crate::task::Task;
 use crate::{Base64, Body, Int64, Json, Problem, Retry, parse};
+
+/// What becomes of a task that stands under the same identity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    /// One that has not begun, or has ended badly, is replaced; one that runs or has succeeded is the answer.
+    #[default]
+    Replace,
+    /// Whatever stands, stays, and is the answer.
+    Keep,
+    /// Whatever stands, stays, and the insert is refused with `task.exists`.
+    Fail,
+}
 
 /// A task to insert.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -28,6 +41,18 @@ pub struct InsertTask {
     /// The caller's id; the engine gives one to a task without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<Int64>,
+    /// Identity in words, instead of `task_id`: 1 to 128 bytes, compared letter for letter. Wherever a `ref` is taken, `key:` and
+    /// the key name its highest version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "order-7", min_length = 1, max_length = 128)]
+    pub key: Option<String>,
+    /// What becomes of a task that stands under the same id or key and the same version; `replace` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_conflict: Option<OnConflict>,
+    /// For people: 1 to 256 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "Welcome mail of Ada", min_length = 1, max_length = 256)]
+    pub name: Option<String>,
     /// A higher version of an id supersedes a lower one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_version: Option<Int64>,
@@ -103,6 +128,9 @@ impl InsertTask {
         if let Some(kind) = &self.kind {
             checks.name("/kind", kind);
         }
+        checks.key("/key", self.key.as_deref());
+        checks.at_most_one(("task_id", self.task_id.is_some()), ("key", self.key.is_some()));
+        checks.text("/name", self.name.as_deref(), TASK_NAME_MAX_CHARS);
         checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
         checks.take(self.schedule());
         checks.readable("/payload", self.payload.as_ref());

@@ -11,6 +11,7 @@ mod json;
 mod codes;
 mod fields;
 pub mod limits;
+mod lists;
 mod parse;
 mod problem;
 mod readable;
@@ -58,10 +59,11 @@ pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
 pub use executors::{Executor, ExecutorState, HeldLease, ListExecutors, LogLine, NewLogLine, Wish};
 pub use fields::{FieldError, Invalid};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest, LeaseBeat, LeaseNews};
-pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask};
+pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask, OnConflict};
 pub use int64::Int64;
 pub use json::{Body, Json};
 pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
+pub use lists::{ListAlerts, ListQueues};
 pub use namespaces::{
     DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, PutNamespace, Usage,
 };
@@ -83,7 +85,7 @@ pub use schedules::{
     ScheduledTask,
 };
 pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, TimeBound};
-pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskResult};
+pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskLease, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL};
 pub use why::Why;
 pub use workflows::{

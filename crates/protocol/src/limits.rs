@@ -27,6 +27,9 @@ pub const LABEL_VALUE_MAX_CHARS: usize = 256;
 pub const INDEXED_LABELS_MAX: usize = 8;
 
 /// Characters in a `concurrency_key`, and in `handler_versions`.
+/// Of a task's identity in words: bytes of UTF-8.
+pub const KEY_MAX_BYTES: usize = 128;
+pub const TASK_NAME_MAX_CHARS: usize = 256;
 pub const CONCURRENCY_KEY_MAX_CHARS: usize = 256;
 pub const HANDLER_VERSIONS_MAX_CHARS: usize = 128;
 
@@ -57,8 +60,10 @@ pub const INSTANT_MAX_MS: i64 = 253_402_300_799_999;
 pub const DURATION_MAX_MS: i64 = 315_576_000_000;
 
 /// Entries of a retry policy of the `list` kind.
-pub const RETRY_DELAYS_MAX: usize = 1_000;
-pub const RETRY_FACTOR_MAX: f64 = 1_000.0;
+pub const RETRY_DELAYS_MAX: usize = 100;
+pub const RETRY_FACTOR_MAX: f64 = 100.0;
+/// 365 days.
+pub const RETRY_DELAY_MAX_MS: i64 = 31_536_000_000;
 /// What an exponential policy takes for a field that is not given.
 pub const RETRY_FACTOR_DEFAULT: f64 = 2.0;
 pub const RETRY_MAX_DELAY_MS_DEFAULT: i64 = 600_000;

@@ -31,7 +31,7 @@ pub struct Outcome {
     pub token: String,
     pub outcome: OutcomeKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status_code: Option<i32>,
+    pub status_code: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_msg: Option<String>,
     /// Any JSON value, kept with the task letter for letter.

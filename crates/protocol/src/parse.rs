@@ -57,7 +57,24 @@ fn invalid(error: &serde_json::Error, mut pointer: String) -> Invalid {
     if let Some(field) = absent_or_twice(detail) {
         pointer = format!("{pointer}/{}", escape(field));
     }
-    Invalid { code, errors: vec![FieldError::new(pointer, detail)] }
+    Invalid { code, errors: vec![FieldError::new(pointer, in_words(detail))] }
+}
+
+/// The reader's names for numbers are a program's; a person is told what may stand there.
+fn in_words(detail: &str) -> String {
+    const WORDS: [(&str, &str); 8] = [
+        ("u8", "a whole number from 0 to 255"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number from 0 on"),
+        ("usize", "a whole number from 0 on"),
+        ("i32", "a whole number"),
+        ("i64", "a whole number of up to 64 bits"),
+        ("f64", "a number"),
+    ];
+    let Some((said, expected)) = detail.rsplit_once(", expected ") else { return detail.to_owned() };
+    let words = WORDS.iter().find(|it| it.0 == expected);
+    words.map_or_else(|| detail.to_owned(), |it| format!("{said}, expected {}", it.1))
 }
 
 /// These two faults are found at the parent; the field's name stands in the message only.
@@ -116,7 +133,7 @@ mod tests {
         assert_eq!(refused(r#"{"id":1,"id":2}"#).1, "/id");
         let (code, pointer, detail) = refused(r#"{"id":1,"inner":[{"size":"x"}]}"#);
         assert_eq!((code, pointer.as_str()), (Code::RequestInvalid, "/inner/0/size"));
-        assert_eq!(detail, "invalid type: string \"x\", expected u8");
+        assert_eq!(detail, "invalid type: string \"x\", expected a whole number from 0 to 255");
         assert_eq!(refused(r#"{"id":"x"}"#).1, "/id");
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::Checks;
 use crate::limits::{
-    DURATION_MAX_MS, RETRY_DELAYS_MAX, RETRY_FACTOR_DEFAULT, RETRY_FACTOR_MAX, RETRY_JITTER_DEFAULT,
+    RETRY_DELAY_MAX_MS, RETRY_DELAYS_MAX, RETRY_FACTOR_DEFAULT, RETRY_FACTOR_MAX, RETRY_JITTER_DEFAULT,
     RETRY_MAX_DELAY_MS_DEFAULT,
 };
 
@@ -17,22 +17,32 @@ pub enum Retry {
     Immediate {},
     /// After the same delay each time.
     #[schema(title = "RetryFixed")]
-    Fixed { delay_ms: i64 },
+    Fixed {
+        #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
+        delay_ms: i64,
+    },
     /// After `delay_ms`, then `factor` times as long each time, up to `max_delay_ms`; `jitter` is the share of the
     /// delay, 0 to 1, by which it varies at random.
     #[schema(title = "RetryExponential")]
     Exponential {
+        #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
         delay_ms: i64,
         #[serde(default = "factor_default")]
+        #[schema(minimum = 1, maximum = 100)]
         factor: f64,
         #[serde(default = "max_delay_ms_default")]
+        #[schema(minimum = 0, maximum = 31_536_000_000_i64)]
         max_delay_ms: i64,
         #[serde(default = "jitter_default")]
+        #[schema(minimum = 0, maximum = 1)]
         jitter: f64,
     },
     /// After the first of these, then the second; the last one repeats.
     #[schema(title = "RetryList")]
-    List { delays_ms: Vec<i64> },
+    List {
+        #[schema(min_items = 1, max_items = 100)]
+        delays_ms: Vec<i64>,
+    },
 }
 
 fn factor_default() -> f64 {
@@ -51,11 +61,13 @@ impl Retry {
     pub(crate) fn check(&self, checks: &mut Checks) {
         match self {
             Self::Immediate {} => {}
-            Self::Fixed { delay_ms } => checks.range("/retry/delay_ms", Some(*delay_ms), 0..=DURATION_MAX_MS),
+            Self::Fixed { delay_ms } => {
+                checks.range("/retry/delay_ms", Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS)
+            }
             Self::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
-                checks.range("/retry/delay_ms", Some(*delay_ms), 0..=DURATION_MAX_MS);
+                checks.range("/retry/delay_ms", Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS);
                 checks.range("/retry/factor", Some(*factor), 1.0..=RETRY_FACTOR_MAX);
-                checks.range("/retry/max_delay_ms", Some(*max_delay_ms), 0..=DURATION_MAX_MS);
+                checks.range("/retry/max_delay_ms", Some(*max_delay_ms), 0..=RETRY_DELAY_MAX_MS);
                 checks.range("/retry/jitter", Some(*jitter), 0.0..=1.0);
             }
             Self::List { delays_ms } => check_list(delays_ms, checks),
@@ -68,7 +80,7 @@ fn check_list(delays_ms: &[i64], checks: &mut Checks) {
         checks.refuse("/retry/delays_ms", format!("must have 1 to {RETRY_DELAYS_MAX} entries"));
     }
     for (i, delay_ms) in delays_ms.iter().enumerate() {
-        checks.range(&format!("/retry/delays_ms/{i}"), Some(*delay_ms), 0..=DURATION_MAX_MS);
+        checks.range(&format!("/retry/delays_ms/{i}"), Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS);
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::fields::{Checks, Invalid};
 use crate::limits::{INSTANT_MAX_MS, PAGE_MAX};
-use crate::{At, Int64, State, Task};
+use crate::{At, Int64, Phase, State, Task};
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -49,7 +49,7 @@ pub struct Searched {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchedAlong {
-    /// The versions of one `task_id`.
+    /// The versions of one `task_id` or `key`.
     TaskId,
     /// Tasks with the label: all queues that could have it have declared it in `indexed_labels`.
     Label,
@@ -73,7 +73,11 @@ pub struct SearchTasks {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<i64>)]
     pub task_id: Option<Int64>,
-    /// Only together with `task_id`; every version unless given.
+    /// The caller's key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(min_length = 1, max_length = 128)]
+    pub key: Option<String>,
+    /// Only together with `task_id` or `key`; every version unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<i64>)]
     pub task_version: Option<Int64>,
@@ -81,6 +85,9 @@ pub struct SearchTasks {
     pub queue: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
+    /// The general word for its state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// `key=value`, or `key:value` where the key has no `=`.
@@ -108,9 +115,11 @@ impl SearchTasks {
     /// Every rule that needs no store.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
-        if self.task_version.is_some() && self.task_id.is_none() {
-            checks.refuse("/task_version", "needs task_id");
+        if self.task_version.is_some() && self.task_id.is_none() && self.key.is_none() {
+            checks.refuse("/task_version", "needs task_id or key");
         }
+        checks.key("/key", self.key.as_deref());
+        checks.at_most_one(("task_id", self.task_id.is_some()), ("key", self.key.is_some()));
         for (pointer, name) in [("/queue", &self.queue), ("/kind", &self.kind)] {
             if let Some(name) = name {
                 checks.name(pointer, name);

@@ -66,6 +66,11 @@ pub struct Task {
     pub r#ref: String,
     pub namespace: String,
     pub task_id: i64,
+    /// As its caller gave it, instead of a `task_id`: that is then the engine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub task_version: i64,
     pub queue: String,
     pub kind: String,
@@ -84,6 +89,16 @@ pub struct Task {
     /// `fired_at` − `execute_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_ms: Option<i64>,
+    /// When the present or last attempt was handed over; only in answers about one task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at_ms: Option<i64>,
+    /// When it ended for good: succeeded, dead or cancelled; only in answers about one task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at_ms: Option<i64>,
     /// Number of the present or last attempt; 0 before the first.
     pub attempt: u32,
     pub max_attempts: u32,
@@ -115,6 +130,12 @@ pub struct Task {
     pub concurrency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler_versions: Option<String>,
+    /// The trace that it belongs to, as its insert said (W3C trace context).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// Of a task that is in flight: who has it, and until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<TaskLease>,
     /// The last that its executor said of how far it is.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
     pub progress: Option<Json>,
@@ -126,10 +147,22 @@ pub struct Task {
     pub history: Vec<HistoryEntry>,
 }
 
+/// Who has a task, and until when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TaskLease {
+    /// The executor's name; `bus` for what was sent over the bus and not yet taken.
+    pub executor: String,
+    pub until: At,
+    pub until_ms: i64,
+    /// It was asked to stop, and learns of it at its next heartbeat.
+    #[serde(default)]
+    pub cancel_requested: bool,
+}
+
 /// What the executor reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskResult {
-    pub status_code: i32,
+    pub status_code: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_msg: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Json::some")]
@@ -188,6 +221,8 @@ pub(crate) mod tests {
             r#ref: "t_1".into(),
             namespace: "default".into(),
             task_id: 7,
+            key: None,
+            name: None,
             task_version: 1,
             queue: "mail".into(),
             kind: "welcome".into(),
@@ -200,6 +235,10 @@ pub(crate) mod tests {
             fired_at: Some(At::from_ms(2_501)),
             fired_at_ms: Some(2_501),
             lateness_ms: Some(1),
+            started_at: None,
+            started_at_ms: None,
+            finished_at: None,
+            finished_at_ms: None,
             attempt: 1,
             max_attempts: 5,
             created_at: At::from_ms(1_000),
@@ -221,6 +260,8 @@ pub(crate) mod tests {
             retry: Some(Retry::Immediate {}),
             concurrency_key: None,
             handler_versions: None,
+            traceparent: None,
+            lease: None,
             progress: None,
             log: Vec::new(),
             history: vec![entry],

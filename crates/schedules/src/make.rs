@@ -166,7 +166,7 @@ fn told(inserted: Result<Inserted, BackendError>, stored: &StoredSchedule, run: 
                 Some(Made::Task(Box::new(it.task)))
             }
             Decision::Superseded if is_of(&it.task, stored, run.at) => Some(Made::Superseded),
-            Decision::ReturnExisting | Decision::Superseded => None,
+            Decision::ReturnExisting | Decision::Superseded | Decision::Exists => None,
         },
         // It may be there: under another id it would be made twice.
         Err(error) => {

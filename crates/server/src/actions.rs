@@ -167,11 +167,15 @@ pub(crate) async fn run_task_now(
     changed(app.engine.run_now(place, caller.who.by()).await?, ActionOutcome::Scheduled, refuse)
 }
 
-/// Give a dead task new attempts, now.
+/// Give a dead task new attempts.
+///
+/// It is due now, unless the body says when. What else the body names is changed with it, in one step: a payload that could not be
+/// worked on is mended so. The body may be left out.
 #[utoipa::path(
     post, path = "/v1/tasks/{ref}/redrive", operation_id = "redrive_task", tag = "tasks",
     params(("ref" = String, Path, description = "The `ref` of the task.")),
-    responses((status = 200, description = "It is due now: `redriven`.", body = ActionAnswer)),
+    request_body(content = Option<PatchTask>, example = json!({"payload": {"to": "ada@example.org"}})),
+    responses((status = 200, description = "It is due again: `redriven`.", body = ActionAnswer)),
 )]
 pub(crate) async fn redrive_task(
     State(app): State<Shared>,
@@ -179,8 +183,16 @@ pub(crate) async fn redrive_task(
     Place(place): Place,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    bare(&app, &caller, place, &body).await?;
-    changed(app.engine.redrive(place, caller.who.by()).await?, ActionOutcome::Redriven, not_dead)
+    let asked = PatchTask::from_json_of_redrive(&body)?;
+    let before = task_of(&app, &caller, place).await?;
+    let change = asked.map(|it| ask::reschedule(it, Context::of(&app, &caller))).transpose()?;
+    if let Some(Change::Reschedule { payload: Some(payload), .. }) = &change
+        && let Some(refused) = app.engine.payload_refused(&before, payload).await
+    {
+        return Err(insert::too_many_bytes(&refused).into());
+    }
+    let redriven = app.engine.redrive(place, change, caller.who.by()).await?;
+    changed(redriven, ActionOutcome::Redriven, not_dead)
 }
 
 /// Put a task that no executor has among the dead.

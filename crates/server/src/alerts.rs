@@ -3,22 +3,29 @@
 use crate::{
     answer,
     app::{App, Shared},
-    extract::Caller,
+    cursor,
+    extract::{Caller, Query},
     listener::ENDS_SOON_MS,
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_engine::Alert as EngineAlert;
-use punctual_protocol::{Alert, At, Page, Severity};
+use punctual_protocol::{Alert, At, ListAlerts, Page, Severity};
 
 /// Active alerts.
 ///
 /// As the engine that is asked sees them: of the namespace's queues, and of the engine itself.
 #[utoipa::path(
-    get, path = "/v1/alerts", operation_id = "list_alerts", tag = "operation",
-    responses((status = 200, description = "The gravest first.", body = Page<Alert>)),
+    get, path = "/v1/alerts", operation_id = "list_alerts", tag = "operation", params(ListAlerts),
+    responses((status = 200, description = "The gravest first: all of them, or a page.", body = Page<Alert>)),
 )]
-pub(crate) async fn list_alerts(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
+pub(crate) async fn list_alerts(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(asked): Query<ListAlerts>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let passed = cursor::before_id(asked.cursor.as_deref())?.map_or(0, |it| usize::try_from(it).unwrap_or(0));
     let mine = |it: &EngineAlert| match &it.queue {
         Some(queue) => queue.namespace == caller.namespace && caller.who.reaches(queue),
         // Of the engine itself, and what it does for all.
@@ -29,7 +36,13 @@ pub(crate) async fn list_alerts(State(app): State<Shared>, caller: Caller) -> Re
         items.extend(of_certificates(&app));
     }
     items.sort_by_key(|it| it.severity != Severity::Critical);
-    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
+    items.retain(|it| asked.severity.is_none_or(|severity| severity == it.severity));
+    items.retain(|it| asked.queue.is_none() || asked.queue == it.queue);
+    let limit = asked.limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
+    let end = passed.saturating_add(limit);
+    let next_cursor = (items.len() > end).then(|| cursor::write(i64::try_from(end).unwrap_or(i64::MAX)));
+    let items: Vec<Alert> = items.into_iter().skip(passed).take(limit).collect();
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
 fn alert(it: EngineAlert) -> Alert {

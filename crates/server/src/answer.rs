@@ -8,14 +8,15 @@ use axum::{
 use punctual_contract::{store::Assignment, workflows::WorkflowId};
 use punctual_domain::{
     history,
+    key::Key,
     retry::RetryPolicy,
-    state::{Phase as DomainPhase, State as DomainState},
+    state::{Event, Phase as DomainPhase, State as DomainState},
     task::{self, Content},
     time::Millis,
 };
 use punctual_protocol::{
     At, Base64, Body, HistoryEntry, InsertOutcome, Json, LeasedTask, LogLine, Phase, Retry, State, Task,
-    TaskResult, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL, Why,
+    TaskLease, TaskResult, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL, Why,
 };
 use serde::Serialize;
 
@@ -44,7 +45,8 @@ pub(crate) fn task(mut it: task::Task) -> Task {
     let history = std::mem::take(&mut it.history);
     let log = it.log.take().map_or_else(Vec::new, |it| punctual_domain::log::decode(&it));
     let log = log.into_iter().map(said).collect();
-    Task { history: history.into_iter().map(entry).collect(), log, ..brief(it) }
+    let shown = of(it, &history);
+    Task { history: history.into_iter().map(entry).collect(), log, ..shown }
 }
 
 /// The task as answers to an insert show it.
@@ -54,15 +56,24 @@ pub(crate) fn inserted(it: task::Task, outcome: InsertOutcome) -> Task {
 
 /// The task without its history.
 pub(crate) fn brief(mut it: task::Task) -> Task {
+    let history = std::mem::take(&mut it.history);
+    of(it, &history)
+}
+
+fn of(mut it: task::Task, history: &[history::Entry]) -> Task {
     let payload = std::mem::take(&mut it.ask.payload);
     let payload_outside_bytes = outside_bytes(&payload);
     let (payload, payload_base64) = fields(Some(payload).filter(|it| !it.bytes.is_empty()));
     let at = |instant: Millis| At::from_ms(instant.0);
     let fired_at = it.fired_at.filter(|_| shown(&it) == it.state);
+    let (started_at, finished_at) = (started_at(&it, history), finished_at(&it, history));
+    let lease = it.lease.as_ref().filter(|lease| it.state.is_in_flight() && !lease.is_ahead()).map(lease);
     Task {
         r#ref: it.place.to_string(),
         namespace: it.ask.queue.namespace.as_str().to_owned(),
         task_id: it.task_id(),
+        key: it.ask.key.as_ref().and_then(Key::shown).map(str::to_owned),
+        name: it.ask.name.take(),
         task_version: it.ask.task_version,
         queue: it.ask.queue.queue.as_str().to_owned(),
         kind: it.ask.kind.as_str().to_owned(),
@@ -75,6 +86,10 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
         fired_at: fired_at.map(at),
         fired_at_ms: fired_at.map(|it| it.0),
         lateness_ms: lateness_ms(&it),
+        started_at: started_at.map(at),
+        started_at_ms: started_at.map(|it| it.0),
+        finished_at: finished_at.map(at),
+        finished_at_ms: finished_at.map(|it| it.0),
         attempt: it.attempt,
         max_attempts: it.ask.max_attempts,
         created_at: at(it.created_at),
@@ -92,6 +107,8 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
         retry: Some(retry(it.ask.retry)),
         concurrency_key: it.ask.demands.concurrency_key,
         handler_versions: it.ask.demands.handler_versions,
+        traceparent: it.ask.traceparent.take(),
+        lease,
         progress: it.progress.and_then(|it| Json::from_text(it).ok()),
         log: Vec::new(),
         history: Vec::new(),
@@ -102,6 +119,32 @@ pub(crate) fn brief(mut it: task::Task) -> Task {
 fn shown(it: &task::Task) -> DomainState {
     let is_ahead = it.lease.as_ref().is_some_and(task::Lease::is_ahead) && it.due_at > it.updated_at;
     if it.state == DomainState::Dispatched && is_ahead { DomainState::Dispatching } else { it.state }
+}
+
+fn lease(it: &task::Lease) -> TaskLease {
+    let until = it.until;
+    TaskLease {
+        executor: it.executor.clone(),
+        until: At::from_ms(until.0),
+        until_ms: until.0,
+        cancel_requested: it.cancel_requested,
+    }
+}
+
+/// When the present or last attempt was handed over: what was leased ahead of its instant, at that.
+fn started_at(it: &task::Task, history: &[history::Entry]) -> Option<Millis> {
+    if shown(it) != it.state || it.attempt == 0 {
+        return None;
+    }
+    let begins = |it: &&history::Entry| it.event == Some(Event::Dispatch);
+    let at = history.iter().rev().find(begins)?.at;
+    Some(it.fired_at.map_or(at, |fired_at| at.max(fired_at)))
+}
+
+/// When it ended for good; the end of its retention, which comes later, is no end of its own.
+fn finished_at(it: &task::Task, history: &[history::Entry]) -> Option<Millis> {
+    let ends = |it: &&history::Entry| it.to.is_finished() && it.to != DomainState::Stopped;
+    history.iter().rev().find(ends).map(|it| it.at).filter(|_| it.state.is_finished())
 }
 
 /// While a task waits for its next time, `fired_at` is that of the attempt before: the two do not belong together.
@@ -134,9 +177,8 @@ fn entry(it: history::Entry) -> HistoryEntry {
 fn result(it: task::TaskResult) -> TaskResult {
     let result_outside_bytes = it.content.as_ref().and_then(outside_bytes);
     let (result, result_base64) = fields(it.content);
-    let limit = if it.status_code < 0 { i32::MIN } else { i32::MAX };
     TaskResult {
-        status_code: i32::try_from(it.status_code).unwrap_or(limit),
+        status_code: it.status_code,
         status_msg: Some(it.status_msg).filter(|it| !it.is_empty()),
         result,
         result_base64,

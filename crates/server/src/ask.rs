@@ -5,6 +5,7 @@ use crate::{app::App, extract::Caller, options::ServerOptions, refusal::Refusal}
 use punctual_contract::store::Change;
 use punctual_domain::{
     insert::OnConflict,
+    key::Key,
     name::{Name, QueueKey},
     outcome::Report,
     retry::RetryPolicy,
@@ -13,8 +14,8 @@ use punctual_domain::{
 };
 use punctual_engine::Engine;
 use punctual_protocol::{
-    Body, Code, FieldError, InsertTask, Invalid, Outcome, OutcomeKind, PatchTask, Problem, Retry, When,
-    limits::DEFAULT_KIND,
+    Body, Code, FieldError, InsertTask, Invalid, OnConflict as WireOnConflict, Outcome, OutcomeKind,
+    PatchTask, Problem, Retry, When, limits::DEFAULT_KIND,
 };
 
 /// What a conversion rests on besides the request.
@@ -43,6 +44,7 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
     Ok(NewTask {
         queue,
         task_id: it.task_id.map(i64::from),
+        key: it.key.as_deref().map(key).transpose()?,
         task_version: it.task_version.map_or(0, i64::from),
         kind: name("/kind", it.kind.as_deref().unwrap_or(DEFAULT_KIND))?,
         priority: priority(it.priority)?.unwrap_or_default(),
@@ -55,8 +57,21 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
         labels: it.labels,
         traceparent: context.caller.traceparent.clone(),
         demands: Demands { concurrency_key: it.concurrency_key, handler_versions: it.handler_versions },
-        on_conflict: OnConflict::Replace,
+        name: it.name,
+        on_conflict: on_conflict(it.on_conflict),
     })
+}
+
+fn on_conflict(asked: Option<WireOnConflict>) -> OnConflict {
+    match asked.unwrap_or_default() {
+        WireOnConflict::Replace => OnConflict::Replace,
+        WireOnConflict::Keep => OnConflict::Keep,
+        WireOnConflict::Fail => OnConflict::Fail,
+    }
+}
+
+pub(crate) fn key(text: &str) -> Result<Key, FieldError> {
+    Key::caller(text).map_err(|error| FieldError::new("/key", error.to_string()))
 }
 
 /// Any subscriber of a push queue may get any message, whatever its version: a task that demands one would wait for ever.
@@ -94,7 +109,7 @@ fn other_queue(text: &str, context: Context<'_>) -> Result<Name, Refusal> {
 /// What an executor reports, and the result that comes with it.
 pub(crate) fn report(mut it: Outcome, context: Context<'_>) -> Result<(Report, TaskResult), Refusal> {
     let result = TaskResult {
-        status_code: it.status_code.map_or(0, i64::from),
+        status_code: it.status_code.unwrap_or(0),
         content: content(it.take_result(), "/result", context)?,
         status_msg: it.status_msg.unwrap_or_default(),
     };
@@ -154,4 +169,32 @@ pub(crate) fn retry(it: Retry) -> Result<RetryPolicy, Invalid> {
     };
     policy.check().map_err(|error| FieldError::new(format!("/retry/{}", error.field), error.problem))?;
     Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_domain::retry::{DELAY_MAX_MS, FACTOR_MAX, LIST_LEN_MAX, RetryPolicy};
+    use punctual_protocol::{
+        Retry,
+        limits::{RETRY_DELAY_MAX_MS, RETRY_DELAYS_MAX, RETRY_FACTOR_MAX},
+    };
+
+    /// What the wire lets in the domain takes, and the document says it.
+    #[test]
+    fn bounds_of_retries_are_the_same_everywhere() {
+        assert_eq!((DELAY_MAX_MS, LIST_LEN_MAX), (RETRY_DELAY_MAX_MS, RETRY_DELAYS_MAX));
+        assert!((FACTOR_MAX - RETRY_FACTOR_MAX).abs() < f64::EPSILON);
+        let json = r#"{"strategy":"exponential","delay_ms":1000}"#;
+        let wire = super::retry(serde_json::from_str::<Retry>(json).unwrap()).unwrap();
+        assert_eq!(wire, RetryPolicy::default(), "and so are the defaults");
+        let document = serde_json::to_value(crate::document()).unwrap();
+        let retry = document["components"]["schemas"]["Retry"].to_string();
+        for bound in [
+            format!("\"maximum\":{DELAY_MAX_MS}"),
+            format!("\"maxItems\":{LIST_LEN_MAX}"),
+            "\"maximum\":100".to_owned(),
+        ] {
+            assert!(retry.contains(&bound), "{bound}: {retry}");
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub(crate) async fn list_dead(
     Query(search): Query<SearchDead>,
 ) -> Result<Response, Refusal> {
     search.check()?;
-    let (page, search) = lookup::list(&app, &caller, store_query(&search, &caller.namespace)?).await?;
+    let (page, search) = lookup::list(&app, &caller, store_query(&search, &caller.namespace)?, None).await?;
     let items = page.items.into_iter().map(|it| answer::brief(it.1)).collect();
     let page = FoundTasks { items, next_cursor: page.next.map(Position::write), search };
     Ok(answer::json(StatusCode::OK, &page))
@@ -44,7 +44,7 @@ pub(crate) async fn list_dead(
 
 /// Give many dead tasks new attempts.
 ///
-/// Each gets all its attempts again and an `execute_at` of its own, so that they come back at the wished rate. Safe to
+/// Without a filter only with `all: true`. Each gets all its attempts again and an `execute_at` of its own, so that they come back at the wished rate. Safe to
 /// repeat: what is not dead any more is left alone, and under an `Idempotency-Key` the first answer is given again. To
 /// go on after `limit`, send `next_cursor` as `cursor` and `until_ms` as `start_at_ms`.
 #[utoipa::path(
@@ -65,6 +65,10 @@ pub(crate) async fn redrive_dead(
         let detail =
             "the token reaches only some queues: name the `queue` whose dead tasks are to be redriven";
         return Err(Refusal::new(Code::AuthDenied, detail));
+    }
+    if it.is_unbounded() {
+        let detail = "names no filter: send `all: true` if all dead tasks of the namespace are meant";
+        return Err(Refusal::field("/all", detail));
     }
     let is_reached = query.queue.as_ref().map_or_else(
         || caller.who.reaches_namespace(&caller.namespace),

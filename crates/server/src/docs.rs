@@ -16,6 +16,11 @@ use utoipa_swagger_ui::Config;
 static SWAGGER: LazyLock<Arc<Config<'static>>> =
     LazyLock::new(|| Arc::new(Config::from("/openapi.json").try_it_out_enabled(true).validator_url("none")));
 
+/// Not for good: one day something else may stand there.
+pub(crate) async fn to_documentation() -> Redirect {
+    Redirect::temporary("/docs/")
+}
+
 pub(crate) async fn to_index() -> Redirect {
     Redirect::permanent("/docs/")
 }

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use punctual_contract::{schedules::ScheduleKey, workflows::WorkflowId};
 use punctual_domain::{
+    key::Key,
     name::{Name, QueueKey},
     place::TaskRef,
 };
@@ -75,18 +76,32 @@ fn traceparent(headers: &HeaderMap) -> Option<String> {
     (dashes && (55..=128).contains(&text.len())).then(|| text.to_owned())
 }
 
-/// The task that the path names. What is no reference names no task.
+/// The task that the path names, by its reference or, behind `key:`, by its key: that is the highest version of it. What is
+/// neither names no task. Whose it is, is looked at by who takes it.
 #[derive(Debug)]
 pub(crate) struct Place(pub(crate) TaskRef);
 
-impl<S: Send + Sync> FromRequestParts<S> for Place {
+/// No reference begins with it.
+const KEY_PREFIX: &str = "key:";
+
+impl FromRequestParts<Shared> for Place {
     type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let text = segment(parts, state).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Refusal> {
+        let text = segment(parts, app).await?;
+        if let Some(key) = text.strip_prefix(KEY_PREFIX) {
+            return by_key(app, &namespace(&parts.headers)?, key).await.map(Self);
+        }
         text.parse().map(Self).map_err(|error: punctual_domain::place::InvalidRef| {
             Refusal::new(Code::TaskNotFound, error.to_string())
         })
     }
+}
+
+async fn by_key(app: &Shared, namespace: &Name, text: &str) -> Result<TaskRef, Refusal> {
+    let none = |problem: String| Refusal::new(Code::TaskNotFound, problem);
+    let key = Key::caller(text).map_err(|error| none(format!("a key {error}")))?;
+    let found = app.engine.versions_of_key(namespace, &key, None, 1).await?.pop();
+    found.map(|it| it.place).ok_or_else(|| none(format!("the namespace has no task with the key {text:?}")))
 }
 
 /// The queue that the path names, in the caller's namespace.
@@ -253,12 +268,25 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
+/// What was done to a body on its way, if anything was. A packed one could be as long as it likes: none is read.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let named = headers.get_all(header::CONTENT_ENCODING).iter();
+    let named = named.map(|it| String::from_utf8_lossy(it.as_bytes()).trim().to_ascii_lowercase());
+    named
+        .flat_map(|it| it.split(',').map(|it| it.trim().to_owned()).collect::<Vec<_>>())
+        .find(|it| !it.is_empty() && it != "identity")
+}
+
 /// A client that sends too much is heard to the end, up to this many times the limit, before it is refused: one that
 /// is cut off while it sends sees a broken connection, and never the reason.
 const HEARD_OUT: usize = 4;
 
 /// Reads a body within the limits of size and time.
 pub(crate) async fn read_body(app: &Shared, headers: &HeaderMap, body: HttpBody) -> Result<Bytes, Refusal> {
+    if let Some(encoding) = encoding(headers) {
+        let detail = format!("its Content-Encoding is {encoding}; send it as it is");
+        return Err(Refusal::new(Code::RequestUnsupportedMediaType, detail));
+    }
     let limit = app.options.batch_body_max_bytes;
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|it| it > limit.saturating_mul(HEARD_OUT)) {

@@ -18,8 +18,10 @@ use axum::{
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     insert::{Decision, OnConflict},
+    key::Key,
     settings::Scope,
     task::{NewTask, Task},
+    time::Span,
 };
 use punctual_engine::{Full, Refused, TooFast, TooManyBytes};
 use punctual_protocol::{
@@ -34,8 +36,8 @@ const FULL_RETRY_AFTER_MS: u64 = 1_000;
 /// Insert one task.
 ///
 /// Acknowledged means durable. The same `task_id` and `task_version` again: a task that has not begun, or has ended
-/// badly, is replaced; one that runs or has succeeded is the answer. With an `Idempotency-Key` and no `task_id`, the
-/// task gets an id that is derived from the key, so that a repetition finds it even after a crash of the server. A
+/// badly, is replaced; one that runs or has succeeded is the answer (`on_conflict` says it otherwise); so with the same
+/// `key`. With an `Idempotency-Key` and neither, a repetition finds the task even after a crash of the server. A
 /// payload above `payloads.inline_max_bytes` is kept outside of the store, and is left out of the answer.
 #[utoipa::path(
     post, path = "/v1/tasks", operation_id = "insert_task", tag = "tasks",
@@ -137,8 +139,7 @@ async fn of_others(app: &App, caller: &Caller, tasks: &[NewTask]) -> Result<Vec<
         return Ok(refused);
     }
     for (task, refused) in tasks.iter().zip(&mut refused) {
-        let Some(id) = task.task_id else { continue };
-        let standing = app.engine.versions(&caller.namespace, id, None, VERSIONS_LOOKED_AT).await?;
+        let standing = app.engine.standing(task, VERSIONS_LOOKED_AT).await?;
         *refused = standing.iter().find_map(|it| seen(caller, it).err());
     }
     Ok(refused)
@@ -160,10 +161,10 @@ pub(crate) fn not_now(refused: Refused, caller: &Caller) -> Problem {
         Refused::TooManyBytes(it) => too_many_bytes(&it),
         Refused::TooFast(TooFast { scope, rate, wait_ms }) => {
             let detail = format!(
-                "{} may insert {} tasks every {} ms, and {} at once after a rest",
+                "{} may insert {} tasks every {}, and {} at once after a rest",
                 for_people(&scope),
                 rate.limit,
-                rate.period_ms,
+                Span(rate.period_ms),
                 rate.burst
             );
             Problem::new(Code::QuotaInsertRate, detail).retry_after_ms(u64::try_from(wait_ms).unwrap_or(0))
@@ -210,11 +211,28 @@ fn verdict(it: &Inserted) -> Result<(u16, InsertOutcome), Refusal> {
         Decision::Replace => Ok((201, InsertOutcome::Replaced)),
         Decision::ReturnExisting => Ok((200, InsertOutcome::Existing)),
         Decision::Superseded => Err(superseded(&it.task).into()),
+        Decision::Exists => Err(exists(&it.task).into()),
     }
 }
 
+fn exists(standing: &Task) -> Problem {
+    let detail = format!(
+        "{} is {}, with version {}",
+        called(standing),
+        standing.state.word(),
+        standing.ask.task_version
+    );
+    Problem::new(Code::TaskExists, detail).with_existing(answer::brief(standing.clone()))
+}
+
+/// As its caller calls it.
+fn called(task: &Task) -> String {
+    let key = task.ask.key.as_ref().and_then(Key::shown);
+    key.map_or_else(|| format!("task {}", task.task_id()), |it| format!("task {it:?}"))
+}
+
 fn superseded(standing: &Task) -> Problem {
-    let detail = format!("task {} is known with version {}", standing.task_id(), standing.ask.task_version);
+    let detail = format!("{} is known with version {}", called(standing), standing.ask.task_version);
     Problem::new(Code::TaskVersionSuperseded, detail).with_existing(answer::brief(standing.clone()))
 }
 
@@ -235,9 +253,9 @@ fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
     response
 }
 
-/// Gives tasks without an id the ones that belong to the idempotency key, and answers, in order, which of them an
+/// Gives tasks without an identity the one that belongs to the idempotency key, and answers, in order, which of them an
 /// earlier try has stored. Survives a crash between the insert and the keeping of its answer. Of a batch, only
-/// when the first is there are the others looked for: without an earlier try this costs one read. What is stored all the
+/// when the first is there are the others looked for: without an earlier try this costs three reads at once. What is stored all the
 /// same, by a try that stood still or a part of a batch, stays as it is.
 async fn give_ids_of_key(
     app: &App,
@@ -248,15 +266,14 @@ async fn give_ids_of_key(
     let Some(key) = &caller.idempotency_key else { return Ok(known) };
     let mut tried_before = None;
     for (nth, (task, known)) in tasks.iter_mut().zip(&mut known).enumerate() {
-        if task.task_id.is_some() {
+        if !task.is_anonymous() {
             continue;
         }
-        let id = id_of_key(caller, key, nth);
-        task.task_id = Some(id);
+        task.key = Some(key_of_request(caller, key, nth));
         // Nor does one that another try has stored since this look begin anew.
         task.on_conflict = OnConflict::Keep;
         if tried_before != Some(false) {
-            *known = app.engine.versions(&caller.namespace, id, None, 1).await?.pop();
+            *known = known_by_request(app, caller, task, id_of_older_engines(caller, key, nth)).await?;
             tried_before = tried_before.or_else(|| Some(known.is_some()));
         }
         if let Some(it) = known
@@ -269,8 +286,27 @@ async fn give_ids_of_key(
     Ok(known)
 }
 
-/// Positive, and far from the ids that callers choose and from those that the engine counts.
-fn id_of_key(caller: &Caller, key: &str, nth: usize) -> i64 {
+async fn known_by_request(
+    app: &App,
+    caller: &Caller,
+    task: &NewTask,
+    older_id: i64,
+) -> Result<Option<Task>, Refusal> {
+    let by_id = app.engine.versions(&caller.namespace, older_id, None, 1);
+    let (mut by_key, mut by_id) = tokio::try_join!(app.engine.standing(task, 1), by_id)?;
+    Ok(by_key.pop().or_else(|| by_id.pop()))
+}
+
+/// Of the request and the number in it: nobody else has it.
+fn key_of_request(caller: &Caller, key: &str, nth: usize) -> Key {
+    let (nth, owner) = (nth.to_string(), caller.who.owner().unwrap_or_default());
+    let half = |which: &[u8]| hash::of(&[which, key.as_bytes(), nth.as_bytes(), owner.as_bytes()]);
+    Key::Request(format!("{:016x}{:016x}", half(b"1"), half(b"2")))
+}
+
+/// What engines of 0.1 made of a request, whose task may stand while a cluster is upgraded: positive, and beyond what is
+/// exact in JavaScript.
+fn id_of_older_engines(caller: &Caller, key: &str, nth: usize) -> i64 {
     let (namespace, nth) = (caller.namespace.as_str().as_bytes(), nth.to_string());
     let hash = match caller.who.owner() {
         None => hash::of(&[namespace, key.as_bytes(), nth.as_bytes()]),

@@ -3,6 +3,7 @@
 use crate::{
     answer,
     app::{App, Shared},
+    ask,
     cursor::{self, Position},
     etag,
     extract::{Caller, Place, Query},
@@ -17,8 +18,10 @@ use axum::{
 use parking_lot::Mutex;
 use punctual_contract::store::{Along, DuePosition, Page as StorePage, Query as StoreQuery};
 use punctual_domain::{
+    key::Key,
     name::{Name, QueueKey},
     place::TaskRef,
+    state::{Phase, State as TaskState},
     task::Task,
     time::Millis,
 };
@@ -59,7 +62,7 @@ pub(crate) async fn get_task(
     if etag::is_known(&headers, &task) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }
-    let task = app.engine.whole(task).await?;
+    let task = app.engine.as_fired(app.engine.whole(task).await?);
     Ok((tag, answer::json(StatusCode::OK, &answer::task(task))).into_response())
 }
 
@@ -76,12 +79,12 @@ pub(crate) async fn why_task(
 ) -> Result<Response, Refusal> {
     task_of(&app, &caller, place).await?;
     let (task, why) = app.engine.why(place).await?;
-    Ok(answer::json(StatusCode::OK, &answer::why(&task, why)))
+    Ok(answer::json(StatusCode::OK, &answer::why(&app.engine.as_fired(task), why)))
 }
 
-/// Search, or the versions of one `task_id`.
+/// Search, or the versions of one `task_id` or `key`.
 ///
-/// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that; with `task_id`, the
+/// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that; with `task_id` or `key`, the
 /// highest version first. What no key answers is looked through for half a second; `search` says along what it was looked, and how
 /// far, and `next_cursor` goes on from there. Histories are left out of a search. Payloads and results that are kept outside of
 /// the store (`payloads.inline_max_bytes`) are left out always: get the one task.
@@ -97,11 +100,12 @@ pub(crate) async fn search_tasks(
 ) -> Result<Response, Refusal> {
     search.check()?;
     let query = store_query(&search, &caller.namespace)?;
-    let page = match search.task_id {
-        Some(id) => versions(&app, &caller, &search, id.0, &query).await?,
+    let page = match identity(&search)? {
+        Some(identity) => versions(&app, &caller, &search, identity, &query).await?,
         None => {
-            let (page, search) = list(&app, &caller, query).await?;
-            let items = page.items.into_iter().map(|it| answer::brief(it.1)).collect();
+            let phase = search.phase.map(answer::domain_phase);
+            let (page, search) = list(&app, &caller, query, phase).await?;
+            let items = page.items.into_iter().map(|it| answer::brief(app.engine.as_fired(it.1))).collect();
             FoundTasks { items, next_cursor: page.next.map(Position::write), search }
         }
     };
@@ -113,6 +117,7 @@ pub(crate) async fn list(
     app: &App,
     caller: &Caller,
     query: StoreQuery,
+    phase: Option<Phase>,
 ) -> Result<(Numbered<Task, Position>, Searched), Refusal> {
     let queue = query.queue.clone().map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
     let is_reached =
@@ -122,10 +127,14 @@ pub(crate) async fn list(
         return Ok((Numbered::empty(), searched.into_inner()));
     }
     let limit = query.limit;
-    let is_sifted = !caller.who.reaches_all_queues();
-    let asked = if is_sifted { pages::asked(&caller.who, limit) } else { limit };
+    let state = query.state.or_else(|| phase.and_then(only_state));
+    // Of a phase with several states the store knows nothing.
+    let by_phase = phase.filter(|_| state.is_none());
+    let is_sifted = !caller.who.reaches_all_queues() || by_phase.is_some();
+    let fits = |it: &Task| phase.is_none_or(|phase| it.state.phase() == phase);
+    let asked = if is_sifted { limit.max(pages::SIFTED_MIN) } else { limit };
     let behind = query.before_due.map(Position::BeforeDue).or_else(|| query.before_id.map(Position::BelowId));
-    let query = StoreQuery { limit: asked, ..query };
+    let query = StoreQuery { limit: asked, state, ..query };
     let page = |behind: Option<Position>| {
         let (mut query, searched) = (query.clone(), &searched);
         (query.before_id, query.before_due) = match behind {
@@ -146,11 +155,19 @@ pub(crate) async fn list(
         }
     };
     let found = if is_sifted {
-        pages::filled(limit, behind, page, |it| caller.who.sees(it)).await?
+        pages::filled(limit, behind, page, |it| caller.who.sees(it) && fits(it)).await?
     } else {
-        page(behind).await?
+        let mut found = page(behind).await?;
+        found.items.retain(|it| fits(&it.1));
+        found
     };
     Ok((found, searched.into_inner()))
+}
+
+/// The state that a phase is another word for.
+fn only_state(phase: Phase) -> Option<TaskState> {
+    let mut states = TaskState::ALL.into_iter().filter(|it| it.phase() == phase);
+    states.next().filter(|_| states.next().is_none())
 }
 
 fn position(along: Along, task: &Task) -> Position {
@@ -182,21 +199,39 @@ fn percent(newest: i64, next: i64) -> f64 {
     f64::from(u16::try_from(tenths.min(999)).unwrap_or(999)) / 10.0
 }
 
+/// What a caller calls a task.
+enum Identity {
+    Id(i64),
+    Key(Key),
+}
+
+fn identity(search: &SearchTasks) -> Result<Option<Identity>, Refusal> {
+    let key = search.key.as_deref().map(ask::key).transpose()?;
+    Ok(key.map(Identity::Key).or_else(|| search.task_id.map(|it| Identity::Id(it.0))))
+}
+
 async fn versions(
     app: &App,
     caller: &Caller,
     search: &SearchTasks,
-    task_id: i64,
+    identity: Identity,
     query: &StoreQuery,
 ) -> Result<FoundTasks, Refusal> {
     if search.cursor.is_some() {
-        return Err(Refusal::field("/cursor", "does not go with task_id: all versions are in one page"));
+        let detail = "does not go with task_id or key: all versions are in one page";
+        return Err(Refusal::field("/cursor", detail));
     }
-    let version = search.task_version.map(i64::from);
-    let mut tasks = app.engine.versions(&caller.namespace, task_id, version, query.limit).await?;
-    tasks.retain(|it| fits(it, query) && caller.who.sees(it));
+    let (namespace, version) = (&caller.namespace, search.task_version.map(i64::from));
+    let mut tasks = match identity {
+        Identity::Id(id) => app.engine.versions(namespace, id, version, query.limit).await?,
+        Identity::Key(key) => app.engine.versions_of_key(namespace, &key, version, query.limit).await?,
+    };
+    let phase = search.phase.map(answer::domain_phase);
+    let is_of_phase = |it: &Task| phase.is_none_or(|phase| it.state.phase() == phase);
+    tasks.retain(|it| fits(it, query) && is_of_phase(it) && caller.who.sees(it));
     let search = Searched { along: SearchedAlong::TaskId, ..searched(&StorePage::default()) };
-    Ok(FoundTasks { items: tasks.into_iter().map(answer::task).collect(), next_cursor: None, search })
+    let items = tasks.into_iter().map(|it| answer::task(app.engine.as_fired(it))).collect();
+    Ok(FoundTasks { items, next_cursor: None, search })
 }
 
 fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Refusal> {

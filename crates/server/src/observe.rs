@@ -99,7 +99,9 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
 
 /// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
-    const LISTS: [&str; 14] = [
+    const LISTS: [&str; 16] = [
+        "/v1/queues",
+        "/v1/alerts",
         "/v1/tasks",
         "/v1/executors",
         "/v1/dead-letters",

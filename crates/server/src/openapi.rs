@@ -173,6 +173,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
     match operation_id {
         "insert_task" => &[
             Code::TaskVersionSuperseded,
+            Code::TaskExists,
             Code::QueueFull,
             Code::QuotaInsertRate,
             Code::QuotaPayloadBytes,
@@ -181,7 +182,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
         ],
         "lease_tasks" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
         "get_queue" => &[Code::QueueNotFound],
-        "put_queue" => {
+        "put_queue" | "patch_queue" => {
             &[Code::PreconditionFailed, Code::TaskContended, Code::NamespaceDeleting, Code::NamespaceNotFound]
         }
         "reset_queue" => &[Code::PreconditionFailed, Code::TaskContended],
@@ -198,7 +199,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
             Code::QueueFull,
         ],
         "cancel_task" | "run_task_now" => &[Code::TaskAlreadyFired, Code::TaskContended],
-        "redrive_task" => &[Code::TaskNotDead],
+        "redrive_task" => &[Code::TaskNotDead, Code::QuotaPayloadBytes, Code::TaskContended],
         "create_workflow" | "rerun_workflow" => &[
             Code::QueueFull,
             Code::QuotaInsertRate,

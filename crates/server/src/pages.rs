@@ -6,8 +6,8 @@ use std::future::Future;
 
 /// Pages of the store that one answer may cost.
 const ROUNDS_MAX: usize = 20;
-/// What a limited token's page asks the store for at a time, at least.
-const SIFTED_MIN: usize = 1_000;
+/// What a page that is sifted here asks the store for at a time, at least.
+pub(crate) const SIFTED_MIN: usize = 1_000;
 
 /// A page, in its order, with the positions of its items: ids, mostly.
 pub(crate) struct Numbered<T, P = i64> {

@@ -25,20 +25,27 @@ use punctual_domain::{
 };
 use punctual_engine::Put;
 use punctual_protocol::{
-    At, Code, Indexing, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue, SearchChanges,
-    SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT,
+    At, Code, Indexing, ListQueues, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
+    SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
 };
 use std::collections::BTreeMap;
 
+/// A change that others overtake so often is given up.
+const PATCH_TRIES: usize = 16;
 /// Holders and lanes in an answer.
 const SHOWN_MAX: usize = 100;
 
 /// The queues of the namespace that have tasks or settings.
 #[utoipa::path(
-    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
-    responses((status = 200, description = "All of them, by name.", body = Page<Queue>)),
+    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues", params(ListQueues),
+    responses((status = 200, description = "By name: all of them, or a page.", body = Page<Queue>)),
 )]
-pub(crate) async fn list_queues(State(app): State<Shared>, caller: Caller) -> Result<Response, Refusal> {
+pub(crate) async fn list_queues(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(asked): Query<ListQueues>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
     let mut queues: BTreeMap<QueueKey, Option<Standing>> = BTreeMap::new();
     for it in app.engine.settings().await?.all {
         if let Scope::Queue(queue) = &it.scope
@@ -54,9 +61,21 @@ pub(crate) async fn list_queues(State(app): State<Shared>, caller: Caller) -> Re
     for it in named.chain(numbers.ready.iter().map(|it| &it.0)).filter(mine) {
         queues.entry(it.clone()).or_default();
     }
-    let items =
-        queues.iter().map(|(queue, it)| numbers.shown(queue, it.as_ref())).collect::<Result<_, _>>()?;
-    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
+    queues.retain(|queue, it| is_asked_for(&asked, queue, it.as_ref()));
+    let limit = asked.limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
+    let next_cursor = queues.keys().nth(limit).map(|it| it.queue.as_str().to_owned());
+    let page = queues.iter().take(limit);
+    let items = page.map(|(queue, it)| numbers.shown(queue, it.as_ref())).collect::<Result<_, _>>()?;
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// From the cursor on: it is the name of the first queue of its page.
+fn is_asked_for(asked: &ListQueues, queue: &QueueKey, stands: Option<&Standing>) -> bool {
+    let name = queue.queue.as_str();
+    let is_paused = stands.is_some_and(|it| it.setting.is_paused());
+    asked.cursor.as_deref().is_none_or(|from| name >= from)
+        && asked.prefix.as_deref().is_none_or(|prefix| name.starts_with(prefix))
+        && asked.paused.is_none_or(|paused| paused == is_paused)
 }
 
 /// One queue, with its settings.
@@ -131,13 +150,68 @@ pub(crate) async fn put_queue(
     who.must_reach(&queue)?;
     namespaces::must_be_open(&app, &queue.namespace)?;
     let asked = PutQueue::from_json(&body)?;
+    let pause = pause_of(&app, &who, &asked);
+    put(&app, &who, queue, (settings::of_wire(&asked)?, pause), &headers).await
+}
+
+/// Change some settings of a queue.
+///
+/// What is not named stays as it is; a setting that is `null` has its default from then on. A setting of several fields (`rate`,
+/// `retry`, ...) is named as a whole.
+#[utoipa::path(
+    patch, path = "/v1/queues/{queue}", operation_id = "patch_queue", tag = "queues",
+    params(
+        ("queue" = String, Path, description = "Its name. It need not have tasks."),
+        ("If-Match" = Option<String>, Header, description = "Change it only if this is its ETag."),
+    ),
+    request_body(content = PutQueue, example = json!({"concurrency": 10, "max_waiting": null})),
+    responses((status = 200, description = "The queue as it is now.", body = Queue, headers(("ETag" = String)))),
+)]
+pub(crate) async fn patch_queue(
+    State(app): State<Shared>,
+    who: Who,
+    QueueOf(queue): QueueOf,
+    headers: HeaderMap,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    who.must_reach(&queue)?;
+    namespaces::must_be_open(&app, &queue.namespace)?;
+    // What cannot be read at all is said before what stands is asked for.
+    let patch: serde_json::Map<String, serde_json::Value> = parse(&body)?;
+    let PutQueue { .. } = parse(&body)?;
+    let condition = etag::condition(&headers);
+    for _ in 0..PATCH_TRIES {
+        let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
+        let revision = stands.as_ref().map_or(0, |it| it.revision);
+        if condition.as_deref().is_some_and(|it| !etag::is_revision(it, revision)) {
+            return Err(settings::has_changed(revision));
+        }
+        let asked = PutQueue::from_json(&settings::patched(stands.as_ref(), &patch)?)?;
+        let wanted = (settings::of_wire(&asked)?, pause_of(&app, &who, &asked));
+        let began = (app.engine.now(), reason_of(&wanted.1));
+        let fits = move |it| it == revision;
+        match app.engine.put_queue(queue.clone(), wanted.0, wanted.1, who.by(), fits).await? {
+            Put::Done(stands) => return changed(&app, &queue, stands.as_ref(), began).await,
+            Put::Otherwise(_) => {}
+        }
+    }
+    Err(punctual_engine::Error::Contended.into())
+}
+
+/// What is wished of the pause, if anything is.
+type PauseChange = Option<Option<Pause>>;
+
+fn pause_of(app: &App, who: &Who, asked: &PutQueue) -> PauseChange {
     let new = |reason| Pause { at: app.engine.now(), by: who.by().to_owned(), reason };
-    let pause = asked.pause.as_ref().map(|it| match it {
+    asked.pause.as_ref().map(|it| match it {
         PauseWish::Is(false) => None,
         PauseWish::Is(true) => Some(new(None)),
         PauseWish::Because { reason } => Some(new(reason.clone())),
-    });
-    put(&app, &who, queue, (settings::of_wire(&asked)?, pause), &headers).await
+    })
+}
+
+fn reason_of(pause: &PauseChange) -> Option<String> {
+    pause.iter().flatten().find_map(|it| it.reason.clone())
 }
 
 /// Forget what was set for a queue.
@@ -165,12 +239,12 @@ async fn put(
     app: &App,
     who: &Who,
     queue: QueueKey,
-    (settings, pause): (QueueSettings, Option<Option<Pause>>),
+    (settings, pause): (QueueSettings, PauseChange),
     headers: &HeaderMap,
 ) -> Result<Response, Refusal> {
     let condition = etag::condition(headers);
     let fits = move |revision| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
-    let (began, reason) = (app.engine.now(), pause.iter().flatten().find_map(|it| it.reason.clone()));
+    let (began, reason) = (app.engine.now(), reason_of(&pause));
     match app.engine.put_queue(queue.clone(), settings, pause, who.by(), fits).await? {
         Put::Done(stands) => changed(app, &queue, stands.as_ref(), (began, reason)).await,
         Put::Otherwise(revision) => Err(settings::has_changed(revision)),

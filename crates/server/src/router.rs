@@ -94,7 +94,7 @@ fn of_tasks() -> Guarded {
         .needing(Redrive, Own, routes!(dead::redrive_dead))
         .needing(Read, Own, routes!(queues::list_queues))
         .needing(Read, Own, routes!(queues::get_queue))
-        .needing(Operate, Namespace, routes!(queues::put_queue, queues::reset_queue))
+        .needing(Operate, Namespace, routes!(queues::put_queue, queues::patch_queue, queues::reset_queue))
         .needing(Read, Own, routes!(queues::list_queue_changes))
         .needing(Read, Own, routes!(alerts::list_alerts))
         .needing(Operate, Namespace, routes!(queues::pause_queue))
@@ -167,10 +167,11 @@ pub(crate) fn needs() -> Needs {
 }
 
 /// Pages for people: they say nothing of what is here.
-const PAGES: [&str; 5] = ["/docs", "/docs/", "/docs/{*file}", "/docs/errors", "/docs/errors/{code}"];
+const PAGES: [&str; 6] = ["/", "/docs", "/docs/", "/docs/{*file}", "/docs/errors", "/docs/errors/{code}"];
 
 fn pages() -> Router<Shared> {
     Router::new()
+        .route("/", get(docs::to_documentation))
         .route("/docs", get(docs::to_index))
         .route("/docs/", get(docs::swagger))
         .route("/docs/{*file}", get(docs::swagger))

@@ -72,6 +72,24 @@ impl Bare {
     }
 }
 
+/// The settings of a queue as a put would ask for them, with those that are named in their place. What is answered of a
+/// queue beside its settings is passed over by a put.
+pub(crate) fn patched(
+    stands: Option<&Standing>,
+    patch: &serde_json::Map<String, Value>,
+) -> Result<Vec<u8>, Refusal> {
+    let mut asked: serde_json::Map<String, Value> = turned(&queue(stands)?)?;
+    // A pause stays unless the patch says otherwise.
+    asked.remove("pause");
+    for (name, value) in patch {
+        match value {
+            Value::Null => drop(asked.remove(name)),
+            value => drop(asked.insert(name.clone(), value.clone())),
+        }
+    }
+    serde_json::to_vec(&asked).map_err(|it| Refusal::new(Code::Internal, it.to_string()))
+}
+
 pub(crate) fn change(it: Change) -> Result<SettingChange, Refusal> {
     let settings: Option<Value> = it.setting.as_ref().map(all_of).transpose()?;
     Ok(SettingChange {

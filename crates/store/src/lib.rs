@@ -6,6 +6,7 @@ mod audit;
 mod blobs;
 mod cold;
 mod error;
+mod extras;
 pub mod mysql;
 mod runs;
 pub mod sqlite;

@@ -1,6 +1,6 @@
 //! `punctual task insert`: one task from flags, or a file of them.
 
-use super::{file, show};
+use super::{file, show, word};
 use crate::{
     config::pair,
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use clap::Args;
-use punctual_protocol::{InsertTask, Int64, Json, Retry};
+use punctual_protocol::{InsertTask, Int64, Json, OnConflict, Retry};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Insert one task, or a file of any size
@@ -43,8 +43,17 @@ struct DraftArgs {
     /// Your own id; an insert with the same id and version does not make a second task
     #[arg(long, requires = "queue")]
     task_id: Option<i64>,
+    /// Your own identity in words, instead of a number: up to 128 bytes. `punctual task get key:KEY` finds it
+    #[arg(long, requires = "queue", conflicts_with = "task_id")]
+    key: Option<String>,
+    /// What becomes of a task that stands under the same id or key: replace (one that has not begun), keep or fail
+    #[arg(long, requires = "queue", value_name = "WORD", value_parser = word::<OnConflict>)]
+    on_conflict: Option<OnConflict>,
+    /// For people
+    #[arg(long, requires = "queue")]
+    name: Option<String>,
     /// A higher version supersedes a lower one
-    #[arg(long, requires = "task_id")]
+    #[arg(long, requires = "queue")]
     task_version: Option<i64>,
     /// 1 (first) to 5 (last)
     #[arg(long, requires = "queue")]
@@ -95,6 +104,9 @@ impl DraftArgs {
         Ok(InsertTask {
             kind: self.kind,
             task_id: self.task_id.map(Int64),
+            key: self.key,
+            on_conflict: self.on_conflict,
+            name: self.name,
             task_version: self.task_version.map(Int64),
             priority: self.priority,
             execute_at: self.at,

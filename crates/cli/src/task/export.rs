@@ -114,7 +114,9 @@ pub(crate) async fn write(client: &Client, tasks: &[Task], as_inserts: bool) -> 
 fn insert_of(task: &Task) -> InsertTask {
     InsertTask {
         kind: Some(task.kind.clone()),
-        task_id: Some(Int64(task.task_id)),
+        task_id: task.key.is_none().then_some(Int64(task.task_id)),
+        key: task.key.clone(),
+        name: task.name.clone(),
         task_version: Some(Int64(task.task_version)),
         priority: Some(task.priority),
         execute_at_ms: Some(task.execute_at_ms),

@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::Args;
-use punctual_protocol::{SearchTasks, State, TimeBound};
+use punctual_protocol::{Phase, SearchTasks, State, TimeBound};
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 use std::process::ExitCode;
 
@@ -19,6 +19,9 @@ pub(crate) struct ListArgs {
     /// scheduled, ready, dispatched, running, retrying, succeeded, dead, cancelled, …
     #[arg(long, value_parser = word::<State>)]
     state: Option<State>,
+    /// pending, processing, success, failed, stopped: the general word for a state
+    #[arg(long, value_parser = word::<Phase>)]
+    phase: Option<Phase>,
     #[arg(long, short)]
     kind: Option<String>,
     #[arg(long, value_name = "KEY=VALUE")]
@@ -77,6 +80,7 @@ impl ListArgs {
         SearchTasks {
             queue: self.queue,
             state: self.state,
+            phase: self.phase,
             kind: self.kind,
             label: self.label,
             due_after: self.due_after,

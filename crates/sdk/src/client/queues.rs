@@ -33,6 +33,19 @@ impl Client {
         self.call(call, Repeat::Safe).await
     }
 
+    /// Changes the settings that are named and leaves the others; one that is `null` has its default from then on. With a
+    /// revision, only if that is the queue's.
+    pub async fn patch_queue(
+        &self,
+        queue: &str,
+        settings: &serde_json::Map<String, serde_json::Value>,
+        revision: Option<i64>,
+    ) -> Result<Queue, Error> {
+        let mut call = self.new_call(Method::PATCH, path(queue, ""), body(settings)?);
+        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        self.call(call, Repeat::Safe).await
+    }
+
     /// The changes of what is set for a queue, the newest first.
     pub async fn queue_changes(
         &self,

@@ -1,11 +1,11 @@
-//! The calls about tasks. An insert without a `task_id` carries an `Idempotency-Key`, so that sending it again cannot
-//! double it; one with a `task_id` is idempotent by itself.
+//! The calls about tasks. An insert without a `task_id` and `key` carries an `Idempotency-Key`, so that sending it again cannot
+//! double it; one with either is idempotent by itself.
 
 use bytes::Bytes;
 use punctual_protocol::limits::BATCH_MAX;
 use punctual_protocol::{
-    ActionAnswer, BatchAnswer, BatchItem, BuryRequest, CancelRequest, InsertTask, Int64, Page, PatchTask,
-    RedriveAnswer, RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
+    ActionAnswer, BatchAnswer, BatchItem, BuryRequest, CancelRequest, InsertTask, Int64, OnConflict, Page,
+    PatchTask, RedriveAnswer, RedriveDead, SearchDead, SearchTasks, Task, Why, headers,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -16,12 +16,17 @@ use crate::error::{BatchError, Error};
 /// A part of a batch is sent once it is this long, well below what a server takes.
 const PART_BYTES: usize = 8 << 20;
 
+/// Sent again it could double a task, or be refused because of its own first try.
+fn needs_key(task: &InsertTask) -> bool {
+    (task.task_id.is_none() && task.key.is_none()) || task.on_conflict == Some(OnConflict::Fail)
+}
+
 impl Client {
     /// Inserts a task. The answer's `outcome` says whether it is new.
     pub async fn insert(&self, task: &InsertTask) -> Result<Task, Error> {
         task.check()?;
         let mut call = self.new_call(Method::POST, "/v1/tasks".into(), body(task)?);
-        if task.task_id.is_none() {
+        if needs_key(task) {
             call.headers.push((headers::IDEMPOTENCY_KEY, new_key()));
         }
         self.call(call, Repeat::Safe).await
@@ -45,7 +50,7 @@ impl Client {
     async fn insert_part(&self, rest: &[InsertTask]) -> Result<Vec<BatchItem>, Error> {
         let (count, body) = part(rest)?;
         let mut call = self.new_call(Method::POST, "/v1/tasks/batch".into(), body);
-        if rest.iter().take(count).any(|task| task.task_id.is_none()) {
+        if rest.iter().take(count).any(needs_key) {
             call.headers.push((headers::IDEMPOTENCY_KEY, new_key()));
         }
         let answer: BatchAnswer = self.call(call, Repeat::Safe).await?;
@@ -56,7 +61,7 @@ impl Client {
         Err(Error::Indeterminate { source })
     }
 
-    /// One task, with its history.
+    /// One task, with its history. By its `ref`, or by `key:` and its key.
     pub async fn get(&self, reference: &str) -> Result<Task, Error> {
         self.fetch(path(reference, "")).await
     }
@@ -65,6 +70,16 @@ impl Client {
     pub async fn find(&self, task_id: i64, task_version: Option<i64>) -> Result<Vec<Task>, Error> {
         let search = SearchTasks {
             task_id: Some(Int64(task_id)),
+            task_version: task_version.map(Int64),
+            ..SearchTasks::default()
+        };
+        self.list(&search).await.map(|page| page.items)
+    }
+
+    /// The tasks of a key: all versions, or the one that is named.
+    pub async fn find_key(&self, key: &str, task_version: Option<i64>) -> Result<Vec<Task>, Error> {
+        let search = SearchTasks {
+            key: Some(key.to_owned()),
             task_version: task_version.map(Int64),
             ..SearchTasks::default()
         };

@@ -247,7 +247,7 @@ const WHY: [(&str, Option<&str>, &str); 11] = [
     ("dispatched", None, "Attempt 1 is with \"x1\""),
     ("running", None, "Attempt 1 is with \"x1\""),
     ("dispatch_failed", Some("bus"), "could not be sent"),
-    ("retrying", Some("time"), "Attempt 1 of 5 failed (too hot); the next one is due in 3600000 ms"),
+    ("retrying", Some("time"), "Attempt 1 of 5 failed (too hot); the next one is due in 1 h"),
     ("succeeded", None, "It has run"),
     ("dead", Some("dead"), "It is dead after 1 of 5 attempts (never)"),
     ("cancelled", Some("cancelled"), "It was cancelled"),

@@ -106,7 +106,9 @@ async fn many_are_redriven_at_a_rate_and_a_call_goes_on_where_one_ended() {
 #[tokio::test]
 async fn a_redrive_is_done_once_under_its_key_and_holds_its_rules() {
     let world = World::five_dead().await;
-    let asked = || post("/v1/dead-letters/redrive", &json!({"limit": 2})).header("idempotency-key", "k1");
+    let asked = || {
+        post("/v1/dead-letters/redrive", &json!({"limit": 2, "all": true})).header("idempotency-key", "k1")
+    };
     let first = world.send(asked()).await;
     let again = world.send(asked()).await;
     assert_eq!((first.text, again.header("idempotency-replayed")), (again.text.clone(), Some("true")));
@@ -115,20 +117,25 @@ async fn a_redrive_is_done_once_under_its_key_and_holds_its_rules() {
         .send(post("/v1/dead-letters/redrive", &json!({"queue": "mail", "rate_per_second": 0})))
         .await
         .expect(400);
-    let elsewhere = post("/v1/dead-letters/redrive", &json!({})).header("punctual-namespace", "other");
+    let unbounded = world.send(post("/v1/dead-letters/redrive", &json!({"limit": 2}))).await;
+    let unbounded = unbounded.expect_problem(400, "request.invalid");
+    assert_eq!(unbounded["errors"][0]["pointer"], "/all");
+    assert_eq!(world.redrive(json!({"dry_run": true})).await["tasks"], 3, "to count them needs no filter");
+    let elsewhere =
+        post("/v1/dead-letters/redrive", &json!({"all": true})).header("punctual-namespace", "other");
     assert_eq!(world.send(elsewhere).await.expect(200)["tasks"], 0);
-    assert_eq!(world.redrive(json!({})).await["tasks"], 3);
-    assert_eq!(world.redrive(json!({})).await["tasks"], 0);
+    assert_eq!(world.redrive(json!({"all": true})).await["tasks"], 3);
+    assert_eq!(world.redrive(json!({"all": true})).await["tasks"], 0);
 }
 
 #[tokio::test]
 async fn a_redrive_that_failed_can_be_made_again() {
     let world = World::five_dead().await;
     world.store.faults.set(StoreGroup::Apply, Dials::ANSWERS_LOST);
-    let lost = world.send(post("/v1/dead-letters/redrive", &json!({}))).await;
+    let lost = world.send(post("/v1/dead-letters/redrive", &json!({"all": true}))).await;
     lost.expect_problem(503, "store.outcome_unknown");
     world.store.faults.heal();
-    world.redrive(json!({})).await;
+    world.redrive(json!({"all": true})).await;
     assert_eq!(world.dead_ids("").await, [] as [i64; 0]);
     world.advance(5_000).await;
     world.advance(5_000).await;

@@ -193,7 +193,7 @@ async fn an_address_a_method_or_a_parameter_that_is_not_there() {
         case(get("/v1/tasks?task_id=7&cursor=c0000000000000007"), 400, "request.invalid", "/cursor"),
         case(get("/v1/tasks?task_version=7"), 400, "request.invalid", "/task_version"),
         case(get("/v1/tasks?due_after=soon"), 400, "request.invalid", "/due_after"),
-        case(get("/v1/queues?limit=1"), 400, "request.unknown_field", "/limit"),
+        case(get("/v1/limits?limit=1"), 400, "request.unknown_field", "/limit"),
         case(get(format!("/v1/tasks/{REF}?verbose=1")), 400, "request.unknown_field", "/verbose"),
         case(post("/v1/tasks?dry_run=1", &json!({"queue": "q"})), 400, "request.unknown_field", "/dry_run"),
         case(get(format!("/v1/tasks/{REF}")), 404, "task.not_found", None),

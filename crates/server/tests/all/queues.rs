@@ -43,6 +43,77 @@ async fn a_queue_is_set_whole_read_back_and_put_back() {
 }
 
 #[tokio::test]
+async fn a_patch_changes_only_what_it_names() {
+    let world = World::new();
+    let patch = |body: Value| ask("PATCH", "/v1/queues/mail").json(&body);
+    let set =
+        json!({"concurrency": 3, "max_waiting": 9, "rate": {"limit": 5, "period_ms": 1000, "burst": 1}});
+    world.send(put("/v1/queues/mail", &set)).await.expect(200);
+    let changed = world.send(patch(json!({"concurrency": 10}))).await.expect(200);
+    assert_eq!((&changed["concurrency"], &changed["max_waiting"]), (&json!(10), &json!(9)));
+    assert_eq!((&changed["rate"], &changed["revision"]), (&set["rate"], &json!(2)));
+    assert_eq!(world.send(get("/v1/queues/mail")).await.expect(200), changed);
+    let less = world.send(patch(json!({"rate": null, "pause": {"reason": "why"}}))).await.expect(200);
+    assert_eq!((&less["rate"], &less["concurrency"]), (&Value::Null, &json!(10)));
+    assert_eq!(less["pause"]["reason"], "why");
+    let still = world.send(patch(json!({"weight": 2}))).await.expect(200);
+    assert_eq!((&still["pause"], &still["weight"]), (&less["pause"], &json!(2)), "a pause stays");
+    assert_eq!(world.send(patch(json!({"pause": false}))).await.expect(200)["pause"], Value::Null);
+    let bad = world.send(patch(json!({"concurrency": 0}))).await.expect_problem(400, "request.invalid");
+    assert_eq!(bad["errors"][0]["pointer"], "/concurrency");
+    world.send(patch(json!({"concurency": 1}))).await.expect_problem(400, "request.unknown_field");
+    world.send(patch(json!({"concurrency": "x"}))).await.expect_problem(400, "request.invalid");
+    let stale = patch(json!({"weight": 3})).header("if-match", "\"1\"");
+    world.send(stale).await.expect_problem(412, "precondition.failed");
+    let fresh = world.send(patch(json!({"weight": 3})).header("if-match", "\"5\"")).await.expect(200);
+    assert_eq!((&fresh["weight"], &fresh["max_waiting"]), (&json!(3), &json!(9)));
+}
+
+#[tokio::test]
+async fn queues_come_in_pages_and_by_what_they_are() {
+    let world = World::new();
+    for name in ["mail", "mail.eu", "sms", "web"] {
+        world.send(put(&format!("/v1/queues/{name}"), &json!({"concurrency": 1}))).await.expect(200);
+    }
+    world.send(post("/v1/queues/sms/pause", &json!({}))).await.expect(200);
+    let listed = async |query: &str| {
+        let page = world.send(get(format!("/v1/queues{query}"))).await.expect(200);
+        let names =
+            page["items"].as_array().unwrap().iter().map(|it| it["queue"].as_str().unwrap().to_owned());
+        (names.collect::<Vec<_>>(), page["next_cursor"].as_str().map(str::to_owned))
+    };
+    assert_eq!(listed("").await, (["mail", "mail.eu", "sms", "web"].map(String::from).to_vec(), None));
+    let (first, next) = listed("?limit=3").await;
+    let (rest, end) = listed(&format!("?limit=3&cursor={}", next.unwrap())).await;
+    assert_eq!((first.len(), rest, end), (3, vec!["web".to_owned()], None));
+    assert_eq!(listed("?prefix=mail").await.0, ["mail", "mail.eu"]);
+    assert_eq!(listed("?paused=true").await.0, ["sms"]);
+    assert_eq!(listed("?paused=false&limit=2").await.0, ["mail", "mail.eu"]);
+    world.send(get("/v1/queues?limit=0")).await.expect_problem(400, "request.invalid");
+    world.send(get("/v1/queues?size=1")).await.expect_problem(400, "request.unknown_field");
+    let none = world.send(get("/v1/alerts?severity=critical&queue=web&limit=1")).await.expect(200);
+    assert_eq!(none, json!({"items": [], "next_cursor": null}));
+}
+
+/// Whoever has seen it paused must not take what comes for what was before.
+#[tokio::test]
+async fn a_queue_without_settings_keeps_its_revision_growing_when_it_is_resumed() {
+    let world = World::new();
+    for round in 0..3 {
+        let paused = world.send(post("/v1/queues/mail/pause", &json!({}))).await;
+        let tag = paused.header("etag").unwrap().to_owned();
+        assert_eq!(paused.expect(200)["revision"], 2 * round + 1);
+        let resumed = world.send(post("/v1/queues/mail/resume", &json!({}))).await.expect(200);
+        assert_eq!((&resumed["revision"], &resumed["pause"]), (&json!(2 * round + 2), &Value::Null));
+        assert_eq!(world.send(get("/v1/queues/mail")).await.expect(200)["revision"], 2 * round + 2);
+        let stale = put("/v1/queues/mail", &json!({"concurrency": 1})).header("if-match", tag);
+        world.send(stale).await.expect_problem(412, "precondition.failed");
+    }
+    world.send(ask("DELETE", "/v1/queues/mail")).await.expect(200);
+    world.send(get("/v1/queues/mail")).await.expect_problem(404, "queue.not_found");
+}
+
+#[tokio::test]
 async fn a_queue_that_is_not_valid_is_refused_with_every_fault() {
     let world = World::new();
     let bad = json!({"concurrency": 0, "rate": {"limit": 1, "period_ms": 1000, "burst": 0}, "keep": {"dead_ms": -1}});
@@ -210,7 +281,7 @@ async fn inserts_beyond_the_rate_of_a_namespace_are_refused_until_it_brings_more
     let refused = world.send(post("/v1/tasks", &one("mail"))).await;
     assert_eq!(refused.header("retry-after"), Some("30"));
     let problem = refused.expect_problem(429, "quota.insert_rate");
-    let detail = "namespace \"default\" may insert 2 tasks every 60000 ms, and 2 at once after a rest";
+    let detail = "namespace \"default\" may insert 2 tasks every 1 min, and 2 at once after a rest";
     assert_eq!(problem["detail"], detail);
     let elsewhere = post("/v1/tasks", &one("mail")).header("punctual-namespace", "other");
     world.send(elsewhere).await.expect(201);

@@ -5,6 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use punctual_domain::{
     history::Entry,
     insert::OnConflict,
+    key::Key as Identity,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     retry::RetryPolicy,
@@ -70,6 +71,10 @@ struct Line<'a> {
     traceparent: Option<Text<'a>>,
     #[serde(default, skip_serializing_if = "no_demands")]
     demands: Cow<'a, Demands>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<Cow<'a, Identity>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    name: Option<Text<'a>>,
     #[serde(borrow)]
     payload: Bytes<'a>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
@@ -191,6 +196,8 @@ fn line(task: &Task) -> Line<'_> {
         labels: Cow::Borrowed(&ask.labels),
         traceparent: borrowed(ask.traceparent.as_ref()),
         demands: Cow::Borrowed(&ask.demands),
+        key: ask.key.as_ref().map(Cow::Borrowed),
+        name: borrowed(ask.name.as_ref()),
         payload: Bytes::of(&ask.payload),
         lease: task.lease.as_ref().map(Held::of),
         progress: borrowed(task.progress.as_ref()),
@@ -235,6 +242,8 @@ fn task(line: Line<'_>) -> Result<Task, String> {
             labels: line.labels.into_owned(),
             traceparent: line.traceparent.map(Cow::into_owned),
             demands: line.demands.into_owned(),
+            key: line.key.map(Cow::into_owned),
+            name: line.name.map(Cow::into_owned),
             on_conflict: OnConflict::default(),
         },
     })

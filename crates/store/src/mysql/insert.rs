@@ -7,6 +7,7 @@ mod given;
 mod replace;
 mod standing;
 
+use self::standing::Standing;
 use super::{
     density::Density,
     fresh::{Fresh, FreshTask},
@@ -31,8 +32,10 @@ use std::{collections::HashMap, sync::Arc};
 pub(crate) struct Ask {
     pub(crate) id: i64,
     pub(crate) partition: Partition,
-    /// The caller's, or the one that belongs to `id`.
+    /// The caller's, the first of its key, or the one that belongs to `id`.
     task_id: i64,
+    /// The second of its key.
+    second_id: Option<i64>,
     task: NewTask,
     by: Arc<str>,
     now: Millis,
@@ -40,9 +43,12 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn new(id: i64, task: NewTask, by: Arc<str>, now: Millis, partitions: u16) -> Self {
-        let task_id = task.task_id.unwrap_or_else(|| given_task_id(id));
+        let of_key = task.key.as_ref().map(|it| it.ids(&task.queue.namespace, partitions));
+        let given = || task.task_id.unwrap_or_else(|| given_task_id(id));
+        let task_id = of_key.map_or_else(given, |[first, _]| first);
+        let second_id = of_key.map(|[_, second]| second);
         let partition = partition_of(&task.queue.namespace, task_id, partitions);
-        Self { id, partition, task_id, task, by, now }
+        Self { id, partition, task_id, second_id, task, by, now }
     }
 
     pub(crate) fn due_at(&self) -> Millis {
@@ -169,7 +175,7 @@ fn rounds<'a>(rows: &[Row<'a>]) -> Vec<Vec<Row<'a>>> {
     for it in rows {
         let mut round = 0;
         // The engine's ids differ from each other and from all that stands.
-        if it.ask.task.task_id.is_some() {
+        if !it.ask.task.is_anonymous() {
             let times = times.entry((it.ask.namespace(), it.task_id)).or_default();
             round = *times;
             *times += 1;
@@ -191,8 +197,9 @@ async fn one_round(
     rows.sort_unstable_by_key(Row::key);
     let mut standing = standing::standing(conn, &rows).await?;
     let (mut created, mut replaced, mut fates) = (Vec::new(), Vec::new(), Vec::with_capacity(rows.len()));
-    for it in rows {
-        let stands = standing.remove(&it.nth);
+    for mut it in rows {
+        let Standing { task_id, task: stands } = standing.remove(&it.nth).unwrap_or_default();
+        it.task_id = task_id.unwrap_or(it.task_id);
         match (decided(&it, stands.as_ref()), stands) {
             (Decision::Create, _) | (_, None) => created.push(it),
             (Decision::Replace, Some(task)) => replaced.push((it, task)),
@@ -208,6 +215,9 @@ async fn one_round(
 }
 
 fn decided(row: &Row<'_>, stands: Option<&Task>) -> Decision {
+    if stands.is_some_and(|it| it.ask.key != row.ask.task.key) {
+        return Decision::Exists;
+    }
     let version = row.ask.task.task_version;
     let highest_version = stands.map(|it| it.ask.task_version);
     let same_version = stands.filter(|it| it.ask.task_version == version).map(|it| it.state);

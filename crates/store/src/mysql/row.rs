@@ -1,6 +1,7 @@
 //! From a row to a task and back to column values. A row that does not decode is an error that names the column,
 //! never a guess.
 
+use crate::extras;
 use punctual_domain::{
     history,
     insert::OnConflict,
@@ -100,6 +101,8 @@ pub(crate) fn whole_task(row: &MySqlRow) -> sqlx::Result<Task> {
 }
 
 fn ask(row: &MySqlRow) -> sqlx::Result<NewTask> {
+    let extras = extras::read(get::<Option<&str>>(row, Column::Demands)?);
+    let (demands, key, title) = extras.map_err(|it| odd(Column::Demands as usize, it))?;
     Ok(NewTask {
         queue: queue_key(row, Column::Namespace as usize, Column::Queue as usize)?,
         task_id: Some(get(row, Column::TaskId)?),
@@ -114,7 +117,9 @@ fn ask(row: &MySqlRow) -> sqlx::Result<NewTask> {
         deadline_ms: get(row, Column::DeadlineMs)?,
         labels: labels(row, Column::Labels as usize)?,
         traceparent: get(row, Column::Traceparent)?,
-        demands: demands(row, Column::Demands as usize)?,
+        demands,
+        key,
+        name: title,
         on_conflict: OnConflict::default(),
     })
 }
@@ -205,11 +210,6 @@ pub(crate) fn odd(at: usize, problem: impl Into<Box<dyn error::Error + Send + Sy
 pub(crate) fn retry_text(retry: &RetryPolicy) -> Option<String> {
     let text = || serde_json::to_string(retry).expect("numbers and words always have a JSON form");
     (*retry != RetryPolicy::default()).then(text)
-}
-
-pub(crate) fn demands_text(demands: &Demands) -> Option<String> {
-    let text = || serde_json::to_string(demands).expect("strings always have a JSON form");
-    (!demands.is_none()).then(text)
 }
 
 pub(crate) fn labels_text(labels: &BTreeMap<String, String>) -> Option<String> {

@@ -6,6 +6,7 @@ use super::{
     moves::Moves,
     row, statements as sql,
 };
+use crate::extras;
 use punctual_contract::store::Inserted;
 use punctual_domain::{
     history::{self, Entry, Note},
@@ -29,6 +30,14 @@ struct Standing {
     id: i64,
     version: i64,
     state: State,
+    /// It has another key, or the one has a key and the other none.
+    is_anothers: bool,
+}
+
+fn decided(ask: &NewTask, standing: Option<&Standing>) -> Decision {
+    let same_version = standing.filter(|it| it.version == ask.task_version).map(|it| it.state);
+    let highest_version = standing.map(|it| it.version);
+    ask.on_conflict.on(decide(ask.task_version, Existing { same_version, highest_version }))
 }
 
 pub(crate) fn insert(
@@ -58,29 +67,47 @@ impl<'a> Insert<'a> {
     }
 
     fn one(&mut self, ledger: &mut Ledger, ask: NewTask) -> rusqlite::Result<Inserted> {
-        let Some(task_id) = ask.task_id else {
+        if ask.is_anonymous() {
             let (id, task_id) = self.free_id(ledger, &ask)?;
             return self.create(ledger, id, task_id, ask);
+        }
+        let (task_id, standing) = self.identified(&ask)?;
+        let decision = match &standing {
+            Some(it) if it.is_anothers => Decision::Exists,
+            _ => decided(&ask, standing.as_ref()),
         };
-        let standing = self.standing(&ask, task_id)?;
-        let same_version = standing.as_ref().filter(|it| it.version == ask.task_version).map(|it| it.state);
-        let highest_version = standing.as_ref().map(|it| it.version);
-        let decision = decide(ask.task_version, Existing { same_version, highest_version });
-        let decision = ask.on_conflict.on(decision);
         match (decision, standing) {
             (Decision::Create, _) | (_, None) => {
                 let id = ledger.next_id();
                 self.create(ledger, id, task_id, ask)
             }
             (Decision::Replace, Some(it)) => self.replace(ledger, it.id, &ask),
-            (Decision::ReturnExisting | Decision::Superseded, Some(it)) => self.stands(decision, it.id),
+            (Decision::ReturnExisting | Decision::Superseded | Decision::Exists, Some(it)) => {
+                self.stands(decision, it.id)
+            }
+        }
+    }
+
+    /// The id that a task has by its own id or key, and what stands there.
+    fn identified(&mut self, ask: &NewTask) -> rusqlite::Result<(i64, Option<Standing>)> {
+        let Some(key) = &ask.key else {
+            let task_id = ask.task_id.unwrap_or_default();
+            return Ok((task_id, self.standing(ask, task_id)?));
+        };
+        let [first, second] = key.ids(&ask.queue.namespace, self.context.partitions);
+        match (self.standing(ask, first)?, self.standing(ask, second)?) {
+            (Some(it), _) if !it.is_anothers => Ok((first, Some(it))),
+            (_, Some(it)) if !it.is_anothers => Ok((second, Some(it))),
+            (None, _) => Ok((first, None)),
+            (_, standing) => Ok((second, standing)),
         }
     }
 
     fn standing(&mut self, ask: &NewTask, task_id: i64) -> rusqlite::Result<Option<Standing>> {
         let key = params![ask.queue.namespace.as_str(), task_id];
         let standing = |it: &rusqlite::Row<'_>| {
-            Ok(Standing { id: it.get(0)?, version: it.get(1)?, state: row::state(it, 2)? })
+            let is_anothers = row::key(it, 3)? != ask.key;
+            Ok(Standing { id: it.get(0)?, version: it.get(1)?, state: row::state(it, 2)?, is_anothers })
         };
         self.standing.query_row(key, standing).optional()
     }
@@ -145,7 +172,7 @@ impl<'a> Insert<'a> {
             ask.payload.code(),
             row::inline(&ask.payload),
             line.as_str(),
-            row::demands_text(&ask.demands),
+            extras::text(ask),
         ])?;
         Ok(())
     }

@@ -6,6 +6,7 @@ use super::{
     ledger::{Ledger, Slot},
     row, statements as sql,
 };
+use crate::extras;
 use punctual_contract::store::{Applied, Change, Step};
 use punctual_domain::{
     history::{self, Note, SplitLine},
@@ -236,5 +237,5 @@ fn bind_ask(to: &mut Statement<'_>, ask: &NewTask, due_at: Millis) -> rusqlite::
     to.raw_bind_parameter(16, ask.traceparent.as_deref())?;
     to.raw_bind_parameter(17, ask.payload.code())?;
     to.raw_bind_parameter(18, row::inline(&ask.payload))?;
-    to.raw_bind_parameter(19, row::demands_text(&ask.demands))
+    to.raw_bind_parameter(19, extras::text(ask))
 }

@@ -1,9 +1,11 @@
 //! From a row to a task and back to column values. A row that does not decode is an error that names the column,
 //! never a guess.
 
+use crate::extras;
 use punctual_domain::{
     history,
     insert::OnConflict,
+    key::Key,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     retry::RetryPolicy,
@@ -89,6 +91,8 @@ pub(crate) fn whole_task(row: &Row<'_>) -> rusqlite::Result<Task> {
 }
 
 fn ask(row: &Row<'_>) -> rusqlite::Result<NewTask> {
+    let extras = extras::read(text(row, Column::Demands)?);
+    let (demands, key, title) = extras.map_err(|it| odd(Column::Demands as usize, it))?;
     Ok(NewTask {
         queue: queue_key(row, Column::Namespace as usize, Column::Queue as usize)?,
         task_id: Some(get(row, Column::TaskId)?),
@@ -103,7 +107,9 @@ fn ask(row: &Row<'_>) -> rusqlite::Result<NewTask> {
         deadline_ms: get(row, Column::DeadlineMs)?,
         labels: labels(row, Column::Labels as usize)?,
         traceparent: get(row, Column::Traceparent)?,
-        demands: demands(row, Column::Demands as usize)?,
+        demands,
+        key,
+        name: title,
         on_conflict: OnConflict::default(),
     })
 }
@@ -157,6 +163,12 @@ pub(crate) fn demands(row: &Row<'_>, at: usize) -> rusqlite::Result<Demands> {
     serde_json::from_str(json).map_err(|it| odd(at, it))
 }
 
+/// Of what few tasks have, the key alone.
+pub(crate) fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Key>> {
+    let (_, key, _) = extras::read(row.get_ref(at)?.as_str_or_null()?).map_err(|it| odd(at, it))?;
+    Ok(key)
+}
+
 pub(crate) fn millis(row: &Row<'_>, at: usize) -> rusqlite::Result<Millis> {
     row.get(at).map(Millis)
 }
@@ -186,11 +198,6 @@ fn odd(at: usize, problem: impl Into<Box<dyn error::Error + Send + Sync>>) -> ru
 pub(crate) fn retry_text(retry: &RetryPolicy) -> Option<String> {
     let text = || serde_json::to_string(retry).expect("numbers and words always have a JSON form");
     (*retry != RetryPolicy::default()).then(text)
-}
-
-pub(crate) fn demands_text(demands: &Demands) -> Option<String> {
-    let text = || serde_json::to_string(demands).expect("strings always have a JSON form");
-    (!demands.is_none()).then(text)
 }
 
 pub(crate) fn labels_text(labels: &BTreeMap<String, String>) -> Option<String> {

@@ -40,6 +40,14 @@ macro_rules! for_each_store_case {
             insert::a_thousand_at_once_of_one_id_create_it_once,
             insert::ids_given_to_many_at_once_are_all_different,
             insert::the_insert_is_the_first_line_of_the_history,
+            identity::a_key_is_kept_with_its_task_and_stands_for_an_id,
+            identity::keys_are_compared_letter_for_letter,
+            identity::versions_of_a_key_are_decided_as_those_of_an_id,
+            identity::a_key_whose_id_another_has_takes_its_second_and_keeps_it,
+            identity::the_id_of_a_key_is_not_to_be_had_without_it,
+            identity::a_key_is_free_again_when_its_task_is_gone,
+            identity::a_hundred_at_once_of_one_key_create_it_once,
+            identity::whoever_must_be_first_is_refused_in_every_state,
             content::a_megabyte_of_any_bytes_comes_back_identical,
             content::a_result_of_any_bytes_comes_back_identical,
             content::a_reference_to_what_is_outside_comes_back_as_one,
@@ -437,6 +445,7 @@ mod tests {
         let lists = include_str!("mod.rs");
         let modules = [
             ("insert", include_str!("store/insert.rs")),
+            ("identity", include_str!("store/identity.rs")),
             ("content", include_str!("store/content.rs")),
             ("moves", include_str!("store/moves.rs")),
             ("changes", include_str!("store/changes.rs")),

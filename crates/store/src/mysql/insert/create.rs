@@ -1,12 +1,15 @@
 //! Rows of new tasks: the registry first, because its unique key is what decides between two engines.
 
 use super::{Ask, Row};
-use crate::mysql::{
-    ledger::Ledger,
-    lookup::Entries,
-    pauses::Pauses,
-    row,
-    statements::{self as sql, bind},
+use crate::{
+    extras,
+    mysql::{
+        ledger::Ledger,
+        lookup::Entries,
+        pauses::Pauses,
+        row,
+        statements::{self as sql, bind},
+    },
 };
 use punctual_contract::store::Inserted;
 use punctual_domain::{
@@ -85,7 +88,7 @@ fn is_plain(it: &Row<'_>) -> bool {
         && task.retry == RetryPolicy::default()
         && task.labels.is_empty()
         && task.traceparent.is_none()
-        && task.demands.is_none()
+        && extras::is_none(task)
 }
 
 fn bind_plain(values: &mut MySqlArguments, it: &Row<'_>, line: &str) -> sqlx::Result<()> {
@@ -106,7 +109,7 @@ fn bind_task(values: &mut MySqlArguments, it: &Row<'_>, line: &str) -> sqlx::Res
     bind!(values, task.execute_at.0, place.due_at.0, now.0, now.0, task.timeout_ms, task.deadline_ms);
     bind!(values, row::retry_text(&task.retry), row::labels_text(&task.labels), task.traceparent.as_deref());
     bind!(values, i64::from(task.payload.code()), row::inline(&task.payload), line);
-    bind!(values, row::demands_text(&task.demands));
+    bind!(values, extras::text(task));
     Ok(())
 }
 

@@ -18,11 +18,10 @@ pub(super) async fn pass_over_taken(
 ) -> sqlx::Result<()> {
     let of_callers: HashSet<(&str, i64)> = rows
         .iter()
-        .filter(|it| it.ask.task.task_id.is_some())
+        .filter(|it| !it.ask.task.is_anonymous())
         .map(|it| (it.ask.namespace(), it.task_id))
         .collect();
-    let mut unchecked: Vec<&mut Row<'_>> =
-        rows.iter_mut().filter(|it| it.ask.task.task_id.is_none()).collect();
+    let mut unchecked: Vec<&mut Row<'_>> = rows.iter_mut().filter(|it| it.ask.task.is_anonymous()).collect();
     while !unchecked.is_empty() {
         let taken = taken(conn, &unchecked).await?;
         unchecked.retain(|it| {

@@ -1,13 +1,16 @@
 //! A wish that takes the place of what stands: the move that only an insert makes. Rare, hence one by one.
 
 use super::{Row, create::keep_body};
-use crate::mysql::{
-    ledger::Ledger,
-    lookup::{self, Entries},
-    pauses::Pauses,
-    query::{self, Hold},
-    row, statements as sql,
-    statements_moves::KEEP_PLACE,
+use crate::{
+    extras,
+    mysql::{
+        ledger::Ledger,
+        lookup::{self, Entries},
+        pauses::Pauses,
+        query::{self, Hold},
+        row, statements as sql,
+        statements_moves::KEEP_PLACE,
+    },
 };
 use punctual_domain::{
     history::{self, Note},
@@ -76,7 +79,7 @@ async fn update(conn: &mut MySqlConnection, row: &Row<'_>, old: &Task) -> sqlx::
         .bind(row::retry_text(&new.retry))
         .bind(row::labels_text(&new.labels))
         .bind(new.traceparent.as_deref())
-        .bind(row::demands_text(&new.demands))
+        .bind(extras::text(new))
         .bind(i64::from(new.payload.code()))
         .bind(row::inline(&new.payload))
         .bind(now.0)

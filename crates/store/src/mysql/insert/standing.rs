@@ -11,49 +11,109 @@ use crate::mysql::{
     row, statements as sql,
 };
 use punctual_domain::{
+    key::is_id_of_keys,
     place::{Partition, TaskRef},
     task::Task,
 };
 use sqlx::{MySqlConnection, Row as _};
 use std::{collections::HashMap, fmt::Write as _};
 
-/// The highest version that stands under each caller's id, unless it is lower than the one that is asked for: then
-/// it makes no difference. Locked.
+/// What stands under an ask's id or key.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// Which of the ids of its key a task has. None: as its ask says.
+    pub(super) task_id: Option<i64>,
+    /// The highest version, unless that is lower than the one that is asked for, where it would make no difference; or a
+    /// task of another identity, where no id is left.
+    pub(super) task: Option<Task>,
+}
+
+/// An id that is looked up, for a row.
+struct Wanted<'a> {
+    row: Row<'a>,
+    task_id: i64,
+    /// Versions below it make no difference.
+    version: i64,
+}
+
+/// By the numbers of the rows. Locked.
 pub(super) async fn standing(
     conn: &mut MySqlConnection,
     rows: &[Row<'_>],
-) -> sqlx::Result<HashMap<usize, Task>> {
-    let mut highest: HashMap<usize, (i64, TaskRef)> = HashMap::new();
-    let callers: Vec<Row<'_>> = rows.iter().filter(|it| it.ask.task.task_id.is_some()).copied().collect();
+) -> sqlx::Result<HashMap<usize, Standing>> {
+    let mut highest: HashMap<(usize, i64), (i64, TaskRef)> = HashMap::new();
+    let callers: Vec<Row<'_>> = rows.iter().filter(|it| !it.ask.task.is_anonymous()).copied().collect();
     let mut namespaces: Vec<&str> = callers.iter().map(|it| it.ask.namespace()).collect();
     namespaces.sort_unstable();
     namespaces.dedup();
     for namespace in namespaces {
         let of: Vec<_> = callers.iter().filter(|it| it.ask.namespace() == namespace).copied().collect();
-        if near::none_stands(conn, namespace, &of).await? {
+        let is_keyed = of.iter().any(|it| it.ask.second_id.is_some());
+        if !is_keyed && near::none_stands(conn, namespace, &of).await? {
             continue;
         }
-        let look = sqlx::query(sql::WANTED).bind(wanted(&of)).bind(namespace);
+        let wanted = wanted(&of);
+        let look = sqlx::query(sql::WANTED).bind(text(&wanted)).bind(namespace);
         for it in look.fetch_all(&mut *conn).await? {
             let (nth, version) = (row::small::<u32>(&it, 0)? as usize, it.try_get(1)?);
-            let Some(row) = of.iter().find(|it| it.nth == nth) else { continue };
+            let Some(Wanted { row, task_id, .. }) = wanted.get(nth) else { continue };
             let due_at = row::millis(&it, 3)?;
             let place = TaskRef { partition: row.ask.partition, due_at, id: it.try_get(2)? };
-            let known = highest.entry(nth).or_insert((version, place));
+            let known = highest.entry((row.nth, *task_id)).or_insert((version, place));
             if known.0 < version {
                 *known = (version, place);
             }
         }
     }
-    whole(conn, highest.into_iter().map(|(nth, (_, place))| (nth, place)).collect()).await
+    let tasks = whole(conn, highest.into_iter().map(|(of, (_, place))| (of, place)).collect()).await?;
+    Ok(identified(&callers, tasks))
+}
+
+/// Ids that keys may have are looked up in all versions: whose they are is said by what stands there.
+fn wanted<'a>(rows: &[Row<'a>]) -> Vec<Wanted<'a>> {
+    let mut wanted = Vec::with_capacity(rows.len());
+    for row in rows {
+        let Some(second) = row.ask.second_id else {
+            let is_of_keys = is_id_of_keys(row.task_id);
+            let version = if is_of_keys { i64::MIN } else { row.ask.task.task_version };
+            wanted.push(Wanted { row: *row, task_id: row.task_id, version });
+            continue;
+        };
+        let of = |task_id| Wanted { row: *row, task_id, version: i64::MIN };
+        wanted.extend([of(row.ask.task_id), of(second)]);
+    }
+    // The order of the registry: whoever inserts the same at once, locks in the same order.
+    wanted.sort_by_key(|it| (it.row.ask.partition, it.task_id));
+    wanted
+}
+
+fn identified(rows: &[Row<'_>], mut tasks: HashMap<(usize, i64), Task>) -> HashMap<usize, Standing> {
+    let mut standing = HashMap::with_capacity(tasks.len());
+    for row in rows {
+        let mut under = |task_id: i64| tasks.remove(&(row.nth, task_id));
+        let is_own = |it: &Task| it.ask.key == row.ask.task.key;
+        let first = row.task_id;
+        let (task_id, task) = match row.ask.second_id {
+            None => (None, under(first)),
+            Some(second) => match (under(first), under(second)) {
+                (Some(it), _) if is_own(&it) => (Some(first), Some(it)),
+                (_, Some(it)) if is_own(&it) => (Some(second), Some(it)),
+                (None, _) => (Some(first), None),
+                (_, it) => (Some(second), it),
+            },
+        };
+        let task = task.filter(|it| !is_own(it) || it.ask.task_version >= row.ask.task.task_version);
+        standing.insert(row.nth, Standing { task_id, task });
+    }
+    standing
 }
 
 /// The tasks themselves, locked. One that has gone or moved since the registry was read is found when the
 /// transaction is run again; one whose bucket was dropped, and that is not settled yet, is taken back.
 async fn whole(
     conn: &mut MySqlConnection,
-    mut places: Vec<(usize, TaskRef)>,
-) -> sqlx::Result<HashMap<usize, Task>> {
+    mut places: Vec<((usize, i64), TaskRef)>,
+) -> sqlx::Result<HashMap<(usize, i64), Task>> {
     if places.is_empty() {
         return Ok(HashMap::new());
     }
@@ -83,13 +143,13 @@ async fn take_back(conn: &mut MySqlConnection, missing: &[TaskRef]) -> sqlx::Res
     Ok(())
 }
 
-/// Rows as one parameter: `[[number in the batch, partition, task_id, task_version], ...]`.
-fn wanted(rows: &[Row<'_>]) -> String {
-    let mut json = String::with_capacity(rows.len() * 40 + 2);
-    for it in rows {
+/// As one parameter: `[[number of the wanted, partition, task_id, task_version], ...]`.
+fn text(wanted: &[Wanted<'_>]) -> String {
+    let mut json = String::with_capacity(wanted.len() * 40 + 2);
+    for (nth, it) in wanted.iter().enumerate() {
         let comma = if json.is_empty() { '[' } else { ',' };
-        let (Partition(partition), _, task_id, version) = it.key();
-        let _ = write!(json, "{comma}[{},{partition},{task_id},{version}]", it.nth);
+        let Partition(partition) = it.row.ask.partition;
+        let _ = write!(json, "{comma}[{nth},{partition},{},{}]", it.task_id, it.version);
     }
     json.push(']');
     json

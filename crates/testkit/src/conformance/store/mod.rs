@@ -4,6 +4,7 @@
 mod sample;
 mod walk;
 
+pub mod identity;
 pub mod insert;
 
 pub mod content;

@@ -32,6 +32,7 @@ struct Target {
     leased: String,
     lease: String,
     task_id: String,
+    key: String,
     token: String,
     kind: String,
     label: String,
@@ -54,6 +55,7 @@ fn nothing(like: &Target) -> Target {
         leased: beside(&like.leased),
         lease: like.lease.clone(),
         task_id: "7000002".to_owned(),
+        key: "nobody-key".to_owned(),
         token: "zzzzzzzzzzzz".to_owned(),
         kind: "nobody-k".to_owned(),
         label: "nobody-l".to_owned(),
@@ -124,15 +126,16 @@ impl Operation {
     /// None: it names nothing.
     fn value(&self, parameter: &str, target: &Target) -> Option<String> {
         Some(match parameter {
-            "queue" => target.queue.clone(),
+            "queue" | "prefix" => target.queue.clone(),
             "task_id" => target.task_id.clone(),
+            "key" => target.key.clone(),
             "kind" | "name" => target.kind.clone(),
             "label" => format!("{}:{MARK}", target.label),
             "namespace" | "confirm" => target.namespace.clone(),
             "token" => target.token.clone(),
             "error" => target.label.clone(),
             "task_version" | "state" | "due_after" | "due_before" | "since" | "until" | "action"
-            | "limit" | "cursor" | "n" | "format" => return None,
+            | "limit" | "cursor" | "n" | "format" | "phase" | "paused" | "severity" => return None,
             other => panic!("{}: this test does not know what {other:?} can name", self.id),
         })
     }
@@ -164,7 +167,7 @@ impl Operation {
             "confirm_bulk" | "pause_bulk" | "resume_bulk" | "stop_bulk" | "repeat_bulk" => json!({}),
             "send_heartbeats" => json!({"executor": "own-x", "leases": [lease]}),
             "redrive_dead_letters" => json!({"queue": target.queue}),
-            "put_queue" | "put_namespace" | "put_limits" => json!({"max_waiting": 9}),
+            "put_queue" | "patch_queue" | "put_namespace" | "put_limits" => json!({"max_waiting": 9}),
             "create_token" => json!({"name": "t", "roles": ["viewer"], "namespaces": [target.namespace]}),
             other if self.has_body => panic!("{other}: this test does not know how to fill in its body"),
             _ => return None,
@@ -190,6 +193,7 @@ fn learnt(answer: &Answer, said: [&Target; 2]) -> (u16, Option<String>, String) 
             (&it.kind, "<kind>"),
             (&it.label, "<label>"),
             (&it.task_id, "<task_id>"),
+            (&it.key, "<key>"),
         ] {
             text = text.replace(name.as_str(), placeholder);
         }
@@ -216,6 +220,8 @@ async fn furnish(site: &Site) -> Target {
     let dead = json!({"ref": leased[0]["ref"], "token": leased[0]["token"], "outcome": "reject", "status_msg": MARK});
     site.admin(post("/v1/outcomes", json!({"outcomes": [dead]})).within(&namespace)).await.expect(200);
     let place = site.insert(&namespace, task(7_000_001)).await;
+    let keyed = json!({"queue": queue, "key": format!("{MARK}-key"), "payload": MARK, "delay_ms": 3_600_000});
+    site.insert(&namespace, keyed).await;
     let executor = format!("{MARK}-x");
     let lease = json!({"ref": leased[1]["ref"], "token": leased[1]["token"]});
     let beat = json!({"executor": executor, "queues": [queue], "leases": [lease]});
@@ -250,6 +256,7 @@ async fn furnish(site: &Site) -> Target {
         leased: text(&leased[1]["ref"]),
         lease: text(&leased[1]["token"]),
         task_id: "7000001".to_owned(),
+        key: format!("{MARK}-key"),
         token,
         kind: format!("{MARK}-k"),
         label: format!("{MARK}-l"),

@@ -62,7 +62,7 @@ const fn row(
 
 const TASK: Body = Some(|_| json!({"queue": "q", "delay_ms": 3_600_000}));
 const BATCH: Body = Some(|_| json!({"tasks": [{"queue": "q", "delay_ms": 3_600_000}]}));
-const NOTHING: Body = Some(|_| json!({}));
+const ALL: Body = Some(|_| json!({"all": true}));
 const LATER: Body = Some(|_| json!({"delay_ms": 7_200_000}));
 const LEASE: Body = Some(|_| json!({"executor": "y"}));
 const OUTCOMES: Body =
@@ -78,7 +78,7 @@ const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_0
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 74] = [
+pub(super) const TABLE: [Row; 75] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -114,10 +114,11 @@ pub(super) const TABLE: [Row; 74] = [
     row("POST", "/v1/executors/{executor}/quiet", OPERATORS, Some(200), NO_EXECUTOR, None),
     row("POST", "/v1/executors/{executor}/resume", OPERATORS, Some(200), NO_EXECUTOR, None),
     row("GET", "/v1/dead-letters", READERS, Some(200), NO_ITEMS, None),
-    row("POST", "/v1/dead-letters/redrive", OPERATORS, Some(200), Foreign::Empty("/tasks", "0"), NOTHING),
+    row("POST", "/v1/dead-letters/redrive", OPERATORS, Some(200), Foreign::Empty("/tasks", "0"), ALL),
     row("GET", "/v1/queues", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/queues/{queue}", READERS, Some(200), NO_QUEUE, None),
     row("PUT", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE),
+    row("PATCH", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE),
     row("DELETE", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, None),
     row("GET", "/v1/queues/{queue}/changes", READERS, Some(200), NO_ITEMS, None),
     row("POST", "/v1/queues/{queue}/pause", OPERATORS, Some(200), Foreign::Denied, None),

@@ -4,6 +4,7 @@ use proptest::{option, prelude::*, sample::select};
 use punctual_domain::{
     history::Entry,
     insert::OnConflict,
+    key::Key,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
     retry::RetryPolicy,
@@ -92,15 +93,19 @@ fn ask() -> impl Strategy<Value = NewTask> {
             retry,
             labels,
             traceparent,
-            demands,
+            demands: demands.0,
+            key: demands.1,
+            name: demands.2,
             on_conflict: OnConflict::default(),
         },
     )
 }
 
-fn demands() -> impl Strategy<Value = Demands> {
-    (option::of(any::<String>()), option::of(any::<String>()))
-        .prop_map(|(concurrency_key, handler_versions)| Demands { concurrency_key, handler_versions })
+fn demands() -> impl Strategy<Value = (Demands, Option<Key>, Option<String>)> {
+    let text = || option::of(any::<String>());
+    (text(), text(), text(), text()).prop_map(|(concurrency_key, handler_versions, key, name)| {
+        (Demands { concurrency_key, handler_versions }, key.map(Key::Caller), name)
+    })
 }
 
 fn lease() -> impl Strategy<Value = Lease> {

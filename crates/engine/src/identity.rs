@@ -1,0 +1,74 @@
+//! Where a task is found by what a caller calls it: an id, or a key, which stands for two ids of which a task has one.
+
+use crate::{answer::Error as EngineError, core::Core, engine::Engine};
+use punctual_contract::Error;
+use punctual_domain::{
+    key::Key,
+    name::Name,
+    task::{NewTask, Task},
+};
+
+impl Engine {
+    /// The versions of a key, the highest first.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn versions_of_key(
+        &self,
+        namespace: &Name,
+        key: &Key,
+        version: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<Task>, EngineError> {
+        Ok(versions_of_key(&self.core, namespace, key, version, limit).await?)
+    }
+
+    /// What stands under the id or key of a task to insert, in any version, the highest first.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn standing(&self, ask: &NewTask, limit: usize) -> Result<Vec<Task>, EngineError> {
+        Ok(standing(&self.core, ask, None, limit).await?)
+    }
+}
+
+/// The versions of a key, the highest first.
+pub(crate) async fn versions_of_key(
+    core: &Core,
+    namespace: &Name,
+    key: &Key,
+    version: Option<i64>,
+    limit: usize,
+) -> Result<Vec<Task>, Error> {
+    let [first, second] = key.ids(namespace, core.store.partitions());
+    let under = |task_id| core.store.versions(namespace, task_id, version, limit);
+    let (mut tasks, others) = tokio::try_join!(under(first), under(second))?;
+    tasks.extend(others);
+    tasks.retain(|it| it.ask.key.as_ref() == Some(key));
+    Ok(tasks)
+}
+
+/// What stands under what an insert names.
+pub(crate) async fn standing(
+    core: &Core,
+    ask: &NewTask,
+    version: Option<i64>,
+    limit: usize,
+) -> Result<Vec<Task>, Error> {
+    let namespace = &ask.queue.namespace;
+    match (&ask.key, ask.task_id) {
+        (Some(key), _) => versions_of_key(core, namespace, key, version, limit).await,
+        (None, Some(task_id)) => core.store.versions(namespace, task_id, version, limit).await,
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+/// The id that a task of a key has, or would have if it were inserted now.
+pub(crate) async fn id_of_key(core: &Core, namespace: &Name, key: &Key) -> Result<i64, Error> {
+    let [first, second] = key.ids(namespace, core.store.partitions());
+    let under = |task_id| core.store.versions(namespace, task_id, None, 1);
+    let is_own = |it: &Task| it.ask.key.as_ref() == Some(key);
+    let (at_first, at_second) = tokio::try_join!(under(first), under(second))?;
+    let is_second = at_second.iter().any(is_own) || !at_first.iter().all(is_own);
+    Ok(if is_second { second } else { first })
+}
