@@ -13,6 +13,8 @@ mod binary;
 mod bulk;
 #[path = "all/clocks.rs"]
 mod clocks;
+#[path = "all/cluster.rs"]
+mod cluster;
 #[path = "all/config.rs"]
 mod config;
 #[path = "all/dev.rs"]

@@ -99,12 +99,14 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
 
 /// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
-    const LISTS: [&str; 14] = [
+    const LISTS: [&str; 16] = [
         "/v1/tasks",
         "/v1/executors",
         "/v1/dead-letters",
         "/v1/queues/{queue}/changes",
         "/v1/audit",
+        "/v1/events",
+        "/v1/partitions",
         "/v1/namespaces",
         "/v1/schedules",
         "/v1/schedules/{schedule}/next",

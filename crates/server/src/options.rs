@@ -2,6 +2,7 @@
 
 use crate::{access::TrustedProxies, listener::TlsFiles};
 use punctual_bulk::Runner;
+use punctual_cluster::Watcher;
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
 use punctual_workflows::Runner as Workflows;
@@ -31,6 +32,8 @@ pub struct ServerOptions {
     pub workflows: Option<Workflows>,
     /// The same for bulk operations.
     pub bulk: Option<Runner>,
+    /// The same for what is asked of the whole cluster.
+    pub cluster: Option<Watcher>,
     pub listener: ListenerOptions,
 }
 
@@ -82,6 +85,7 @@ impl Default for ServerOptions {
             schedules: None,
             workflows: None,
             bulk: None,
+            cluster: None,
             listener: ListenerOptions::default(),
         }
     }

@@ -35,6 +35,7 @@ pub(crate) const DEAD_MS: &str = "retention.dead_ms";
 pub(crate) const SCHEDULE_RUNS_MS: &str = "retention.schedule_runs_ms";
 pub(crate) const WORKFLOWS_MS: &str = "retention.workflows_ms";
 pub(crate) const BULK_MS: &str = "retention.bulk_ms";
+pub(crate) const EVENTS_MS: &str = "retention.events_ms";
 pub(crate) const ARCHIVE_URL: &str = "archive.url";
 pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
 pub(crate) const PAYLOADS_URL: &str = "payloads.url";
@@ -208,6 +209,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_RETENTION_BULK_MS",
         default: || punctual_bulk::Options::default().keep_ms.to_string(),
         about: "how long a bulk operation that has ended is kept",
+    },
+    Key {
+        name: EVENTS_MS,
+        variable: "PUNCTUAL_RETENTION_EVENTS_MS",
+        default: || punctual_cluster::Options::default().keep_events_ms.to_string(),
+        about: "how long events of the cluster are kept; 10,000 of them at most",
     },
     // Empty: no archives; what is over is deleted.
     Key {
