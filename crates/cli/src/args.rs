@@ -1,7 +1,7 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, bulk, cluster, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard,
+    audit, bulk, cluster, config, dead, dev, doctor, executor, man, namespace, queue, schedule, serve, shard,
     task, token, work, workflow,
 };
 use clap::{Parser, Subcommand};
@@ -70,6 +70,7 @@ pub(crate) enum Command {
     Migrate(serve::MigrateArgs),
     Doctor(doctor::DoctorArgs),
     Config(config::ConfigArgs),
+    Man(man::ManArgs),
     /// Print a completion script for a shell, to be sourced by it
     Completions {
         shell: clap_complete::Shell,

@@ -26,6 +26,7 @@ mod cluster;
 mod dead;
 mod dev;
 mod executor;
+mod man;
 mod namespace;
 mod queue;
 mod schedule;
@@ -85,6 +86,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Migrate(args) => serve::migrate(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Config(args) => config::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "punctual", &mut script);

@@ -22,22 +22,22 @@ pub(crate) fn run(args: &ManArgs) -> Result<ExitCode> {
     cli.build();
     match &args.to {
         Some(to) => write_all(&cli, "punctual", to)?,
-        None => output::line(String::from_utf8_lossy(&page(&cli, "punctual")?).trim_end()),
+        None => output::line(String::from_utf8_lossy(&page(&cli)?).trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(command: &Command, name: &str) -> Result<Vec<u8>> {
-    let command = command.clone().name(name.to_owned()).bin_name(name.replace('-', " "));
+/// Of a command that was built: it knows its whole name.
+fn page(command: &Command) -> Result<Vec<u8>> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page).context("the page cannot be made")?;
+    clap_mangen::Man::new(command.clone()).render(&mut page).context("the page cannot be made")?;
     Ok(page)
 }
 
 /// The command and all below it, each a page.
 fn write_all(command: &Command, name: &str, to: &Path) -> Result<()> {
     let path = to.join(format!("{name}.1"));
-    fs::write(&path, page(command, name)?).with_context(|| format!("{} cannot be written", path.display()))?;
+    fs::write(&path, page(command)?).with_context(|| format!("{} cannot be written", path.display()))?;
     for below in command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help") {
         write_all(below, &format!("{name}-{}", below.get_name()), to)?;
     }

@@ -37,6 +37,8 @@ mod namespace;
 mod network;
 #[path = "all/operate.rs"]
 mod operate;
+#[path = "all/packaging.rs"]
+mod packaging;
 #[path = "all/recovery.rs"]
 mod recovery;
 #[path = "all/schedule.rs"]

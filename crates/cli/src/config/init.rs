@@ -52,7 +52,7 @@ pub(super) fn file(layers: &Layers) -> String {
 fn entry(out: &mut String, key: &Key, layers: &Layers) {
     let given = layers.get(key.name);
     let is_set = !matches!(given.from, Source::Default) && !key.is_secret();
-    let text = if key.is_secret() { (key.default)() } else { given.text.clone() };
+    let text = if key.is_secret() { (key.default)() } else { given.text };
     let comment = if is_set { "" } else { "# " };
     let _ = write!(out, "\n# {} ({})\n{comment}{} = {}\n", key.about, key.variable, field(key), value(&text));
 }
@@ -63,13 +63,15 @@ mod tests {
     use std::path::Path;
 
     fn effective(layers: &Layers) -> Vec<(&'static str, String)> {
-        KEYS.iter().map(|it| (it.name, layers.get(it.name).text.clone())).collect()
+        KEYS.iter().map(|it| (it.name, layers.get(it.name).text)).collect()
     }
 
     /// Of each line that begins with a key, the comment taken away.
     fn uncommented(file: &str) -> String {
         let line = |it: &str| match it.strip_prefix("# ") {
-            Some(rest) if rest.split_once(" = ").is_some_and(|it| !it.0.contains([' ', '('])) => rest.to_owned(),
+            Some(rest) if rest.split_once(" = ").is_some_and(|it| !it.0.contains([' ', '('])) => {
+                rest.to_owned()
+            }
             _ => it.to_owned(),
         };
         file.lines().map(line).collect::<Vec<_>>().join("\n")

@@ -126,6 +126,7 @@ const COMMANDS: &[(&str, Leaves)] = &[
     // Its probe of commits changes one row that nothing else reads.
     ("doctor", Nothing),
     ("config", Nothing),
+    ("man", Nothing),
     ("completions", Nothing),
 ];
 

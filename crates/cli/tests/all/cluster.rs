@@ -69,10 +69,12 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
     let dead = this(&c);
     assert_eq!(of_kind(&a, "engine_started").len(), 3);
     assert_eq!(of_kind(&a, "engine_lost"), Vec::<Value>::new());
-    // So that it is known whose the partitions are.
-    wait_for("who owns what", || {
-        items(&b, "/v1/partitions").iter().any(|it| it["engine"] == dead.as_str()).then_some(())
-    });
+    // So that it is known to the others whose the partitions are: they look again after their own have changed.
+    let has_said = || of_kind(&a, "partitions_taken_over").iter().any(|it| it["engine"] == dead.as_str());
+    wait_for("its own takeover", || has_said().then_some(()));
+    let runs = || [&a, &b].map(|it| it.metric("punctual_service_runs_total{service=\"cluster\"}"));
+    let before = runs();
+    wait_for("some looks", || runs().iter().zip(before).all(|it| *it.0 >= it.1 + 4.0).then_some(()));
     c.process.signal("-KILL");
     c.process.ended();
 
@@ -139,11 +141,11 @@ fn redis_and_the_database_that_go_and_come_are_events_with_the_time_at_which_the
     wait_for("Redis is back", || of_kind(&server, "hot_set_back").pop());
 
     site.mysql.kill();
-    let away = || {
-        let (status, answer) = server.get("/readyz");
-        (status == 503).then_some(answer)
+    let failing = |service: &str| {
+        server.metric(&format!("punctual_service_failures_in_a_row{{service=\"{service}\"}}"))
     };
-    wait_for("the database is away", away);
+    let is_seen = || failing("check_writers") >= 2.0 && failing("cluster") >= 4.0;
+    wait_for("the database is away", || is_seen().then_some(()));
     site.runtime.block_on(site.mysql.start_again());
     // What could not be written while it was away is there afterwards, in its order.
     let back = wait_for("the database is back", || of_kind(&server, "database_back").pop());
