@@ -16,6 +16,7 @@ use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
+use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -34,6 +35,8 @@ const GO_ON_EVERY: Duration = Duration::from_secs(1);
 const RECONCILE_EVERY: Duration = Duration::from_secs(30);
 /// Between two looks which bulk operations may go on.
 const BULK_EVERY: Duration = Duration::from_millis(100);
+/// Between two messages to a collector of traces.
+const TRACE_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at what has happened to the cluster.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// A database that was added, or that did not answer, has its payloads counted within this.
@@ -47,6 +50,7 @@ pub(crate) struct Standing {
     pub(crate) workflows: Workflows,
     pub(crate) bulk: Runner,
     pub(crate) cluster: Watcher,
+    pub(crate) traces: Option<Traces>,
     running: Running,
     store: Closing,
 }
@@ -126,6 +130,8 @@ impl Standing {
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
         let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone());
         let cluster = Watcher::new(engine.clone(), store.cluster(), settings.cluster.clone());
+        let traces = settings.traces.clone().map(|it| Traces::new(engine.clone(), it));
+        let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", PLAN_EVERY, move |now| {
@@ -138,6 +144,13 @@ impl Standing {
             let carrying_on = carrying_on.clone();
             async move { carrying_on.run_once(now).await }
         });
+        if let Some(traces) = &traces {
+            let telling = traces.clone();
+            running.supervise("traces", TRACE_EVERY, move |_| {
+                let telling = telling.clone();
+                async move { Ok(telling.run_once().await) }
+            });
+        }
         let watching = cluster.clone();
         running.supervise("cluster", WATCH_EVERY, move |now| {
             let watching = watching.clone();
@@ -156,7 +169,7 @@ impl Standing {
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, bulk, workflows, cluster, running, store })
+        Ok(Self { engine, planner, bulk, workflows, cluster, traces, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
@@ -166,6 +179,10 @@ impl Standing {
     pub(crate) async fn stop(self) -> Result<()> {
         let stopping = async {
             self.cluster.farewell(self.engine.now()).await;
+            if let Some(traces) = &self.traces {
+                // What has ended by now; a collector that hangs is not waited for.
+                let _ = timeout(Duration::from_secs(1), traces.run_once()).await;
+            }
             self.running.stop().await;
             match self.store {
                 Closing::Sqlite(store) => {

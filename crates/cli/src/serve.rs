@@ -83,6 +83,7 @@ pub(crate) fn options(settings: &Settings, standing: &Standing) -> ServerOptions
         workflows: Some(standing.workflows.clone()),
         bulk: Some(standing.bulk.clone()),
         cluster: Some(standing.cluster.clone()),
+        traces: standing.traces.clone(),
         ..ServerOptions::default()
     })
 }

@@ -57,6 +57,8 @@ mod task;
 mod tls;
 #[path = "all/token.rs"]
 mod token;
+#[path = "all/traces.rs"]
+mod traces;
 #[path = "all/work.rs"]
 mod work;
 #[path = "all/workflow.rs"]

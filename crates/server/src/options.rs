@@ -5,6 +5,7 @@ use punctual_bulk::Runner;
 use punctual_cluster::Watcher;
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
+use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct ServerOptions {
     pub bulk: Option<Runner>,
     /// The same for what is asked of the whole cluster.
     pub cluster: Option<Watcher>,
+    /// None: no collector is told of traces.
+    pub traces: Option<Traces>,
     pub listener: ListenerOptions,
 }
 
@@ -86,6 +89,7 @@ impl Default for ServerOptions {
             workflows: None,
             bulk: None,
             cluster: None,
+            traces: None,
             listener: ListenerOptions::default(),
         }
     }

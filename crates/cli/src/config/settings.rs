@@ -7,7 +7,7 @@ use super::{
         CLOCK_BOUND_MS, DATA, DEAD_MS, EVENTS_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA,
         HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT,
         PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
-        WEAK_DURABILITY, WORKFLOWS_MS,
+        TRACES_PERCENT, TRACES_URL, WEAK_DURABILITY, WORKFLOWS_MS,
     },
     secrets::shown,
 };
@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) workflows: punctual_workflows::Options,
     pub(crate) bulk: punctual_bulk::Options,
     pub(crate) cluster: punctual_cluster::Options,
+    /// None: off.
+    pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
@@ -120,6 +122,7 @@ impl Settings {
             workflows: workflows(layers)?,
             bulk: bulk(layers)?,
             cluster: cluster(layers)?,
+            traces: traces(layers)?,
             place,
             payloads,
             log_filter: log_filter(layers)?,
@@ -296,6 +299,19 @@ fn bulk(layers: &Layers) -> Result<punctual_bulk::Options, Error> {
 fn cluster(layers: &Layers) -> Result<punctual_cluster::Options, Error> {
     let keep_events_ms = layers.number(EVENTS_MS, 120 * MINUTE_MS..=TEN_YEARS_MS)?;
     Ok(punctual_cluster::Options { keep_events_ms, ..punctual_cluster::Options::default() })
+}
+
+fn traces(layers: &Layers) -> Result<Option<punctual_traces::Options>, Error> {
+    let sample_percent = layers.number(TRACES_PERCENT, 0..=100)?;
+    let otlp_url = layers.get(TRACES_URL).text.trim().to_owned();
+    if otlp_url.is_empty() {
+        return Ok(None);
+    }
+    if !otlp_url.starts_with("http://") && !otlp_url.starts_with("https://") {
+        let said = "must be http:// or https:// and a host, such as http://127.0.0.1:4318";
+        return Err(layers.invalid(TRACES_URL, said));
+    }
+    Ok(Some(punctual_traces::Options { otlp_url, sample_percent }))
 }
 
 fn engine(layers: &Layers) -> Result<Options, Error> {

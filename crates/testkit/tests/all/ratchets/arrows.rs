@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 18] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -21,9 +21,10 @@ const MAY_USE: [(&str, &[&str], &[&str]); 17] = [
     ("workflows", &["engine", "contract", "domain", "expressions"], &[]),
     ("bulk", &["engine", "contract", "domain"], &[]),
     ("cluster", &["engine", "contract", "domain"], &[]),
+    ("traces", &["engine", "domain"], &[]),
     (
         "server",
-        &["bulk", "cluster", "schedules", "workflows", "engine", "contract", "domain", "protocol"],
+        &["bulk", "cluster", "traces", "schedules", "workflows", "engine", "contract", "domain", "protocol"],
         &[],
     ),
     ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),
@@ -53,6 +54,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 17] = [
             "server",
             "bulk",
             "cluster",
+            "traces",
             "schedules",
             "workflows",
             "sdk",
