@@ -1,8 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, bulk, config, dead, dev, doctor, executor, namespace, queue, schedule, serve, shard, task, token,
-    work, workflow,
+    audit, bulk, cluster, config, dead, dev, doctor, executor, man, namespace, queue, schedule, serve, shard,
+    task, token, work, workflow,
 };
 use clap::{Parser, Subcommand};
 
@@ -50,6 +50,19 @@ pub(crate) enum Command {
     /// Read the audit: who changed what, and what was refused
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    Events(cluster::EventsArgs),
+    /// Look at the engines of the cluster
+    #[command(subcommand)]
+    Engine(cluster::EngineCommand),
+    /// Look at the partitions of the store
+    #[command(subcommand)]
+    Partition(cluster::PartitionCommand),
+    /// Look at what should be looked at
+    #[command(subcommand)]
+    Alert(cluster::AlertCommand),
+    Stats(cluster::StatsArgs),
+    Top(cluster::TopArgs),
+    Tail(cluster::TailArgs),
     Work(work::WorkArgs),
     /// Plan and look at the databases of a store
     #[command(subcommand)]
@@ -57,6 +70,7 @@ pub(crate) enum Command {
     Migrate(serve::MigrateArgs),
     Doctor(doctor::DoctorArgs),
     Config(config::ConfigArgs),
+    Man(man::ManArgs),
     /// Print a completion script for a shell, to be sourced by it
     Completions {
         shell: clap_complete::Shell,

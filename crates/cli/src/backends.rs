@@ -10,11 +10,13 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use punctual_bulk::Runner;
 use punctual_bus::{MemoryBus, RedisBus, RedisBusOptions};
-use punctual_contract::{Blobs, BulkStore, ScheduleStore, Store, WorkflowStore};
+use punctual_cluster::Watcher;
+use punctual_contract::{Blobs, BulkStore, ClusterStore, ScheduleStore, Store, WorkflowStore};
 use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
+use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -33,6 +35,10 @@ const GO_ON_EVERY: Duration = Duration::from_secs(1);
 const RECONCILE_EVERY: Duration = Duration::from_secs(30);
 /// Between two looks which bulk operations may go on.
 const BULK_EVERY: Duration = Duration::from_millis(100);
+/// Between two messages to a collector of traces.
+const TRACE_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks at what has happened to the cluster.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// A database that was added, or that did not answer, has its payloads counted within this.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
 
@@ -43,6 +49,8 @@ pub(crate) struct Standing {
     pub(crate) planner: Planner,
     pub(crate) workflows: Workflows,
     pub(crate) bulk: Runner,
+    pub(crate) cluster: Watcher,
+    pub(crate) traces: Option<Traces>,
     running: Running,
     store: Closing,
 }
@@ -86,6 +94,13 @@ impl Closing {
 }
 
 impl Closing {
+    fn cluster(&self) -> Arc<dyn ClusterStore> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn ClusterStore>,
+            Self::Mysql(store) => Arc::clone(store) as Arc<dyn ClusterStore>,
+        }
+    }
+
     fn workflows(&self) -> Arc<dyn WorkflowStore> {
         match self {
             Self::Sqlite(store) => Arc::clone(store) as Arc<dyn WorkflowStore>,
@@ -114,6 +129,9 @@ impl Standing {
         let workflows = Workflows::new(engine.clone(), store.workflows(), settings.workflows.clone());
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
         let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone());
+        let cluster = Watcher::new(engine.clone(), store.cluster(), settings.cluster.clone());
+        let traces = settings.traces.clone().map(|it| Traces::new(engine.clone(), it));
+        let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", PLAN_EVERY, move |now| {
@@ -125,6 +143,18 @@ impl Standing {
         running.supervise("bulk", BULK_EVERY, move |now| {
             let carrying_on = carrying_on.clone();
             async move { carrying_on.run_once(now).await }
+        });
+        if let Some(traces) = &traces {
+            let telling = traces.clone();
+            running.supervise("traces", TRACE_EVERY, move |_| {
+                let telling = telling.clone();
+                async move { Ok(telling.run_once().await) }
+            });
+        }
+        let watching = cluster.clone();
+        running.supervise("cluster", WATCH_EVERY, move |now| {
+            let watching = watching.clone();
+            async move { watching.run_once(now).await }
         });
         match &store {
             Closing::Sqlite(store) if archive.url.is_some() => {
@@ -139,7 +169,7 @@ impl Standing {
         if let Place::Shared(place) = &settings.place {
             durability::supervise(&running, &engine, place);
         }
-        Ok(Self { engine, planner, bulk, workflows, running, store })
+        Ok(Self { engine, planner, bulk, workflows, cluster, traces, running, store })
     }
 
     /// What is under way is finished, what was claimed is handed back, and the store is given free.
@@ -148,6 +178,11 @@ impl Standing {
     /// When that takes too long, because something that it waits for stands still: then it is as after a crash.
     pub(crate) async fn stop(self) -> Result<()> {
         let stopping = async {
+            self.cluster.farewell(self.engine.now()).await;
+            if let Some(traces) = &self.traces {
+                // What has ended by now; a collector that hangs is not waited for.
+                let _ = timeout(Duration::from_secs(1), traces.run_once()).await;
+            }
             self.running.stop().await;
             match self.store {
                 Closing::Sqlite(store) => {

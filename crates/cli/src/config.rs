@@ -3,6 +3,7 @@
 
 mod args;
 mod error;
+mod init;
 pub(crate) mod keys;
 mod layers;
 mod listening;

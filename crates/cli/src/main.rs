@@ -22,9 +22,11 @@ mod serve;
 mod signals;
 
 mod bulk;
+mod cluster;
 mod dead;
 mod dev;
 mod executor;
+mod man;
 mod namespace;
 mod queue;
 mod schedule;
@@ -72,11 +74,19 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Workflow(command) => workflow::run(command).await,
         Command::Token(command) => token::run(command).await,
         Command::Audit(command) => audit::run(command).await,
+        Command::Events(args) => cluster::events(args).await,
+        Command::Engine(command) => cluster::engine(command).await,
+        Command::Partition(command) => cluster::partition(command).await,
+        Command::Alert(command) => cluster::alert(command).await,
+        Command::Stats(args) => cluster::stats(args).await,
+        Command::Top(args) => cluster::top(args).await,
+        Command::Tail(args) => cluster::tail(args).await,
         Command::Work(args) => work::run(args).await,
         Command::Shard(command) => shard::run(command).await,
         Command::Migrate(args) => serve::migrate(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Config(args) => config::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "punctual", &mut script);

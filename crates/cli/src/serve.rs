@@ -82,6 +82,8 @@ pub(crate) fn options(settings: &Settings, standing: &Standing) -> ServerOptions
         schedules: Some(standing.planner.clone()),
         workflows: Some(standing.workflows.clone()),
         bulk: Some(standing.bulk.clone()),
+        cluster: Some(standing.cluster.clone()),
+        traces: standing.traces.clone(),
         ..ServerOptions::default()
     })
 }

@@ -13,6 +13,8 @@ mod binary;
 mod bulk;
 #[path = "all/clocks.rs"]
 mod clocks;
+#[path = "all/cluster.rs"]
+mod cluster;
 #[path = "all/config.rs"]
 mod config;
 #[path = "all/dev.rs"]
@@ -35,6 +37,8 @@ mod namespace;
 mod network;
 #[path = "all/operate.rs"]
 mod operate;
+#[path = "all/packaging.rs"]
+mod packaging;
 #[path = "all/recovery.rs"]
 mod recovery;
 #[path = "all/schedule.rs"]
@@ -53,6 +57,8 @@ mod task;
 mod tls;
 #[path = "all/token.rs"]
 mod token;
+#[path = "all/traces.rs"]
+mod traces;
 #[path = "all/work.rs"]
 mod work;
 #[path = "all/workflow.rs"]

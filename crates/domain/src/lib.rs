@@ -21,6 +21,7 @@ pub mod versions;
 
 pub mod access;
 pub mod bulk;
+pub mod event;
 pub mod executor;
 pub mod history;
 pub mod insert;

@@ -11,6 +11,7 @@ mod audit;
 mod by_hand;
 mod caps;
 mod clock;
+mod cluster;
 mod control;
 mod core;
 mod durability;

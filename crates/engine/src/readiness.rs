@@ -49,6 +49,12 @@ impl Writers {
         parts.resize_with(count, Part::default);
         change(parts.get_mut(part).expect("there are so many"))
     }
+
+    /// Parts that cannot be written, by number.
+    pub(crate) fn away(&self) -> Vec<usize> {
+        let parts = self.0.lock();
+        parts.iter().enumerate().filter(|it| it.1.problem().is_some()).map(|it| it.0).collect()
+    }
 }
 
 /// One look at each part, side by side: one that is away hides nothing of the others.

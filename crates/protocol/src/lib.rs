@@ -37,6 +37,7 @@ mod token;
 
 mod access;
 mod alerts;
+mod cluster;
 mod namespaces;
 mod queues;
 mod schedule_runs;
@@ -54,6 +55,10 @@ pub use bulk::{
     BulkState, CreateBulk, ListBulk,
 };
 pub use change::{ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, PatchTask};
+pub use cluster::{
+    Backlog, Due, DueStep, Engine, EngineState, Event, Lateness, ListPartitions, Partition, Rates,
+    SearchEvents, Shard, Stats, StatsStep,
+};
 pub use codes::{CODES, Code, CodeInfo};
 pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
 pub use executors::{Executor, ExecutorState, HeldLease, ListExecutors, LogLine, NewLogLine, Wish};

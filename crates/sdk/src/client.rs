@@ -3,6 +3,7 @@
 
 mod access;
 mod bulk;
+mod cluster;
 mod executors;
 mod namespaces;
 mod queues;

@@ -3,7 +3,7 @@
 use crate::{
     answer,
     app::{App, Shared},
-    cursor,
+    cluster, cursor,
     extract::{Caller, Query},
     listener::ENDS_SOON_MS,
     refusal::Refusal,
@@ -33,6 +33,7 @@ pub(crate) async fn list_alerts(
     };
     let mut items: Vec<Alert> = app.engine.alerts().await?.into_iter().filter(mine).map(alert).collect();
     if caller.who.reaches_everything() {
+        items.extend(cluster::alerts(&app));
         items.extend(of_certificates(&app));
     }
     items.sort_by_key(|it| it.severity != Severity::Critical);

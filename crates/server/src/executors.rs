@@ -15,7 +15,7 @@ use crate::{
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_contract::{
     Error as BackendError, Happened,
-    store::{Beat, Extended},
+    store::{Assignment, Beat, Extended},
     workflows::WorkflowId,
 };
 use punctual_domain::{executor::Wish, place::TaskRef, task::Task};
@@ -72,9 +72,18 @@ pub(crate) async fn lease_tasks(
         () = app.shutdown.cancelled() => Vec::new(),
         () = roster::told_otherwise(&app.engine, who.as_ref()) => Vec::new(),
     };
-    let tasks = leased.into_iter().map(|it| answer::leased(it, lease_ms)).collect();
+    let tasks = leased.into_iter().map(|it| answer::leased(traced(&app, it), lease_ms)).collect();
     let wish = who.and_then(|it| roster::wish(app.engine.executor_seen(it)));
     Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks, wish }))
+}
+
+/// Where traces are told of, the executor's spans go below the one of its attempt.
+fn traced(app: &App, mut assignment: Assignment) -> Assignment {
+    if let Some(traces) = &app.options.traces {
+        let handed = |it| traces.handed(it, assignment.place.id, assignment.attempt);
+        assignment.traceparent = assignment.traceparent.take().map(handed);
+    }
+    assignment
 }
 
 /// An executor that is to get no tasks waits as long as it would for a task, so that it does not ask in a circle. One
@@ -193,6 +202,10 @@ async fn settle(
     let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
     let tasks: Vec<TaskRef> = reports.iter().map(|it| it.place).collect();
     let settled = app.engine.settle_each(reports, by).await?;
+    if let Some(traces) = &app.options.traces {
+        let accepted = tasks.iter().zip(&settled).filter(|it| matches!(it.1, Ok(Settled::Accepted)));
+        accepted.for_each(|it| traces.ended(*it.0));
+    }
     Ok(places.into_iter().zip(tasks).zip(settled).map(|((nth, task), it)| (nth, task, it)).collect())
 }
 

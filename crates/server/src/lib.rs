@@ -30,6 +30,7 @@ mod pages;
 mod actions;
 mod alerts;
 mod audit;
+mod cluster;
 mod dead;
 mod executors;
 mod insert;

@@ -206,6 +206,12 @@ metrics! {
         "Bulk operations that this engine carried on within the last minute."
     BULK_BEHIND Gauge "punctual_bulk_behind_seconds" []
         "How long the operation that has waited longest waits for an engine to carry it on. Alert on it."
+    TRACE_SPANS Counter "punctual_trace_spans_exported_total" []
+        "Spans that a collector of traces has taken; 0 where none is set."
+    TRACES_DROPPED Counter "punctual_traces_dropped_total" []
+        "Ended attempts of which no collector was told, because it was away or too much waited; no task waits for it."
+    TRACE_FAILURES Counter "punctual_trace_export_failures_total" []
+        "Requests to the collector that failed."
     PANICS Counter "punctual_panics_total" []
         "Panics in the process, in whatever service, thread or request; each was caught and its part started again. Each is a defect."
     DURABILITY_WEAK Gauge "punctual_durability_weak" []

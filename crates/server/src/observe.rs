@@ -99,7 +99,7 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
 
 /// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
-    const LISTS: [&str; 16] = [
+    const LISTS: [&str; 18] = [
         "/v1/queues",
         "/v1/alerts",
         "/v1/tasks",
@@ -107,6 +107,8 @@ pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
         "/v1/dead-letters",
         "/v1/queues/{queue}/changes",
         "/v1/audit",
+        "/v1/events",
+        "/v1/partitions",
         "/v1/namespaces",
         "/v1/schedules",
         "/v1/schedules/{schedule}/next",

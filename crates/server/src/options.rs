@@ -2,8 +2,10 @@
 
 use crate::{access::TrustedProxies, listener::TlsFiles};
 use punctual_bulk::Runner;
+use punctual_cluster::Watcher;
 use punctual_protocol::limits;
 use punctual_schedules::Planner;
+use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
 use std::time::Duration;
 
@@ -31,6 +33,10 @@ pub struct ServerOptions {
     pub workflows: Option<Workflows>,
     /// The same for bulk operations.
     pub bulk: Option<Runner>,
+    /// The same for what is asked of the whole cluster.
+    pub cluster: Option<Watcher>,
+    /// None: no collector is told of traces.
+    pub traces: Option<Traces>,
     pub listener: ListenerOptions,
 }
 
@@ -82,6 +88,8 @@ impl Default for ServerOptions {
             schedules: None,
             workflows: None,
             bulk: None,
+            cluster: None,
+            traces: None,
             listener: ListenerOptions::default(),
         }
     }

@@ -5,8 +5,8 @@ use crate::{
     access::{self, Guarded, Needs, Reach},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces, observe,
-    openapi,
+    audit, bulk, cluster, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces,
+    observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
 };
@@ -61,7 +61,7 @@ pub(crate) fn routes(app: &Shared) -> Router {
 
 /// Every route of the interface, with the permission that it needs and who looks at what the token reaches.
 fn interface() -> Guarded {
-    of_tasks().merge(of_workflows())
+    of_tasks().merge(of_workflows()).merge(of_the_cluster())
 }
 
 fn of_tasks() -> Guarded {
@@ -147,6 +147,19 @@ fn of_workflows() -> Guarded {
         .needing(ChangeTasks, Own, routes!(workflows::retry_workflow))
         .needing(ChangeTasks, Own, routes!(workflows::skip_node))
         .needing(Insert, Own, routes!(workflows::rerun_workflow))
+}
+
+/// The part of what all engines are together.
+fn of_the_cluster() -> Guarded {
+    use Permission::Read;
+    use Reach::Everything;
+    Guarded::new()
+        .needing(Read, Everything, routes!(cluster::list_events))
+        .needing(Read, Everything, routes!(cluster::list_engines))
+        .needing(Read, Everything, routes!(cluster::list_partitions))
+        .needing(Read, Everything, routes!(cluster::list_shards))
+        .needing(Read, Everything, routes!(cluster::get_stats))
+        .needing(Read, Everything, routes!(cluster::get_due))
 }
 
 fn operation() -> Guarded {

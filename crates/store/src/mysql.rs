@@ -8,6 +8,7 @@ mod audit;
 mod buckets;
 mod bulk;
 mod calls;
+mod cluster;
 mod connections;
 mod density;
 mod doctor;

@@ -5,6 +5,7 @@ mod access;
 mod archive;
 mod audit;
 mod bulk;
+mod cluster;
 mod doctor;
 mod due;
 mod executors;

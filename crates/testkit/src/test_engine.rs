@@ -7,6 +7,7 @@ use axum::{Router, body::Body, http::Request};
 use futures_util::future::BoxFuture;
 use punctual_bulk::Runner;
 use punctual_bus::MemoryBus;
+use punctual_cluster::Watcher;
 use punctual_contract::{Clock, Store};
 use punctual_domain::{name::Name, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
@@ -67,10 +68,12 @@ impl TestEngine {
         let engine = Engine::new(backends, Options::default());
         let planner = Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default());
         let bulk = Runner::new(engine.clone(), store.clone(), punctual_bulk::Options::default());
+        let cluster = Watcher::new(engine.clone(), store.clone(), punctual_cluster::Options::default());
         let workflows = Workflows::new(engine.clone(), store, punctual_workflows::Options::default());
         let options = ServerOptions {
             schedules: Some(planner.clone()),
             bulk: Some(bulk.clone()),
+            cluster: Some(cluster),
             workflows: Some(workflows.clone()),
             ..ServerOptions::default()
         };

@@ -35,6 +35,9 @@ pub(crate) const DEAD_MS: &str = "retention.dead_ms";
 pub(crate) const SCHEDULE_RUNS_MS: &str = "retention.schedule_runs_ms";
 pub(crate) const WORKFLOWS_MS: &str = "retention.workflows_ms";
 pub(crate) const BULK_MS: &str = "retention.bulk_ms";
+pub(crate) const EVENTS_MS: &str = "retention.events_ms";
+pub(crate) const TRACES_URL: &str = "traces.otlp_url";
+pub(crate) const TRACES_PERCENT: &str = "traces.sample_percent";
 pub(crate) const ARCHIVE_URL: &str = "archive.url";
 pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
 pub(crate) const PAYLOADS_URL: &str = "payloads.url";
@@ -208,6 +211,25 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_RETENTION_BULK_MS",
         default: || punctual_bulk::Options::default().keep_ms.to_string(),
         about: "how long a bulk operation that has ended is kept",
+    },
+    Key {
+        name: EVENTS_MS,
+        variable: "PUNCTUAL_RETENTION_EVENTS_MS",
+        default: || punctual_cluster::Options::default().keep_events_ms.to_string(),
+        about: "how long events of the cluster are kept; 10,000 of them at most",
+    },
+    // Empty: nothing is told of traces.
+    Key {
+        name: TRACES_URL,
+        variable: "PUNCTUAL_TRACES_OTLP_URL",
+        default: String::new,
+        about: "collector of OpenTelemetry traces, OTLP over HTTP, such as http://127.0.0.1:4318; empty: off",
+    },
+    Key {
+        name: TRACES_PERCENT,
+        variable: "PUNCTUAL_TRACES_SAMPLE_PERCENT",
+        default: || "100".to_owned(),
+        about: "of the traces that callers sample, so many in a hundred are told",
     },
     // Empty: no archives; what is over is deleted.
     Key {

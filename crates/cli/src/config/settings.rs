@@ -4,10 +4,10 @@ use super::{
     Error, Layers, Listening, Payloads,
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BULK_MS, CANCELLED_MS,
-        CLOCK_BOUND_MS, DATA, DEAD_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA, HOT_TLS_CERT,
-        HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, PARTITIONS,
-        PUSH_LEASE_MS, PUSH_QUEUES, SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS, WEAK_DURABILITY,
-        WORKFLOWS_MS,
+        CLOCK_BOUND_MS, DATA, DEAD_MS, EVENTS_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA,
+        HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT,
+        PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
+        TRACES_PERCENT, TRACES_URL, WEAK_DURABILITY, WORKFLOWS_MS,
     },
     secrets::shown,
 };
@@ -37,6 +37,9 @@ pub(crate) struct Settings {
     pub(crate) schedules: punctual_schedules::Options,
     pub(crate) workflows: punctual_workflows::Options,
     pub(crate) bulk: punctual_bulk::Options,
+    pub(crate) cluster: punctual_cluster::Options,
+    /// None: off.
+    pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
@@ -118,6 +121,8 @@ impl Settings {
             schedules: schedules(layers)?,
             workflows: workflows(layers)?,
             bulk: bulk(layers)?,
+            cluster: cluster(layers)?,
+            traces: traces(layers)?,
             place,
             payloads,
             log_filter: log_filter(layers)?,
@@ -289,6 +294,24 @@ fn workflows(layers: &Layers) -> Result<punctual_workflows::Options, Error> {
 fn bulk(layers: &Layers) -> Result<punctual_bulk::Options, Error> {
     let keep_ms = layers.number(BULK_MS, 60 * MINUTE_MS..=TEN_YEARS_MS)?;
     Ok(punctual_bulk::Options { keep_ms, ..punctual_bulk::Options::default() })
+}
+
+fn cluster(layers: &Layers) -> Result<punctual_cluster::Options, Error> {
+    let keep_events_ms = layers.number(EVENTS_MS, 120 * MINUTE_MS..=TEN_YEARS_MS)?;
+    Ok(punctual_cluster::Options { keep_events_ms, ..punctual_cluster::Options::default() })
+}
+
+fn traces(layers: &Layers) -> Result<Option<punctual_traces::Options>, Error> {
+    let sample_percent = layers.number(TRACES_PERCENT, 0..=100)?;
+    let otlp_url = layers.get(TRACES_URL).text.trim().to_owned();
+    if otlp_url.is_empty() {
+        return Ok(None);
+    }
+    if !otlp_url.starts_with("http://") && !otlp_url.starts_with("https://") {
+        let said = "must be http:// or https:// and a host, such as http://127.0.0.1:4318";
+        return Err(layers.invalid(TRACES_URL, said));
+    }
+    Ok(Some(punctual_traces::Options { otlp_url, sample_percent }))
 }
 
 fn engine(layers: &Layers) -> Result<Options, Error> {

@@ -1,7 +1,7 @@
 //! `punctual config`: each effective value and the layer it came from.
 
 use super::{
-    Layers, SettingArgs, Settings,
+    Layers, SettingArgs, Settings, init,
     keys::{KEYS, STORE_URL},
     layers::Source,
     secrets::shown as visible,
@@ -18,6 +18,9 @@ use std::process::ExitCode;
 pub(crate) struct ConfigArgs {
     #[command(flatten)]
     settings: SettingArgs,
+    /// Print a configuration file instead: every key explained, with its default as a comment, or as it is set
+    #[arg(long, conflicts_with = "json")]
+    init: bool,
     /// One JSON document
     #[arg(long)]
     json: bool,
@@ -39,6 +42,10 @@ struct Shown {
 pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let layers = args.settings.layers()?;
     Settings::from_layers(&layers)?;
+    if args.init {
+        output::line(init::file(&layers).trim_end());
+        return Ok(ExitCode::SUCCESS);
+    }
     let settings = shown(&layers)?;
     match Form::json_if(args.json) {
         Form::Json => output::json(&serde_json::json!({

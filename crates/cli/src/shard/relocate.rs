@@ -4,12 +4,13 @@
 use super::StoreArgs;
 use crate::{
     audited::{Audited, audited},
+    clock::SystemClock,
     output::{self, count},
 };
 use anyhow::{Result, bail};
 use clap::Args;
-use punctual_contract::Store as _;
-use punctual_domain::place::Partition;
+use punctual_contract::{Clock as _, ClusterStore as _, Store as _, cluster::Event};
+use punctual_domain::{event::EventKind, place::Partition};
 use punctual_store::{MoveProgress, MoveStep, Moved, MysqlStore};
 use std::{fmt, ops::ControlFlow, process::ExitCode};
 
@@ -119,8 +120,10 @@ async fn move_all(store: &MysqlStore, partitions: &[Partition], to: usize, json:
     let mut all = Vec::new();
     for it in partitions {
         match store.move_partition(*it, to, &mut progress(json)).await? {
-            Some(moved) if json => all.push(shown(&moved)),
-            Some(moved) => say(&moved),
+            Some(moved) => {
+                note(store, &moved).await;
+                if json { all.push(shown(&moved)) } else { say(&moved) }
+            }
             None if json => {}
             None => output::line(&format!("partition {} is in database {to} already", it.0)),
         }
@@ -131,6 +134,22 @@ async fn move_all(store: &MysqlStore, partitions: &[Partition], to: usize, json:
         output::line("nothing to move");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// For those who did not do it: an event of the cluster. The move is over whether or not it can be written.
+async fn note(store: &MysqlStore, it: &Moved) {
+    let (at, kind) = (SystemClock.now(), EventKind::PartitionMoved);
+    let event = Event {
+        at,
+        kind,
+        key: format!("{kind}:{}:{at}", it.partition.0),
+        engine: None,
+        text: format!("partition {} has moved from database {} to {}", it.partition.0, it.from, it.to),
+        details: shown(it).to_string(),
+    };
+    if let Err(error) = store.append_event(event).await {
+        tracing::warn!(%error, "the move is over, and the event of it could not be written");
+    }
 }
 
 fn shown(it: &Moved) -> serde_json::Value {

@@ -102,6 +102,13 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("bulk resume", ByServer(&["1"], "resume_bulk")),
     ("bulk stop", ByServer(&["1"], "stop_bulk")),
     ("bulk repeat", ByServer(&["1"], "repeat_bulk")),
+    ("events", Nothing),
+    ("engine list", Nothing),
+    ("partition list", Nothing),
+    ("alert list", Nothing),
+    ("stats", Nothing),
+    ("top", Nothing),
+    ("tail", Nothing),
     ("audit list", Nothing),
     ("audit export", Nothing),
     ("migrate", ByItself(&[], "migrate")),
@@ -120,6 +127,7 @@ const COMMANDS: &[(&str, Leaves)] = &[
     // Its probe of commits changes one row that nothing else reads.
     ("doctor", Nothing),
     ("config", Nothing),
+    ("man", Nothing),
     ("completions", Nothing),
 ];
 
@@ -204,6 +212,9 @@ fn every_command_that_changes_a_store_itself_is_in_the_audit() {
         assert!(entry.starts_with(&format!("{action}\t200\t")), "{command}: {entry:?}");
         assert!(entry.contains("command"), "who runs it, as far as the system says: {entry:?}");
     }
+    let moved = "SELECT COUNT(*) > 0, MIN(text) FROM event WHERE kind = 'partition_moved'";
+    let said = "1\tpartition 1 has moved from database 0 to 1";
+    assert_eq!(blocking(mariadb.sql(database, moved)).trim(), said);
     let after = "SELECT before_json, after_json FROM audit WHERE action = 'shard_add'";
     assert_eq!(blocking(mariadb.sql(database, after)).trim(), "{\"databases\":1}\t{\"databases\":2}");
 }

@@ -9,7 +9,8 @@ use super::{
     PUBLISH_FAILURES, SCHEDULE_RUNS, SCHEDULES_BEHIND, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED,
     SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED,
     TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT,
-    TERMS_GAINED, TERMS_LOST, TERMS_RAISED, WHEEL_TASKS, connections,
+    TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES, TRACE_SPANS, TRACES_DROPPED, WHEEL_TASKS,
+    connections,
     exposition::{CONTENT_TYPE, Exposition, seconds},
     process, queues,
 };
@@ -54,6 +55,7 @@ async fn render(app: &App) -> String {
     connections::render(&mut out, app);
     schedules(&mut out, app, behind);
     bulk(&mut out, app, bulk_behind);
+    traces(&mut out, app);
     process(&mut out, app);
     out.done()
 }
@@ -85,6 +87,13 @@ fn bulk(out: &mut Exposition, app: &App, behind_ms: Option<u64>) {
     if let Some(behind_ms) = behind_ms {
         out.sample(&BULK_BEHIND, &[], seconds(behind_ms.saturating_mul(1_000)));
     }
+}
+
+fn traces(out: &mut Exposition, app: &App) {
+    let (exported, dropped, failures) = app.options.traces.as_ref().map_or((0, 0, 0), |it| it.counts());
+    out.single(&TRACE_SPANS, exported);
+    out.single(&TRACES_DROPPED, dropped);
+    out.single(&TRACE_FAILURES, failures);
 }
 
 fn schedules(out: &mut Exposition, app: &App, behind_ms: Option<u64>) {

@@ -8,6 +8,7 @@ use axum::{
 };
 use punctual_bulk::Runner;
 use punctual_bus::MemoryBus;
+use punctual_cluster::Watcher;
 use punctual_contract::{Hot, Store};
 use punctual_domain::time::Millis;
 use punctual_engine::{Backends, Engine, Options};
@@ -167,9 +168,10 @@ impl World {
         let bulk = Runner::new(engine.clone(), schedules.clone(), punctual_bulk::Options::default());
         let workflows =
             Workflows::new(engine.clone(), schedules.clone(), punctual_workflows::Options::default());
+        let cluster = Watcher::new(engine.clone(), schedules.clone(), punctual_cluster::Options::default());
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
         let (schedules, bulk, workflows) = (Some(planner), Some(bulk), Some(workflows));
-        let options = ServerOptions { schedules, bulk, workflows, ..options };
+        let options = ServerOptions { schedules, bulk, workflows, cluster: Some(cluster), ..options };
         let router = punctual_server::router(engine.clone(), options);
         Self { clock, engine, store, hot, bus, router }
     }

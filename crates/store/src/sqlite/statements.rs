@@ -185,6 +185,16 @@ pub(crate) const AUDIT_SINCE: &str = sql!("audit/since.sql");
 pub(crate) const AUDIT_PAGE: &str = sql!("audit/page.sql");
 pub(crate) const AUDIT_TRIM: &str = sql!("audit/trim.sql");
 
+pub(crate) const CLUSTER_APPEND: &str = sql!("cluster/append.sql");
+pub(crate) const CLUSTER_EVENTS: &str = sql!("cluster/events.sql");
+pub(crate) const CLUSTER_TRIM_OLD: &str = sql!("cluster/trim_old.sql");
+pub(crate) const CLUSTER_TRIM_BEYOND: &str = sql!("cluster/trim_beyond.sql");
+pub(crate) const CLUSTER_SAVE_SAMPLE: &str = sql!("cluster/save_sample.sql");
+pub(crate) const CLUSTER_SAMPLES: &str = sql!("cluster/samples.sql");
+pub(crate) const CLUSTER_TRIM_SAMPLES: &str = sql!("cluster/trim_samples.sql");
+pub(crate) const CLUSTER_SIZE: &str = sql!("cluster/size.sql");
+pub(crate) const CLUSTER_DUE: &str = sql!("cluster/due.sql");
+
 pub(crate) const REPLY_SAVE: &str = sql!("reply/save.sql");
 pub(crate) const REPLY_RESERVE: &str = sql!("reply/reserve.sql");
 pub(crate) const REPLY_RESERVED: &str = sql!("reply/reserved.sql");

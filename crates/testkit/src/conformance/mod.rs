@@ -266,6 +266,22 @@ macro_rules! for_each_bulk_case {
     };
 }
 
+/// Cases of what is kept of a cluster: `async fn(Arc<dyn ClusterStore>, Arc<dyn Store>)`, on an empty store each, which is both.
+#[macro_export]
+macro_rules! for_each_cluster_case {
+    ($stamp:ident) => {
+        $stamp! {
+            cluster::an_event_comes_back_as_it_was_appended,
+            cluster::of_events_with_one_key_the_first_stands,
+            cluster::each_condition_on_events_holds_and_pages_find_everything_once,
+            cluster::events_are_bounded_in_time_and_number,
+            cluster::a_sample_takes_the_place_of_its_engines_last_of_that_step,
+            cluster::what_waits_for_its_time_is_counted_by_step_and_nothing_else,
+            cluster::a_database_says_its_name,
+        }
+    };
+}
+
 /// Cases of a store that survives its process: `async fn(&dyn Fn() -> Arc<dyn Store>)`; each call of the function
 /// opens the same medium again.
 #[macro_export]
@@ -471,6 +487,7 @@ mod tests {
             ("schedules", include_str!("schedules.rs")),
             ("workflows", include_str!("workflows.rs")),
             ("bulk", include_str!("store/bulk.rs")),
+            ("cluster", include_str!("store/cluster.rs")),
             ("cases", include_str!("limiter/cases.rs")),
             ("bus", include_str!("bus.rs")),
             ("ownership", include_str!("ownership.rs")),

@@ -149,6 +149,25 @@ mod bulk_in_sqlite {
     punctual_testkit::for_each_bulk_case!(stamp);
 }
 
+mod cluster_in_sqlite {
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $case() {
+                let options = super::StoreOptions::default();
+                let store = Arc::new(super::SqliteStore::in_memory(&options).unwrap());
+                punctual_testkit::conformance::store::$module::$case(store.clone(), store).await;
+                let dir = tempfile::tempdir().unwrap();
+                let store = Arc::new(super::SqliteStore::open(dir.path().join("punctual.db"), &options).unwrap());
+                punctual_testkit::conformance::store::$module::$case(store.clone(), store).await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_cluster_case!(stamp);
+}
+
 mod schedules_in_sqlite {
     use punctual_contract::ScheduleStore;
     use std::sync::Arc;

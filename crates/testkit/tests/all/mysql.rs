@@ -84,6 +84,23 @@ mod bulk_in_one_database {
     punctual_testkit::for_each_bulk_case!(stamp);
 }
 
+mod cluster_in_one_database {
+    use super::{MysqlStore, fresh, open};
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                let store: Arc<MysqlStore> = Arc::new(open(&fresh(1).await).await);
+                punctual_testkit::conformance::store::$module::$case(store.clone(), store.clone()).await;
+                store.close().await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_cluster_case!(stamp);
+}
+
 mod bulk_in_three_databases {
     use super::{MysqlStore, fresh, open};
     use std::sync::Arc;
@@ -99,6 +116,23 @@ mod bulk_in_three_databases {
         )*};
     }
     punctual_testkit::for_each_bulk_case!(stamp);
+}
+
+mod cluster_in_three_databases {
+    use super::{MysqlStore, fresh, open};
+    use std::sync::Arc;
+
+    macro_rules! stamp {
+        ($($module:ident :: $case:ident),* $(,)?) => {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                let store: Arc<MysqlStore> = Arc::new(open(&fresh(3).await).await);
+                punctual_testkit::conformance::store::$module::$case(store.clone(), store.clone()).await;
+                store.close().await;
+            }
+        )*};
+    }
+    punctual_testkit::for_each_cluster_case!(stamp);
 }
 
 mod schedules_in_one_database {

@@ -27,6 +27,7 @@ pub mod retire;
 pub mod audit;
 pub mod books;
 pub mod bulk;
+pub mod cluster;
 pub mod executors;
 pub mod replies;
 pub mod tokens;

@@ -134,8 +134,10 @@ impl Operation {
             "namespace" | "confirm" => target.namespace.clone(),
             "token" => target.token.clone(),
             "error" => target.label.clone(),
-            "task_version" | "state" | "due_after" | "due_before" | "since" | "until" | "action"
-            | "limit" | "cursor" | "n" | "format" | "phase" | "paused" | "severity" => return None,
+            "task_version" | "state" | "event" | "engine" | "due_after" | "due_before" | "since"
+            | "until" | "action" | "limit" | "cursor" | "n" | "format" | "phase" | "paused" | "severity" => {
+                return None;
+            }
             other => panic!("{}: this test does not know what {other:?} can name", self.id),
         })
     }

@@ -4,7 +4,8 @@
 use axum::{Router, body::Body, http::Request};
 use punctual_bulk::Runner;
 use punctual_bus::MemoryBus;
-use punctual_contract::{BulkStore, Hot, ScheduleStore, Store, WorkflowStore};
+use punctual_cluster::Watcher;
+use punctual_contract::{BulkStore, ClusterStore, Hot, ScheduleStore, Store, WorkflowStore};
 use punctual_domain::{access::SecretHash, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
@@ -132,7 +133,7 @@ impl Site {
         Self::over(Arc::new(store), Arc::new(hot), false)
     }
 
-    fn over<S: Store + ScheduleStore + BulkStore + WorkflowStore>(
+    fn over<S: Store + ScheduleStore + BulkStore + WorkflowStore + ClusterStore>(
         store: Arc<S>,
         hot: Arc<dyn Hot>,
         admin: bool,
@@ -141,12 +142,15 @@ impl Site {
         let schedules: Arc<dyn ScheduleStore> = store.clone();
         let bulks: Arc<dyn BulkStore> = store.clone();
         let workflows: Arc<dyn WorkflowStore> = store.clone();
+        let cluster: Arc<dyn ClusterStore> = store.clone();
         let store = Arc::new(FaultyStore::new(store, 7));
         let engine = engine(&store, &hot, &clock, options("engine", admin));
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
         let bulk = Runner::new(engine.clone(), bulks, punctual_bulk::Options::default());
         let workflows = Workflows::new(engine.clone(), workflows, punctual_workflows::Options::default());
+        let cluster = Watcher::new(engine.clone(), cluster, punctual_cluster::Options::default());
         let serving = ServerOptions {
+            cluster: Some(cluster),
             schedules: Some(planner),
             bulk: Some(bulk),
             workflows: Some(workflows),

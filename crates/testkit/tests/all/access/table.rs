@@ -78,7 +78,7 @@ const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_0
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 75] = [
+pub(super) const TABLE: [Row; 81] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -167,6 +167,12 @@ pub(super) const TABLE: [Row; 75] = [
     row("POST", "/v1/bulk/{bulk}/resume", CHANGERS, Some(409), NO_BULK, None),
     row("POST", "/v1/bulk/{bulk}/stop", CHANGERS, Some(200), NO_BULK, None),
     row("POST", "/v1/bulk/{bulk}/repeat", CHANGERS, Some(409), NO_BULK, None),
+    row("GET", "/v1/events", READERS, None, Foreign::Denied, None),
+    row("GET", "/v1/engines", READERS, None, Foreign::Denied, None),
+    row("GET", "/v1/partitions", READERS, None, Foreign::Denied, None),
+    row("GET", "/v1/shards", READERS, None, Foreign::Denied, None),
+    row("GET", "/v1/stats", READERS, None, Foreign::Denied, None),
+    row("GET", "/v1/stats/due", READERS, None, Foreign::Denied, None),
     row("GET", "/metrics", METERS, None, Foreign::Denied, None),
     row("GET", "/livez", &[], Some(200), Foreign::Same, None),
     row("GET", "/readyz", &[], Some(200), Foreign::Same, None),

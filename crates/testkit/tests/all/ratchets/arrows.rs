@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 18] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -20,13 +20,20 @@ const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
     ("schedules", &["engine", "contract", "domain", "expressions"], &[]),
     ("workflows", &["engine", "contract", "domain", "expressions"], &[]),
     ("bulk", &["engine", "contract", "domain"], &[]),
-    ("server", &["bulk", "schedules", "workflows", "engine", "contract", "domain", "protocol"], &[]),
+    ("cluster", &["engine", "contract", "domain"], &[]),
+    ("traces", &["engine", "domain"], &[]),
+    (
+        "server",
+        &["bulk", "cluster", "traces", "schedules", "workflows", "engine", "contract", "domain", "protocol"],
+        &[],
+    ),
     ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),
     (
         "testkit",
         &[
             "server",
             "bulk",
+            "cluster",
             "schedules",
             "workflows",
             "sdk",
@@ -46,6 +53,8 @@ const MAY_USE: [(&str, &[&str], &[&str]); 16] = [
         &[
             "server",
             "bulk",
+            "cluster",
+            "traces",
             "schedules",
             "workflows",
             "sdk",

@@ -1,0 +1,121 @@
+//! Events, engines, partitions and alerts as tables, or as they came.
+
+use super::{AskArgs, EventsArgs, PartitionsArgs, spans};
+use crate::{
+    connect::TRIES_OF_ONE_CALL,
+    output::{self, Form},
+};
+use anyhow::Result;
+use punctual_protocol::{Alert, Engine, EngineState, Event, ListPartitions, Severity};
+use std::process::ExitCode;
+
+pub(super) async fn events(args: EventsArgs) -> Result<ExitCode> {
+    let (client, form) = (args.connect.client(TRIES_OF_ONE_CALL)?, args.connect.form());
+    let page = client.events(&args.into_search()).await?;
+    match form {
+        Form::Json => output::json(&page)?,
+        Form::Text => {
+            output::table(["AT", "EVENT", "WHAT"], page.items.iter().map(event));
+            more(page.next_cursor.as_deref());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn more(cursor: Option<&str>) {
+    if let Some(cursor) = cursor {
+        output::error_line(&format!("more with --cursor {cursor}"));
+    }
+}
+
+fn event(it: &Event) -> [String; 3] {
+    [it.at.to_string(), it.event.clone(), it.text.clone()]
+}
+
+pub(super) async fn engines(args: AskArgs) -> Result<ExitCode> {
+    let page = args.connect.client(TRIES_OF_ONE_CALL)?.engines().await?;
+    match args.connect.form() {
+        Form::Json => output::json(&page)?,
+        Form::Text => print_engines(&page.items),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn print_engines(engines: &[Engine]) {
+    let rows = engines.iter().map(|it| {
+        let rate = |of: fn(&punctual_protocol::Rates) -> f64| {
+            it.rates.as_ref().map_or_else(|| "-".to_owned(), |rates| format!("{:.1}", of(rates)))
+        };
+        [
+            it.name.clone(),
+            state(it),
+            it.partitions.to_string(),
+            if it.has_hot_set { "yes" } else { "no" }.to_owned(),
+            rate(|it| it.inserted),
+            rate(|it| it.fired),
+            it.version.clone().unwrap_or_default(),
+        ]
+    });
+    output::table(["ENGINE", "STATE", "PARTITIONS", "HOT SET", "INSERTS/S", "FIRES/S", "VERSION"], rows);
+}
+
+fn state(it: &Engine) -> String {
+    let away = it.databases_away.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    match (it.state, it.silent_ms) {
+        (EngineState::Silent, silent_ms) => {
+            format!("silent for {}", spans::span(silent_ms.unwrap_or_default()))
+        }
+        (EngineState::Alive, _) if !away.is_empty() => format!("without database {away}"),
+        (EngineState::Alive, _) if it.leads => "alive, leads".to_owned(),
+        (EngineState::Alive, _) => "alive".to_owned(),
+    }
+}
+
+pub(super) async fn partitions(args: PartitionsArgs) -> Result<ExitCode> {
+    let asked = ListPartitions { limit: Some(args.limit), cursor: args.cursor };
+    let page = args.connect.client(TRIES_OF_ONE_CALL)?.partitions(&asked).await?;
+    if args.connect.form() == Form::Json {
+        output::json(&page)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = page.items.iter().map(|it| {
+        [
+            it.partition.to_string(),
+            it.database.to_string(),
+            it.engine.clone().unwrap_or_else(|| "(nobody)".to_owned()),
+            it.term.to_string(),
+            it.lease_left_ms.map(spans::span).unwrap_or_default(),
+            it.overdue_since.map(|at| at.to_string()).unwrap_or_default(),
+        ]
+    });
+    output::table(["PARTITION", "DATABASE", "ENGINE", "TERM", "LEASE LEFT", "OVERDUE SINCE"], rows);
+    more(page.next_cursor.as_deref());
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn alerts(args: AskArgs) -> Result<ExitCode> {
+    let page = args.connect.client(TRIES_OF_ONE_CALL)?.alerts().await?;
+    match args.connect.form() {
+        Form::Json => output::json(&page)?,
+        Form::Text if page.items.is_empty() => output::line("no alerts"),
+        Form::Text => print_alerts(&page.items),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn print_alerts(alerts: &[Alert]) {
+    for it in alerts {
+        output::line(&said(it));
+        output::line(&format!("    {}", it.what_to_do));
+    }
+}
+
+/// One line.
+pub(super) fn said(it: &Alert) -> String {
+    let severity = match it.severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+    };
+    let queue = it.queue.as_ref().map(|queue| format!(" ({queue})")).unwrap_or_default();
+    format!("{severity} {}{queue} since {}: {}", it.name, it.since, it.text)
+}

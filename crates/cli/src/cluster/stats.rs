@@ -1,0 +1,100 @@
+//! The whole cluster in numbers.
+
+use super::{StatsArgs, spans};
+use crate::{
+    connect::TRIES_OF_ONE_CALL,
+    output::{self, Form, count},
+};
+use anyhow::Result;
+use punctual_protocol::{Due, Lateness, Stats};
+use std::process::ExitCode;
+
+/// Beyond the last bound of lateness.
+const BEYOND_MS: i64 = 300_001;
+
+pub(super) async fn run(args: StatsArgs) -> Result<ExitCode> {
+    let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    let (stats, due) = (client.stats().await?, client.due().await?);
+    if args.connect.form() == Form::Json {
+        output::json(&serde_json::json!({ "stats": stats, "due": due }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&stats);
+    ahead(&due);
+    if args.steps {
+        output::line("");
+        steps(&stats);
+        output::line("");
+        due_steps(&due);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn print(stats: &Stats) {
+    let (rates, per_second) = (&stats.rates, |rate: f64| format!("{rate:.1}/s"));
+    let mut facts = vec![
+        ("engines", stats.engines.to_string()),
+        ("inserted", per_second(rates.inserted)),
+        ("fired", per_second(rates.fired)),
+        ("handed over", per_second(rates.dispatched)),
+        ("succeeded", per_second(rates.succeeded)),
+        ("retried, dead", format!("{}, {}", per_second(rates.retried), per_second(rates.dead))),
+        ("lateness", lateness(&stats.lateness)),
+        ("in an hour", lateness(&stats.lateness_hour)),
+    ];
+    if let Some(backlog) = &stats.backlog {
+        let states =
+            backlog.states.iter().map(|(state, tasks)| format!("{} {state}", count(tasks.unsigned_abs())));
+        let states = states.collect::<Vec<_>>().join(", ");
+        facts.push(("tasks", if states.is_empty() { "none".to_owned() } else { states }));
+        facts.push(("unaccounted", backlog.unaccounted.to_string()));
+    }
+    output::facts(&facts);
+}
+
+fn lateness(it: &Lateness) -> String {
+    let (Some(p50), Some(p99), Some(p999), Some(max)) = (it.p50_ms, it.p99_ms, it.p999_ms, it.max_ms) else {
+        return "nothing fired".to_owned();
+    };
+    let bound = |ms: i64| if ms >= BEYOND_MS { "over 5 min".to_owned() } else { spans::span(ms) };
+    let early = if it.early > 0 { format!(", {} EARLY", it.early) } else { String::new() };
+    format!(
+        "p50 {}, p99 {}, p99.9 {}, at most {}; {} over budget{early}",
+        bound(p50),
+        bound(p99),
+        bound(p999),
+        bound(max),
+        count(it.over_budget),
+    )
+}
+
+/// What falls due, on one line.
+pub(super) fn ahead(due: &Due) {
+    let within = |minutes: usize| -> Option<u64> { due.steps.iter().take(minutes).map(|it| it.tasks).sum() };
+    let said = |minutes| within(minutes).map_or_else(|| "too many to count".to_owned(), count);
+    let about = if due.is_estimate { "about " } else { "" };
+    output::facts(&[(
+        "falls due",
+        format!("{about}{} in a minute, {about}{} in ten, {about}{} in an hour", said(1), said(10), said(60)),
+    )]);
+}
+
+fn steps(stats: &Stats) {
+    let rows = stats.steps.iter().map(|it| {
+        [
+            it.at.to_string(),
+            count(it.inserted),
+            count(it.fired),
+            count(it.succeeded),
+            count(it.retried),
+            count(it.dead),
+            it.lateness.p99_ms.map(spans::span).unwrap_or_default(),
+        ]
+    });
+    output::table(["MINUTE", "INSERTED", "FIRED", "SUCCEEDED", "RETRIED", "DEAD", "P99 LATE"], rows);
+}
+
+fn due_steps(due: &Due) {
+    let rows = due.steps.iter().map(|it| [it.at.to_string(), it.tasks.map_or_else(|| "?".to_owned(), count)]);
+    output::table(["MINUTE FROM", "FALL DUE"], rows);
+}

@@ -1,0 +1,210 @@
+//! What an operator sees of a cluster: events, engines, partitions, rates, alerts; on three engines with servers of their own,
+//! one of which is killed, and on the embedded default.
+
+use crate::binary::{DURABLE, Running, Server, address, documents, punctual, run, stderr, stdout, wait_for};
+use punctual_testkit::servers::{MariaDb, Redis};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+struct Site {
+    runtime: Runtime,
+    mysql: MariaDb,
+    redis: Redis,
+    store_url: String,
+}
+
+impl Site {
+    fn new() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+        let store_url = runtime.block_on(mysql.fresh_database());
+        Self { runtime, mysql, redis, store_url }
+    }
+
+    fn engine(&self) -> Server {
+        let mut command = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--store-url"]);
+        command.args([self.store_url.as_str(), "--hot-url", &self.redis.url()]);
+        let mut process = Running::start(&mut command);
+        let url = address(&process.first_line());
+        Server { process, url }
+    }
+}
+
+fn items(server: &Server, path: &str) -> Vec<Value> {
+    let (status, answer) = server.get(path);
+    assert_eq!(status, 200, "{answer}");
+    answer["items"].as_array().unwrap().clone()
+}
+
+fn of_kind(server: &Server, kind: &str) -> Vec<Value> {
+    items(server, &format!("/v1/events?event={kind}"))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// Its name, and how many partitions it has.
+fn engines(server: &Server) -> Vec<(String, u64)> {
+    let all = items(server, "/v1/engines");
+    all.iter().map(|it| (text(&it["name"]), it["partitions"].as_u64().unwrap())).collect()
+}
+
+fn this(server: &Server) -> String {
+    let all = items(server, "/v1/engines");
+    text(&all.iter().find(|it| it["is_this"] == true).unwrap()["name"])
+}
+
+#[test]
+fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
+    let site = Site::new();
+    let (a, b, mut c) = (site.engine(), site.engine(), site.engine());
+    let all = items(&a, "/v1/partitions").len() as u64;
+    let shared = || {
+        let engines = engines(&a);
+        let owned: u64 = engines.iter().map(|it| it.1).sum();
+        (engines.len() == 3 && owned == all && engines.iter().all(|it| it.1 > 0)).then_some(engines)
+    };
+    wait_for("all three to share", shared);
+    let dead = this(&c);
+    assert_eq!(of_kind(&a, "engine_started").len(), 3);
+    assert_eq!(of_kind(&a, "engine_lost"), Vec::<Value>::new());
+    // So that it is known to the others whose the partitions are: they look again after their own have changed.
+    let has_said = || of_kind(&a, "partitions_taken_over").iter().any(|it| it["engine"] == dead.as_str());
+    wait_for("its own takeover", || has_said().then_some(()));
+    let runs = || [&a, &b].map(|it| it.metric("punctual_service_runs_total{service=\"cluster\"}"));
+    let before = runs();
+    wait_for("some looks", || runs().iter().zip(before).all(|it| *it.0 >= it.1 + 4.0).then_some(()));
+    c.process.signal("-KILL");
+    c.process.ended();
+
+    let lost = wait_for("the event", || of_kind(&a, "engine_lost").pop());
+    assert_eq!((&lost["engine"], &lost["details"]["silent_ms"].as_u64().is_some()), (&json!(dead), &true));
+    let alerted =
+        |server: &Server| items(server, "/v1/alerts").into_iter().find(|it| it["name"] == "engine_lost");
+    let alert = wait_for("the alert", || alerted(&b));
+    assert!(text(&alert["text"]).contains(&dead), "{alert}");
+    let owned = || {
+        let alive = engines(&a).into_iter().filter(|it| it.0 != dead).map(|it| it.1).sum::<u64>();
+        (alive == all).then_some(())
+    };
+    wait_for("the takeover", owned);
+    let silent = items(&a, "/v1/engines").into_iter().find(|it| it["name"] == dead.as_str()).unwrap();
+    assert_eq!((&silent["state"], &silent["partitions"]), (&json!("silent"), &json!(0)));
+    let from_the_dead = || {
+        let taken = of_kind(&a, "partitions_taken_over");
+        let count = |it: &Value| it["details"]["from"][&dead].as_u64().unwrap_or(0);
+        let count: u64 = taken.iter().map(count).sum();
+        (count > 0).then_some(count)
+    };
+    wait_for("the takeover's events", from_the_dead);
+    assert_eq!(of_kind(&a, "engine_lost").len(), 1, "however many engines have noticed it");
+    assert_eq!(of_kind(&a, "engine_stopped").len(), 0);
+
+    // The same through the other engine, for programs and for people.
+    let page = documents(&b.client(&["events", "--event", "engine_lost"])).remove(0);
+    assert_eq!(page["items"][0]["id"], lost["id"]);
+    let shown = run(&["engine", "list", "--url", &b.url]);
+    assert!(stdout(&shown).contains("silent for") && stdout(&shown).contains("leads"), "{}", stdout(&shown));
+    let shown = run(&["alert", "list", "--url", &b.url]);
+    assert!(stdout(&shown).contains("engine_lost") && stdout(&shown).contains(&dead), "{}", stdout(&shown));
+
+    // In order.
+    let mut b = b;
+    let name = this(&b);
+    b.process.signal("-TERM");
+    let (ended, log) = b.process.ended_saying();
+    assert!(ended.success(), "{log}");
+    let stopped = of_kind(&a, "engine_stopped");
+    assert_eq!((stopped.len(), text(&stopped[0]["engine"])), (1, name.clone()));
+    wait_for("it is gone", || (!engines(&a).iter().any(|it| it.0 == name)).then_some(()));
+    assert_eq!(of_kind(&a, "engine_lost").len(), 1, "who stops is not lost");
+    // One line, of whoever was first.
+    let mut a = a;
+    a.process.signal("-TERM");
+    let (_, other) = a.process.ended_saying();
+    let lines = [log, other].concat().lines().filter(|it| it.contains("engine_lost")).count();
+    assert_eq!(lines, 1);
+}
+
+#[test]
+fn redis_and_the_database_that_go_and_come_are_events_with_the_time_at_which_they_went() {
+    let site = Site::new();
+    let server = site.engine();
+    wait_for("it owns all", || {
+        items(&server, "/v1/partitions").iter().all(|it| it["engine"].is_string()).then_some(())
+    });
+    site.redis.kill();
+    let lost = wait_for("Redis is lost", || of_kind(&server, "hot_set_lost").pop());
+    assert_eq!(lost["engine"], json!(this(&server)));
+    site.runtime.block_on(site.redis.start_again());
+    wait_for("Redis is back", || of_kind(&server, "hot_set_back").pop());
+
+    site.mysql.kill();
+    let failing = |service: &str| {
+        server.metric(&format!("punctual_service_failures_in_a_row{{service=\"{service}\"}}"))
+    };
+    let is_seen = || failing("check_writers") >= 2.0 && failing("cluster") >= 4.0;
+    wait_for("the database is away", || is_seen().then_some(()));
+    site.runtime.block_on(site.mysql.start_again());
+    // What could not be written while it was away is there afterwards, in its order.
+    let back = wait_for("the database is back", || of_kind(&server, "database_back").pop());
+    let away = of_kind(&server, "database_away").pop().unwrap();
+    assert_eq!((&away["details"], &back["details"]), (&json!({"database": 0}), &json!({"database": 0})));
+    assert!(away["at_ms"].as_i64() < back["at_ms"].as_i64() && away["id"].as_i64() < back["id"].as_i64());
+    let pages = items(&server, "/v1/events?limit=1");
+    assert_eq!(pages.len(), 1);
+}
+
+#[test]
+fn the_embedded_engine_tells_rates_backlog_and_what_falls_due() {
+    let (server, _data) = Server::on_new_data();
+    for nth in 0..20 {
+        server.insert(json!({"queue": "q", "delay_ms": nth * 90_000}));
+    }
+    wait_for("a task", || server.lease("q", 1, 60_000).pop());
+    let stats = wait_for("what was counted", || {
+        let (_, stats) = server.get("/v1/stats");
+        (stats["rates"]["inserted"].as_f64().unwrap() > 0.0).then_some(stats)
+    });
+    assert_eq!((&stats["engines"], stats["steps"].as_array().unwrap().len()), (&json!(1), 60));
+    assert_eq!(stats["backlog"]["accepted"], 20);
+    assert_eq!(stats["backlog"]["unaccounted"], 0);
+    let (_, due) = server.get("/v1/stats/due");
+    assert_eq!((&due["is_estimate"], due["steps"].as_array().unwrap().len()), (&json!(false), 60));
+    let ahead: u64 = due["steps"].as_array().unwrap().iter().filter_map(|it| it["tasks"].as_u64()).sum();
+    assert!((17..=20).contains(&ahead), "{due}");
+
+    let engines = items(&server, "/v1/engines");
+    assert_eq!(
+        (engines.len(), &engines[0]["state"], &engines[0]["leads"]),
+        (1, &json!("alive"), &json!(true))
+    );
+    let partitions = items(&server, "/v1/partitions?limit=3");
+    assert_eq!((partitions.len(), &partitions[0]["partition"]), (3, &json!(0)));
+    let (_, page) = server.get("/v1/partitions?limit=3");
+    let next = text(&page["next_cursor"]);
+    assert_eq!(items(&server, &format!("/v1/partitions?limit=3&cursor={next}"))[0]["partition"], 3);
+    let shards = items(&server, "/v1/shards");
+    assert_eq!((shards.len(), &shards[0]["answers"]), (1, &json!(true)));
+    assert_eq!(of_kind(&server, "engine_started").len(), 1);
+    let (status, refused) = server.get("/v1/events?event=nonsense");
+    assert_eq!((status, &refused["code"]), (400, &json!("request.invalid")));
+
+    for (args, words) in [
+        (&["stats", "--steps"][..], ["inserted", "lateness", "falls due"]),
+        (&["top", "--times", "1"], ["punctual at", "alive, leads", "has started"]),
+        (&["tail", "--for", "100ms"], ["engine_started", "has started", "engine"]),
+        (&["partition", "list"], ["PARTITION", "TERM", "LEASE LEFT"]),
+        (&["alert", "list"], ["no alerts", "", ""]),
+        (&["events"], ["EVENT", "engine_started", "has started"]),
+    ] {
+        let shown = run(&[args, &["--url", &server.url]].concat());
+        assert!(shown.status.success(), "{args:?}: {}", stderr(&shown));
+        for word in words {
+            assert!(stdout(&shown).contains(word), "{args:?} does not say {word:?}: {}", stdout(&shown));
+        }
+        let json = server.client(args);
+        assert!(json.status.success() && (args[0] == "tail" || !documents(&json).is_empty()), "{args:?}");
+    }
+}

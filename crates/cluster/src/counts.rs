@@ -1,0 +1,210 @@
+//! What engines count of tasks, as differences that can be added up: within a step, and over all engines. Pure.
+
+use punctual_contract::cluster::Sample;
+use punctual_domain::time::Millis;
+use punctual_engine::{LATENESS_BOUNDS_MS, Meters};
+use serde::{Deserialize, Serialize};
+
+/// One step of the list: a minute.
+pub(crate) const STEP_MS: i64 = 60_000;
+/// Stands for every lateness beyond the last bound.
+pub const LATENESS_BEYOND_MS: i64 = match LATENESS_BOUNDS_MS.last() {
+    Some(last) => *last + 1,
+    None => 0,
+};
+
+/// Of an engine of another release some may be missing: they count as 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    pub inserted: u64,
+    pub fired: u64,
+    pub dispatched: u64,
+    pub succeeded: u64,
+    pub retried: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+    /// Fired before their time: 0, or the first promise is broken.
+    pub early: u64,
+    pub over_budget: u64,
+    pub lateness_sum_ms: u64,
+    /// By the bounds of the engine's meters, and the rest.
+    pub lateness: Vec<u64>,
+}
+
+impl Counts {
+    /// Of all queues, since the process began.
+    pub(crate) fn of(meters: &Meters) -> Self {
+        let mut all = Self { succeeded: meters.succeeded_total(), ..Self::default() };
+        for it in meters.queues() {
+            all.add(&Self {
+                inserted: it.inserted,
+                fired: it.fired,
+                dispatched: it.dispatched,
+                succeeded: 0,
+                retried: it.retried,
+                dead: it.dead,
+                cancelled: it.cancelled,
+                early: it.early,
+                over_budget: it.over_budget,
+                lateness_sum_ms: it.lateness_sum_ms,
+                lateness: it.lateness.iter().map(|bucket| bucket.tasks).collect(),
+            });
+        }
+        all
+    }
+
+    pub fn add(&mut self, more: &Self) {
+        self.each(more, u64::saturating_add);
+    }
+
+    pub(crate) fn minus(mut self, base: &Self) -> Self {
+        self.each(base, u64::saturating_sub);
+        self
+    }
+
+    fn each(&mut self, other: &Self, change: fn(u64, u64) -> u64) {
+        let fields: [(&mut u64, u64); 10] = [
+            (&mut self.inserted, other.inserted),
+            (&mut self.fired, other.fired),
+            (&mut self.dispatched, other.dispatched),
+            (&mut self.succeeded, other.succeeded),
+            (&mut self.retried, other.retried),
+            (&mut self.dead, other.dead),
+            (&mut self.cancelled, other.cancelled),
+            (&mut self.early, other.early),
+            (&mut self.over_budget, other.over_budget),
+            (&mut self.lateness_sum_ms, other.lateness_sum_ms),
+        ];
+        for (value, by) in fields {
+            *value = change(*value, by);
+        }
+        self.lateness.resize(self.lateness.len().max(other.lateness.len()), 0);
+        for (value, by) in self.lateness.iter_mut().zip(&other.lateness) {
+            *value = change(*value, *by);
+        }
+    }
+
+    /// So many in a thousand fired at most this late, to the bound of a bucket; [`LATENESS_BEYOND_MS`]: later than the last
+    /// bound. None: nothing fired.
+    #[must_use]
+    pub fn lateness_ms(&self, per_thousand: u64) -> Option<i64> {
+        let all: u64 = self.lateness.iter().sum();
+        let wanted = (all.saturating_mul(per_thousand)).div_ceil(1_000).max(1);
+        let mut passed = 0;
+        for (nth, tasks) in self.lateness.iter().enumerate() {
+            passed += tasks;
+            if passed >= wanted {
+                return Some(LATENESS_BOUNDS_MS.get(nth).copied().unwrap_or(LATENESS_BEYOND_MS));
+            }
+        }
+        None
+    }
+}
+
+/// What stands in a sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Told {
+    pub(crate) version: String,
+    /// When the engine began.
+    pub(crate) started_ms: i64,
+    /// Everything up to here is in it.
+    pub(crate) until_ms: i64,
+    pub(crate) counts: Counts,
+}
+
+impl Told {
+    /// None: of a release that writes something else.
+    pub(crate) fn read(sample: &Sample) -> Option<Self> {
+        serde_json::from_str(&sample.body).ok()
+    }
+}
+
+/// Cuts what an engine counts into steps.
+#[derive(Debug)]
+pub(crate) struct Sampling {
+    started_at: Millis,
+    step_at: Millis,
+    base: Counts,
+    told_at: Option<Millis>,
+}
+
+pub(crate) const fn step_of(now: Millis) -> Millis {
+    Millis(now.0.div_euclid(STEP_MS) * STEP_MS)
+}
+
+impl Sampling {
+    pub(crate) fn new(now: Millis) -> Self {
+        Self { started_at: now, step_at: step_of(now), base: Counts::default(), told_at: None }
+    }
+
+    /// What is to be kept now: the step that is over, or the one that is not, every so often.
+    pub(crate) fn next(&mut self, now: Millis, every_ms: i64, total: Counts) -> Option<(Millis, Told)> {
+        let is_over = step_of(now) != self.step_at;
+        let is_due = self.told_at.is_none_or(|it| now.since(it).abs() >= every_ms);
+        if !is_over && !is_due {
+            return None;
+        }
+        let (step_at, counts) = (self.step_at, total.clone().minus(&self.base));
+        let until = if is_over { now.min(step_at.plus(STEP_MS)) } else { now };
+        if is_over {
+            (self.step_at, self.base) = (step_of(now), total);
+        }
+        self.told_at = (!is_over).then_some(now);
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let told = Told { version, started_ms: self.started_at.0, until_ms: until.0, counts };
+        Some((step_at, told))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fired(fired: u64) -> Counts {
+        Counts { fired, ..Counts::default() }
+    }
+
+    #[test]
+    fn what_is_counted_is_in_one_step_and_none_is_lost_between_two() {
+        let mut sampling = Sampling::new(Millis(60_000));
+        let mut next = |now: i64, total: u64| {
+            sampling
+                .next(Millis(now), 10_000, fired(total))
+                .map(|it| (it.0.0, it.1.until_ms, it.1.counts.fired))
+        };
+        assert_eq!(next(60_000, 1), Some((60_000, 60_000, 1)));
+        assert_eq!(next(69_999, 2), None);
+        assert_eq!(next(70_000, 5), Some((60_000, 70_000, 5)));
+        assert_eq!(next(121_000, 9), Some((60_000, 120_000, 9)), "the step that is over, whole");
+        assert_eq!(next(122_000, 10), Some((120_000, 122_000, 1)));
+        assert_eq!(next(500_000, 12), Some((120_000, 180_000, 3)), "after a standstill");
+        assert_eq!(next(500_001, 20), Some((480_000, 500_001, 8)));
+    }
+
+    #[test]
+    fn a_lateness_is_the_bound_of_the_bucket_that_has_it() {
+        let mut counts = Counts::default();
+        assert_eq!(counts.lateness_ms(990), None);
+        counts.lateness = vec![0; LATENESS_BOUNDS_MS.len() + 1];
+        counts.lateness[1] = 990;
+        counts.lateness[4] = 9;
+        counts.lateness[LATENESS_BOUNDS_MS.len()] = 1;
+        let at = |it| counts.lateness_ms(it);
+        assert_eq!(
+            [at(500), at(990), at(991), at(999), at(1_000)].map(Option::unwrap),
+            [1, 1, 10, 10, 300_001]
+        );
+    }
+
+    #[test]
+    fn what_other_releases_tell_is_added_as_far_as_it_is_known() {
+        let told: Told = serde_json::from_str(r#"{"until_ms":5,"counts":{"fired":2,"new":7}}"#).unwrap();
+        let mut counts = fired(1);
+        counts.lateness = vec![1, 1];
+        counts.add(&told.counts);
+        counts.add(&Counts { lateness: vec![0, 0, 3], ..Counts::default() });
+        assert_eq!((counts.fired, counts.lateness), (3, vec![1, 1, 3]));
+    }
+}

@@ -1,0 +1,19 @@
+//! What an operator asks of all engines together: what happened, who lives and owns what, how fast tasks come and go, how much
+//! falls due. Each engine writes down what it has noticed and counted; any of them answers for all. The path of a task knows
+//! nothing of it, and nothing here decides anything about one.
+
+mod options;
+
+mod counts;
+mod notice;
+
+mod watcher;
+
+mod due;
+mod views;
+
+pub use counts::{Counts, LATENESS_BEYOND_MS};
+pub use due::Due;
+pub use options::Options;
+pub use views::{DatabaseView, EngineView, PartitionView, Rates, Stats, Step};
+pub use watcher::Watcher;

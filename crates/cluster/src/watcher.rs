@@ -1,0 +1,303 @@
+//! Watches the engine that it stands beside, and the signs of life of the others: `run_once` notices what has changed, writes
+//! it down, tells what was counted, and, where it falls to this engine, forgets what is old. What cannot be written waits in
+//! a short list. Bounded, and can be run again at any time; nothing rests on it.
+
+use crate::{
+    counts::{Counts, Sampling, Told},
+    due::DueCache,
+    notice::{self, HotSet, Look, Silent, TakenOver},
+    options::Options,
+    views::DatabaseCache,
+};
+use parking_lot::Mutex;
+use punctual_contract::{
+    ClusterStore, Error,
+    cluster::{Event, EventQuery, Sample, SignOfLife},
+    store::Applied,
+};
+use punctual_domain::{event::EventKind, place::Partition, time::Millis};
+use punctual_engine::Engine;
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::timeout;
+
+/// Events that wait to be written; the oldest go first, and the log has them.
+const WAITING_MAX: usize = 1_000;
+/// Between two looks at who owns what, for the next takeover; and how many looks follow each other when that has changed here.
+const OWNERS_EVERY_MS: i64 = 10_000;
+const OWNERS_LOOKS: u32 = 3;
+const FORGET_EVERY_MS: i64 = 60_000;
+/// Events that are forgotten at one time.
+const FORGET_MAX: usize = 1_000;
+/// Samples are kept for the last hour, and one more, because clocks differ.
+const KEEP_SAMPLES_MS: i64 = 2 * 3_600_000;
+/// An engine that stops does not wait longer to say so.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
+
+/// Cheap to clone; all clones are the same watcher.
+#[derive(Clone, Debug)]
+pub struct Watcher {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn ClusterStore>,
+    pub(crate) options: Options,
+    state: Mutex<State>,
+    pub(crate) due: DueCache,
+    pub(crate) databases: DatabaseCache,
+}
+
+#[derive(Debug)]
+struct State {
+    /// None: it has not looked yet.
+    seen: Option<Look>,
+    taken: TakenOver,
+    owners: BTreeMap<Partition, String>,
+    owners_at: Option<Millis>,
+    owners_looks: u32,
+    silent: Silent,
+    /// As of the last look.
+    signs: Vec<SignOfLife>,
+    waiting: VecDeque<Waiting>,
+    sampling: Sampling,
+    forgot_at: Option<Millis>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    event: Event,
+    is_logged: bool,
+}
+
+impl Watcher {
+    #[must_use]
+    pub fn new(engine: Engine, store: Arc<dyn ClusterStore>, options: Options) -> Self {
+        let state = State {
+            seen: None,
+            taken: TakenOver::default(),
+            owners: BTreeMap::new(),
+            owners_at: None,
+            owners_looks: 0,
+            silent: Silent::default(),
+            signs: Vec::new(),
+            waiting: VecDeque::new(),
+            sampling: Sampling::new(engine.now()),
+            forgot_at: None,
+        };
+        let (state, due, databases) = (Mutex::new(state), DueCache::default(), DatabaseCache::default());
+        Self { inner: Arc::new(Inner { engine, store, options, state, due, databases }) }
+    }
+
+    /// How many events were written.
+    ///
+    /// # Errors
+    /// A failing store; what could not be written is tried again.
+    pub async fn run_once(&self, now: Millis) -> Result<usize, Error> {
+        let inner = &self.inner;
+        inner.notice(now);
+        let signs = inner.look_at_signs(now).await;
+        let owners = inner.remember_owners(now).await;
+        let written = inner.write().await;
+        let told = inner.tell(now).await;
+        let forgotten = inner.forget(now).await;
+        signs.and(owners).and(told).and(forgotten)?;
+        written
+    }
+
+    /// The engine is about to stop: said at once, or not at all.
+    pub async fn farewell(&self, now: Millis) {
+        let me = self.inner.engine.name();
+        let text = format!("engine {me} stops");
+        self.inner.push(notice::own(me, now, EventKind::EngineStopped, text, json!({})));
+        let written = async {
+            let events = self.inner.write().await;
+            events.and(self.inner.tell(now).await.map(|()| 0))
+        };
+        if !matches!(timeout(FAREWELL_WITHIN, written).await, Ok(Ok(_))) {
+            tracing::debug!("that this engine stops could not be written; the others see it all the same");
+        }
+    }
+
+    /// Events, the newest first.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn events(&self, query: EventQuery) -> Result<Vec<(i64, Event)>, Error> {
+        self.inner.store.events(query).await
+    }
+
+    /// Engines that fell silent a short while ago and are not back: their names, and for how long (ms), as of the last look.
+    #[must_use]
+    pub fn lost(&self) -> Vec<(String, i64)> {
+        let most = self.inner.options.alert_lost_ms;
+        let state = self.inner.state.lock();
+        let lost = state.signs.iter().filter(|it| it.silent_ms > 0 && it.silent_ms < most);
+        lost.map(|it| (it.engine.clone(), it.silent_ms)).collect()
+    }
+}
+
+impl Inner {
+    pub(crate) fn signs(&self) -> Vec<SignOfLife> {
+        self.state.lock().signs.clone()
+    }
+
+    /// Something happened that this engine knows by itself: it is in the log at once.
+    fn push(&self, event: Event) {
+        log(&event);
+        self.wait(Waiting { event, is_logged: true });
+    }
+
+    fn wait(&self, waiting: Waiting) {
+        let mut state = self.state.lock();
+        state.waiting.push_back(waiting);
+        if state.waiting.len() > WAITING_MAX {
+            state.waiting.pop_front();
+            tracing::error!("events cannot be written, and the oldest of them are in the log only");
+        }
+    }
+
+    fn look(&self) -> Look {
+        let engine = &self.engine;
+        let hot = match () {
+            () if engine.hot_is_another_clusters() => HotSet::OfAnother,
+            () if engine.hot_is_away() => HotSet::Away,
+            () => HotSet::Answers,
+        };
+        let held = engine.tenures().into_iter().map(|it| it.partition).collect();
+        Look { hot, databases_away: engine.databases_away(), held }
+    }
+
+    fn notice(&self, now: Millis) {
+        let (me, after) = (self.engine.name(), self.look());
+        let mut events = Vec::new();
+        {
+            let mut state = self.state.lock();
+            let before = state.seen.replace(after.clone());
+            if before.is_none() {
+                let (text, details) = (format!("engine {me} has started"), version());
+                events.push(notice::own(me, now, EventKind::EngineStarted, text, details));
+            }
+            // What an engine without others has from the start was nobody's.
+            let before = before.unwrap_or_else(|| match self.engine.is_shared() {
+                true => Look::default(),
+                false => Look { held: after.held.clone(), ..Look::default() },
+            });
+            events.extend(notice::back_ends(me, now, &before, &after));
+            if before.held != after.held {
+                state.owners_looks = OWNERS_LOOKS;
+            }
+            let State { taken, owners, .. } = &mut *state;
+            events.extend(taken.look(me, now, (&before, &after), owners));
+        }
+        events.into_iter().for_each(|it| self.push(it));
+    }
+
+    async fn look_at_signs(&self, now: Millis) -> Result<(), Error> {
+        if !self.engine.is_shared() {
+            return Ok(());
+        }
+        let signs = self.store.signs_of_life().await?;
+        let events = {
+            let mut state = self.state.lock();
+            let events = state.silent.look(now, &signs);
+            state.signs = signs;
+            events
+        };
+        events.into_iter().for_each(|event| self.wait(Waiting { event, is_logged: false }));
+        Ok(())
+    }
+
+    /// Who owns what, so that the next takeover can say whose it was: never in the middle of one.
+    async fn remember_owners(&self, now: Millis) -> Result<(), Error> {
+        let is_due = {
+            let mut state = self.state.lock();
+            let is_old = |it: Millis| now.since(it).abs() >= OWNERS_EVERY_MS;
+            let is_asked = state.owners_looks > 0 || state.owners_at.is_none_or(is_old);
+            let is_due = is_asked && state.taken.is_quiet();
+            state.owners_looks = state.owners_looks.saturating_sub(u32::from(is_due));
+            is_due
+        };
+        if !is_due || !self.engine.is_shared() {
+            return Ok(());
+        }
+        let owners =
+            self.engine.owners().await.map_err(|error| Error::did_not_happen("read owners", error))?;
+        let mut state = self.state.lock();
+        state.owners_at = Some(now);
+        state.owners = owners.into_iter().map(|it| (it.tenure.partition, it.engine)).collect();
+        Ok(())
+    }
+
+    /// In their order. Of what somebody else may have written too, whoever was first logs it.
+    async fn write(&self) -> Result<usize, Error> {
+        let mut written = 0;
+        loop {
+            let next = self.state.lock().waiting.pop_front();
+            let Some(next) = next else { return Ok(written) };
+            match self.store.append_event(next.event.clone()).await {
+                Ok(applied) => {
+                    if applied == Applied::Moved && !next.is_logged {
+                        log(&next.event);
+                    }
+                    written += usize::from(applied == Applied::Moved);
+                }
+                Err(error) => {
+                    if !next.is_logged {
+                        log(&next.event);
+                    }
+                    self.state.lock().waiting.push_front(Waiting { is_logged: true, ..next });
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn tell(&self, now: Millis) -> Result<(), Error> {
+        let total = Counts::of(self.engine.meters());
+        let told = self.state.lock().sampling.next(now, self.options.sample_every_ms, total);
+        let Some((step_at, told)) = told else { return Ok(()) };
+        self.keep(step_at, &told).await
+    }
+
+    async fn keep(&self, step_at: Millis, told: &Told) -> Result<(), Error> {
+        let body = serde_json::to_string(told).map_err(|it| Error::did_not_happen("keep a sample", it))?;
+        self.store.save_sample(Sample { step_at, engine: self.engine.name().to_owned(), body }).await
+    }
+
+    /// One engine does it for all.
+    async fn forget(&self, now: Millis) -> Result<(), Error> {
+        let forgot_at = self.state.lock().forgot_at;
+        let is_young = |it: Millis| now.since(it).abs() < FORGET_EVERY_MS;
+        if !self.engine.leads() || forgot_at.is_some_and(is_young) {
+            return Ok(());
+        }
+        let before = now.plus(-self.options.keep_events_ms);
+        let forgotten = self.store.trim_events(before, self.options.events_max, FORGET_MAX).await?;
+        self.store.trim_samples(now.plus(-KEEP_SAMPLES_MS)).await?;
+        if forgotten < FORGET_MAX {
+            self.state.lock().forgot_at = Some(now);
+        }
+        Ok(())
+    }
+}
+
+fn version() -> serde_json::Value {
+    json!({ "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// One line.
+fn log(event: &Event) {
+    let (kind, engine) = (event.kind.word(), event.engine.as_deref().unwrap_or_default());
+    if event.kind.is_trouble() {
+        tracing::warn!(kind, engine, what = event.text, "event of the cluster");
+    } else {
+        tracing::info!(kind, engine, what = event.text, "event of the cluster");
+    }
+}

@@ -1,0 +1,90 @@
+//! What can happen to a cluster: engines that come and go, partitions that change hands, back ends that are away and back.
+//! The words of the event list; whoever notices one decides nothing by it.
+
+use std::{fmt, str::FromStr};
+
+/// In the order in which they are documented. A word is never given another meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    EngineStarted,
+    EngineStopped,
+    /// It fell silent without a farewell: what it held is free.
+    EngineLost,
+    /// It had fallen silent, and gives signs of life again.
+    EngineBack,
+    PartitionsTakenOver,
+    PartitionMoved,
+    HotSetLost,
+    HotSetBack,
+    DatabaseAway,
+    DatabaseBack,
+}
+
+impl EventKind {
+    pub const ALL: [Self; 10] = [
+        Self::EngineStarted,
+        Self::EngineStopped,
+        Self::EngineLost,
+        Self::EngineBack,
+        Self::PartitionsTakenOver,
+        Self::PartitionMoved,
+        Self::HotSetLost,
+        Self::HotSetBack,
+        Self::DatabaseAway,
+        Self::DatabaseBack,
+    ];
+
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::EngineStarted => "engine_started",
+            Self::EngineStopped => "engine_stopped",
+            Self::EngineLost => "engine_lost",
+            Self::EngineBack => "engine_back",
+            Self::PartitionsTakenOver => "partitions_taken_over",
+            Self::PartitionMoved => "partition_moved",
+            Self::HotSetLost => "hot_set_lost",
+            Self::HotSetBack => "hot_set_back",
+            Self::DatabaseAway => "database_away",
+            Self::DatabaseBack => "database_back",
+        }
+    }
+
+    /// Something is not as it should be, from then on.
+    #[must_use]
+    pub const fn is_trouble(self) -> bool {
+        matches!(self, Self::EngineLost | Self::HotSetLost | Self::DatabaseAway)
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Not a word of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such kind of event")]
+pub struct NoSuchEvent;
+
+impl FromStr for EventKind {
+    type Err = NoSuchEvent;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|it| it.word() == word).ok_or(NoSuchEvent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_read_from_its_word_and_nothing_else_is() {
+        for kind in EventKind::ALL {
+            assert_eq!(kind.word().parse(), Ok(kind));
+        }
+        assert_eq!("engine".parse::<EventKind>(), Err(NoSuchEvent));
+    }
+}

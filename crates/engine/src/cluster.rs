@@ -1,0 +1,58 @@
+//! What this engine knows of the cluster that it is part of: who lives, who owns what, what it reaches. For whoever watches
+//! over all engines; only answers, and decides nothing.
+
+use crate::{core::Core, engine::Engine};
+use punctual_contract::ownership::{Live, Owner, Tenure};
+use std::time::Duration;
+
+impl Engine {
+    /// Other engines may work on this store.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.core.shared.is_some()
+    }
+
+    /// The engines that live, as far as was last heard; empty: nothing was heard, or nobody shares.
+    #[must_use]
+    pub fn live(&self) -> Vec<Live> {
+        self.core.holdings.live()
+    }
+
+    /// The partitions that this engine works on, with their terms.
+    #[must_use]
+    pub fn tenures(&self) -> Vec<Tenure> {
+        self.core.holdings.tenures()
+    }
+
+    /// It does what one engine is to do for all.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.core.leads()
+    }
+
+    /// Every partition that has an owner, in order.
+    ///
+    /// # Errors
+    /// A failing ownership back end.
+    pub async fn owners(&self) -> Result<Vec<Owner>, crate::Error> {
+        match &self.core.shared {
+            Some(shared) => Ok(shared.ownership.owners().await?),
+            None => Ok(self.tenures().into_iter().map(|it| own(&self.core, it)).collect()),
+        }
+    }
+
+    /// Databases that this engine does not reach, or that could not be written when last tried, by number.
+    #[must_use]
+    pub fn databases_away(&self) -> Vec<usize> {
+        let mut away = self.core.reach.without();
+        away.extend(self.core.writers.away());
+        away.sort_unstable();
+        away.dedup();
+        away
+    }
+}
+
+/// Nobody else could have it, and its lease never ends.
+fn own(core: &Core, tenure: Tenure) -> Owner {
+    Owner { tenure, engine: core.options.name.clone(), left: Duration::MAX }
+}

@@ -1,0 +1,276 @@
+//! What an operator asks of all engines together.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{Checks, Invalid};
+use crate::limits::PAGE_MAX;
+use crate::{At, TimeBound};
+
+/// Query parameters of `GET /v1/events`. Those that are given must all hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SearchEvents {
+    /// `engine_started`, `engine_stopped`, `engine_lost`, `engine_back`, `partitions_taken_over`, `partition_moved`,
+    /// `hot_set_lost`, `hot_set_back`, `database_away`, `database_back`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(example = "engine_lost")]
+    pub event: Option<String>,
+    /// Name of an engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// At or after this instant: RFC 3339 or epoch milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub since: Option<TimeBound>,
+    /// Before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub until: Option<TimeBound>,
+    /// Items of a page, 1 to 1,000; 100 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl SearchEvents {
+    /// Every rule but that of the kind, which is the domain's.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.range("/limit", self.limit, 1..=PAGE_MAX);
+        checks.done()
+    }
+}
+
+/// Something that happened to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Event {
+    pub id: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: At,
+    pub at_ms: i64,
+    #[schema(example = "engine_lost")]
+    pub event: String,
+    /// Which engine it is about, or noticed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// A sentence for people.
+    pub text: String,
+    /// What else is known of it.
+    #[schema(value_type = Object)]
+    pub details: serde_json::Value,
+}
+
+/// An engine of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Engine {
+    pub name: String,
+    pub state: EngineState,
+    /// It is the one that answers.
+    pub is_this: bool,
+    /// It does what one engine is to do for all.
+    pub leads: bool,
+    /// Partitions that it works on.
+    pub partitions: u64,
+    /// The hot set answers it.
+    pub has_hot_set: bool,
+    /// Numbers of the databases that it does not reach.
+    pub databases_away: Vec<u64>,
+    /// For how long it has given no sign of life; absent of one that lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub started_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at_ms: Option<i64>,
+    /// Absent where it has not told anything for a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<Rates>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineState {
+    #[default]
+    Alive,
+    /// It has given no sign of life for two seconds, and has not said that it stops.
+    Silent,
+}
+
+/// Tasks per second, over the last minute or two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Rates {
+    pub inserted: f64,
+    pub fired: f64,
+    pub dispatched: f64,
+    pub succeeded: f64,
+    pub retried: f64,
+    pub dead: f64,
+    pub cancelled: f64,
+}
+
+/// Query parameters of `GET /v1/partitions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListPartitions {
+    /// Items of a page, 1 to 1,000; 100 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl ListPartitions {
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.range("/limit", self.limit, 1..=PAGE_MAX);
+        checks.done()
+    }
+}
+
+/// A partition, and who works on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Partition {
+    pub partition: u16,
+    /// The number of the database that has it.
+    pub database: u64,
+    /// Absent: nobody has it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// Grows with every change of the engine.
+    pub term: i64,
+    /// Absent where no other engine could have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_left_ms: Option<i64>,
+    /// When its oldest task was due that should have fired more than ten seconds ago; absent: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub overdue_since: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overdue_since_ms: Option<i64>,
+}
+
+/// A database of the store. Sizes are its server's estimates, of the last quarter of a minute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Shard {
+    pub shard: u64,
+    /// It has answered when it was asked for its size.
+    pub answers: bool,
+    pub partitions: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_estimated: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<i64>,
+    /// Slices of its time axis; absent: it is not cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<i64>,
+    /// Names of the engines that do not reach it.
+    pub away_from: Vec<String>,
+}
+
+/// The whole cluster in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Stats {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: At,
+    pub at_ms: i64,
+    /// Engines that live.
+    pub engines: u64,
+    pub rates: Rates,
+    /// Of what fired in the last minute or two.
+    pub lateness: Lateness,
+    /// Of what fired in the last hour.
+    pub lateness_hour: Lateness,
+    /// Absent where the account cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Backlog>,
+    pub step_ms: i64,
+    /// The last hour, the oldest first; the last step is not over.
+    pub steps: Vec<StatsStep>,
+}
+
+/// How late tasks fired. Each number is the upper bound of the bucket that it is in; 300001: later than five minutes. Absent
+/// where nothing fired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Lateness {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ms: Option<i64>,
+    /// Tasks that fired later than the budget of their queue.
+    pub over_budget: u64,
+    /// Tasks that fired before their time: 0, or a promise is broken.
+    pub early: u64,
+}
+
+/// Tasks that stand in the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Backlog {
+    /// By state.
+    pub states: BTreeMap<String, i64>,
+    /// Stored ever, and forgotten since.
+    pub accepted: i64,
+    pub deleted: i64,
+    /// In no state: 0, or something is broken.
+    pub unaccounted: i64,
+    /// Of payloads of tasks that wait.
+    pub pending_bytes: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct StatsStep {
+    /// When it begins.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: At,
+    pub at_ms: i64,
+    pub inserted: u64,
+    pub fired: u64,
+    pub dispatched: u64,
+    pub succeeded: u64,
+    pub retried: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+    pub lateness: Lateness,
+}
+
+/// What falls due in each minute of the next hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Due {
+    /// When it was counted, and when the first step begins.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: At,
+    pub at_ms: i64,
+    pub step_ms: i64,
+    /// Some partitions were counted and stand for all: there is too much to count, or a database is away.
+    pub is_estimate: bool,
+    pub partitions: u64,
+    pub partitions_counted: u64,
+    pub steps: Vec<DueStep>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct DueStep {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: At,
+    pub at_ms: i64,
+    /// Absent: so many fall due before it that nobody looked so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u64>,
+}

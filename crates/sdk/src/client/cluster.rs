@@ -1,0 +1,45 @@
+//! The calls about all engines together: what happened, who lives and owns what, rates, what falls due.
+
+use punctual_protocol::{Due, Engine, Event, ListPartitions, Page, Partition, SearchEvents, Shard, Stats};
+use serde::Serialize;
+
+use super::Client;
+use crate::error::Error;
+
+impl Client {
+    /// A page of what happened to the cluster; for the next one set `cursor` to its `next_cursor`.
+    pub async fn events(&self, search: &SearchEvents) -> Result<Page<Event>, Error> {
+        search.check()?;
+        self.fetch(format!("/v1/events?{}", query(search)?)).await
+    }
+
+    /// The engines of the cluster.
+    pub async fn engines(&self) -> Result<Page<Engine>, Error> {
+        self.fetch("/v1/engines".into()).await
+    }
+
+    /// A page of partitions; for the next one set `cursor` to its `next_cursor`.
+    pub async fn partitions(&self, asked: &ListPartitions) -> Result<Page<Partition>, Error> {
+        asked.check()?;
+        self.fetch(format!("/v1/partitions?{}", query(asked)?)).await
+    }
+
+    /// The databases of the store.
+    pub async fn shards(&self) -> Result<Page<Shard>, Error> {
+        self.fetch("/v1/shards".into()).await
+    }
+
+    /// Rates, lateness and backlog of the whole cluster.
+    pub async fn stats(&self) -> Result<Stats, Error> {
+        self.fetch("/v1/stats".into()).await
+    }
+
+    /// What falls due in each minute of the next hour.
+    pub async fn due(&self) -> Result<Due, Error> {
+        self.fetch("/v1/stats/due".into()).await
+    }
+}
+
+fn query(of: &impl Serialize) -> Result<String, Error> {
+    serde_urlencoded::to_string(of).map_err(|e| Error::configuration(e.to_string()))
+}

@@ -1,0 +1,184 @@
+//! What an operator asks of the whole cluster: events and samples in the catalog, signs of life, the size of a database, and
+//! how much is due in the time ahead. Each statement stands alone, and says what is to stand afterwards: it can be sent twice.
+
+use super::{
+    Inner, MysqlStore, hosted,
+    limits::LONG,
+    ownership::{Statement, apart},
+    row,
+    statements::sql,
+};
+use crate::Error;
+use async_trait::async_trait;
+use punctual_contract::{
+    ClusterStore, Error as CallError, Happened,
+    cluster::{Database, DueCounts, DueLook, EVENT_KEY_MAX, Event, EventQuery, Sample, SignOfLife},
+    store::Applied,
+};
+use punctual_domain::{history::clip, time::Millis};
+use sqlx::{Row as _, mysql::MySqlRow};
+use std::sync::Arc;
+
+/// Of names of engines; longer ones are cut, as they are where engines give signs of life.
+const ENGINE_MAX: usize = 191;
+/// Engines that are told of at most, and steps of them.
+const ENGINES_MAX: i64 = 1_000;
+const SAMPLES_MAX: i64 = 100_000;
+/// Samples that are forgotten at one time.
+const FORGET_SAMPLES: i64 = 10_000;
+
+#[async_trait]
+impl ClusterStore for MysqlStore {
+    async fn append_event(&self, event: Event) -> Result<Applied, CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("append an event", Happened::Maybe, async move {
+            let append = Statement::new(sql!("cluster/append.sql")).int(event.at.0).text(event.kind.word());
+            let append = append.text(clip(&event.key, EVENT_KEY_MAX));
+            let append = append.text(clip(event.engine.as_deref().unwrap_or_default(), ENGINE_MAX));
+            let append = append.text(&event.text).text(&event.details);
+            let appended = append.execute(&catalog).await?;
+            Ok(if appended > 0 { Applied::Moved } else { Applied::Lost })
+        })
+        .await
+    }
+
+    async fn events(&self, query: EventQuery) -> Result<Vec<(i64, Event)>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let kind = query.kind.map_or("", |it| it.word());
+            let engine = query.engine.as_deref().unwrap_or_default();
+            let asked = sqlx::query(sql!("cluster/events.sql")).bind(query.before_id.unwrap_or(i64::MAX));
+            let asked = asked.bind(kind).bind(kind).bind(engine).bind(engine);
+            let asked = asked.bind(query.since.unwrap_or(Millis(i64::MIN)).0);
+            let asked = asked.bind(query.until.unwrap_or(Millis::MAX).0).bind(most(query.limit));
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(event).collect::<sqlx::Result<_>>()
+        };
+        self.reading("read events", work).await
+    }
+
+    async fn trim_events(&self, before: Millis, keep: usize, limit: usize) -> Result<usize, CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("trim events", Happened::Maybe, async move {
+            let old = Statement::new(sql!("cluster/trim_old.sql")).int(before.0).int(most(limit));
+            let old = old.execute(&catalog).await?;
+            let beyond = Statement::new(sql!("cluster/newest_beyond.sql")).int(most(keep));
+            let beyond = beyond.fetch(&catalog).await?;
+            let Some(newest) = beyond.first() else { return Ok(count(old)) };
+            let below = Statement::new(sql!("cluster/trim_below.sql")).int(newest.try_get(0)?);
+            let more = below.int(most(limit.saturating_sub(count(old)))).execute(&catalog).await?;
+            Ok(count(old + more))
+        })
+        .await
+    }
+
+    async fn save_sample(&self, sample: Sample) -> Result<(), CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("keep a sample", Happened::Maybe, async move {
+            let save = Statement::new(sql!("cluster/save_sample.sql")).int(sample.step_at.0);
+            save.text(clip(&sample.engine, ENGINE_MAX)).text(&sample.body).execute(&catalog).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn samples(&self, since: Millis) -> Result<Vec<Sample>, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("cluster/samples.sql")).bind(since.0).bind(SAMPLES_MAX);
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            let sample = |it: &MySqlRow| {
+                Ok(Sample { step_at: row::millis(it, 0)?, engine: it.try_get(1)?, body: it.try_get(2)? })
+            };
+            rows.iter().map(sample).collect::<sqlx::Result<_>>()
+        };
+        self.reading("read samples", work).await
+    }
+
+    async fn trim_samples(&self, before: Millis) -> Result<usize, CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("trim samples", Happened::Maybe, async move {
+            let trim = Statement::new(sql!("cluster/trim_samples.sql")).int(before.0).int(FORGET_SAMPLES);
+            Ok(count(trim.execute(&catalog).await?))
+        })
+        .await
+    }
+
+    async fn signs_of_life(&self) -> Result<Vec<SignOfLife>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let asked = sqlx::query(sql!("cluster/signs_of_life.sql")).bind(ENGINES_MAX);
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(sign).collect::<sqlx::Result<_>>()
+        };
+        self.reading("read signs of life", work).await
+    }
+
+    async fn database(&self, part: usize) -> Result<Database, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let Some(shard) = inner.members().get(part) else { return Err(Error::NoDatabase) };
+            let mut conn = shard.readers.acquire().await?;
+            let sizes = sqlx::query(sql!("stats/tables.sql")).fetch_one(&mut *conn).await?;
+            Ok(Database {
+                name: sizes.try_get(0)?,
+                rows: Some(sizes.try_get(1)?),
+                bytes: Some(sizes.try_get(3)?),
+                buckets: Some(sizes.try_get(4)?),
+            })
+        };
+        self.reading("read the size of a database", work).await
+    }
+
+    async fn due_counts(&self, look: DueLook) -> Result<DueCounts, CallError> {
+        let work = move |inner: Arc<Inner>| async move {
+            let Some(shard) = inner.shard(look.partition) else { return Err(Error::NoDatabase) };
+            let (_permit, mut conn) = shard.long_reader().await?;
+            let asked = sqlx::query(sql!("cluster/due.sql")).bind(look.from.0).bind(look.step_ms.max(1));
+            let asked = asked.bind(row::partition_no(look.partition)).bind(look.from.0).bind(look.until.0);
+            let rows = asked.bind(most(look.limit)).fetch_all(&mut *conn).await?;
+            if !hosted::missing(&mut conn, [look.partition]).await?.is_empty() {
+                return Err(Error::NoDatabase);
+            }
+            let (mut steps, mut passed) = (Vec::new(), 0);
+            for it in &rows {
+                passed += usize::try_from(it.try_get::<i64, _>(1)?).unwrap_or(usize::MAX);
+                let (step, tasks): (i64, i64) = (it.try_get(0)?, it.try_get(2)?);
+                if tasks > 0 {
+                    steps.push((usize::try_from(step).unwrap_or_default(), tasks.unsigned_abs()));
+                }
+            }
+            Ok(DueCounts { steps, is_cut: passed >= look.limit })
+        };
+        self.reading_within(LONG, "count what is due", work).await
+    }
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn count(rows: u64) -> usize {
+    usize::try_from(rows).unwrap_or(usize::MAX)
+}
+
+/// Columns of cluster/events.sql.
+fn event(found: &MySqlRow) -> sqlx::Result<(i64, Event)> {
+    let kind: &str = found.try_get(2)?;
+    let engine: Option<String> = found.try_get(4)?;
+    let event = Event {
+        at: row::millis(found, 1)?,
+        kind: kind.parse().map_err(|error| row::odd(2, error))?,
+        key: found.try_get(3)?,
+        engine: engine.filter(|it| !it.is_empty()),
+        text: found.try_get(5)?,
+        details: found.try_get(6)?,
+    };
+    Ok((found.try_get(0)?, event))
+}
+
+/// Columns of cluster/signs_of_life.sql.
+fn sign(found: &MySqlRow) -> sqlx::Result<SignOfLife> {
+    Ok(SignOfLife {
+        engine: found.try_get(0)?,
+        alive_until: row::millis(found, 1)?,
+        silent_ms: found.try_get(2)?,
+        has_hot: found.try_get::<i8, _>(3)? != 0,
+    })
+}

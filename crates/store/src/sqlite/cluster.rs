@@ -1,0 +1,131 @@
+//! What an operator asks of the cluster, which is one engine here: events, samples, the size of the file, and how much is due
+//! in the time ahead.
+
+use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
+use async_trait::async_trait;
+use punctual_contract::{
+    ClusterStore, Error as CallError,
+    cluster::{Database, DueCounts, DueLook, Event, EventQuery, Sample, SignOfLife},
+    store::Applied,
+};
+use punctual_domain::time::Millis;
+use rusqlite::{Connection, Row, params, types::Type};
+
+const SAMPLES_MAX: i64 = 100_000;
+
+#[async_trait]
+impl ClusterStore for SqliteStore {
+    async fn append_event(&self, event: Event) -> Result<Applied, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let values = params![
+                event.at.0,
+                event.kind.word(),
+                event.key,
+                event.engine.as_deref().unwrap_or_default(),
+                event.text,
+                event.details
+            ];
+            let appended = conn.prepare_cached(sql::CLUSTER_APPEND)?.execute(values)?;
+            Ok(if appended > 0 { Applied::Moved } else { Applied::Lost })
+        };
+        self.maintaining("append an event", 1, work).await
+    }
+
+    async fn events(&self, query: EventQuery) -> Result<Vec<(i64, Event)>, CallError> {
+        let work = move |conn: &Connection| {
+            let asked = params![
+                query.before_id.unwrap_or(i64::MAX),
+                query.kind.map_or("", |it| it.word()),
+                query.engine.as_deref().unwrap_or_default(),
+                query.since.unwrap_or(Millis(i64::MIN)).0,
+                query.until.unwrap_or(Millis::MAX).0,
+                most(query.limit)
+            ];
+            conn.prepare_cached(sql::CLUSTER_EVENTS)?.query_map(asked, event)?.collect()
+        };
+        self.reading("read events", Lane::Bulk, work).await
+    }
+
+    async fn trim_events(&self, before: Millis, keep: usize, limit: usize) -> Result<usize, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let old = conn.prepare_cached(sql::CLUSTER_TRIM_OLD)?.execute(params![before.0, most(limit)])?;
+            let left = most(limit.saturating_sub(old));
+            Ok(old + conn.prepare_cached(sql::CLUSTER_TRIM_BEYOND)?.execute(params![most(keep), left])?)
+        };
+        self.maintaining("trim events", 1, work).await
+    }
+
+    async fn save_sample(&self, sample: Sample) -> Result<(), CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let values = params![sample.step_at.0, sample.engine, sample.body];
+            conn.prepare_cached(sql::CLUSTER_SAVE_SAMPLE)?.execute(values).map(drop)
+        };
+        self.maintaining("keep a sample", 1, work).await
+    }
+
+    async fn samples(&self, since: Millis) -> Result<Vec<Sample>, CallError> {
+        let work = move |conn: &Connection| {
+            let sample = |it: &Row<'_>| {
+                Ok(Sample { step_at: row::millis(it, 0)?, engine: it.get(1)?, body: it.get(2)? })
+            };
+            let asked = params![since.0, SAMPLES_MAX];
+            conn.prepare_cached(sql::CLUSTER_SAMPLES)?.query_map(asked, sample)?.collect()
+        };
+        self.reading("read samples", Lane::Bulk, work).await
+    }
+
+    async fn trim_samples(&self, before: Millis) -> Result<usize, CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::CLUSTER_TRIM_SAMPLES)?.execute([before.0])
+        };
+        self.maintaining("trim samples", 1, work).await
+    }
+
+    async fn signs_of_life(&self) -> Result<Vec<SignOfLife>, CallError> {
+        Ok(Vec::new())
+    }
+
+    async fn database(&self, _part: usize) -> Result<Database, CallError> {
+        let work = |conn: &Connection| {
+            let bytes = conn.prepare_cached(sql::CLUSTER_SIZE)?.query_row([], |it| it.get(0))?;
+            let path = conn.path().filter(|it| !it.is_empty()).unwrap_or("(in memory)").to_owned();
+            let name = path.rsplit(['/', '\\']).next().unwrap_or(&path).to_owned();
+            Ok(Database { name, rows: None, bytes: Some(bytes), buckets: None })
+        };
+        self.reading("read the size of the store", Lane::Bulk, work).await
+    }
+
+    async fn due_counts(&self, look: DueLook) -> Result<DueCounts, CallError> {
+        let work = move |conn: &Connection| {
+            let asked =
+                params![look.partition.0, look.from.0, look.until.0, look.step_ms.max(1), most(look.limit)];
+            let number = |it: &Row<'_>, at| it.get::<_, i64>(at).map(i64::unsigned_abs);
+            let step =
+                |it: &Row<'_>| Ok((usize::try_from(number(it, 0)?).unwrap_or(usize::MAX), number(it, 1)?));
+            let mut due = conn.prepare_cached(sql::CLUSTER_DUE)?;
+            let steps: Vec<(usize, u64)> = due.query_map(asked, step)?.collect::<rusqlite::Result<_>>()?;
+            let passed: u64 = steps.iter().map(|it| it.1).sum();
+            Ok(DueCounts { steps, is_cut: usize::try_from(passed).is_ok_and(|it| it >= look.limit) })
+        };
+        self.reading("count what is due", Lane::Bulk, work).await
+    }
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn event(found: &Row<'_>) -> rusqlite::Result<(i64, Event)> {
+    let kind: String = found.get(2)?;
+    let odd = |error| rusqlite::Error::FromSqlConversionFailure(2, Type::Text, Box::new(error));
+    let engine: Option<String> = found.get(4)?;
+    let event = Event {
+        at: row::millis(found, 1)?,
+        kind: kind.parse().map_err(odd)?,
+        key: found.get(3)?,
+        engine: engine.filter(|it| !it.is_empty()),
+        text: found.get(5)?,
+        details: found.get(6)?,
+    };
+    Ok((found.get(0)?, event))
+}

@@ -1,0 +1,160 @@
+//! What is kept of the cluster: events once each and the newest first, samples by step, counts of what falls due.
+
+use super::sample::{LATER, NOW, ask, insert};
+use punctual_contract::{
+    ClusterStore, Store,
+    cluster::{DueLook, Event, EventQuery, Sample},
+    store::{Applied, Change, Step},
+};
+use punctual_domain::{event::EventKind, history::Note, place::Partition, task::NewTask, time::Millis};
+use std::{collections::BTreeMap, sync::Arc};
+
+fn event(key: &str) -> Event {
+    Event {
+        at: NOW,
+        kind: EventKind::EngineLost,
+        key: key.to_owned(),
+        engine: Some("host-\u{1F980}-1".to_owned()),
+        text: format!("engine {key} is gone"),
+        details: r#"{"silent_ms":7}"#.to_owned(),
+    }
+}
+
+fn query() -> EventQuery {
+    EventQuery { limit: 100, ..EventQuery::default() }
+}
+
+async fn keys(store: &dyn ClusterStore, query: EventQuery) -> Vec<String> {
+    store.events(query).await.unwrap().into_iter().map(|it| it.1.key).collect()
+}
+
+pub async fn an_event_comes_back_as_it_was_appended(store: Arc<dyn ClusterStore>, _: Arc<dyn Store>) {
+    assert_eq!(store.events(query()).await.unwrap(), []);
+    let plain = Event { engine: None, details: "{}".to_owned(), ..event("b") };
+    for it in [event("a"), plain.clone()] {
+        assert_eq!(store.append_event(it).await.unwrap(), Applied::Moved);
+    }
+    let found = store.events(query()).await.unwrap();
+    assert!(found[0].0 > found[1].0, "later ones have higher numbers");
+    assert_eq!(found.into_iter().map(|it| it.1).collect::<Vec<_>>(), [plain, event("a")]);
+}
+
+pub async fn of_events_with_one_key_the_first_stands(store: Arc<dyn ClusterStore>, _: Arc<dyn Store>) {
+    assert_eq!(store.append_event(event("a")).await.unwrap(), Applied::Moved);
+    let again = Event { text: "another engine says it too".to_owned(), at: LATER, ..event("a") };
+    assert_eq!(store.append_event(again).await.unwrap(), Applied::Lost);
+    let found = store.events(query()).await.unwrap();
+    assert_eq!(found.into_iter().map(|it| it.1).collect::<Vec<_>>(), [event("a")]);
+    let long = "k".repeat(10_000);
+    store.append_event(event(&long)).await.unwrap();
+}
+
+pub async fn each_condition_on_events_holds_and_pages_find_everything_once(
+    store: Arc<dyn ClusterStore>,
+    _: Arc<dyn Store>,
+) {
+    let other = Event { kind: EventKind::HotSetLost, at: LATER, engine: None, ..event("c") };
+    for it in [event("a"), Event { at: LATER, ..event("b") }, other] {
+        store.append_event(it).await.unwrap();
+    }
+    for (asked, expected) in [
+        (query(), vec!["c", "b", "a"]),
+        (EventQuery { kind: Some(EventKind::EngineLost), ..query() }, vec!["b", "a"]),
+        (EventQuery { kind: Some(EventKind::HotSetBack), ..query() }, vec![]),
+        (EventQuery { engine: event("a").engine, ..query() }, vec!["b", "a"]),
+        (EventQuery { engine: Some("nobody".to_owned()), ..query() }, vec![]),
+        (EventQuery { since: Some(LATER), ..query() }, vec!["c", "b"]),
+        (EventQuery { until: Some(LATER), ..query() }, vec!["a"]),
+        (EventQuery { since: Some(LATER), kind: Some(EventKind::EngineLost), ..query() }, vec!["b"]),
+    ] {
+        assert_eq!(keys(&*store, asked.clone()).await, expected, "{asked:?}");
+    }
+    let (mut before_id, mut found) = (None, Vec::new());
+    for _ in 0..4 {
+        let page = store.events(EventQuery { before_id, limit: 1, ..query() }).await.unwrap();
+        before_id = page.last().map(|it| it.0).or(before_id);
+        found.extend(page.into_iter().map(|it| it.1.key));
+    }
+    assert_eq!(found, ["c", "b", "a"]);
+}
+
+pub async fn events_are_bounded_in_time_and_number(store: Arc<dyn ClusterStore>, _: Arc<dyn Store>) {
+    for nth in 0..6 {
+        store.append_event(Event { at: Millis(1_000 * nth), ..event(&nth.to_string()) }).await.unwrap();
+    }
+    let trim = async |before: i64, most, limit| store.trim_events(Millis(before), most, limit).await.unwrap();
+    assert_eq!(trim(0, 6, 100).await, 0);
+    assert_eq!(trim(2_000, 100, 100).await, 2);
+    assert_eq!(keys(&*store, query()).await, ["5", "4", "3", "2"]);
+    assert_eq!(trim(0, 1, 2).await, 2, "no more than asked for, the oldest first");
+    assert_eq!(keys(&*store, query()).await, ["5", "4"]);
+    assert_eq!(trim(0, 1, 2).await, 1);
+    assert_eq!(keys(&*store, query()).await, ["5"]);
+}
+
+pub async fn a_sample_takes_the_place_of_its_engines_last_of_that_step(
+    store: Arc<dyn ClusterStore>,
+    _: Arc<dyn Store>,
+) {
+    let sample = |step_at: i64, engine: &str, body: &str| Sample {
+        step_at: Millis(step_at),
+        engine: engine.to_owned(),
+        body: body.to_owned(),
+    };
+    for it in [sample(2, "a", "{}"), sample(1, "b", "x"), sample(1, "a", "y"), sample(2, "a", r#"{"n":1}"#)] {
+        store.save_sample(it).await.unwrap();
+    }
+    let all = [sample(1, "a", "y"), sample(1, "b", "x"), sample(2, "a", r#"{"n":1}"#)];
+    assert_eq!(store.samples(Millis(0)).await.unwrap(), all);
+    assert_eq!(store.samples(Millis(2)).await.unwrap(), all[2..]);
+    assert_eq!(store.trim_samples(Millis(2)).await.unwrap(), 2);
+    assert_eq!(store.samples(Millis(0)).await.unwrap(), all[2..]);
+}
+
+pub async fn what_waits_for_its_time_is_counted_by_step_and_nothing_else(
+    cluster: Arc<dyn ClusterStore>,
+    store: Arc<dyn Store>,
+) {
+    let mut expected: BTreeMap<(Partition, usize), u64> = BTreeMap::new();
+    for nth in 0..40_i64 {
+        let at = NOW.plus(1_000 + nth * 250);
+        let task = NewTask { execute_at: at, ..ask(nth + 1) };
+        let place = insert(&*store, task).await.task.place;
+        if nth % 5 == 0 {
+            let step = Step {
+                place,
+                fence: None,
+                change: Change::Cancel { keep_until: Millis::MAX },
+                note: Note::default(),
+            };
+            store.apply(vec![step], NOW).await.unwrap();
+        } else if at < NOW.plus(10_000) {
+            let step = usize::try_from(at.since(NOW) / 1_000).unwrap();
+            *expected.entry((place.partition, step)).or_default() += 1;
+        }
+    }
+    let (mut found, mut passed) = (BTreeMap::new(), 0);
+    for partition in (0..store.partitions()).map(Partition) {
+        let look = DueLook { partition, from: NOW, until: NOW.plus(10_000), step_ms: 1_000, limit: 1_000 };
+        let counts = cluster.due_counts(look.clone()).await.unwrap();
+        assert!(!counts.is_cut);
+        for (step, tasks) in &counts.steps {
+            passed += tasks;
+            found.insert((partition, *step), *tasks);
+        }
+        let few = cluster.due_counts(DueLook { limit: 1, ..look }).await.unwrap();
+        let of_few: u64 = few.steps.iter().map(|it| it.1).sum();
+        assert!(of_few <= 1 && (few.is_cut || counts.steps.is_empty()), "{few:?}");
+    }
+    assert_eq!(found, expected);
+    assert!(passed > 20);
+}
+
+pub async fn a_database_says_its_name(cluster: Arc<dyn ClusterStore>, store: Arc<dyn Store>) {
+    for part in 0..store.parts() {
+        let database = cluster.database(part).await.unwrap();
+        assert!(!database.name.is_empty());
+        assert!(database.bytes.is_some_and(|it| it > 0), "{database:?}");
+    }
+    assert!(cluster.signs_of_life().await.unwrap().is_empty(), "nobody lives here");
+}

@@ -1,0 +1,207 @@
+//! What has ended and is to be told waits in a bounded list; a service reads it in batches and sends what it has to say. A
+//! collector that is away, slow, or refuses costs spans and nothing else.
+
+use crate::{context::Context, otlp, spans};
+use parking_lot::Mutex;
+use punctual_domain::{place::TaskRef, task::Task, time::Millis};
+use punctual_engine::Engine;
+use serde_json::Value;
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+/// Tasks that wait to be told of; what comes beyond is dropped.
+const WAITING_MAX: usize = 10_000;
+/// Ends that are remembered, so that each is told once although every attempt of a task asks for it.
+const TOLD_MAX: usize = 10_000;
+/// Tasks of one request.
+const BATCH: usize = 200;
+/// Requests of one run.
+const BATCHES: usize = 10;
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where the collector takes OTLP over HTTP, without `/v1/traces`.
+    pub otlp_url: String,
+    /// Of the traces that callers sample, so many in a hundred are told.
+    pub sample_percent: u8,
+}
+
+/// Cheap to clone; all clones are the same.
+#[derive(Clone, Debug)]
+pub struct Traces(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    options: Options,
+    client: reqwest::Client,
+    waiting: Mutex<VecDeque<TaskRef>>,
+    told: Mutex<Told>,
+    exported: AtomicU64,
+    dropped: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// A task that ended, and when: one that is redriven ends again.
+type End = (i64, Millis);
+
+#[derive(Debug, Default)]
+struct Told {
+    ends: HashSet<End>,
+    order: VecDeque<End>,
+}
+
+impl Told {
+    /// False: it was told.
+    fn is_new(&mut self, end: End) -> bool {
+        if !self.ends.insert(end) {
+            return false;
+        }
+        self.order.push_back(end);
+        if self.order.len() > TOLD_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ends.remove(&oldest);
+        }
+        true
+    }
+}
+
+impl Traces {
+    /// # Errors
+    /// When no client can be made, for want of what TLS needs.
+    pub fn new(engine: Engine, options: Options) -> Result<Self, reqwest::Error> {
+        let client = reqwest::Client::builder().timeout(ANSWERS_WITHIN).build()?;
+        let (exported, dropped, failures) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let (waiting, told) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Inner { engine, options, client, waiting, told, exported, dropped, failures })))
+    }
+
+    /// What the executor of an attempt is handed: its own spans go below the run of this attempt. As it was, where nothing is
+    /// told of it.
+    #[must_use]
+    pub fn handed(&self, traceparent: String, task: i64, attempt: u32) -> String {
+        match Context::read(&traceparent).filter(|it| it.is_told(self.0.options.sample_percent)) {
+            Some(context) => context.of_attempt(task, attempt),
+            None => traceparent,
+        }
+    }
+
+    /// An attempt of this task has ended. Waits for nothing.
+    pub fn ended(&self, task: TaskRef) {
+        let mut waiting = self.0.waiting.lock();
+        if waiting.len() < WAITING_MAX {
+            waiting.push_back(task);
+        } else {
+            self.0.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Spans that a collector has taken; tasks of which nothing was told although it was wanted, or perhaps wanted; requests
+    /// that failed.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let it = &self.0;
+        (it.exported.load(Relaxed), it.dropped.load(Relaxed), it.failures.load(Relaxed))
+    }
+
+    /// How many spans were told. Never fails: a collector that is away is no failure of the engine.
+    pub async fn run_once(&self) -> usize {
+        let mut told = 0;
+        for _ in 0..BATCHES {
+            let batch: Vec<TaskRef> = {
+                let mut waiting = self.0.waiting.lock();
+                let count = waiting.len().min(BATCH);
+                waiting.drain(..count).collect()
+            };
+            if batch.is_empty() {
+                break;
+            }
+            told += self.tell(batch).await;
+        }
+        told
+    }
+
+    async fn tell(&self, batch: Vec<TaskRef>) -> usize {
+        let asked = batch.len();
+        let Ok(read) = self.0.engine.read_each(batch).await else {
+            self.drop_tasks(asked, "the store does not answer");
+            return 0;
+        };
+        let (mut spans, mut tasks) = (Vec::new(), 0);
+        for answer in read {
+            match answer {
+                Ok(Some(task)) => {
+                    let of_task = self.spans(&task);
+                    tasks += usize::from(!of_task.is_empty());
+                    spans.extend(of_task);
+                }
+                Ok(None) => {}
+                Err(_) => self.drop_tasks(1, "the store does not answer"),
+            }
+        }
+        if spans.is_empty() {
+            return 0;
+        }
+        match self.send(&spans).await {
+            Ok(()) => {
+                self.0.exported.fetch_add(u64::try_from(spans.len()).unwrap_or(u64::MAX), Relaxed);
+                spans.len()
+            }
+            Err(why) => {
+                self.0.failures.fetch_add(1, Relaxed);
+                self.drop_tasks(tasks, &why);
+                0
+            }
+        }
+    }
+
+    fn drop_tasks(&self, tasks: usize, why: &str) {
+        self.0.dropped.fetch_add(u64::try_from(tasks).unwrap_or(u64::MAX), Relaxed);
+        tracing::warn!(tasks, why, "traces of tasks could not be told, and are dropped");
+    }
+
+    /// Empty: nobody wants it told, or it goes on.
+    fn spans(&self, task: &Task) -> Vec<Value> {
+        let context = task.ask.traceparent.as_deref().and_then(Context::read);
+        let Some(context) = context.filter(|it| it.is_told(self.0.options.sample_percent)) else {
+            return Vec::new();
+        };
+        if !task.state.is_finished() || !self.0.told.lock().is_new((task.place.id, task.updated_at)) {
+            return Vec::new();
+        }
+        spans::of(task, &context).iter().map(|it| otlp::span(task, &context, it)).collect()
+    }
+
+    async fn send(&self, spans: &[Value]) -> Result<(), String> {
+        let url = format!("{}/v1/traces", self.0.options.otlp_url.trim_end_matches('/'));
+        let body = otlp::request(self.0.engine.name(), spans).to_string();
+        let request = self.0.client.post(url).header("content-type", "application/json").body(body);
+        let answer = request.send().await.map_err(|error| error.without_url().to_string())?;
+        let status = answer.status();
+        if status.is_success() { Ok(()) } else { Err(format!("the collector answered {status}")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_once_and_so_many_are_remembered() {
+        let mut told = Told::default();
+        assert!(told.is_new((7, Millis(1))) && !told.is_new((7, Millis(1))) && told.is_new((7, Millis(2))));
+        for id in 0..i64::try_from(TOLD_MAX).unwrap() {
+            told.is_new((id + 100, Millis(1)));
+        }
+        assert_eq!((told.ends.len(), told.order.len()), (TOLD_MAX, TOLD_MAX));
+        assert!(told.is_new((7, Millis(1))), "forgotten by now");
+    }
+}

@@ -1,0 +1,11 @@
+//! Tells a collector of OpenTelemetry (OTLP over HTTP, JSON) what became of tasks whose insert came with a sampled
+//! `traceparent`: one trace from the caller's insert to the outcome. Everything in it is read from the task's history when the
+//! task has ended, so that no step of a task's path knows of it or waits for it: what cannot be told is dropped and counted.
+
+mod context;
+mod exporter;
+mod otlp;
+mod spans;
+
+pub use context::Context;
+pub use exporter::{Options, Traces};
