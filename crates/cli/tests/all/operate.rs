@@ -61,6 +61,34 @@ fn a_queue_is_set_shown_paused_resumed_and_its_history_read() {
 }
 
 #[test]
+fn a_setting_that_is_named_is_set_and_the_others_stay() {
+    let (server, _data) = Server::on_new_data();
+    done(&server.client(&["queue", "set", "mail", r#"{"concurrency": 3, "max_waiting": 9}"#]));
+    let set = done(&server.client(&["queue", "set", "mail", "concurrency=10", "timeout_ms=5m", "mode=pull"]));
+    assert_eq!((&set["concurrency"], &set["max_waiting"]), (&json!(10), &json!(9)));
+    assert_eq!((&set["timeout_ms"], &set["mode"]), (&json!(300_000), &json!("pull")));
+    let less = done(&server.client(&["queue", "set", "mail", "max_waiting=", "--if-revision", "2"]));
+    assert_eq!((&less["max_waiting"], &less["concurrency"]), (&Value::Null, &json!(10)));
+    refused(&server, &["queue", "set", "mail", "concurrency"], &["name=value", "concurrency=10"]);
+    refused(&server, &["queue", "set", "mail", "concurency=1"], &["concurency"]);
+    refused(&server, &["queue", "set", "mail", "weight=2", "--if-revision", "1"], &["ETag"]);
+}
+
+#[test]
+fn a_task_is_made_found_and_refused_by_its_key() {
+    let (server, _data) = Server::on_new_data();
+    let insert = ["task", "insert", "-q", "q", "--delay", "1h", "--key", "order/7 é", "--name", "Ada's"];
+    let made = done(&server.client(&insert));
+    assert_eq!((&made["key"], &made["name"]), (&json!("order/7 é"), &json!("Ada's")));
+    let found = done(&server.client(&["task", "get", "key:order/7 é"]));
+    assert_eq!(found["ref"], made["ref"]);
+    refused(&server, &[&insert[..], &["--on-conflict", "fail"]].concat(), &["task.exists"]);
+    let kept = done(&server.client(&[&insert[..], &["--on-conflict", "keep"]].concat()));
+    assert_eq!((&kept["outcome"], &kept["ref"]), (&json!("existing"), &made["ref"]));
+    refused(&server, &["dead", "redrive"], &["all"]);
+}
+
+#[test]
 fn what_is_wrong_with_a_queue_is_said_with_field_value_and_way_out() {
     let (server, _data) = Server::on_new_data();
     refused(
