@@ -3,6 +3,7 @@
 //! other queue is lost, early or done twice. How much later they come is told.
 
 use crate::{
+    ask::ask_about_open,
     clock::{now_ms, now_us, seconds},
     execute::{Manner, execute_all},
     fill::fill,
@@ -203,6 +204,17 @@ fn planned_ms(options: &BulkOptions) -> i64 {
     tasks.saturating_mul(1_000) / i64::from(options.rate.max(1))
 }
 
+/// When nothing but doubt is left (an outcome whose answer was lost with an engine), the server is asked.
+async fn ask_in_doubt(job: &Job) {
+    let is_all_doubt = {
+        let checker = job.checker.lock();
+        checker.open() > 0 && checker.open() == checker.open_doubtful()
+    };
+    if is_all_doubt && now_us() > job.plan.last_due_ms * 1_000 {
+        ask_about_open(job).await;
+    }
+}
+
 /// Load on the other queue, for as long as it is measured in peace, or as the operation is planned to take.
 async fn beside(
     options: &BulkOptions,
@@ -244,6 +256,7 @@ async fn beside(
         if let Some(operation) = &mut operation {
             operation.kill_in_time(server, target).await?;
         }
+        ask_in_doubt(&job).await;
         server.check_alive()?;
         let mut working = Vec::new();
         for mut lane in lanes {

@@ -94,6 +94,13 @@ async fn measure(store: &MysqlStore) {
     told("a mark", marks);
 }
 
+/// Of this process, which does what an engine does for them.
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let of = |name: &str| status.lines().find_map(|it| it.strip_prefix(name)).map_or("?", str::trim);
+    format!("{} now, {} at the most", of("VmRSS:"), of("VmHWM:"))
+}
+
 #[tokio::main]
 async fn main() {
     let waiting: u64 = std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(1_000_000);
@@ -117,5 +124,6 @@ async fn main() {
     assert!(store.workflow(WorkflowId(warm.id.0)).await.expect("a read").is_some());
     println!("{waiting} wait for a month");
     measure(&store).await;
+    println!("  memory of this process: {}", memory());
     store.close().await;
 }
