@@ -34,7 +34,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0009_indexed_labels", include_str!("../../../../migrations/sqlite/0009_indexed_labels.sql")),
     ("0010_dead", include_str!("../../../../migrations/sqlite/0010_dead.sql")),
     ("0011_workflow_marks", include_str!("../../../../migrations/sqlite/0011_workflow_marks.sql")),
-    ("0016_cluster", include_str!("../../../../migrations/sqlite/0016_cluster.sql")),
+    ("0012_cluster", include_str!("../../../../migrations/sqlite/0012_cluster.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();
