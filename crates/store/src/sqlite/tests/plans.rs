@@ -68,13 +68,18 @@ const PLANS: &[(&str, &str)] = &[
         "schedule/unsettled",
         "SEARCH schedule_run USING INDEX schedule_run_unsettled (unsettled_at>? AND unsettled_at<?)",
     ),
+    ("cluster/events", "SEARCH event USING INTEGER PRIMARY KEY (rowid<?)"),
+    ("cluster/samples", "SEARCH engine_sample USING PRIMARY KEY (step_at>?)"),
     ("meta/read", "SEARCH meta USING PRIMARY KEY (key=?)"),
     ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];
 
 /// Read every row on purpose: the audit counts, declared labels are few, books and settings are as short as the list of queues, tokens are
-/// few, what is asked of executors reads their list, and the index of what is paused has nothing else.
+/// few, what is asked of executors reads their list, and the index of what is paused has nothing else. Of a cluster: steps are
+/// grouped of the few rows that a bounded range gave, and events are ten thousand at most.
 const SCANS: &[&str] = &[
+    "cluster/due",
+    "cluster/trim_beyond",
     "executor/forget",
     "executor/roll",
     "executor/wishes",
