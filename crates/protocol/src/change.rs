@@ -165,7 +165,7 @@ mod tests {
     fn a_patch_of_nothing_or_of_something_else_is_refused() {
         let refused = |json: &str| PatchTask::from_json(json.as_bytes()).unwrap_err();
         assert_eq!(refused("{}").errors[0].pointer, "");
-        assert_eq!(refused(r#"{"queue":"x"}"#).code, Code::RequestUnknownField);
+        assert_eq!(refused(r#"{"kind":"x"}"#).code, Code::RequestUnknownField);
         assert_eq!(refused(r#"{"priority":9}"#).errors[0].pointer, "/priority");
         assert_eq!(refused(r#"{"delay_ms":1,"execute_at_ms":1}"#).errors[0].pointer, "/execute_at_ms");
         assert_eq!(refused(r#"{"payload":1,"payload_base64":""}"#).errors[0].pointer, "/payload_base64");

@@ -90,7 +90,8 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
             "0014_indexed_labels",
             "0015_dead",
             "0016_workflow_marks",
-            "0017_uncounted_bytes"
+            "0017_uncounted_bytes",
+            "0018_cluster"
         ]
     );
     assert_eq!(sql(url, "SELECT LENGTH(room) FROM task").await, "0");
