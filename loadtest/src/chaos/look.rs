@@ -12,8 +12,9 @@ use serde_json::Value;
 use std::{collections::HashMap, time::Duration};
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// They tell what the run does on purpose, and stay for a minute.
-const EXPECTED_ALERTS: [&str; 4] = ["late_tasks", "dead_letters", "waiting_long", "fired_early"];
+/// They tell what the run does on purpose, and stay for a minute; that an engine was killed for ten, whoever came instead.
+const EXPECTED_ALERTS: [&str; 5] =
+    ["late_tasks", "dead_letters", "waiting_long", "fired_early", "engine_lost"];
 
 /// None: no answer, or no success.
 async fn get(connection: &mut Connection, path: &str) -> Option<Value> {
