@@ -10,7 +10,7 @@ use punctual_domain::{
     state::State,
     task::Task,
 };
-use punctual_engine::{Cancelled, Changed, Deleted, Error};
+use punctual_engine::{Changed, Deleted, Error};
 
 /// What became of one task.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ async fn try_to(
         if !is_meant(stored, &task) {
             return Ok(Acted::Skipped);
         }
-        if let Some(acted) = change(inner, stored, &task).await? {
+        if let Some(acted) = change(inner, stored, task).await? {
             return Ok(acted);
         }
         task = inner.engine.read(place).await?;
@@ -72,7 +72,7 @@ fn is_meant(stored: &StoredBulk, task: &Task) -> bool {
 }
 
 /// None: the task has changed since it was looked at.
-async fn change(inner: &Inner, stored: &StoredBulk, task: &Task) -> Result<Option<Acted>, Error> {
+async fn change(inner: &Inner, stored: &StoredBulk, task: Task) -> Result<Option<Acted>, Error> {
     let (engine, place, by) = (&inner.engine, task.place, bulk::mark(stored.id));
     let (fence, state, id) = (task.fence, task.state, stored.id);
     let guarded = stored.bulk.clone();
@@ -83,35 +83,33 @@ async fn change(inner: &Inner, stored: &StoredBulk, task: &Task) -> Result<Optio
         |execute_at, priority, queue| Change::Reschedule { execute_at, priority, payload: None, queue };
     Ok(match &stored.bulk.action {
         Action::Cancel { stop_if_fired } => {
-            engine.cancel_if(place, *stop_if_fired, &by, expected).await?.map(|it| match it {
-                Cancelled::Cancelled(_) | Cancelled::StopRequested(_) => Acted::Done,
-                Cancelled::AlreadyFired(_) => Acted::Skipped,
-            })
+            let cancelled = engine.cancel_seen(task, *stop_if_fired, &by, expected).await?;
+            cancelled.map(|done| if done { Acted::Done } else { Acted::Skipped })
         }
         Action::Reschedule(time) => {
             let change = reschedule(Some(time.of(task.ask.execute_at)), None, None);
-            engine.reschedule(place, change, &by, as_read).await?.map(changed)
+            engine.reschedule_seen(task, change, &by, as_read).await?.map(changed)
         }
         Action::SetPriority { priority } => {
             let change = reschedule(None, Some(*priority), None);
-            engine.reschedule(place, change, &by, expected).await?.map(changed)
+            engine.reschedule_seen(task, change, &by, expected).await?.map(changed)
         }
         Action::SetQueue { queue } => {
             // It may get room, or another mode: it is tried again for a while, and is listed then.
-            if let Some(why) = engine.queue_refused(task, queue).await {
+            if let Some(why) = engine.queue_refused(&task, queue).await {
                 return Ok(Some(Acted::NotNow(format!("queue {queue}: {why}"))));
             }
             let change = reschedule(None, None, Some(queue.clone()));
-            engine.reschedule(place, change, &by, expected).await?.map(changed)
+            engine.reschedule_seen(task, change, &by, expected).await?.map(changed)
         }
         Action::RunNow => {
             let change = reschedule(Some(engine.now()), None, None);
-            engine.reschedule(place, change, &by, expected).await?.map(changed)
+            engine.reschedule_seen(task, change, &by, expected).await?.map(changed)
         }
-        Action::Redrive => engine.redrive_if(place, &by, expected).await?.map(changed),
+        Action::Redrive => engine.redrive_seen(task, &by, expected).await?.map(changed),
         Action::Bury => {
             let reason = stored.bulk.reason.as_deref();
-            engine.bury(place, reason, &by, expected).await?.map(changed)
+            engine.bury_seen(task, reason, &by, expected).await?.map(changed)
         }
         // Its tasks are never in a batch.
         Action::Export => Some(Acted::Skipped),

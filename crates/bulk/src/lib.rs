@@ -8,6 +8,7 @@ mod meters;
 mod options;
 
 mod calls;
+mod ends;
 mod preview;
 
 mod act;

@@ -6,6 +6,7 @@
 use crate::{
     act::{Acted, act},
     apart::{self, Away},
+    ends::Ends,
     meters::{Meters, Outcome},
     options::Options,
 };
@@ -23,6 +24,7 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::Engine;
+use punctual_workflows::Runner as Workflows;
 use std::sync::Arc;
 
 /// Operations of one run, and those that are carried on at one time.
@@ -53,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) engine: Engine,
     pub(crate) store: Arc<dyn BulkStore>,
     pub(crate) options: Options,
+    /// Told of the ends of their tasks.
+    pub(crate) workflows: Option<Workflows>,
     /// When it was last looked for what is old.
     forgot_at: Mutex<Option<Millis>>,
     meters: Meters,
@@ -72,9 +76,14 @@ struct Batch {
 
 impl Runner {
     #[must_use]
-    pub fn new(engine: Engine, store: Arc<dyn BulkStore>, options: Options) -> Self {
+    pub fn new(
+        engine: Engine,
+        store: Arc<dyn BulkStore>,
+        options: Options,
+        workflows: Option<Workflows>,
+    ) -> Self {
         let (forgot_at, meters) = (Mutex::new(None), Meters::default());
-        Self { inner: Arc::new(Inner { engine, store, options, forgot_at, meters }) }
+        Self { inner: Arc::new(Inner { engine, store, options, workflows, forgot_at, meters }) }
     }
 
     /// Carries on what may be carried on by now. How many tasks were looked after.
@@ -198,6 +207,7 @@ async fn batch(
     places: &[TaskRef],
 ) -> Result<Batch, BackendError> {
     let read = inner.engine.read_each(places.to_vec()).await.map_err(backend)?;
+    let mut ends = Ends::expected(inner, &stored.bulk.action, &read).await;
     let acting: Vec<_> = places
         .iter()
         .zip(read)
@@ -214,9 +224,14 @@ async fn batch(
     let mut batch = Batch::default();
     for (place, acted) in acted {
         let error = match acted {
-            Acted::Done | Acted::Skipped => {
-                let count = if matches!(acted, Acted::Done) { &mut batch.done } else { &mut batch.skipped };
-                *count += 1;
+            Acted::Done => {
+                ends.come(place);
+                batch.done += 1;
+                batch.decided.push(place.id);
+                continue;
+            }
+            Acted::Skipped => {
+                batch.skipped += 1;
                 batch.decided.push(place.id);
                 continue;
             }
@@ -229,6 +244,7 @@ async fn batch(
         };
         batch.failed.push(BulkFailure { place, at: inner.engine.now(), error });
     }
+    ends.tell();
     Ok(batch)
 }
 

@@ -128,7 +128,7 @@ impl Standing {
         engine.access_is_known().await.context("the tokens cannot be read")?;
         let workflows = Workflows::new(engine.clone(), store.workflows(), settings.workflows.clone());
         let planner = Planner::new(engine.clone(), store.schedules(), settings.schedules.clone());
-        let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone());
+        let bulk = Runner::new(engine.clone(), store.bulks(), settings.bulk.clone(), Some(workflows.clone()));
         let cluster = Watcher::new(engine.clone(), store.cluster(), settings.cluster.clone());
         let traces = settings.traces.clone().map(|it| Traces::new(engine.clone(), it));
         let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;

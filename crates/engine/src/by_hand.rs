@@ -4,60 +4,89 @@
 
 use crate::{
     answer::{Cancelled, Changed, Deleted, Error},
-    change::{self, Expected},
+    change::{self, Cancel, Expected, Subject},
     core::Core,
     engine::Engine,
     outside,
 };
-use punctual_contract::{namespaces::FinishedTask, store::Applied};
+use punctual_contract::{
+    namespaces::FinishedTask,
+    store::{Applied, Change},
+};
 use punctual_domain::{place::TaskRef, task::Task};
 use std::sync::Arc;
 
 impl Engine {
-    /// As [`Engine::cancel`]. None: the task is not as `expected` says.
+    /// As [`Engine::cancel`], of a task as it has just been read. False: it was refused. None: the task is not (or no longer)
+    /// as `expected` says.
     ///
     /// # Errors
     /// As [`Engine::cancel`].
-    pub async fn cancel_if(
+    pub async fn cancel_seen(
         &self,
-        place: TaskRef,
+        task: Task,
         stop_if_fired: bool,
         by: &str,
         expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
-    ) -> Result<Option<Cancelled>, Error> {
-        let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { change::cancel(&core, place, stop_if_fired, &by, &expected).await }).await
+    ) -> Result<Option<bool>, Error> {
+        let (core, by, subject) = (Arc::clone(&self.core), by.to_owned(), Subject::Seen(Box::new(task)));
+        let cancelled = async move { change::cancel(&core, subject, stop_if_fired, &by, &expected).await };
+        Ok(self.run(cancelled).await?.map(|done| !matches!(done, Cancel::Was(Cancelled::AlreadyFired(_)))))
     }
 
-    /// As [`Engine::redrive`]. None: the task is not as `expected` says.
+    /// As [`Engine::reschedule`], of a task as it has just been read.
     ///
     /// # Errors
-    /// As [`Engine::redrive`].
-    pub async fn redrive_if(
+    /// As [`Engine::reschedule`].
+    pub async fn reschedule_seen(
         &self,
-        place: TaskRef,
+        task: Task,
+        change: Change,
         by: &str,
         expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
     ) -> Result<Option<Changed>, Error> {
-        let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { change::redrive(&core, place, None, &by, &expected).await }).await
+        let (core, by, subject) = (Arc::clone(&self.core), by.to_owned(), Subject::Seen(Box::new(task)));
+        self.run(async move { change::reschedule(&core, subject, change, &by, &expected).await }).await
     }
 
-    /// Puts a task that no executor has among the dead, where it can be looked at and redriven. None: it is not as `expected`
-    /// says.
+    /// As [`Engine::redrive`], of a task as it has just been read. None: the task is not as `expected` says.
+    ///
+    /// # Errors
+    /// As [`Engine::redrive`].
+    pub async fn redrive_seen(
+        &self,
+        task: Task,
+        by: &str,
+        expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
+    ) -> Result<Option<Changed>, Error> {
+        let (core, by, subject) = (Arc::clone(&self.core), by.to_owned(), Subject::Seen(Box::new(task)));
+        self.run(async move { change::redrive(&core, subject, None, &by, &expected).await }).await
+    }
+
+    /// Puts a task that no executor has among the dead, where it can be looked at and redriven.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
-    pub async fn bury(
+    pub async fn bury(&self, place: TaskRef, reason: Option<&str>, by: &str) -> Result<Changed, Error> {
+        let (core, by, reason) = (Arc::clone(&self.core), by.to_owned(), reason.map(str::to_owned));
+        let buried = async move { change::bury(&core, Subject::At(place), reason, &by, &|_| true).await };
+        self.run(buried).await?.ok_or(Error::Contended)
+    }
+
+    /// As [`Engine::bury`], of a task as it has just been read. None: it is not as `expected` says.
+    ///
+    /// # Errors
+    /// As [`Engine::bury`].
+    pub async fn bury_seen(
         &self,
-        place: TaskRef,
+        task: Task,
         reason: Option<&str>,
         by: &str,
         expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
     ) -> Result<Option<Changed>, Error> {
-        let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        let reason = reason.map(str::to_owned);
-        self.run(async move { change::bury(&core, place, reason, &by, &expected).await }).await
+        let (core, by, reason) = (Arc::clone(&self.core), by.to_owned(), reason.map(str::to_owned));
+        let subject = Subject::Seen(Box::new(task));
+        self.run(async move { change::bury(&core, subject, reason, &by, &expected).await }).await
     }
 
     /// Deletes a finished task with its history and its payload. None: it is not as `expected` says.

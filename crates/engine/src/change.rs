@@ -34,6 +34,33 @@ pub(crate) async fn read(core: &Core, place: TaskRef) -> Result<Task, Error> {
     core.store.read(&[place]).await?.pop().flatten().ok_or(Error::NotFound)
 }
 
+/// What is to be changed.
+#[derive(Debug)]
+pub(crate) enum Subject {
+    At(TaskRef),
+    /// As the caller has just read it, together with many others. What it has become meanwhile is found by its fence, and then
+    /// it is read again.
+    Seen(Box<Task>),
+}
+
+impl Subject {
+    const fn place(&self) -> TaskRef {
+        match self {
+            Self::At(place) => *place,
+            Self::Seen(task) => task.place,
+        }
+    }
+
+    /// The second time it is read.
+    async fn look(&mut self, core: &Core) -> Result<Task, Error> {
+        let place = self.place();
+        match std::mem::replace(self, Self::At(place)) {
+            Self::At(place) => read(core, place).await,
+            Self::Seen(task) => Ok(*task),
+        }
+    }
+}
+
 /// A task that this call has changed. A connection that broke is not the end of it; and where it cannot be read, the
 /// caller is not told that nothing was done.
 async fn read_changed(core: &Core, place: TaskRef) -> Result<Task, Error> {
@@ -104,29 +131,49 @@ fn is_ahead(core: &Core, task: &Task, removed: Removed) -> bool {
         && (task.due_at > core.now() || removed == Some(task.fence - 1))
 }
 
-/// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it was refused.
-pub(crate) async fn cancel(
+/// What became of the wish to cancel.
+pub(crate) enum Cancel {
+    /// This call has done it.
+    Withdrawn,
+    Was(Cancelled),
+}
+
+/// For who wants the task as it has become.
+pub(crate) async fn cancel_and_read(
     core: &Arc<Core>,
     place: TaskRef,
     stop_if_fired: bool,
     by: &str,
+) -> Result<Cancelled, Error> {
+    match cancel(core, Subject::At(place), stop_if_fired, by, &|_| true).await?.ok_or(Error::Contended)? {
+        Cancel::Was(it) => Ok(it),
+        Cancel::Withdrawn => Ok(Cancelled::Cancelled(Box::new(read_changed(core, place).await?))),
+    }
+}
+
+/// `expected` guards against changes that the caller has not seen, as with `reschedule`. None: it was refused.
+pub(crate) async fn cancel(
+    core: &Arc<Core>,
+    mut subject: Subject,
+    stop_if_fired: bool,
+    by: &str,
     expected: &Expected,
-) -> Result<Option<Cancelled>, Error> {
+) -> Result<Option<Cancel>, Error> {
     let mut removed = None;
     for _ in 0..TRIES {
-        let task = read(core, place).await?;
+        let task = subject.look(core).await?;
         if !expected(&task) {
             put_back_unchanged(core, &task, removed).await;
             return Ok(None);
         }
         let is_ahead = is_ahead(core, &task, removed);
         let change = match task.state {
-            State::Cancelled => return Ok(Some(Cancelled::Cancelled(Box::new(task)))),
+            State::Cancelled => return Ok(Some(Cancel::Was(Cancelled::Cancelled(Box::new(task))))),
             State::Scheduled | State::Dispatching | State::Retrying => {
                 match hold(core, &task, &mut removed).await? {
                     Hold::Held => Event::Cancel,
                     Hold::Fired if stop_if_fired => Event::Withdraw,
-                    Hold::Fired => return Ok(Some(Cancelled::AlreadyFired(Box::new(task)))),
+                    Hold::Fired => return Ok(Some(Cancel::Was(Cancelled::AlreadyFired(Box::new(task))))),
                 }
             }
             State::Dispatched if is_ahead && matches!(hold(core, &task, &mut removed).await?, Hold::Held) => {
@@ -136,16 +183,16 @@ pub(crate) async fn cancel(
             State::Blocked => Event::Cancel,
             State::Ready | State::DispatchFailed if stop_if_fired => Event::Withdraw,
             State::Dispatched | State::Running if stop_if_fired => {
-                match core.store.request_stop(place, core.now()).await? {
-                    Applied::Moved => return Ok(Some(Cancelled::StopRequested(Box::new(task)))),
+                match core.store.request_stop(task.place, core.now()).await? {
+                    Applied::Moved => return Ok(Some(Cancel::Was(Cancelled::StopRequested(Box::new(task))))),
                     Applied::Lost => continue,
                 }
             }
-            _ => return Ok(Some(Cancelled::AlreadyFired(Box::new(task)))),
+            _ => return Ok(Some(Cancel::Was(Cancelled::AlreadyFired(Box::new(task))))),
         };
         if withdraw(core, &task, change, by, is_ahead).await? == Applied::Moved {
             core.meters.queue(&task.ask.queue).cancelled(1);
-            return Ok(Some(Cancelled::Cancelled(Box::new(read_changed(core, place).await?))));
+            return Ok(Some(Cancel::Withdrawn));
         }
     }
     Err(Error::Contended)
@@ -212,13 +259,13 @@ async fn apply(
 /// has not seen: it is given the task, and false refuses.
 pub(crate) async fn reschedule(
     core: &Arc<Core>,
-    place: TaskRef,
+    subject: Subject,
     mut change: Change,
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
-    let put = put_payload(core, place, &mut change).await?;
-    let changed = try_reschedule(core, place, &change, by, expected).await;
+    let put = put_payload(core, subject.place(), &mut change).await?;
+    let changed = try_reschedule(core, subject, &change, by, expected).await;
     // After an error it may stand in the row.
     if matches!(&changed, Ok(None | Some(Changed::Refused(_)))) {
         outside::delete_soon(core, outside::keys(put));
@@ -241,14 +288,14 @@ async fn put_payload(core: &Arc<Core>, place: TaskRef, change: &mut Change) -> R
 
 async fn try_reschedule(
     core: &Arc<Core>,
-    place: TaskRef,
+    mut subject: Subject,
     change: &Change,
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
     let mut removed = None;
     for _ in 0..TRIES {
-        let task = read(core, place).await?;
+        let task = subject.look(core).await?;
         if !expected(&task) {
             put_back_unchanged(core, &task, removed).await;
             return Ok(None);
@@ -265,7 +312,7 @@ async fn try_reschedule(
             if matches!(change, Change::Reschedule { payload: Some(_), .. }) {
                 outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
             }
-            return Ok(Some(Changed::Changed(Box::new(put_back(core, place).await?))));
+            return Ok(Some(Changed::Changed(Box::new(put_back(core, task.place).await?))));
         }
     }
     Err(Error::Contended)
@@ -280,12 +327,12 @@ fn goes_into(task: &Task, change: &Change) -> Option<String> {
 /// Only a dead task is redriven. What is changed of it is changed with it, or neither is.
 pub(crate) async fn redrive(
     core: &Arc<Core>,
-    place: TaskRef,
+    mut subject: Subject,
     mut change: Option<Change>,
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
-    let task = read(core, place).await?;
+    let (place, task) = (subject.place(), subject.look(core).await?);
     if !expected(&task) {
         return Ok(None);
     }
@@ -317,7 +364,7 @@ pub(crate) async fn redrive(
 /// Only a task that no executor has is buried. Decided as a cancel: while it is in the hot set, by the withdrawal from it.
 pub(crate) async fn bury(
     core: &Arc<Core>,
-    place: TaskRef,
+    mut subject: Subject,
     reason: Option<String>,
     by: &str,
     expected: &Expected,
@@ -326,7 +373,7 @@ pub(crate) async fn bury(
     let note = Note { error: Some(why), ..note(by) };
     let mut removed = None;
     for _ in 0..TRIES {
-        let task = read(core, place).await?;
+        let task = subject.look(core).await?;
         if !expected(&task) {
             put_back_unchanged(core, &task, removed).await;
             return Ok(None);
@@ -353,7 +400,7 @@ pub(crate) async fn bury(
                 settle(core, &task).await;
             }
             core.meters.queue(&task.ask.queue).dead(1);
-            return Ok(Some(Changed::Changed(Box::new(read_changed(core, place).await?))));
+            return Ok(Some(Changed::Changed(Box::new(read_changed(core, task.place).await?))));
         }
     }
     Err(Error::Contended)

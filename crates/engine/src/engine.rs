@@ -4,7 +4,9 @@
 use crate::{
     access,
     answer::{Cancelled, Changed, Error, Settled},
-    audit, change, clock, control,
+    audit,
+    change::{self, Subject},
+    clock, control,
     core::Core,
     executors,
     maintenance::{
@@ -248,8 +250,7 @@ impl Engine {
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
     pub async fn cancel(&self, place: TaskRef, stop_if_fired: bool, by: &str) -> Result<Cancelled, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        let cancelled = async move { change::cancel(&core, place, stop_if_fired, &by, &|_| true).await };
-        self.run(cancelled).await?.ok_or(Error::Contended)
+        self.run(async move { change::cancel_and_read(&core, place, stop_if_fired, &by).await }).await
     }
 
     /// Changes time, priority, payload or queue of a task that has not fired. `change` must be a `Reschedule`. None: the
@@ -265,7 +266,8 @@ impl Engine {
         expected: impl Fn(&Task) -> bool + Send + Sync + 'static,
     ) -> Result<Option<Changed>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { change::reschedule(&core, place, change, &by, &expected).await }).await
+        self.run(async move { change::reschedule(&core, Subject::At(place), change, &by, &expected).await })
+            .await
     }
 
     /// Makes a waiting task due now.
@@ -289,7 +291,8 @@ impl Engine {
     /// [`Error::NotFound`] or a failing back end.
     pub async fn redrive(&self, place: TaskRef, change: Option<Change>, by: &str) -> Result<Changed, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        let redriven = async move { change::redrive(&core, place, change, &by, &|_| true).await };
+        let redriven =
+            async move { change::redrive(&core, Subject::At(place), change, &by, &|_| true).await };
         self.run(redriven).await?.ok_or(Error::Contended)
     }
 

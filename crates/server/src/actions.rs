@@ -212,8 +212,7 @@ pub(crate) async fn bury_task(
 ) -> Result<Response, Refusal> {
     let request = BuryRequest::from_json(&body)?;
     let ending = Ending::of(&app, &task_of(&app, &caller, place).await?).await;
-    let buried = app.engine.bury(place, request.reason.as_deref(), caller.who.by(), |_| true).await?;
-    let buried = buried.ok_or(punctual_engine::Error::Contended)?;
+    let buried = app.engine.bury(place, request.reason.as_deref(), caller.who.by()).await?;
     if matches!(buried, Changed::Changed(_)) {
         ending.has_come();
     }

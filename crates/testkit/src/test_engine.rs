@@ -67,7 +67,7 @@ impl TestEngine {
         };
         let engine = Engine::new(backends, Options::default());
         let planner = Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default());
-        let bulk = Runner::new(engine.clone(), store.clone(), punctual_bulk::Options::default());
+        let bulk = Runner::new(engine.clone(), store.clone(), punctual_bulk::Options::default(), None);
         let cluster = Watcher::new(engine.clone(), store.clone(), punctual_cluster::Options::default());
         let workflows = Workflows::new(engine.clone(), store, punctual_workflows::Options::default());
         let options = ServerOptions {

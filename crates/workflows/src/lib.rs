@@ -26,6 +26,7 @@ mod draw;
 pub use calls::{Submission, View};
 pub use draw::{dot, mermaid};
 pub use error::Error;
+pub use make::workflow_of;
 pub use marks::Expected;
 pub use options::Options;
 pub use plan::Plan;

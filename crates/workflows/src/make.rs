@@ -40,7 +40,8 @@ const BATCH: usize = 1_000;
 const PAYLOADS_MAX_BYTES: usize = 16 << 20;
 
 /// The workflow that a task says it is of.
-pub(crate) fn workflow_of(task: &Task) -> Option<WorkflowId> {
+#[must_use]
+pub fn workflow_of(task: &Task) -> Option<WorkflowId> {
     task.ask.labels.get(LABEL)?.parse().ok()
 }
 

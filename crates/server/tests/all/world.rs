@@ -165,7 +165,7 @@ impl World {
         let engine = Engine::new(backends, Options::default());
         // In a store of its own: the other may be any.
         let schedules = Arc::new(SqliteStore::in_memory(&punctual_store::Options::default()).unwrap());
-        let bulk = Runner::new(engine.clone(), schedules.clone(), punctual_bulk::Options::default());
+        let bulk = Runner::new(engine.clone(), schedules.clone(), punctual_bulk::Options::default(), None);
         let workflows =
             Workflows::new(engine.clone(), schedules.clone(), punctual_workflows::Options::default());
         let cluster = Watcher::new(engine.clone(), schedules.clone(), punctual_cluster::Options::default());

@@ -146,7 +146,7 @@ impl Site {
         let store = Arc::new(FaultyStore::new(store, 7));
         let engine = engine(&store, &hot, &clock, options("engine", admin));
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
-        let bulk = Runner::new(engine.clone(), bulks, punctual_bulk::Options::default());
+        let bulk = Runner::new(engine.clone(), bulks, punctual_bulk::Options::default(), None);
         let workflows = Workflows::new(engine.clone(), workflows, punctual_workflows::Options::default());
         let cluster = Watcher::new(engine.clone(), cluster, punctual_cluster::Options::default());
         let serving = ServerOptions {

@@ -114,7 +114,7 @@ impl Rig {
         };
         let engine = Engine::new(backends, Options::default());
         let options = BulkOptions { batch: BATCH, ..BulkOptions::default() };
-        let runner = Runner::new(engine.clone(), bulks.clone(), options);
+        let runner = Runner::new(engine.clone(), bulks.clone(), options, None);
         Self { clock, engine, runner, store, bulks, hot }
     }
 

@@ -19,7 +19,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 18] = [
     ("expressions", &[], &[]),
     ("schedules", &["engine", "contract", "domain", "expressions"], &[]),
     ("workflows", &["engine", "contract", "domain", "expressions"], &[]),
-    ("bulk", &["engine", "contract", "domain"], &[]),
+    ("bulk", &["workflows", "engine", "contract", "domain"], &[]),
     ("cluster", &["engine", "contract", "domain"], &[]),
     ("traces", &["engine", "domain"], &[]),
     (

@@ -1,8 +1,10 @@
 //! What an engine has heard dies with it; the mark that it made before stays, and whoever is left goes on within seconds.
 
-use super::rig::{Rig, document, echo, node, on_both};
+use super::rig::{Rig, document, echo, name, node, on_both};
 use punctual_contract::workflows::{WorkflowId, WorkflowMark};
 use punctual_domain::{
+    bulk::{Action, Bulk, Filter},
+    name::Name,
     outcome::Report,
     workflow::{Node, NodeState, SubWorkflow, Work, WorkflowState},
 };
@@ -28,6 +30,43 @@ async fn an_end_whose_engine_died_before_it_went_on_is_gone_on_with_within_secon
     assert_eq!(other.stands(id).await.state, WorkflowState::Succeeded);
     other.pass(2).await;
     assert_eq!(other.marks().await, 0);
+}
+
+/// Confirmed, and carried on up to its end.
+async fn cancelled_in_bulk(rig: &Rig, kind: &str) {
+    let filter = Filter { kind: Some(name(kind)), ..Filter::default() };
+    let action = Action::Cancel { stop_if_fired: true };
+    let bulk = Bulk { filter, action, rate: 10_000, reason: None };
+    let namespace = Name::default_namespace();
+    let id = rig.bulk.preview(&namespace, bulk, "ada").await.unwrap().stored.id;
+    rig.bulk.confirm(&namespace, id, |_| true, "ada").await.unwrap();
+    while rig.bulk.next_run_at().await.unwrap().is_some_and(|at| at <= rig.now()) {
+        rig.bulk.run_once(rig.now()).await.unwrap();
+    }
+}
+
+on_both!(what_a_bulk_operation_ends_of_a_workflow_is_gone_on_with_at_once);
+async fn what_a_bulk_operation_ends_of_a_workflow_is_gone_on_with_at_once(rig: Rig) {
+    let id = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "null").await;
+    let other = rig.begin(document(vec![("c", node("c", &[]))]), "null").await;
+    waits_for_long(&rig, id).await;
+    cancelled_in_bulk(&rig, "a").await;
+    rig.turn().await;
+    assert_eq!(rig.stands(id).await.state, WorkflowState::Failed);
+    assert_eq!(rig.state(id, "a").await, NodeState::Cancelled);
+    assert_eq!(rig.stands(other).await.state, WorkflowState::Running);
+    rig.pass(2).await;
+    assert_eq!(rig.marks().await, 0);
+}
+
+on_both!(what_an_engine_has_ended_in_bulk_before_it_died_is_gone_on_with_within_seconds);
+async fn what_an_engine_has_ended_in_bulk_before_it_died_is_gone_on_with_within_seconds(rig: Rig) {
+    let id = rig.begin(document(vec![("a", node("a", &[])), ("b", node("b", &["a"]))]), "null").await;
+    waits_for_long(&rig, id).await;
+    cancelled_in_bulk(&rig, "a").await;
+    let other = rig.beside();
+    other.pass(5).await;
+    assert_eq!(other.stands(id).await.state, WorkflowState::Failed);
 }
 
 on_both!(an_engine_that_lives_leaves_no_marks_and_makes_one_a_second);

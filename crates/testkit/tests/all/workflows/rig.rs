@@ -2,7 +2,7 @@
 
 use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Hot, Store, WorkflowStore,
+    BulkStore, Hot, Store, WorkflowStore,
     store::{Assignment, Query},
     workflows::{StoredWorkflow, WorkflowId},
 };
@@ -32,6 +32,9 @@ pub(super) struct Rig {
     pub(super) clock: ManualClock,
     pub(super) engine: Engine,
     pub(super) runner: Runner,
+    /// Tells `runner` of what it ends.
+    pub(super) bulk: punctual_bulk::Runner,
+    bulks: Arc<dyn BulkStore>,
     pub(super) store: Arc<FaultyStore>,
     pub(super) workflows: Arc<dyn WorkflowStore>,
     /// The same, as this engine's runner sees it.
@@ -107,15 +110,15 @@ impl Rig {
         Self::over(Arc::new(store), Arc::new(hot))
     }
 
-    fn over<S: Store + WorkflowStore>(store: Arc<S>, hot: Arc<dyn Hot>) -> Self {
-        let workflows: Arc<dyn WorkflowStore> = store.clone();
-        Self::on(ManualClock::at(START), Arc::new(FaultyStore::new(store, 7)), workflows, hot)
+    fn over<S: Store + WorkflowStore + BulkStore>(store: Arc<S>, hot: Arc<dyn Hot>) -> Self {
+        let (workflows, bulks): (Arc<dyn WorkflowStore>, Arc<dyn BulkStore>) = (store.clone(), store.clone());
+        Self::on(ManualClock::at(START), Arc::new(FaultyStore::new(store, 7)), (workflows, bulks), hot)
     }
 
     fn on(
         clock: ManualClock,
         store: Arc<FaultyStore>,
-        workflows: Arc<dyn WorkflowStore>,
+        (workflows, bulks): (Arc<dyn WorkflowStore>, Arc<dyn BulkStore>),
         hot: Arc<dyn Hot>,
     ) -> Self {
         let backends = Backends {
@@ -130,12 +133,19 @@ impl Rig {
         let engine = Engine::new(backends, Options::default());
         let faulty = Arc::new(FaultyWorkflows::new(workflows.clone(), 7));
         let runner = Runner::new(engine.clone(), faulty.clone(), punctual_workflows::Options::default());
-        Self { clock, engine, runner, store, workflows, faulty, hot }
+        let bulk = punctual_bulk::Runner::new(
+            engine.clone(),
+            bulks.clone(),
+            punctual_bulk::Options::default(),
+            Some(runner.clone()),
+        );
+        Self { clock, engine, runner, bulk, bulks, store, workflows, faulty, hot }
     }
 
     /// Another engine on the same back ends: also the first one, started again.
     pub(super) fn beside(&self) -> Self {
-        Self::on(self.clock.clone(), self.store.clone(), self.workflows.clone(), self.hot.clone())
+        let stores = (self.workflows.clone(), self.bulks.clone());
+        Self::on(self.clock.clone(), self.store.clone(), stores, self.hot.clone())
     }
 
     pub(super) fn now(&self) -> Millis {

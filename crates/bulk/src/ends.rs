@@ -1,0 +1,60 @@
+//! What an operation ends of workflows: each is marked before the batch, and told after it, so that it goes on at once, and is
+//! looked at soon if this engine dies between the two. Must not decide what becomes of a task or of a workflow.
+
+use crate::runner::Inner;
+use punctual_contract::{Error as BackendError, workflows::WorkflowId};
+use punctual_domain::{bulk::Action, place::TaskRef, task::Task};
+use punctual_workflows::{Expected, workflow_of};
+use std::collections::BTreeMap;
+
+/// The tasks of one batch that are of workflows.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    expected: Option<Expected>,
+    workflows: BTreeMap<TaskRef, WorkflowId>,
+    come: Vec<TaskRef>,
+}
+
+impl Ends {
+    pub(crate) async fn expected(
+        inner: &Inner,
+        action: &Action,
+        read: &[Result<Option<Task>, BackendError>],
+    ) -> Self {
+        let workflows: BTreeMap<TaskRef, WorkflowId> = match action {
+            Action::Cancel { .. } | Action::Bury => read.iter().filter_map(of_workflow).collect(),
+            // These end nothing.
+            Action::Reschedule(_)
+            | Action::SetPriority { .. }
+            | Action::SetQueue { .. }
+            | Action::RunNow
+            | Action::Redrive
+            | Action::Export
+            | Action::Delete => BTreeMap::new(),
+        };
+        let expected = match inner.workflows.as_ref().filter(|_| !workflows.is_empty()) {
+            Some(runner) => Some(runner.expect(workflows.values().copied()).await),
+            None => None,
+        };
+        Self { expected, workflows, come: Vec::new() }
+    }
+
+    /// It has ended.
+    pub(crate) fn come(&mut self, task: TaskRef) {
+        if self.expected.is_some() && self.workflows.contains_key(&task) {
+            self.come.push(task);
+        }
+    }
+
+    pub(crate) fn tell(self) {
+        let Self { expected, workflows, come } = self;
+        if let Some(expected) = expected {
+            expected.ended(come.into_iter().map(|it| (workflows.get(&it).copied(), it)));
+        }
+    }
+}
+
+fn of_workflow(read: &Result<Option<Task>, BackendError>) -> Option<(TaskRef, WorkflowId)> {
+    let task = read.as_ref().ok()?.as_ref()?;
+    Some((task.place, workflow_of(task)?))
+}
