@@ -211,7 +211,7 @@ fn account(conn: &Connection, text: &str) -> rusqlite::Result<Books> {
         Ok((tally, it.get::<_, Option<i64>>(4)?.unwrap_or(0)))
     };
     let rows: Vec<(Tally, i64)> =
-        conn.prepare(text)?.query_map([], tally)?.collect::<rusqlite::Result<_>>()?;
+        conn.prepare_cached(text)?.query_map([], tally)?.collect::<rusqlite::Result<_>>()?;
     let mut bytes = BTreeMap::<QueueKey, i64>::new();
     for (tally, more) in &rows {
         *bytes.entry(tally.queue.clone()).or_default() += more;

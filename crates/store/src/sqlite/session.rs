@@ -1,7 +1,7 @@
 //! The one connection that writes, and its transactions. Whatever fails, the next transaction begins clean, and
 //! what is said about the failed one is true: not done, or perhaps done.
 
-use super::ledger::Ledger;
+use super::{ledger::Ledger, pristine::Pristine};
 use crate::Error;
 use punctual_contract::Happened;
 use rusqlite::{Connection, ErrorCode};
@@ -39,6 +39,14 @@ impl Session {
     pub(crate) fn new(conn: Connection) -> rusqlite::Result<Self> {
         let ledger = Ledger::load(&conn)?;
         Ok(Self { conn, ledger })
+    }
+
+    /// As [`Session::new`] on a new database.
+    pub(crate) fn renew(&mut self, pristine: &Pristine) -> rusqlite::Result<()> {
+        self.undo();
+        pristine.restore(&self.conn)?;
+        self.ledger = Ledger::load(&self.conn)?;
+        Ok(())
     }
 
     pub(crate) const fn conn(&self) -> &Connection {

@@ -29,6 +29,11 @@ pub(crate) const INSERT_TASK: &str = sql!("insert/task.sql");
 pub(crate) const INSERT_BODY: &str = sql!("insert/body.sql");
 pub(crate) const BODY_GONE: &str = sql!("insert/body_gone.sql");
 
+pub(crate) const PRISTINE_TABLES: &str = sql!("pristine/tables.sql");
+pub(crate) const PRISTINE_ROWS: &str = sql!("pristine/rows.sql");
+pub(crate) const PRISTINE_CLEAR: &str = sql!("pristine/clear.sql");
+pub(crate) const PRISTINE_ADD: &str = sql!("pristine/add.sql");
+
 pub(crate) const AT: &str = sql!("move/at.sql");
 
 pub(crate) const GRANT: &str = sql!("lease/grant.sql");

@@ -11,6 +11,7 @@ mod limits;
 mod mortal;
 mod ops;
 mod schedules;
+mod stores;
 mod urgency;
 mod workflows;
 mod world;

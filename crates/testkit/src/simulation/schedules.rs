@@ -2,7 +2,10 @@
 //! schedules are changed, paused and resumed: each instant runs at most once, none is forgotten, and none runs that a pause has
 //! taken back. What fires tasks is not under test here: one sound engine turns beside them.
 
-use super::mortal::{End, Life, Mortal};
+use super::{
+    mortal::{End, Life, Mortal},
+    stores,
+};
 use crate::clock::ManualClock;
 use punctual_bus::MemoryBus;
 use punctual_contract::{
@@ -82,8 +85,7 @@ fn engine_on(store: Arc<dyn Store>, clock: &ManualClock) -> Engine {
 impl Stage {
     fn new(seed: u64) -> Self {
         let clock = ManualClock::at(START);
-        let options = punctual_store::sqlite::Options { partitions: 4, ..Default::default() };
-        let store = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
+        let store = stores::fresh(4);
         let engine = engine_on(store.clone(), &clock);
         let asked = Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default());
         let mut stage = Self {

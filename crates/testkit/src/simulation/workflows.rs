@@ -4,7 +4,10 @@
 
 mod plan;
 
-use super::mortal::{End, Life, Mortal};
+use super::{
+    mortal::{End, Life, Mortal},
+    stores,
+};
 use crate::clock::ManualClock;
 use plan::{Kind, Plan, name, node_name};
 use punctual_bus::MemoryBus;
@@ -114,8 +117,7 @@ fn key_of(node: usize, item: Option<u32>) -> NodeKey {
 impl Stage {
     fn new(seed: u64) -> Self {
         let clock = ManualClock::at(START);
-        let options = punctual_store::sqlite::Options { partitions: 4, ..Default::default() };
-        let store = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
+        let store = stores::fresh(4);
         let engine = engine_on(store.clone(), &clock);
         let asked = Runner::new(engine.clone(), store.clone(), punctual_workflows::Options::default());
         let mut stage = Self {

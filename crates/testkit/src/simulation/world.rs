@@ -7,6 +7,7 @@ use super::{
     known::Known,
     limits::Losing,
     ops::{How, Op},
+    stores,
     urgency::Urgency,
 };
 use crate::{
@@ -31,7 +32,6 @@ use punctual_domain::{
 };
 use punctual_engine::{Cancelled, Changed, Error, LeaseRequest, Options, OutcomeReport, Settled};
 use punctual_hot::MemoryHot;
-use punctual_store::sqlite::SqliteStore;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// Whether store and hot set fail now and then.
@@ -113,8 +113,7 @@ pub(super) fn queue() -> QueueKey {
 impl World {
     pub(super) fn new(setup: Setup) -> Self {
         let clock = Arc::new(ManualClock::at(START));
-        let options = punctual_store::sqlite::Options { partitions: PARTITIONS, ..Default::default() };
-        let truth: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&options).expect("memory is there"));
+        let truth: Arc<dyn Store> = stores::fresh(PARTITIONS);
         let (faulty_store, true_hot, faulty_hot) = back_ends(&truth, setup.faults, 0);
         let true_bus = Arc::new(MemoryBus::default());
         let faulty_bus = Arc::new(FaultyBus::new(true_bus.clone(), setup.faults.seed()));

@@ -1,7 +1,10 @@
 //! Whatever happens, in whatever order: the books equal the rows, and a task is in the indexes of its state.
 
 use super::{LATER, NOW, memory, now, numbered};
-use crate::SqliteStore;
+use crate::{
+    SqliteStore,
+    sqlite::{Runs, pristine},
+};
 use proptest::prelude::*;
 use punctual_contract::{
     Store as _,
@@ -164,6 +167,27 @@ impl World {
         let leased = now(self.store.leases_ended(Millis::MAX, 10_000)).unwrap().len();
         assert_eq!(i64::try_from(leased).unwrap(), in_class(|it| it.state.is_in_flight()));
     }
+
+    fn tables(&self) -> Vec<pristine::Table> {
+        let Runs::Inline(session) = &self.store.runs else { panic!("it is in memory") };
+        pristine::tables(session.lock().conn()).unwrap()
+    }
+}
+
+#[test]
+fn a_store_that_is_renewed_holds_what_a_new_one_holds() {
+    let mut world = World { store: memory(), tasks: Vec::new() };
+    let new = world.tables();
+    for id in 0..20 {
+        world.run(&Op::Insert { id, version: 0, queue: 1 });
+        world.run(&Op::Dispatch { nth: 3 });
+    }
+    assert_ne!(world.tables(), new);
+    assert!(world.store.renew().unwrap());
+    assert_eq!(world.tables(), new);
+    world.tasks.clear();
+    world.run(&Op::Insert { id: 1, version: 0, queue: 0 });
+    world.check();
 }
 
 proptest! {

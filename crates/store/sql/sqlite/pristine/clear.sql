@@ -1,0 +1,2 @@
+-- Empties a table. No parameters; {table}: its name.
+DELETE FROM "{table}"

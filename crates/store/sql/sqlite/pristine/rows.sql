@@ -1,0 +1,2 @@
+-- All of a table. No parameters; {table}: its name.
+SELECT * FROM "{table}"
