@@ -41,6 +41,10 @@ mod operate;
 mod packaging;
 #[path = "all/recovery.rs"]
 mod recovery;
+#[path = "all/released.rs"]
+mod released;
+#[path = "all/replaced.rs"]
+mod replaced;
 #[path = "all/schedule.rs"]
 mod schedule;
 #[path = "all/secrets.rs"]
