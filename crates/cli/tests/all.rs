@@ -63,6 +63,8 @@ mod tls;
 mod token;
 #[path = "all/traces.rs"]
 mod traces;
+#[path = "all/watched.rs"]
+mod watched;
 #[path = "all/work.rs"]
 mod work;
 #[path = "all/workflow.rs"]
