@@ -2,10 +2,10 @@
 //! meaning. Labels are bounded: beyond [`QUEUES_SHOWN_MAX`] queues, the rest is counted together.
 
 mod connections;
+mod databases;
 mod exposition;
 mod http;
 mod process;
-mod databases;
 mod queues;
 
 pub(crate) use http::HttpMeters;

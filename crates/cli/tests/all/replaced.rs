@@ -148,7 +148,8 @@ impl Cluster {
             let database = self.store_url.rsplit('/').next().unwrap();
             self.runtime.block_on(self.mysql.sql(database, &forget));
         }
-        let migrated = run(&["migrate", "--store-url", &self.store_url, "--json"]);
+        let hot = self.redis.url();
+        let migrated = run(&["migrate", "--store-url", &self.store_url, "--hot-url", &hot, "--json"]);
         assert!(migrated.status.success(), "{}", stderr(&migrated));
         documents(&migrated).remove(0).to_string()
     }

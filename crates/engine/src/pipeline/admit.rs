@@ -60,7 +60,6 @@ const VERSION_GONE_MS: i64 = 60_000;
 pub(crate) const SLOTS_GOOD_MS: u64 = 3_000;
 const SLOTS_GOOD: Duration = Duration::from_millis(SLOTS_GOOD_MS);
 
-
 /// What this engine knows of its queues' admission. Losing any of it costs an interval.
 #[derive(Debug, Default)]
 pub(crate) struct Admissions {

@@ -2,9 +2,9 @@
 
 use super::{
     LATENESS, Metric, OLDEST_WAITING, OUTCOMES, PROCESSING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, SHARE_SLOTS,
-    SHARE_SLOTS_HELD, SHARE_STARTS, SHARED_SLOTS_HELD, SHARED_SLOTS_LIMIT, SLOTS_HELD, SLOTS_LIMIT, TASKS, TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD,
-    TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED, TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY,
-    TASKS_RETRIED, TASKS_THROTTLED,
+    SHARE_SLOTS_HELD, SHARE_STARTS, SHARED_SLOTS_HELD, SHARED_SLOTS_LIMIT, SLOTS_HELD, SLOTS_LIMIT, TASKS,
+    TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD, TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED,
+    TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY, TASKS_RETRIED, TASKS_THROTTLED,
     exposition::{Buckets, Example, Exposition, seconds},
 };
 use punctual_contract::{hot::Depth, store::Books};
@@ -182,8 +182,12 @@ pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
     let bounds = LATENESS_BOUNDS_MS.map(|ms| seconds(ms.unsigned_abs() * 1_000));
     out.begin(&LATENESS);
     for ((namespace, queue), (counts, sum_ms)) in sums {
-        let buckets =
-            Buckets { bounds: &bounds, counts: &counts, sum: &seconds(sum_ms.saturating_mul(1_000)), examples: &[] };
+        let buckets = Buckets {
+            bounds: &bounds,
+            counts: &counts,
+            sum: &seconds(sum_ms.saturating_mul(1_000)),
+            examples: &[],
+        };
         out.histogram(&LATENESS, &[namespace, queue], &buckets);
     }
 }

@@ -161,8 +161,7 @@ async fn outcomes_and_how_long_their_attempts_took_are_counted_by_queue() {
     let samples = parse(&world.send(get("/metrics")).await.text);
     let of = |name: &str, labels: &[(&str, &str)]| {
         let is_it = |it: &&(String, Labels, f64)| {
-            it.0 == name
-                && labels.iter().all(|(label, value)| it.1.get(*label).is_some_and(|it| it == value))
+            it.0 == name && labels.iter().all(|(label, value)| it.1.get(*label).is_some_and(|it| it == value))
         };
         samples.iter().find(is_it).map(|it| it.2)
     };
