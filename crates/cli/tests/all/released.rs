@@ -16,7 +16,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Kinds of the tasks that are to run, after what [`changes`] does.
-const RUN: [&str; 21] = [
+const RUN: [&str; 22] = [
     "bytes",
     "dead",
     "far-change",
@@ -31,6 +31,7 @@ const RUN: [&str; 21] = [
     "minutely",
     "moved",
     "newer",
+    "older",
     "ready-1",
     "ready-2",
     "retrying",
@@ -166,7 +167,8 @@ fn is_read(site: &Site) {
         assert_eq!(archived["result"]["result"], json!({ "was": "archived" }));
     }
     let why = site.get(&format!("/v1/tasks/{}/why", site.reference("held-1")));
-    assert_eq!((&why["blocking"], &why["owner"]), (&json!("pause"), &json!("ada")), "{why}");
+    assert_eq!(why["blocking"], "pause", "{why}");
+    assert!(why["owner"].as_str().unwrap().starts_with("ada by admin"), "{why}");
     assert!(site.kinds("state=dead").is_superset(&["dead", "rejected"].map(str::to_owned).into()));
     assert_eq!(site.kinds("queue=work&label=campaign=spring"), ["waiting".to_owned()].into());
     assert_eq!(site.task("waiting")["task_id"], 4711);
