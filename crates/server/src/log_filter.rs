@@ -111,11 +111,10 @@ pub(crate) async fn put_log_filter(State(app): State<Shared>, Body(body): Body) 
     tracing::info!(filter = after.filter, "what is logged was changed");
     if let Some(lasts) = lasts {
         let stopping = app.shutdown.clone();
-        let its = filters.clone();
         app.detached.spawn(async move {
             tokio::select! {
                 () = stopping.cancelled() => {}
-                () = tokio::time::sleep(lasts) => its.end(set),
+                () = tokio::time::sleep(lasts) => filters.end(set),
             }
         });
     }

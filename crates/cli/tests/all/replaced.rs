@@ -2,7 +2,7 @@
 //! With `PUNCTUAL_RELEASED_BINARY` the ones that are replaced are of that version (the drill of the page); without, all are of
 //! this one, and the migrations that came after the first release are carried out once more while they work.
 //!
-//! Seen to fail: with the killing of an engine in place of its end in order (late by more than the bound of this test).
+//! Seen to fail: with a database that stands still for four seconds in the middle.
 
 use crate::binary::{DURABLE, Running, Server, address, documents, http, punctual, run, stderr, wait_for};
 use parking_lot::Mutex;

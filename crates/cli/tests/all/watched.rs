@@ -1,7 +1,7 @@
 //! What operators watch by: the rules and the dashboard of `deploy/`, looked at by Prometheus's own parser, and the dashboard's
 //! queries answered by a Prometheus that scrapes a run, which asks for OpenMetrics and keeps the exemplars.
 //!
-//! Seen to fail: with a metric of a panel misspelt, with a bracket of a query left out, without `# EOF`.
+//! Seen to fail: with a panel whose metric is not served, with a bracket of a query left out.
 
 use crate::binary::{Running, Server, blocking, http, stderr, stdout, wait_for};
 use serde_json::{Value, json};

@@ -24,6 +24,7 @@ pub(super) struct Shown<'a>(BTreeSet<&'a QueueKey>);
 
 type Label<'a> = (&'a str, &'a str);
 type Count = fn(&QueueNumbers) -> u64;
+type SharedCount = fn(&SharedSlots) -> u64;
 
 impl<'a> Shown<'a> {
     pub(super) fn of(queues: impl Iterator<Item = &'a QueueKey>) -> Self {
@@ -66,7 +67,7 @@ pub(super) fn shared_slots(out: &mut Exposition, slots: &[SharedSlots]) {
         Some(namespace) => ("namespace", namespace.as_str().to_owned()),
         None => ("everything", String::new()),
     };
-    let table: [(&Metric, fn(&SharedSlots) -> u64); 2] = [
+    let table: [(&Metric, SharedCount); 2] = [
         (&SHARED_SLOTS_HELD, |it| u64::try_from(it.held).unwrap_or(u64::MAX)),
         (&SHARED_SLOTS_LIMIT, |it| u64::from(it.most)),
     ];
