@@ -142,6 +142,8 @@ fn a_prometheus_that_scraped_a_run_answers_the_dashboard() {
     put("/v1/queues/limited", json!({ "concurrency": 3 }));
     put("/v1/limits", json!({ "concurrency": 100 }));
     put("/v1/namespaces/default", json!({ "concurrency": 50 }));
+    // Nobody asks for it.
+    server.insert(json!({ "queue": "idle" }));
     let prometheus = Prometheus::of(&server);
     let mut left = queries();
     left.retain(|(_, query)| !ABSENT.iter().any(|absent| query.contains(absent)));
