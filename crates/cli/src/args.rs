@@ -1,8 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, bulk, cluster, config, dead, dev, doctor, executor, man, namespace, queue, schedule, serve, shard,
-    task, token, work, workflow,
+    audit, bulk, cluster, config, dead, dev, doctor, executor, log, man, namespace, queue, schedule, serve,
+    shard, task, token, work, workflow,
 };
 use clap::{Parser, Subcommand};
 
@@ -60,6 +60,9 @@ pub(crate) enum Command {
     /// Look at what should be looked at
     #[command(subcommand)]
     Alert(cluster::AlertCommand),
+    /// Look at what a server logs, and change it while it runs
+    #[command(subcommand)]
+    Log(log::LogCommand),
     Stats(cluster::StatsArgs),
     Top(cluster::TopArgs),
     Tail(cluster::TailArgs),

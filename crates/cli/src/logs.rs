@@ -7,14 +7,19 @@ use lines::Lines;
 use punctual_engine::ProcessMeters;
 use std::{
     io::IsTerminal,
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, OnceLock},
     time::Duration,
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, reload::Handle};
 
 /// Of this process: its log is one, and so is its panic hook.
 static METERS: LazyLock<Arc<ProcessMeters>> = LazyLock::new(Arc::default);
 static STDERR: LazyLock<Lines> = LazyLock::new(|| Lines::to(std::io::stderr(), Arc::clone(&METERS)));
+
+type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+/// Set when the log begins.
+static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();
 
 /// A reader that stands still must not hold the process at its end, nor whoever waits for a line to be there.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
@@ -41,14 +46,39 @@ pub(crate) fn start_for_client() {
 fn start_with(filter: &str, format: LogFormat) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
         .with_writer(STDERR.clone())
         // Else what could not be written is printed, and what cannot be printed panics.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Text => lines.init(),
-        LogFormat::Json => lines.json().init(),
+    let set = match format {
+        LogFormat::Text => {
+            let lines = lines.with_env_filter(filter).with_filter_reloading();
+            let set = setter(lines.reload_handle());
+            lines.init();
+            set
+        }
+        LogFormat::Json => {
+            let lines = lines.json().with_env_filter(filter).with_filter_reloading();
+            let set = setter(lines.reload_handle());
+            lines.init();
+            set
+        }
+    };
+    let _ = SET_FILTER.set(set);
+}
+
+fn setter<S: 'static>(handle: Handle<EnvFilter, S>) -> SetFilter {
+    Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
+}
+
+/// Of this process, for who may change it over the API.
+#[derive(Debug)]
+pub(crate) struct ProcessLog;
+
+impl punctual_server::Log for ProcessLog {
+    fn set_filter(&self, filter: &str) -> Result<(), String> {
+        let filter = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
+        SET_FILTER.get().map_or_else(|| Err("nothing is logged".to_owned()), |set| set(filter))
     }
 }
 

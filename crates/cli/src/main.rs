@@ -16,6 +16,7 @@ mod clock;
 mod descriptors;
 mod doctor;
 mod durability;
+mod log;
 mod logs;
 mod panics;
 mod serve;
@@ -78,6 +79,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Engine(command) => cluster::engine(command).await,
         Command::Partition(command) => cluster::partition(command).await,
         Command::Alert(command) => cluster::alert(command).await,
+        Command::Log(command) => log::run(command).await,
         Command::Stats(args) => cluster::stats(args).await,
         Command::Top(args) => cluster::top(args).await,
         Command::Tail(args) => cluster::tail(args).await,

@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use punctual_server::{ServerOptions, serve};
+use punctual_server::{LogFilters, ServerOptions, serve};
 use std::{io, net::SocketAddr, process::ExitCode};
 use tokio::net::TcpListener;
 
@@ -84,6 +84,7 @@ pub(crate) fn options(settings: &Settings, standing: &Standing) -> ServerOptions
         bulk: Some(standing.bulk.clone()),
         cluster: Some(standing.cluster.clone()),
         traces: standing.traces.clone(),
+        log: Some(LogFilters::new(Box::new(logs::ProcessLog), settings.log_filter.clone())),
         ..ServerOptions::default()
     })
 }

@@ -41,6 +41,10 @@ mod operate;
 mod packaging;
 #[path = "all/recovery.rs"]
 mod recovery;
+#[path = "all/released.rs"]
+mod released;
+#[path = "all/replaced.rs"]
+mod replaced;
 #[path = "all/schedule.rs"]
 mod schedule;
 #[path = "all/secrets.rs"]
@@ -59,6 +63,8 @@ mod tls;
 mod token;
 #[path = "all/traces.rs"]
 mod traces;
+#[path = "all/watched.rs"]
+mod watched;
 #[path = "all/work.rs"]
 mod work;
 #[path = "all/workflow.rs"]

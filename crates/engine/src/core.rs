@@ -4,6 +4,7 @@ use crate::{
     access::Access,
     alerts::Alerts,
     arrivals::Arrival,
+    attempts::Attempts,
     audit::Audit,
     caps::Caps,
     clock::Watch,
@@ -84,6 +85,7 @@ pub(crate) struct Core {
     pub(crate) overtaken: Overtaken,
     pub(crate) claims: Claims,
     pub(crate) meters: Meters,
+    pub(crate) attempts: Attempts,
     pub(crate) stopping: CancellationToken,
     /// Fired tasks that the store does not know to be ready yet, by id.
     pub(crate) unmarked: Mutex<HashMap<i64, Unmarked>>,
@@ -148,6 +150,7 @@ impl Core {
             overtaken: Overtaken::default(),
             claims: Claims::new(usize::from(partitions), sole),
             meters: Meters::default(),
+            attempts: Attempts::default(),
             stopping: CancellationToken::new(),
             unmarked: Mutex::default(),
             mark_pace: MarkPace::default(),

@@ -17,8 +17,9 @@ use crate::{
     options::Options,
     outside, parts,
     pipeline::{
-        admit::{self, Slots},
-        ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push, unknown,
+        admit, ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push,
+        slots::{self, SharedSlots, Slots},
+        unknown,
     },
     redrive, search, shares,
     sharing::{adopt, announce, own},
@@ -478,7 +479,15 @@ impl Engine {
     /// # Errors
     /// A failing limiter.
     pub async fn slots(&self) -> Result<Vec<Slots>, Error> {
-        Ok(admit::slots(&self.core).await?)
+        Ok(slots::slots(&self.core).await?)
+    }
+
+    /// Slots of the limits that queues share.
+    ///
+    /// # Errors
+    /// A failing limiter.
+    pub async fn shared_slots(&self) -> Result<Vec<SharedSlots>, Error> {
+        Ok(slots::shared_slots(&self.core).await?)
     }
 
     /// Who holds slots of a queue: its own limit, and the first of the holders. None: it counts for no limit.

@@ -7,6 +7,7 @@ pub mod access;
 mod alerts;
 mod answer;
 mod arrivals;
+mod attempts;
 mod audit;
 mod by_hand;
 mod caps;
@@ -51,6 +52,7 @@ mod pipeline {
     pub(crate) mod missed;
     pub(crate) mod push;
     pub(crate) mod settle;
+    pub(crate) mod slots;
     pub(crate) mod unknown;
 
     pub(crate) mod outcome;
@@ -98,6 +100,7 @@ mod maintenance {
 
 pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Deleted, Error, Settled};
+pub use attempts::{Ended, Exemplar, Outcomes, PROCESSING_BOUNDS_MS};
 pub use caps::{Full, QueueRefused, Refused, TooManyBytes};
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::Put;
@@ -107,9 +110,9 @@ pub use maintenance::overdue::{OverduePartition, OverdueTask};
 pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QueueNumbers, ServiceNumbers};
 pub use namespaces::{Closed, NamespacePut};
 pub use options::Options;
-pub use pipeline::admit::Slots;
 pub use pipeline::hand_over::LeaseRequest;
 pub use pipeline::outcome::OutcomeReport;
+pub use pipeline::slots::{SharedSlots, Slots};
 pub use quota::TooFast;
 pub use redrive::{RedriveMany, Redriven};
 pub use shares::NamespaceShare;

@@ -1,6 +1,7 @@
 //! What the engine counts of itself. Cheap enough for every task: atomics, no locks on the way of a task. Counts
 //! are of this process; the account that must always be right is the store's (`Books`).
 
+use crate::attempts::{OutcomeMeters, Outcomes};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use punctual_domain::{name::QueueKey, time::Millis};
@@ -21,6 +22,8 @@ const NO_BUDGET: i64 = -1;
 pub struct Meters {
     queues: RwLock<HashMap<Arc<QueueKey>, Arc<QueueMeters>>>,
     services: Mutex<Vec<Arc<ServiceMeters>>>,
+    /// Of attempts whose queue is not known here.
+    pub(crate) elsewhere: OutcomeMeters,
     succeeded: AtomicU64,
     preloaded: AtomicU64,
     swept: AtomicU64,
@@ -61,6 +64,7 @@ pub(crate) struct QueueMeters {
     over_budget: AtomicU64,
     /// What fires later is over its budget; 0: the default; `NO_BUDGET`: nothing is.
     budget_ms: AtomicI64,
+    pub(crate) outcomes: OutcomeMeters,
 }
 
 #[derive(Debug)]
@@ -97,6 +101,7 @@ pub struct QueueNumbers {
     pub lateness_sum_ms: u64,
     /// Fired later than the queue's budget.
     pub over_budget: u64,
+    pub outcomes: Outcomes,
 }
 
 /// Tasks that were at most this late and later than the bucket before; None: no bound.
@@ -197,6 +202,7 @@ impl QueueMeters {
             lateness,
             lateness_sum_ms: self.lateness_sum_ms.load(Relaxed),
             over_budget: self.over_budget.load(Relaxed),
+            outcomes: self.outcomes.numbers(),
         }
     }
 }
@@ -333,6 +339,12 @@ impl Meters {
             succeeded_at: Some(Millis(it.succeeded_at.load(Relaxed))).filter(|it| it.0 > 0),
         };
         self.services.lock().iter().map(numbers).collect()
+    }
+
+    /// Outcomes of attempts that another engine handed over, and whose queue is not known here.
+    #[must_use]
+    pub fn outcomes_elsewhere(&self) -> Outcomes {
+        self.elsewhere.numbers()
     }
 
     /// Outcomes "succeeded" accepted.

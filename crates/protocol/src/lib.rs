@@ -12,6 +12,7 @@ mod codes;
 mod fields;
 pub mod limits;
 mod lists;
+mod log_filter;
 mod parse;
 mod problem;
 mod readable;
@@ -69,6 +70,7 @@ pub use int64::Int64;
 pub use json::{Body, Json};
 pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
 pub use lists::{ListAlerts, ListQueues};
+pub use log_filter::{LogFilter, PutLogFilter};
 pub use namespaces::{
     DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, PutNamespace, Usage,
 };

@@ -80,6 +80,10 @@ pub const LEASE_MS_MIN: u64 = 100;
 pub const LEASE_MS_MAX: u64 = 86_400_000;
 pub const LEASE_MS_DEFAULT: u64 = 30_000;
 
+/// Characters of a log filter, and how long one may last that goes back by itself.
+pub const LOG_FILTER_MAX_CHARS: usize = 1_024;
+pub const LOG_FILTER_FOR_MS_MAX: u64 = 86_400_000;
+
 /// Characters of an outcome's `status_msg`.
 pub const STATUS_MSG_MAX_CHARS: usize = 4_096;
 

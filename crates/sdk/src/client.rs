@@ -5,6 +5,7 @@ mod access;
 mod bulk;
 mod cluster;
 mod executors;
+mod log_filter;
 mod namespaces;
 mod queues;
 mod schedules;

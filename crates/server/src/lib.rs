@@ -46,12 +46,14 @@ mod workflows;
 // What operators look at.
 mod docs;
 mod health;
+mod log_filter;
 pub mod metrics;
 mod openapi;
 
 pub use access::ClientAddress;
 pub use docs::errors_page;
 pub use listener::{TlsError, TlsFiles};
+pub use log_filter::{Log, LogFilters};
 pub use options::{ListenerOptions, ServerOptions};
 pub use router::{document, router};
 pub use serve::serve;

@@ -2,6 +2,7 @@
 //! meaning. Labels are bounded: beyond [`QUEUES_SHOWN_MAX`] queues, the rest is counted together.
 
 mod connections;
+mod databases;
 mod exposition;
 mod http;
 mod process;
@@ -88,8 +89,16 @@ metrics! {
         "Attempts in flight of such a namespace, as of the last look at the shares."
     SHARE_STARTS Gauge "punctual_share_starts_per_second" ["namespace"]
         "Starts a second that such a namespace may have at the most of the rate of everything."
+    SHARED_SLOTS_HELD Gauge "punctual_shared_slots_held" ["scope", "namespace"]
+        "Attempts in flight that count for a limit of a namespace (scope namespace) or of everything (scope everything); of the first 200 limits."
+    SHARED_SLOTS_LIMIT Gauge "punctual_shared_slots_limit" ["scope", "namespace"]
+        "That limit."
     TASKS_SUCCEEDED Counter "punctual_tasks_succeeded_total" []
         "Outcomes `succeeded` that were accepted."
+    OUTCOMES Counter "punctual_outcomes_total" ["namespace", "queue", "outcome"]
+        "Outcomes that this engine has accepted: succeeded, failed, snoozed, rejected. A success of an attempt that another engine handed over is counted in the queue `(other)`, because nothing of its task is read."
+    PROCESSING Histogram "punctual_processing_seconds" ["namespace", "queue"]
+        "From the hand-over of an attempt to its outcome, of outcomes whose queue is known; under OpenMetrics with the trace of the last attempt of each bucket whose caller samples it."
     LATENESS Histogram "punctual_lateness_seconds" ["namespace", "queue"]
         "How long after its time a task fired; resolution 1 ms."
     TASKS_OVER_BUDGET Counter "punctual_tasks_over_budget_total" ["namespace", "queue"]
@@ -98,6 +107,16 @@ metrics! {
         "How long the oldest fired task has waited for an executor, from 60 s on, in queues that are not paused and partitions of this engine."
     OVERDUE_NOT_FIRED Gauge "punctual_overdue_not_fired_seconds" ["database", "partition"]
         "How long ago the oldest task that has not fired was due, from 10 s on, 0: there is none; read from the rows of every partition, whoever owns it."
+    DATABASE_ANSWERS Gauge "punctual_database_answers" ["database"]
+        "1 for each database of the store that answers this engine, 0 for one that does not."
+    DATABASE_ROWS Gauge "punctual_database_rows" ["database"]
+        "Rows of tasks in it, finished ones too, as its server estimates them; asked at most every 15 s, and absent where it does not say."
+    DATABASE_BYTES Gauge "punctual_database_bytes" ["database"]
+        "Bytes of it, as its server estimates them."
+    DATABASE_BUCKETS Gauge "punctual_database_buckets" ["database"]
+        "Slices of its time axis; absent where it is not cut."
+    DATABASE_PARTITIONS Gauge "punctual_database_partitions" ["database"]
+        "Partitions that live in it."
     QUEUE_PAUSED Gauge "punctual_queue_paused" ["namespace", "queue"]
         "1 for each queue that is paused."
     TASKS_READY Gauge "punctual_tasks_ready" ["namespace", "queue"]
@@ -231,7 +250,8 @@ metrics! {
 pub fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\n<!-- Written from crates/server/src/metrics.rs by its test; UPDATE_EXPECT=1 cargo test -p punctual-server rewrites it. -->\n\n\
-        `GET /metrics`, in the Prometheus text format. Counters without another word count since the process began.\n\
+        `GET /metrics`, in the Prometheus text format, or in OpenMetrics 1.0 for those who ask for it (`Accept: application/openmetrics-text`), \
+        with traces as exemplars. Counters without another word count since the process began.\n\
         Queues beyond the first 1,000 are counted together, as queue `(other)`.\n\n\
         | metric | type | labels | meaning |\n|---|---|---|---|\n",
     );

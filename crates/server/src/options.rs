@@ -1,6 +1,6 @@
 //! What an operator may set of the server, with its defaults. Sizes are bytes.
 
-use crate::{access::TrustedProxies, listener::TlsFiles};
+use crate::{access::TrustedProxies, listener::TlsFiles, log_filter::LogFilters};
 use punctual_bulk::Runner;
 use punctual_cluster::Watcher;
 use punctual_protocol::limits;
@@ -37,6 +37,8 @@ pub struct ServerOptions {
     pub cluster: Option<Watcher>,
     /// None: no collector is told of traces.
     pub traces: Option<Traces>,
+    /// None: what is logged cannot be changed.
+    pub log: Option<LogFilters>,
     pub listener: ListenerOptions,
 }
 
@@ -90,6 +92,7 @@ impl Default for ServerOptions {
             bulk: None,
             cluster: None,
             traces: None,
+            log: None,
             listener: ListenerOptions::default(),
         }
     }

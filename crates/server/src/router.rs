@@ -5,8 +5,8 @@ use crate::{
     access::{self, Guarded, Needs, Reach},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, cluster, dead, docs, executors, health, idempotency, insert, lookup, metrics, namespaces,
-    observe, openapi,
+    audit, bulk, cluster, dead, docs, executors, health, idempotency, insert, log_filter, lookup, metrics,
+    namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
 };
@@ -151,7 +151,7 @@ fn of_workflows() -> Guarded {
 
 /// The part of what all engines are together.
 fn of_the_cluster() -> Guarded {
-    use Permission::Read;
+    use Permission::{Operate, Read};
     use Reach::Everything;
     Guarded::new()
         .needing(Read, Everything, routes!(cluster::list_events))
@@ -160,6 +160,8 @@ fn of_the_cluster() -> Guarded {
         .needing(Read, Everything, routes!(cluster::list_shards))
         .needing(Read, Everything, routes!(cluster::get_stats))
         .needing(Read, Everything, routes!(cluster::get_due))
+        .needing(Read, Everything, routes!(log_filter::get_log_filter))
+        .needing(Operate, Everything, routes!(log_filter::put_log_filter))
 }
 
 fn operation() -> Guarded {

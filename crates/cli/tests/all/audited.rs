@@ -106,6 +106,8 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("engine list", Nothing),
     ("partition list", Nothing),
     ("alert list", Nothing),
+    ("log get", Nothing),
+    ("log set", ByServer(&["debug"], "put_log_filter")),
     ("stats", Nothing),
     ("top", Nothing),
     ("tail", Nothing),

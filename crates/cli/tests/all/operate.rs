@@ -1,7 +1,7 @@
 //! `queue …`, `executor …`, `dead …` and `task why` against a server: each subcommand once, for programs and for people; what
 //! is refused names the field, what it was, and the way out.
 
-use crate::binary::{Server, documents, run, stderr, stdout, wait_for};
+use crate::binary::{Server, blocking, documents, http, run, stderr, stdout, wait_for};
 use serde_json::{Value, json};
 
 fn done(output: &std::process::Output) -> Value {
@@ -189,4 +189,33 @@ fn a_place_of_long_payloads_is_refused_to_a_second_store() {
     {
         assert!(text.contains(word), "{word}: {text}");
     }
+}
+
+#[test]
+fn what_is_logged_is_changed_while_it_runs_and_audited() {
+    let (mut server, _data) = Server::on_new_data();
+    assert_eq!(done(&server.client(&["log", "get"]))["filter"], "info");
+    refused(&server, &["log", "set", "=what,"], &["/filter", "is no filter"]);
+    let set = done(&server.client(&["log", "set", "info,punctual_server=trace", "--for", "1h"]));
+    assert_eq!((&set["started_with"], set["until_ms"].is_i64()), (&json!("info"), true), "{set}");
+    assert_eq!(done(&server.client(&["log", "get"])), set);
+    let for_a_moment = json!({ "filter": "error", "for_ms": 1 });
+    let url = format!("{}/v1/log-filter", server.url);
+    let status = blocking(async move { http().put(url).json(&for_a_moment).send().await.unwrap().status() });
+    assert_eq!(status.as_u16(), 200);
+    wait_for("what it was started with", || {
+        (done(&server.client(&["log", "get"]))["filter"] == "info").then_some(())
+    });
+    let off = done(&server.client(&["log", "set", "off"]));
+    assert_eq!(off["until_ms"], Value::Null);
+    let audit = done(&server.client(&["audit", "list", "--action", "put_log_filter"]));
+    let changes: Vec<String> =
+        audit["items"].as_array().unwrap().iter().map(|it| it["after"].to_string()).collect();
+    assert_eq!(changes.len(), 4, "{audit}");
+    assert!(changes[0].contains("off"), "{audit}");
+    server.process.signal("-TERM");
+    let (ended, said) = server.process.ended_saying();
+    assert!(ended.success());
+    assert!(said.contains("what is logged was changed"), "{said}");
+    assert!(!said.contains("stopped"), "nothing is logged at its end: {said}");
 }

@@ -60,9 +60,6 @@ const VERSION_GONE_MS: i64 = 60_000;
 pub(crate) const SLOTS_GOOD_MS: u64 = 3_000;
 const SLOTS_GOOD: Duration = Duration::from_millis(SLOTS_GOOD_MS);
 
-/// Queues whose slots are counted for whoever looks at metrics.
-const SLOTS_SHOWN: usize = 200;
-
 /// What this engine knows of its queues' admission. Losing any of it costs an interval.
 #[derive(Debug, Default)]
 pub(crate) struct Admissions {
@@ -507,28 +504,6 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
         }
     }
     result
-}
-
-/// The slots of one limited queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slots {
-    pub queue: Arc<QueueKey>,
-    pub held: usize,
-    pub most: u32,
-}
-
-/// Of every queue with a limit of its own, in order.
-pub(crate) async fn slots(core: &Core) -> Result<Vec<Slots>, Error> {
-    let known = core.settings.known();
-    let mut limited: Vec<_> =
-        known.queues.iter().filter_map(|(it, set)| Some((it, set.concurrency?))).collect();
-    limited.sort_unstable();
-    let mut slots = Vec::with_capacity(limited.len());
-    for (queue, most) in limited.into_iter().take(SLOTS_SHOWN) {
-        let held = core.limiter.holders(&Scope::Queue(queue.clone()), 0).await?.count;
-        slots.push(Slots { queue: Arc::new(queue.clone()), held, most });
-    }
-    Ok(slots)
 }
 
 /// Of one queue, if it counts for a limit.

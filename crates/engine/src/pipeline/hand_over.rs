@@ -70,6 +70,7 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
     let breaks = core.breaks();
     let leased = wait_and_lease(core, &request, breaks).await?;
     if leased.is_empty() || core.breaks() == breaks {
+        core.attempts.handed_over(&request.queue, &leased, core.now());
         return Ok(leased);
     }
     tracing::info!(

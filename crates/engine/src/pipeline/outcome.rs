@@ -68,7 +68,7 @@ async fn write(
     let tasks = core.read_for(&reports).await?;
     let put = put_results(core, &mut reports, &tasks).await?;
     let mut settled = vec![Settled::Stale; reports.len()];
-    let fences: Vec<i64> = reports.iter().map(|it| it.fence).collect();
+    let attempts: Vec<(i64, Report)> = reports.iter().map(|it| (it.fence, it.report)).collect();
     let (mut planned, mut steps) = (Vec::new(), Vec::new());
     for ((nth, report), task) in reports.into_iter().enumerate().zip(&tasks) {
         if let Some(verdict) = verdict(&report, task.as_ref(), now) {
@@ -90,7 +90,11 @@ async fn write(
         if let Some(it) = settled.get_mut(nth) {
             *it = Settled::Accepted;
         }
-        ended.extend(fences.get(nth).map(|fence| Member { id: place.id, fence: *fence }));
+        if let Some((fence, report)) = attempts.get(nth) {
+            let member = Member { id: place.id, fence: *fence };
+            ended.push(member);
+            core.count_outcome(*report, member, task.as_ref(), now);
+        }
         core.count_event(event, task.as_ref());
         kept.extend(keeps_result(event).then_some((nth, task.as_ref())));
         if matches!(event, Event::Retry | Event::Snooze) {

@@ -79,7 +79,7 @@ impl HttpMeters {
         for ((method, route), meters) in routes.iter() {
             let counts = meters.latency.each_ref().map(|it| it.load(Relaxed));
             let sum = seconds(meters.latency_sum_us.load(Relaxed));
-            let buckets = Buckets { bounds: &bounds, counts: &counts, sum: &sum };
+            let buckets = Buckets { bounds: &bounds, counts: &counts, sum: &sum, examples: &[] };
             out.histogram(&HTTP_LATENCY, &[method, route], &buckets);
         }
     }

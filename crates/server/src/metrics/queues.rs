@@ -1,15 +1,18 @@
 //! Numbers by queue, with a bound on the queues that are told apart.
 
 use super::{
-    LATENESS, Metric, OLDEST_WAITING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, SHARE_SLOTS, SHARE_SLOTS_HELD,
-    SHARE_STARTS, SLOTS_HELD, SLOTS_LIMIT, TASKS, TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD,
-    TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED, TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY,
-    TASKS_RETRIED, TASKS_THROTTLED,
-    exposition::{Buckets, Exposition, seconds},
+    LATENESS, Metric, OLDEST_WAITING, OUTCOMES, PROCESSING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, SHARE_SLOTS,
+    SHARE_SLOTS_HELD, SHARE_STARTS, SHARED_SLOTS_HELD, SHARED_SLOTS_LIMIT, SLOTS_HELD, SLOTS_LIMIT, TASKS,
+    TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD, TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED,
+    TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY, TASKS_RETRIED, TASKS_THROTTLED,
+    exposition::{Buckets, Example, Exposition, seconds},
 };
 use punctual_contract::{hot::Depth, store::Books};
 use punctual_domain::{name::QueueKey, time::Millis};
-use punctual_engine::{LATENESS_BOUNDS_MS, NamespaceShare, QueueNumbers, Slots};
+use punctual_engine::{
+    Ended, Exemplar, LATENESS_BOUNDS_MS, NamespaceShare, Outcomes, PROCESSING_BOUNDS_MS, QueueNumbers,
+    SharedSlots, Slots,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No queue has brackets in its name.
@@ -21,6 +24,7 @@ pub(super) struct Shown<'a>(BTreeSet<&'a QueueKey>);
 
 type Label<'a> = (&'a str, &'a str);
 type Count = fn(&QueueNumbers) -> u64;
+type SharedCount = fn(&SharedSlots) -> u64;
 
 impl<'a> Shown<'a> {
     pub(super) fn of(queues: impl Iterator<Item = &'a QueueKey>) -> Self {
@@ -55,6 +59,25 @@ pub(super) fn slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a [Slo
     gauge(out, shown, &SLOTS_HELD, slots.iter().map(|it| (it.queue.as_ref(), it.held)));
     let most = |it: &Slots| usize::try_from(it.most).unwrap_or(usize::MAX);
     gauge(out, shown, &SLOTS_LIMIT, slots.iter().map(|it| (it.queue.as_ref(), most(it))));
+}
+
+/// The engine bounds them.
+pub(super) fn shared_slots(out: &mut Exposition, slots: &[SharedSlots]) {
+    let labels = |it: &'_ SharedSlots| match &it.namespace {
+        Some(namespace) => ("namespace", namespace.as_str().to_owned()),
+        None => ("everything", String::new()),
+    };
+    let table: [(&Metric, SharedCount); 2] = [
+        (&SHARED_SLOTS_HELD, |it| u64::try_from(it.held).unwrap_or(u64::MAX)),
+        (&SHARED_SLOTS_LIMIT, |it| u64::from(it.most)),
+    ];
+    for (metric, of) in table {
+        out.begin(metric);
+        for it in slots {
+            let (scope, namespace) = labels(it);
+            out.sample(metric, &[scope, &namespace], of(it));
+        }
+    }
 }
 
 /// The engine bounds them.
@@ -160,10 +183,60 @@ pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
     let bounds = LATENESS_BOUNDS_MS.map(|ms| seconds(ms.unsigned_abs() * 1_000));
     out.begin(&LATENESS);
     for ((namespace, queue), (counts, sum_ms)) in sums {
-        let buckets =
-            Buckets { bounds: &bounds, counts: &counts, sum: &seconds(sum_ms.saturating_mul(1_000)) };
+        let buckets = Buckets {
+            bounds: &bounds,
+            counts: &counts,
+            sum: &seconds(sum_ms.saturating_mul(1_000)),
+            examples: &[],
+        };
         out.histogram(&LATENESS, &[namespace, queue], &buckets);
     }
+}
+
+/// `elsewhere`: of attempts whose queue is not known here.
+pub(super) fn outcomes<'a>(
+    out: &mut Exposition,
+    shown: &Shown<'a>,
+    numbers: &'a [QueueNumbers],
+    elsewhere: &Outcomes,
+) {
+    let mut sums: BTreeMap<Label<'a>, Outcomes> = BTreeMap::new();
+    let known = numbers.iter().map(|it| (shown.label(&it.queue), &it.outcomes));
+    for (label, more) in known.chain([((OTHER, OTHER), elsewhere)]) {
+        if more.counts.iter().any(|count| *count > 0) {
+            add(sums.entry(label).or_default(), more);
+        }
+    }
+    out.begin(&OUTCOMES);
+    for ((namespace, queue), sum) in &sums {
+        for (ended, count) in Ended::ALL.into_iter().zip(sum.counts) {
+            out.sample(&OUTCOMES, &[namespace, queue, ended.word()], count);
+        }
+    }
+    let bounds = PROCESSING_BOUNDS_MS.map(|ms| seconds(ms.unsigned_abs() * 1_000));
+    out.begin(&PROCESSING);
+    for ((namespace, queue), it) in &sums {
+        let examples = it.exemplars.each_ref().map(|it| it.as_ref().map(example));
+        let sum = seconds(it.processing_sum_ms.saturating_mul(1_000));
+        let buckets = Buckets { bounds: &bounds, counts: &it.processing, sum: &sum, examples: &examples };
+        out.histogram(&PROCESSING, &[namespace, queue], &buckets);
+    }
+}
+
+fn add(sum: &mut Outcomes, more: &Outcomes) {
+    sum.counts.iter_mut().zip(more.counts).for_each(|(sum, more)| *sum += more);
+    sum.processing.iter_mut().zip(more.processing).for_each(|(sum, more)| *sum += more);
+    sum.processing_sum_ms = sum.processing_sum_ms.saturating_add(more.processing_sum_ms);
+    for (standing, more) in sum.exemplars.iter_mut().zip(&more.exemplars) {
+        if let Some(more) = more {
+            *standing = Some(more.clone());
+        }
+    }
+}
+
+fn example(it: &Exemplar) -> Example<'_> {
+    let of_ms = |ms: i64| seconds(ms.unsigned_abs().saturating_mul(1_000));
+    Example { trace_id: &it.trace_id, value: of_ms(it.took_ms), at: of_ms(it.at.0) }
 }
 
 #[cfg(test)]

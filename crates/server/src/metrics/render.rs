@@ -10,14 +10,14 @@ use super::{
     SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED,
     TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT,
     TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES, TRACE_SPANS, TRACES_DROPPED, WHEEL_TASKS,
-    connections,
-    exposition::{CONTENT_TYPE, Exposition, seconds},
+    connections, databases,
+    exposition::{Exposition, Format, seconds},
     process, queues,
 };
 use crate::app::{App, Shared};
 use axum::{
     extract::State,
-    http::header,
+    http::{HeaderMap, header},
     response::{IntoResponse as _, Response},
 };
 use punctual_bulk::Runner;
@@ -37,17 +37,26 @@ type Count = fn(&ServiceNumbers) -> u64;
     responses((status = 200, description = "Every metric; see docs/metrics.md.", body = String,
         content_type = "text/plain")),
 )]
-pub(crate) async fn get_metrics(State(app): State<Shared>) -> Response {
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], render(&app).await).into_response()
+pub(crate) async fn get_metrics(State(app): State<Shared>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let format = Format::asked(accept);
+    ([(header::CONTENT_TYPE, format.content_type())], render(&app, format).await).into_response()
 }
 
-async fn render(app: &App) -> String {
+async fn render(app: &App, format: Format) -> String {
     let books = tokio::time::timeout(PATIENCE, app.engine.store().books()).await.ok().and_then(Result::ok);
     let depth = tokio::time::timeout(PATIENCE, app.engine.depth()).await.ok().and_then(Result::ok);
     let slots = tokio::time::timeout(PATIENCE, app.engine.slots()).await.ok().and_then(Result::ok);
     let (behind, bulk_behind) = (behind(app).await, bulk_behind(app).await);
-    let mut out = Exposition::default();
+    let shared = tokio::time::timeout(PATIENCE, app.engine.shared_slots()).await.ok().and_then(Result::ok);
+    let databases = match &app.options.cluster {
+        Some(watcher) => tokio::time::timeout(PATIENCE, watcher.databases()).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let mut out = Exposition::new(format);
     tasks(&mut out, app, books.as_ref(), depth.as_ref(), &slots.unwrap_or_default());
+    queues::shared_slots(&mut out, &shared.unwrap_or_default());
+    databases::render(&mut out, &databases);
     engine(&mut out, app);
     executors(&mut out, &app.engine.roll_of_executors());
     services(&mut out, app.engine.meters().services());
@@ -124,6 +133,7 @@ fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&
     }
     queues::counters(out, &shown, &numbers);
     queues::lateness(out, &shown, &numbers);
+    queues::outcomes(out, &shown, &numbers, &app.engine.meters().outcomes_elsewhere());
     queues::oldest(out, &shown, &oldest, app.engine.now());
     overdue(out, app);
     queues::paused(out, &shown, &paused);

@@ -138,13 +138,37 @@ fn names_are_unique_and_follow_the_rule() {
 }
 
 #[test]
-fn every_metric_that_a_rule_names_exists() {
-    let rules = include_str!("../../../../deploy/prometheus-rules.yml");
-    let words = rules.split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'));
-    let named: std::collections::BTreeSet<&str> = words.filter(|it| it.starts_with("punctual_")).collect();
-    assert!(named.len() >= 8, "{named:?}");
-    for name in named {
-        let exists = punctual_server::metrics::METRICS.iter().any(|it| it.name == name);
-        assert!(exists, "{name} is in deploy/prometheus-rules.yml and no metric");
+fn every_metric_that_a_rule_or_the_dashboard_names_exists() {
+    for (file, least) in [
+        (include_str!("../../../../deploy/prometheus-rules.yml"), 8),
+        (include_str!("../../../../deploy/grafana/punctual.json"), 40),
+    ] {
+        let words = file.split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'));
+        let named: std::collections::BTreeSet<&str> =
+            words.filter(|it| it.starts_with("punctual_")).collect();
+        assert!(named.len() >= least, "{named:?}");
+        for name in named {
+            let name = name.strip_suffix("_bucket").unwrap_or(name);
+            let exists = METRICS.iter().any(|it| it.name == name);
+            assert!(exists, "{name} is in deploy/ and no metric");
+        }
     }
+}
+
+#[tokio::test]
+async fn outcomes_and_how_long_their_attempts_took_are_counted_by_queue() {
+    let world = after_some_work().await;
+    let samples = parse(&world.send(get("/metrics")).await.text);
+    let of = |name: &str, labels: &[(&str, &str)]| {
+        let is_it = |it: &&(String, Labels, f64)| {
+            it.0 == name && labels.iter().all(|(label, value)| it.1.get(*label).is_some_and(|it| it == value))
+        };
+        samples.iter().find(is_it).map(|it| it.2)
+    };
+    for (queue, outcome) in [("succeeded", "succeeded"), ("dead", "rejected"), ("retrying", "failed")] {
+        let count = |outcome: &str| of("punctual_outcomes_total", &[("queue", queue), ("outcome", outcome)]);
+        assert_eq!((count(outcome), count("snoozed")), (Some(1.0), Some(0.0)), "{queue}");
+        assert_eq!(of("punctual_processing_seconds_count", &[("queue", queue)]), Some(1.0), "{queue}");
+    }
+    assert_eq!(of("punctual_outcomes_total", &[("queue", "(other)")]), None);
 }

@@ -14,7 +14,7 @@ use punctual_domain::time::Millis;
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::MemoryHot;
 use punctual_schedules::Planner;
-use punctual_server::ServerOptions;
+use punctual_server::{Log, LogFilters, ServerOptions};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     clock::ManualClock,
@@ -24,6 +24,16 @@ use punctual_workflows::Runner as Workflows;
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 use tower::ServiceExt as _;
+
+/// Takes every filter.
+#[derive(Debug)]
+struct NoLog;
+
+impl Log for NoLog {
+    fn set_filter(&self, _filter: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
 
 /// 2026-01-01T00:00:00Z.
 pub(crate) const START_MS: i64 = 1_767_225_600_000;
@@ -171,7 +181,8 @@ impl World {
         let cluster = Watcher::new(engine.clone(), schedules.clone(), punctual_cluster::Options::default());
         let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
         let (schedules, bulk, workflows) = (Some(planner), Some(bulk), Some(workflows));
-        let options = ServerOptions { schedules, bulk, workflows, cluster: Some(cluster), ..options };
+        let (cluster, log) = (Some(cluster), Some(LogFilters::new(Box::new(NoLog), "info".to_owned())));
+        let options = ServerOptions { schedules, bulk, workflows, cluster, log, ..options };
         let router = punctual_server::router(engine.clone(), options);
         Self { clock, engine, store, hot, bus, router }
     }

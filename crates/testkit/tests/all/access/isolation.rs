@@ -170,6 +170,7 @@ impl Operation {
             "send_heartbeats" => json!({"executor": "own-x", "leases": [lease]}),
             "redrive_dead_letters" => json!({"queue": target.queue}),
             "put_queue" | "patch_queue" | "put_namespace" | "put_limits" => json!({"max_waiting": 9}),
+            "put_log_filter" => json!({"filter": "info"}),
             "create_token" => json!({"name": "t", "roles": ["viewer"], "namespaces": [target.namespace]}),
             other if self.has_body => panic!("{other}: this test does not know how to fill in its body"),
             _ => return None,

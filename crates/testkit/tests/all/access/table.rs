@@ -70,6 +70,7 @@ const OUTCOMES: Body =
 const BEATS: Body = Some(|place| json!({"executor": "z", "leases": [{"ref": place, "token": "1-30000"}]}));
 const QUEUE: Body = Some(|_| json!({"max_waiting": 1_000_000}));
 const LIMITS: Body = Some(|_| json!({"max_waiting": 1_000_000_000}));
+const LOG_FILTER: Body = Some(|_| json!({"filter": "info"}));
 const SCHEDULE: Body = Some(|_| json!({"cron": "@yearly", "owner": "ada", "task": {"queue": "q"}}));
 const WORKFLOW: Body = Some(|_| json!({"nodes": {"a": {"task": {"queue": "q"}}}}));
 const BULK: Body = Some(|_| json!({"action": "cancel", "filter": {"queue": "none"}}));
@@ -78,7 +79,7 @@ const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_0
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 81] = [
+pub(super) const TABLE: [Row; 83] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -131,6 +132,8 @@ pub(super) const TABLE: [Row; 81] = [
     row("DELETE", "/v1/namespaces/{namespace}", ADMINS, Some(400), Foreign::Denied, None),
     row("GET", "/v1/limits", READERS, None, Foreign::Denied, None),
     row("PUT", "/v1/limits", ADMINS, None, Foreign::Denied, LIMITS),
+    row("GET", "/v1/log-filter", READERS, None, Foreign::Denied, None),
+    row("PUT", "/v1/log-filter", OPERATORS, None, Foreign::Denied, LOG_FILTER),
     row("POST", "/v1/tokens", ADMINS, Some(201), Foreign::Denied, TOKEN),
     row("GET", "/v1/tokens", ADMINS, Some(200), Foreign::Same, None),
     row("DELETE", "/v1/tokens/{id}", ADMINS, Some(200), NO_TOKEN, None),

@@ -1,0 +1,60 @@
+//! `punctual log`: what a running server logs, looked at and changed.
+
+use crate::{
+    connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    output::{self, Form},
+};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use punctual_protocol::{LogFilter, PutLogFilter};
+use std::{process::ExitCode, time::Duration};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum LogCommand {
+    /// Show what the server logs
+    Get(ConnectArgs),
+    /// Change what the server logs, until it is restarted or for a while
+    ///
+    /// Of the one server that is asked: each has its own.
+    Set(SetArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SetArgs {
+    /// Levels, of parts too, such as info,punctual_engine=debug [default: what it was started with]
+    filter: Option<String>,
+    /// For so long; then it goes back to what it was started with
+    #[arg(long = "for", value_name = "DURATION", value_parser = crate::duration::parse)]
+    lasts: Option<Duration>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) async fn run(command: LogCommand) -> Result<ExitCode> {
+    match command {
+        LogCommand::Get(connect) => {
+            let standing = connect.client(TRIES_OF_ONE_CALL)?.log_filter().await?;
+            shown(connect.form(), &standing)
+        }
+        LogCommand::Set(SetArgs { filter, lasts, connect }) => {
+            let for_ms = lasts.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+            let asked = PutLogFilter { filter, for_ms };
+            let standing = connect.client(TRIES_OF_ONE_CALL)?.put_log_filter(&asked).await?;
+            shown(connect.form(), &standing)
+        }
+    }
+}
+
+fn shown(form: Form, standing: &LogFilter) -> Result<ExitCode> {
+    if form == Form::Json {
+        output::json(standing)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let until = standing.until.as_ref().map_or_else(|| "it is changed".to_owned(), ToString::to_string);
+    output::facts(&[
+        ("logs", standing.filter.clone()),
+        ("until", until),
+        ("started with", standing.started_with.clone()),
+    ]);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,48 @@
+//! What an engine logs, changed while it runs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{Checks, Invalid};
+use crate::limits::{LOG_FILTER_FOR_MS_MAX, LOG_FILTER_MAX_CHARS};
+use crate::{At, parse};
+
+/// What the engine that is asked logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct LogFilter {
+    /// Levels, of parts of the program too: `info,punctual_engine=debug`.
+    pub filter: String,
+    /// What it was started with.
+    pub started_with: String,
+    /// When it goes back to what it was started with. Absent: not by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub until: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<i64>,
+}
+
+/// What it is to log from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutLogFilter {
+    /// As `log.filter` of the settings. Left out: what it was started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "info,punctual_engine=debug", max_length = 1024)]
+    pub filter: Option<String>,
+    /// For how long; at most a day. Left out: until it is set again or the engine is restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 86_400_000)]
+    pub for_ms: Option<u64>,
+}
+
+impl PutLogFilter {
+    /// Reads and checks it.
+    pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let asked: Self = parse(json)?;
+        let mut checks = Checks::default();
+        checks.text("/filter", asked.filter.as_deref(), LOG_FILTER_MAX_CHARS);
+        checks.range("/for_ms", asked.for_ms, 1..=LOG_FILTER_FOR_MS_MAX);
+        checks.done()?;
+        Ok(asked)
+    }
+}

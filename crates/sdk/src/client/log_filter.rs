@@ -1,0 +1,22 @@
+//! What the server that is asked logs.
+
+use punctual_protocol::{LogFilter, PutLogFilter};
+use reqwest::Method;
+
+use super::tasks::body;
+use super::{Client, Repeat};
+use crate::error::Error;
+
+const PATH: &str = "/v1/log-filter";
+
+impl Client {
+    /// What it logs, and until when.
+    pub async fn log_filter(&self) -> Result<LogFilter, Error> {
+        self.fetch(PATH.to_owned()).await
+    }
+
+    /// Changes what it logs, without a restart.
+    pub async fn put_log_filter(&self, asked: &PutLogFilter) -> Result<LogFilter, Error> {
+        self.call(self.new_call(Method::PUT, PATH.to_owned(), body(asked)?), Repeat::Safe).await
+    }
+}
