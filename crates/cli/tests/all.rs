@@ -11,6 +11,8 @@ mod backup;
 mod binary;
 #[path = "all/bulk.rs"]
 mod bulk;
+#[path = "all/clients.rs"]
+mod clients;
 #[path = "all/clocks.rs"]
 mod clocks;
 #[path = "all/cluster.rs"]
