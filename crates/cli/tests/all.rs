@@ -49,6 +49,8 @@ mod schedule;
 mod secrets;
 #[path = "all/serve.rs"]
 mod serve;
+#[path = "all/several.rs"]
+mod several;
 #[path = "all/stood_still.rs"]
 mod stood_still;
 #[path = "all/stopping.rs"]

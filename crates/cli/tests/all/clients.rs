@@ -86,9 +86,14 @@ impl Site {
         list.env("PUNCTUAL_URL", &self.server.url).env("PUNCTUAL_CA_FILE", &self.files.ca);
         let listed = list.env("PUNCTUAL_TOKEN", TOKEN).output().unwrap();
         assert!(listed.status.success(), "{}", stderr(&listed));
-        let documents = crate::binary::documents(&listed);
+        let page = crate::binary::documents(&listed).remove(0);
         let word = |task: &Value, name: &str| task[name].as_str().unwrap().to_owned();
-        let mut states: Vec<_> = documents.iter().map(|it| (word(it, "kind"), word(it, "state"))).collect();
+        let mut states: Vec<_> = page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| (word(it, "kind"), word(it, "state")))
+            .collect();
         states.sort();
         states
     }
