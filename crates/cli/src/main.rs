@@ -7,6 +7,7 @@ mod connect;
 mod duration;
 mod output;
 mod say;
+mod spans;
 
 mod archive;
 mod audit;
