@@ -128,6 +128,7 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("doctor", Nothing),
     ("config", Nothing),
     ("man", Nothing),
+    ("openapi", Nothing),
     ("completions", Nothing),
 ];
 
