@@ -1,8 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, bulk, cluster, config, dead, dev, doctor, executor, log, man, namespace, queue, schedule, serve,
-    shard, task, token, work, workflow,
+    audit, bulk, cluster, config, dead, dev, doctor, executor, log, man, namespace, openapi, queue, schedule,
+    serve, shard, task, token, work, workflow,
 };
 use clap::{Parser, Subcommand};
 
@@ -74,6 +74,7 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorArgs),
     Config(config::ConfigArgs),
     Man(man::ManArgs),
+    Openapi(openapi::OpenapiArgs),
     /// Print a completion script for a shell, to be sourced by it
     Completions {
         shell: clap_complete::Shell,

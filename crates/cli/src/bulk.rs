@@ -4,6 +4,7 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     duration, logs,
     output::{self, Form},
+    spans,
     task::{export, word},
 };
 use anyhow::{Result, bail};
@@ -356,6 +357,9 @@ fn counted(it: &BulkOperation) -> String {
 }
 
 fn took(ms: u64) -> String {
+    if ms >= 60_000 {
+        return spans::span(i64::try_from(ms).unwrap_or(i64::MAX));
+    }
     format!("{}.{} s", ms / 1_000, ms % 1_000 / 100)
 }
 

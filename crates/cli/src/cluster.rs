@@ -2,7 +2,6 @@
 //! nothing.
 
 mod lists;
-mod spans;
 mod stats;
 mod tail;
 mod top;

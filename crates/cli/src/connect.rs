@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ConnectArgs {
-    /// Address of the server; a token is taken from PUNCTUAL_TOKEN
+    /// Address of the server, or of several engines of one cluster with commas between; a token is taken from PUNCTUAL_TOKEN
     #[arg(long, env = "PUNCTUAL_URL", default_value = "http://127.0.0.1:7450", value_name = "URL")]
     pub(crate) url: String,
     /// Authorities whose servers are trusted, PEM [default: those of the system]

@@ -7,6 +7,7 @@ mod connect;
 mod duration;
 mod output;
 mod say;
+mod spans;
 
 mod archive;
 mod audit;
@@ -29,6 +30,7 @@ mod dev;
 mod executor;
 mod man;
 mod namespace;
+mod openapi;
 mod queue;
 mod schedule;
 mod shard;
@@ -89,6 +91,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args).await,
         Command::Config(args) => config::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Openapi(args) => openapi::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "punctual", &mut script);

@@ -2,7 +2,7 @@
 //! nothing but the printing.
 
 use crate::logs;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -38,9 +38,24 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
+/// Columns of what is copied from the screen: never broken over two lines, whatever that costs the others.
+const IN_ONE_PIECE: [&str; 4] = ["REF", "TASK", "WORKFLOW", "FIRST OF THEM"];
+
 /// Columns without lines between them, cut to the terminal.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) {
+    line(&render(header, rows, None));
+}
+
+/// `width`: None: that of the terminal, if it is one.
+fn render<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    width: Option<u16>,
+) -> String {
     let mut table = Table::new();
+    if let Some(width) = width {
+        table.set_width(width);
+    }
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
@@ -48,7 +63,14 @@ pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<I
     for row in rows {
         table.add_row(row);
     }
-    line(&trim(&table.to_string()));
+    for (nth, name) in header.iter().enumerate() {
+        if IN_ONE_PIECE.contains(name)
+            && let Some(column) = table.column_mut(nth)
+        {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    trim(&table.to_string())
 }
 
 /// Pairs of a name and a value, one a line.
@@ -86,5 +108,23 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")] {
             assert_eq!(count(number), text);
         }
+    }
+
+    #[test]
+    fn a_table_fits_80_columns_and_keeps_references_in_one_piece() {
+        let reference = "t000r0t42j0kjbg000000000001";
+        let row = [
+            reference,
+            "a-queue-with-a-long-name",
+            "kind-of-it",
+            "dispatch_failed",
+            "in 12 min 10 s",
+            "7 ms",
+            "1/25",
+        ];
+        let header = ["REF", "QUEUE", "KIND", "STATE", "DUE", "LATE", "ATTEMPTS"];
+        let table = render(header, [row.map(str::to_owned)], Some(80));
+        assert!(table.lines().all(|it| it.chars().count() <= 80), "{table}");
+        assert!(table.lines().any(|it| it.contains(reference)), "{table}");
     }
 }

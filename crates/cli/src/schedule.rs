@@ -6,6 +6,7 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     duration,
     output::{self, Form},
+    spans,
 };
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
@@ -301,7 +302,7 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
 /// By which instants it runs, for people.
 fn when(it: &Schedule) -> String {
     let mut all = it.cron.clone();
-    all.extend(it.every_ms.map(|ms| format!("every {ms} ms")));
+    all.extend(it.every_ms.map(|ms| format!("every {}", spans::whole_span(ms))));
     if !it.at.is_empty() {
         all.push(format!("at {} instants", it.at.len()));
     }

@@ -10,6 +10,7 @@ use crate::{
     duration, logs,
     output::{self, Form},
     signals::Signals,
+    spans,
 };
 use anyhow::Result;
 use clap::Args;
@@ -163,8 +164,9 @@ impl Handler {
         if self.form == Form::Text {
             let said =
                 said.map(|it| format!(": {}", it.lines().next().unwrap_or_default())).unwrap_or_default();
-            let (reference, attempt, took_ms) = (task.reference(), task.attempt(), took.as_millis());
-            return output::line(&format!("{word} {reference} (attempt {attempt}, {took_ms} ms){said}"));
+            let (reference, attempt) = (task.reference(), task.attempt());
+            let took = spans::short_span(duration::ms(took));
+            return output::line(&format!("{word} {reference} (attempt {attempt}, {took}){said}"));
         }
         let document = serde_json::json!({
             "ref": task.reference(), "task_id": task.task_id(), "kind": task.kind(), "attempt": task.attempt(),

@@ -11,6 +11,8 @@ mod backup;
 mod binary;
 #[path = "all/bulk.rs"]
 mod bulk;
+#[path = "all/clients.rs"]
+mod clients;
 #[path = "all/clocks.rs"]
 mod clocks;
 #[path = "all/cluster.rs"]
@@ -51,6 +53,8 @@ mod schedule;
 mod secrets;
 #[path = "all/serve.rs"]
 mod serve;
+#[path = "all/several.rs"]
+mod several;
 #[path = "all/stood_still.rs"]
 mod stood_still;
 #[path = "all/stopping.rs"]

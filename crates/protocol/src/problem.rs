@@ -20,17 +20,19 @@ const TYPE_PREFIX: &str = "/docs/errors/";
 pub struct Problem {
     /// Address of the page about this code.
     #[serde(rename = "type", default)]
-    #[schema(example = "/docs/errors/task.already_fired")]
+    #[schema(required = true, example = "/docs/errors/task.already_fired")]
     pub kind: Cow<'static, str>,
     /// The same sentence for every occurrence of the code.
     #[serde(default)]
+    #[schema(required = true)]
     pub title: Cow<'static, str>,
     /// HTTP status.
     #[serde(default)]
+    #[schema(required = true)]
     pub status: u16,
     /// Stable word to decide by.
     #[serde(default)]
-    #[schema(example = "task.already_fired")]
+    #[schema(required = true, example = "task.already_fired")]
     pub code: Cow<'static, str>,
     /// What happened this time.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -147,6 +147,13 @@ pub struct Task {
     pub history: Vec<HistoryEntry>,
 }
 
+impl Task {
+    /// The opaque name that works for ever: `ref`, which is a word of Rust's own.
+    pub fn reference(&self) -> &str {
+        &self.r#ref
+    }
+}
+
 /// Who has a task, and until when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskLease {

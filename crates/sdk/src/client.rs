@@ -186,7 +186,8 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Address of the server, `http://host:port` or `https://host:port`.
+    /// Address of the server, `http://host:port` or `https://host:port`; of several engines of one cluster, with commas between.
+    /// A call goes to the one that answered last, and to the next when that cannot be reached.
     #[must_use]
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = url.into();
@@ -273,20 +274,26 @@ impl ClientBuilder {
     }
 }
 
-fn http(url: &str, connect_timeout: Duration, tls: &Tls) -> Result<Http, Error> {
+fn http(urls: &str, connect_timeout: Duration, tls: &Tls) -> Result<Http, Error> {
+    let bases: Result<Vec<_>, _> = urls.split(',').map(|it| base(it.trim())).collect();
+    Http::new(bases?, connect_timeout, tls)
+}
+
+/// An address without a trailing slash.
+fn base(url: &str) -> Result<String, Error> {
     let url = url.trim_end_matches('/');
     match reqwest::Url::parse(url) {
         Ok(parsed)
             if matches!(parsed.scheme(), "http" | "https")
                 && parsed.has_host()
-                && parsed.query().is_none() => {}
-        _ => {
-            return Err(Error::configuration(format!(
-                "url {url}: must be http://host:port or https://host:port"
-            )));
+                && parsed.query().is_none() =>
+        {
+            Ok(url.to_owned())
         }
+        _ => Err(Error::configuration(format!(
+            "url {url}: must be http://host:port or https://host:port, several with commas between"
+        ))),
     }
-    Http::new(url.to_owned(), connect_timeout, tls)
 }
 
 #[cfg(test)]
@@ -295,11 +302,20 @@ mod tests {
 
     #[test]
     fn an_address_that_cannot_work_is_refused_at_once() {
-        for url in ["https://", "https://x/?a=b", "ftp://x", "127.0.0.1:7450", "", "http://", "http://x/?a=b"]
-        {
+        for url in [
+            "https://",
+            "https://x/?a=b",
+            "ftp://x",
+            "127.0.0.1:7450",
+            "",
+            "http://",
+            "http://x/?a=b",
+            "http://x,",
+            "http://x,y",
+        ] {
             assert!(matches!(Client::builder().url(url).build(), Err(Error::Configuration { .. })), "{url}");
         }
-        for url in ["http://127.0.0.1:7450/", "https://example.org"] {
+        for url in ["http://127.0.0.1:7450/", "https://example.org", "http://a:7450, http://b:7450/"] {
             assert!(Client::builder().url(url).build().is_ok(), "{url}");
         }
     }

@@ -68,11 +68,39 @@ impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for HandlerError
 type Handled = Result<Option<Json>, HandlerError>;
 type Handler = Arc<dyn Fn(Task) -> BoxFuture<'static, Handled> + Send + Sync>;
 
+type Layer = Arc<dyn Fn(Task, Next) -> BoxFuture<'static, Handled> + Send + Sync>;
+
 /// The handlers of a worker.
 #[derive(Clone, Default)]
 pub struct Handlers {
     by_kind: HashMap<String, Handler>,
     any: Option<Handler>,
+    /// The outermost first.
+    layers: Vec<Layer>,
+}
+
+/// What is left of a task's way to its handler: the middleware that was added later, and the handler itself.
+#[derive(Clone)]
+pub struct Next {
+    handler: Handler,
+    /// The innermost first, so that the next one is taken off the end.
+    layers: Vec<Layer>,
+}
+
+impl fmt::Debug for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").field("layers", &self.layers.len()).finish_non_exhaustive()
+    }
+}
+
+impl Next {
+    /// Goes on, and answers the task's result: none for `()`.
+    pub async fn run(mut self, task: Task) -> Result<Option<Json>, HandlerError> {
+        match self.layers.pop() {
+            Some(layer) => layer(task, self).await,
+            None => (self.handler)(task).await,
+        }
+    }
 }
 
 impl fmt::Debug for Handlers {
@@ -80,6 +108,7 @@ impl fmt::Debug for Handlers {
         f.debug_struct("Handlers")
             .field("kinds", &self.by_kind.keys())
             .field("any", &self.any.is_some())
+            .field("layers", &self.layers.len())
             .finish()
     }
 }
@@ -107,6 +136,17 @@ impl Handlers {
         self
     }
 
+    /// Runs around every handler: what it does before and after `next.run(task)` is done for each attempt, and what it returns
+    /// instead counts instead. The first that is added is the outermost.
+    pub fn around<F, Fut>(&mut self, middleware: F) -> &mut Self
+    where
+        F: Fn(Task, Next) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Handled> + Send + 'static,
+    {
+        self.layers.push(Arc::new(move |task, next| Box::pin(middleware(task, next))));
+        self
+    }
+
     /// Those that have a handler of their own; empty if there is one for any.
     pub fn kinds(&self) -> BTreeSet<String> {
         let own = self.by_kind.keys().filter(|_| self.any.is_none());
@@ -125,8 +165,9 @@ impl Handlers {
             say(&mut outcome, OutcomeKind::Failed, &format!("no handler for kind {}", task.kind()));
             return outcome;
         };
+        let next = Next { handler: handler.clone(), layers: self.layers.iter().rev().cloned().collect() };
         // The call is inside too: a handler may panic before it returns its future.
-        let handled = AssertUnwindSafe(async { handler(task).await }).catch_unwind().await;
+        let handled = AssertUnwindSafe(next.run(task)).catch_unwind().await;
         match handled {
             Ok(Ok(result)) => outcome.result = result,
             Ok(Err(error)) => tell(&mut outcome, error),
@@ -276,5 +317,52 @@ mod tests {
         let long = outcome_of(|| -> Result<(), _> { Err(HandlerError::failed("é".repeat(10_000))) }).await;
         assert_eq!(long.check(), Ok(()));
         assert_eq!(long.status_msg.unwrap().chars().count(), STATUS_MSG_MAX_CHARS);
+    }
+
+    #[tokio::test]
+    async fn middleware_runs_around_every_handler_the_first_outermost() {
+        let said = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let mut handlers = Handlers::default();
+        let noted = said.clone();
+        handlers.handle_any(move |_| {
+            noted.lock().unwrap().push("handler".to_owned());
+            async { Ok(1) }
+        });
+        for name in ["outer", "inner"] {
+            let noted = said.clone();
+            handlers.around(move |task, next| {
+                let noted = noted.clone();
+                async move {
+                    noted.lock().unwrap().push(format!("{name} before"));
+                    let result = next.run(task).await?;
+                    noted.lock().unwrap().push(format!("{name} after"));
+                    Ok(result)
+                }
+            });
+        }
+        let outcome = handlers.run(task("k"), "").await;
+        assert_eq!(outcome.result.unwrap().get(), "1");
+        let order = ["outer before", "inner before", "handler", "inner after", "outer after"];
+        assert_eq!(*said.lock().unwrap(), order);
+    }
+
+    #[tokio::test]
+    async fn middleware_may_answer_instead_and_its_panic_is_a_failed_attempt() {
+        let mut handlers = Handlers::default();
+        handlers.handle("k", |_| async { Ok(()) });
+        handlers.around(|task: Task, next: Next| async move {
+            match task.attempt() {
+                0 => Err(HandlerError::snooze(Duration::from_secs(1))),
+                1 => panic!("here"),
+                _ => next.run(task).await,
+            }
+        });
+        let of = |attempt| {
+            let leased = punctual_protocol::LeasedTask { kind: "k".into(), attempt, ..Default::default() };
+            handlers.run(Task::new(leased, crate::Control::default()), "")
+        };
+        assert_eq!(of(0).await.outcome, OutcomeKind::Snooze);
+        assert_eq!(of(1).await.status_msg.unwrap(), "panicked: here");
+        assert_eq!(of(2).await.outcome, OutcomeKind::Succeeded);
     }
 }

@@ -1,25 +1,37 @@
 //! Client and worker for users of Punctual: insert tasks, and run them when they fire.
 //!
 //! ```no_run
-//! use punctual_sdk::{Client, InsertTask, Task, Worker, json};
+//! use punctual_sdk::{Client, Job, Worker};
+//! use serde::{Deserialize, Serialize};
+//! use std::time::Duration;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Welcome {
+//!     name: String,
+//! }
+//!
+//! impl Job for Welcome {
+//!     const QUEUE: &'static str = "mail";
+//!     const KIND: &'static str = "welcome";
+//! }
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::from_env()?; // PUNCTUAL_URL, PUNCTUAL_TOKEN, PUNCTUAL_CA_FILE; else http://127.0.0.1:7450
-//! let (kind, payload) = (Some("welcome".into()), Some(json("ada")?));
-//! let welcome = InsertTask { kind, payload, delay_ms: Some(1_500), ..InsertTask::new("mail") };
-//! client.insert(&welcome).await?;
+//! let welcome = Welcome { name: "ada".into() };
+//! client.insert(&welcome.task()?.delay(Duration::from_millis(1_500))).await?;
 //!
 //! Worker::new(client)
-//!     .queue("mail")
 //!     .concurrency(8)
-//!     .handle("welcome", |task: Task| async move {
-//!         let name: String = task.payload()?; // an error is a failed attempt, tried again by the retry policy
-//!         Ok(format!("hello, {name}"))
+//!     .job(|welcome: Welcome, _task| async move {
+//!         Ok(format!("hello, {}", welcome.name)) // an error is a failed attempt, tried again by the retry policy
 //!     })
 //!     .run()
 //!     .await?;
 //! # Ok(()) }
 //! ```
+//!
+//! What has no type of its own is put together by [`NewTask`] and run by [`Worker::handle`]. Several engines of one cluster stand in
+//! `PUNCTUAL_URL` with commas between; when one is away, the next is asked.
 //!
 //! `https://` is spoken with rustls; `PUNCTUAL_CA_FILE` names an authority that the system does not know, and
 //! `PUNCTUAL_CLIENT_CERT` with `PUNCTUAL_CLIENT_KEY` what is shown to a server that wants a client certificate.
@@ -29,6 +41,9 @@
 mod backoff;
 mod client;
 mod error;
+mod job;
+mod new_task;
+pub mod retry;
 mod tls;
 mod transport;
 
@@ -45,7 +60,9 @@ pub use punctual_protocol::{InsertTask, PatchTask, SearchTasks};
 
 pub use client::{Client, ClientBuilder, Synchronised, Vanished};
 pub use error::{BatchError, Error};
-pub use handlers::{HandlerError, Handlers};
+pub use handlers::{HandlerError, Handlers, Next};
+pub use job::Job;
+pub use new_task::NewTask;
 pub use task::{Control, Task};
 pub use tokio_util::sync::CancellationToken;
 pub use transport::{Call, Failure, Reply, Transport};

@@ -3,6 +3,7 @@
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -52,18 +53,21 @@ pub trait Transport: Debug + Send + Sync + 'static {
     fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>>;
 }
 
-/// HTTP with a pool of connections that are kept open.
+/// HTTP with a pool of connections that are kept open, to one server or to several of one cluster.
 #[derive(Debug)]
 pub(crate) struct Http {
-    base: String,
+    bases: Vec<String>,
+    /// Which of them is asked first: the one that answered last.
+    current: AtomicUsize,
     http: reqwest::Client,
 }
 
 impl Http {
-    /// `base` without a trailing slash.
-    pub(crate) fn new(base: String, connect_timeout: Duration, tls: &Tls) -> Result<Self, Error> {
+    /// `bases`: at least one, without trailing slashes.
+    pub(crate) fn new(bases: Vec<String>, connect_timeout: Duration, tls: &Tls) -> Result<Self, Error> {
         // Without NODELAY a small request behind an unacknowledged one waits up to 40 ms.
-        let http = tls.apply(reqwest::Client::builder(), base.starts_with("https:"))?;
+        let secured = bases.iter().any(|it| it.starts_with("https:"));
+        let http = tls.apply(reqwest::Client::builder(), secured)?;
         // As without TLS. Over HTTP/2 all calls would share one connection: a call would wait behind long polls when the
         // server's number of streams is reached, and why a server hung up would be lost (an alert of TLS among it).
         let http = http
@@ -76,13 +80,45 @@ impl Http {
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("punctual-sdk/", env!("CARGO_PKG_VERSION")))
             .build();
-        let http = http.map_err(|e| Error::configuration(format!("url {base}: {}", deepest(&e))))?;
-        Ok(Self { base, http })
+        let http =
+            http.map_err(|e| Error::configuration(format!("url {}: {}", bases.join(","), deepest(&e))))?;
+        Ok(Self { bases, current: AtomicUsize::new(0), http })
     }
 
-    async fn exchange(&self, call: Call) -> Result<Reply, reqwest::Error> {
+    /// To each server until one takes it: what was not sent to one may be sent to the next.
+    async fn send_to_any(&self, call: Call) -> Result<Reply, Failure> {
+        let first = self.current.load(Ordering::Relaxed);
+        let mut not_sent = None;
+        for (nth, base) in self.bases.iter().enumerate().cycle().skip(first).take(self.bases.len()) {
+            match self.exchange(base, call.clone()).await.map_err(failure) {
+                Ok(reply) => {
+                    if says_that_another_should_be_asked(reply.status) {
+                        self.leave(nth);
+                    }
+                    return Ok(reply);
+                }
+                Err(Failure::Unanswered(error)) => {
+                    self.leave(nth);
+                    return Err(Failure::Unanswered(error));
+                }
+                Err(failure) => {
+                    self.leave(nth);
+                    not_sent = not_sent.or(Some(failure));
+                }
+            }
+        }
+        Err(not_sent.unwrap_or_else(|| Failure::NotSent("there is no server to ask".into())))
+    }
+
+    /// The next call goes to the server after this one; only the first of many calls that fail there has a say.
+    fn leave(&self, nth: usize) {
+        let next = (nth + 1) % self.bases.len();
+        let _ = self.current.compare_exchange(nth, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    async fn exchange(&self, base: &str, call: Call) -> Result<Reply, reqwest::Error> {
         let mut request =
-            self.http.request(call.method, format!("{}{}", self.base, call.path)).timeout(call.timeout);
+            self.http.request(call.method, format!("{base}{}", call.path)).timeout(call.timeout);
         for (name, value) in call.headers {
             request = request.header(name, value);
         }
@@ -100,14 +136,22 @@ impl Http {
 
 impl Transport for Http {
     fn send(&self, call: Call) -> BoxFuture<'_, Result<Reply, Failure>> {
-        Box::pin(async move {
-            self.exchange(call).await.map_err(|e| match tls::explained(e) {
-                Ok(failure) => Failure::NotSent(failure.into()),
-                Err(e) if e.is_connect() || e.is_builder() => Failure::NotSent(e.into()),
-                Err(e) => Failure::Unanswered(e.into()),
-            })
-        })
+        Box::pin(self.send_to_any(call))
     }
+}
+
+fn failure(error: reqwest::Error) -> Failure {
+    match tls::explained(error) {
+        Ok(explained) => Failure::NotSent(explained.into()),
+        Err(e) if e.is_connect() || e.is_builder() => Failure::NotSent(e.into()),
+        Err(e) => Failure::Unanswered(e.into()),
+    }
+}
+
+/// The server stops, or cannot reach what it needs, or a proxy cannot reach the server. Whether this very call is sent again
+/// is for its sender to say.
+fn says_that_another_should_be_asked(status: u16) -> bool {
+    matches!(status, 502..=504)
 }
 
 /// What it comes down to.

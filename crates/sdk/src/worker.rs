@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_protocol::limits::LEASE_MS_DEFAULT;
-use punctual_protocol::{LeaseRequest, Wish};
+use punctual_protocol::{Json, LeaseRequest, Wish};
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -26,7 +26,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::handlers::{HandlerError, Handlers};
+use crate::handlers::{HandlerError, Handlers, Next};
+use crate::job::Job;
 use crate::task::Task;
 use held::Held;
 use report::{Report, Tally};
@@ -153,6 +154,36 @@ impl Worker {
         T: Serialize,
     {
         self.handlers.handle(kind, handler);
+        self
+    }
+
+    /// Runs jobs of this type, and takes tasks of their queue. A payload that does not fit is rejected, not retried.
+    #[must_use]
+    pub fn job<J, F, Fut, T>(mut self, handler: F) -> Self
+    where
+        J: Job,
+        F: Fn(J, Task) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, HandlerError>> + Send + 'static,
+        T: Serialize,
+    {
+        if !self.queues.iter().any(|it| it == J::QUEUE) {
+            self.queues.push(J::QUEUE.to_owned());
+        }
+        let handler = Arc::new(handler);
+        self.handle(J::KIND, move |task: Task| {
+            let handler = handler.clone();
+            async move { handler(task.payload::<J>()?, task).await }
+        })
+    }
+
+    /// Runs around every handler; the first that is added is the outermost. See [`Handlers::around`].
+    #[must_use]
+    pub fn around<F, Fut>(mut self, middleware: F) -> Self
+    where
+        F: Fn(Task, Next) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Option<Json>, HandlerError>> + Send + 'static,
+    {
+        self.handlers.around(middleware);
         self
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fake::Fake;
 use punctual_sdk::protocol::{ActionOutcome, Code, Int64, Problem};
-use punctual_sdk::{Client, Error, InsertTask, PatchTask, SearchTasks};
+use punctual_sdk::{Client, Error, InsertTask, NewTask, PatchTask, SearchTasks};
 use tokio::time::Instant;
 
 fn paths(fake: &Fake) -> Vec<String> {
@@ -118,6 +118,20 @@ async fn a_batch_is_sent_in_parts_and_answered_in_order() {
     assert_eq!(results[20_000].task.as_ref().unwrap().r#ref, "t20000");
     assert_eq!((results[10_002].status, results[10_002].task.is_none()), (400, true));
     assert_eq!(fake.kept().inserted.len(), 20_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_iterator_is_inserted_part_by_part_and_each_part_is_told_before_the_next_is_made() {
+    let fake = Fake::new();
+    let made = std::cell::Cell::new(0);
+    let tasks = (0..20_001).map(|nth| {
+        made.set(nth + 1);
+        NewTask::to("q").priority(3)
+    });
+    let mut told = Vec::new();
+    fake.client().insert_all(tasks, |results| told.push((results.len(), made.get()))).await.unwrap();
+    assert_eq!(told, [(10_000, 10_000), (10_000, 20_000), (1, 20_001)]);
+    assert_eq!(fake.kept().inserted.len(), 20_001);
 }
 
 #[tokio::test(start_paused = true)]

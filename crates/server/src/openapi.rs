@@ -6,7 +6,7 @@ use punctual_protocol::{Code, PROBLEM_CONTENT_TYPE, Problem, headers};
 use utoipa::{
     OpenApi as _,
     openapi::{
-        ContentBuilder, HeaderBuilder, Object, OpenApi, Ref, RefOr, Required, ResponseBuilder, Type,
+        ContentBuilder, HeaderBuilder, Object, OpenApi, Ref, RefOr, Required, ResponseBuilder, Schema, Type,
         example::ExampleBuilder,
         path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem},
         security::{Http, HttpAuthScheme, SecurityScheme},
@@ -52,6 +52,9 @@ pub(crate) fn base() -> OpenApi {
 
 /// Adds headers and problems to every operation.
 pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
+    if let Some(components) = &mut document.components {
+        components.schemas.values_mut().for_each(without_defaults);
+    }
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
             let id = operation.operation_id.clone().unwrap_or_default();
@@ -73,6 +76,32 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
         }
     }
     document
+}
+
+/// Generators take a property with a default for one that is always there, and then ask their callers for it. What holds
+/// where nothing is given stands in the descriptions.
+fn without_defaults(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else { return };
+    match schema {
+        Schema::Object(object) => {
+            object.default = None;
+            object.properties.values_mut().for_each(without_defaults);
+        }
+        Schema::Array(array) => array.default = None,
+        Schema::OneOf(one_of) => {
+            one_of.default = None;
+            one_of.items.iter_mut().for_each(without_defaults);
+        }
+        Schema::AllOf(all_of) => {
+            all_of.default = None;
+            all_of.items.iter_mut().for_each(without_defaults);
+        }
+        Schema::AnyOf(any_of) => {
+            any_of.default = None;
+            any_of.items.iter_mut().for_each(without_defaults);
+        }
+        _ => {}
+    }
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {

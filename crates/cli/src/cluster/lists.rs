@@ -1,9 +1,10 @@
 //! Events, engines, partitions and alerts as tables, or as they came.
 
-use super::{AskArgs, EventsArgs, PartitionsArgs, spans};
+use super::{AskArgs, EventsArgs, PartitionsArgs};
 use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form},
+    spans,
 };
 use anyhow::Result;
 use punctual_protocol::{Alert, Engine, EngineState, Event, ListPartitions, Severity};

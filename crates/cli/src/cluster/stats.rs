@@ -1,9 +1,10 @@
 //! The whole cluster in numbers.
 
-use super::{StatsArgs, spans};
+use super::StatsArgs;
 use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form, count},
+    spans,
 };
 use anyhow::Result;
 use punctual_protocol::{Due, Lateness, Stats};

@@ -2,11 +2,13 @@
 
 use super::show;
 use crate::{
+    clock::SystemClock,
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
 };
 use anyhow::Result;
 use clap::Args;
+use punctual_contract::Clock as _;
 use punctual_protocol::{Phase, SearchTasks, State, TimeBound};
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 use std::process::ExitCode;
@@ -59,7 +61,7 @@ pub(crate) async fn run(args: ListArgs) -> Result<ExitCode> {
         let page = client.list(&search).await?;
         match form {
             Form::Json => output::json(&page)?,
-            Form::Text => show::page(&page.items),
+            Form::Text => show::page(&page.items, SystemClock.now()),
         }
         search.cursor = page.next_cursor;
         match &search.cursor {

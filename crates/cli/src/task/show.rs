@@ -1,7 +1,11 @@
 //! Tasks, for people or for programs. Adds nothing that the server did not say.
 
-use crate::output::{self, Form};
+use crate::{
+    output::{self, Form},
+    spans,
+};
 use anyhow::Result;
+use punctual_domain::time::Millis;
 use punctual_protocol::{ActionAnswer, HistoryEntry, Task};
 use serde::Serialize;
 
@@ -45,15 +49,16 @@ pub(super) fn acted(reference: &str, answer: &ActionAnswer, form: Form) -> Resul
     Ok(())
 }
 
-pub(super) fn page(tasks: &[Task]) {
+/// `now`: by this machine's clock, for what is due in how long.
+pub(super) fn page(tasks: &[Task], now: Millis) {
     let rows = tasks.iter().map(|task| {
         [
             task.r#ref.clone(),
             task.queue.clone(),
             task.kind.clone(),
             word(&task.state),
-            task.execute_at.to_string(),
-            task.lateness_ms.map_or_else(String::new, |late| format!("{late} ms")),
+            spans::relative(task.execute_at_ms, now.0),
+            task.lateness_ms.map(spans::short_span).unwrap_or_default(),
             format!("{}/{}", task.attempt, task.max_attempts),
         ]
     });
@@ -93,7 +98,7 @@ fn facts(task: &Task) -> Vec<(&'static str, String)> {
         ("due", task.execute_at.to_string()),
     ];
     facts.extend(task.fired_at.map(|at| ("fired", at.to_string())));
-    facts.extend(task.lateness_ms.map(|late| ("late", format!("{late} ms"))));
+    facts.extend(task.lateness_ms.map(|late| ("late", spans::short_span(late))));
     facts.push(("created", task.created_at.to_string()));
     facts.push(("updated", task.updated_at.to_string()));
     for (key, value) in &task.labels {

@@ -130,6 +130,7 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("doctor", Nothing),
     ("config", Nothing),
     ("man", Nothing),
+    ("openapi", Nothing),
     ("completions", Nothing),
 ];
 

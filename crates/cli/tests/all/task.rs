@@ -57,7 +57,7 @@ fn people_get_tables_and_programs_get_json() {
     let (server, _data) = Server::on_new_data();
     server.insert(json!({ "queue": "orders", "kind": "ship", "delay_ms": 3_600_000 }));
     let table = stdout(&run(&["task", "list", "--url", &server.url]));
-    for word in ["REF", "QUEUE", "orders", "ship", "scheduled", "0/5"] {
+    for word in ["REF", "QUEUE", "orders", "ship", "scheduled", "in 59 min", "0/5"] {
         assert!(table.contains(word), "{table}");
     }
 }

@@ -46,6 +46,28 @@ impl Client {
         Ok(done)
     }
 
+    /// As `insert_batch`, of tasks that need not be in memory all at once: what the iterator gives is sent in parts of up to
+    /// 10,000, and `each` hears of every part's results, in order, before the next is made. The `done` of
+    /// an error is of the last part alone.
+    pub async fn insert_all<I>(
+        &self,
+        tasks: I,
+        mut each: impl FnMut(Vec<BatchItem>),
+    ) -> Result<(), BatchError>
+    where
+        I: IntoIterator,
+        I::Item: Into<InsertTask>,
+    {
+        let mut tasks = tasks.into_iter();
+        loop {
+            let part: Vec<InsertTask> = tasks.by_ref().take(BATCH_MAX).map(Into::into).collect();
+            if part.is_empty() {
+                return Ok(());
+            }
+            each(self.insert_batch(&part).await?);
+        }
+    }
+
     /// Inserts the first tasks of `rest`, at least one of them.
     async fn insert_part(&self, rest: &[InsertTask]) -> Result<Vec<BatchItem>, Error> {
         let (count, body) = part(rest)?;

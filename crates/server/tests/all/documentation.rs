@@ -180,3 +180,35 @@ fn the_written_pages_are_current() {
         );
     }
 }
+
+/// What generators of clients stumble over: two operations of one name overwrite each other; a property with a default
+/// counts as always there, and has to be named in every request; a code that may be missing cannot be decided by.
+#[test]
+fn generators_of_clients_find_nothing_that_they_take_otherwise() {
+    let document = Document::new().0;
+    let operations: Vec<&Value> = document["paths"]
+        .as_object()
+        .unwrap()
+        .values()
+        .flat_map(|it| it.as_object().unwrap().values())
+        .collect();
+    let named: BTreeSet<&str> = operations.iter().filter_map(|it| it["operationId"].as_str()).collect();
+    assert_eq!(named.len(), operations.len());
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(!has_default(schema), "{name}");
+    }
+    let required = document["components"]["schemas"]["Problem"]["required"].as_array().unwrap();
+    for always in ["type", "title", "status", "code"] {
+        assert!(required.iter().any(|it| it == always), "{always}");
+    }
+}
+
+fn has_default(schema: &Value) -> bool {
+    let below = |name: &str| schema[name].as_object().is_some_and(|it| it.values().any(has_default));
+    let among = |name: &str| schema[name].as_array().is_some_and(|it| it.iter().any(has_default));
+    schema.get("default").is_some()
+        || below("properties")
+        || among("oneOf")
+        || among("allOf")
+        || among("anyOf")
+}

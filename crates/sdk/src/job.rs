@@ -1,0 +1,45 @@
+//! Typed jobs: queue, kind and payload stand in one place, for those who insert and those who run. Nothing of it is on the
+//! wire; a job is an ordinary task.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::new_task::NewTask;
+
+/// A type whose values are payloads of one kind of task, in one queue.
+///
+/// ```
+/// use punctual_sdk::{Job, NewTask};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Welcome {
+///     name: String,
+/// }
+///
+/// impl Job for Welcome {
+///     const QUEUE: &'static str = "mail";
+///     const KIND: &'static str = "welcome";
+///
+///     // What all of its tasks have in common.
+///     fn prepare(&self, task: NewTask) -> NewTask {
+///         task.max_attempts(3)
+///     }
+/// }
+/// ```
+pub trait Job: Serialize + DeserializeOwned + Send + 'static {
+    /// The queue of its tasks.
+    const QUEUE: &'static str;
+    /// Their kind.
+    const KIND: &'static str;
+
+    /// Sets what all of its tasks have in common: attempts, timeout, a key made of the payload.
+    #[must_use]
+    fn prepare(&self, task: NewTask) -> NewTask {
+        task
+    }
+
+    /// The task to insert, due now; `delay` and the like may follow.
+    fn task(&self) -> Result<NewTask, serde_json::Error> {
+        Ok(self.prepare(NewTask::to(Self::QUEUE).kind(Self::KIND).payload(self)?))
+    }
+}

@@ -1,0 +1,33 @@
+//! When the next attempt follows a failed one, by `Duration`. The arithmetic is the server's.
+
+use std::time::Duration;
+
+use punctual_protocol::Retry;
+use punctual_protocol::limits::{RETRY_FACTOR_DEFAULT, RETRY_JITTER_DEFAULT, RETRY_MAX_DELAY_MS_DEFAULT};
+
+use crate::new_task::ms_up;
+
+/// At once.
+pub fn immediate() -> Retry {
+    Retry::Immediate {}
+}
+
+/// After the same delay each time.
+pub fn fixed(delay: Duration) -> Retry {
+    Retry::Fixed { delay_ms: ms_up(delay) }
+}
+
+/// Twice as long each time, up to ten minutes, by a fifth at random: what the server takes where nothing is said.
+pub fn exponential(delay: Duration) -> Retry {
+    Retry::Exponential {
+        delay_ms: ms_up(delay),
+        factor: RETRY_FACTOR_DEFAULT,
+        max_delay_ms: RETRY_MAX_DELAY_MS_DEFAULT,
+        jitter: RETRY_JITTER_DEFAULT,
+    }
+}
+
+/// After the first of these, then the second; the last one repeats.
+pub fn list(delays: impl IntoIterator<Item = Duration>) -> Retry {
+    Retry::List { delays_ms: delays.into_iter().map(ms_up).collect() }
+}
