@@ -32,7 +32,7 @@ struct Subscription {
 
 /// The queue in the client's namespace.
 pub(super) fn key(client: &Client, queue: &str) -> Result<QueueKey, Error> {
-    let name = |it: &str| Name::new(it).map_err(|error| Error::configuration(error.to_string()));
+    let name = |it: &str| Name::chosen(it).map_err(|error| Error::configuration(error.to_string()));
     Ok(QueueKey { namespace: name(client.namespace())?, queue: name(queue)? })
 }
 
