@@ -41,6 +41,27 @@ fn the_store_is_shown_where_it_will_be() {
     assert!(table.contains("store.url") && table.contains("sqlite://./punctual-data/punctual.db"), "{table}");
 }
 
+/// The embedded server takes payloads of 16 MiB, because it has a place for long ones; a database has none unless one is named.
+#[test]
+fn what_payloads_may_be_is_shown_as_the_server_holds_it() {
+    let value = |output: &Output, key| setting(output, key)["value"].as_str().unwrap().to_owned();
+    let embedded = run(&["config", "--json", "--data", "/somewhere"]);
+    assert_eq!(value(&embedded, "payloads.url"), "file:///somewhere/punctual.db.payloads");
+    assert_eq!(value(&embedded, "limits.payload_max_bytes"), (16 << 20).to_string());
+    let body: u64 = value(&embedded, "limits.batch_body_max_bytes").parse().unwrap();
+    assert!(body > (16 << 20) / 3 * 4, "{body}");
+    let shared = ["config", "--json", "--store-url", "mysql://h/d", "--hot-url", "redis://h"];
+    assert_eq!(value(&run(&shared), "payloads.url"), "");
+    assert_eq!(value(&run(&shared), "limits.payload_max_bytes"), (1 << 20).to_string());
+    let set = run(&["config", "--json", "--set", "limits.payload_max_bytes=5000"]);
+    assert_eq!(value(&set, "limits.payload_max_bytes"), "5000");
+    let off = run(&["config", "--json", "--set", "payloads.url=off"]);
+    assert_eq!(
+        (value(&off, "payloads.url"), value(&off, "limits.payload_max_bytes")),
+        ("off".into(), (1 << 20).to_string())
+    );
+}
+
 #[test]
 fn a_mistake_is_usage_and_names_key_value_and_layer() {
     let directory = tempfile::tempdir().unwrap();

@@ -17,6 +17,24 @@ fn a_task_goes_from_insert_over_lease_to_its_outcome() {
     assert_eq!(server.state(&task), "succeeded");
 }
 
+/// Whatever the umask of who starts it.
+#[test]
+fn what_is_made_of_the_store_is_for_nobody_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    let server = Server::start(&data);
+    server.insert(json!({ "queue": "q", "payload": "x".repeat(100_000) }));
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    for entry in std::fs::read_dir(&data).unwrap() {
+        let path = entry.unwrap().path();
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&path), expected, "{}", path.display());
+    }
+    assert!(data.join("punctual.db.payloads").is_dir());
+}
+
 #[test]
 fn the_places_that_are_announced_are_there() {
     let (server, _data) = Server::on_new_data();
