@@ -27,6 +27,7 @@ mod dead;
 mod dev;
 mod executor;
 mod man;
+mod memory;
 mod namespace;
 mod queue;
 mod schedule;

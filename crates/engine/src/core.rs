@@ -5,6 +5,7 @@ use crate::{
     alerts::Alerts,
     arrivals::Arrival,
     audit::Audit,
+    backlog::Backlog,
     caps::Caps,
     clock::Watch,
     durability::Durability,
@@ -70,6 +71,7 @@ pub(crate) struct Core {
     pub(crate) roster: Roster,
     pub(crate) caps: Caps,
     pub(crate) quotas: Quotas,
+    pub(crate) backlog: Backlog,
     pub(crate) alerts: Alerts,
     pub(crate) durability: Durability,
     pub(crate) overdue: OverdueWatch,
@@ -175,6 +177,7 @@ impl Core {
             roster: Roster::default(),
             caps: Caps::default(),
             quotas: Quotas::default(),
+            backlog: Backlog::default(),
             alerts: Alerts::default(),
             durability: Durability::default(),
             overdue: OverdueWatch::default(),
@@ -334,6 +337,20 @@ impl Core {
 
     pub(crate) fn each_arrival(&self, all: impl Fn(&Arrival)) {
         self.arrivals.lock().values().for_each(|it| all(it));
+    }
+
+    /// Where nobody waits, nothing lies, and nobody has asked since: nobody else has it in hand either.
+    pub(crate) fn forget_arrivals(&self, before: Millis) {
+        let is_in_use =
+            |it: &Arc<Arrival>| Arc::strong_count(it) > 1 || it.is_asked_since(before) || it.has_some_here();
+        let mut arrivals = self.arrivals.lock();
+        arrivals.retain(|_, it| is_in_use(it));
+        arrivals.shrink_to_fit();
+    }
+
+    /// Names of queues that something is kept by, each as often as it is.
+    pub(crate) fn queues_held(&self) -> usize {
+        self.arrivals.lock().len() + self.admissions.queues_held() + self.meters.queues_held()
     }
 
     pub(crate) fn wake_all(&self) {

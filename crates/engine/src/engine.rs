@@ -6,7 +6,7 @@ use crate::{
     answer::{Cancelled, Changed, Error, Settled},
     audit, change, clock, control,
     core::Core,
-    executors,
+    executors, idle,
     maintenance::{
         compensate, deletion, leases, mark_ready, offer_again::OfferAgain, reconcile, retention,
         sweep::Sweep, unused,
@@ -134,6 +134,7 @@ impl Engine {
         deletion::run_once(core, now).await?;
         unused::run_once(core, now).await?;
         executors::run_once(core, now).await?;
+        idle::run_once(core, now).await?;
         audit::run_once(core, now).await?;
         shares::run_once(core, now).await?;
         announce::run_once(core).await?;

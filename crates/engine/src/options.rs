@@ -13,7 +13,8 @@ pub struct Options {
     pub name: String,
     /// How far ahead tasks are held in the hot set.
     pub horizon_ms: i64,
-    /// Most entries held in the hot set; beyond, the horizon shrinks and the rest waits in the store.
+    /// Most entries held in the hot set; beyond, the horizon shrinks and the rest waits in the store. Unless it is set, the hot
+    /// set's memory alone decides.
     pub hot_entries_max: usize,
     /// How far ahead of its time a task is claimed and put on the wheel.
     pub lookahead_ms: i64,
@@ -44,6 +45,8 @@ pub struct Options {
     /// How far ahead of its instant a task is leased for whoever waits; 0: never. What is to be cancelled or changed so
     /// shortly before its instant costs a few steps more, and a pause takes a little longer to be answered.
     pub ahead_ms: i64,
+    /// An insert that would wait longer than this for the store is refused.
+    pub insert_wait_max_ms: u64,
     /// How far the machine's wall clock may stray from its steady clock, and from the database's, before it is not
     /// followed any more.
     pub clock_bound_ms: u64,
@@ -71,7 +74,7 @@ impl Default for Options {
         Self {
             name: "engine".to_owned(),
             horizon_ms: HOUR_MS,
-            hot_entries_max: 2_000_000,
+            hot_entries_max: usize::MAX,
             lookahead_ms: 1_000,
             claim_interval_ms: 250,
             preload_interval_ms: 5_000,
@@ -91,6 +94,7 @@ impl Default for Options {
             push_lease_ms: 30_000,
             ahead_ms: 100,
             clock_bound_ms: 250,
+            insert_wait_max_ms: 1_000,
             ahead_room_min: 0,
             inline_max_bytes: 65_536,
             unused_interval_ms: 60_000,

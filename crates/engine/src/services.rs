@@ -5,7 +5,7 @@ use crate::{
     access, alerts, audit, clock, control,
     core::Core,
     engine::{Engine, Running},
-    executors,
+    executors, idle,
     maintenance::{
         compensate, deletion, index, leases, mark_ready, offer_again, overdue, reconcile, retention, unused,
     },
@@ -105,6 +105,9 @@ impl Engine {
     fn supervise_deletion(&self, supervisor: &Supervisor) {
         supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
             deletion::run_once(&core, core.now()).await
+        });
+        supervisor.every(&self.core, "idle_queues", idle::PERIOD, |core| async move {
+            idle::run_once(&core, core.now()).await
         });
         supervisor.every(&self.core, "index", index::PERIOD, |core| async move {
             index::run_once(&core, core.now()).await

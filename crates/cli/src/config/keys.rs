@@ -45,6 +45,7 @@ pub(crate) const PAYLOADS_INLINE_MAX_BYTES: &str = "payloads.inline_max_bytes";
 pub(crate) const PAYLOADS_MAX_BYTES: &str = "payloads.max_bytes";
 pub(crate) const BATCH_BODY_MAX_BYTES: &str = "limits.batch_body_max_bytes";
 pub(crate) const PAYLOAD_MAX_BYTES: &str = "limits.payload_max_bytes";
+pub(crate) const INSERT_WAIT_MAX_MS: &str = "limits.insert_wait_max_ms";
 pub(crate) const LOG_FILTER: &str = "log.filter";
 pub(crate) const LOG_FORMAT: &str = "log.format";
 
@@ -127,12 +128,12 @@ pub(crate) static KEYS: &[Key] = &[
         default: || "punctual".to_owned(),
         about: "before every key in Redis: engines of one prefix share a hot set",
     },
-    // 0: `maxmemory` of the servers, where they have one.
+    // 0: `maxmemory` of the servers, where they have one, and half of their machines; in memory, a quarter of this machine.
     Key {
         name: HOT_MEMORY_MAX_MIB,
         variable: "PUNCTUAL_HOT_MEMORY_MAX_MIB",
         default: || "0".to_owned(),
-        about: "memory of all Redis servers that may be filled; near it the horizon shrinks; 0: their maxmemory",
+        about: "memory that tasks due soon may fill, in all Redis servers or in this process; near it the horizon shrinks; 0: their maxmemory, or a quarter of this machine's",
     },
     Key {
         name: PUSH_QUEUES,
@@ -274,6 +275,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_LIMITS_PAYLOAD_MAX_BYTES",
         default: || PAYLOAD_BYTES_DEFAULT.to_string(),
         about: "longest payload or result of a task",
+    },
+    Key {
+        name: INSERT_WAIT_MAX_MS,
+        variable: "PUNCTUAL_LIMITS_INSERT_WAIT_MAX_MS",
+        default: || Options::default().insert_wait_max_ms.to_string(),
+        about: "an insert that would wait longer than this for the store is answered 429",
     },
     Key {
         name: LOG_FILTER,

@@ -5,9 +5,9 @@ use super::{
     keys::{
         AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BULK_MS, CANCELLED_MS,
         CLOCK_BOUND_MS, DATA, DEAD_MS, EVENTS_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA,
-        HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT,
-        PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
-        TRACES_PERCENT, TRACES_URL, WEAK_DURABILITY, WORKFLOWS_MS,
+        HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, INSERT_WAIT_MAX_MS, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS,
+        NAMESPACES_EXPLICIT, PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL,
+        SUCCEEDED_MS, TRACES_PERCENT, TRACES_URL, WEAK_DURABILITY, WORKFLOWS_MS,
     },
     secrets::shown,
 };
@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     /// None: off.
     pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
+    /// Of an embedded hot set. None: what follows from the machine's memory.
+    pub(crate) memory_max_bytes: Option<u64>,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
     /// What should be done better, for the log.
@@ -125,6 +127,7 @@ impl Settings {
             traces: traces(layers)?,
             place,
             payloads,
+            memory_max_bytes: memory_max_bytes(layers)?,
             log_filter: log_filter(layers)?,
             log_format: log_format(layers)?,
             warnings: layers.warnings.clone(),
@@ -320,6 +323,7 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         lookahead_ms,
         ahead_ms: layers.number(AHEAD_MS, 0..=200)?,
         clock_bound_ms: layers.number(CLOCK_BOUND_MS, 20..=10_000)?,
+        insert_wait_max_ms: layers.number(INSERT_WAIT_MAX_MS, 50..=600_000)?,
         // Below the look-ahead, a task would be claimed from where it has not been loaded yet.
         horizon_ms: layers.number(HORIZON_MS, lookahead_ms.max(10_000)..=WEEK_MS)?,
         keep_succeeded_ms: layers.number(SUCCEEDED_MS, 0..=TEN_YEARS_MS)?,
@@ -355,10 +359,10 @@ fn push_queues(layers: &Layers) -> Result<Vec<QueueKey>, Error> {
     let names = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     let key = |it: &str| {
         let (namespace, queue) = match it.split_once('/') {
-            Some((namespace, queue)) => (Name::new(namespace).ok()?, queue),
+            Some((namespace, queue)) => (Name::chosen(namespace).ok()?, queue),
             None => (Name::default_namespace(), it),
         };
-        Some(QueueKey { namespace, queue: Name::new(queue).ok()? })
+        Some(QueueKey { namespace, queue: Name::chosen(queue).ok()? })
     };
     let odd = |it: &str| {
         layers.invalid(
