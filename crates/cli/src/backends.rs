@@ -24,10 +24,6 @@ use tokio::time::timeout;
 /// With the time that requests under way are given, less than the 30 s after which Kubernetes kills.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
 
-/// Between two looks which schedules have something to do: runs are made a minute ahead, and only one that waits for
-/// another is as late as this.
-const PLAN_EVERY: Duration = Duration::from_millis(200);
-
 /// Between two looks which workflows are to be looked at; what was told of goes on at once.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What could not be gone on with, because the store was away, is tried again then.
@@ -137,7 +133,7 @@ impl Standing {
         let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
-        running.supervise("schedules", PLAN_EVERY, move |now| {
+        running.supervise("schedules", settings.trigger_interval, move |now| {
             let planning = planning.clone();
             async move { planning.run_once(now).await }
         });
@@ -369,6 +365,7 @@ async fn shared(
     let options = RedisBusOptions {
         prefix: place.prefix.clone(),
         consumer: engine.to_owned(),
+        streams_per_queue: place.streams,
         ..RedisBusOptions::default()
     };
     let bus = RedisBus::connect(redis_url, options).await?;

@@ -204,8 +204,12 @@ impl Core {
         }
     }
 
-    /// The queues whose tasks are published: those that are set to, and those of the start that are not set otherwise.
+    /// The queues whose tasks are published: those that are set to, and those of the start that are not set otherwise. None
+    /// where nobody could read them: those wait for whoever pulls.
     pub(crate) fn push_queues(&self) -> HashSet<QueueKey> {
+        if !self.options.can_push {
+            return HashSet::new();
+        }
         let known = self.settings.known();
         let mut queues: HashSet<QueueKey> = self.options.push_queues.iter().cloned().collect();
         for (queue, settings) in &known.queues {

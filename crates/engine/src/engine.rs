@@ -512,6 +512,12 @@ impl Engine {
     }
 
     /// How full the hot set was when last looked at, in thousandths; 0: it has no bound.
+    /// Whether tasks can be published to a bus that executors subscribe to.
+    #[must_use]
+    pub fn can_push(&self) -> bool {
+        self.core.options.can_push
+    }
+
     #[must_use]
     pub fn hot_fullness(&self) -> u32 {
         self.core.room.fullness()

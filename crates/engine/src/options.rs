@@ -24,6 +24,8 @@ pub struct Options {
     pub lease_check_interval_ms: u64,
     pub mark_ready_interval_ms: u64,
     pub retire_interval_ms: u64,
+    /// How often the limiter is compared with what is in flight; in full every 30 s.
+    pub reconcile_interval_ms: u64,
     /// How often what could not be sent is looked at.
     pub compensate_interval_ms: u64,
     /// How many of it come back in one such look.
@@ -40,6 +42,9 @@ pub struct Options {
     pub keep_dead_ms: i64,
     /// Queues whose tasks are published to the bus; all others wait for executors that pull.
     pub push_queues: Vec<QueueKey>,
+    /// Subscribers can reach the bus. Where they cannot, no queue is pushed, whatever is set: tasks would be published to where
+    /// nobody reads them.
+    pub can_push: bool,
     /// How long a subscriber has a task before it is given to another, unless it sends heartbeats.
     pub push_lease_ms: i64,
     /// How far ahead of its instant a task is leased for whoever waits; 0: never. What is to be cancelled or changed so
@@ -82,6 +87,7 @@ impl Default for Options {
             lease_check_interval_ms: 200,
             mark_ready_interval_ms: 250,
             retire_interval_ms: 2_000,
+            reconcile_interval_ms: 1_000,
             compensate_interval_ms: 10_000,
             compensate_max: 5_000,
             overdue_after_ms: 2_000,
@@ -91,6 +97,7 @@ impl Default for Options {
             keep_cancelled_ms: 7 * DAY_MS,
             keep_dead_ms: 30 * DAY_MS,
             push_queues: Vec::new(),
+            can_push: true,
             push_lease_ms: 30_000,
             ahead_ms: 100,
             clock_bound_ms: 250,

@@ -138,7 +138,8 @@ impl Engine {
             let again = Arc::clone(&again);
             async move { again.run_once(&core, core.now()).await }
         });
-        supervisor.every(core, "reconcile", reconcile::PERIOD, |core| async move {
+        let period = Duration::from_millis(core.options.reconcile_interval_ms);
+        supervisor.every(core, "reconcile", period, |core| async move {
             reconcile::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.lease_check_interval_ms);

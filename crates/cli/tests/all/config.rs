@@ -123,3 +123,33 @@ fn a_completion_script_names_every_command() {
         assert!(["dev", "serve", "task", "work", "migrate"].iter().all(|it| script.contains(it)), "{script}");
     }
 }
+
+#[test]
+fn intervals_and_buckets_are_settings_with_bounds() {
+    for (key, least, most) in [
+        ("intervals.sweep_ms", "100", "60000"),
+        ("intervals.reconcile_ms", "200", "600000"),
+        ("intervals.compensate_ms", "100", "600000"),
+        ("intervals.lease_check_ms", "50", "10000"),
+        ("intervals.overdue_look_ms", "1000", "3600000"),
+        ("intervals.retention_ms", "100", "3600000"),
+        ("intervals.trigger_ms", "50", "10000"),
+        ("limits.insert_wait_max_ms", "50", "600000"),
+        ("buckets.width_hours", "1", "168"),
+        ("buckets.ahead_hours", "24", "8760"),
+        ("buckets.carry_rows", "0", "10000000"),
+    ] {
+        for good in [least, most] {
+            let set = run(&["config", "--json", "--set", &format!("{key}={good}")]);
+            assert_eq!(setting(&set, key)["value"], good);
+        }
+        let beyond = most.parse::<u64>().unwrap() + 1;
+        let refused = run(&["config", "--set", &format!("{key}={beyond}")]);
+        assert_eq!(refused.status.code(), Some(2), "{key}");
+        assert!(
+            stderr(&refused).contains(&format!("between {}", least)) || stderr(&refused).contains(most),
+            "{}",
+            stderr(&refused)
+        );
+    }
+}

@@ -113,3 +113,26 @@ fn migrate_says_what_it_applied_and_applies_it_once() {
     assert_eq!(migrate()["applied"][0], "0001_tasks");
     assert_eq!(migrate()["applied"], json!([]));
 }
+
+/// Nobody could read what it would publish: attempts would be spent, and tasks die.
+#[test]
+fn an_embedded_server_pushes_no_queue_and_says_the_way_out() {
+    let (server, _data) = Server::on_new_data();
+    let (status, problem) = server.put("/v1/queues/q", json!({ "mode": "push" }));
+    assert_eq!((status, &problem["code"]), (400, &json!("request.invalid")), "{problem}");
+    let fault = &problem["errors"][0];
+    assert_eq!(fault["pointer"], "/mode");
+    for way_out in ["pull", "punctual work", "store.url"] {
+        assert!(fault["detail"].as_str().unwrap().contains(way_out), "{fault}");
+    }
+    assert_eq!(server.put("/v1/queues/q", json!({ "mode": "pull" })).0, 200);
+    server.insert(json!({ "queue": "q" }));
+    assert_eq!(wait_for("the task", || server.lease("q", 1, 10_000).pop())["attempt"], 1);
+    let output = run(&["serve", "--set", "queues.push=q"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("queues.push") && stderr(&output).contains("store.url"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -7,6 +7,7 @@ use punctual_contract::{Hot as _, Store, store::Assignment};
 use punctual_domain::{
     name::{Name, QueueKey},
     outcome::Report,
+    settings::{Mode, QueueSettings},
     task::{NewTask, TaskResult},
     time::Millis,
 };
@@ -29,6 +30,10 @@ struct Rig {
 
 impl Rig {
     fn new(memory_max_bytes: u64) -> Self {
+        Self::with(memory_max_bytes, Options::default())
+    }
+
+    fn with(memory_max_bytes: u64, options: Options) -> Self {
         let clock = ManualClock::at(START);
         let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
         let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
@@ -42,7 +47,7 @@ impl Rig {
             blobs: None,
             shared: None,
         };
-        Self { clock, hot, engine: Engine::new(backends, Options::default()) }
+        Self { clock, hot, engine: Engine::new(backends, options) }
     }
 
     async fn due(&self) -> usize {
@@ -102,6 +107,19 @@ async fn what_does_not_fit_into_memory_waits_in_the_store_and_is_on_time() {
     }
     assert_eq!(came, usize::try_from(TASKS).unwrap());
     assert!(latest_ms < STEP_MS, "{latest_ms} ms late, where the clock moves {STEP_MS} ms at a time");
+}
+
+/// What was set for a file by an older build, and for a bus that nobody can reach: its tasks wait for whoever pulls.
+#[tokio::test]
+async fn a_queue_that_cannot_be_pushed_is_pulled_whatever_is_set() {
+    let rig = Rig::with(u64::MAX, Options { can_push: false, ..Options::default() });
+    let push = QueueSettings { mode: Some(Mode::Push), ..QueueSettings::default() };
+    rig.engine.put_queue(queue(), push, None, "test", |_| true).await.unwrap();
+    rig.engine.insert(vec![task(&queue(), START)], "test").await.unwrap();
+    rig.engine.turn().await.unwrap();
+    rig.engine.turn().await.unwrap();
+    let leased = rig.lease(&queue()).await;
+    assert_eq!(leased.iter().map(|it| it.attempt).collect::<Vec<_>>(), [1]);
 }
 
 #[tokio::test]
