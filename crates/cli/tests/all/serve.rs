@@ -129,7 +129,7 @@ fn an_embedded_server_pushes_no_queue_and_says_the_way_out() {
     server.insert(json!({ "queue": "q" }));
     assert_eq!(wait_for("the task", || server.lease("q", 1, 10_000).pop())["attempt"], 1);
     let output = run(&["serve", "--set", "queues.push=q"]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("queues.push") && stderr(&output).contains("store.url"),
         "{}",

@@ -52,7 +52,8 @@ pub(super) async fn run(
 impl Subscription {
     async fn work(&self) {
         let stop = &self.shared.stop;
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+        // As long as the server is asked in between: a bus that is away may take seconds to say so.
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
         let (mut busy, mut reclaimed_at) = (false, None);
         while !stop.is_cancelled() {
             if stop.run_until_cancelled(self.shared.served()).await.is_none() {
