@@ -83,7 +83,10 @@ impl Guard {
             _ => return Err(Error::Reply("to a guard, no name")),
         };
         match &taken {
-            Taken::Granted => tracing::debug!(task = %it.place, attempt = it.attempt, "the guard is taken"),
+            Taken::Granted => {
+                let (execution, by) = (it.fence, &self.options.holder);
+                tracing::info!(task = %it.place, attempt = it.attempt, execution, by, "an execution begins: the guard is taken");
+            }
             Taken::Held { by } => {
                 tracing::info!(task = %it.place, attempt = it.attempt, by, "the guard is held: not executed again");
             }

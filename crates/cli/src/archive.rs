@@ -46,7 +46,13 @@ pub(crate) async fn of_sqlite(store: SqliteStore, archive: &Archive) -> anyhow::
 }
 
 pub(crate) fn bucket_options(archive: &Archive) -> BucketOptions {
-    BucketOptions { keep_hours: archive.after_days.saturating_mul(24), ..BucketOptions::default() }
+    BucketOptions {
+        width_hours: archive.bucket_width_hours,
+        ahead_hours: archive.buckets_ahead_hours,
+        keep_hours: archive.after_days.saturating_mul(24),
+        carry_rows: archive.bucket_carry_rows,
+        ..BucketOptions::default()
+    }
 }
 
 /// Makes buckets ahead of time, archives and drops those that are over.

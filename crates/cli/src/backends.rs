@@ -5,7 +5,7 @@ use crate::{
     archive, audited,
     clock::Machine,
     config::{Archive, Payloads, Place, Settings, SharedPlace},
-    durability, logs,
+    durability, logs, memory,
 };
 use anyhow::{Context, Result, bail};
 use punctual_bulk::Runner;
@@ -18,15 +18,11 @@ use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
 use punctual_traces::Traces;
 use punctual_workflows::Runner as Workflows;
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 /// With the time that requests under way are given, less than the 30 s after which Kubernetes kills.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
-
-/// Between two looks which schedules have something to do: runs are made a minute ahead, and only one that waits for
-/// another is as late as this.
-const PLAN_EVERY: Duration = Duration::from_millis(200);
 
 /// Between two looks which workflows are to be looked at; what was told of goes on at once.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -115,7 +111,10 @@ impl Standing {
         options.process = Arc::clone(logs::meters());
         let bound = Duration::from_millis(options.clock_bound_ms);
         let (mut backends, store) = match &settings.place {
-            Place::Embedded { sqlite_path } => embedded(sqlite_path, archive, bound).await?,
+            Place::Embedded { sqlite_path } => {
+                let memory = settings.memory_max_bytes.unwrap_or_else(memory::for_tasks);
+                embedded(sqlite_path, archive, memory, bound).await?
+            }
             Place::Shared(place) => {
                 options.name = engine_name();
                 shared(place, archive, &options.name, bound).await?
@@ -134,7 +133,7 @@ impl Standing {
         let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
-        running.supervise("schedules", PLAN_EVERY, move |now| {
+        running.supervise("schedules", settings.trigger_interval, move |now| {
             let planning = planning.clone();
             async move { planning.run_once(now).await }
         });
@@ -248,13 +247,14 @@ async fn blobs(payloads: &Payloads, store: &Closing) -> Result<Option<Arc<dyn Bl
 async fn embedded(
     sqlite_path: &Path,
     archive: &Archive,
+    memory_max_bytes: u64,
     clock_bound: Duration,
 ) -> Result<(Backends, Closing)> {
     let store = Arc::new(archive::of_sqlite(open(sqlite_path).await?, archive).await?);
     let partitions = store.partitions();
     let backends = Backends {
         store: Arc::clone(&store) as Arc<dyn Store>,
-        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions }).with_memory_max(memory_max_bytes)),
         limiter: Arc::new(MemoryLimiter::default()),
         bus: Arc::new(MemoryBus::new()),
         clock: Arc::new(TrustedClock::new(Machine, clock_bound, Witness::Nobody)),
@@ -333,7 +333,11 @@ async fn migrate_file(path: &Path) -> Result<Vec<String>> {
 
 fn make_directory(path: &Path) -> Result<()> {
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    std::fs::create_dir_all(directory)
+    // What is made is this user's alone; what is there keeps the mode that it has.
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder
+        .create(directory)
         .with_context(|| format!("the data directory {} cannot be made", directory.display()))
 }
 
@@ -361,6 +365,7 @@ async fn shared(
     let options = RedisBusOptions {
         prefix: place.prefix.clone(),
         consumer: engine.to_owned(),
+        streams_per_queue: place.streams,
         ..RedisBusOptions::default()
     };
     let bus = RedisBus::connect(redis_url, options).await?;

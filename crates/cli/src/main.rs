@@ -29,6 +29,7 @@ mod dead;
 mod dev;
 mod executor;
 mod man;
+mod memory;
 mod namespace;
 mod openapi;
 mod queue;

@@ -1,6 +1,7 @@
 //! `punctual work`: runs a command per task. Everything about leases, heartbeats and outcomes is the SDK's; here is
 //! only what a command line adds.
 
+mod bus;
 mod capture;
 mod command;
 mod group;
@@ -13,6 +14,7 @@ use crate::{
     spans,
 };
 use anyhow::Result;
+use bus::BusArgs;
 use clap::Args;
 use command::{Command, Ended};
 use punctual_protocol::Json;
@@ -71,6 +73,8 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "VERSION")]
     handler_version: Option<String>,
     #[command(flatten)]
+    bus: BusArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
@@ -83,7 +87,8 @@ pub(crate) async fn run(args: WorkArgs) -> Result<ExitCode> {
     let stopping = TaskTracker::new();
     let form = args.connect.form();
     let client = args.connect.client(TRIES)?;
-    let worker = worker(args, client, &stopping);
+    let bus = args.bus.clone();
+    let worker = bus.attach(worker(args, client, &stopping)).await?;
     let (stop, asked) = (worker.shutdown(), signals.stop());
     let mut working = JoinSet::new();
     working.spawn(worker.run());
@@ -113,7 +118,7 @@ fn worker(args: WorkArgs, client: Client, stopping: &TaskTracker) -> Worker {
     for queue in args.queues {
         worker = worker.queue(queue);
     }
-    if let Some(executor) = args.executor {
+    if let Some(executor) = args.executor.or_else(|| args.bus.executor()) {
         worker = worker.executor(executor);
     }
     if let Some(version) = args.handler_version {

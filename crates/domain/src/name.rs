@@ -13,7 +13,9 @@ pub const NAME_LEN_MAX: usize = 128;
 pub struct Name(Arc<str>);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a name: use 1 to {NAME_LEN_MAX} of the characters A-Z a-z 0-9 . _ : -")]
+#[error(
+    "{0:?} is not a name: use 1 to {NAME_LEN_MAX} of the characters A-Z a-z 0-9 . _ : -, and more than one or two dots"
+)]
 pub struct InvalidName(pub String);
 
 impl Name {
@@ -25,6 +27,18 @@ impl Name {
             return Err(InvalidName(text.chars().take(NAME_LEN_MAX + 1).collect()));
         }
         Ok(Self(text.into()))
+    }
+
+    /// A name that somebody chooses now: not `.` or `..` either, which clients take out of an address before they ask. What
+    /// was stored under such a name by an older build is still read, by [`Name::new`].
+    ///
+    /// # Errors
+    /// As [`Name::new`], and for these two.
+    pub fn chosen(text: &str) -> Result<Self, InvalidName> {
+        match text {
+            "." | ".." => Err(InvalidName(text.to_owned())),
+            _ => Self::new(text),
+        }
     }
 
     /// The namespace of callers that name none.
@@ -83,5 +97,13 @@ mod tests {
         for bad in ["", "a b", "a/b", "é", "a\n", &"x".repeat(NAME_LEN_MAX + 1)] {
             assert!(Name::new(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_step_of_a_path_is_not_chosen_as_a_name_and_still_read() {
+        for step in [".", ".."] {
+            assert!(Name::chosen(step).is_err() && Name::new(step).is_ok(), "{step}");
+        }
+        assert!(Name::chosen("...").is_ok() && Name::chosen(".a").is_ok() && Name::chosen("").is_err());
     }
 }

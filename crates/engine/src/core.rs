@@ -6,6 +6,7 @@ use crate::{
     arrivals::Arrival,
     attempts::Attempts,
     audit::Audit,
+    backlog::Backlog,
     caps::Caps,
     clock::Watch,
     durability::Durability,
@@ -71,6 +72,7 @@ pub(crate) struct Core {
     pub(crate) roster: Roster,
     pub(crate) caps: Caps,
     pub(crate) quotas: Quotas,
+    pub(crate) backlog: Backlog,
     pub(crate) alerts: Alerts,
     pub(crate) durability: Durability,
     pub(crate) overdue: OverdueWatch,
@@ -178,6 +180,7 @@ impl Core {
             roster: Roster::default(),
             caps: Caps::default(),
             quotas: Quotas::default(),
+            backlog: Backlog::default(),
             alerts: Alerts::default(),
             durability: Durability::default(),
             overdue: OverdueWatch::default(),
@@ -204,8 +207,12 @@ impl Core {
         }
     }
 
-    /// The queues whose tasks are published: those that are set to, and those of the start that are not set otherwise.
+    /// The queues whose tasks are published: those that are set to, and those of the start that are not set otherwise. None
+    /// where nobody could read them: those wait for whoever pulls.
     pub(crate) fn push_queues(&self) -> HashSet<QueueKey> {
+        if !self.options.can_push {
+            return HashSet::new();
+        }
         let known = self.settings.known();
         let mut queues: HashSet<QueueKey> = self.options.push_queues.iter().cloned().collect();
         for (queue, settings) in &known.queues {
@@ -337,6 +344,20 @@ impl Core {
 
     pub(crate) fn each_arrival(&self, all: impl Fn(&Arrival)) {
         self.arrivals.lock().values().for_each(|it| all(it));
+    }
+
+    /// Where nobody waits, nothing lies, and nobody has asked since: nobody else has it in hand either.
+    pub(crate) fn forget_arrivals(&self, before: Millis) {
+        let is_in_use =
+            |it: &Arc<Arrival>| Arc::strong_count(it) > 1 || it.is_asked_since(before) || it.has_some_here();
+        let mut arrivals = self.arrivals.lock();
+        arrivals.retain(|_, it| is_in_use(it));
+        arrivals.shrink_to_fit();
+    }
+
+    /// Names of queues that something is kept by, each as often as it is.
+    pub(crate) fn queues_held(&self) -> usize {
+        self.arrivals.lock().len() + self.admissions.queues_held() + self.meters.queues_held()
     }
 
     pub(crate) fn wake_all(&self) {

@@ -8,7 +8,7 @@ use crate::{
     change::{self, Subject},
     clock, control,
     core::Core,
-    executors,
+    executors, idle,
     maintenance::{
         compensate, deletion, leases, mark_ready, offer_again::OfferAgain, reconcile, retention,
         sweep::Sweep, unused,
@@ -137,6 +137,7 @@ impl Engine {
         deletion::run_once(core, now).await?;
         unused::run_once(core, now).await?;
         executors::run_once(core, now).await?;
+        idle::run_once(core, now).await?;
         audit::run_once(core, now).await?;
         shares::run_once(core, now).await?;
         announce::run_once(core).await?;
@@ -523,6 +524,12 @@ impl Engine {
     }
 
     /// How full the hot set was when last looked at, in thousandths; 0: it has no bound.
+    /// Whether tasks can be published to a bus that executors subscribe to.
+    #[must_use]
+    pub fn can_push(&self) -> bool {
+        self.core.options.can_push
+    }
+
     #[must_use]
     pub fn hot_fullness(&self) -> u32 {
         self.core.room.fullness()

@@ -65,6 +65,9 @@ pub(crate) struct QueueMeters {
     /// What fires later is over its budget; 0: the default; `NO_BUDGET`: nothing is.
     budget_ms: AtomicI64,
     pub(crate) outcomes: OutcomeMeters,
+    /// All counts together, as they were when they last changed, and when that was seen.
+    last_sum: AtomicU64,
+    last_change: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -180,6 +183,19 @@ impl QueueMeters {
             }
             self.lateness_sum_ms.fetch_add(u64::try_from(ms).unwrap_or(0), Relaxed);
         }
+    }
+
+    /// Nothing was counted for so long, and nothing is set.
+    fn is_idle(&self, now: Millis, for_ms: i64) -> bool {
+        let counts =
+            [&self.inserted, &self.fired, &self.dispatched, &self.retried, &self.dead, &self.cancelled];
+        let more = [&self.blocked, &self.throttled, &self.other];
+        // One more, so that no counts at all are a change as well.
+        let sum = counts.into_iter().chain(more).map(|it| it.load(Relaxed)).sum::<u64>().saturating_add(1);
+        if self.last_sum.swap(sum, Relaxed) != sum {
+            self.last_change.store(now.0, Relaxed);
+        }
+        self.budget_ms.load(Relaxed) == 0 && now.0 - self.last_change.load(Relaxed) >= for_ms
     }
 
     fn numbers(&self, queue: Arc<QueueKey>) -> QueueNumbers {
@@ -309,6 +325,17 @@ impl Meters {
     }
     pub(crate) fn fired_from_store(&self, count: usize) {
         add(&self.fired_from_store, count);
+    }
+
+    pub(crate) fn queues_held(&self) -> usize {
+        self.queues.read().len()
+    }
+
+    /// Queues for which nothing was counted for so long, and that nobody has in hand.
+    pub(crate) fn forget_idle(&self, now: Millis, for_ms: i64) {
+        let mut queues = self.queues.write();
+        queues.retain(|_, it| Arc::strong_count(it) > 1 || !it.is_idle(now, for_ms));
+        queues.shrink_to_fit();
     }
 
     /// How late the tasks of each queue may fire.

@@ -13,7 +13,8 @@ pub struct Options {
     pub name: String,
     /// How far ahead tasks are held in the hot set.
     pub horizon_ms: i64,
-    /// Most entries held in the hot set; beyond, the horizon shrinks and the rest waits in the store.
+    /// Most entries held in the hot set; beyond, the horizon shrinks and the rest waits in the store. Unless it is set, the hot
+    /// set's memory alone decides.
     pub hot_entries_max: usize,
     /// How far ahead of its time a task is claimed and put on the wheel.
     pub lookahead_ms: i64,
@@ -23,6 +24,8 @@ pub struct Options {
     pub lease_check_interval_ms: u64,
     pub mark_ready_interval_ms: u64,
     pub retire_interval_ms: u64,
+    /// How often the limiter is compared with what is in flight; in full every 30 s.
+    pub reconcile_interval_ms: u64,
     /// How often what could not be sent is looked at.
     pub compensate_interval_ms: u64,
     /// How many of it come back in one such look.
@@ -39,11 +42,16 @@ pub struct Options {
     pub keep_dead_ms: i64,
     /// Queues whose tasks are published to the bus; all others wait for executors that pull.
     pub push_queues: Vec<QueueKey>,
+    /// Subscribers can reach the bus. Where they cannot, no queue is pushed, whatever is set: tasks would be published to where
+    /// nobody reads them.
+    pub can_push: bool,
     /// How long a subscriber has a task before it is given to another, unless it sends heartbeats.
     pub push_lease_ms: i64,
     /// How far ahead of its instant a task is leased for whoever waits; 0: never. What is to be cancelled or changed so
     /// shortly before its instant costs a few steps more, and a pause takes a little longer to be answered.
     pub ahead_ms: i64,
+    /// An insert that would wait longer than this for the store is refused.
+    pub insert_wait_max_ms: u64,
     /// How far the machine's wall clock may stray from its steady clock, and from the database's, before it is not
     /// followed any more.
     pub clock_bound_ms: u64,
@@ -71,7 +79,7 @@ impl Default for Options {
         Self {
             name: "engine".to_owned(),
             horizon_ms: HOUR_MS,
-            hot_entries_max: 2_000_000,
+            hot_entries_max: usize::MAX,
             lookahead_ms: 1_000,
             claim_interval_ms: 250,
             preload_interval_ms: 5_000,
@@ -79,6 +87,7 @@ impl Default for Options {
             lease_check_interval_ms: 200,
             mark_ready_interval_ms: 250,
             retire_interval_ms: 2_000,
+            reconcile_interval_ms: 1_000,
             compensate_interval_ms: 10_000,
             compensate_max: 5_000,
             overdue_after_ms: 2_000,
@@ -88,9 +97,11 @@ impl Default for Options {
             keep_cancelled_ms: 7 * DAY_MS,
             keep_dead_ms: 30 * DAY_MS,
             push_queues: Vec::new(),
+            can_push: true,
             push_lease_ms: 30_000,
             ahead_ms: 100,
             clock_bound_ms: 250,
+            insert_wait_max_ms: 1_000,
             ahead_room_min: 0,
             inline_max_bytes: 65_536,
             unused_interval_ms: 60_000,

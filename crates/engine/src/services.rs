@@ -5,7 +5,7 @@ use crate::{
     access, alerts, audit, clock, control,
     core::Core,
     engine::{Engine, Running},
-    executors,
+    executors, idle,
     maintenance::{
         compensate, deletion, index, leases, mark_ready, offer_again, overdue, reconcile, retention, unused,
     },
@@ -106,6 +106,9 @@ impl Engine {
         supervisor.every(&self.core, "deletion", deletion::PERIOD, |core| async move {
             deletion::run_once(&core, core.now()).await
         });
+        supervisor.every(&self.core, "idle_queues", idle::PERIOD, |core| async move {
+            idle::run_once(&core, core.now()).await
+        });
         supervisor.every(&self.core, "index", index::PERIOD, |core| async move {
             index::run_once(&core, core.now()).await
         });
@@ -135,7 +138,8 @@ impl Engine {
             let again = Arc::clone(&again);
             async move { again.run_once(&core, core.now()).await }
         });
-        supervisor.every(core, "reconcile", reconcile::PERIOD, |core| async move {
+        let period = Duration::from_millis(core.options.reconcile_interval_ms);
+        supervisor.every(core, "reconcile", period, |core| async move {
             reconcile::run_once(&core, core.now()).await
         });
         let period = Duration::from_millis(core.options.lease_check_interval_ms);

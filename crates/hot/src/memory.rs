@@ -41,13 +41,42 @@ pub struct MemoryHot {
     names: Mutex<Names>,
     /// By partition, the newest term in which `is_whole` was asked.
     notes: Mutex<HashMap<Partition, i64>>,
+    /// None: as much as there is.
+    memory_max_bytes: Option<u64>,
 }
+
+/// What an entry costs, with its places in the orders and the index, its queue's name and what the allocator adds: measured
+/// with 800,000 of them.
+const ENTRY_BYTES: u64 = 560;
 
 impl MemoryHot {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let slices = (0..options.partitions.max(1)).map(|_| Mutex::new(Slice::new())).collect();
-        Self { slices, ready: Mutex::default(), names: Mutex::default(), notes: Mutex::default() }
+        Self {
+            slices,
+            ready: Mutex::default(),
+            names: Mutex::default(),
+            notes: Mutex::default(),
+            memory_max_bytes: None,
+        }
+    }
+
+    /// May fill so much memory; near it the engine leaves in the store what is not due soon. What is due soon goes in
+    /// whatever the bound is.
+    #[must_use]
+    pub fn with_memory_max(self, bytes: u64) -> Self {
+        Self { memory_max_bytes: Some(bytes), ..self }
+    }
+
+    /// Due, firing, or due or firing and in a ready set besides.
+    fn entries(&self) -> usize {
+        let slices = self.slices.iter().map(|slice| {
+            let (due, firing) = slice.lock().depth();
+            due + firing
+        });
+        let ready = self.ready.lock().values().map(|it| it.len() + it.parked()).sum::<usize>();
+        slices.sum::<usize>() + ready
     }
 
     fn slice(&self, doing: &'static str, partition: Partition) -> Result<&Mutex<Slice>, Error> {
@@ -252,7 +281,10 @@ impl Hot for MemoryHot {
     }
 
     async fn fullness(&self) -> Result<u32, Error> {
-        Ok(0)
+        let Some(most) = self.memory_max_bytes else { return Ok(0) };
+        let entries = u64::try_from(self.entries()).unwrap_or(u64::MAX);
+        let thousandths = entries.saturating_mul(ENTRY_BYTES).saturating_mul(1_000) / most.max(1);
+        Ok(u32::try_from(thousandths).unwrap_or(u32::MAX))
     }
 }
 
@@ -310,6 +342,23 @@ mod tests {
             Depth::default(),
             "nothing is left of a queue without entries"
         );
+    }
+
+    #[test]
+    fn how_full_it_is_follows_what_is_in_it() {
+        let hot = MemoryHot::new(Options { partitions: 1 }).with_memory_max(10 * ENTRY_BYTES);
+        assert_eq!(at_once(hot.fullness()).unwrap(), 0);
+        at_once(hot.load((1..=8).map(|id| sample(id, id, 1)).collect())).unwrap();
+        assert_eq!(at_once(hot.fullness()).unwrap(), 800);
+        let taken = at_once(hot.take(Tenure::sole(Partition(0)), Millis(2), 9)).unwrap();
+        assert_eq!(at_once(hot.fullness()).unwrap(), 800, "what fires is there");
+        at_once(hot.offer(taken, Retries::default())).unwrap();
+        assert_eq!(at_once(hot.fullness()).unwrap(), 1_000, "and in its ready set");
+        at_once(hot.settle(&[(Partition(0), 1, 1), (Partition(0), 2, 1)])).unwrap();
+        assert_eq!(at_once(hot.fullness()).unwrap(), 600);
+        let unbounded = MemoryHot::new(Options { partitions: 1 });
+        at_once(unbounded.load(vec![sample(1, 1, 1)])).unwrap();
+        assert_eq!(at_once(unbounded.fullness()).unwrap(), 0);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid};
 use crate::limits::{
-    DURATION_MAX_MS, ERROR_TEXT_MAX_CHARS, INSTANT_MAX_MS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_MAX,
-    PRIORITY_MIN,
+    DURATION_MAX_MS, ERROR_TEXT_MAX_CHARS, PAGE_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_MAX, PRIORITY_MIN,
 };
+use crate::schedule::instant_fault;
 use crate::schedules::Instant;
 use crate::search::{check_label, label_of};
 use crate::task::{Phase, State, Task};
@@ -146,7 +146,9 @@ impl BulkArgs {
         if self.execute_at.as_ref().is_some_and(|it| it.ms().is_none()) {
             checks.refuse("/args/execute_at", "must be RFC 3339 with an offset");
         }
-        checks.range("/args/execute_at_ms", self.execute_at_ms, 0..=INSTANT_MAX_MS);
+        if let Some(fault) = self.execute_at_ms.and_then(instant_fault) {
+            checks.refuse("/args/execute_at_ms", fault);
+        }
         checks.range("/args/by_ms", self.by_ms, -DURATION_MAX_MS..=DURATION_MAX_MS);
         checks.range("/args/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
     }
@@ -312,10 +314,15 @@ mod tests {
         assert_eq!(refused(r#"{"action":"cancel","filter":{"due_after":"soon"}}"#), ["/filter/due_after"]);
         assert_eq!(refused(r#"{"action":"reschedule","all":true}"#), ["/args"]);
         assert_eq!(
-            refused(r#"{"action":"reschedule","all":true,"args":{"by_ms":1,"execute_at_ms":5}}"#),
+            refused(r#"{"action":"reschedule","all":true,"args":{"by_ms":1,"execute_at_ms":2000000000000}}"#),
             ["/args"]
         );
         assert_eq!(refused(r#"{"action":"cancel","all":true,"args":{"by_ms":1}}"#), ["/args/by_ms"]);
+        assert_eq!(
+            refused(r#"{"action":"reschedule","all":true,"args":{"execute_at_ms":2000000000}}"#),
+            ["/args/execute_at_ms"],
+            "seconds"
+        );
         assert_eq!(refused(r#"{"action":"set_priority","all":true}"#), ["/args/priority"]);
         assert_eq!(
             refused(r#"{"action":"set_priority","all":true,"args":{"priority":6}}"#),

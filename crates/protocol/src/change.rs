@@ -16,9 +16,9 @@ pub struct PatchTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub execute_at: Option<String>,
-    /// Epoch milliseconds.
+    /// Epoch milliseconds, from 2001 on: what is smaller was meant in seconds, and is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0)]
+    #[schema(minimum = 978307200000_i64)]
     pub execute_at_ms: Option<i64>,
     /// Milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]

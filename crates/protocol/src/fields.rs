@@ -80,9 +80,18 @@ impl Checks {
         );
     }
 
-    /// `[A-Za-z0-9._:-]{1,128}`.
+    /// `[A-Za-z0-9._:-]{1,128}`, and not `.` or `..`.
     pub(crate) fn name(&mut self, pointer: &str, name: &str) {
-        if !is_name(name) {
+        if is_step_of_a_path(name) {
+            self.refuse(pointer, "must not be . or .. alone: in an address they are steps of its path");
+        } else {
+            self.prefix(pointer, name);
+        }
+    }
+
+    /// What a name may begin with.
+    pub(crate) fn prefix(&mut self, pointer: &str, prefix: &str) {
+        if !is_name(prefix) {
             self.refuse(pointer, "must be 1 to 128 characters from A-Z a-z 0-9 . _ : -");
         }
     }
@@ -177,6 +186,11 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-'))
 }
 
+/// Names stand in addresses, and clients take these two away before they ask.
+fn is_step_of_a_path(name: &str) -> bool {
+    matches!(name, "." | "..")
+}
+
 /// A key as a JSON pointer writes it (RFC 6901, section 3).
 pub(crate) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
@@ -191,6 +205,22 @@ mod tests {
         assert!(is_name("orders.eu:urgent_2-x") && is_name(&"a".repeat(128)));
         for bad in ["", "a b", "a/b", "é", &"a".repeat(129)] {
             assert!(!is_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_no_step_of_a_path_but_may_begin_with_one() {
+        let faults = |check: &dyn Fn(&mut Checks)| {
+            let mut checks = Checks::default();
+            check(&mut checks);
+            checks.done().err().map_or(0, |it| it.errors.len())
+        };
+        for step in [".", ".."] {
+            assert_eq!(faults(&|it| it.name("/queue", step)), 1, "{step}");
+            assert_eq!(faults(&|it| it.prefix("/prefix", step)), 0, "{step}");
+        }
+        for good in ["...", ".a", "a.", ":", "-"] {
+            assert_eq!(faults(&|it| it.name("/queue", good)), 0, "{good}");
         }
     }
 

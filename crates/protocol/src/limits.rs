@@ -56,6 +56,9 @@ pub const PAUSE_REASON_MAX_CHARS: usize = 1_000;
 /// Last instant that can be written, 9999-12-31T23:59:59.999Z, in epoch milliseconds.
 pub const INSTANT_MAX_MS: i64 = 253_402_300_799_999;
 
+/// First instant that `execute_at_ms` may name, 2001-01-01T00:00:00Z: what is smaller was meant in seconds.
+pub const EXECUTE_AT_MS_MIN: i64 = 978_307_200_000;
+
 /// Longest `timeout_ms`, `deadline_ms` and retry delay: ten years.
 pub const DURATION_MAX_MS: i64 = 315_576_000_000;
 

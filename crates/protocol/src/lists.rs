@@ -32,7 +32,7 @@ impl ListQueues {
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
         if let Some(prefix) = self.prefix.as_deref() {
-            checks.name("/prefix", prefix);
+            checks.prefix("/prefix", prefix);
         }
         checks.range("/limit", self.limit, 1..=PAGE_MAX);
         checks.done()

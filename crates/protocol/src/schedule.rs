@@ -3,7 +3,7 @@
 
 use crate::At;
 use crate::fields::FieldError;
-use crate::limits::INSTANT_MAX_MS;
+use crate::limits::{EXECUTE_AT_MS_MIN, INSTANT_MAX_MS};
 
 /// An instant, or a delay from the moment the request is taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,22 @@ fn text_instant(text: &str) -> Result<When, FieldError> {
 }
 
 fn instant_ms(at_ms: i64) -> Result<When, FieldError> {
-    let ok = (0..=INSTANT_MAX_MS).contains(&at_ms);
-    ok.then_some(When::AtMs(at_ms))
-        .ok_or_else(|| FieldError::new("/execute_at_ms", "must be epoch milliseconds between 1970 and 9999"))
+    match instant_fault(at_ms) {
+        None => Ok(When::AtMs(at_ms)),
+        Some(detail) => Err(FieldError::new("/execute_at_ms", detail)),
+    }
+}
+
+/// What is wrong with epoch milliseconds. The clock in seconds, taken for milliseconds, would be an instant in the January
+/// of 1970: long past, and the task would fire at once.
+pub(crate) fn instant_fault(at_ms: i64) -> Option<&'static str> {
+    match at_ms {
+        EXECUTE_AT_MS_MIN..=INSTANT_MAX_MS => None,
+        0..EXECUTE_AT_MS_MIN => Some(
+            "lies before 2001 in milliseconds: it looks like seconds, so multiply it by 1000; for a task that is due at once, leave the time out",
+        ),
+        _ => Some("must be epoch milliseconds between 2001 and 9999"),
+    }
 }
 
 fn delay(delay_ms: i64) -> Result<When, FieldError> {
@@ -78,7 +91,7 @@ mod tests {
     fn each_of_the_three_is_understood() {
         assert_eq!(schedule(None, None, None), Ok(None));
         assert_eq!(schedule(Some("1970-01-01T00:00:01Z"), None, None), Ok(Some(When::AtMs(1_000))));
-        assert_eq!(schedule(None, Some(5), None), Ok(Some(When::AtMs(5))));
+        assert_eq!(schedule(None, Some(EXECUTE_AT_MS_MIN), None), Ok(Some(When::AtMs(EXECUTE_AT_MS_MIN))));
         assert_eq!(schedule(None, None, Some(0)), Ok(Some(When::AfterMs(0))));
     }
 
@@ -105,5 +118,15 @@ mod tests {
         assert_eq!(When::AtMs(5).resolve(1_000), Ok(5));
         assert_eq!(When::AfterMs(INSTANT_MAX_MS).resolve(0), Ok(INSTANT_MAX_MS));
         assert_eq!(When::AfterMs(INSTANT_MAX_MS).resolve(1).unwrap_err().pointer, "/delay_ms");
+    }
+
+    #[test]
+    fn seconds_taken_for_milliseconds_are_refused_with_a_sentence() {
+        for seconds in [0, 5, 1_795_216_260, EXECUTE_AT_MS_MIN - 1] {
+            let fault = schedule(None, Some(seconds), None).unwrap_err();
+            assert!(fault.detail.contains("looks like seconds"), "{seconds}: {}", fault.detail);
+        }
+        assert_eq!(instant_fault(1_795_216_260_000), None);
+        assert_eq!(At::from_rfc3339("2001-01-01T00:00:00Z").map(At::ms), Some(EXECUTE_AT_MS_MIN));
     }
 }

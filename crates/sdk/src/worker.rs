@@ -3,6 +3,8 @@
 
 mod attempt;
 mod declared;
+#[cfg(feature = "redis")]
+mod guarding;
 mod heartbeat;
 mod held;
 mod leasing;
@@ -62,6 +64,8 @@ pub struct Worker {
     shutdown: CancellationToken,
     #[cfg(feature = "redis")]
     source: Option<Arc<crate::bus::BusSource>>,
+    #[cfg(feature = "redis")]
+    guard: Option<crate::bus::Guard>,
 }
 
 /// Settings, with their defaults in `Default`.
@@ -114,6 +118,9 @@ struct Shared {
     /// None: the server is asked.
     #[cfg(feature = "redis")]
     source: Option<Arc<crate::bus::BusSource>>,
+    /// Of what the server is asked for; the bus has its own.
+    #[cfg(feature = "redis")]
+    guard: Option<crate::bus::Guard>,
 }
 
 impl Worker {
@@ -127,10 +134,22 @@ impl Worker {
             shutdown: CancellationToken::new(),
             #[cfg(feature = "redis")]
             source: None,
+            #[cfg(feature = "redis")]
+            guard: None,
         }
     }
 
-    /// Takes tasks from the bus instead of asking the server for them. Heartbeats and outcomes still go to the server.
+    /// Asks the guard before each execution of a task that came from the server; [`crate::bus::BusSource::guard`] is that of
+    /// tasks from the bus. A task that it cannot say anything about is executed: the fence refuses the outcome of a second one.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn guard(mut self, guard: crate::bus::Guard) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+
+    /// Takes tasks from the bus instead of asking the server for them, and asks the server while the bus does not answer.
+    /// Heartbeats and outcomes go to the server all the same.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn from_bus(mut self, source: crate::bus::BusSource) -> Self {
@@ -226,6 +245,12 @@ impl Worker {
     pub fn executor(mut self, executor: impl Into<String>) -> Self {
         self.options.executor = executor.into();
         self
+    }
+
+    /// Its name in the history of tasks.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.options.executor
     }
 
     /// Version of the handlers, major.minor.patch. A worker without one gets no tasks that demand `handler_versions`.
@@ -324,6 +349,8 @@ impl Worker {
             abandon: CancellationToken::new(),
             #[cfg(feature = "redis")]
             source: self.source,
+            #[cfg(feature = "redis")]
+            guard: self.guard,
         };
         (Arc::new(shared), self.queues)
     }

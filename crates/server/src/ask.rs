@@ -150,7 +150,7 @@ fn oversized(pointer: String, len: usize, options: &ServerOptions) -> Refusal {
 }
 
 pub(crate) fn name(pointer: &str, text: &str) -> Result<Name, FieldError> {
-    Name::new(text).map_err(|error| FieldError::new(pointer, error.to_string()))
+    Name::chosen(text).map_err(|error| FieldError::new(pointer, error.to_string()))
 }
 
 pub(crate) fn priority(level: Option<u8>) -> Result<Option<Priority>, FieldError> {

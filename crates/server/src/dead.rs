@@ -100,7 +100,7 @@ pub(crate) async fn redrive_dead(
 
 fn store_query(search: &SearchDead, namespace: &Name) -> Result<StoreQuery, Refusal> {
     let name = |pointer: &str, text: &Option<String>| {
-        let checked = text.as_deref().map(Name::new).transpose();
+        let checked = text.as_deref().map(Name::chosen).transpose();
         checked.map_err(|error| Refusal::field(pointer, error.to_string()))
     };
     Ok(StoreQuery {

@@ -49,7 +49,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 pub(crate) fn namespace(headers: &HeaderMap) -> Result<Name, Refusal> {
     let Some(value) = headers.get(headers::NAMESPACE) else { return Ok(Name::default_namespace()) };
     let text = String::from_utf8_lossy(value.as_bytes());
-    Name::new(&text)
+    Name::chosen(&text)
         .map_err(|error| Refusal::new(Code::RequestInvalid, format!("header Punctual-Namespace: {error}")))
 }
 
@@ -113,7 +113,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Queue {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let namespace = namespace(&parts.headers)?;
         let text = segment(parts, state).await?;
-        let queue = Name::new(&text).map_err(|error| Refusal::field("/queue", error.to_string()))?;
+        let queue = Name::chosen(&text).map_err(|error| Refusal::field("/queue", error.to_string()))?;
         Ok(Self(QueueKey { namespace, queue }))
     }
 }
@@ -127,7 +127,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ScheduleName {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let namespace = namespace(&parts.headers)?;
         let text = segment(parts, state).await?;
-        let name = Name::new(&text).map_err(|error| Refusal::field("/schedule", error.to_string()))?;
+        let name = Name::chosen(&text).map_err(|error| Refusal::field("/schedule", error.to_string()))?;
         Ok(Self(ScheduleKey { namespace, name }))
     }
 }
@@ -158,7 +158,7 @@ impl<S: Send + Sync> FromRequestParts<S> for WorkflowNodeName {
         let Path((id, node)) = Path::<(String, String)>::from_request_parts(parts, state)
             .await
             .map_err(|error| Refusal::new(Code::RequestInvalid, error.to_string()))?;
-        let node = Name::new(&node).map_err(|error| Refusal::field("/node", error.to_string()))?;
+        let node = Name::chosen(&node).map_err(|error| Refusal::field("/node", error.to_string()))?;
         Ok(Self(workflow(&id)?, node))
     }
 }
@@ -184,7 +184,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ExecutorName {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let text = segment(parts, state).await?;
-        Name::new(&text).map(Self).map_err(|error| Refusal::field("/executor", error.to_string()))
+        Name::chosen(&text).map(Self).map_err(|error| Refusal::field("/executor", error.to_string()))
     }
 }
 

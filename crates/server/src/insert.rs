@@ -56,6 +56,7 @@ pub(crate) async fn insert_task(
     caller: Caller,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
+    not_too_many(&app, &caller)?;
     let mut new = ask::new_task(InsertTask::from_json(&body)?, Context::of(&app, &caller))?;
     if let Some(existing) =
         give_ids_of_key(&app, &caller, std::slice::from_mut(&mut new)).await?.pop().flatten()
@@ -90,6 +91,7 @@ pub(crate) async fn insert_batch(
     caller: Caller,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
+    not_too_many(&app, &caller)?;
     let batch = InsertBatch::from_json(&body)?;
     let (mut valid, mut results) =
         (Vec::with_capacity(batch.tasks.len()), Vec::with_capacity(batch.tasks.len()));
@@ -103,6 +105,14 @@ pub(crate) async fn insert_batch(
     let mut inserted = insert_all(&app, &caller, valid).await?.into_iter();
     let results = results.into_iter().filter_map(|refused| refused.or_else(|| inserted.next())).collect();
     Ok(answer::json(StatusCode::OK, &BatchAnswer { results }))
+}
+
+/// Told at once that it would wait for long: whoever waits holds a connection, a place and a body.
+fn not_too_many(app: &App, caller: &Caller) -> Result<(), Refusal> {
+    let Some(wait) = app.engine.insert_backlog(&caller.namespace) else { return Ok(()) };
+    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    let detail = format!("more is being inserted than the store takes: this would wait for {wait_ms} ms");
+    Err(Problem::new(Code::Overload, detail).retry_after_ms(wait_ms).into())
 }
 
 /// One call of the engine for all that are not there already.

@@ -5,6 +5,7 @@ mod body;
 mod certificates;
 mod connection;
 mod connections;
+mod head;
 mod limits;
 mod pulse;
 mod refuse;

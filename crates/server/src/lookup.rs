@@ -236,7 +236,7 @@ async fn versions(
 
 fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Refusal> {
     let name = |pointer: &str, text: &Option<String>| {
-        let checked = text.as_deref().map(Name::new).transpose();
+        let checked = text.as_deref().map(Name::chosen).transpose();
         checked.map_err(|error| Refusal::field(pointer, error.to_string()))
     };
     let behind = cursor::position(search.cursor.as_deref())?;

@@ -207,7 +207,7 @@ pub(crate) async fn delete_namespace(
 }
 
 fn named(name: &str) -> Result<Name, Refusal> {
-    Name::new(name).map_err(|error| Refusal::field("/namespace", error.to_string()))
+    Name::chosen(name).map_err(|error| Refusal::field("/namespace", error.to_string()))
 }
 
 /// None: a database is away.

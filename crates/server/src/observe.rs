@@ -84,6 +84,20 @@ pub(crate) async fn unknown_route(request: Request) -> Refusal {
     Refusal::new(Code::RequestUnknownRoute, format!("{} is not part of the interface", request.uri().path()))
 }
 
+/// Goes along with a request whose head is against HTTP: why.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Malformed(pub(crate) &'static str);
+
+/// Refuses such a request before anybody reads it, and ends its connection: where its body ends is not known for sure.
+pub(crate) async fn refuse_malformed(request: Request, next: Next) -> Response {
+    let Some(Malformed(fault)) = request.extensions().get::<Malformed>().copied() else {
+        return next.run(request).await;
+    };
+    let mut refused = Refusal::new(Code::RequestMalformedHttp, fault).into_response();
+    refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    refused
+}
+
 /// Refuses what comes beyond `in_flight_max`. A long poll waits, it does not work, and is counted with its like.
 pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);

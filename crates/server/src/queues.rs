@@ -25,7 +25,7 @@ use punctual_domain::{
 };
 use punctual_engine::Put;
 use punctual_protocol::{
-    At, Code, Indexing, ListQueues, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
+    At, Code, Indexing, ListQueues, Mode, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
     SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
 };
 use std::collections::BTreeMap;
@@ -150,6 +150,7 @@ pub(crate) async fn put_queue(
     who.must_reach(&queue)?;
     namespaces::must_be_open(&app, &queue.namespace)?;
     let asked = PutQueue::from_json(&body)?;
+    must_be_pushable(&app, &asked)?;
     let pause = pause_of(&app, &who, &asked);
     put(&app, &who, queue, (settings::of_wire(&asked)?, pause), &headers).await
 }
@@ -187,6 +188,7 @@ pub(crate) async fn patch_queue(
             return Err(settings::has_changed(revision));
         }
         let asked = PutQueue::from_json(&settings::patched(stands.as_ref(), &patch)?)?;
+        must_be_pushable(&app, &asked)?;
         let wanted = (settings::of_wire(&asked)?, pause_of(&app, &who, &asked));
         let began = (app.engine.now(), reason_of(&wanted.1));
         let fits = move |it| it == revision;
@@ -233,6 +235,17 @@ pub(crate) async fn reset_queue(
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
     put(&app, &who, queue, (QueueSettings::default(), None), &headers).await
+}
+
+/// Published to where nobody reads them, tasks would lose their attempts and die.
+fn must_be_pushable(app: &App, asked: &PutQueue) -> Result<(), Refusal> {
+    if asked.mode != Some(Mode::Push) || app.engine.can_push() {
+        return Ok(());
+    }
+    let detail = "cannot be `push` here: this server keeps its tasks in a file, and its bus in its own memory, where no executor \
+                  can subscribe. Leave it at `pull`, and let executors ask for tasks (POST /v1/queues/{queue}/lease, `punctual \
+                  work`); or run it on a mysql store and Redis (store.url, hot.url), and let them subscribe there";
+    Err(Refusal::field("/mode", detail))
 }
 
 async fn put(

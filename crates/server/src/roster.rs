@@ -65,7 +65,7 @@ fn seen(namespace: &Name, name: &str, profile: Profile, silence_ms: i64) -> Opti
     let alive_for_ms = silence_ms.saturating_add(ALIVE_MS / 3).clamp(ALIVE_MS, ALIVE_MAX_MS);
     Some(Seen {
         namespace: namespace.clone(),
-        name: Name::new(name).ok()?,
+        name: Name::chosen(name).ok()?,
         profile,
         alive_for_ms,
         leaving: false,
@@ -162,7 +162,7 @@ pub(crate) async fn get_executor(
 /// Whether it works for a queue that the token reaches.
 fn is_seen(caller: &Caller, it: &executor::Executor) -> bool {
     let is_reached = |queue: &String| {
-        let queue = Name::new(queue).map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
+        let queue = Name::chosen(queue).map(|queue| QueueKey { namespace: caller.namespace.clone(), queue });
         queue.is_ok_and(|it| caller.who.reaches(&it))
     };
     caller.who.reaches_namespace(&caller.namespace)

@@ -53,6 +53,7 @@ pub(crate) fn routes(app: &Shared) -> Router {
         .merge(pages())
         .fallback(observe::unknown_route)
         .layer(from_fn_with_state(Arc::clone(app), access::guard))
+        .layer(from_fn(observe::refuse_malformed))
         .layer(from_fn_with_state(Arc::clone(app), origin::refuse_foreign))
         .layer(CatchPanicLayer::custom(observe::panicked))
         .layer(from_fn_with_state(Arc::clone(app), observe::observe))

@@ -190,7 +190,7 @@ pub(crate) async fn list_workflows(
 ) -> Result<Response, Refusal> {
     asked.check()?;
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
-    let name = asked.name.as_deref().map(Name::new).transpose();
+    let name = asked.name.as_deref().map(Name::chosen).transpose();
     let query = WorkflowQuery {
         namespace: caller.namespace.clone(),
         name: name.map_err(|error| Refusal::field("/name", error.to_string()))?,

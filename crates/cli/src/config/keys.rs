@@ -5,6 +5,9 @@ use punctual_engine::Options;
 use punctual_protocol::limits::{PAYLOAD_BYTES_DEFAULT, REQUEST_BYTES_DEFAULT};
 use punctual_server::ServerOptions;
 
+/// Runs of schedules are made a minute ahead, and only one that waits for another is as late as this.
+const PLAN_EVERY_MS: u64 = 200;
+
 #[derive(Debug)]
 pub(crate) struct Key {
     /// As in the file; a dot parts a table from its field.
@@ -28,6 +31,17 @@ pub(crate) const HORIZON_MS: &str = "engine.horizon_ms";
 pub(crate) const AHEAD_MS: &str = "engine.ahead_ms";
 pub(crate) const CLOCK_BOUND_MS: &str = "engine.clock_bound_ms";
 pub(crate) const LOOKAHEAD_MS: &str = "engine.lookahead_ms";
+pub(crate) const SWEEP_INTERVAL_MS: &str = "intervals.sweep_ms";
+pub(crate) const RECONCILE_INTERVAL_MS: &str = "intervals.reconcile_ms";
+pub(crate) const COMPENSATE_INTERVAL_MS: &str = "intervals.compensate_ms";
+pub(crate) const LEASE_CHECK_INTERVAL_MS: &str = "intervals.lease_check_ms";
+pub(crate) const OVERDUE_LOOK_INTERVAL_MS: &str = "intervals.overdue_look_ms";
+pub(crate) const RETIRE_INTERVAL_MS: &str = "intervals.retention_ms";
+pub(crate) const TRIGGER_INTERVAL_MS: &str = "intervals.trigger_ms";
+pub(crate) const BUCKETS_WIDTH_HOURS: &str = "buckets.width_hours";
+pub(crate) const BUCKETS_AHEAD_HOURS: &str = "buckets.ahead_hours";
+pub(crate) const BUCKETS_CARRY_ROWS: &str = "buckets.carry_rows";
+pub(crate) const PUSH_STREAMS: &str = "queues.streams";
 pub(crate) const SUCCEEDED_MS: &str = "retention.succeeded_ms";
 pub(crate) const STOPPED_MS: &str = "retention.stopped_ms";
 pub(crate) const CANCELLED_MS: &str = "retention.cancelled_ms";
@@ -45,6 +59,7 @@ pub(crate) const PAYLOADS_INLINE_MAX_BYTES: &str = "payloads.inline_max_bytes";
 pub(crate) const PAYLOADS_MAX_BYTES: &str = "payloads.max_bytes";
 pub(crate) const BATCH_BODY_MAX_BYTES: &str = "limits.batch_body_max_bytes";
 pub(crate) const PAYLOAD_MAX_BYTES: &str = "limits.payload_max_bytes";
+pub(crate) const INSERT_WAIT_MAX_MS: &str = "limits.insert_wait_max_ms";
 pub(crate) const LOG_FILTER: &str = "log.filter";
 pub(crate) const LOG_FORMAT: &str = "log.format";
 
@@ -127,12 +142,12 @@ pub(crate) static KEYS: &[Key] = &[
         default: || "punctual".to_owned(),
         about: "before every key in Redis: engines of one prefix share a hot set",
     },
-    // 0: `maxmemory` of the servers, where they have one.
+    // 0: `maxmemory` of the servers, where they have one, and half of their machines; in memory, a quarter of this machine.
     Key {
         name: HOT_MEMORY_MAX_MIB,
         variable: "PUNCTUAL_HOT_MEMORY_MAX_MIB",
         default: || "0".to_owned(),
-        about: "memory of all Redis servers that may be filled; near it the horizon shrinks; 0: their maxmemory",
+        about: "memory that tasks due soon may fill, in all Redis servers or in this process; near it the horizon shrinks; 0: their maxmemory, or a quarter of this machine's",
     },
     Key {
         name: PUSH_QUEUES,
@@ -169,6 +184,72 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_ENGINE_CLOCK_BOUND_MS",
         default: || Options::default().clock_bound_ms.to_string(),
         about: "how far the wall clock may stray from the steady clock and the database's before it is not followed",
+    },
+    Key {
+        name: SWEEP_INTERVAL_MS,
+        variable: "PUNCTUAL_INTERVALS_SWEEP_MS",
+        default: || Options::default().sweep_interval_ms.to_string(),
+        about: "how often each engine looks for tasks that are due and in no hot set, 100 to 60,000",
+    },
+    Key {
+        name: RECONCILE_INTERVAL_MS,
+        variable: "PUNCTUAL_INTERVALS_RECONCILE_MS",
+        default: || Options::default().reconcile_interval_ms.to_string(),
+        about: "how often the places of limits are compared with the attempts in flight, 200 to 600,000; in full every 30 s",
+    },
+    Key {
+        name: COMPENSATE_INTERVAL_MS,
+        variable: "PUNCTUAL_INTERVALS_COMPENSATE_MS",
+        default: || Options::default().compensate_interval_ms.to_string(),
+        about: "how often what could not be sent is brought back, 100 to 600,000",
+    },
+    Key {
+        name: LEASE_CHECK_INTERVAL_MS,
+        variable: "PUNCTUAL_INTERVALS_LEASE_CHECK_MS",
+        default: || Options::default().lease_check_interval_ms.to_string(),
+        about: "how often ended leases are looked for, 50 to 10,000",
+    },
+    Key {
+        name: OVERDUE_LOOK_INTERVAL_MS,
+        variable: "PUNCTUAL_INTERVALS_OVERDUE_LOOK_MS",
+        default: || Options::default().overdue_look_interval_ms.to_string(),
+        about: "how often all partitions are looked through for what should have fired long ago, 1,000 to 3,600,000",
+    },
+    Key {
+        name: RETIRE_INTERVAL_MS,
+        variable: "PUNCTUAL_INTERVALS_RETENTION_MS",
+        default: || Options::default().retire_interval_ms.to_string(),
+        about: "how often it is looked what has been kept for long enough, 100 to 3,600,000",
+    },
+    Key {
+        name: TRIGGER_INTERVAL_MS,
+        variable: "PUNCTUAL_INTERVALS_TRIGGER_MS",
+        default: || PLAN_EVERY_MS.to_string(),
+        about: "how often it is looked which schedules have something to do, 50 to 10,000",
+    },
+    Key {
+        name: BUCKETS_WIDTH_HOURS,
+        variable: "PUNCTUAL_BUCKETS_WIDTH_HOURS",
+        default: || "24".to_owned(),
+        about: "how wide buckets of a mysql store are near the present, 1 to 168; `punctual shard plan` says what a rate needs; the same for all engines",
+    },
+    Key {
+        name: BUCKETS_AHEAD_HOURS,
+        variable: "PUNCTUAL_BUCKETS_AHEAD_HOURS",
+        default: || "192".to_owned(),
+        about: "how far ahead buckets are no wider than that, 24 to 8,760",
+    },
+    Key {
+        name: BUCKETS_CARRY_ROWS,
+        variable: "PUNCTUAL_BUCKETS_CARRY_ROWS",
+        default: || "100000".to_owned(),
+        about: "of an old bucket, most tasks that are moved to the present so that it can go, 0 to 10,000,000",
+    },
+    Key {
+        name: PUSH_STREAMS,
+        variable: "PUNCTUAL_QUEUES_STREAMS",
+        default: || "1".to_owned(),
+        about: "streams of a queue on the bus, 1 to 16: a Redis Cluster spreads them over its nodes; the same for all engines and subscribers",
     },
     Key {
         name: SUCCEEDED_MS,
@@ -274,6 +355,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_LIMITS_PAYLOAD_MAX_BYTES",
         default: || PAYLOAD_BYTES_DEFAULT.to_string(),
         about: "longest payload or result of a task",
+    },
+    Key {
+        name: INSERT_WAIT_MAX_MS,
+        variable: "PUNCTUAL_LIMITS_INSERT_WAIT_MAX_MS",
+        default: || Options::default().insert_wait_max_ms.to_string(),
+        about: "an insert that would wait longer than this for the store is answered 429",
     },
     Key {
         name: LOG_FILTER,

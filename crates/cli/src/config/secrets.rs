@@ -8,6 +8,11 @@ pub(crate) fn read_secret(path: &Path) -> Result<String, Error> {
     read(super::keys::STORE_URL, path, &Source::Flag("--store-url-file".to_owned()))
 }
 
+/// The address of a bus, in the file that a variable names.
+pub(crate) fn read_bus_url(variable: &str, path: &Path) -> Result<String, Error> {
+    read(super::keys::HOT_URL, path, &Source::Environment(variable.to_owned()))
+}
+
 /// What a file holds, without the line end that editors and `echo` leave.
 pub(super) fn read(key: &'static str, path: &Path, named_by: &Source) -> Result<String, Error> {
     let unusable = |said: String| Error::SecretFile {

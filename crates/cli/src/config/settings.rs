@@ -3,11 +3,14 @@
 use super::{
     Error, Layers, Listening, Payloads,
     keys::{
-        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BULK_MS, CANCELLED_MS,
-        CLOCK_BOUND_MS, DATA, DEAD_MS, EVENTS_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX, HOT_TLS_CA,
-        HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT,
-        PARTITIONS, PUSH_LEASE_MS, PUSH_QUEUES, SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS,
-        TRACES_PERCENT, TRACES_URL, WEAK_DURABILITY, WORKFLOWS_MS,
+        AHEAD_MS, ARCHIVE_AFTER_DAYS, ARCHIVE_URL, AUDIT_KEEP_DAYS, AUTH_ADMIN_TOKEN, BUCKETS_AHEAD_HOURS,
+        BUCKETS_CARRY_ROWS, BUCKETS_WIDTH_HOURS, BULK_MS, CANCELLED_MS, CLOCK_BOUND_MS,
+        COMPENSATE_INTERVAL_MS, DATA, DEAD_MS, EVENTS_MS, HORIZON_MS, HOT_MEMORY_MAX_MIB, HOT_PREFIX,
+        HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, INSERT_WAIT_MAX_MS, LEASE_CHECK_INTERVAL_MS,
+        LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, OVERDUE_LOOK_INTERVAL_MS, PARTITIONS,
+        PUSH_LEASE_MS, PUSH_QUEUES, PUSH_STREAMS, RECONCILE_INTERVAL_MS, RETIRE_INTERVAL_MS,
+        SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS, SWEEP_INTERVAL_MS, TRACES_PERCENT, TRACES_URL,
+        TRIGGER_INTERVAL_MS, WEAK_DURABILITY, WORKFLOWS_MS,
     },
     secrets::shown,
 };
@@ -16,9 +19,11 @@ use punctual_domain::{
     name::{Name, QueueKey},
 };
 use punctual_engine::Options;
+use punctual_store::BucketOptions;
 use std::{
     fmt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 use tracing_subscriber::EnvFilter;
 
@@ -41,6 +46,10 @@ pub(crate) struct Settings {
     /// None: off.
     pub(crate) traces: Option<punctual_traces::Options>,
     pub(crate) payloads: Payloads,
+    /// Between two looks which schedules have something to do.
+    pub(crate) trigger_interval: Duration,
+    /// Of an embedded hot set. None: what follows from the machine's memory.
+    pub(crate) memory_max_bytes: Option<u64>,
     pub(crate) log_filter: String,
     pub(crate) log_format: LogFormat,
     /// What should be done better, for the log.
@@ -66,6 +75,8 @@ pub(crate) struct SharedPlace {
     pub(crate) prefix: String,
     /// None: what the servers say of themselves.
     pub(crate) memory_max_bytes: Option<u64>,
+    /// Of a queue, on the bus.
+    pub(crate) streams: u8,
     /// Counts only when the store is made.
     pub(crate) partitions: u16,
     /// It runs on servers that may lose what they have acknowledged.
@@ -89,6 +100,22 @@ pub(crate) struct Archive {
     pub(crate) url: Option<String>,
     /// Of buckets; the embedded store has none.
     pub(crate) after_days: u32,
+    pub(crate) bucket_width_hours: u32,
+    pub(crate) buckets_ahead_hours: u32,
+    pub(crate) bucket_carry_rows: u32,
+}
+
+impl Default for Archive {
+    fn default() -> Self {
+        let BucketOptions { width_hours, ahead_hours, carry_rows, .. } = BucketOptions::default();
+        Self {
+            url: None,
+            after_days: 7,
+            bucket_width_hours: width_hours,
+            buckets_ahead_hours: ahead_hours,
+            bucket_carry_rows: carry_rows,
+        }
+    }
 }
 
 impl Place {
@@ -117,7 +144,11 @@ impl Settings {
         Ok(Self {
             listening: Listening::from_layers(layers)?,
             archive: archive(layers)?,
-            engine: Options { inline_max_bytes: payloads.inline_max_bytes, ..engine(layers)? },
+            engine: Options {
+                inline_max_bytes: payloads.inline_max_bytes,
+                can_push: can_push(layers, &place)?,
+                ..engine(layers)?
+            },
             schedules: schedules(layers)?,
             workflows: workflows(layers)?,
             bulk: bulk(layers)?,
@@ -125,6 +156,8 @@ impl Settings {
             traces: traces(layers)?,
             place,
             payloads,
+            trigger_interval: Duration::from_millis(layers.number(TRIGGER_INTERVAL_MS, 50..=10_000)?),
+            memory_max_bytes: memory_max_bytes(layers)?,
             log_filter: log_filter(layers)?,
             log_format: log_format(layers)?,
             warnings: layers.warnings.clone(),
@@ -148,6 +181,7 @@ fn place(layers: &Layers) -> Result<Place, Error> {
             redis_url: over_tls(layers, hot)?,
             prefix: prefix(layers)?,
             memory_max_bytes: memory_max_bytes(layers)?,
+            streams: layers.number(PUSH_STREAMS, 1..=16)?,
             partitions: layers.number(PARTITIONS, 1..=1_024)?,
             allows_weak_durability: yes_or_no(layers, WEAK_DURABILITY)?,
         })),
@@ -165,7 +199,13 @@ fn place(layers: &Layers) -> Result<Place, Error> {
 
 fn archive(layers: &Layers) -> Result<Archive, Error> {
     let url = object_url(layers, ARCHIVE_URL, "archive", "no archives")?;
-    Ok(Archive { url, after_days: layers.number(ARCHIVE_AFTER_DAYS, 1..=3_650)? })
+    Ok(Archive {
+        url,
+        after_days: layers.number(ARCHIVE_AFTER_DAYS, 1..=3_650)?,
+        bucket_width_hours: layers.number(BUCKETS_WIDTH_HOURS, 1..=168)?,
+        buckets_ahead_hours: layers.number(BUCKETS_AHEAD_HOURS, 24..=8_760)?,
+        bucket_carry_rows: layers.number(BUCKETS_CARRY_ROWS, 0..=10_000_000)?,
+    })
 }
 
 /// A directory or a bucket. None: empty. `folder` is for the examples, and `without` is what empty means.
@@ -320,6 +360,13 @@ fn engine(layers: &Layers) -> Result<Options, Error> {
         lookahead_ms,
         ahead_ms: layers.number(AHEAD_MS, 0..=200)?,
         clock_bound_ms: layers.number(CLOCK_BOUND_MS, 20..=10_000)?,
+        sweep_interval_ms: layers.number(SWEEP_INTERVAL_MS, 100..=60_000)?,
+        reconcile_interval_ms: layers.number(RECONCILE_INTERVAL_MS, 200..=600_000)?,
+        compensate_interval_ms: layers.number(COMPENSATE_INTERVAL_MS, 100..=600_000)?,
+        lease_check_interval_ms: layers.number(LEASE_CHECK_INTERVAL_MS, 50..=10_000)?,
+        overdue_look_interval_ms: layers.number(OVERDUE_LOOK_INTERVAL_MS, 1_000..=3_600_000)?,
+        retire_interval_ms: layers.number(RETIRE_INTERVAL_MS, 100..=3_600_000)?,
+        insert_wait_max_ms: layers.number(INSERT_WAIT_MAX_MS, 50..=600_000)?,
         // Below the look-ahead, a task would be claimed from where it has not been loaded yet.
         horizon_ms: layers.number(HORIZON_MS, lookahead_ms.max(10_000)..=WEEK_MS)?,
         keep_succeeded_ms: layers.number(SUCCEEDED_MS, 0..=TEN_YEARS_MS)?,
@@ -349,16 +396,29 @@ fn admin_token(layers: &Layers) -> Result<Option<SecretHash>, Error> {
     Ok(Some(SecretHash::of(&text)))
 }
 
+/// The bus of an embedded engine is its own memory, which no executor reaches.
+fn can_push(layers: &Layers, place: &Place) -> Result<bool, Error> {
+    let can = matches!(place, Place::Shared(_));
+    if !can && !layers.get(PUSH_QUEUES).text.is_empty() {
+        return Err(layers.refused(
+            PUSH_QUEUES,
+            "executors cannot subscribe to an embedded engine: let them ask for tasks, and leave this empty; or run it on a \
+             mysql store and Redis (store.url, hot.url)",
+        ));
+    }
+    Ok(can)
+}
+
 /// `queue` or `namespace/queue`, several with commas.
 fn push_queues(layers: &Layers) -> Result<Vec<QueueKey>, Error> {
     let text = layers.get(PUSH_QUEUES).text;
     let names = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     let key = |it: &str| {
         let (namespace, queue) = match it.split_once('/') {
-            Some((namespace, queue)) => (Name::new(namespace).ok()?, queue),
+            Some((namespace, queue)) => (Name::chosen(namespace).ok()?, queue),
             None => (Name::default_namespace(), it),
         };
-        Some(QueueKey { namespace, queue: Name::new(queue).ok()? })
+        Some(QueueKey { namespace, queue: Name::chosen(queue).ok()? })
     };
     let odd = |it: &str| {
         layers.invalid(
@@ -457,9 +517,12 @@ mod tests {
 
     #[test]
     fn archives_are_off_unless_a_place_is_named_and_object_stores_need_their_build() {
-        assert_eq!(with(&[]).unwrap().archive, Archive { url: None, after_days: 7 });
+        assert_eq!(with(&[]).unwrap().archive, Archive::default());
         let named = with(&[("archive.url", "file:///a"), ("archive.after_days", "30")]).unwrap();
-        assert_eq!(named.archive, Archive { url: Some("file:///a".to_owned()), after_days: 30 });
+        assert_eq!(
+            named.archive,
+            Archive { url: Some("file:///a".to_owned()), after_days: 30, ..Archive::default() }
+        );
         let s3 = with(&[("archive.url", "s3://bucket/prefix")]);
         assert_eq!(s3.is_ok(), cfg!(feature = "s3"));
         if let Err(refused) = s3 {

@@ -2,7 +2,7 @@
 
 use super::{
     Layers, SettingArgs, Settings, init,
-    keys::{KEYS, STORE_URL},
+    keys::{BATCH_BODY_MAX_BYTES, KEYS, PAYLOAD_MAX_BYTES, PAYLOADS_URL, STORE_URL},
     layers::Source,
     secrets::shown as visible,
     settings::store_url,
@@ -41,12 +41,12 @@ struct Shown {
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let layers = args.settings.layers()?;
-    Settings::from_layers(&layers)?;
+    let settings = Settings::from_layers(&layers)?;
     if args.init {
         output::line(init::file(&layers).trim_end());
         return Ok(ExitCode::SUCCESS);
     }
-    let settings = shown(&layers)?;
+    let settings = shown(&layers, &settings)?;
     match Form::json_if(args.json) {
         Form::Json => output::json(&serde_json::json!({
             "settings": settings,
@@ -58,12 +58,25 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown(layers: &Layers) -> Result<Vec<Shown>, super::Error> {
+/// What is in effect where nobody set anything and the value follows from others.
+fn followed(key: &str, layers: &Layers, settings: &Settings) -> Result<Option<String>, super::Error> {
+    let payloads = &settings.payloads;
+    Ok(match key {
+        STORE_URL => Some(store_url(layers)?),
+        PAYLOADS_URL => payloads.url.clone(),
+        PAYLOAD_MAX_BYTES => Some(payloads.payload_max_bytes.to_string()),
+        BATCH_BODY_MAX_BYTES => Some(payloads.batch_body_max_bytes.to_string()),
+        _ => None,
+    })
+}
+
+fn shown(layers: &Layers, settings: &Settings) -> Result<Vec<Shown>, super::Error> {
     let mut all = Vec::new();
     for key in KEYS {
         let given = layers.get(key.name);
-        let follows = key.name == STORE_URL && given.text.is_empty();
-        let value = if follows { store_url(layers)? } else { visible(key.name, &given.text) };
+        let is_left = given.from == Source::Default || given.text.is_empty();
+        let followed = if is_left { followed(key.name, layers, settings)? } else { None };
+        let value = visible(key.name, followed.as_ref().unwrap_or(&given.text));
         let from = match &given.from {
             Source::Default => None,
             Source::File(path) => Some(path.display().to_string()),

@@ -68,8 +68,11 @@ struct Done {
 
 pub(super) async fn run(args: &ArchiveArgs) -> Result<ExitCode> {
     logs::start_for_client();
-    let archive =
-        Archive { url: args.archive_url.clone().filter(|it| !it.is_empty()), after_days: args.after_days };
+    let archive = Archive {
+        url: args.archive_url.clone().filter(|it| !it.is_empty()),
+        after_days: args.after_days,
+        ..Archive::default()
+    };
     let store = of_mysql(args.store.open().await?, &archive).await?;
     let options = BucketOptions { cut_rows: args.cut_rows, ..bucket_options(&archive) };
     let buckets = store.buckets(options);

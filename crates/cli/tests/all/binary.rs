@@ -172,6 +172,10 @@ impl Server {
         self.call("POST", path, Some(body))
     }
 
+    pub(crate) fn put(&self, path: &str, body: Value) -> (u16, Value) {
+        self.call("PUT", path, Some(body))
+    }
+
     fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let url = format!("{}{path}", self.url);
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();

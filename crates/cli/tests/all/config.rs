@@ -41,6 +41,27 @@ fn the_store_is_shown_where_it_will_be() {
     assert!(table.contains("store.url") && table.contains("sqlite://./punctual-data/punctual.db"), "{table}");
 }
 
+/// The embedded server takes payloads of 16 MiB, because it has a place for long ones; a database has none unless one is named.
+#[test]
+fn what_payloads_may_be_is_shown_as_the_server_holds_it() {
+    let value = |output: &Output, key| setting(output, key)["value"].as_str().unwrap().to_owned();
+    let embedded = run(&["config", "--json", "--data", "/somewhere"]);
+    assert_eq!(value(&embedded, "payloads.url"), "file:///somewhere/punctual.db.payloads");
+    assert_eq!(value(&embedded, "limits.payload_max_bytes"), (16 << 20).to_string());
+    let body: u64 = value(&embedded, "limits.batch_body_max_bytes").parse().unwrap();
+    assert!(body > (16 << 20) / 3 * 4, "{body}");
+    let shared = ["config", "--json", "--store-url", "mysql://h/d", "--hot-url", "redis://h"];
+    assert_eq!(value(&run(&shared), "payloads.url"), "");
+    assert_eq!(value(&run(&shared), "limits.payload_max_bytes"), (1 << 20).to_string());
+    let set = run(&["config", "--json", "--set", "limits.payload_max_bytes=5000"]);
+    assert_eq!(value(&set, "limits.payload_max_bytes"), "5000");
+    let off = run(&["config", "--json", "--set", "payloads.url=off"]);
+    assert_eq!(
+        (value(&off, "payloads.url"), value(&off, "limits.payload_max_bytes")),
+        ("off".into(), (1 << 20).to_string())
+    );
+}
+
 #[test]
 fn a_mistake_is_usage_and_names_key_value_and_layer() {
     let directory = tempfile::tempdir().unwrap();
@@ -100,5 +121,35 @@ fn a_completion_script_names_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(&run(&["completions", shell]));
         assert!(["dev", "serve", "task", "work", "migrate"].iter().all(|it| script.contains(it)), "{script}");
+    }
+}
+
+#[test]
+fn intervals_and_buckets_are_settings_with_bounds() {
+    for (key, least, most) in [
+        ("intervals.sweep_ms", "100", "60000"),
+        ("intervals.reconcile_ms", "200", "600000"),
+        ("intervals.compensate_ms", "100", "600000"),
+        ("intervals.lease_check_ms", "50", "10000"),
+        ("intervals.overdue_look_ms", "1000", "3600000"),
+        ("intervals.retention_ms", "100", "3600000"),
+        ("intervals.trigger_ms", "50", "10000"),
+        ("limits.insert_wait_max_ms", "50", "600000"),
+        ("buckets.width_hours", "1", "168"),
+        ("buckets.ahead_hours", "24", "8760"),
+        ("buckets.carry_rows", "0", "10000000"),
+    ] {
+        for good in [least, most] {
+            let set = run(&["config", "--json", "--set", &format!("{key}={good}")]);
+            assert_eq!(setting(&set, key)["value"], good);
+        }
+        let beyond = most.parse::<u64>().unwrap() + 1;
+        let refused = run(&["config", "--set", &format!("{key}={beyond}")]);
+        assert_eq!(refused.status.code(), Some(2), "{key}");
+        assert!(
+            stderr(&refused).contains(&format!("between {}", least)) || stderr(&refused).contains(most),
+            "{}",
+            stderr(&refused)
+        );
     }
 }

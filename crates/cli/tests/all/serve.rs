@@ -17,6 +17,24 @@ fn a_task_goes_from_insert_over_lease_to_its_outcome() {
     assert_eq!(server.state(&task), "succeeded");
 }
 
+/// Whatever the umask of who starts it.
+#[test]
+fn what_is_made_of_the_store_is_for_nobody_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    let server = Server::start(&data);
+    server.insert(json!({ "queue": "q", "payload": "x".repeat(100_000) }));
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    for entry in std::fs::read_dir(&data).unwrap() {
+        let path = entry.unwrap().path();
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&path), expected, "{}", path.display());
+    }
+    assert!(data.join("punctual.db.payloads").is_dir());
+}
+
 #[test]
 fn the_places_that_are_announced_are_there() {
     let (server, _data) = Server::on_new_data();
@@ -94,4 +112,27 @@ fn migrate_says_what_it_applied_and_applies_it_once() {
         || documents(&run(&["migrate", "--json", "--data", data.path().to_str().unwrap()])).remove(0);
     assert_eq!(migrate()["applied"][0], "0001_tasks");
     assert_eq!(migrate()["applied"], json!([]));
+}
+
+/// Nobody could read what it would publish: attempts would be spent, and tasks die.
+#[test]
+fn an_embedded_server_pushes_no_queue_and_says_the_way_out() {
+    let (server, _data) = Server::on_new_data();
+    let (status, problem) = server.put("/v1/queues/q", json!({ "mode": "push" }));
+    assert_eq!((status, &problem["code"]), (400, &json!("request.invalid")), "{problem}");
+    let fault = &problem["errors"][0];
+    assert_eq!(fault["pointer"], "/mode");
+    for way_out in ["pull", "punctual work", "store.url"] {
+        assert!(fault["detail"].as_str().unwrap().contains(way_out), "{fault}");
+    }
+    assert_eq!(server.put("/v1/queues/q", json!({ "mode": "pull" })).0, 200);
+    server.insert(json!({ "queue": "q" }));
+    assert_eq!(wait_for("the task", || server.lease("q", 1, 10_000).pop())["attempt"], 1);
+    let output = run(&["serve", "--set", "queues.push=q"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("queues.push") && stderr(&output).contains("store.url"),
+        "{}",
+        stderr(&output)
+    );
 }

@@ -1,6 +1,7 @@
 //! `work --exec`.
 
-use crate::binary::{Running, Server, punctual, wait_for};
+use crate::binary::{DURABLE, Running, Server, address, blocking, punctual, run, stderr, wait_for};
+use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
 
 fn worker(server: &Server, args: &[&str]) -> Running {
@@ -89,4 +90,34 @@ fn sigterm_lets_running_commands_finish_and_report() {
     worker.signal("-TERM");
     assert_eq!(worker.ended().code(), Some(0));
     assert_eq!(server.state(&task), "succeeded");
+}
+
+#[test]
+fn commands_run_for_tasks_of_the_bus_under_their_guard() {
+    let (mariadb, redis) = blocking(async {
+        let mariadb = MariaDb::with(&DURABLE).await;
+        mariadb.sql("mysql", "CREATE DATABASE d").await;
+        (mariadb, Redis::own().await)
+    });
+    let hot = redis.url();
+    let mut serve = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--set", "queues.streams=2"]);
+    serve.env("PUNCTUAL_STORE_URL", mariadb.plain_url("d")).env("PUNCTUAL_HOT_URL", &hot);
+    let mut process = Running::start(&mut serve);
+    let url = address(&process.first_line());
+    let server = Server { process, url };
+    assert_eq!(server.put("/v1/queues/q", json!({ "mode": "push" })).0, 200);
+    let args =
+        ["work", "--url", &server.url, "-q", "q", "--exec", "cat", "--subscribe", "--bus-streams", "2"];
+    let _worker = Running::start(punctual(&args).env("PUNCTUAL_BUS_URL", &hot));
+    let task = server.insert(json!({ "queue": "q", "payload": { "to": "ada" } }));
+    assert_eq!(until(&server, &task, "succeeded")["result"]["result"], json!({ "to": "ada" }));
+    let guards = blocking(async move { redis.command(&["KEYS", "*:guard"]).await });
+    assert!(guards.contains(":guard"), "{guards}");
+}
+
+#[test]
+fn subscribing_without_an_address_says_where_it_is_to_stand() {
+    let output = run(&["work", "--url", "http://127.0.0.1:1", "-q", "q", "--exec", "true", "--subscribe"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("PUNCTUAL_BUS_URL_FILE"), "{}", stderr(&output));
 }

@@ -21,7 +21,6 @@ use punctual_domain::{name::QueueKey, place::TaskRef, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 /// How long a part of the store is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 const FULL_EVERY_MS: i64 = 30_000;

@@ -104,6 +104,22 @@ impl Admissions {
         Some(Duration::from_millis(u64::try_from(next.since(now)).unwrap_or(0)))
     }
 
+    pub(crate) fn queues_held(&self) -> usize {
+        self.queues.lock().len()
+    }
+
+    /// Queues that nobody has asked for lately, with nothing parked and no rate to wait for.
+    pub(crate) fn forget(&self, now: Millis) {
+        let is_in_use = |it: &Lately| {
+            let has_asked = it.versions.values().any(|at| now.since(*at) <= VERSION_GONE_MS);
+            let waits = it.throttled.keys().any(|it| it.0 > now) || it.starts_at.is_some_and(|it| it > now);
+            has_asked || waits || !it.ranges.is_empty()
+        };
+        let mut queues = self.queues.lock();
+        queues.retain(|_, it| is_in_use(it));
+        queues.shrink_to_fit();
+    }
+
     /// Whether attempts may hold places.
     pub(super) fn has_limits(&self, known: &Known) -> bool {
         let mut seen = self.revision.lock();

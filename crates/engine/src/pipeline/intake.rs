@@ -30,7 +30,11 @@ pub(crate) async fn insert(
     by: &str,
 ) -> Result<Vec<Result<Inserted, Error>>, Error> {
     let put = outside::put_payloads(core, &mut tasks).await?;
+    let inserting = core.backlog.begin(&tasks);
     let inserted = core.store.insert_each(tasks, by, core.now()).await;
+    if inserted.is_ok() {
+        inserting.stored();
+    }
     outside::inserted(core, put, &inserted);
     let inserted = inserted?;
     let (mut new, mut others) = (Vec::new(), Vec::new());

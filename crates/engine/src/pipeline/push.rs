@@ -111,9 +111,11 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
         // The bus stands beside it: the other cluster's executors would get these.
         return Ok(Pushed { published: 0, failed: 1 });
     }
+    // While the bus takes nothing and executors ask for tasks instead, one shows whether it is back; the others are theirs.
+    let is_anothers = core.unsent.is_failing(queue) && core.waiting(queue) > 0;
     let request = LeaseRequest {
         queue: Arc::clone(queue),
-        max: BATCH,
+        max: if is_anothers { 1 } else { BATCH },
         wait_ms,
         lease_ms: core.options.push_lease_ms,
         executor: "bus".to_owned(),

@@ -67,6 +67,15 @@ pub(crate) fn memory(servers: &[Info], budget_bytes: Option<u64>) -> MemoryUse {
     MemoryUse { used_bytes: sum("used_memory"), budget_bytes }
 }
 
+/// What one server may be filled with: `maxmemory`, or where it has none half of its machine's memory, because a server that
+/// takes all of it is killed. 0: it does not say.
+fn bound(server: &Info) -> u64 {
+    match server.number("maxmemory") {
+        0 => server.number("total_system_memory") / 2,
+        bytes => bytes,
+    }
+}
+
 /// In thousandths: of our budget, or of the server that is fullest of its own.
 pub(crate) fn fullness(servers: &[Info], budget_bytes: Option<u64>) -> u32 {
     let share =
@@ -74,8 +83,8 @@ pub(crate) fn fullness(servers: &[Info], budget_bytes: Option<u64>) -> u32 {
     match budget_bytes {
         Some(budget) => share(servers.iter().map(|it| it.number("used_memory")).sum(), budget),
         None => {
-            let bounded = servers.iter().filter(|it| it.number("maxmemory") > 0);
-            bounded.map(|it| share(it.number("used_memory"), it.number("maxmemory"))).max().unwrap_or(0)
+            let bounded = servers.iter().filter(|it| bound(it) > 0);
+            bounded.map(|it| share(it.number("used_memory"), bound(it))).max().unwrap_or(0)
         }
     }
 }
@@ -118,5 +127,7 @@ mod tests {
         assert_eq!(fullness(&two, None), 800);
         assert_eq!(fullness(&two, Some(100)), 2_000);
         assert_eq!(fullness(&[info("7.0.1", "noeviction", 0)], None), 0, "as much as there is");
+        let on_a_machine = Info("used_memory:100\r\nmaxmemory:0\r\ntotal_system_memory:1000\r\n".to_owned());
+        assert_eq!(fullness(&[on_a_machine], None), 200, "of half of its machine");
     }
 }

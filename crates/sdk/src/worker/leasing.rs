@@ -14,7 +14,7 @@ use super::report::Report;
 use crate::backoff::Backoff;
 
 /// A server that answers a long poll at once with nothing is not asked again before this.
-const EMPTY_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const EMPTY_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(shared: Arc<Shared>, queue: String, reports: mpsc::UnboundedSender<Report>) {
     // Dropping a poll in flight is the price of a prompt shutdown: what the server leases in that very moment runs
@@ -37,6 +37,8 @@ async fn poll(shared: &Arc<Shared>, queue: &str, reports: &mpsc::UnboundedSender
             Ok(answer) => {
                 backoff.reset();
                 let tasks = answer.tasks;
+                #[cfg(feature = "redis")]
+                let tasks = super::guarding::granted(shared, tasks).await;
                 shared.hear_wish(answer.wish);
                 busy = !tasks.is_empty();
                 let pause = if busy || request.wait_ms == 0 { Duration::ZERO } else { EMPTY_PAUSE };

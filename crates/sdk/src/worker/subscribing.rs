@@ -1,6 +1,7 @@
 //! Tasks from the bus, one loop per queue, and only for slots that are free. A message is acknowledged when its task runs
 //! here: from then on the lease brings the task back, not the bus. A message that is doubtful (delivered before, or
-//! its lease nearly over) is executed only if the server says that its attempt still holds.
+//! its lease nearly over) is executed only if the server says that its attempt still holds. While the bus does not answer
+//! the server is asked for tasks.
 
 use std::sync::Arc;
 
@@ -10,13 +11,13 @@ use punctual_contract::bus::Delivery;
 use punctual_contract::store::Assignment;
 use punctual_domain::name::{Name, QueueKey};
 use punctual_domain::task::Content;
-use punctual_protocol::limits::BATCH_MAX;
+use punctual_protocol::limits::{BATCH_MAX, LEASE_MAX};
 use punctual_protocol::{Body, Json, LeaseBeat, LeasedTask, Token};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Duration, Instant, sleep};
 
 use super::Shared;
-use super::leasing::{free_slots, request, start};
+use super::leasing::{EMPTY_PAUSE, free_slots, request, start};
 use super::report::Report;
 use crate::backoff::Backoff;
 use crate::bus::BusSource;
@@ -32,7 +33,7 @@ struct Subscription {
 
 /// The queue in the client's namespace.
 pub(super) fn key(client: &Client, queue: &str) -> Result<QueueKey, Error> {
-    let name = |it: &str| Name::new(it).map_err(|error| Error::configuration(error.to_string()));
+    let name = |it: &str| Name::chosen(it).map_err(|error| Error::configuration(error.to_string()));
     Ok(QueueKey { namespace: name(client.namespace())?, queue: name(queue)? })
 }
 
@@ -51,7 +52,8 @@ pub(super) async fn run(
 impl Subscription {
     async fn work(&self) {
         let stop = &self.shared.stop;
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+        // As long as the server is asked in between: a bus that is away may take seconds to say so.
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
         let (mut busy, mut reclaimed_at) = (false, None);
         while !stop.is_cancelled() {
             if stop.run_until_cancelled(self.shared.served()).await.is_none() {
@@ -72,12 +74,42 @@ impl Subscription {
                     self.take_over(deliveries, &mut slots).await;
                 }
                 Some(Err(error)) => {
-                    drop(slots);
                     let wait = backoff.next();
-                    tracing::warn!(queue = %self.queue.queue, error = %error, wait_ms = wait.as_millis(), "cannot receive, trying again");
-                    stop.run_until_cancelled(sleep(wait)).await;
+                    tracing::warn!(queue = %self.queue.queue, error = %error, wait_ms = wait.as_millis(), "cannot receive: the server is asked, and then the bus again");
+                    stop.run_until_cancelled(self.pull(wait, slots)).await;
                 }
                 None => return,
+            }
+        }
+    }
+
+    /// Asks the server for tasks, until so much time has passed: while the bus is away, what fires waits there.
+    async fn pull(&self, time: Duration, mut slots: OwnedSemaphorePermit) {
+        let until = Instant::now() + time;
+        while slots.num_permits() > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let most = u32::try_from(slots.num_permits()).unwrap_or(LEASE_MAX);
+            let wait_ms =
+                u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(self.shared.options.wait_ms);
+            let request = self.shared.lease_request(most, wait_ms);
+            match self.shared.client.lease_or_wish(self.queue.queue.as_str(), &request).await {
+                Ok(answer) => {
+                    let is_empty = answer.tasks.is_empty();
+                    self.shared.hear_wish(answer.wish);
+                    start(&self.shared, answer.tasks, &mut slots, &self.reports);
+                    if is_empty {
+                        // A server that answers at once is not asked again and again.
+                        sleep(EMPTY_PAUSE).await;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(queue = %self.queue.queue, error = %error, "nor can the server be asked");
+                    drop(slots);
+                    return sleep(left).await;
+                }
             }
         }
     }

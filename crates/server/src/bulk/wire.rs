@@ -41,7 +41,7 @@ fn action(asked: &CreateBulk) -> Result<Action, Refusal> {
         BulkAction::SetQueue => {
             let bad = |detail: String| Refusal::field("/args/queue", detail);
             let queue = args.queue.as_deref().ok_or_else(|| bad("is missing".to_owned()))?;
-            Action::SetQueue { queue: Name::new(queue).map_err(|it| bad(it.to_string()))? }
+            Action::SetQueue { queue: Name::chosen(queue).map_err(|it| bad(it.to_string()))? }
         }
         BulkAction::RunNow => Action::RunNow,
         BulkAction::Redrive => Action::Redrive,
@@ -53,7 +53,7 @@ fn action(asked: &CreateBulk) -> Result<Action, Refusal> {
 
 fn filter(asked: &BulkFilter) -> Result<Filter, Refusal> {
     let name = |pointer: &str, text: &Option<String>| {
-        let checked = text.as_deref().map(Name::new).transpose();
+        let checked = text.as_deref().map(Name::chosen).transpose();
         checked.map_err(|error| Refusal::field(pointer, error.to_string()))
     };
     let at = |it: &Option<Instant>| it.as_ref().and_then(Instant::ms).map(Millis);

@@ -1,7 +1,7 @@
 //! A socket, plain or under TLS, that tells its pulse what goes in and out. While a request is served it is read of the
 //! system itself, so that a peer that has hung up is found before it is answered.
 
-use super::pulse::Pulse;
+use super::{head::Head, pulse::Pulse, refuse};
 use socket2::SockRef;
 use std::{
     io::{self, IoSlice, Read as _},
@@ -88,8 +88,18 @@ impl AsyncWrite for Line {
 
 #[derive(Debug)]
 pub(super) struct Watched {
-    pub(super) socket: Socket,
-    pub(super) pulse: Arc<Pulse>,
+    socket: Socket,
+    pulse: Arc<Pulse>,
+    head: Head,
+    /// What is said in place of the HTTP library's refusal, and how much of it has been.
+    instead: Option<(Vec<u8>, usize)>,
+    heard_out: usize,
+}
+
+impl Watched {
+    pub(super) fn new(socket: Socket, pulse: Arc<Pulse>) -> Self {
+        Self { socket, pulse, head: Head::default(), instead: None, heard_out: 0 }
+    }
 }
 
 impl AsyncRead for Watched {
@@ -103,8 +113,12 @@ impl AsyncRead for Watched {
             Socket::Plain(it) => Pin::new(it).poll_read(cx, into),
             Socket::Tls(it) => Pin::new(it.as_mut()).poll_read(cx, into),
         };
-        if into.filled().len() > before {
+        if let Some(heard) = into.filled().get(before..).filter(|it| !it.is_empty()) {
             self.pulse.heard();
+            if self.pulse.reads_heads() {
+                self.head.read(heard);
+                self.pulse.set_framed_twice(self.head.is_framed_twice());
+            }
         }
         read
     }
@@ -119,10 +133,8 @@ impl Watched {
         }
         written
     }
-}
 
-impl AsyncWrite for Watched {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = match &mut self.socket {
             Socket::Plain(it) => Pin::new(it).poll_write(cx, bytes),
             Socket::Tls(it) => Pin::new(it.as_mut()).poll_write(cx, bytes),
@@ -130,11 +142,68 @@ impl AsyncWrite for Watched {
         self.wrote(written)
     }
 
+    /// Takes what a refused peer still sends, so that it sees the answer and not that it was reset. The time that a head has
+    /// bounds it.
+    fn hear_out(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut into = [0; 1_024];
+        while self.heard_out < refuse::HEARD_MAX {
+            let mut into = ReadBuf::new(&mut into);
+            let read = match &mut self.socket {
+                Socket::Plain(it) => Pin::new(it).poll_read(cx, &mut into),
+                Socket::Tls(it) => Pin::new(it.as_mut()).poll_read(cx, &mut into),
+            };
+            match read {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) if !into.filled().is_empty() => self.heard_out += into.filled().len(),
+                Poll::Ready(_) => return Poll::Ready(()),
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// A refusal by the HTTP library becomes a problem document; what stands before it goes first. None: it is none.
+    fn send_problem(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
+        if self.pulse.is_serving() {
+            return None;
+        }
+        let (at, code) = refuse::by_library(bytes)?;
+        if at > 0 {
+            return bytes.get(..at).map(|it| self.send(cx, it));
+        }
+        let (text, mut sent) = self.instead.take().unwrap_or_else(|| (refuse::instead_of_library(code), 0));
+        let answer = loop {
+            let Some(rest) = text.get(sent..).filter(|it| !it.is_empty()) else {
+                break Poll::Ready(Ok(bytes.len()));
+            };
+            match self.send(cx, rest) {
+                Poll::Ready(Ok(0)) => break Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => sent += written,
+                other => break other,
+            }
+        };
+        self.instead = Some((text, sent));
+        Some(answer)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.send_problem(cx, bytes) {
+            Some(sent) => sent,
+            None => self.send(cx, bytes),
+        }
+    }
+
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let [only] = pieces
+            && let Some(sent) = self.send_problem(cx, only)
+        {
+            return sent;
+        }
         let written = match &mut self.socket {
             Socket::Plain(it) => Pin::new(it).poll_write_vectored(cx, pieces),
             Socket::Tls(it) => Pin::new(it.as_mut()).poll_write_vectored(cx, pieces),
@@ -163,9 +232,13 @@ impl AsyncWrite for Watched {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.socket {
+        let ended = match &mut self.socket {
             Socket::Plain(it) => Pin::new(it).poll_shutdown(cx),
             Socket::Tls(it) => Pin::new(it.as_mut()).poll_shutdown(cx),
+        };
+        match ended {
+            Poll::Ready(Ok(())) if self.instead.is_some() => self.hear_out(cx).map(Ok),
+            ended => ended,
         }
     }
 }

@@ -24,7 +24,11 @@ impl Door {
     }
 
     pub(crate) async fn with(options: ServerOptions) -> Self {
-        let (world, shutdown) = (World::new(), CancellationToken::new());
+        Self::to(&World::new(), options).await
+    }
+
+    pub(crate) async fn to(world: &World, options: ServerOptions) -> Self {
+        let shutdown = CancellationToken::new();
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let mut serving = JoinSet::new();

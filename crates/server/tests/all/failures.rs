@@ -71,3 +71,41 @@ async fn too_many_requests_are_turned_away_but_health_is_answered() {
     world.send(get("/readyz")).await.expect(200);
     world.send(post("/v1/queues/q/lease", &json!({}))).await.expect(200);
 }
+
+/// Before they wait for seconds, and only those whose own namespace floods the store: others take turns with it.
+#[tokio::test]
+async fn an_insert_that_would_wait_for_long_is_told_when_to_come_again() {
+    const BATCH: usize = 10_000;
+    let world = World::new();
+    let gate = world.store.faults.hold(StoreGroup::Insert);
+    let batch = || {
+        let tasks: Vec<_> = (0..BATCH).map(|_| json!({"queue": "q", "delay_ms": HOUR_MS})).collect();
+        world.send(post("/v1/tasks/batch", &json!({"tasks": tasks})))
+    };
+    let single = || post("/v1/tasks", &json!({"queue": "q"}));
+    let flood = async { tokio::join!(batch(), batch(), batch()) };
+    let others = async {
+        for _ in 0..3 {
+            gate.reached().await;
+        }
+        // 30,000 rows wait, at 20,000 a second as long as nothing else is known.
+        for refused in [single(), post("/v1/tasks/batch", &json!({"tasks": [{"queue": "q"}]}))] {
+            let told = world.send(refused).await;
+            assert_eq!(told.header("retry-after"), Some("2"));
+            let problem = told.expect_problem(429, "overload");
+            assert_eq!(problem["retry_after_ms"], 1_500);
+        }
+        let quiet = world.send(single().header("punctual-namespace", "quiet"));
+        let opened = async {
+            gate.reached().await;
+            gate.open();
+        };
+        tokio::join!(quiet, opened).0.expect(201);
+    };
+    let ((one, two, three), ()) = tokio::join!(flood, others);
+    for answer in [one, two, three] {
+        assert_eq!(answer.expect(200)["results"].as_array().unwrap().len(), BATCH);
+    }
+    world.send(single()).await.expect(201);
+    assert_eq!(world.engine.store().books().await.unwrap().accepted, 3 * 10_000 + 2, "nothing else was done");
+}

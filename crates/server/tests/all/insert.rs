@@ -75,14 +75,16 @@ async fn payloads_come_back_letter_for_letter() {
 #[tokio::test]
 async fn a_time_in_the_past_is_due_at_once_and_shown_as_it_was_asked() {
     let world = World::new();
-    let task = world.insert(json!({"queue": "q", "execute_at_ms": 5})).await;
+    // 2001-01-01T00:00:00.005Z.
+    const PAST_MS: i64 = 978_307_200_005;
+    let task = world.insert(json!({"queue": "q", "execute_at_ms": PAST_MS})).await;
     assert_eq!(
         (&task["execute_at_ms"], &task["execute_at"]),
-        (&json!(5), &json!("1970-01-01T00:00:00.005Z"))
+        (&json!(PAST_MS), &json!("2001-01-01T00:00:00.005Z"))
     );
     world.advance(0).await;
     let leased = world.lease("q").await.remove(0);
-    assert_eq!((&leased["execute_at_ms"], &leased["fired_at_ms"]), (&json!(5), &json!(START_MS)));
+    assert_eq!((&leased["execute_at_ms"], &leased["fired_at_ms"]), (&json!(PAST_MS), &json!(START_MS)));
 }
 
 #[tokio::test]

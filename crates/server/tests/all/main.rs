@@ -19,6 +19,7 @@ mod identity;
 mod insert;
 mod life;
 mod lookup;
+mod malformed;
 mod metrics;
 mod origin;
 mod queues;

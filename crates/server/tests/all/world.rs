@@ -10,7 +10,7 @@ use punctual_bulk::Runner;
 use punctual_bus::MemoryBus;
 use punctual_cluster::Watcher;
 use punctual_contract::{Hot, Store};
-use punctual_domain::time::Millis;
+use punctual_domain::{access::SecretHash, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::MemoryHot;
 use punctual_schedules::Planner;
@@ -150,15 +150,23 @@ impl World {
     pub(crate) fn with(options: ServerOptions) -> Self {
         let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
         let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
-        Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), options)
+        Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), options, Options::default())
+    }
+
+    /// Callers need a token, and this one may do everything.
+    pub(crate) fn guarded_by(token: &str) -> Self {
+        let sqlite = SqliteStore::in_memory(&punctual_store::Options { partitions: 4, ..Default::default() });
+        let memory = MemoryHot::new(punctual_hot::Options { partitions: 4 });
+        let engine = Options { admin_token: Some(SecretHash::of(token)), ..Options::default() };
+        Self::of(Arc::new(sqlite.unwrap()), Arc::new(memory), ServerOptions::default(), engine)
     }
 
     /// On any back ends.
     pub(crate) fn over(store: Arc<dyn Store>, hot: Arc<dyn Hot>) -> Self {
-        Self::of(store, hot, ServerOptions::default())
+        Self::of(store, hot, ServerOptions::default(), Options::default())
     }
 
-    fn of(store: Arc<dyn Store>, hot: Arc<dyn Hot>, options: ServerOptions) -> Self {
+    fn of(store: Arc<dyn Store>, hot: Arc<dyn Hot>, options: ServerOptions, its_engine: Options) -> Self {
         let clock = ManualClock::at(Millis(START_MS));
         let store = Arc::new(FaultyStore::new(store, 7));
         let hot = Arc::new(FaultyHot::new(hot, 7));
@@ -172,7 +180,7 @@ impl World {
             blobs: None,
             shared: None,
         };
-        let engine = Engine::new(backends, Options::default());
+        let engine = Engine::new(backends, its_engine);
         // In a store of its own: the other may be any.
         let schedules = Arc::new(SqliteStore::in_memory(&punctual_store::Options::default()).unwrap());
         let bulk = Runner::new(engine.clone(), schedules.clone(), punctual_bulk::Options::default(), None);

@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, future};
 use object_store::{
     ObjectStore, ObjectStoreExt as _, PutMode, PutPayload, WriteMultipart, local::LocalFileSystem, path::Path,
 };
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, os::unix::fs::DirBuilderExt as _, sync::Arc};
 
 /// What is uploaded at once; object stores want 5 MiB at least.
 const CHUNK_BYTES: usize = 8 * 1_048_576;
@@ -103,7 +103,9 @@ fn directory(path: &str) -> Result<Arc<dyn ObjectStore>, String> {
     if !path.starts_with('/') {
         return Err("a directory is named from the root, like file:///var/lib/punctual/archive".to_owned());
     }
-    std::fs::create_dir_all(path).map_err(|it| it.to_string())?;
+    // What is made is this user's alone: payloads are in it.
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(path).map_err(|it| it.to_string())?;
     let local = LocalFileSystem::new_with_prefix(path).map_err(|it| it.to_string())?;
     // Databases drop what was put here: it must be on the medium, not only in the system's memory.
     Ok(Arc::new(local.with_fsync(true)))

@@ -5,8 +5,9 @@ use super::{Options, statements as sql};
 use crate::Error;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, config::DbConfig};
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -39,6 +40,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();
 
+/// What is made is read and written by nobody else: tasks hold what callers put into them.
+const FILE_MODE: u32 = 0o600;
+const OF_OTHERS: u32 = 0o077;
+
 /// What a path turned into.
 pub(crate) struct Opened {
     pub(crate) conn: Connection,
@@ -52,9 +57,9 @@ pub(crate) struct Opened {
 pub(crate) fn file(path: &Path, options: &Options) -> Result<Opened, Error> {
     let path = absolute(path)?;
     let lock = lock(&path)?;
+    make(&path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    let conn = connect(&path, flags).map_err(|it| Error::opening(&path, it))?;
-    let mut conn = conn;
+    let mut conn = connect(&path, flags).map_err(|it| Error::opening(&path, it))?;
     let (migrated, partitions) = prepare(&mut conn, &path, options)?;
     Ok(Opened { conn, path, partitions, migrated, lock })
 }
@@ -137,12 +142,29 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     Ok(parent.canonicalize().map_err(unwritable)?.join(name))
 }
 
+/// Before SQLite does, which would let others read it; its log and index files get the mode of the database. What is there
+/// keeps the mode that it has.
+fn make(path: &Path) -> Result<(), Error> {
+    match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if fs::metadata(path).is_ok_and(|it| it.permissions().mode() & OF_OTHERS != 0) {
+                tracing::warn!(path = %path.display(), "others on this machine can read the tasks in this file: chmod 600 it");
+            }
+            Ok(())
+        }
+        Err(source) => Err(Error::Unwritable { path: path.to_owned(), source }),
+    }
+}
+
 /// The system frees the lock when the process ends, however it ends.
 fn lock(path: &Path) -> Result<File, Error> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let unwritable = |source| Error::Unwritable { path: path.to_owned(), source };
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(name).map_err(unwritable)?;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(FILE_MODE);
+    let file = options.open(name).map_err(unwritable)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),

@@ -38,6 +38,7 @@ mod redis_bus;
 mod redis_hot;
 mod redis_limiter;
 mod redis_worker;
+mod room;
 mod schedules;
 mod servers;
 mod shared;

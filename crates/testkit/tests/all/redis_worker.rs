@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use punctual_bus::{Guard, GuardOptions, RedisBus, RedisBusOptions};
 use punctual_contract::{Blobs, Bus, Clock, Store, bus::Delivery, store::Assignment};
 use punctual_domain::{
-    name::Name,
+    name::{Name, QueueKey},
     outcome::Report,
     place::TaskRef,
     state::State,
@@ -63,17 +63,22 @@ impl Transport for InProcess {
 }
 
 /// An engine that publishes queue `q` to Redis.
-struct Rig {
-    redis: &'static Redis,
+struct Rig<'r> {
+    redis: &'r Redis,
     prefix: String,
     engine: Engine,
     running: Running,
     client: Client,
 }
 
-impl Rig {
+impl Rig<'static> {
     async fn start(push_lease_ms: i64) -> Self {
-        let redis = servers::redis().await;
+        Rig::start_on(servers::redis().await, push_lease_ms).await
+    }
+}
+
+impl<'r> Rig<'r> {
+    async fn start_on(redis: &'r Redis, push_lease_ms: i64) -> Self {
         let prefix = redis.fresh_prefix();
         let bus = Arc::new(bus(redis, &prefix, "engine").await);
         let store = SqliteStore::in_memory(&Default::default()).unwrap();
@@ -105,6 +110,12 @@ impl Rig {
         };
         let inserted = self.engine.insert((0..count).map(new).collect(), "test").await.unwrap();
         inserted.into_iter().map(|it| it.task.place).collect()
+    }
+
+    async fn insert_into(&self, name: &str) -> TaskRef {
+        let queue = QueueKey { queue: Name::new(name).unwrap(), ..queue() };
+        let task = NewTask::new(queue, Name::new("k").unwrap(), self.engine.now().plus(20));
+        self.engine.insert(vec![task], "test").await.unwrap().remove(0).task.place
     }
 
     async fn bus(&self, consumer: &str) -> RedisBus {
@@ -348,5 +359,69 @@ async fn a_long_payload_and_a_long_result_go_over_the_bus_whole() {
     assert!(result(&whole) == Some(Content::json(letters('b'))), "the result, letter for letter");
     rig.until_empty().await;
     assert_eq!(working.end().await, 1);
+    rig.running.stop().await;
+}
+
+/// Attempts that were taken from the bus: those that were asked for have no guard here.
+async fn guarded(redis: &Redis) -> usize {
+    redis.command(&["KEYS", "*:guard"]).await.lines().filter(|it| it.ends_with(":guard")).count()
+}
+
+/// Pull works when the bus does not (C5): what fires while Redis is away runs all the same, and afterwards tasks come over the
+/// bus again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn while_the_bus_is_away_a_worker_asks_the_server_and_returns() {
+    let own = Redis::own().await;
+    let rig = Rig::start_on(&own, 30_000).await;
+    let elsewhere = bus(&own, &rig.prefix, "w-1").await;
+    let ran = Arc::new(AtomicUsize::new(0));
+    let source = BusSource::new(Arc::new(elsewhere)).guard(rig.guard("w-1").await);
+    let working = Working::start([counting(rig.worker("w-1", source), &ran)]);
+    let before = rig.insert(1).await[0];
+    rig.until_in_state(before, State::Succeeded).await;
+    assert_eq!(guarded(&own).await, 1);
+    own.kill();
+    // Whom the engine tries to send first comes back after the compensator's period; the others are asked for.
+    let places = rig.insert(20).await;
+    until("the worker goes on", || async { ran.load(SeqCst) > 10 }).await;
+    own.start_again().await;
+    let known = guarded(&own).await;
+    until("a task comes over the bus again", || async {
+        let place = rig.insert(1).await[0];
+        rig.until_in_state(place, State::Succeeded).await;
+        guarded(&own).await > known
+    })
+    .await;
+    for place in places {
+        rig.until_in_state(place, State::Succeeded).await;
+    }
+    working.end().await;
+    rig.running.stop().await;
+}
+
+/// A worker that pulls, with a guard: an attempt that somebody else has begun is not begun again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_worker_that_pulls_asks_its_guard_and_runs_where_that_does_not_answer() {
+    let rig = Rig::start(30_000).await;
+    let own = Redis::own().await;
+    let guard = |name: &str| {
+        let options = GuardOptions { holder: name.to_owned(), ..GuardOptions::default() };
+        let url = own.url();
+        async move { Guard::connect(&url, options).await.unwrap() }
+    };
+    let ran = Arc::new(AtomicUsize::new(0));
+    let pulling = |it: Guard| {
+        let worker = Worker::new(rig.client.clone()).queue("pulled").executor("w-1");
+        counting(worker.wait(Duration::from_millis(200)).guard(it), &ran)
+    };
+    let working = Working::start([pulling(guard("w-1").await)]);
+    let first = rig.insert_into("pulled").await;
+    rig.until_in_state(first, State::Succeeded).await;
+    assert!(own.command(&["KEYS", "*:guard"]).await.contains("guard"), "it was asked");
+    own.kill();
+    let second = rig.insert_into("pulled").await;
+    rig.until_in_state(second, State::Succeeded).await;
+    assert_eq!(ran.load(SeqCst), 2);
+    working.end().await;
     rig.running.stop().await;
 }

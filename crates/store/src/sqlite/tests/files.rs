@@ -10,7 +10,7 @@ use crate::Error;
 use punctual_contract::{Happened, Store as _, store::Change};
 use punctual_domain::task::{Content, NewTask};
 use rusqlite::Connection;
-use std::{fs, path::PathBuf, sync::mpsc};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::mpsc};
 use tempfile::TempDir;
 
 struct Place {
@@ -145,6 +145,26 @@ fn a_newer_schema_is_refused() {
     conn.execute_batch("PRAGMA user_version = 99").unwrap();
     drop(conn);
     assert!(matches!(place.refusal(), Error::NewerSchema { found: 99, .. }));
+}
+
+#[tokio::test]
+async fn what_is_made_can_be_read_by_nobody_else_and_what_is_there_keeps_its_mode() {
+    let place = Place::new();
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let store = place.open();
+    one(&store, ask("mail")).await;
+    let mut names = Vec::new();
+    for file in fs::read_dir(place.dir.path()).unwrap() {
+        let path = file.unwrap().path();
+        names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+        assert_eq!(mode(path), 0o600, "{names:?}");
+    }
+    names.sort();
+    assert_eq!(names, ["tasks.db", "tasks.db-shm", "tasks.db-wal", "tasks.db.lock"]);
+    drop(store);
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o640)).unwrap();
+    drop(place.open());
+    assert_eq!(mode(place.path()), 0o640, "the operator's own");
 }
 
 #[test]

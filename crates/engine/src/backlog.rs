@@ -1,0 +1,198 @@
+//! How long an insert that comes now would wait for the store: the rows that inserts under way have given it, by the pace at
+//! which it has lately taken them. Whoever would wait for long is told to come later instead. Decides nothing about an
+//! insert that is under way.
+
+use crate::engine::Engine;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use punctual_domain::{name::Name, task::NewTask};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Below this many rows nothing is said of the pace: the store commits together what comes together, so that a few rows show
+/// how long a commit takes, and not how many rows fit into a second.
+const CROWD: usize = 64;
+/// The pace is taken over at least this long.
+const WINDOW: Duration = Duration::from_millis(200);
+/// Rows a second, until it is known.
+const PACE_AT_FIRST: f64 = 20_000.0;
+
+#[derive(Debug, Default)]
+pub(crate) struct Backlog(Mutex<Waiting>);
+
+/// Rows of inserts that are under way.
+#[derive(Debug, Default)]
+struct Waiting {
+    rows: usize,
+    namespaces: HashMap<Name, usize>,
+    pace: Pace,
+}
+
+#[derive(Debug, Default)]
+struct Pace {
+    rows_per_second: Option<f64>,
+    /// Since a crowd waits: when that began, and rows that were taken since.
+    window: Option<(Instant, usize)>,
+}
+
+impl Pace {
+    fn get(&self) -> f64 {
+        self.rows_per_second.unwrap_or(PACE_AT_FIRST).max(1.0)
+    }
+
+    fn look(&mut self, is_crowded: bool, taken: usize, now: Instant) {
+        let Some((began, before)) = self.window else {
+            self.window = is_crowded.then_some((now, 0));
+            return;
+        };
+        let (took, taken) = (now.saturating_duration_since(began), before + taken);
+        self.window = is_crowded.then_some((began, taken));
+        if took >= WINDOW && taken > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let lately = taken as f64 / took.as_secs_f64();
+            self.rows_per_second = Some(self.rows_per_second.map_or(lately, |it| f64::midpoint(it, lately)));
+            self.window = is_crowded.then_some((now, 0));
+        }
+    }
+}
+
+impl Waiting {
+    /// Namespaces take turns at the store: before the next of this one come its own rows, and as many of each other one.
+    fn wait(&self, namespace: &Name) -> Duration {
+        let own = self.namespaces.get(namespace).copied().unwrap_or(0);
+        if own < CROWD {
+            return Duration::ZERO;
+        }
+        let before: usize = self.namespaces.values().map(|it| (*it).min(own)).sum();
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let seconds = before as f64 / self.pace.get();
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    fn begin(&mut self, namespace: &Name, rows: usize) {
+        self.rows += rows;
+        *self.namespaces.entry(namespace.clone()).or_default() += rows;
+    }
+
+    fn end(&mut self, namespace: &Name, rows: usize) {
+        self.rows = self.rows.saturating_sub(rows);
+        if let Some(left) = self.namespaces.get_mut(namespace) {
+            *left = left.saturating_sub(rows);
+            if *left == 0 {
+                self.namespaces.remove(namespace);
+            }
+        }
+    }
+}
+
+/// Counted as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Inserting<'a> {
+    backlog: &'a Backlog,
+    namespaces: Vec<(Name, usize)>,
+    is_stored: bool,
+}
+
+impl Inserting<'_> {
+    /// The store has taken them.
+    pub(crate) fn stored(mut self) {
+        self.is_stored = true;
+    }
+}
+
+impl Drop for Inserting<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.backlog.0.lock();
+        self.namespaces.iter().for_each(|(namespace, rows)| waiting.end(namespace, *rows));
+        let taken = if self.is_stored { self.namespaces.iter().map(|it| it.1).sum() } else { 0 };
+        let is_crowded = waiting.rows >= CROWD;
+        waiting.pace.look(is_crowded, taken, Instant::now());
+    }
+}
+
+impl Backlog {
+    pub(crate) fn begin(&self, tasks: &[NewTask]) -> Inserting<'_> {
+        let same = tasks.chunk_by(|a, b| a.queue.namespace == b.queue.namespace);
+        let namespaces: Vec<(Name, usize)> =
+            same.filter_map(|it| Some((it.first()?.queue.namespace.clone(), it.len()))).collect();
+        let mut waiting = self.0.lock();
+        namespaces.iter().for_each(|(namespace, rows)| waiting.begin(namespace, *rows));
+        let is_crowded = waiting.rows >= CROWD;
+        waiting.pace.look(is_crowded, 0, Instant::now());
+        drop(waiting);
+        Inserting { backlog: self, namespaces, is_stored: false }
+    }
+
+    fn wait(&self, namespace: &Name) -> Duration {
+        self.0.lock().wait(namespace)
+    }
+}
+
+impl Engine {
+    /// How long an insert of this namespace would wait for the store, if that is longer than it may.
+    #[must_use]
+    pub fn insert_backlog(&self, namespace: &Name) -> Option<Duration> {
+        let most = Duration::from_millis(self.core.options.insert_wait_max_ms);
+        Some(self.core.backlog.wait(namespace)).filter(|it| *it > most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::name::QueueKey;
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    fn tasks(namespace: &str, count: usize) -> Vec<NewTask> {
+        let queue = QueueKey { namespace: name(namespace), queue: name("q") };
+        vec![NewTask::new(queue, name("k"), punctual_domain::time::Millis(0)); count]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_is_what_waits_by_the_pace_of_late() {
+        let it = Backlog::default();
+        let first = it.begin(&tasks("a", 5_000));
+        assert_eq!(it.wait(&name("a")), Duration::from_millis(250), "by the pace at first");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        first.stored();
+        assert_eq!(it.wait(&name("a")), Duration::ZERO);
+        let _second = it.begin(&tasks("a", 500));
+        assert_eq!(it.wait(&name("a")), Duration::from_millis(500), "a thousand a second, as was seen");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_one_namespace_is_nobody_elses_wait() {
+        let it = Backlog::default();
+        let _flood = it.begin(&tasks("a", 50_000));
+        let _other = it.begin(&tasks("b", 100));
+        assert_eq!(it.wait(&name("b")), Duration::from_millis(10), "its own, and as much of the other");
+        assert_eq!(it.wait(&name("c")), Duration::ZERO);
+        assert!(it.wait(&name("a")) > Duration::from_secs(2));
+    }
+
+    /// One caller who waits for each of its commits shows how long a commit takes.
+    #[tokio::test(start_paused = true)]
+    async fn singles_one_after_the_other_say_nothing_of_the_pace() {
+        let it = Backlog::default();
+        for _ in 0..100 {
+            let single = it.begin(&tasks("a", 1));
+            tokio::time::advance(Duration::from_millis(20)).await;
+            single.stored();
+        }
+        let _burst: Vec<_> = (0..1_000).map(|_| it.begin(&tasks("a", 1))).collect();
+        assert_eq!(it.wait(&name("a")), Duration::from_millis(50), "the pace at first, and not 50 a second");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_failed_was_not_taken_and_is_counted_no_more() {
+        let it = Backlog::default();
+        let failed = it.begin(&tasks("a", 5_000));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        drop(failed);
+        let waiting = it.0.lock();
+        assert_eq!((waiting.rows, waiting.namespaces.len(), waiting.pace.rows_per_second), (0, 0, None));
+    }
+}

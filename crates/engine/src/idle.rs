@@ -1,0 +1,30 @@
+//! Forgets what is kept by the name of a queue once nobody has used that queue for long: names may be made up without end, one
+//! for each customer or day. What is forgotten begins anew with the next task; nothing rests on it.
+
+use crate::{core::Core, engine::Engine};
+use punctual_contract::Error;
+use punctual_domain::time::Millis;
+use std::{sync::Arc, time::Duration};
+
+pub(crate) const PERIOD: Duration = Duration::from_secs(60);
+/// Where executors wait, and what they were told: nobody has asked for so long.
+const FORGOTTEN_AFTER_MS: i64 = 600_000;
+/// Counts, which begin at 0 again: nothing was counted for so long.
+const COUNTS_FORGOTTEN_AFTER_MS: i64 = 24 * 3_600_000;
+
+/// Names that were forgotten.
+pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
+    let before = core.queues_held();
+    core.forget_arrivals(now.plus(-FORGOTTEN_AFTER_MS));
+    core.admissions.forget(now);
+    core.meters.forget_idle(now, COUNTS_FORGOTTEN_AFTER_MS);
+    Ok(before.saturating_sub(core.queues_held()))
+}
+
+impl Engine {
+    /// How many names of queues something is kept by, each as often as it is.
+    #[must_use]
+    pub fn queues_held(&self) -> usize {
+        self.core.queues_held()
+    }
+}

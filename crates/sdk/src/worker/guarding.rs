@@ -1,0 +1,26 @@
+//! The guard for tasks that came over HTTP, where a worker has one: an attempt that two were handed is executed by one. What
+//! the guard cannot say does not keep a task from running: behind it stands the fence, and the bus may be away with it.
+
+use futures_util::future::join_all;
+use punctual_bus::{Execution, Guard, Taken};
+use punctual_protocol::{LeasedTask, Token};
+
+use super::Shared;
+
+/// Those that are to run here. What somebody else executes is left to its lease.
+pub(super) async fn granted(shared: &Shared, tasks: Vec<LeasedTask>) -> Vec<LeasedTask> {
+    let Some(guard) = &shared.guard else { return tasks };
+    let answers = join_all(tasks.iter().map(|it| may_run(guard, it))).await;
+    tasks.into_iter().zip(answers).filter(|it| it.1).map(|it| it.0).collect()
+}
+
+async fn may_run(guard: &Guard, task: &LeasedTask) -> bool {
+    let (Ok(place), Ok(token)) = (task.r#ref.parse(), task.token.parse::<Token>()) else { return true };
+    match guard.take(Execution { place, fence: token.fence, attempt: task.attempt }).await {
+        Ok(taken) => taken == Taken::Granted,
+        Err(error) => {
+            tracing::warn!(task = task.r#ref, attempt = task.attempt, error = %error, "the guard does not answer: the fence alone decides");
+            true
+        }
+    }
+}

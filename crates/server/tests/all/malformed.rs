@@ -1,0 +1,103 @@
+//! What is no request of HTTP, or could be read as two: refused with a problem document, and nothing of it is done.
+
+use crate::{
+    door::{Door, post, rest},
+    world::World,
+};
+use punctual_server::{ListenerOptions, ServerOptions};
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+
+const BODY: &str = r#"{"queue":"q"}"#;
+
+/// The problem that is answered to it; the connection ends behind it.
+async fn problem(door: &Door, request: &str) -> Value {
+    let text = door.ask(request).await;
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}"));
+    assert!(head.contains("content-type: application/problem+json"), "{text}");
+    assert!(head.to_ascii_lowercase().contains("connection: close"), "{text}");
+    let problem: Value = serde_json::from_str(body).unwrap();
+    assert!(head.starts_with(&format!("HTTP/1.1 {} ", problem["status"])), "{text}");
+    problem
+}
+
+async fn tasks(door: &Door) -> f64 {
+    door.metric("punctual_tasks_accepted_total").await
+}
+
+fn chunked(body: &str) -> String {
+    format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
+}
+
+fn insert(headers: &str, body: &str) -> String {
+    format!("POST /v1/tasks HTTP/1.1\r\n{headers}content-type: application/json\r\n\r\n{body}")
+}
+
+#[tokio::test]
+async fn two_lengths_of_one_body_are_refused_in_either_order_and_one_is_taken() {
+    let door = Door::open(ListenerOptions::default()).await;
+    let (length, coding) = (format!("content-length: {}\r\n", BODY.len()), "transfer-encoding: chunked\r\n");
+    for both in [format!("{length}{coding}"), format!("{coding}{length}")] {
+        let request = insert(&format!("host: localhost\r\n{both}"), &chunked(BODY));
+        assert_eq!(problem(&door, &request).await["code"], "request.malformed_http");
+    }
+    assert_eq!(tasks(&door).await, 0.0, "nothing was done");
+    for one in [(&length[..], BODY.to_owned()), (coding, chunked(BODY))] {
+        let headers = format!("host: localhost\r\nconnection: close\r\n{}", one.0);
+        assert!(door.ask(&insert(&headers, &one.1)).await.starts_with("HTTP/1.1 201"), "{}", one.0);
+    }
+    door.close().await;
+}
+
+/// Without tokens the same is refused for naming another machine, or none (`origin`).
+#[tokio::test]
+async fn a_request_names_one_host_also_where_callers_have_tokens() {
+    const TOKEN: &str = "a-token-of-this-test-only";
+    let world = World::guarded_by(TOKEN);
+    let door = Door::to(&world, ServerOptions::default()).await;
+    let token = format!("authorization: Bearer {TOKEN}\r\n");
+    let headers = |hosts: &str| format!("{hosts}{token}content-length: {}\r\n", BODY.len());
+    for hosts in ["", "host: a.example\r\nhost: b.example\r\n"] {
+        let told = problem(&door, &insert(&headers(hosts), BODY)).await;
+        assert_eq!(told["code"], "request.malformed_http", "{hosts:?}");
+        assert!(told["detail"].as_str().unwrap().contains("Host"), "{told}");
+    }
+    assert_eq!(world.engine.store().books().await.unwrap().accepted, 0, "nothing was done");
+    let one = insert(&headers("host: a.example\r\nconnection: close\r\n"), BODY);
+    assert!(door.ask(&one).await.starts_with("HTTP/1.1 201"));
+    door.close().await;
+}
+
+#[tokio::test]
+async fn what_the_library_refuses_is_answered_with_a_problem_too() {
+    let door = Door::open(ListenerOptions::default()).await;
+    let live = |headers: &str| format!("GET /livez HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+    let many: String = (0..150).map(|nth| format!("x-{nth}: 1\r\n")).collect();
+    for (request, code) in [
+        ("what is this\r\n\r\n".to_owned(), "request.malformed_http"),
+        (live("a b: c\r\n"), "request.malformed_http"),
+        (live("content-length: -1\r\n"), "request.malformed_http"),
+        (live("content-length: 1\r\ncontent-length: 2\r\n"), "request.malformed_http"),
+        (live("transfer-encoding: gzip\r\n"), "request.malformed_http"),
+        (live(&many), "request.head_too_large"),
+        (live(&format!("x: {}\r\n", "a".repeat(80 << 10))), "request.head_too_large"),
+        (live("").replace("/livez", &format!("/{}", "a".repeat(80 << 10))), "request.head_too_large"),
+    ] {
+        let what: String = request.chars().take(80).collect();
+        assert_eq!(problem(&door, &request).await["code"], code, "{what}");
+    }
+    door.close().await;
+}
+
+#[tokio::test]
+async fn answers_before_one_that_is_refused_are_whole() {
+    let door = Door::open(ListenerOptions::default()).await;
+    let mut stream = door.connect().await;
+    let both = format!("{}{}", post("/v1/tasks", BODY), "what is this\r\n\r\n");
+    stream.write_all(both.as_bytes()).await.unwrap();
+    let told = rest(&mut stream).await;
+    let (first, second) = told.split_once("HTTP/1.1 400").unwrap_or_else(|| panic!("{told}"));
+    assert!(first.starts_with("HTTP/1.1 201") && first.ends_with('}'), "{told}");
+    assert!(second.contains("request.malformed_http"), "{told}");
+    door.close().await;
+}

@@ -1,0 +1,149 @@
+//! What a process keeps in its own memory is bounded (D7, N10): tasks that do not fit wait in the store and fire on time, and
+//! names of queues that nobody uses any more are forgotten.
+
+use crate::engine::queue;
+use punctual_bus::MemoryBus;
+use punctual_contract::{Hot as _, Store, store::Assignment};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    outcome::Report,
+    settings::{Mode, QueueSettings},
+    task::{NewTask, TaskResult},
+    time::Millis,
+};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport};
+use punctual_hot::{MemoryHot, MemoryLimiter};
+use punctual_store::SqliteStore;
+use punctual_testkit::clock::ManualClock;
+use std::sync::Arc;
+
+const START: Millis = Millis(1_767_225_600_000);
+const MINUTE_MS: i64 = 60_000;
+/// Of one task in memory, with all that belongs to it.
+const ENTRY_BYTES: u64 = 560;
+
+struct Rig {
+    clock: ManualClock,
+    hot: Arc<MemoryHot>,
+    engine: Engine,
+}
+
+impl Rig {
+    fn new(memory_max_bytes: u64) -> Self {
+        Self::with(memory_max_bytes, Options::default())
+    }
+
+    fn with(memory_max_bytes: u64, options: Options) -> Self {
+        let clock = ManualClock::at(START);
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(&Default::default()).unwrap());
+        let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
+        let hot = Arc::new(hot.with_memory_max(memory_max_bytes));
+        let backends = Backends {
+            store,
+            hot: hot.clone(),
+            limiter: Arc::new(MemoryLimiter::default()),
+            bus: Arc::new(MemoryBus::default()),
+            clock: Arc::new(clock.clone()),
+            blobs: None,
+            shared: None,
+        };
+        Self { clock, hot, engine: Engine::new(backends, options) }
+    }
+
+    async fn due(&self) -> usize {
+        self.hot.depth().await.unwrap().due
+    }
+
+    async fn lease(&self, queue: &QueueKey) -> Vec<Assignment> {
+        let (queue, executor) = (Arc::new(queue.clone()), "test".to_owned());
+        let request =
+            LeaseRequest { queue, max: 1_000, wait_ms: 0, lease_ms: 600_000, executor, version: None };
+        self.engine.lease(request).await.unwrap()
+    }
+
+    async fn succeed(&self, leased: &[Assignment]) {
+        let succeeded = |it: &Assignment| OutcomeReport {
+            place: it.place,
+            fence: it.fence,
+            report: Report::Succeeded,
+            result: TaskResult::default(),
+        };
+        self.engine.settle(leased.iter().map(succeeded).collect(), "test").await.unwrap();
+    }
+}
+
+fn task(queue: &QueueKey, at: Millis) -> NewTask {
+    NewTask::new(queue.clone(), Name::new("k").unwrap(), at)
+}
+
+#[tokio::test]
+async fn what_does_not_fit_into_memory_waits_in_the_store_and_is_on_time() {
+    const ROOM: usize = 4_000;
+    const TASKS: i64 = 20_000;
+    /// Partitions are preloaded three at a time, and how full it is is looked at after each page of a thousand.
+    const PAGES: usize = 3_000;
+    const STEP_MS: i64 = 20_000;
+    let rig = Rig::new(ENTRY_BYTES * u64::try_from(ROOM).unwrap());
+    rig.engine.turn().await.unwrap();
+    let mut most = 0;
+    for batch in 0..20 {
+        // Spread over 40 minutes, all within the horizon of an hour, and each batch over all of them.
+        let at = |nth: i64| START.plus(5 * MINUTE_MS + (nth * 20 + batch) * 40 * MINUTE_MS / TASKS);
+        let tasks = (0..TASKS / 20).map(|nth| task(&queue(), at(nth))).collect();
+        rig.engine.insert(tasks, "test").await.unwrap();
+        most = most.max(rig.due().await);
+    }
+    assert!((ROOM / 2..=ROOM).contains(&most), "{most} in memory");
+    let (mut came, mut latest_ms) = (0, 0);
+    for _ in 0..46 * MINUTE_MS / STEP_MS {
+        rig.clock.advance_ms(u64::try_from(STEP_MS).unwrap());
+        rig.engine.turn().await.unwrap();
+        let due = rig.due().await;
+        assert!(due <= ROOM + PAGES, "{due}: what was left in the store came too early");
+        let leased = rig.lease(&queue()).await;
+        latest_ms = leased.iter().map(|it| it.fired_at.since(it.due_at)).fold(latest_ms, i64::max);
+        came += leased.len();
+        rig.succeed(&leased).await;
+    }
+    assert_eq!(came, usize::try_from(TASKS).unwrap());
+    assert!(latest_ms < STEP_MS, "{latest_ms} ms late, where the clock moves {STEP_MS} ms at a time");
+}
+
+/// What was set for a file by an older build, and for a bus that nobody can reach: its tasks wait for whoever pulls.
+#[tokio::test]
+async fn a_queue_that_cannot_be_pushed_is_pulled_whatever_is_set() {
+    let rig = Rig::with(u64::MAX, Options { can_push: false, ..Options::default() });
+    let push = QueueSettings { mode: Some(Mode::Push), ..QueueSettings::default() };
+    rig.engine.put_queue(queue(), push, None, "test", |_| true).await.unwrap();
+    rig.engine.insert(vec![task(&queue(), START)], "test").await.unwrap();
+    rig.engine.turn().await.unwrap();
+    rig.engine.turn().await.unwrap();
+    let leased = rig.lease(&queue()).await;
+    assert_eq!(leased.iter().map(|it| it.attempt).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test]
+async fn names_of_queues_that_nobody_uses_any_more_are_forgotten() {
+    let rig = Rig::new(u64::MAX);
+    rig.engine.turn().await.unwrap();
+    let name = |nth: usize| QueueKey { queue: Name::new(&format!("customer-{nth}")).unwrap(), ..queue() };
+    for nth in 0..500 {
+        rig.engine.insert(vec![task(&name(nth), rig.engine.now())], "test").await.unwrap();
+    }
+    rig.engine.turn().await.unwrap();
+    for nth in 0..500 {
+        let leased = rig.lease(&name(nth)).await;
+        assert_eq!(leased.len(), 1, "{nth}");
+        rig.succeed(&leased).await;
+    }
+    let used = rig.engine.queues_held();
+    assert!(used >= 500, "{used}");
+    for _ in 0..26 {
+        rig.clock.advance_ms(3_600_000);
+        rig.engine.insert(vec![task(&name(0), rig.engine.now())], "test").await.unwrap();
+        rig.engine.turn().await.unwrap();
+        rig.succeed(&rig.lease(&name(0)).await).await;
+    }
+    let held = rig.engine.queues_held();
+    assert!((1..10).contains(&held), "{held} of {used}: the one that is used, and no other");
+}
