@@ -1,5 +1,5 @@
 //! Clients that generators make of the OpenAPI document, as `docs/clients.md` says: its own blocks are run, with a token and
-//! over TLS. What it installs is installed by `scripts/install-servers`, in the same versions.
+//! over TLS. What it installs is installed by `scripts/install-clients`, in the same versions.
 //!
 //! Seen to fail: with an operation that the generator leaves out; with a required field that answers leave out.
 
@@ -27,11 +27,11 @@ fn blocks(section: &str, language: &str) -> Vec<&'static str> {
     part.split(&fence).skip(1).map(|it| it.split_once("```").unwrap().0).collect()
 }
 
-/// What `scripts/install-servers` has installed.
+/// What `scripts/install-clients` has installed.
 fn tools() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let tools = target.join("clients");
-    assert!(tools.join("installed").is_file(), "these tests need what scripts/install-servers installs");
+    assert!(tools.join("installed").is_file(), "these tests need what scripts/install-clients installs");
     tools
 }
 

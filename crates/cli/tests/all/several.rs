@@ -1,6 +1,5 @@
 //! Several engines of one cluster, whose addresses a client has with commas between: what it does when one is killed.
 //!
-//! Seen to fail: with a client that stays with the first address.
 
 use crate::binary::{DURABLE, Running, Server, address, blocking, documents, punctual, stderr, wait_for};
 use punctual_testkit::servers::{MariaDb, Redis};

@@ -76,7 +76,8 @@ const PLANS: &[(&str, &str)] = &[
 
 /// Read every row on purpose: the audit counts, declared labels are few, books and settings are as short as the list of queues, tokens are
 /// few, what is asked of executors reads their list, and the index of what is paused has nothing else. Of a cluster: steps are
-/// grouped of the few rows that a bounded range gave, and events are ten thousand at most.
+/// grouped of the few rows that a bounded range gave, and events are ten thousand at most. What makes a store in memory new again
+/// takes all of it.
 const SCANS: &[&str] = &[
     "cluster/due",
     "cluster/trim_beyond",
@@ -87,6 +88,8 @@ const SCANS: &[&str] = &[
     "ledger/audit",
     "ledger/books",
     "meta/objects",
+    "pristine/rows",
+    "pristine/tables",
     "setting/all",
     "setting/paused",
     "token/all",
@@ -98,7 +101,10 @@ fn scripts() -> Vec<(String, String)> {
         for file in fs::read_dir(dir.unwrap().path()).unwrap() {
             let path = file.unwrap().path();
             let name = path.strip_prefix(SQL).unwrap().with_extension("");
-            found.push((name.to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap()));
+            // Some are for any table.
+            let text =
+                fs::read_to_string(&path).unwrap().replace("{table}", "meta").replace("{columns}", "?, ?");
+            found.push((name.to_str().unwrap().to_owned(), text));
         }
     }
     found
