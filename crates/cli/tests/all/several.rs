@@ -1,5 +1,4 @@
 //! Several engines of one cluster, whose addresses a client has with commas between: what it does when one is killed.
-//!
 
 use crate::binary::{DURABLE, Running, Server, address, blocking, documents, punctual, stderr, wait_for};
 use punctual_testkit::servers::{MariaDb, Redis};
