@@ -153,46 +153,50 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_wait_is_what_waits_by_the_pace_of_late() {
-        let it = Backlog::default();
-        let first = it.begin(&tasks("a", 5_000));
-        assert_eq!(it.wait(&name("a")), Duration::from_millis(250), "by the pace at first");
+        let backlog = Backlog::default();
+        let first = backlog.begin(&tasks("a", 5_000));
+        assert_eq!(backlog.wait(&name("a")), Duration::from_millis(250), "by the pace at first");
         tokio::time::advance(Duration::from_secs(5)).await;
         first.stored();
-        assert_eq!(it.wait(&name("a")), Duration::ZERO);
-        let _second = it.begin(&tasks("a", 500));
-        assert_eq!(it.wait(&name("a")), Duration::from_millis(500), "a thousand a second, as was seen");
+        assert_eq!(backlog.wait(&name("a")), Duration::ZERO);
+        let _second = backlog.begin(&tasks("a", 500));
+        assert_eq!(backlog.wait(&name("a")), Duration::from_millis(500), "a thousand a second, as was seen");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_flood_of_one_namespace_is_nobody_elses_wait() {
-        let it = Backlog::default();
-        let _flood = it.begin(&tasks("a", 50_000));
-        let _other = it.begin(&tasks("b", 100));
-        assert_eq!(it.wait(&name("b")), Duration::from_millis(10), "its own, and as much of the other");
-        assert_eq!(it.wait(&name("c")), Duration::ZERO);
-        assert!(it.wait(&name("a")) > Duration::from_secs(2));
+        let backlog = Backlog::default();
+        let _flood = backlog.begin(&tasks("a", 50_000));
+        let _other = backlog.begin(&tasks("b", 100));
+        assert_eq!(backlog.wait(&name("b")), Duration::from_millis(10), "its own, and as much of the other");
+        assert_eq!(backlog.wait(&name("c")), Duration::ZERO);
+        assert!(backlog.wait(&name("a")) > Duration::from_secs(2));
     }
 
     /// One caller who waits for each of its commits shows how long a commit takes.
     #[tokio::test(start_paused = true)]
     async fn singles_one_after_the_other_say_nothing_of_the_pace() {
-        let it = Backlog::default();
+        let backlog = Backlog::default();
         for _ in 0..100 {
-            let single = it.begin(&tasks("a", 1));
+            let single = backlog.begin(&tasks("a", 1));
             tokio::time::advance(Duration::from_millis(20)).await;
             single.stored();
         }
-        let _burst: Vec<_> = (0..1_000).map(|_| it.begin(&tasks("a", 1))).collect();
-        assert_eq!(it.wait(&name("a")), Duration::from_millis(50), "the pace at first, and not 50 a second");
+        let _burst: Vec<_> = (0..1_000).map(|_| backlog.begin(&tasks("a", 1))).collect();
+        assert_eq!(
+            backlog.wait(&name("a")),
+            Duration::from_millis(50),
+            "the pace at first, and not 50 a second"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_failed_was_not_taken_and_is_counted_no_more() {
-        let it = Backlog::default();
-        let failed = it.begin(&tasks("a", 5_000));
+        let backlog = Backlog::default();
+        let failed = backlog.begin(&tasks("a", 5_000));
         tokio::time::advance(Duration::from_secs(1)).await;
         drop(failed);
-        let waiting = it.0.lock();
+        let waiting = backlog.0.lock();
         assert_eq!((waiting.rows, waiting.namespaces.len(), waiting.pace.rows_per_second), (0, 0, None));
     }
 }

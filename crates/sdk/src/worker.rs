@@ -140,7 +140,8 @@ impl Worker {
     }
 
     /// Asks the guard before each execution of a task that came from the server; [`crate::bus::BusSource::guard`] is that of
-    /// tasks from the bus. A task that it cannot say anything about is executed: the fence refuses the outcome of a second one.
+    /// tasks from the bus. A task that it cannot say anything about is executed, and those that the server hands out while the bus
+    /// is away are not asked about: the fence refuses the outcome of a second one.
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn guard(mut self, guard: crate::bus::Guard) -> Self {

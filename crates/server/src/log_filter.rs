@@ -49,17 +49,34 @@ impl LogFilters {
 
     /// Which set this was.
     fn set(&self, filter: Option<&str>, until: Option<Millis>) -> Result<u64, String> {
-        let filter = filter.unwrap_or(&self.0.started_with);
         let mut standing = self.0.standing.lock();
+        self.put(&mut standing, filter, until)?;
+        Ok(standing.sets)
+    }
+
+    fn put(
+        &self,
+        standing: &mut Standing,
+        filter: Option<&str>,
+        until: Option<Millis>,
+    ) -> Result<(), String> {
+        let filter = filter.unwrap_or(&self.0.started_with);
         self.0.log.set_filter(filter)?;
         *standing = Standing { filter: filter.to_owned(), until, sets: standing.sets + 1 };
-        Ok(standing.sets)
+        Ok(())
     }
 
     /// Back to what it was started with, unless it was set again.
     fn end(&self, set: u64) {
-        if self.0.standing.lock().sets == set && self.set(None, None).is_ok() {
-            tracing::info!(filter = self.0.started_with, "what is logged is as at the start again");
+        let mut standing = self.0.standing.lock();
+        if standing.sets != set {
+            return;
+        }
+        match self.put(&mut standing, None, None) {
+            Ok(()) => {
+                tracing::info!(filter = self.0.started_with, "what is logged is as at the start again");
+            }
+            Err(error) => tracing::error!(error, "what is logged could not be set back"),
         }
     }
 

@@ -10,17 +10,17 @@ type Number = fn(&DatabaseView) -> Option<i64>;
 
 pub(super) fn render(out: &mut Exposition, databases: &[DatabaseView]) {
     let table: [(&Metric, Number); 5] = [
-        (&DATABASE_ANSWERS, |it| Some(i64::from(it.database.is_some()))),
-        (&DATABASE_ROWS, |it| it.database.as_ref()?.rows),
-        (&DATABASE_BYTES, |it| it.database.as_ref()?.bytes),
-        (&DATABASE_BUCKETS, |it| it.database.as_ref()?.buckets),
-        (&DATABASE_PARTITIONS, |it| i64::try_from(it.partitions).ok()),
+        (&DATABASE_ANSWERS, |view| Some(i64::from(view.database.is_some()))),
+        (&DATABASE_ROWS, |view| view.database.as_ref()?.rows),
+        (&DATABASE_BYTES, |view| view.database.as_ref()?.bytes),
+        (&DATABASE_BUCKETS, |view| view.database.as_ref()?.buckets),
+        (&DATABASE_PARTITIONS, |view| i64::try_from(view.partitions).ok()),
     ];
     for (metric, number) in table {
         out.begin(metric);
-        for it in databases {
-            if let Some(number) = number(it) {
-                out.sample(metric, &[&it.number.to_string()], number);
+        for view in databases {
+            if let Some(number) = number(view) {
+                out.sample(metric, &[&view.number.to_string()], number);
             }
         }
     }
