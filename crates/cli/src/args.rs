@@ -1,8 +1,8 @@
 //! The command line. One subcommand, one module; nothing is listed here that does not work.
 
 use crate::{
-    audit, bulk, cluster, config, dead, dev, doctor, executor, log, man, namespace, openapi, queue, schedule,
-    serve, shard, task, token, work, workflow,
+    audit, bulk, cluster, config, dead, dev, doctor, executor, limit, log, look, man, namespace, openapi,
+    profile, queue, schedule, serve, shard, task, token, work, workflow,
 };
 use clap::{Parser, Subcommand};
 
@@ -14,6 +14,8 @@ use clap::{Parser, Subcommand};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) look: look::LookArgs,
 }
 
 #[derive(Subcommand, Debug)]
@@ -35,6 +37,12 @@ pub(crate) enum Command {
     /// Look at namespaces, set their limits, delete them
     #[command(subcommand)]
     Namespace(namespace::NamespaceCommand),
+    /// Look at the limits of everything, and set them
+    #[command(subcommand)]
+    Limit(limit::LimitCommand),
+    /// Keep the servers that you talk to by name: address, authorities, token
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
     /// Cancel, reschedule, redrive many tasks, and so on: previewed, and then at a bounded rate
     #[command(subcommand)]
     Bulk(bulk::BulkCommand),

@@ -3,7 +3,7 @@
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
-    task::word,
+    times,
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -28,11 +28,11 @@ struct WhichArgs {
     /// Of this namespace; all unless given
     #[arg(long = "of-namespace", value_name = "NAME")]
     of_namespace: Option<String>,
-    /// At or after this instant: RFC 3339 or epoch milliseconds
-    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    /// At or after this instant: RFC 3339, a time of this zone, or how long ago, such as 1h30m
+    #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     since: Option<TimeBound>,
     /// Before this instant
-    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     until: Option<TimeBound>,
 }
 
@@ -126,7 +126,7 @@ fn print(entries: &[AuditEntry]) {
     let rows = entries.iter().map(|entry| {
         let times = if entry.times > 1 { format!(" ({} times)", entry.times) } else { String::new() };
         [
-            entry.at.to_string(),
+            times::stamp(entry.at),
             caller(entry),
             entry.address.clone().unwrap_or_default(),
             format!("{}{times}", entry.action),

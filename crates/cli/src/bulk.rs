@@ -6,6 +6,7 @@ use crate::{
     output::{self, Form},
     spans,
     task::{export, word},
+    times,
 };
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -79,11 +80,11 @@ pub(crate) struct FilterArgs {
     kind: Option<String>,
     #[arg(long, value_name = "KEY=VALUE")]
     label: Option<String>,
-    /// Due at or after this instant, RFC 3339
-    #[arg(long, value_name = "RFC3339")]
+    /// Due at or after this instant: RFC 3339, a time of this zone, or how far ahead, such as 1h30m, "2d ago"
+    #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
     due_after: Option<String>,
     /// Due before this instant
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
     due_before: Option<String>,
     /// A text in the last error
     #[arg(long, value_name = "TEXT")]
@@ -125,8 +126,8 @@ pub(crate) struct RescheduleArgs {
     /// Earlier by so much
     #[arg(long, value_parser = duration::parse, group = "time")]
     earlier: Option<Duration>,
-    /// To this instant, RFC 3339
-    #[arg(long, value_name = "RFC3339", group = "time")]
+    /// To this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
+    #[arg(long, value_name = "INSTANT", value_parser = times::instant, group = "time")]
     at: Option<String>,
     #[command(flatten)]
     filter: FilterArgs,
@@ -242,7 +243,7 @@ pub(crate) async fn run(command: BulkCommand) -> Result<ExitCode> {
             let page = connect.client(TRIES_OF_ONE_CALL)?.bulk_failures(id, limit, None).await?;
             shown(connect.form(), &page, || {
                 let rows =
-                    page.items.iter().map(|it| [it.task_ref.clone(), it.at.to_string(), it.error.clone()]);
+                    page.items.iter().map(|it| [it.task_ref.clone(), times::stamp(it.at), it.error.clone()]);
                 output::table(["TASK", "AT", "ERROR"], rows);
             })
         }
@@ -372,9 +373,9 @@ fn print_preview(it: &BulkOperation) {
         ("takes", format!("{} at {} a second", took(it.takes_ms), it.rate)),
     ]);
     let rows = it.sample.iter().flatten().map(|task| {
-        [task.r#ref.clone(), task.queue.clone(), spelt(&task.state), task.execute_at.to_string()]
+        [task.r#ref.clone(), task.queue.clone(), spelt(&task.state), times::away(task.execute_at)]
     });
-    output::table(["FIRST OF THEM", "QUEUE", "STATE", "EXECUTE AT"], rows);
+    output::table(["FIRST OF THEM", "QUEUE", "STATE", "DUE"], rows);
 }
 
 fn print_one(it: &BulkOperation) {
@@ -385,7 +386,7 @@ fn print_one(it: &BulkOperation) {
         ("done", output::count(it.done)),
         ("skipped", output::count(it.skipped)),
         ("failed", output::count(it.failed)),
-        ("created", format!("by {} at {}", it.created_by, it.created_at)),
+        ("created", format!("by {} at {}", it.created_by, times::full(it.created_at))),
     ];
     facts.extend(it.reason.clone().map(|it| ("reason", it)));
     facts.extend(it.note.clone().map(|it| ("note", it)));
@@ -393,7 +394,7 @@ fn print_one(it: &BulkOperation) {
     if it.state == BulkState::Running {
         facts.push(("left", took(it.takes_ms)));
     }
-    facts.extend(it.ended_at.map(|it| ("ended", it.to_string())));
+    facts.extend(it.ended_at.map(|it| ("ended", times::full(it))));
     output::facts(&facts);
 }
 

@@ -6,7 +6,7 @@ mod stats;
 mod tail;
 mod top;
 
-use crate::{connect::ConnectArgs, task::word};
+use crate::{connect::ConnectArgs, times};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use punctual_protocol::{SearchEvents, TimeBound};
@@ -22,11 +22,11 @@ pub(crate) struct EventsArgs {
     /// Only of this engine
     #[arg(long, value_name = "NAME")]
     engine: Option<String>,
-    /// At or after this instant: RFC 3339 or epoch milliseconds
-    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    /// At or after this instant: RFC 3339, a time of this zone, or how long ago, such as 1h30m
+    #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     since: Option<TimeBound>,
     /// Before this instant
-    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     until: Option<TimeBound>,
     /// Events of a page
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]

@@ -1,28 +1,37 @@
-//! Where the server is, for the commands that are its clients.
+//! Where the server is, for the commands that are its clients: a profile, or flags over the environment. Never both: the token
+//! of one server must not be sent to another.
 
-use crate::output::Form;
+use crate::{
+    output::Form,
+    profile::{self, Profile, Profiles},
+};
+use anyhow::{Result, bail};
 use clap::Args;
-use punctual_sdk::{Client, Error};
-use std::path::PathBuf;
+use punctual_sdk::Client;
+use std::{env, path::PathBuf};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ConnectArgs {
+    /// A server by name, with its token: `punctual profile` [env: PUNCTUAL_PROFILE]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["url", "ca", "client_cert"])]
+    profile: Option<String>,
     /// Address of the server, or of several engines of one cluster with commas between; a token is taken from PUNCTUAL_TOKEN
-    #[arg(long, env = "PUNCTUAL_URL", default_value = "http://127.0.0.1:7450", value_name = "URL")]
-    pub(crate) url: String,
-    /// Authorities whose servers are trusted, PEM [default: those of the system]
-    #[arg(long, env = "PUNCTUAL_CA_FILE", value_name = "FILE")]
+    /// [env: PUNCTUAL_URL] [default: the default profile, or http://127.0.0.1:7450]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Authorities whose servers are trusted, PEM [env: PUNCTUAL_CA_FILE] [default: those of the system]
+    #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Certificate to show to a server that wants one, PEM
-    #[arg(long, env = "PUNCTUAL_CLIENT_CERT", value_name = "FILE", requires = "client_key")]
+    /// Certificate to show to a server that wants one, PEM [env: PUNCTUAL_CLIENT_CERT]
+    #[arg(long, value_name = "FILE", requires = "client_key")]
     client_cert: Option<PathBuf>,
-    /// Its key, PEM
-    #[arg(long, env = "PUNCTUAL_CLIENT_KEY", value_name = "FILE", requires = "client_cert")]
+    /// Its key, PEM [env: PUNCTUAL_CLIENT_KEY]
+    #[arg(long, value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
-    /// Namespace of the tasks
-    #[arg(long, env = "PUNCTUAL_NAMESPACE", value_name = "NAME")]
-    pub(crate) namespace: Option<String>,
+    /// Namespace of the tasks [env: PUNCTUAL_NAMESPACE]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
     /// Answer in JSON: one document a line on stdout
     #[arg(long)]
     json: bool,
@@ -30,23 +39,64 @@ pub(crate) struct ConnectArgs {
 
 impl ConnectArgs {
     /// `tries`: how often a call that may be repeated is sent.
-    pub(crate) fn client(&self, tries: u32) -> Result<Client, Error> {
-        let mut builder = Client::builder().url(&self.url).tries(tries);
+    pub(crate) fn client(&self, tries: u32) -> Result<Client> {
+        let is_said = self.url.is_some() || self.ca.is_some() || self.client_cert.is_some();
+        let profile = if is_said { None } else { chosen(self.profile.as_deref())? };
+        if let Some(profile) = profile {
+            return Ok(profile.client(self.namespace.as_deref())?.tries(tries).build()?);
+        }
+        let mut builder = Client::builder().tries(tries);
+        if let Some(url) = &self.url {
+            builder = builder.url(url);
+        }
         if let Some(ca) = &self.ca {
             builder = builder.ca_file(ca);
         }
         if let (Some(cert), Some(key)) = (&self.client_cert, &self.client_key) {
             builder = builder.client_certificate(cert, key);
         }
-        match &self.namespace {
-            Some(namespace) => builder.namespace(namespace).build(),
-            None => builder.build(),
+        if let Some(namespace) = self.namespace.clone().or_else(|| set("PUNCTUAL_NAMESPACE")) {
+            builder = builder.namespace(namespace);
         }
+        Ok(builder.build()?)
     }
 
     pub(crate) const fn form(&self) -> Form {
         Form::json_if(self.json)
     }
+}
+
+/// The profile that is meant where no flag names a server. None: what the environment says, or nobody.
+fn chosen(asked: Option<&str>) -> Result<Option<Profile>> {
+    if let Some(name) = asked {
+        return named(name).map(Some);
+    }
+    match (set("PUNCTUAL_PROFILE"), set("PUNCTUAL_URL")) {
+        (Some(name), None) => named(&name).map(Some),
+        (Some(_), Some(_)) => {
+            bail!("PUNCTUAL_PROFILE and PUNCTUAL_URL are both set, and name two servers: unset one")
+        }
+        (None, Some(_)) => Ok(None),
+        (None, None) => default_profile(),
+    }
+}
+
+/// The one of this name.
+pub(crate) fn named(name: &str) -> Result<Profile> {
+    Ok(Profiles::read(&profile::path()?)?.get(name)?.clone())
+}
+
+/// A machine without a place for profiles has none.
+fn default_profile() -> Result<Option<Profile>> {
+    let Ok(path) = profile::path() else { return Ok(None) };
+    let profiles = Profiles::read(&path)?;
+    let default = profiles.default.as_deref();
+    Ok(default.map(|name| profiles.get(name).cloned()).transpose()?)
+}
+
+/// A variable that is not empty.
+fn set(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|it| !it.is_empty())
 }
 
 /// For somebody who waits at a terminal: a server that is away is said within a second.

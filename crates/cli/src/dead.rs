@@ -4,7 +4,7 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     logs,
     output::{self, Form},
-    task,
+    task, times,
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -31,8 +31,8 @@ struct Filters {
     /// A text in the last error, letter for letter
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// Died at or after this instant: RFC 3339 or epoch milliseconds
-    #[arg(long, value_name = "INSTANT", value_parser = task::word::<TimeBound>)]
+    /// Died at or after this instant: RFC 3339, a time of this zone, or how long ago, such as 1h30m
+    #[arg(long, value_name = "INSTANT", value_parser = times::since)]
     since: Option<TimeBound>,
 }
 
@@ -95,7 +95,7 @@ async fn list(args: ListArgs) -> Result<ExitCode> {
     }
     let rows = page.items.iter().map(|it| {
         let error = it.last_error.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
-        [it.r#ref.clone(), it.queue.clone(), it.kind.clone(), it.updated_at.to_string(), error.to_owned()]
+        [it.r#ref.clone(), it.queue.clone(), it.kind.clone(), times::away(it.updated_at), error.to_owned()]
     });
     output::table(["REF", "QUEUE", "KIND", "DIED", "ERROR"], rows);
     if let Some(cursor) = &page.next_cursor {
@@ -126,7 +126,9 @@ async fn redrive(args: RedriveArgs) -> Result<ExitCode> {
         let verb = if dry_run { "would redrive" } else { "redriven" };
         match form {
             Form::Json => output::json(&done)?,
-            Form::Text => output::line(&format!("{verb} {}, the last before {}", done.tasks, done.until)),
+            Form::Text => {
+                output::line(&format!("{verb} {}, the last before {}", done.tasks, times::full(done.until)))
+            }
         }
         request.start_at_ms = Some(done.until_ms);
         request.cursor = done.next_cursor;

@@ -15,7 +15,7 @@ mod verdicts;
 use crate::{
     clock::SystemClock,
     config::{Layers, Place, SettingArgs, Settings, SharedPlace},
-    logs,
+    logs, look,
     output::{self, Form},
 };
 use anyhow::Result;
@@ -113,10 +113,16 @@ fn print(found: &[Finding]) {
     let rows = found
         .iter()
         .map(|it| [it.verdict.word().to_owned(), it.check.to_owned(), it.place.clone(), it.finding.clone()]);
-    output::table(["", "CHECK", "WHERE", "FOUND"], rows);
+    output::table(["VERDICT", "CHECK", "WHERE", "FOUND"], rows);
     for it in found.iter().filter(|it| it.verdict != Verdict::Good) {
         output::line("");
-        output::line(&format!("{} {} ({}): {}", it.verdict.word(), it.check, it.place, it.finding));
+        output::line(&format!(
+            "{} {} ({}): {}",
+            look::state(it.verdict.word()),
+            it.check,
+            it.place,
+            it.finding
+        ));
         output::line(&format!("  way out: {}", it.way_out));
     }
     output::line("");

@@ -4,6 +4,7 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     logs,
     output::{self, Form},
+    times,
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -79,13 +80,14 @@ async fn list(args: ListArgs) -> Result<()> {
         [
             it.name.clone(),
             word(&it.state),
+            it.host.clone().unwrap_or_default(),
             it.version.clone().unwrap_or_default(),
             running(it),
             it.queues.iter().cloned().collect::<Vec<_>>().join(", "),
-            it.last_seen_at.to_string(),
+            times::away(it.last_seen_at),
         ]
     });
-    output::table(["NAME", "STATE", "VERSION", "RUNNING", "QUEUES", "LAST SEEN"], rows);
+    output::table(["NAME", "STATE", "HOST", "VERSION", "RUNNING", "QUEUES", "LAST SEEN"], rows);
     if let Some(cursor) = &page.next_cursor {
         output::error_line(&format!("more with --cursor {cursor}"));
     }
@@ -109,21 +111,29 @@ fn show(it: &Executor, form: Form) -> Result<()> {
     let joined =
         |names: &std::collections::BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
     let mut facts = vec![("running", running(it)), ("queues", joined(&it.queues))];
+    facts.extend(it.host.clone().map(|it| ("host", it)));
+    facts.extend(it.concurrency.map(|it| ("at most", it.to_string())));
     facts.extend(it.version.clone().map(|it| ("version", it)));
     if !it.kinds.is_empty() {
         facts.push(("kinds", joined(&it.kinds)));
     }
     facts.extend(it.labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
-    facts.push(("first seen", it.first_seen_at.to_string()));
-    facts.push(("last seen", it.last_seen_at.to_string()));
+    facts.push(("first seen", times::full(it.first_seen_at)));
+    facts.push(("last seen", times::full(it.last_seen_at)));
     output::facts(&facts);
     let leases = it.leases.as_deref().unwrap_or_default();
     if !leases.is_empty() {
         output::line("");
         let rows = leases.iter().map(|it| {
-            [it.r#ref.clone(), it.queue.clone(), it.kind.clone(), word(&it.state), it.lease_until.to_string()]
+            [
+                it.r#ref.clone(),
+                it.queue.clone(),
+                it.kind.clone(),
+                word(&it.state),
+                times::away(it.lease_until),
+            ]
         });
-        output::table(["REF", "QUEUE", "KIND", "STATE", "LEASE UNTIL"], rows);
+        output::table(["REF", "QUEUE", "KIND", "STATE", "LEASE ENDS"], rows);
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
+    times,
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -50,7 +51,7 @@ fn shown(form: Form, standing: &LogFilter) -> Result<ExitCode> {
         output::json(standing)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let until = standing.until.as_ref().map_or_else(|| "it is changed".to_owned(), ToString::to_string);
+    let until = standing.until.map_or_else(|| "it is changed".to_owned(), times::full);
     output::facts(&[
         ("logs", standing.filter.clone()),
         ("until", until),

@@ -2,11 +2,13 @@
 
 mod lines;
 
-use crate::config::{LogFormat, Settings};
+use crate::{
+    config::{LogFormat, Settings},
+    look,
+};
 use lines::Lines;
 use punctual_engine::ProcessMeters;
 use std::{
-    io::IsTerminal,
     sync::{Arc, LazyLock, OnceLock},
     time::Duration,
 };
@@ -49,7 +51,7 @@ fn start_with(filter: &str, format: LogFormat) {
         .with_writer(STDERR.clone())
         // Else what could not be written is printed, and what cannot be printed panics.
         .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(look::has_colours_on_stderr());
     let set = match format {
         LogFormat::Text => {
             let lines = lines.with_env_filter(filter).with_filter_reloading();

@@ -5,9 +5,12 @@ mod args;
 mod config;
 mod connect;
 mod duration;
+mod fields;
+mod look;
 mod output;
 mod say;
 mod spans;
+mod times;
 
 mod archive;
 mod audit;
@@ -28,10 +31,12 @@ mod cluster;
 mod dead;
 mod dev;
 mod executor;
+mod limit;
 mod man;
 mod memory;
 mod namespace;
 mod openapi;
+mod profile;
 mod queue;
 mod schedule;
 mod shard;
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
     // Before anything that speaks TLS: the first one that is installed is that of the process, and none is there yet.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
+    look::begin(cli.look);
     // However this ends, what was said is written, if it can be.
     let _flushed = logs::FlushedAtEnd;
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -73,6 +79,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Executor(command) => executor::run(command).await,
         Command::Queue(command) => queue::run(command).await,
         Command::Namespace(command) => namespace::run(command).await,
+        Command::Limit(command) => limit::run(command).await,
+        Command::Profile(command) => profile::run(command),
         Command::Bulk(command) => bulk::run(command).await,
         Command::Schedule(command) => schedule::run(command).await,
         Command::Workflow(command) => workflow::run(command).await,

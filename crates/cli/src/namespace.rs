@@ -2,18 +2,16 @@
 
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
+    fields::{self, Written},
     output::{self, Form},
+    times,
 };
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use punctual_protocol::{Namespace, NamespaceState, Page, PutNamespace};
 use punctual_sdk::Client;
 use serde::Serialize;
-use std::{
-    io::{IsTerminal as _, Read as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
 /// Between two looks at how far a deletion has come.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
@@ -46,9 +44,11 @@ pub(crate) struct OneArgs {
 pub(crate) struct SetArgs {
     /// Name of the namespace
     name: String,
-    /// Settings as JSON, for example '{"max_waiting": 1000000}'; `-`: from stdin
-    #[arg(default_value = "{}")]
-    settings: String,
+    /// Limits such as `max_waiting=1000000`, `concurrency=50` or `rate={"limit":100,"period_ms":"1s","burst":50}`, and `description=...`: the
+    /// others stay, and one without a value (`concurrency=`) is taken away. Or one JSON object, or `-` for one from stdin, that
+    /// is all of them
+    #[arg(default_value = "{}", value_name = "SETTINGS")]
+    settings: Vec<String>,
     /// Set them only if this is the namespace's revision
     #[arg(long, value_name = "NUMBER")]
     if_revision: Option<i64>,
@@ -97,13 +97,17 @@ async fn list(connect: ConnectArgs) -> Result<ExitCode> {
 }
 
 async fn set(SetArgs { name, settings, if_revision, connect }: SetArgs) -> Result<ExitCode> {
-    let mut text = settings;
-    if text == "-" {
-        text.clear();
-        std::io::stdin().read_to_string(&mut text).context("the settings cannot be read from stdin")?;
-    }
-    let settings = PutNamespace::from_json(text.as_bytes())?;
-    let it = connect.client(TRIES_OF_ONE_CALL)?.put_namespace(&name, &settings, if_revision).await?;
+    let client = connect.client(TRIES_OF_ONE_CALL)?;
+    let (document, revision) = match fields::read(&settings)? {
+        Written::Whole(document) => (document, if_revision),
+        Written::Named(named) => {
+            let stands = client.get_namespace(&name).await?;
+            // What somebody else sets meanwhile must not be lost.
+            let revision = if_revision.unwrap_or(stands.limits.revision);
+            (fields::changed(&stands, named)?, Some(revision))
+        }
+    };
+    let it = client.put_namespace(&name, &PutNamespace::from_json(document.as_bytes())?, revision).await?;
     shown(connect.form(), &it, || print_one(&it))
 }
 
@@ -220,17 +224,10 @@ fn print_one(it: &Namespace) {
         facts.push(("in flight", usage.in_flight.to_string()));
     }
     if let Some(deletion) = &it.deletion {
-        facts.push(("deletion", format!("by {} since {}: {}", deletion.by, deletion.since, progress(it))));
+        facts.push((
+            "deletion",
+            format!("by {} since {}: {}", deletion.by, times::full(deletion.since), progress(it)),
+        ));
     }
-    output::facts(&facts);
-    for (name, value) in limits(it) {
-        output::line(&format!("  {name}  {value}"));
-    }
-}
-
-/// What is set, as it stands in JSON.
-fn limits(it: &Namespace) -> Vec<(String, String)> {
-    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(&it.limits) else { return Vec::new() };
-    let set = fields.into_iter().filter(|it| !matches!(it.0.as_str(), "namespace" | "revision"));
-    set.map(|(name, value)| (name, value.to_string())).collect()
+    output::settings(&facts, &fields::lines(&it.limits, &["namespace", "revision"]));
 }

@@ -1,8 +1,12 @@
 //! All that is printed. Results go to stdout, everything about them to stderr; a reader that has gone away ends
 //! nothing but the printing.
 
-use crate::logs;
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use crate::{
+    logs,
+    look::{self, Tone},
+};
+use clap::builder::styling::AnsiColor;
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -39,11 +43,16 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), serde_json::Error> {
 }
 
 /// Columns of what is copied from the screen: never broken over two lines, whatever that costs the others.
-const IN_ONE_PIECE: [&str; 4] = ["REF", "TASK", "WORKFLOW", "FIRST OF THEM"];
+const IN_ONE_PIECE: [&str; 8] =
+    ["REF", "TASK", "WORKFLOW", "FIRST OF THEM", "ID", "ENGINE", "NAME", "PROFILE"];
+/// Of those that people have named, what is longer is broken all the same: it would leave nothing for the others.
+const PIECE_MAX: usize = 34;
+/// Columns that begin with the word of a state.
+const STATES: [&str; 5] = ["STATE", "TO", "OUTCOME", "VERDICT", "SOUND"];
 
 /// Columns without lines between them, cut to the terminal.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) {
-    line(&render(header, rows, None));
+    line(&render(header, rows, look::width(), look::has_colours()));
 }
 
 /// `width`: None: that of the terminal, if it is one.
@@ -51,33 +60,63 @@ fn render<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
     width: Option<u16>,
+    has_colours: bool,
 ) -> String {
     let mut table = Table::new();
-    if let Some(width) = width {
+    if let Some(width) = width.or_else(|| table.width()) {
         table.set_width(width);
+    }
+    if has_colours {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
     }
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header);
+        .set_header(header.map(|it| Cell::new(it).add_attribute(Attribute::Bold)));
     for row in rows {
-        table.add_row(row);
+        table.add_row(cells(&header, row));
     }
     for (nth, name) in header.iter().enumerate() {
-        if IN_ONE_PIECE.contains(name)
-            && let Some(column) = table.column_mut(nth)
-        {
+        let longest = table.column_cells_iter(nth).flatten().map(|it| it.content().chars().count()).max();
+        let Some(column) = table.column_mut(nth) else { continue };
+        column.set_padding((0, if nth + 1 == N { 0 } else { 2 }));
+        if IN_ONE_PIECE.contains(name) && longest.is_some_and(|it| it <= PIECE_MAX) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
     trim(&table.to_string())
 }
 
-/// Pairs of a name and a value, one a line.
+fn cells<const N: usize>(header: &[&str; N], row: [String; N]) -> Vec<Cell> {
+    let cell = |(name, text): (&&str, String)| {
+        let tone = if STATES.contains(name) { Tone::of(&text) } else { None };
+        let cell = Cell::new(text);
+        match tone.map(Tone::colour) {
+            Some(AnsiColor::Green) => cell.fg(Color::DarkGreen),
+            Some(AnsiColor::Yellow) => cell.fg(Color::DarkYellow),
+            Some(_) => cell.fg(Color::DarkRed),
+            None => cell,
+        }
+    };
+    header.iter().zip(row).map(cell).collect()
+}
+
+/// Pairs of a name and a value, one a line; that of `state` in its colour.
 pub(crate) fn facts(rows: &[(&str, String)]) {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in rows {
+        let value = if *name == "state" { look::state(value) } else { value.clone() };
         line(&format!("  {name:width$}  {value}"));
+    }
+}
+
+/// Facts, and below them what is set.
+pub(crate) fn settings(rows: &[(&str, String)], set: &[(String, String)]) {
+    facts(rows);
+    for (name, value) in set {
+        line(&format!("  {name}  {value}"));
     }
 }
 
@@ -123,7 +162,7 @@ mod tests {
             "1/25",
         ];
         let header = ["REF", "QUEUE", "KIND", "STATE", "DUE", "LATE", "ATTEMPTS"];
-        let table = render(header, [row.map(str::to_owned)], Some(80));
+        let table = render(header, [row.map(str::to_owned)], Some(80), false);
         assert!(table.lines().all(|it| it.chars().count() <= 80), "{table}");
         assert!(table.lines().any(|it| it.contains(reference)), "{table}");
     }

@@ -2,15 +2,15 @@
 
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
-    duration,
+    fields::{self, Written},
     output::{self, Form},
+    times,
 };
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use punctual_protocol::{PauseRequest, PutQueue, Queue, SettingChange};
 use serde::Serialize;
-use serde_json::Value;
-use std::{io::Read as _, process::ExitCode};
+use std::process::ExitCode;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum QueueCommand {
@@ -107,34 +107,14 @@ pub(crate) async fn run(command: QueueCommand) -> Result<ExitCode> {
 
 async fn set(SetArgs { queue, settings, if_revision, connect }: SetArgs) -> Result<ExitCode> {
     let client = connect.client(TRIES_OF_ONE_CALL)?;
-    let mut text = match settings.as_slice() {
-        [one] if one == "-" || one.trim_start().starts_with(['{', '[']) => one.clone(),
-        named => {
-            let patch = named.iter().map(|it| setting(it)).collect::<Result<_>>()?;
-            let it = client.patch_queue(&queue, &patch, if_revision).await?;
-            return shown(connect.form(), &it, || print_one(&it));
+    let it = match fields::read(&settings)? {
+        Written::Named(patch) => client.patch_queue(&queue, &patch, if_revision).await?,
+        Written::Whole(document) => {
+            let settings = PutQueue::from_json(document.as_bytes())?;
+            client.put_queue(&queue, &settings, if_revision).await?
         }
     };
-    if text == "-" {
-        text.clear();
-        std::io::stdin().read_to_string(&mut text).context("the settings cannot be read from stdin")?;
-    }
-    let settings = PutQueue::from_json(text.as_bytes())?;
-    let it = client.put_queue(&queue, &settings, if_revision).await?;
     shown(connect.form(), &it, || print_one(&it))
-}
-
-/// One of `name=value`: JSON, a duration where milliseconds are meant, or a word. Nothing: its default.
-fn setting(text: &str) -> Result<(String, Value)> {
-    let example = "write a setting as name=value, such as concurrency=10, or all of them as one JSON object";
-    let (name, value) = text.split_once('=').with_context(|| format!("{text:?}: {example}"))?;
-    let duration = || duration::parse(value).ok().filter(|_| name.ends_with("_ms"));
-    let value = match value {
-        "" => Value::Null,
-        json if serde_json::from_str::<Value>(json).is_ok() => serde_json::from_str(json)?,
-        word => duration().map_or_else(|| Value::from(word), |it| Value::from(duration::ms(it))),
-    };
-    Ok((name.trim().to_owned(), value))
 }
 
 fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<ExitCode> {
@@ -148,9 +128,15 @@ fn shown(form: Form, answer: &impl Serialize, print: impl FnOnce()) -> Result<Ex
 fn print(queues: &[Queue]) {
     let rows = queues.iter().map(|it| {
         let paused = if it.pause.is_some() { "paused" } else { "" };
-        [it.queue.clone(), paused.to_owned(), it.waiting.to_string(), it.ready.to_string(), tasks(it)]
+        [
+            it.queue.clone(),
+            paused.to_owned(),
+            output::count(it.waiting.unsigned_abs()),
+            output::count(it.ready),
+            tasks(it),
+        ]
     });
-    output::table(["QUEUE", "", "WAITING", "READY", "TASKS BY STATE"], rows);
+    output::table(["QUEUE", "STATE", "WAITING", "READY", "TASKS BY STATE"], rows);
 }
 
 fn tasks(it: &Queue) -> String {
@@ -167,37 +153,29 @@ fn print_one(it: &Queue) {
     ];
     if let Some(pause) = &it.pause {
         let because = pause.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
-        facts.push(("paused", format!("by {} at {}{because}", pause.by, pause.at)));
+        facts.push(("paused", format!("by {} at {}{because}", pause.by, times::full(pause.at))));
     }
-    output::facts(&facts);
-    for (name, value) in settings(it) {
-        output::line(&format!("  {name}  {value}"));
-    }
+    output::settings(&facts, &fields::lines(it, &TOLD_ELSEWHERE));
 }
 
-/// What is set, as it stands in JSON.
-fn settings(it: &Queue) -> Vec<(String, String)> {
-    const OTHERS: [&str; 10] = [
-        "queue",
-        "namespace",
-        "revision",
-        "updated_at",
-        "updated_at_ms",
-        "updated_by",
-        "pause",
-        "tasks",
-        "waiting",
-        "ready",
-    ];
-    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(it) else { return Vec::new() };
-    let set = fields.into_iter().filter(|it| !OTHERS.contains(&it.0.as_str()));
-    set.map(|(name, value)| (name, value.to_string())).collect()
-}
+/// What an answer has besides settings.
+const TOLD_ELSEWHERE: [&str; 10] = [
+    "queue",
+    "namespace",
+    "revision",
+    "updated_at",
+    "updated_at_ms",
+    "updated_by",
+    "pause",
+    "tasks",
+    "waiting",
+    "ready",
+];
 
 fn print_changes(changes: &[SettingChange]) {
     let rows = changes.iter().map(|it| {
         let settings = it.settings.as_ref().map_or_else(|| "(removed)".to_owned(), ToString::to_string);
-        [it.revision.to_string(), it.changed_at.to_string(), it.changed_by.clone(), settings]
+        [it.revision.to_string(), times::stamp(it.changed_at), it.changed_by.clone(), settings]
     });
     output::table(["REVISION", "AT", "BY", "SETTINGS"], rows);
 }

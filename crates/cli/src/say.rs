@@ -1,6 +1,6 @@
 //! How a failure is told, and with which exit code: 1 refused or failed, 2 usage.
 
-use crate::{config, output};
+use crate::{config, look, output};
 use punctual_protocol::Problem;
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ const USAGE: u8 = 2;
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     let mut causes = error.chain();
     if let Some(first) = causes.next() {
-        output::error_line(&format!("punctual: {first}"));
+        output::error_line(&format!("{} {first}", look::failure("punctual:")));
     }
     for cause in causes {
         output::error_line(&format!("  because: {cause}"));

@@ -6,7 +6,7 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     duration,
     output::{self, Form},
-    spans,
+    spans, times,
 };
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
@@ -159,8 +159,8 @@ pub(crate) struct PauseArgs {
     /// Shown wherever the pause is
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// It ends by itself then, RFC 3339
-    #[arg(long, value_name = "RFC3339")]
+    /// It ends by itself then: RFC 3339, a time of this zone, or after so long, such as 1h30m
+    #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
     until: Option<String>,
     /// Who pauses
     #[arg(long, env = "USER", value_name = "NAME")]
@@ -173,11 +173,11 @@ pub(crate) struct PauseArgs {
 pub(crate) struct BackfillArgs {
     /// Name of the schedule
     name: String,
-    /// Inclusive, RFC 3339
-    #[arg(long, value_name = "RFC3339")]
+    /// Inclusive: RFC 3339, a time of this zone, or so long ago
+    #[arg(long, value_name = "INSTANT", value_parser = times::past)]
     from: String,
-    /// Exclusive, RFC 3339
-    #[arg(long, value_name = "RFC3339")]
+    /// Exclusive
+    #[arg(long, value_name = "INSTANT", value_parser = times::past)]
     to: String,
     /// How many of them fire in a second
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -316,10 +316,10 @@ fn print(schedules: &[Schedule]) {
             (true, Some(_)) => "paused",
             (true, None) => "",
         };
-        let next = it.next_run_at.map(|it| it.to_string()).unwrap_or_default();
+        let next = it.next_run_at.map(times::away).unwrap_or_default();
         [it.name.clone(), state.to_owned(), when(it), it.task.queue.clone(), next, it.runs.to_string()]
     });
-    output::table(["SCHEDULE", "", "WHEN", "QUEUE", "NEXT RUN", "RUNS"], rows);
+    output::table(["SCHEDULE", "STATE", "WHEN", "QUEUE", "NEXT RUN", "RUNS"], rows);
 }
 
 fn print_one(it: &Schedule) {
@@ -330,14 +330,14 @@ fn print_one(it: &Schedule) {
         ("revision", it.revision.to_string()),
         ("runs", it.runs.to_string()),
     ];
-    facts.extend(it.next_run_at.map(|it| ("next run", it.to_string())));
-    facts.extend(it.last_run_at.map(|it| ("last run", it.to_string())));
+    facts.extend(it.next_run_at.map(|it| ("next run", times::full(it))));
+    facts.extend(it.last_run_at.map(|it| ("last run", times::full(it))));
     if !it.enabled {
         facts.push(("enabled", "no".to_owned()));
     }
     if let Some(pause) = &it.pause {
         let because = pause.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
-        facts.push(("paused", format!("by {} at {}{because}", pause.by, pause.at)));
+        facts.push(("paused", format!("by {} at {}{because}", pause.by, times::full(pause.at))));
     }
     if let Some(taken) = it.taken_back.filter(|it| it.cancelled + it.fired > 0) {
         let told = format!("{} cancelled, {} had fired", taken.cancelled, taken.fired);
@@ -348,7 +348,7 @@ fn print_one(it: &Schedule) {
 
 fn print_next(runs: &[UpcomingRun]) {
     for it in runs {
-        output::line(&it.at.to_string());
+        output::line(&times::full(it.at));
     }
 }
 
@@ -356,7 +356,7 @@ fn print_runs(runs: &[ScheduleRun]) {
     let rows = runs.iter().map(|it| {
         let outcome = serde_json::to_value(it.outcome).ok().and_then(|it| it.as_str().map(str::to_owned));
         let (reason, task) = (it.reason.clone().unwrap_or_default(), it.task_ref.clone().unwrap_or_default());
-        [it.at.to_string(), outcome.unwrap_or_default(), reason, task]
+        [times::stamp(it.at), outcome.unwrap_or_default(), reason, task]
     });
     output::table(["AT", "OUTCOME", "REASON", "TASK"], rows);
 }

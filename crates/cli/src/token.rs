@@ -5,9 +5,10 @@ mod stored;
 
 use crate::{
     config::SettingArgs,
-    connect::TRIES_OF_ONE_CALL,
+    connect::{self, TRIES_OF_ONE_CALL},
     duration, logs,
     output::{self, Form},
+    times,
 };
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand, ValueEnum};
@@ -34,6 +35,9 @@ pub(crate) struct PlaceArgs {
     /// Go through the API of a server, with the token of PUNCTUAL_TOKEN, and not to the store itself
     #[arg(long, env = "PUNCTUAL_URL", value_name = "URL")]
     server: Option<String>,
+    /// Go through the API of this server, with its token: `punctual profile`
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
@@ -110,6 +114,9 @@ impl From<RoleArg> for Role {
 impl PlaceArgs {
     /// None: the store itself.
     fn client(&self) -> Result<Option<Client>> {
+        if let Some(name) = &self.profile {
+            return Ok(Some(connect::named(name)?.client(None)?.tries(TRIES_OF_ONE_CALL).build()?));
+        }
         let Some(url) = self.server.as_ref().filter(|it| !it.is_empty()) else { return Ok(None) };
         Ok(Some(Client::builder().url(url).tries(TRIES_OF_ONE_CALL).build()?))
     }
@@ -191,9 +198,9 @@ fn print(it: &AccessToken) {
         ("roles", roles(it)),
         ("namespaces", it.namespaces.join(", ")),
         ("queues", it.queues.join(", ")),
-        ("expires", it.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string())),
+        ("expires", it.expires_at.map_or_else(|| "never".to_owned(), times::full)),
     ];
-    facts.extend(it.previous_until.map(|at| ("secret before good until", at.to_string())));
+    facts.extend(it.previous_until.map(|at| ("secret before good until", times::full(at))));
     output::facts(&facts);
 }
 
@@ -203,7 +210,7 @@ fn list(place: &PlaceArgs, tokens: &[AccessToken]) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let rows = tokens.iter().map(|it| {
-        let used = it.used_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let used = it.used_at.map_or_else(|| "never".to_owned(), times::away);
         let reach = format!("{} / {}", it.namespaces.join(","), it.queues.join(","));
         [it.id.clone(), it.name.clone(), state(it.state).to_owned(), roles(it), reach, used]
     });

@@ -3,6 +3,7 @@
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
+    times,
 };
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
@@ -209,7 +210,7 @@ fn print(workflows: &[Workflow]) {
     let rows = workflows.iter().map(|it| {
         let name = it.name.as_ref().map(|name| format!("{name} v{}", it.version)).unwrap_or_default();
         let reason = it.reason.clone().unwrap_or_default();
-        [it.r#ref.clone(), name, told(&it.state), it.created_at.to_string(), reason]
+        [it.r#ref.clone(), name, told(&it.state), times::away(it.created_at), reason]
     });
     output::table(["WORKFLOW", "NAME", "STATE", "BEGUN", "REASON"], rows);
 }
@@ -220,8 +221,8 @@ fn print_one(it: &Workflow) {
     facts.extend(it.name.as_ref().map(|name| ("name", format!("{name}, version {}", it.version))));
     facts.extend(it.ending.map(|it| ("about to be", told(&it))));
     facts.extend(it.reason.clone().map(|it| ("reason", it)));
-    facts.push(("begun", it.created_at.to_string()));
-    facts.extend(it.finished_at.map(|it| ("over", it.to_string())));
+    facts.push(("begun", times::full(it.created_at)));
+    facts.extend(it.finished_at.map(|it| ("over", times::full(it))));
     output::facts(&facts);
     let Some(nodes) = &it.nodes else { return };
     let rows = nodes.iter().map(|(name, node)| {

@@ -41,6 +41,8 @@ mod network;
 mod operate;
 #[path = "all/packaging.rs"]
 mod packaging;
+#[path = "all/profile.rs"]
+mod profile;
 #[path = "all/recovery.rs"]
 mod recovery;
 #[path = "all/released.rs"]
@@ -49,6 +51,8 @@ mod released;
 mod replaced;
 #[path = "all/schedule.rs"]
 mod schedule;
+#[path = "all/screen.rs"]
+mod screen;
 #[path = "all/secrets.rs"]
 mod secrets;
 #[path = "all/serve.rs"]

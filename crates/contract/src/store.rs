@@ -1,6 +1,10 @@
 //! The durable truth. What it has acknowledged survives any crash; every change of state is decided here, by a
 //! statement that names the states it may leave (`domain::state`) and the fence it believes in.
 
+mod change;
+
+pub use change::Change;
+
 use crate::{
     access::AccessStore,
     audit::AuditStore,
@@ -17,8 +21,8 @@ use punctual_domain::{
     insert::Decision,
     name::{Name, QueueKey},
     place::{Partition, TaskRef},
-    state::{Event, State},
-    task::{Content, NewTask, Priority, Task, TaskResult},
+    state::State,
+    task::{Content, NewTask, Priority, Task},
     time::Millis,
 };
 use std::{collections::BTreeMap, fmt};
@@ -217,102 +221,6 @@ pub struct Step {
     pub fence: Option<i64>,
     pub change: Change,
     pub note: Note,
-}
-
-/// An event with what it needs. `keep_until`: when a finished task is forgotten.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    Unblock,
-    Claim,
-    Reclaim,
-    HandBack,
-    Fire {
-        fired_at: Millis,
-    },
-    FailDispatch,
-    /// Gives the attempt back; the lease is gone. Keeps the fence, so that the entry made from it is good.
-    Release,
-    Start,
-    Succeed {
-        result: TaskResult,
-        keep_until: Millis,
-    },
-    Retry {
-        due_at: Millis,
-        result: Option<TaskResult>,
-    },
-    /// Gives the attempt back.
-    Snooze {
-        due_at: Millis,
-    },
-    Bury {
-        result: Option<TaskResult>,
-        keep_until: Millis,
-    },
-    Expire {
-        keep_until: Millis,
-    },
-    DeadLetter {
-        keep_until: Millis,
-    },
-    Cancel {
-        keep_until: Millis,
-    },
-    Withdraw {
-        keep_until: Millis,
-    },
-    Abort {
-        keep_until: Millis,
-    },
-    /// Makes a new fence. None: as it was. A new `execute_at` makes the task due at the later of it and `now`. Another `queue`
-    /// of its namespace takes the task with all that the store knows of it: account, bytes, declared labels.
-    Reschedule {
-        execute_at: Option<Millis>,
-        priority: Option<Priority>,
-        payload: Option<Content>,
-        queue: Option<Name>,
-    },
-    /// Attempts start again at none; makes a new fence.
-    Redrive {
-        execute_at: Millis,
-    },
-    Retire {
-        keep_until: Millis,
-    },
-}
-
-impl Change {
-    #[must_use]
-    pub const fn event(&self) -> Event {
-        match self {
-            Self::Unblock => Event::Unblock,
-            Self::Claim => Event::Claim,
-            Self::Reclaim => Event::Reclaim,
-            Self::HandBack => Event::HandBack,
-            Self::Fire { .. } => Event::Fire,
-            Self::FailDispatch => Event::FailDispatch,
-            Self::Release => Event::Release,
-            Self::Start => Event::Start,
-            Self::Succeed { .. } => Event::Succeed,
-            Self::Retry { .. } => Event::Retry,
-            Self::Snooze { .. } => Event::Snooze,
-            Self::Bury { .. } => Event::Bury,
-            Self::Expire { .. } => Event::Expire,
-            Self::DeadLetter { .. } => Event::DeadLetter,
-            Self::Cancel { .. } => Event::Cancel,
-            Self::Withdraw { .. } => Event::Withdraw,
-            Self::Abort { .. } => Event::Abort,
-            Self::Reschedule { .. } => Event::Reschedule,
-            Self::Redrive { .. } => Event::Redrive,
-            Self::Retire { .. } => Event::Retire,
-        }
-    }
-
-    /// The queue that it puts the task into, whatever that is in now.
-    #[must_use]
-    pub const fn queue(&self) -> Option<&Name> {
-        if let Self::Reschedule { queue, .. } = self { queue.as_ref() } else { None }
-    }
 }
 
 /// A slot granted to a task that has fired.

@@ -16,9 +16,15 @@ pub struct Profile {
     /// Of its handlers: major.minor.patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Of the machine that it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Tasks it can run at one time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
+    /// Tasks that it is given at most at one time, over all engines; the limiter holds it to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
     /// Those it takes tasks from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<BTreeSet<String>>,
@@ -39,9 +45,11 @@ impl Profile {
     /// Takes over what `newer` says; answers whether that changes anything.
     pub fn update(&mut self, newer: Self) -> bool {
         let before = self.clone();
-        let Self { version, capacity, queues, kinds, labels, holds, running } = newer;
+        let Self { version, host, capacity, concurrency, queues, kinds, labels, holds, running } = newer;
         self.version = version.or_else(|| self.version.take());
+        self.host = host.or_else(|| self.host.take());
         self.capacity = capacity.or(self.capacity);
+        self.concurrency = concurrency.or(self.concurrency);
         self.queues = queues.or_else(|| self.queues.take());
         self.kinds = kinds.or_else(|| self.kinds.take());
         self.labels = labels.or_else(|| self.labels.take());

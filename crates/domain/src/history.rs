@@ -6,6 +6,7 @@ use crate::{
     time::Millis,
 };
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// One change of state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,10 +34,11 @@ pub struct Note {
     pub error: Option<String>,
 }
 
-/// Longest error text kept in a history line, in bytes.
-pub const ERROR_LEN_MAX: usize = 2_048;
-/// Histories longer than this lose their oldest half; in bytes.
-pub const HISTORY_LEN_MAX: usize = 32_768;
+/// Longest error text kept in a history line, and as a task's last error, in bytes: what a `TEXT` of MySQL holds.
+pub const ERROR_LEN_MAX: usize = 65_535;
+/// Histories longer than this lose their oldest half; in bytes. The half that stays holds the longest error whole.
+pub const HISTORY_LEN_MAX: usize = 262_144;
+const _: () = assert!(HISTORY_LEN_MAX / 2 > ERROR_LEN_MAX + ERROR_LEN_MAX / 2);
 
 /// `(at, event, from, attempt, by, due_at, reason, error)`.
 type Line = (i64, String, u8, u32, String, Option<i64>, Option<String>, Option<String>);
@@ -52,7 +54,7 @@ pub struct SplitLine {
 #[must_use]
 pub fn line(at: Millis, event: Option<Event>, note: &Note) -> SplitLine {
     let word = event.map_or("insert", Event::word);
-    let error = note.error.as_deref().map(|it| clip(it, ERROR_LEN_MAX));
+    let error = note.error.as_deref().map(error);
     let tail = (&note.by, note.due_at.map(|it| it.0), &note.reason, error);
     let tail = serde_json::to_string(&tail).expect("strings and numbers always have a JSON form");
     SplitLine { head: format!("[{},\"{word}\",", at.0), tail: format!(",{}\n", tail.trim_start_matches('[')) }
@@ -74,6 +76,16 @@ fn entry(line: &str) -> Option<Entry> {
     let to = event.map_or(State::Scheduled, Event::target);
     let (at, due_at) = (Millis(at), due_at.map(Millis));
     Some(Entry { at, event, from, to, attempt, by, due_at, reason, error })
+}
+
+/// An error as it is kept: the beginning of one that is too long, and it says so.
+#[must_use]
+pub fn error(text: &str) -> Cow<'_, str> {
+    if text.len() <= ERROR_LEN_MAX {
+        return Cow::Borrowed(text);
+    }
+    let said = format!(" … (cut: the beginning of {} bytes)", text.len());
+    Cow::Owned(format!("{}{said}", clip(text, ERROR_LEN_MAX - said.len())))
 }
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.
@@ -114,6 +126,17 @@ mod tests {
         let whole = format!("{}1,0{}", it.head, it.tail);
         let text = format!("{}{whole}", whole.get(7..).unwrap());
         assert_eq!(decode(&text).len(), 1);
+    }
+
+    #[test]
+    fn an_error_that_is_cut_says_so_and_keeps_its_beginning() {
+        let fits = "é".repeat(ERROR_LEN_MAX / 2);
+        assert_eq!(error(&fits), fits);
+        let long = "é".repeat(ERROR_LEN_MAX);
+        let cut = error(&long);
+        assert!(cut.len() <= ERROR_LEN_MAX && cut.len() > ERROR_LEN_MAX - 3, "{}", cut.len());
+        assert!(cut.starts_with("éé") && cut.ends_with(" … (cut: the beginning of 131070 bytes)"));
+        assert_eq!(error(&cut), cut, "once");
     }
 
     #[test]

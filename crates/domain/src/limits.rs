@@ -18,6 +18,8 @@ pub enum Scope {
     Retries(QueueKey),
     /// The tasks of a queue that name this key.
     Key(QueueKey, String),
+    /// What an executor of a namespace has in its hands, of whatever queue.
+    Executor(Name, Name),
 }
 
 impl Scope {
@@ -30,6 +32,7 @@ impl Scope {
             Self::Queue(it) => format!("q:{}/{}", it.namespace, it.queue),
             Self::Retries(it) => format!("r:{}/{}", it.namespace, it.queue),
             Self::Key(it, key) => format!("k:{}/{}/{key}", it.namespace, it.queue),
+            Self::Executor(namespace, name) => format!("x:{namespace}/{name}"),
         }
     }
 
@@ -47,6 +50,7 @@ impl Scope {
             Some(QueueKey { namespace: Name::new(namespace).ok()?, queue: Name::new(name).ok()? })
         };
         match kind {
+            "x" => Some(Self::Executor(Name::new(namespace).ok()?, Name::new(rest).ok()?)),
             "q" => Some(Self::Queue(queue(rest)?)),
             "r" => Some(Self::Retries(queue(rest)?)),
             "k" => rest.split_once('/').and_then(|(name, key)| Some(Self::Key(queue(name)?, key.to_owned()))),
@@ -57,7 +61,7 @@ impl Scope {
     #[must_use]
     pub const fn queue(&self) -> Option<&QueueKey> {
         match self {
-            Self::Everything | Self::Namespace(_) => None,
+            Self::Everything | Self::Namespace(_) | Self::Executor(..) => None,
             Self::Queue(it) | Self::Retries(it) | Self::Key(it, _) => Some(it),
         }
     }
@@ -72,6 +76,7 @@ impl fmt::Display for Scope {
             Self::Queue(it) => write!(f, "queue \"{}\"", it.queue),
             Self::Retries(it) => write!(f, "the retries of queue \"{}\"", it.queue),
             Self::Key(it, key) => write!(f, "key {key:?} of queue \"{}\"", it.queue),
+            Self::Executor(_, name) => write!(f, "executor \"{name}\""),
         }
     }
 }
@@ -181,10 +186,11 @@ mod tests {
             Scope::Retries(queue.clone()),
             Scope::Key(queue.clone(), "any/thing: at \u{0} all".to_owned()),
             Scope::Key(queue, String::new()),
+            Scope::Executor(Name::new("eu:1").unwrap(), Name::new("mailer-1").unwrap()),
         ] {
             assert_eq!(Scope::from_word(&scope.word()), Some(scope));
         }
-        for word in ["", "x", "q:mail", "k:a/b", "e:", "n:"] {
+        for word in ["", "x", "q:mail", "k:a/b", "e:", "n:", "x:a", "x:a/b/c"] {
             assert_eq!(Scope::from_word(word), None, "{word:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! Instants as UTC epoch milliseconds. Never reads a clock: whoever needs "now" is given it.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// An instant: milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -29,6 +29,13 @@ impl Millis {
 /// A span of time in a person's words: two units of it, as `3 h 2 min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub i64);
+
+impl Span {
+    #[must_use]
+    pub fn of(it: Duration) -> Self {
+        Self(i64::try_from(it.as_millis()).unwrap_or(i64::MAX))
+    }
+}
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,6 +78,7 @@ mod tests {
     fn spans_are_said_in_two_units() {
         for (ms, said) in [
             (0, "0 ms"),
+            (Span::of(std::time::Duration::from_nanos(137_348_291)).0, "137 ms"),
             (999, "999 ms"),
             (1_000, "1 s"),
             (1_500, "1 s 500 ms"),

@@ -35,6 +35,8 @@ pub(crate) struct Arrival {
     /// How often something was put into the ready set that takes turns with what lies here.
     others: AtomicU64,
     waiting: AtomicUsize,
+    /// Of those who wait, those that are given nothing and look themselves.
+    standing: AtomicUsize,
     /// One of those who wait looks again for all of them.
     has_looker: AtomicBool,
     /// When somebody last asked for tasks.
@@ -166,6 +168,17 @@ impl Arrival {
         self.waiting() > 0 || self.asked_at.load(SeqCst) >= instant.0
     }
 
+    /// Whoever waits and takes only what is admitted, until this is dropped.
+    pub(crate) fn stand(&self) -> Standing<'_> {
+        self.standing.fetch_add(1, SeqCst);
+        Standing(self)
+    }
+
+    /// Somebody waits who finds only what is in the ready set.
+    pub(crate) fn has_standing(&self) -> bool {
+        self.standing.load(SeqCst) > 0
+    }
+
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(SeqCst)
     }
@@ -221,7 +234,19 @@ impl Arrival {
         let present = core.present();
         seats.give_from_shelf(present);
         seats.give_lying(present.now);
-        Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given }
+        Seat { core: Arc::clone(core), arrival: Arc::clone(self), number, given, never_given: None }
+    }
+
+    /// For somebody who stands: nothing is given to it.
+    pub(crate) fn no_seat(self: &Arc<Self>, core: &Arc<Core>) -> Seat {
+        let (gives, given) = oneshot::channel();
+        Seat {
+            core: Arc::clone(core),
+            arrival: Arc::clone(self),
+            number: NO_NUMBER,
+            given,
+            never_given: Some(gives),
+        }
     }
 
     /// Gives fired tasks to those who wait, if there is room for all of them: else their order is for the ready set to
@@ -358,6 +383,18 @@ impl Drop for Waiting<'_> {
     }
 }
 
+#[derive(Debug)]
+pub(crate) struct Standing<'a>(&'a Arrival);
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        self.0.standing.fetch_sub(1, SeqCst);
+    }
+}
+
+/// The first seat's is one more.
+const NO_NUMBER: u64 = 0;
+
 /// Dropped by a caller that has gone, what was given to it is offered to others.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -365,6 +402,8 @@ pub(crate) struct Seat {
     arrival: Arc<Arrival>,
     number: u64,
     given: oneshot::Receiver<Given>,
+    /// Of who stands: it waits on.
+    never_given: Option<oneshot::Sender<Given>>,
 }
 
 const NOTHING: Given = Given::Fired(Vec::new());
@@ -381,6 +420,9 @@ impl Seat {
     }
 
     fn stand_up(&mut self) -> Given {
+        if self.never_given.is_some() {
+            return NOTHING;
+        }
         let mut seats = self.arrival.seats.lock();
         // In the order of their numbers; thousands may wait, and all look again at one instant.
         if let Ok(at) = seats.idle.binary_search_by_key(&self.number, |it| it.number) {

@@ -325,7 +325,7 @@ impl Engine {
     /// # Errors
     /// A failing back end.
     pub async fn lease(&self, request: hand_over::LeaseRequest) -> Result<Vec<Assignment>, Error> {
-        Ok(hand_over::lease(&self.core, request).await?)
+        Ok(hand_over::lease(&self.core, request, None).await?)
     }
 
     /// Settles attempts; answers in order.

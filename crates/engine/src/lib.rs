@@ -45,6 +45,7 @@ mod pipeline {
 
     pub(crate) mod admit;
     pub(crate) mod ahead;
+    pub(crate) mod bounds;
     pub(crate) mod fire;
     pub(crate) mod freed;
     pub(crate) mod from_store;

@@ -11,7 +11,11 @@ use hashbrown::HashMap;
 use pace::Pace;
 use parking_lot::Mutex;
 use punctual_contract::{Error, hot::HotEntry, store::Scan};
-use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
+use punctual_domain::{
+    name::QueueKey,
+    place::Partition,
+    time::{Millis, Span},
+};
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     sync::oneshot,
@@ -227,7 +231,7 @@ where
                 running.push(end);
             }
             Err(since) if since.elapsed() > STUCK_AFTER => {
-                let why = format!("database {part} has not answered for {:?}", since.elapsed());
+                let why = format!("database {part} has not answered for {}", Span::of(since.elapsed()));
                 failed = Some(Error::may_have_happened(name, why));
             }
             Err(_) => {}

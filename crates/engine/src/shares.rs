@@ -159,7 +159,9 @@ impl Shares {
     pub(crate) fn kept_back(&self, terms: &Terms, by: Option<&Answer>) {
         let (slots, starts) = match by {
             Some(
-                Answer::Blocked(Scope::Key(..) | Scope::Retries(_)) | Answer::NotWhole | Answer::Granted,
+                Answer::Blocked(Scope::Key(..) | Scope::Retries(_) | Scope::Executor(..))
+                | Answer::NotWhole
+                | Answer::Granted,
             ) => {
                 return;
             }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, Invalid};
 use crate::limits::{
-    EXECUTOR_KINDS_MAX, LOG_LEVEL_MAX_CHARS, LOG_LINES_MAX, LOG_TEXT_MAX_CHARS, PAGE_MAX, VERSION_MAX_CHARS,
+    EXECUTOR_KINDS_MAX, HOST_MAX_CHARS, LOG_LEVEL_MAX_CHARS, LOG_LINES_MAX, LOG_TEXT_MAX_CHARS, PAGE_MAX,
+    VERSION_MAX_CHARS,
 };
 use crate::{At, State};
 
@@ -43,9 +44,16 @@ pub struct Executor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "2.1.0")]
     pub version: Option<String>,
+    /// Of the machine that it runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "worker-7.example.org")]
+    pub host: Option<String>,
     /// Tasks it can run at one time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
+    /// Tasks that it is given at most at one time, as its last lease said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
     /// How many leases its last heartbeat named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<u64>,
@@ -137,6 +145,7 @@ pub struct LogLine {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Declared<'a> {
     pub(crate) version: Option<&'a str>,
+    pub(crate) host: Option<&'a str>,
     pub(crate) kinds: Option<&'a BTreeSet<String>>,
     pub(crate) queues: Option<&'a BTreeSet<String>>,
     pub(crate) labels: Option<&'a BTreeMap<String, String>>,
@@ -145,6 +154,7 @@ pub(crate) struct Declared<'a> {
 pub(crate) fn check_declared(checks: &mut Checks, it: Declared<'_>) {
     checks.text("/version", it.version, VERSION_MAX_CHARS);
     checks.version("/version", it.version);
+    checks.text("/host", it.host, HOST_MAX_CHARS);
     for (pointer, names) in [("/kinds", it.kinds), ("/queues", it.queues)] {
         let names = names.into_iter().flatten();
         if names.clone().nth(EXECUTOR_KINDS_MAX).is_some() {

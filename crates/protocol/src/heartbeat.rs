@@ -22,6 +22,10 @@ pub struct HeartbeatRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "2.1.0")]
     pub version: Option<String>,
+    /// Of the machine that it runs on; shown with the executor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "worker-7.example.org", max_length = 253)]
+    pub host: Option<String>,
     /// Those it takes tasks from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 1000)]
@@ -57,7 +61,8 @@ impl HeartbeatRequest {
         }
         let (version, labels) = (self.version.as_deref(), self.labels.as_ref());
         let (kinds, queues) = (self.kinds.as_ref(), self.queues.as_ref());
-        check_declared(&mut checks, Declared { version, kinds, queues, labels });
+        let host = self.host.as_deref();
+        check_declared(&mut checks, Declared { version, host, kinds, queues, labels });
         for (nth, lease) in self.leases.iter().enumerate() {
             if !lease.log.is_empty() {
                 check_log(&mut checks, &format!("/leases/{nth}/log"), &lease.log);

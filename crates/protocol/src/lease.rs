@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::executors::{Declared, check_declared};
 use crate::fields::{Checks, Invalid};
-use crate::limits::{DEFAULT_EXECUTOR, LEASE_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, WAIT_MS_MAX};
+use crate::limits::{
+    DEFAULT_EXECUTOR, LEASE_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, LIMIT_MAX, WAIT_MS_MAX,
+};
 use crate::{Base64, Body, Json, Wish, parse};
 
 /// A request for work; every field has a default.
@@ -28,7 +30,17 @@ pub struct LeaseRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "2.1.0")]
     pub version: Option<String>,
-    /// Tasks it can run at one time; shown, and no limit: that is `max`.
+    /// Of the machine that it runs on; shown with the executor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "worker-7.example.org", max_length = 253)]
+    pub host: Option<String>,
+    /// At most so many tasks are in its hands at one time, 1 to 1,000,000: of all queues of the namespace, and leased at
+    /// whichever engines. Held by the cluster: of more than that, none is leased until one of them has ended. What counts
+    /// are the leases whose requests say so. Needs an `executor` with a name of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub concurrency: Option<u32>,
+    /// Tasks it can run at one time; shown, and no limit: that is `max`, and over all engines `concurrency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
     /// Those it has handlers for; shown, and no filter.
@@ -48,6 +60,8 @@ impl Default for LeaseRequest {
             lease_ms: LEASE_MS_DEFAULT,
             executor: DEFAULT_EXECUTOR.into(),
             version: None,
+            host: None,
+            concurrency: None,
             capacity: None,
             kinds: None,
             labels: None,
@@ -71,7 +85,12 @@ impl LeaseRequest {
         checks.range("/lease_ms", Some(self.lease_ms), LEASE_MS_MIN..=LEASE_MS_MAX);
         checks.name("/executor", &self.executor);
         let (version, kinds, labels) = (self.version.as_deref(), self.kinds.as_ref(), self.labels.as_ref());
-        check_declared(&mut checks, Declared { version, kinds, queues: None, labels });
+        let host = self.host.as_deref();
+        check_declared(&mut checks, Declared { version, host, kinds, queues: None, labels });
+        checks.range("/concurrency", self.concurrency, 1..=LIMIT_MAX);
+        if self.concurrency.is_some() && self.executor == DEFAULT_EXECUTOR {
+            checks.refuse("/concurrency", "needs an `executor` with a name of its own");
+        }
         checks.done()
     }
 }
@@ -154,6 +173,9 @@ mod tests {
         assert_eq!(refused(r#"{"queue":"x"}"#), "/queue");
         assert_eq!(refused(r#"{"version":"two"}"#), "/version");
         assert_eq!(refused(r#"{"kinds":["a b"]}"#), "/kinds/0");
+        assert_eq!(refused(r#"{"executor":"w","concurrency":0}"#), "/concurrency");
+        assert_eq!(refused(r#"{"concurrency":2}"#), "/concurrency", "nobody knows who that is");
+        assert_eq!(refused(&format!(r#"{{"host":"{}"}}"#, "h".repeat(254))), "/host");
         let declared = r#"{"version":"2.1.0-rc.1","capacity":3,"kinds":["a","b"],"labels":{"zone":"x"}}"#;
         assert_eq!(LeaseRequest::from_json(declared.as_bytes()).map(|it| it.capacity), Ok(Some(3)));
         let edges = r#"{"max":10000,"wait_ms":60000,"lease_ms":100,"executor":"w-1"}"#;

@@ -36,6 +36,7 @@ pub const HANDLER_VERSIONS_MAX_CHARS: usize = 128;
 /// Kinds and queues that an executor declares at most; characters in a version.
 pub const EXECUTOR_KINDS_MAX: usize = 1_000;
 pub const VERSION_MAX_CHARS: usize = 64;
+pub const HOST_MAX_CHARS: usize = 253;
 
 /// Log lines of one lease in one heartbeat, and of one outcome; characters of a line and of its level.
 pub const LOG_LINES_MAX: usize = 100;
@@ -87,8 +88,8 @@ pub const LEASE_MS_DEFAULT: u64 = 30_000;
 pub const LOG_FILTER_MAX_CHARS: usize = 1_024;
 pub const LOG_FILTER_FOR_MS_MAX: u64 = 86_400_000;
 
-/// Characters of an outcome's `status_msg`.
-pub const STATUS_MSG_MAX_CHARS: usize = 4_096;
+/// Characters of an outcome's `status_msg` that clients send: more than are kept, so that what is cut says so.
+pub const STATUS_MSG_MAX_CHARS: usize = 65_536;
 
 /// Characters of a text that is looked for in errors.
 pub const ERROR_TEXT_MAX_CHARS: usize = 1_024;

@@ -1,4 +1,4 @@
-//! The lease token: `<fence>-<lease_ms>`, of a node's task with the number of its workflow behind it. Opaque to handlers; made by the server, and by workers that are handed tasks by
+//! The lease token: `<fence>-<lease_ms>`, with an `h` behind it where the executor holds a place for it, and of a node's task with the number of its workflow. Opaque to handlers; made by the server, and by workers that are handed tasks by
 //! the bus. The fence proves the lease; the length comes along so
 //! that a heartbeat extends by as much as the lease was asked for, without a read.
 
@@ -11,12 +11,16 @@ pub const WORKFLOW_LABEL: &str = "workflow";
 pub const WORKFLOW_NODE_LABEL: &str = "workflow_node";
 /// At the end of a token.
 const WORKFLOW: &str = "-w";
+/// Behind the length of the lease.
+const HELD: char = 'h';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub fence: i64,
     /// What a heartbeat extends the lease by.
     pub lease_ms: i64,
+    /// The executor said how many it holds at most: whoever takes its outcome gives the place up.
+    pub is_held: bool,
     /// Whoever takes its outcome tells the workflow.
     pub is_of_workflow: bool,
     /// Which it is, where it is known: the number of its reference.
@@ -32,7 +36,8 @@ impl Token {
     #[must_use]
     pub fn of(fence: i64, lease_ms: i64, labels: &BTreeMap<String, String>) -> Self {
         let label = labels.get(WORKFLOW_LABEL);
-        Self { fence, lease_ms, is_of_workflow: label.is_some(), workflow: label.and_then(|it| number(it)) }
+        let workflow = label.and_then(|it| number(it));
+        Self { fence, lease_ms, is_held: false, is_of_workflow: label.is_some(), workflow }
     }
 }
 
@@ -46,6 +51,9 @@ fn number(reference: &str) -> Option<i64> {
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.fence, self.lease_ms)?;
+        if self.is_held {
+            write!(f, "{HELD}")?;
+        }
         match self.workflow {
             Some(number) if self.is_of_workflow => write!(f, "{WORKFLOW}{number}"),
             _ if self.is_of_workflow => f.write_str(WORKFLOW),
@@ -66,13 +74,14 @@ impl FromStr for Token {
             None => (text, false, None),
         };
         let (fence, lease_ms) = plain.split_once('-').ok_or(NotAToken)?;
+        let (lease_ms, is_held) = lease_ms.strip_suffix(HELD).map_or((lease_ms, false), |it| (it, true));
         let fence: i64 = fence.parse().map_err(|_| NotAToken)?;
         let lease_ms: u64 = lease_ms.parse().map_err(|_| NotAToken)?;
         if !(LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
             return Err(NotAToken);
         }
         let lease_ms = i64::try_from(lease_ms).map_err(|_| NotAToken)?;
-        let token = Self { fence, lease_ms, is_of_workflow, workflow };
+        let token = Self { fence, lease_ms, is_held, is_of_workflow, workflow };
         // One spelling only: no plus signs, no leading zeros.
         if token.to_string() == text { Ok(token) } else { Err(NotAToken) }
     }
@@ -84,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_token_survives_its_text_form() {
-        let token = Token { fence: 12, lease_ms: 30_000, is_of_workflow: false, workflow: None };
+        let token =
+            Token { fence: 12, lease_ms: 30_000, is_held: false, is_of_workflow: false, workflow: None };
         assert_eq!(token.to_string(), "12-30000");
         assert_eq!("12-30000".parse::<Token>().unwrap(), token);
         let token = Token { is_of_workflow: true, ..token };
@@ -93,6 +103,10 @@ mod tests {
         let token = Token { workflow: Some(7), ..token };
         assert_eq!(token.to_string(), "12-30000-w7");
         assert_eq!("12-30000-w7".parse::<Token>().unwrap(), token);
+        let token = Token { is_held: true, ..token };
+        assert_eq!(token.to_string(), "12-30000h-w7");
+        assert_eq!("12-30000h-w7".parse::<Token>().unwrap(), token);
+        assert!("12-30000h".parse::<Token>().unwrap().is_held);
     }
 
     #[test]
@@ -119,6 +133,10 @@ mod tests {
             "01-30000",
             "1-30000-",
             "1-30000-w-w",
+            "1-30000hh",
+            "1-30000-h",
+            "1-h30000",
+            "1-h",
             "1-30000-w07",
             "1-30000-w+7",
             "1-30000-w-7",

@@ -5,6 +5,7 @@ mod access;
 mod bulk;
 mod cluster;
 mod executors;
+mod limits;
 mod log_filter;
 mod namespaces;
 mod queues;
@@ -29,6 +30,9 @@ use crate::tls::Tls;
 use crate::transport::{Call, Failure, Http, Reply, Transport};
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7450";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const TRIES: u32 = 5;
 
 /// Calls a Punctual server. Cheap to clone; clones share their connections.
 #[derive(Clone, Debug)]
@@ -171,21 +175,32 @@ impl Default for ClientBuilder {
         Self {
             url: set("PUNCTUAL_URL").unwrap_or_else(|| DEFAULT_URL.to_owned()),
             token: set("PUNCTUAL_TOKEN"),
-            namespace: None,
-            connect_timeout: Duration::from_secs(2),
-            request_timeout: Duration::from_secs(10),
-            tries: 5,
             tls: Tls {
                 ca: set("PUNCTUAL_CA_FILE").map(PathBuf::from),
                 cert: set("PUNCTUAL_CLIENT_CERT").map(PathBuf::from),
                 key: set("PUNCTUAL_CLIENT_KEY").map(PathBuf::from),
             },
-            transport: None,
+            ..Self::without_environment()
         }
     }
 }
 
 impl ClientBuilder {
+    /// Begins with nothing of the environment: for who keeps several servers apart.
+    #[must_use]
+    pub fn without_environment() -> Self {
+        Self {
+            url: DEFAULT_URL.to_owned(),
+            token: None,
+            namespace: None,
+            connect_timeout: CONNECT_TIMEOUT,
+            request_timeout: REQUEST_TIMEOUT,
+            tries: TRIES,
+            tls: Tls { ca: None, cert: None, key: None },
+            transport: None,
+        }
+    }
+
     /// Address of the server, `http://host:port` or `https://host:port`; of several engines of one cluster, with commas between.
     /// A call goes to the one that answered last, and to the next when that cannot be reached.
     #[must_use]

@@ -79,6 +79,9 @@ struct Options {
     /// How long the first outcome of a report waits for others.
     gather: Duration,
     version: Option<String>,
+    host: Option<String>,
+    /// How many tasks all workers of this name have at most.
+    held: Option<u32>,
     labels: BTreeMap<String, String>,
 }
 
@@ -92,6 +95,8 @@ impl Default for Options {
             grace: Duration::from_secs(30),
             gather: Duration::from_millis(2),
             version: None,
+            host: declared::host(),
+            held: None,
             labels: BTreeMap::new(),
         }
     }
@@ -233,6 +238,22 @@ impl Worker {
         self
     }
 
+    /// Tasks that all workers of this executor's name have at most at one time, over all queues, processes and engines:
+    /// the cluster holds it, whatever `concurrency` each of them has. Needs a name that they share, by [`Worker::executor`].
+    /// After a crash its tasks count until their leases end.
+    #[must_use]
+    pub fn executor_concurrency(mut self, concurrency: u32) -> Self {
+        self.options.held = Some(concurrency);
+        self
+    }
+
+    /// Name of the machine, shown with the executor; what the system says unless set.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.options.host = Some(host.into());
+        self
+    }
+
     /// How long a task stays this worker's without a heartbeat, in whole milliseconds; 30 s unless set. Heartbeats go
     /// out three times as often. After a crash of the worker its tasks wait this long to run elsewhere.
     #[must_use]
@@ -326,7 +347,9 @@ impl Worker {
         }
         let (wait_ms, lease_ms, executor) = (options.wait_ms, options.lease_ms, options.executor.clone());
         let (version, labels) = (options.version.clone(), Some(options.labels.clone()));
-        LeaseRequest { wait_ms, lease_ms, executor, version, labels, ..LeaseRequest::default() }.check()?;
+        let (host, concurrency) = (options.host.clone(), options.held);
+        let asks = LeaseRequest { wait_ms, lease_ms, executor, version, labels, ..LeaseRequest::default() };
+        LeaseRequest { host, concurrency, ..asks }.check()?;
         #[cfg(feature = "redis")]
         if self.source.is_some() {
             self.queues.iter().try_for_each(|queue| subscribing::key(&self.client, queue).map(|_| ()))?;

@@ -207,9 +207,10 @@ fn body(it: Content) -> Body {
     }
 }
 
-/// What an executor is handed.
-pub(crate) fn leased(it: Assignment, lease_ms: i64) -> LeasedTask {
-    let token = punctual_protocol::Token::of(it.fence, lease_ms, &it.labels).to_string();
+/// What an executor is handed. `is_held`: it said how many it holds at most.
+pub(crate) fn leased(it: Assignment, lease_ms: i64, is_held: bool) -> LeasedTask {
+    let token = punctual_protocol::Token::of(it.fence, lease_ms, &it.labels);
+    let token = punctual_protocol::Token { is_held, ..token }.to_string();
     let mut leased = LeasedTask {
         r#ref: it.place.to_string(),
         task_id: it.task_id,

@@ -4,6 +4,7 @@
 use crate::{app::App, extract::Caller, options::ServerOptions, refusal::Refusal};
 use punctual_contract::store::Change;
 use punctual_domain::{
+    history,
     insert::OnConflict,
     key::Key,
     name::{Name, QueueKey},
@@ -111,7 +112,7 @@ pub(crate) fn report(mut it: Outcome, context: Context<'_>) -> Result<(Report, T
     let result = TaskResult {
         status_code: it.status_code.unwrap_or(0),
         content: content(it.take_result(), "/result", context)?,
-        status_msg: it.status_msg.unwrap_or_default(),
+        status_msg: it.status_msg.map(|it| history::error(&it).into_owned()).unwrap_or_default(),
     };
     let after_ms = it.retry_after_ms;
     let report = match it.outcome {

@@ -15,6 +15,7 @@ use crate::{
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_contract::{
     Error as BackendError, Happened,
+    limiter::Member,
     store::{Assignment, Beat, Extended},
     workflows::WorkflowId,
 };
@@ -66,13 +67,20 @@ pub(crate) async fn lease_tasks(
         executor: it.executor,
         version: it.version,
     };
+    let lease = async {
+        match it.concurrency {
+            Some(most) => app.engine.lease_within(request, most).await,
+            None => app.engine.lease(request).await,
+        }
+    };
     let leased = tokio::select! {
-        leased = app.engine.lease(request) => leased?,
+        leased = lease => leased?,
         // Dropping the other loses no task: what it was granted is given back.
         () = app.shutdown.cancelled() => Vec::new(),
         () = roster::told_otherwise(&app.engine, who.as_ref()) => Vec::new(),
     };
-    let tasks = leased.into_iter().map(|it| answer::leased(traced(&app, it), lease_ms)).collect();
+    let is_held = it.concurrency.is_some();
+    let tasks = leased.into_iter().map(|it| answer::leased(traced(&app, it), lease_ms, is_held)).collect();
     let wish = who.and_then(|it| roster::wish(app.engine.executor_seen(it)));
     Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks, wish }))
 }
@@ -126,11 +134,12 @@ pub(crate) async fn report_outcomes(
     let refs = items.iter().filter_map(|it| it.as_ref().ok()).map(|it| it.r#ref.as_str());
     let barred = barred(&app, &caller.who, refs).await?;
     let mut unknown: Vec<(usize, BackendError)> = Vec::new();
-    let mut of_workflows = HashMap::new();
+    let (mut of_workflows, mut holds) = (HashMap::new(), HashMap::new());
     for (nth, item) in items.into_iter().enumerate() {
         if let Some(of) = item.as_ref().ok().and_then(workflow_of) {
             of_workflows.insert(nth, of);
         }
+        holds.extend(item.as_ref().ok().and_then(held_by).map(|it| (nth, it)));
         let bar = item.as_ref().ok().and_then(|outcome| barred.get(&outcome.r#ref));
         if let Some(Barred::Unknown(error)) = bar {
             unknown.push((nth, error.clone()));
@@ -162,12 +171,15 @@ pub(crate) async fn report_outcomes(
     };
     let (plain, with_marks) = tokio::join!(settle(&app, plain, by), with_marks);
     let (expected, marked) = with_marks?;
-    let mut ended = Vec::new();
+    let (mut ended, mut given_up) = (Vec::new(), Vec::new());
     for (nth, task, settled) in plain?.into_iter().chain(marked) {
         if matches!(settled, Ok(Settled::Accepted))
             && let Some(of) = of_workflows.get(&nth)
         {
             ended.push((*of, task));
+        }
+        if matches!(settled, Ok(Settled::Accepted)) {
+            given_up.extend(holds.get(&nth));
         }
         match (settled, receipts.get_mut(nth)) {
             (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
@@ -175,19 +187,24 @@ pub(crate) async fn report_outcomes(
             _ => {}
         }
     }
+    app.engine.give_up_places(given_up).await?;
     if let Some(expected) = expected {
         expected.ended(ended);
     }
     if let Some(refusal) = nothing_is_known(&unknown, asked) {
         return Err(refusal);
     }
+    say_unavailable(&mut receipts, unknown);
+    Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
+}
+
+fn say_unavailable(receipts: &mut [OutcomeReceipt], unknown: Vec<(usize, BackendError)>) {
     for (nth, error) in unknown {
         if let Some(receipt) = receipts.get_mut(nth) {
             (receipt.status, receipt.error) =
                 (OutcomeStatus::Unavailable, Some(Refusal::quietly(&error).into_problem()));
         }
     }
-    Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
 }
 
 /// What became of each, by its place in the request.
@@ -213,6 +230,12 @@ async fn settle(
 fn workflow_of(it: &Outcome) -> Option<Option<WorkflowId>> {
     let token = it.token.parse::<Token>().ok().filter(|it| it.is_of_workflow)?;
     Some(token.workflow.map(WorkflowId))
+}
+
+/// What it holds of what its executor holds at most, if its lease was made for one that says so.
+fn held_by(it: &Outcome) -> Option<Member> {
+    let token = it.token.parse::<Token>().ok().filter(|it| it.is_held)?;
+    Some(Member { id: it.r#ref.parse::<TaskRef>().ok()?.id, fence: token.fence })
 }
 
 /// None: nothing is of a workflow. What is of none has nothing to wait for.

@@ -14,6 +14,7 @@ use punctual_domain::{
     key::Key,
     name::{Name, QueueKey},
     place::TaskRef,
+    time::Span,
 };
 use punctual_protocol::{Code, FieldError, Invalid, headers, limits::IDEMPOTENCY_KEY_MAX_CHARS};
 use serde::de::DeserializeOwned;
@@ -296,7 +297,7 @@ pub(crate) async fn read_body(app: &Shared, headers: &HeaderMap, body: HttpBody)
     tokio::time::timeout(app.options.body_timeout, reading).await.unwrap_or_else(|_| {
         Err(Refusal::new(
             Code::RequestTimeout,
-            format!("no whole body within {:?}", app.options.body_timeout),
+            format!("no whole body within {}", Span::of(app.options.body_timeout)),
         ))
     })
 }

@@ -114,6 +114,7 @@ fn scope(it: &Scoped) -> String {
         Scoped::Queue(_) => "queue".to_owned(),
         Scoped::Retries(_) => "retries".to_owned(),
         Scoped::Key(_, key) => format!("key:{key}"),
+        Scoped::Executor(_, name) => format!("executor:{name}"),
     }
 }
 

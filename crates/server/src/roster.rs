@@ -31,7 +31,9 @@ const ALIVE_MAX_MS: i64 = 300_000;
 pub(crate) fn asks(queue: &QueueKey, it: &LeaseRequest) -> Option<Seen> {
     let profile = Profile {
         version: it.version.clone(),
+        host: it.host.clone(),
         capacity: it.capacity,
+        concurrency: it.concurrency,
         queues: Some([queue.queue.as_str().to_owned()].into()),
         kinds: it.kinds.clone(),
         labels: it.labels.clone(),
@@ -45,7 +47,9 @@ pub(crate) fn asks(queue: &QueueKey, it: &LeaseRequest) -> Option<Seen> {
 pub(crate) fn beats(namespace: &Name, it: &HeartbeatRequest) -> Option<Seen> {
     let profile = Profile {
         version: it.version.clone(),
+        host: it.host.clone(),
         capacity: it.capacity,
+        concurrency: None,
         queues: it.queues.clone(),
         kinds: it.kinds.clone(),
         labels: it.labels.clone(),
@@ -262,7 +266,9 @@ fn shown(it: executor::Executor, now: Millis) -> Executor {
         name: it.name.as_str().to_owned(),
         state,
         version: it.profile.version,
+        host: it.profile.host,
         capacity: it.profile.capacity,
+        concurrency: it.profile.concurrency,
         running: it.profile.running,
         queues: it.profile.queues.unwrap_or_default(),
         kinds: it.profile.kinds.unwrap_or_default(),

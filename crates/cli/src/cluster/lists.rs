@@ -4,7 +4,7 @@ use super::{AskArgs, EventsArgs, PartitionsArgs};
 use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form},
-    spans,
+    spans, times,
 };
 use anyhow::Result;
 use punctual_protocol::{Alert, Engine, EngineState, Event, ListPartitions, Severity};
@@ -30,7 +30,7 @@ fn more(cursor: Option<&str>) {
 }
 
 fn event(it: &Event) -> [String; 3] {
-    [it.at.to_string(), it.event.clone(), it.text.clone()]
+    [times::stamp(it.at), it.event.clone(), it.text.clone()]
 }
 
 pub(super) async fn engines(args: AskArgs) -> Result<ExitCode> {
@@ -86,10 +86,10 @@ pub(super) async fn partitions(args: PartitionsArgs) -> Result<ExitCode> {
             it.engine.clone().unwrap_or_else(|| "(nobody)".to_owned()),
             it.term.to_string(),
             it.lease_left_ms.map(spans::span).unwrap_or_default(),
-            it.overdue_since.map(|at| at.to_string()).unwrap_or_default(),
+            it.overdue_since.map(times::away).unwrap_or_default(),
         ]
     });
-    output::table(["PARTITION", "DATABASE", "ENGINE", "TERM", "LEASE LEFT", "OVERDUE SINCE"], rows);
+    output::table(["PARTITION", "DATABASE", "ENGINE", "TERM", "LEASE LEFT", "OVERDUE"], rows);
     more(page.next_cursor.as_deref());
     Ok(ExitCode::SUCCESS)
 }
@@ -118,5 +118,5 @@ pub(super) fn said(it: &Alert) -> String {
         Severity::Warning => "warning",
     };
     let queue = it.queue.as_ref().map(|queue| format!(" ({queue})")).unwrap_or_default();
-    format!("{severity} {}{queue} since {}: {}", it.name, it.since, it.text)
+    format!("{severity} {}{queue} since {}: {}", it.name, times::full(it.since), it.text)
 }

@@ -4,7 +4,7 @@ use super::StatsArgs;
 use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form, count},
-    spans,
+    spans, times,
 };
 use anyhow::Result;
 use punctual_protocol::{Due, Lateness, Stats};
@@ -83,7 +83,7 @@ pub(super) fn ahead(due: &Due) {
 fn steps(stats: &Stats) {
     let rows = stats.steps.iter().map(|it| {
         [
-            it.at.to_string(),
+            times::stamp(it.at),
             count(it.inserted),
             count(it.fired),
             count(it.succeeded),
@@ -96,6 +96,7 @@ fn steps(stats: &Stats) {
 }
 
 fn due_steps(due: &Due) {
-    let rows = due.steps.iter().map(|it| [it.at.to_string(), it.tasks.map_or_else(|| "?".to_owned(), count)]);
+    let rows =
+        due.steps.iter().map(|it| [times::stamp(it.at), it.tasks.map_or_else(|| "?".to_owned(), count)]);
     output::table(["MINUTE FROM", "FALL DUE"], rows);
 }

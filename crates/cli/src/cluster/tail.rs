@@ -6,6 +6,7 @@ use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form},
     signals::Signals,
+    times,
 };
 use anyhow::Result;
 use punctual_protocol::{Alert, Event, SearchEvents, limits::PAGE_MAX};
@@ -62,7 +63,7 @@ async fn look(client: &Client, seen: &mut Seen, lines: u32, form: Form) -> Resul
     for it in shown {
         match form {
             Form::Json => output::json(&serde_json::json!({ "event": it }))?,
-            Form::Text => output::line(&format!("{}  {}: {}", it.at, it.event, it.text)),
+            Form::Text => output::line(&format!("{}  {}: {}", times::stamp_ms(it.at), it.event, it.text)),
         }
     }
     let newest = events.last().map(|it| it.id).or(seen.newest);

@@ -5,6 +5,7 @@ use crate::{
     connect::TRIES_OF_ONE_CALL,
     output::{self, Form},
     signals::Signals,
+    times,
 };
 use anyhow::Result;
 use punctual_protocol::SearchEvents;
@@ -49,7 +50,7 @@ async fn look(client: &Client, form: Form) -> Result<()> {
     if io::stdout().is_terminal() {
         output::line(CLEAR);
     }
-    output::line(&format!("punctual at {}", stats.at));
+    output::line(&format!("punctual at {}", times::stamp(stats.at)));
     stats::print(&stats);
     stats::ahead(&due);
     output::line("");
@@ -60,7 +61,7 @@ async fn look(client: &Client, form: Form) -> Result<()> {
     }
     if !events.items.is_empty() {
         output::line("");
-        events.items.iter().for_each(|it| output::line(&format!("{}  {}", it.at, it.text)));
+        events.items.iter().for_each(|it| output::line(&format!("{}  {}", times::stamp(it.at), it.text)));
     }
     Ok(())
 }

@@ -231,7 +231,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: BUCKETS_WIDTH_HOURS,
         variable: "PUNCTUAL_BUCKETS_WIDTH_HOURS",
         default: || "24".to_owned(),
-        about: "how wide buckets of a mysql store are near the present, 1 to 168; `punctual shard plan` says what a rate needs; the same for all engines",
+        about: "how wide buckets of a mysql store are near the present at most, 1 to 168; a whole part of it where more than 10,000,000 tasks would come into one, by the measured rate; `punctual shard plan` says what a rate needs from the start; the same for all engines",
     },
     Key {
         name: BUCKETS_AHEAD_HOURS,

@@ -216,6 +216,7 @@ impl Layers {
 /// Variables of clients and of this program that are no setting of a server.
 const NOT_SETTINGS: &[&str] = &[
     "PUNCTUAL_URL",
+    "PUNCTUAL_PROFILE",
     "PUNCTUAL_TOKEN",
     "PUNCTUAL_NAMESPACE",
     "PUNCTUAL_CONFIG",

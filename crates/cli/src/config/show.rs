@@ -7,7 +7,10 @@ use super::{
     secrets::shown as visible,
     settings::store_url,
 };
-use crate::output::{self, Form};
+use crate::{
+    output::{self, Form},
+    spans,
+};
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -89,11 +92,19 @@ fn shown(layers: &Layers, settings: &Settings) -> Result<Vec<Shown>, super::Erro
     Ok(all)
 }
 
+/// Milliseconds in words too: `600000 (10 min)`.
+fn said(it: &Shown) -> String {
+    match it.value.parse() {
+        Ok(ms) if it.key.ends_with("_ms") && ms > 0 => format!("{} ({})", it.value, spans::whole_span(ms)),
+        _ => it.value.clone(),
+    }
+}
+
 fn print(settings: &[Shown], layers: &Layers) {
     let rows = settings.iter().map(|it| {
         let from =
             it.from.as_ref().map_or_else(|| it.source.to_owned(), |from| format!("{} {from}", it.source));
-        [it.key.to_owned(), it.value.clone(), from, it.about.to_owned()]
+        [it.key.to_owned(), said(it), from, it.about.to_owned()]
     });
     output::table(["KEY", "VALUE", "FROM", "WHAT IT IS"], rows);
     for variable in &layers.unused_variables {

@@ -90,36 +90,34 @@ fn print(shards: &[Shown]) {
     let rows = shards.iter().map(|it| {
         [
             it.shard.to_string(),
+            if it.is_sound { "sound" } else { "NOT SOUND" }.to_owned(),
             count(it.accepted.unsigned_abs()),
             count(it.standing.unsigned_abs()),
             count(it.deleted.unsigned_abs()),
-            it.unaccounted.to_string(),
-            it.misplaced.to_string(),
-            if it.bytes_uncounted { "not counted yet".to_owned() } else { it.bytes_misplaced.to_string() },
-            it.registry_without_task.to_string(),
-            it.moved_without_task.to_string(),
-            it.misplaced_partitions.len().to_string(),
-            it.partitions_elsewhere.len().to_string(),
-            if it.is_sound { "sound" } else { "NOT SOUND" }.to_owned(),
+            differences(it),
         ]
     });
-    output::table(
-        [
-            "SHARD",
-            "ACCEPTED",
-            "STANDING",
-            "DELETED",
-            "UNACCOUNTED",
-            "MISPLACED",
-            "BYTES",
-            "REGISTRY ALONE",
-            "MOVED ALONE",
-            "PARTITIONS MISPLACED",
-            "ELSEWHERE",
-            "",
-        ],
-        rows,
-    );
+    output::table(["SHARD", "SOUND", "ACCEPTED", "STANDING", "DELETED", "WHAT DIFFERS"], rows);
+}
+
+/// All that is not as it should be; `nothing` where all is.
+fn differences(it: &Shown) -> String {
+    let bytes = if it.bytes_uncounted { 0 } else { it.bytes_misplaced };
+    let counted = [
+        (it.unaccounted.unsigned_abs(), "unaccounted"),
+        (it.misplaced, "misplaced"),
+        (bytes, "bytes misplaced"),
+        (it.registry_without_task.unsigned_abs(), "in the registry alone"),
+        (it.moved_without_task.unsigned_abs(), "moved, and alone"),
+        (it.misplaced_partitions.len() as u64, "partitions misplaced"),
+        (it.partitions_elsewhere.len() as u64, "partitions with rows here that are elsewhere"),
+    ];
+    let mut said: Vec<String> =
+        counted.iter().filter(|it| it.0 > 0).map(|(many, what)| format!("{} {what}", count(*many))).collect();
+    if it.bytes_uncounted {
+        said.push("bytes not counted yet".to_owned());
+    }
+    if said.is_empty() { "nothing".to_owned() } else { said.join(", ") }
 }
 
 #[cfg(test)]
@@ -189,5 +187,9 @@ mod tests {
         let wrong =
             check(vec![tally(State::Scheduled, 8)], vec![tally(State::Scheduled, 7), tally(State::Dead, 1)]);
         assert_eq!((wrong.is_sound, wrong.unaccounted, wrong.misplaced), (false, 0, 2));
+        assert_eq!(
+            (differences(&missing), differences(&wrong)),
+            ("1 unaccounted, 1 misplaced".into(), "2 misplaced".into())
+        );
     }
 }

@@ -1,9 +1,13 @@
 //! `punctual shard list`: each database with its partitions, sizes and owners, as its server estimates them.
 
 use super::StoreArgs;
-use crate::output::{self, Form, count};
+use crate::{
+    clock::SystemClock,
+    output::{self, Form, count},
+    spans,
+};
 use anyhow::Result;
-use punctual_contract::{Ownership, ownership::Owner};
+use punctual_contract::{Clock as _, Ownership, ownership::Owner};
 use punctual_store::ShardStats;
 use serde::Serialize;
 use std::{collections::BTreeMap, process::ExitCode};
@@ -63,12 +67,12 @@ fn print(shards: &[Shown]) {
             count(it.rows_estimated.unsigned_abs()),
             format!("{} MiB", count(it.bytes.unsigned_abs() / 1_048_576)),
             it.buckets.to_string(),
-            it.oldest_due_at.map_or_else(|| "-".to_owned(), |at| at.to_string()),
+            it.oldest_due_at.map_or_else(|| "-".to_owned(), |at| spans::relative(at, SystemClock.now().0)),
             owners.collect::<Vec<_>>().join(", "),
         ]
     });
     output::table(
-        ["SHARD", "DATABASE", "PARTITIONS", "ROWS (EST.)", "SIZE", "BUCKETS", "OLDEST DUE AT (MS)", "OWNERS"],
+        ["SHARD", "DATABASE", "PARTITIONS", "ROWS", "SIZE", "BUCKETS", "OLDEST DUE", "OWNERS"],
         rows,
     );
 }

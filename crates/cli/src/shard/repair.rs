@@ -55,38 +55,30 @@ fn json(it: &ShardRepair) -> serde_json::Value {
 }
 
 fn print(repaired: &[ShardRepair], dry_run: bool) {
-    output::table(
-        [
-            "SHARD",
-            "REGISTRY ALONE",
-            "MOVED ALONE",
-            "BODY ALONE",
-            "PARTITIONS ELSEWHERE",
-            "THEIR ROWS",
-            "ACCOUNTS",
-            "BY TASKS",
-            "BY BYTES",
-            "ACCEPTED BY",
-        ],
-        repaired.iter().map(|it| {
-            [
-                it.shard_no.to_string(),
-                count(it.entries_alone),
-                count(it.places_alone),
-                count(it.bodies_alone),
-                it.strangers.len().to_string(),
-                count(it.strange_rows),
-                it.accounts.to_string(),
-                count(it.corrected),
-                count(it.corrected_bytes),
-                it.accepted.to_string(),
-            ]
-        }),
-    );
+    let rows = repaired.iter().map(|it| [it.shard_no.to_string(), remains(it)]);
+    output::table(["SHARD", "WHAT IS REPAIRED"], rows);
     let is_nothing = repaired.iter().all(ShardRepair::is_nothing);
     output::line(match (is_nothing, dry_run) {
         (true, _) => "nothing to repair",
         (false, true) => "this would be repaired; nothing was changed",
         (false, false) => "this was repaired",
     });
+}
+
+/// All of one database that is not as it should be; `nothing` where all is.
+fn remains(it: &ShardRepair) -> String {
+    let counted = [
+        (it.entries_alone, "in the registry alone"),
+        (it.places_alone, "moved, and alone"),
+        (it.bodies_alone, "bodies alone"),
+        (it.strange_rows, "rows of partitions that are elsewhere"),
+        (it.corrected, "tasks in the wrong account"),
+        (it.corrected_bytes, "bytes in the wrong account"),
+    ];
+    let mut said: Vec<String> =
+        counted.iter().filter(|it| it.0 > 0).map(|(many, what)| format!("{} {what}", count(*many))).collect();
+    if it.accepted != 0 {
+        said.push(format!("accepted by {}", it.accepted));
+    }
+    if said.is_empty() { "nothing".to_owned() } else { said.join(", ") }
 }

@@ -4,6 +4,7 @@ use super::show;
 use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
+    times,
 };
 use anyhow::{Result, bail};
 use clap::Args;
@@ -60,7 +61,7 @@ pub(crate) async fn why(args: WhyArgs) -> Result<ExitCode> {
     let mut facts = vec![("state", show::word(&why.state)), ("next", why.next_step.clone())];
     facts.extend(why.blocking.clone().map(|it| ("blocked by", it)));
     facts.extend(why.owner.clone().map(|it| ("with", it)));
-    facts.extend(why.expected_at.map(|it| ("expected", it.to_string())));
+    facts.extend(why.expected_at.map(|it| ("expected", times::full(it))));
     output::facts(&facts);
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     duration, output,
     output::Form,
-    say,
+    say, times,
 };
 use anyhow::Result;
 use clap::{ArgGroup, Args};
@@ -52,8 +52,8 @@ pub(crate) struct RescheduleArgs {
     /// Fire after this long from now
     #[arg(long, value_parser = duration::parse, conflicts_with = "at", group = "changed")]
     delay: Option<Duration>,
-    /// Fire at this instant, RFC 3339
-    #[arg(long, value_name = "RFC3339", group = "changed")]
+    /// Fire at this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
+    #[arg(long, value_name = "INSTANT", value_parser = times::instant, group = "changed")]
     at: Option<String>,
     /// 1 (first) to 5 (last)
     #[arg(long, group = "changed")]

@@ -4,7 +4,7 @@ use super::{file, show, word};
 use crate::{
     config::pair,
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
-    duration,
+    duration, times,
 };
 use anyhow::{Context, Result};
 use clap::Args;
@@ -58,11 +58,11 @@ struct DraftArgs {
     /// 1 (first) to 5 (last)
     #[arg(long, requires = "queue")]
     priority: Option<u8>,
-    /// Fire after this long, such as 500ms, 5s, 2m, 1h, 7d
+    /// Fire after this long, such as 500ms, 5s, 1h30m, 7d
     #[arg(long, value_parser = duration::parse, requires = "queue", conflicts_with = "at")]
     delay: Option<Duration>,
-    /// Fire at this instant, RFC 3339
-    #[arg(long, value_name = "RFC3339", requires = "queue")]
+    /// Fire at this instant: RFC 3339, or a time of this zone, such as "2026-11-24 09:00"
+    #[arg(long, value_name = "INSTANT", value_parser = times::instant, requires = "queue")]
     at: Option<String>,
     /// JSON, or @ and a file with JSON, or @- for stdin
     #[arg(long, short, value_name = "JSON|@FILE", requires = "queue")]
@@ -70,7 +70,7 @@ struct DraftArgs {
     /// Attempts in all
     #[arg(long, requires = "queue")]
     max_attempts: Option<u32>,
-    /// Retry policy as JSON, such as '{"strategy":"fixed","delay_ms":300}'
+    /// Retry policy as JSON, such as '{"strategy":"fixed","delay_ms":"5m"}'
     #[arg(long, value_name = "JSON", value_parser = retry, requires = "queue")]
     retry: Option<Retry>,
     /// How long one attempt may run
@@ -85,7 +85,9 @@ struct DraftArgs {
 }
 
 fn retry(text: &str) -> Result<Retry, String> {
-    serde_json::from_str(text).map_err(|e| e.to_string())
+    let mut document = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    duration::in_document(&mut document);
+    serde_json::from_value(document).map_err(|e| e.to_string())
 }
 
 pub(crate) async fn run(args: InsertArgs) -> Result<ExitCode> {

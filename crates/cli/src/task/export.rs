@@ -1,7 +1,7 @@
 //! `punctual task export`: a selection of tasks, one a line, as they stand or as `punctual task import` takes them.
 
 use super::list::word;
-use crate::connect::ConnectArgs;
+use crate::{connect::ConnectArgs, times};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -38,11 +38,11 @@ pub(crate) struct ExportArgs {
     kind: Option<String>,
     #[arg(long, value_name = "KEY=VALUE")]
     label: Option<String>,
-    /// Due at or after this instant: RFC 3339 or epoch milliseconds
-    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    /// Due at or after this instant: RFC 3339, a time of this zone, or how far ahead, such as 1h30m, "2d ago"
+    #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_after: Option<TimeBound>,
     /// Due before this instant
-    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_before: Option<TimeBound>,
     /// What was asked for, as an insert and `punctual task import` take it, instead of the task as it stands
     #[arg(long)]

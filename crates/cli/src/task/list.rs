@@ -5,6 +5,7 @@ use crate::{
     clock::SystemClock,
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     output::{self, Form},
+    times,
 };
 use anyhow::Result;
 use clap::Args;
@@ -28,11 +29,11 @@ pub(crate) struct ListArgs {
     kind: Option<String>,
     #[arg(long, value_name = "KEY=VALUE")]
     label: Option<String>,
-    /// Due at or after this instant: RFC 3339 or epoch milliseconds
-    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    /// Due at or after this instant: RFC 3339, a time of this zone, or how far ahead, such as 1h30m, "2d ago"
+    #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_after: Option<TimeBound>,
     /// Due before this instant
-    #[arg(long, value_name = "INSTANT", value_parser = word::<TimeBound>)]
+    #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_before: Option<TimeBound>,
     /// Tasks of a page
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]

@@ -2,7 +2,7 @@
 
 use crate::{
     output::{self, Form},
-    spans,
+    spans, times,
 };
 use anyhow::Result;
 use punctual_domain::time::Millis;
@@ -28,7 +28,7 @@ pub(super) fn inserted(task: &Task, form: Form) -> Result<()> {
         ("queue", task.queue.clone()),
         ("task id", format!("{} (version {})", task.task_id, task.task_version)),
         ("state", word(&task.state)),
-        ("due", task.execute_at.to_string()),
+        ("due", times::full(task.execute_at)),
     ]);
     Ok(())
 }
@@ -37,7 +37,12 @@ pub(super) fn rescheduled(task: &Task, form: Form) -> Result<()> {
     if form == Form::Json {
         return Ok(output::json(task)?);
     }
-    output::line(&format!("rescheduled {} to {}, priority {}", task.r#ref, task.execute_at, task.priority));
+    output::line(&format!(
+        "rescheduled {} to {}, priority {}",
+        task.r#ref,
+        times::full(task.execute_at),
+        task.priority
+    ));
     Ok(())
 }
 
@@ -76,7 +81,7 @@ pub(super) fn task(task: &Task, form: Form) -> Result<()> {
         let rows = task
             .log
             .iter()
-            .map(|it| [it.at.to_string(), it.level.clone().unwrap_or_default(), it.text.clone()]);
+            .map(|it| [times::stamp_ms(it.at), it.level.clone().unwrap_or_default(), it.text.clone()]);
         output::table(["AT", "LEVEL", "SAID"], rows);
     }
     if !task.history.is_empty() {
@@ -95,12 +100,12 @@ fn facts(task: &Task) -> Vec<(&'static str, String)> {
         ("state", format!("{} ({})", word(&task.state), word(&task.phase))),
         ("priority", task.priority.to_string()),
         ("attempts", format!("{} of {}", task.attempt, task.max_attempts)),
-        ("due", task.execute_at.to_string()),
+        ("due", times::full(task.execute_at)),
     ];
-    facts.extend(task.fired_at.map(|at| ("fired", at.to_string())));
+    facts.extend(task.fired_at.map(|at| ("fired", times::full(at))));
     facts.extend(task.lateness_ms.map(|late| ("late", spans::short_span(late))));
-    facts.push(("created", task.created_at.to_string()));
-    facts.push(("updated", task.updated_at.to_string()));
+    facts.push(("created", times::full(task.created_at)));
+    facts.push(("updated", times::full(task.updated_at)));
     for (key, value) in &task.labels {
         facts.push(("label", format!("{key}={value}")));
     }
@@ -124,10 +129,10 @@ fn result(result: &punctual_protocol::TaskResult) -> String {
 }
 
 fn entry(entry: &HistoryEntry) -> [String; 6] {
-    let due = entry.due_at.map(|at| format!("due {at}"));
+    let due = entry.due_at.map(|at| format!("due {}", times::stamp_ms(at)));
     let why = [entry.reason.clone(), entry.error.clone(), due];
     [
-        entry.at.to_string(),
+        times::stamp_ms(entry.at),
         entry.event.clone(),
         word(&entry.to),
         entry.attempt.to_string(),

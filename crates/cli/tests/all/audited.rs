@@ -59,6 +59,13 @@ const COMMANDS: &[(&str, Leaves)] = &[
     ("namespace get", Nothing),
     ("namespace set", ByServer(&["shop", "{}"], "put_namespace")),
     ("namespace delete", ByServer(&["shop", "--confirm", "shop", "--no-wait"], "delete_namespace")),
+    ("limit get", Nothing),
+    ("limit set", ByServer(&["concurrency=5"], "put_limits")),
+    // They change a file of the user's own.
+    ("profile list", Nothing),
+    ("profile set", Nothing),
+    ("profile use", Nothing),
+    ("profile remove", Nothing),
     ("schedule create", ByServer(&["s", "--every", "1h", "--queue", "q"], "put_schedule")),
     ("schedule list", Nothing),
     ("schedule get", Nothing),

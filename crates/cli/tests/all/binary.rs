@@ -20,6 +20,8 @@ pub(crate) fn punctual(args: &[&str]) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PUNCTUAL_")) {
         command.env_remove(name);
     }
+    // Nor with their profiles.
+    command.env("XDG_CONFIG_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-settings"));
     command.args(args).stdin(Stdio::null());
     command
 }

@@ -28,7 +28,7 @@ fn blocks(section: &str, language: &str) -> Vec<&'static str> {
 }
 
 /// What `scripts/install-clients` has installed.
-fn tools() -> PathBuf {
+pub(crate) fn tools() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let tools = target.join("clients");
     assert!(tools.join("installed").is_file(), "these tests need what scripts/install-clients installs");

@@ -175,6 +175,41 @@ fn the_manifests_stop_roll_and_probe_as_the_engine_can() {
     assert!(shown.status.success(), "{}", stderr(&shown));
 }
 
+/// What a validator of Kubernetes' own schemas says of a file, and whether it takes it. A kind that it does not know is only
+/// warned of, and is not taken here.
+fn validated(manifest: &Path, version: &str) -> (bool, String) {
+    let mut validator = Command::new(crate::clients::tools().join("venv/bin/kubernetes-validate"));
+    let output = validator.args(["--strict", "-k", version]).arg(manifest).output().unwrap();
+    let said = stdout(&output) + &stderr(&output);
+    (output.status.success() && !said.contains("WARN") && !said.contains("ERROR"), said)
+}
+
+/// Seen to fail: with a field of the Deployment misspelt in the manifest itself.
+#[test]
+fn the_manifests_are_what_kubernetes_takes_and_broken_ones_are_not() {
+    let manifest = top().join("deploy/kubernetes/punctual.yaml");
+    let count = documents(&fs::read_to_string(&manifest).unwrap()).len();
+    for version in ["1.29", "1.37"] {
+        let (is_taken, said) = validated(&manifest, version);
+        assert!(is_taken, "{version}: {said}");
+        assert_eq!(said.matches(" passed for resource ").count(), count, "{version}: {said}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (right, wrong) in [
+        ("replicas: 3", "replicas: three"),
+        ("minReadySeconds: 10", "minReadySecs: 10"),
+        ("path: /livez", "pth: /livez"),
+        ("apiVersion: policy/v1\n", "apiVersion: policy/v1beta1\n"),
+    ] {
+        let text = fs::read_to_string(&manifest).unwrap();
+        assert!(text.contains(right), "{right}");
+        let broken = dir.path().join("broken.yaml");
+        fs::write(&broken, text.replacen(right, wrong, 1)).unwrap();
+        let (is_taken, said) = validated(&broken, "1.37");
+        assert!(!is_taken, "{wrong}: {said}");
+    }
+}
+
 #[test]
 fn an_engine_that_is_told_to_stop_is_not_ready_and_ends_within_its_grace() {
     let (mut server, _data) = crate::binary::Server::on_new_data();

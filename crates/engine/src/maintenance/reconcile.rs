@@ -7,7 +7,10 @@ use crate::{
     core::Core,
     options::STEP_LIMIT,
     parts,
-    pipeline::admit::{self, Terms},
+    pipeline::{
+        admit::{self, Terms},
+        bounds::Bounded,
+    },
 };
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -17,7 +20,7 @@ use punctual_contract::{
     limiter::{Held, Member, Rebuilding},
     store::LeasePosition,
 };
-use punctual_domain::{name::QueueKey, place::TaskRef, task::Task, time::Millis};
+use punctual_domain::{limits::Scope, name::QueueKey, place::TaskRef, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
@@ -199,10 +202,12 @@ async fn rebuild(core: &Arc<Core>, loss: Loss, now: Millis) -> Result<usize, Err
     if loss == Loss::New && !nothing_waits(core).await? {
         return Ok(0);
     }
-    let (mut count, mut after) = (0, None);
+    let (mut count, mut after, mut bounded) = (0, None, Bounded::default());
     loop {
         let (tasks, next) = core.store.in_flight(after, STEP_LIMIT).await?;
-        let held: Vec<Held> = tasks.iter().filter_map(|it| held_by(core, it, now)).collect();
+        bounded.read_for(core, &tasks).await?;
+        let held_by = |it: &Task| held_by(core, it, bounded.scope(it), now);
+        let held: Vec<Held> = tasks.iter().filter_map(held_by).collect();
         count += held.len();
         core.limiter.restore(held).await?;
         after = next;
@@ -220,17 +225,18 @@ async fn rebuild(core: &Arc<Core>, loss: Loss, now: Millis) -> Result<usize, Err
     Ok(count)
 }
 
-/// What a task in flight should hold; None: nothing is limited there.
-fn held_by(core: &Core, task: &Task, now: Millis) -> Option<Held> {
+/// What a task in flight should hold; None: nothing is limited there. `executor`: the scope of one that has a bound.
+fn held_by(core: &Core, task: &Task, executor: Option<Scope>, now: Millis) -> Option<Held> {
     let terms = Terms::of(core, &Arc::new(task.ask.queue.clone()));
     let until = task.lease.as_ref()?.until;
-    if !terms.is_limited {
+    if !terms.is_limited && executor.is_none() {
         return None;
     }
     let key = task.ask.demands.concurrency_key.as_deref();
     // The attempt that is under way is counted already.
     let (limits, _) = terms.of_task(task.attempt.saturating_sub(1), key);
-    let scopes = limits.into_iter().map(|it| it.scope).collect();
+    let of_queue = (!terms.is_limited).then(|| Scope::Queue(task.ask.queue.clone()));
+    let scopes = limits.into_iter().map(|it| it.scope).chain(of_queue).chain(executor).collect();
     let place = TaskRef { due_at: task.due_at, ..task.place };
     Some(Held {
         member: Member { id: task.place.id, fence: task.fence },
@@ -335,18 +341,24 @@ async fn look_at_leases(core: &Arc<Core>, now: Millis) -> Result<Looked, Error> 
 }
 
 async fn give_places(core: &Arc<Core>, leased: &[Task], now: Millis) -> Result<usize, Error> {
-    let wanted: Vec<Held> = leased.iter().filter_map(|it| held_by(core, it, now)).collect();
+    let wanted: Vec<Held> = leased.iter().filter_map(|it| held_by(core, it, None, now)).collect();
     if wanted.is_empty() {
         return Ok(0);
     }
     let members: Vec<Member> = wanted.iter().map(|it| it.member).collect();
     let found = core.limiter.find(&members).await?;
     let known: HashMap<Member, Held> = found.into_iter().map(|it| (it.member, it)).collect();
+    // What an executor holds is not a matter of settings: it stays as it was granted.
+    let is_set = |it: &&Scope| !matches!(it, Scope::Executor(..));
     let is_right = |it: &Held| {
-        let scopes = |it: &Held| it.scopes.iter().cloned().collect::<HashSet<_>>();
+        let scopes = |it: &Held| it.scopes.iter().filter(is_set).cloned().collect::<HashSet<_>>();
         known.get(&it.member).is_some_and(|known| scopes(known) == scopes(it))
     };
-    let missing: Vec<Held> = wanted.into_iter().filter(|it| !is_right(it)).collect();
+    let mut missing: Vec<Held> = wanted.into_iter().filter(|it| !is_right(it)).collect();
+    for it in &mut missing {
+        let its = known.get(&it.member).into_iter().flat_map(|known| &known.scopes);
+        it.scopes.extend(its.filter(|it| !is_set(it)).cloned());
+    }
     core.limiter.restore(missing.clone()).await?;
     // What has ended meanwhile, and gave up what it did not hold yet, holds nothing.
     let ended = free_the_gone(core, &missing, NO_GRACE_MS, now).await?;

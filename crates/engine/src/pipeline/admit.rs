@@ -16,6 +16,7 @@ use crate::{
     core::Core,
     maintenance::expire,
     pipeline::{
+        bounds::Bounds,
         freed::{KeptBack, Look},
         from_store,
         granted::Granted,
@@ -44,7 +45,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 pub(crate) use super::{
-    freed::{free, wake},
+    freed::{free, free_what_is_set, wake},
     granted::never_began,
 };
 
@@ -68,6 +69,7 @@ pub(crate) struct Admissions {
     revision: Mutex<(i64, bool)>,
     pub(super) granted: Mutex<Granted>,
     pub(super) kept_back: KeptBack,
+    pub(crate) bounds: Bounds,
 }
 
 #[derive(Debug, Default)]
@@ -132,13 +134,17 @@ impl Admissions {
 
 fn count(core: &Core, queue: &QueueKey, answers: &[Answer]) {
     let of = |wanted: fn(&Answer) -> bool| answers.iter().filter(|it| wanted(it)).count();
-    let (blocked, throttled) =
-        (of(|it| matches!(it, Answer::Blocked(_))), of(|it| matches!(it, Answer::Throttled { .. })));
+    let (blocked, throttled) = (of(is_blocked), of(|it| matches!(it, Answer::Throttled { .. })));
     if blocked + throttled > 0 {
         let meters = core.meters.queue(queue);
         meters.blocked(blocked);
         meters.throttled(throttled);
     }
+}
+
+/// By what is set: an executor that is full keeps no task from others.
+const fn is_blocked(it: &Answer) -> bool {
+    matches!(it, Answer::Blocked(scope) if !matches!(scope, Scope::Executor(..)))
 }
 
 fn is_limited(it: &QueueSettings) -> bool {
@@ -202,6 +208,19 @@ impl Terms {
         Self { queue: Arc::clone(queue), settings, limits, rates, is_limited, is_shared, shares }
     }
 
+    /// For an executor that says how many tasks it holds at most.
+    fn within(mut self, bound: Option<&Limit>) -> Self {
+        if let Some(bound) = bound {
+            if !self.is_limited {
+                // So that its queue hears when the place is free again.
+                self.limits.push(Limit { scope: Scope::Queue((*self.queue).clone()), most: u32::MAX });
+            }
+            self.limits.push(bound.clone());
+            self.is_limited = true;
+        }
+        self
+    }
+
     /// With what concerns only one task.
     pub(crate) fn of_task(&self, attempt: u32, key: Option<&str>) -> (Vec<Limit>, Vec<Flowing>) {
         let (mut limits, mut rates) = (self.limits.clone(), self.rates.clone());
@@ -221,7 +240,7 @@ impl Terms {
         let share = match scope {
             Scope::Namespace(_) => &self.shares.namespace,
             Scope::Queue(_) => &self.shares.queue,
-            Scope::Everything | Scope::Retries(_) | Scope::Key(..) => return None,
+            Scope::Everything | Scope::Retries(_) | Scope::Key(..) | Scope::Executor(..) => return None,
         };
         let is_slots = |it: &&Limit| it.scope == *scope && share.slots == Some(it.most);
         let is_starts = |it: &&Flowing| {
@@ -283,13 +302,14 @@ pub(crate) struct Admitted {
     pub(crate) since: Option<Since>,
 }
 
-/// At most `wanted`, each with its places.
+/// At most `wanted`, each with its places. `bound`: of the executor, if it has one.
 pub(crate) async fn admit(
     core: &Arc<Core>,
     request: &LeaseRequest,
+    bound: Option<&Limit>,
     wanted: usize,
 ) -> Result<Admitted, Error> {
-    let terms = Terms::of(core, &request.queue);
+    let terms = Terms::of(core, &request.queue).within(bound);
     bring_back_versions(core, request).await?;
     if terms.is_limited {
         return limited(core, request, &terms, wanted).await;

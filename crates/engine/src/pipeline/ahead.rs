@@ -419,6 +419,7 @@ pub(crate) fn lie(core: &Core, queue: &Arc<QueueKey>, fired: Vec<HotEntry>) -> V
     let now = core.now();
     let is_good = core.options.ahead_ms > 0
         && !core.stopping.is_cancelled()
+        && !arrival.has_standing()
         // Of two versions of one task, the newer goes first: the ready set sees to it.
         && fired.iter().all(|it| it.priority == Priority::default() && it.task_version == 0)
         && if is_alone(core) {

@@ -83,7 +83,21 @@ impl Drop for Look<'_> {
 /// Attempts have ended in the store: what they held is free, and who waits for it is woken. What fails here the
 /// reconciler does.
 pub(crate) async fn free(core: &Arc<Core>, ended: &[Member]) {
-    if ended.is_empty() || !core.admissions.has_limits(&core.settings.known()) || core.from_store.is_away() {
+    if core.admissions.has_limits(&core.settings.known()) || core.admissions.bounds.are_in_use() {
+        release(core, ended).await;
+    }
+}
+
+/// As `free`, where the lease tells of an executor's bound, and whoever took the outcome frees its place
+/// (`Engine::give_up_places`): so that the outcomes of all other executors cost nothing.
+pub(crate) async fn free_what_is_set(core: &Arc<Core>, ended: &[Member]) {
+    if core.admissions.has_limits(&core.settings.known()) {
+        release(core, ended).await;
+    }
+}
+
+async fn release(core: &Arc<Core>, ended: &[Member]) {
+    if ended.is_empty() || core.from_store.is_away() {
         return;
     }
     match core.limiter.release(ended).await {
@@ -105,6 +119,7 @@ pub(crate) async fn wake(core: &Arc<Core>, freed: &[Held]) {
                 *lanes.entry((queue.clone(), Lane::Key(key.clone()))).or_default() += 1;
             }
             Scope::Retries(queue) => *lanes.entry((queue.clone(), Lane::Retries)).or_default() += 1,
+            Scope::Executor(..) => core.admissions.bounds.wake(scope),
         }
     }
     for ((queue, lane), count) in lanes {

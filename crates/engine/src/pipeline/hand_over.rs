@@ -28,13 +28,13 @@ use late::{Hears, Late};
 use punctual_contract::{
     Error, Happened,
     hot::HotEntry,
-    limiter::Member,
+    limiter::{Limit, Member},
     store::{Applied, Assignment, Change, Dispatched, Grant, Step},
 };
 use punctual_domain::{name::QueueKey, place::TaskRef, state::State, task::Task, time::Millis};
 use std::{sync::Arc, time::Duration};
 use tokio::{
-    sync::oneshot,
+    sync::{futures::Notified, oneshot},
     time::{Instant, timeout_at},
 };
 
@@ -66,9 +66,14 @@ pub struct LeaseRequest {
 
 /// Waits for ready tasks, and leases at most `max`. Empty: none came, the engine is stopping, or it stood still for a while:
 /// whoever called before that may have gone, and whoever has not asks again. A caller that nobody serves loses nothing.
-pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec<Assignment>, Error> {
+/// `bound`: how much the executor holds at the most, if it says so.
+pub(crate) async fn lease(
+    core: &Arc<Core>,
+    request: LeaseRequest,
+    bound: Option<Limit>,
+) -> Result<Vec<Assignment>, Error> {
     let breaks = core.breaks();
-    let leased = wait_and_lease(core, &request, breaks).await?;
+    let leased = wait_and_lease(core, &request, bound.as_ref(), breaks).await?;
     if leased.is_empty() || core.breaks() == breaks {
         core.attempts.handed_over(&request.queue, &leased, core.now());
         return Ok(leased);
@@ -87,31 +92,36 @@ pub(crate) async fn lease(core: &Arc<Core>, request: LeaseRequest) -> Result<Vec
 async fn wait_and_lease(
     core: &Arc<Core>,
     request: &LeaseRequest,
+    bound: Option<&Limit>,
     breaks: u64,
 ) -> Result<Vec<Assignment>, Error> {
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
     let arrival = core.arrival(&request.queue);
     let _waiting = arrival.wait(core.now());
+    // What is given to those who wait has no place in the limiter: one that needs places only hears of it.
+    let stands = bound.map(|bound| (arrival.stand(), core.admissions.bounds.wait(bound)));
+    let may_be_given = if bound.is_none() { request.max } else { 0 };
     let mut late = Late::new(core);
     let (mut given, mut looker) = (Vec::new(), None);
     loop {
         if given.is_empty() {
-            let lies_here = arrival.take(request.max, core.present());
+            let lies_here = arrival.take(may_be_given, core.present());
             let leased = ahead::handed_over(core, request, lies_here);
             if !leased.is_empty() {
                 return Ok(leased);
             }
-            if is_known_empty(core, request, &arrival).is_some() {
-                given = arrival.take_lying(request.max);
+            if is_known_empty(core, request, bound, &arrival).is_some() {
+                given = arrival.take_lying(may_be_given);
             }
         }
         let notified = arrival.notified();
+        let freed = or_never(stands.as_ref().map(|it| it.1.freed()));
         let is_late = Instant::now() >= deadline;
-        let looked_at = match is_known_empty(core, request, &arrival) {
+        let looked_at = match is_known_empty(core, request, bound, &arrival) {
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
-                let caller = Caller { hears: late.hears(), is_late };
+                let caller = Caller { hears: late.hears(), is_late, bound: bound.cloned() };
                 let leased = admit_and_grant(core, request, given, caller).await?;
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
@@ -120,18 +130,19 @@ async fn wait_and_lease(
             }
         };
         let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
-        let is_simple = is_simple(core, request);
+        let is_simple = is_simple(core, request, bound);
         looker = if is_simple { looker.or_else(|| arrival.look_for_all()) } else { None };
         let is_looked_for = is_simple && looker.is_none();
         let pauses = if is_looked_for { LOOK_RARELY } else { 1.0 };
         let spread = fastrand::f64() * if is_looked_for { 1.0 } else { LOOK_SPREAD };
         let look_again = core.look_again().mul_f64(pauses * (1.0 + spread));
         let wake_at = deadline.min(looked_at + look_again.min(pause));
-        let mut seat = arrival.sit(core, request.max);
+        let mut seat = if bound.is_none() { arrival.sit(core, request.max) } else { arrival.no_seat(core) };
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
             it = seat.given() => it,
             () = notified => seat.leave(),
+            () = freed => seat.leave(),
             () = tokio::time::sleep_until(wake_at) => seat.leave(),
             () = core.stopping.cancelled() => return Ok(Vec::new()),
         };
@@ -155,14 +166,27 @@ async fn wait_and_lease(
 }
 
 /// Somebody has looked at the ready set a moment ago and found nothing, and nobody here knows of anything since.
-fn is_known_empty(core: &Core, request: &LeaseRequest, arrival: &Arrival) -> Option<Instant> {
+fn is_known_empty(
+    core: &Core,
+    request: &LeaseRequest,
+    bound: Option<&Limit>,
+    arrival: &Arrival,
+) -> Option<Instant> {
     let at = arrival.empty_since().filter(|it| it.elapsed() < core.look_again())?;
-    is_simple(core, request).then_some(at)
+    is_simple(core, request, bound).then_some(at)
+}
+
+/// Only an executor that has a bound waits for a place of its own.
+async fn or_never(freed: Option<Notified<'_>>) {
+    match freed {
+        Some(it) => it.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What one caller finds or does not find, any other would too.
-fn is_simple(core: &Core, request: &LeaseRequest) -> bool {
-    request.version.is_none() && core.settings.is_plain(&request.queue)
+fn is_simple(core: &Core, request: &LeaseRequest, bound: Option<&Limit>) -> bool {
+    bound.is_none() && request.version.is_none() && core.settings.is_plain(&request.queue)
 }
 
 /// Who asks for leases.
@@ -172,6 +196,8 @@ struct Caller {
     hears: Option<Hears>,
     /// It goes with what there is now.
     is_late: bool,
+    /// How much it holds at the most, if it says so.
+    bound: Option<Limit>,
 }
 
 /// Runs to its end even if the caller goes; then gives back what it was granted.
@@ -236,7 +262,8 @@ async fn grant(
     control::loaded(core).await?;
     let arrival = core.arrival(&request.queue);
     let may_stay = arrival.empty_since().is_some() || ahead::lies_behind(core, &arrival);
-    if !may_stay || !is_simple(core, request) {
+    let bound = caller.bound.as_ref();
+    if !may_stay || !is_simple(core, request, bound) {
         // There may be others: the order of all is found in one place.
         ahead::lies_no_more(core, arrival.take_lying(usize::MAX)).await;
     }
@@ -245,13 +272,13 @@ async fn grant(
             return Ok(leased);
         }
         let (look, wanted) = (arrival.look(), request.max - leased.len());
-        let mut admitted = match admit::admit(core, request, wanted).await {
+        let mut admitted = match admit::admit(core, request, bound, wanted).await {
             Ok(admitted) => admitted,
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         };
         // A limit may have been set meanwhile.
-        if admitted.is_end && is_simple(core, request) {
+        if admitted.is_end && is_simple(core, request, bound) {
             arrival.is_empty_since(look);
             let behind = arrival.take_lying(wanted.saturating_sub(admitted.entries.len()));
             admitted.entries.extend(expire::keep_those_in_time(core, behind).await);

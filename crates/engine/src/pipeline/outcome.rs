@@ -103,7 +103,7 @@ async fn write(
     }
     forget_results(core, put, &kept);
     load_next_attempts(core, &again).await;
-    admit::free(core, &ended).await;
+    admit::free_what_is_set(core, &ended).await;
     Ok(settled)
 }
 

@@ -122,7 +122,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
         // Who subscribes says no version.
         version: None,
     };
-    let leased = lease(core, request).await?;
+    let leased = lease(core, request, None).await?;
     let count = leased.len();
     if count == 0 {
         return Ok(Pushed::default());

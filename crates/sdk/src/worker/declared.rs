@@ -2,9 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use punctual_protocol::limits::HOST_MAX_CHARS;
 use punctual_protocol::{HeartbeatRequest, LeaseBeat, LeaseRequest, Wish};
 
 use super::Shared;
+
+/// Name of this machine, if it says it.
+pub(super) fn host() -> Option<String> {
+    let said = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let said =
+        said.or_else(|| std::env::var("HOSTNAME").ok()).or_else(|| std::env::var("COMPUTERNAME").ok())?;
+    let host: String = said.trim().chars().take(HOST_MAX_CHARS).collect();
+    (!host.is_empty()).then_some(host)
+}
 
 impl Shared {
     pub(super) fn lease_request(&self, max: u32, wait_ms: u64) -> LeaseRequest {
@@ -15,6 +25,8 @@ impl Shared {
             lease_ms: options.lease_ms,
             executor: options.executor.clone(),
             version: options.version.clone(),
+            host: options.host.clone(),
+            concurrency: options.held,
             capacity: Some(self.capacity()),
             kinds: Some(self.handlers.kinds()),
             labels: Some(options.labels.clone()).filter(|it| !it.is_empty()),
@@ -26,6 +38,7 @@ impl Shared {
             executor: self.options.executor.clone(),
             capacity: Some(self.capacity()),
             version: self.options.version.clone(),
+            host: self.options.host.clone(),
             queues: Some(self.queues.iter().cloned().collect::<BTreeSet<_>>()),
             kinds: Some(self.handlers.kinds()),
             labels: Some(self.options.labels.clone()).filter(|it| !it.is_empty()),

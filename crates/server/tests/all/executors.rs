@@ -250,3 +250,50 @@ async fn a_lease_needs_no_body_and_takes_at_most_what_it_asks() {
     let elsewhere = post("/v1/queues/q/lease", &json!({})).header("punctual-namespace", "eu");
     assert_eq!(world.send(elsewhere).await.expect(200)["tasks"], json!([]));
 }
+
+#[tokio::test]
+async fn an_executor_is_held_to_the_concurrency_that_it_names() {
+    let world = World::new();
+    for queue in ["q", "q", "q", "r", "r"] {
+        world.insert(json!({"queue": queue})).await;
+    }
+    world.advance(0).await;
+    let body = json!({"max": 10, "executor": "w1", "concurrency": 2, "host": "machine-1"});
+    let lease = async |queue: &str| {
+        let answer = world.send(post(format!("/v1/queues/{queue}/lease"), &body)).await.expect(200);
+        answer["tasks"].as_array().unwrap().clone()
+    };
+    let first = lease("q").await;
+    assert_eq!((first.len(), lease("r").await.len(), lease("q").await.len()), (2, 0, 0));
+    let beat = json!({"executor": "w1", "leases": [{"ref": first[0]["ref"], "token": first[0]["token"]}]});
+    let beat = world.send(post("/v1/heartbeats", &beat)).await.expect(200);
+    assert_eq!(beat["leases"][0]["lost"], json!(false), "its token is a token like others");
+    assert_eq!(world.report(&first[0], json!({"outcome": "succeeded"})).await["status"], "accepted");
+    let retried = json!({"outcome": "failed", "retry_after_ms": 60_000});
+    assert_eq!(world.report(&first[1], retried).await["status"], "accepted");
+    assert_eq!((lease("r").await.len(), lease("q").await.len()), (2, 0), "both places are free, and no more");
+    world.advance(1_000).await;
+    let shown = world.send(ask("GET", "/v1/executors/w1")).await.expect(200);
+    assert_eq!((&shown["host"], &shown["concurrency"]), (&json!("machine-1"), &json!(2)));
+    let nobody = json!({"concurrency": 2});
+    let refused =
+        world.send(post("/v1/queues/q/lease", &nobody)).await.expect_problem(400, "request.invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/concurrency");
+}
+
+#[tokio::test]
+async fn an_outcome_is_accepted_however_long_its_error_is() {
+    let world = World::new();
+    let task = world.insert(json!({"queue": "q", "max_attempts": 1})).await;
+    world.advance(0).await;
+    let leased = world.lease("q").await.remove(0);
+    let stack = "at frame\n".repeat(20_000);
+    let failed = json!({"outcome": "failed", "status_msg": stack});
+    assert_eq!(world.report(&leased, failed).await["status"], "accepted");
+    let dead = world.task(task["ref"].as_str().unwrap()).await;
+    let kept = dead["last_error"].as_str().unwrap();
+    assert!(kept.len() > 65_000 && kept.starts_with("at frame\nat frame\n"), "{}", kept.len());
+    assert!(kept.ends_with("… (cut: the beginning of 180000 bytes)"), "{}", &kept[kept.len() - 60..]);
+    let last = dead["history"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["error"], &dead["result"]["status_msg"]), (&dead["last_error"], &dead["last_error"]));
+}

@@ -31,6 +31,7 @@ mod carry;
 mod export;
 mod gone;
 mod look;
+mod rate;
 mod session;
 mod survey;
 mod unwatched;
@@ -60,8 +61,10 @@ pub use survey::BucketSurvey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
-    /// Of buckets near the present, hours. At least 1. Those that have begun stay as they are.
+    /// Of buckets near the present, hours, at most: at least 1. Those that have begun stay as they are.
     pub width_hours: u32,
+    /// How many tasks one should have: where more come, by the measured rate, buckets are a whole part as wide.
+    pub rows: u64,
     /// How far ahead of the present they are no wider. Beyond that they are, up to a quarter of their distance, and are cut
     /// as they come near.
     pub ahead_hours: u32,
@@ -82,6 +85,7 @@ impl Default for BucketOptions {
     fn default() -> Self {
         Self {
             width_hours: 24,
+            rows: 10_000_000,
             ahead_hours: 8 * 24,
             keep_hours: 7 * 24,
             carry_rows: 100_000,
@@ -125,6 +129,8 @@ pub struct BucketReport {
     pub wide: usize,
     /// Databases whose last bucket could not be cut for that reason: what is inserted goes into it.
     pub uncut: usize,
+    /// How wide new buckets near the present are, where they are the narrowest, hours; 0: none were to be made.
+    pub narrowest_hours: u32,
     /// The longest that a change of the tasks' table took, in which they wait: a new bucket, a swap, a drop.
     pub longest_change: Duration,
 }
@@ -244,7 +250,8 @@ impl BucketReport {
     /// Nothing was done, and nothing is wrong.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        *self == Self { looked: self.looked, kept: self.kept, wide: self.wide, ..Self::default() }
+        let Self { looked, kept, wide, narrowest_hours, .. } = *self;
+        *self == Self { looked, kept, wide, narrowest_hours, ..Self::default() }
     }
 
     fn add(&mut self, other: &Self) {
@@ -263,6 +270,8 @@ impl BucketReport {
         self.far_rows += other.far_rows;
         self.wide += other.wide;
         self.uncut += other.uncut;
+        let widths = [self.narrowest_hours, other.narrowest_hours].into_iter().filter(|width| *width > 0);
+        self.narrowest_hours = widths.min().unwrap_or_default();
         self.longest_change = self.longest_change.max(other.longest_change);
     }
 }
@@ -369,10 +378,16 @@ impl Work<'_> {
     /// Cuts the last bucket, and those that have come near. One with many tasks stays as wide as it is: they would be
     /// copied while nobody can write.
     async fn make_ahead(&mut self) -> sqlx::Result<()> {
+        let rate = rate::measure(&mut self.session, self.now).await?;
+        let width_hours = rate.width_hours(self.options.width_hours, self.options.rows);
+        if width_hours < self.options.width_hours {
+            tracing::debug!(shard = self.shard, width_hours, ?rate, "buckets are narrower than asked for");
+        }
+        self.report.narrowest_hours = width_hours;
         let axis = Axis {
             now: self.now.0,
             until: self.now.plus(hours(self.options.ahead_hours)).0,
-            width_ms: hours(self.options.width_hours.max(1)),
+            width_ms: hours(width_hours),
         };
         let most = u64::from(self.options.cut_rows);
         let buckets = self.session.buckets().await?;

@@ -3,7 +3,7 @@
 
 use super::{
     Inner, MysqlStore, limits,
-    limits::{PING, WRITE, watched},
+    limits::{PING, READ, WRITE, twice, watched},
     lookup, query, row,
     session::Known,
     spawn,
@@ -107,8 +107,11 @@ async fn batch(inner: Arc<Inner>, part: usize, limit: usize) -> Result<usize, Er
 /// Without a connection of its own: mostly there is nothing.
 async fn is_left(inner: &Inner, part: usize) -> sqlx::Result<bool> {
     let Some(shard) = inner.members().get(part) else { return Ok(false) };
-    let left = sqlx::query(sql!("label/left.sql"));
-    Ok(left.fetch_optional(&mut *shard.readers.acquire().await?).await?.is_some())
+    let left = || async {
+        let left = sqlx::query(sql!("label/left.sql"));
+        left.fetch_optional(&mut *shard.readers.acquire().await?).await
+    };
+    Ok(twice(READ, left).await?.is_some())
 }
 
 /// What is being entered.

@@ -1,5 +1,5 @@
-//! What tasks are looked up by besides their ids: the labels that their queues have declared, and that they are dead. An entry is a number made of a
-//! label and the task's id; different labels may make the same number, so the task's row is looked at. Must not decide what
+//! What tasks are looked up by besides their ids: the labels that their queues have declared, that they are dead, and when they are over
+//! (`retention::ahead`). An entry is a number made of a label and the task's id; different labels may make the same number, so the task's row is looked at. Must not decide what
 //! is declared: that is said by the database in whose transaction it is entered (`pauses`).
 
 use super::{
@@ -28,6 +28,11 @@ pub(crate) fn dead(namespace: &str) -> i64 {
     term("", "dead", namespace)
 }
 
+/// Of what is over in a slice of time and was finished long before it was due (`retention::ahead`), in all namespaces.
+pub(crate) fn over(slice: i64) -> i64 {
+    term("", "over", &slice.to_string())
+}
+
 /// Where tasks are to be found.
 #[derive(Debug, Default)]
 pub(crate) struct Entries(Vec<(i64, TaskRef)>);
@@ -50,6 +55,10 @@ impl Entries {
 
     pub(crate) fn dead(&mut self, place: TaskRef, namespace: &str) {
         self.0.push((dead(namespace), place));
+    }
+
+    pub(crate) fn over(&mut self, place: TaskRef, term: i64) {
+        self.0.push((term, place));
     }
 
     pub(crate) async fn add(mut self, conn: &mut MySqlConnection) -> sqlx::Result<()> {

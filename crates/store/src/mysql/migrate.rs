@@ -31,6 +31,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0016_workflow_marks", include_str!("../../../../migrations/mysql/0016_workflow_marks.sql")),
     ("0017_uncounted_bytes", include_str!("../../../../migrations/mysql/0017_uncounted_bytes.sql")),
     ("0018_cluster", include_str!("../../../../migrations/mysql/0018_cluster.sql")),
+    ("0019_retention", include_str!("../../../../migrations/mysql/0019_retention.sql")),
 ];
 
 /// One row of the record.

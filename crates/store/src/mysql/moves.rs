@@ -11,6 +11,7 @@ use super::{
     lookup, near,
     pauses::Pauses,
     place::{self, One, Rows, Spotted},
+    retention::ahead,
     row, statements as bodies, statements_moves as sql,
     trips::Trips,
 };
@@ -190,7 +191,7 @@ pub(crate) struct Moves<'d> {
     places: Vec<TaskRef>,
     /// The last history line: the steps of a batch mostly share it.
     line: Option<(Event, Note, SplitLine)>,
-    /// Those that die, and those that go into another queue.
+    /// Those that die, those that are finished long before they were due, and those that go into another queue.
     entries: lookup::Entries,
     /// They are locked, and stand as they are said to.
     are_seen: bool,
@@ -225,6 +226,10 @@ impl<'d> Moves<'d> {
         }
         if event.target() == State::Dead {
             self.entries.dead(spot.place, &spot.namespace);
+        }
+        let kept = step.change.keep_until();
+        if let Some(term) = kept.and_then(|until| ahead::term(spot.place.due_at, self.now, until)) {
+            self.entries.over(spot.place, term);
         }
         let bytes = bytes(conn, spot, &step.change).await?;
         let queue = step.change.queue().map_or(&*spot.queue, Name::as_str);
@@ -380,7 +385,8 @@ fn noted(step: &Step, due_at: Option<Millis>) -> Cow<'_, Note> {
 
 /// The values of a row after those that all moves share, as the header of the event's script names them.
 fn values(to: &mut One, change: &Change, spot: &Spot, due_at: Millis, error: Option<&str>) {
-    let error = error.map(|it| history::clip(it, history::ERROR_LEN_MAX));
+    let error = error.map(history::error);
+    let error = error.as_deref();
     match change {
         Change::Claim | Change::Reclaim | Change::HandBack | Change::Release => to,
         Change::Start => to.null().null(),

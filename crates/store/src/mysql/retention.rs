@@ -1,10 +1,17 @@
-//! Ends retention in bounded batches, on a walk through the key of `task`: no index says whose time is over. Deletes
-//! nothing that still had to happen: only finished tasks have a time to be forgotten, and a success becomes stopped
-//! first. What is left over in whole buckets is dropped with them, elsewhere.
+//! Ends retention in bounded batches. No index says whose time is over: a small table says where in the key of `task`
+//! something ends, and when (`spans`), the rare task that was finished long before it was due is entered in `lookup`
+//! (`ahead`), and a slow walk through the whole key finds what neither knows of (`walk`). So the work follows what ends, and
+//! not what waits. Deletes nothing that still had to happen: only finished tasks have a time to be forgotten, and a success
+//! becomes stopped first. What is left over in whole buckets is dropped with them, elsewhere.
 //!
 //! In a database that has archives nothing is deleted here, by no engine, whatever its settings: what is over stays until
 //! its bucket is exported. Only what is over long before its time (cancelled, mostly) is moved to the present, so that it
 //! does not wait for a bucket that is years away.
+
+mod spans;
+mod walk;
+
+pub(crate) mod ahead;
 
 use super::{
     archive::PLACE,
@@ -24,20 +31,11 @@ use punctual_domain::{
     state::{Event, State},
     time::Millis,
 };
-use sqlx::{
-    MySqlConnection, Row as _,
-    mysql::{MySqlArguments, MySqlRow},
-};
-use std::collections::BTreeSet;
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlArguments};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Who it was, in the history of what it stopped.
 const BY: &str = "watcher";
-/// Rows that one call looks at: so many for each that it may retire, and at least so many, so that a small store is
-/// always looked at from end to end.
-const LOOKS_PER_ROW: usize = 4;
-const LOOKS_MIN: usize = 2_000;
-/// Rows of one statement of the walk.
-const CHUNK_ROWS: usize = 1_000;
 /// Where there are archives: what is over and due later than this is moved to the present. What is due earlier is as
 /// well off where it stands.
 const AHEAD_MS: i64 = 24 * 3_600_000;
@@ -54,14 +52,18 @@ pub(crate) async fn retire(
     }
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     sqlx::query(sql::REPLIES_OVER).bind(now.0).bind(most).execute(&mut *conn).await?;
-    let Began { cursor: began, has_archives } = began(conn).await?;
+    let Began { progress: began, has_archives } = began(conn).await?;
     // Without archives, whenever it was due.
     let over_after = if has_archives { now.plus(AHEAD_MS) } else { Millis(i64::MIN) };
-    let walk = Walk::new((now, over_after, limit), began, open).walk(conn).await?;
-    if walk.cursor != began {
-        keep_cursor(conn, walk.cursor).await?;
+    let mut over = Over { limit, places: Vec::new(), ids: HashSet::new(), open };
+    let ahead = ahead::look(conn, now, began.ahead, &mut over).await?;
+    spans::look(conn, &spans::Times { now, stopped_until, over_after }, &mut over).await?;
+    let walked = walk::walk(conn, (over_after, now), began.walked, &mut over).await?;
+    let progress = Progress { walked, ahead: Some(ahead) };
+    if progress != began {
+        keep_progress(conn, progress).await?;
     }
-    let rows = end(conn, ledger, density, now, stopped_until, &walk.over).await?;
+    let rows = end(conn, ledger, density, now, stopped_until, &over.places).await?;
     let mut retired = Retired { stopped: rows.stopped, deleted: 0 };
     if has_archives {
         let ahead: Vec<TaskRef> =
@@ -74,7 +76,35 @@ pub(crate) async fn retire(
     Ok(retired)
 }
 
-/// What became of the rows of a walk, and what is to be done with those that are over for good; they are locked.
+/// What one call ends: each task once, whoever found it.
+struct Over<'o> {
+    limit: usize,
+    places: Vec<TaskRef>,
+    ids: HashSet<i64>,
+    /// What else is met are copies, or is about to leave: not here to be retired.
+    open: &'o BTreeSet<Partition>,
+}
+
+impl Over<'_> {
+    fn left(&self) -> usize {
+        self.limit - self.places.len().min(self.limit)
+    }
+
+    /// False: there is no room for it, and it has to be found again.
+    fn add(&mut self, place: TaskRef) -> bool {
+        if !self.open.contains(&place.partition) || self.ids.contains(&place.id) {
+            return true;
+        }
+        if self.left() == 0 {
+            return false;
+        }
+        self.ids.insert(place.id);
+        self.places.push(place);
+        true
+    }
+}
+
+/// What became of what is over, and what is to be done with those that are over for good; they are locked.
 #[derive(Default)]
 struct Ended {
     stopped: usize,
@@ -94,7 +124,7 @@ async fn end(
     let mut moves = Moves::new(density, now);
     let note = Note { by: BY.to_owned(), ..Note::default() };
     for it in place::find(conn, sql::OVER, over).await?.rows.into_iter().flatten() {
-        let Over { namespace, queue, from, attempt } = match over_at(&it, now)? {
+        let Spent { namespace, queue, from, attempt } = match over_at(&it, now)? {
             Some(over) => over,
             None => continue,
         };
@@ -112,7 +142,7 @@ async fn end(
     Ok(ended)
 }
 
-struct Over<'r> {
+struct Spent<'r> {
     namespace: &'r str,
     queue: &'r str,
     from: From,
@@ -120,7 +150,7 @@ struct Over<'r> {
 }
 
 /// Columns of retire/over.sql. None: it was brought back to life, or is kept for longer now.
-fn over_at(it: &Spotted, now: Millis) -> sqlx::Result<Option<Over<'_>>> {
+fn over_at(it: &Spotted, now: Millis) -> sqlx::Result<Option<Spent<'_>>> {
     let Spotted { place, row } = it;
     let state: State = row::state(row, 4)?;
     let keep_until: Option<i64> = row.try_get(7)?;
@@ -128,7 +158,7 @@ fn over_at(it: &Spotted, now: Millis) -> sqlx::Result<Option<Over<'_>>> {
         return Ok(None);
     }
     let from = From { place: *place, fence: row.try_get(5)?, state };
-    Ok(Some(Over { namespace: row.try_get(2)?, queue: row.try_get(3)?, from, attempt: row.try_get(6)? }))
+    Ok(Some(Spent { namespace: row.try_get(2)?, queue: row.try_get(3)?, from, attempt: row.try_get(6)? }))
 }
 
 async fn delete(
@@ -148,147 +178,43 @@ async fn delete(
     Ok(())
 }
 
-/// A walk goes on where the last one stopped, and from the beginning when it comes to the end.
-struct Walk<'o> {
-    now: Millis,
-    /// Of finished tasks that are no successes, only those due later than this count.
-    over_after: Millis,
-    limit: usize,
-    looks: usize,
-    began: Option<TaskRef>,
-    /// The last row that was passed for good; None: the beginning.
-    cursor: Option<TaskRef>,
-    over: Vec<TaskRef>,
-    /// What else is met are copies, or is about to leave: not here to be retired.
-    open: &'o BTreeSet<Partition>,
+/// Names of what `meta` keeps of retention, so that a restart does not begin again.
+const WALKED: [&str; 3] = ["walk_partition", "walk_due_at", "walk_id"];
+const AHEAD: [&str; 2] = ["ahead_slice", "ahead_id"];
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    /// The last row that the walk passed for good; None: the beginning.
+    walked: Option<TaskRef>,
+    ahead: Option<ahead::Position>,
 }
 
-/// What stops a walk before its rows are spent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Came {
-    Through,
-    /// Over the place where the walk began.
-    Round,
-    /// To more than may be retired: what follows is left for the next walk.
-    Short,
-}
-
-impl<'o> Walk<'o> {
-    fn new(
-        (now, over_after, limit): (Millis, Millis, usize),
-        began: Option<TaskRef>,
-        open: &'o BTreeSet<Partition>,
-    ) -> Self {
-        let looks = limit.saturating_mul(LOOKS_PER_ROW).max(LOOKS_MIN);
-        Self { now, over_after, limit, looks, began, cursor: began, over: Vec::new(), open }
-    }
-
-    async fn walk(mut self, conn: &mut MySqlConnection) -> sqlx::Result<Self> {
-        let mut again = false;
-        while self.looks > 0 {
-            let rows = self.looks.min(CHUNK_ROWS);
-            let looked = chunk(conn, (self.over_after, self.now), self.cursor, rows).await?;
-            self.looks -= looked.len();
-            let came = self.pass(&looked, again);
-            if came == Came::Short {
-                break;
-            }
-            let at_end = looked.len() < rows;
-            self.cursor = looked.last().filter(|_| !at_end).map(|it| it.place);
-            if came == Came::Round || (at_end && (again || self.began.is_none())) {
-                break;
-            }
-            again |= at_end;
-        }
-        Ok(self)
-    }
-
-    fn pass(&mut self, looked: &[Looked], again: bool) -> Came {
-        for it in looked {
-            if again && self.began.is_some_and(|began| it.place > began) {
-                return Came::Round;
-            }
-            let is_over = it.is_over && self.open.contains(&it.place.partition);
-            if is_over && self.over.len() == self.limit {
-                return Came::Short;
-            }
-            self.over.extend(is_over.then_some(it.place));
-        }
-        Came::Through
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Looked {
-    place: TaskRef,
-    is_over: bool,
-}
-
-/// Rows after a place, in the order of the key.
-async fn chunk(
-    conn: &mut MySqlConnection,
-    (over_after, now): (Millis, Millis),
-    after: Option<TaskRef>,
-    limit: usize,
-) -> sqlx::Result<Vec<Looked>> {
-    let mut looked = Vec::new();
-    let partition = after.map_or(-1, |it| row::partition_no(it.partition));
-    if let Some(it) = after {
-        let walk = sqlx::query(sql::WALK).bind(over_after.0).bind(now.0).bind(partition).bind(it.due_at.0);
-        let walk = walk.bind(partition).bind(it.due_at.0).bind(it.id).bind(rows(limit));
-        add(&mut looked, &walk.fetch_all(&mut *conn).await?)?;
-    }
-    let left = limit - looked.len().min(limit);
-    if left > 0 {
-        let walk = sqlx::query(sql::WALK_ON).bind(over_after.0).bind(now.0).bind(partition).bind(rows(left));
-        add(&mut looked, &walk.fetch_all(conn).await?)?;
-    }
-    Ok(looked)
-}
-
-fn add(looked: &mut Vec<Looked>, rows: &[MySqlRow]) -> sqlx::Result<()> {
-    for it in rows {
-        let place =
-            TaskRef { partition: row::partition(it, 0)?, due_at: row::millis(it, 1)?, id: it.try_get(2)? };
-        looked.push(Looked { place, is_over: it.try_get::<Option<i64>, _>(3)? == Some(1) });
-    }
-    Ok(())
-}
-
-fn rows(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
-/// Names of the cursor's parts in `meta`: it is kept in the database, so that a restart does not begin again.
-const CURSOR: [&str; 3] = ["walk_partition", "walk_due_at", "walk_id"];
-
-/// What `meta` says when a walk begins, in the transaction of the walk.
+/// What `meta` says when a call begins, in its transaction.
 struct Began {
-    cursor: Option<TaskRef>,
+    progress: Progress,
     has_archives: bool,
 }
 
 async fn began(conn: &mut MySqlConnection) -> sqlx::Result<Began> {
-    let (mut parts, mut has_archives) = ([None; 3], false);
-    for it in sqlx::query(sql::CURSOR).fetch_all(conn).await? {
-        let name: &str = it.try_get(0)?;
-        has_archives |= name == PLACE;
-        if let Some((_, part)) = CURSOR.iter().zip(&mut parts).find(|(known, _)| **known == name) {
-            *part = Some(it.try_get::<i64, _>(1)?);
-        }
+    let mut values = HashMap::new();
+    for row in sqlx::query(sql::CURSOR).fetch_all(conn).await? {
+        values.insert(row.try_get::<String, _>(0)?, row.try_get::<i64, _>(1)?);
     }
-    let [Some(partition), Some(due_at), Some(id)] = parts else {
-        return Ok(Began { cursor: None, has_archives });
-    };
-    let partition = u16::try_from(partition).ok().map(Partition);
-    let cursor = partition.map(|partition| TaskRef { partition, due_at: Millis(due_at), id });
-    Ok(Began { cursor, has_archives })
+    let [partition, due_at, id] = WALKED.map(|name| values.get(name).copied());
+    let partition = partition.and_then(|number| u16::try_from(number).ok()).map(Partition);
+    let place = partition.zip(due_at).zip(id);
+    let walked = place.map(|((partition, due_at), id)| TaskRef { partition, due_at: Millis(due_at), id });
+    let [slice, id] = AHEAD.map(|name| values.get(name).copied());
+    let ahead = slice.zip(id).map(|(slice, id)| ahead::Position { slice, id });
+    Ok(Began { progress: Progress { walked, ahead }, has_archives: values.contains_key(PLACE) })
 }
 
-/// No cursor is a partition that there is not.
-async fn keep_cursor(conn: &mut MySqlConnection, cursor: Option<TaskRef>) -> sqlx::Result<()> {
-    let parts = cursor.map_or([-1; 3], |it| [i64::from(it.partition.0), it.due_at.0, it.id]);
-    let rows: Vec<_> = CURSOR.iter().zip(parts).collect();
+/// No place of the walk is a partition that there is not.
+async fn keep_progress(conn: &mut MySqlConnection, progress: Progress) -> sqlx::Result<()> {
+    let walked = progress.walked.map_or([-1; 3], |at| [i64::from(at.partition.0), at.due_at.0, at.id]);
+    let ahead = progress.ahead.map(|at| [at.slice, at.id]);
+    let rows: Vec<_> =
+        WALKED.iter().zip(walked).chain(AHEAD.iter().zip(ahead.into_iter().flatten())).collect();
     for (part, text) in sql::CURSOR_KEEP.parts(&rows) {
         let mut values = MySqlArguments::default();
         for (name, value) in part {

@@ -177,7 +177,8 @@ fn noted<'s>(step: &'s Step, spot: &Spot, now: Millis) -> Cow<'s, Note> {
 
 /// The parameters from the sixth on.
 fn bind(to: &mut Statement<'_>, change: &Change, error: Option<&str>) -> rusqlite::Result<()> {
-    let error = error.map(|it| history::clip(it, history::ERROR_LEN_MAX));
+    let error = error.map(history::error);
+    let error = error.as_deref();
     match change {
         Change::Unblock
         | Change::Claim

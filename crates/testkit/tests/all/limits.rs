@@ -30,6 +30,8 @@ use std::{
 };
 use tokio::{sync::Barrier, task::JoinSet, time::Instant};
 
+mod executors;
+
 fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() }
 }

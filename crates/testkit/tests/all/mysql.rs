@@ -3,9 +3,11 @@
 
 mod frozen;
 mod lasting;
+mod lent;
 mod looks;
 mod migrating;
 mod refused;
+mod retention;
 mod room;
 mod sharing;
 mod slow_way;

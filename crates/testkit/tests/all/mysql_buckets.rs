@@ -3,6 +3,7 @@
 
 mod far;
 mod in_flight;
+mod rate;
 
 use punctual_contract::Store;
 use punctual_domain::{
@@ -23,6 +24,7 @@ const NOW: Millis = Millis(1_795_228_200_000);
 const TODAY: i64 = NOW.0 - NOW.0 % DAY;
 const OPTIONS: BucketOptions = BucketOptions {
     width_hours: 24,
+    rows: 10_000_000,
     ahead_hours: 48,
     keep_hours: 72,
     carry_rows: 100_000,

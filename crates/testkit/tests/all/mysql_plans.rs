@@ -440,6 +440,7 @@ async fn check_scans(database: Filled) {
         ("retire/walk", values(&[i64::MIN, NOW, 3, INSTANT, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
         ("retire/walk_on", values(&[i64::MIN, NOW, -1, 1_000]), "range", 1_000),
         ("retire/walk_on", values(&[i64::MIN, NOW, 2, 1_000]), "range", 1_000),
+        ("retire/span_rows", values(&[3, INSTANT, late, 3, INSTANT, 1_050_000, 1_000]), "range", 1_000),
     ];
     for (name, values, kind, rows) in statements {
         let text = with(name, &values);

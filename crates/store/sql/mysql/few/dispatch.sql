@@ -8,7 +8,7 @@ UPDATE task FORCE INDEX (PRIMARY) SET
     -- Assignments are made in their order.
     fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED),
     lease_since = GREATEST(fired_at, ?),
-    history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), '[', lease_since, ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), '[', lease_since, ?),
     lease_executor = ?,
     lease_until = ?,
     state = 4,

@@ -4,7 +4,7 @@
 -- body or NULL, now (ms), and of each row: partition, due_at (ms), id; at last the state and the fence that all have.
 -- moves: succeed from (4, 5) to 8
 UPDATE task FORCE INDEX (PRIMARY) SET
-    history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     keep_until = ?,
     result_code = ?, result_msg = ?, result_is_json = ?, result_body = ?,
     lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,

@@ -11,7 +11,7 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
 STRAIGHT_JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
     AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (4, 5)
 SET
-    task.history = CONCAT(IF(LENGTH(task.history) > 32768,
+    task.history = CONCAT(IF(LENGTH(task.history) > 262144,
         RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), wanted.line),
     task.state = 8,
     task.keep_until = wanted.keep_until,

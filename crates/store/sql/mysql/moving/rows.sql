@@ -10,7 +10,8 @@ SELECT due_at, id, CAST(
         IFNULL(MD5(progress), '-'), IFNULL(MD5(log), '-'), IFNULL(result_code, '-'),
         IFNULL(MD5(result_msg), '-'), IFNULL(result_is_json, '-'), IFNULL(MD5(result_body), '-'),
         IFNULL(MD5(last_error), '-'), payload_is_json, IFNULL(MD5(payload), '-'), MD5(history))), 16), 16, 10) AS UNSIGNED)
-AS SIGNED), CAST(1000 + LENGTH(history) + IFNULL(LENGTH(result_body), 0) + IF(payload IS NULL, 1000000, 0) AS SIGNED)
+AS SIGNED), CAST(1000 + LENGTH(history) + IFNULL(LENGTH(result_msg), 0) + IFNULL(LENGTH(last_error), 0)
+    + IFNULL(LENGTH(result_body), 0) + IF(payload IS NULL, 1000000, 0) AS SIGNED)
 FROM task FORCE INDEX (PRIMARY)
 WHERE ((partition_no = ? AND due_at > ?) OR (partition_no = ? AND due_at = ? AND id > ?))
     AND ((partition_no = ? AND due_at < ?) OR (partition_no = ? AND due_at = ? AND id <= ?))

@@ -4,7 +4,7 @@
 -- and the fence that all have.
 -- moves: claim from (1, 7) to 2
 UPDATE task FORCE INDEX (PRIMARY) SET
-    history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     state = 2,
     updated_at = ?
 WHERE ((partition_no = ? AND due_at BETWEEN ? AND ?)) AND id IN (?) AND state IN (1, 7) AND state = ? AND fence = ?

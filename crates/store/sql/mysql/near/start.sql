@@ -4,7 +4,7 @@
 -- and due_at from and to (ms), ids, the state and the fence that all have.
 -- moves: start from (4) to 5
 UPDATE task FORCE INDEX (PRIMARY) SET
-    history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     lease_until = COALESCE(?, lease_until),
     progress = COALESCE(?, progress),
     state = 5,

@@ -5,7 +5,7 @@
 -- all have.
 -- moves: succeed from (4, 5) to 8
 UPDATE task FORCE INDEX (PRIMARY) SET
-    history = CONCAT(IF(LENGTH(history) > 32768, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
+    history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     keep_until = ?,
     result_code = ?, result_msg = ?, result_is_json = ?, result_body = ?,
     lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,

@@ -8,6 +8,6 @@ UPDATE task SET
     wait_at = NULL,
     keep_until = ?6,
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
 WHERE id = ?1 AND (state = 1 OR state = 2 OR state IN (1, 2, 7, 12)) AND (?2 IS NULL OR fence = ?2)

@@ -15,6 +15,6 @@ UPDATE task SET
     lease_until = ?8,
     cancel_requested = 0,
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || (attempt + 1) || ?5)
 WHERE id = ?1 AND (state = 1 OR state = 2 OR state = 3 OR state IN (1, 2, 3, 6, 7)) AND (?2 IS NULL OR fence = ?2)

@@ -5,6 +5,6 @@ UPDATE task SET
     state = 1,
     fired_at = NULL,
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
 WHERE id = ?1 AND state IN (2) AND (?2 IS NULL OR fence = ?2)

@@ -12,6 +12,6 @@ UPDATE task SET
     fired_at = NULL,
     keep_until = NULL,
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || 0 || ?5)
 WHERE id = ?1 AND state IN (9) AND (?2 IS NULL OR fence = ?2)

@@ -8,6 +8,6 @@ UPDATE task SET
     wait_at = due_at,
     lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || max(attempt - 1, 0) || ?5)
 WHERE id = ?1 AND state IN (4) AND (?2 IS NULL OR fence = ?2)

@@ -31,6 +31,6 @@ UPDATE task SET
     payload_is_json = ?17,
     payload = ?18,
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || 0 || ?5)
 WHERE id = ?1 AND state IN (1, 2, 3, 6, 7, 9, 10, 11, 12) AND (?2 IS NULL OR fence = ?2)

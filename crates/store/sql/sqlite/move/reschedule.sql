@@ -17,6 +17,6 @@ UPDATE task SET
     payload_is_json = coalesce(?8, payload_is_json),
     payload = CASE WHEN ?8 IS NULL THEN payload ELSE ?9 END,
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
 WHERE id = ?1 AND (state = 1 OR state = 2 OR state IN (1, 2, 7)) AND (?2 IS NULL OR fence = ?2)

@@ -15,6 +15,6 @@ UPDATE task SET
     result_code = ?7, result_msg = ?8, result_is_json = ?9, result_body = ?10,
     last_error = coalesce(?11, last_error),
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
 WHERE id = ?1 AND state IN (4, 5) AND (?2 IS NULL OR fence = ?2)

@@ -6,6 +6,6 @@ UPDATE task SET
     due_at = max(execute_at, ?3),
     wait_at = max(execute_at, ?3),
     updated_at = ?3,
-    history = CASE WHEN octet_length(history) > 32768
+    history = CASE WHEN octet_length(history) > 262144
         THEN substr(history, -(length(history) / 2)) ELSE history END || (?4 || state || ',' || attempt || ?5)
 WHERE id = ?1 AND state IN (12) AND (?2 IS NULL OR fence = ?2)

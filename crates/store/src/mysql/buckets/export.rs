@@ -25,7 +25,7 @@ macro_rules! sql {
 /// Rows of one statement, and payloads of one statement, beyond which the next asks for fewer.
 const ROWS_MAX: u32 = 1_000;
 const ROWS_MIN: u32 = 10;
-const PAYLOAD_BYTES: usize = 4 * 1_048_576;
+const LONG_BYTES: usize = 4 * 1_048_576;
 
 /// What a run archived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Source for Gone<'_> {
             Some(last) => self.at = Place::of(last),
             None => self.is_whole = true,
         }
-        self.rows = rows_next(self.rows, tasks.iter().map(|it| it.ask.payload.bytes.len()).sum());
+        self.rows = rows_next(self.rows, tasks.iter().map(bytes_of).sum());
         Ok(tasks)
     }
 
@@ -122,9 +122,15 @@ impl Source for Gone<'_> {
     }
 }
 
-/// Long payloads: few rows, so that they fit into memory.
-fn rows_next(rows: u32, payload_bytes: usize) -> u32 {
-    let next = if payload_bytes > PAYLOAD_BYTES { rows / 2 } else { rows * 2 };
+/// What of a task may be long.
+fn bytes_of(task: &Task) -> usize {
+    let errors = task.history.iter().filter_map(|it| it.error.as_ref()).chain(&task.last_error);
+    task.ask.payload.bytes.len() + errors.map(String::len).sum::<usize>()
+}
+
+/// Long payloads or errors: few rows, so that they fit into memory.
+fn rows_next(rows: u32, long_bytes: usize) -> u32 {
+    let next = if long_bytes > LONG_BYTES { rows / 2 } else { rows * 2 };
     next.clamp(ROWS_MIN, ROWS_MAX)
 }
 
@@ -155,7 +161,7 @@ mod tests {
     fn long_payloads_make_short_statements() {
         assert_eq!(rows_next(100, 0), 200);
         assert_eq!(rows_next(1_000, 0), 1_000);
-        assert_eq!(rows_next(1_000, PAYLOAD_BYTES + 1), 500);
-        assert_eq!(rows_next(10, PAYLOAD_BYTES + 1), 10);
+        assert_eq!(rows_next(1_000, LONG_BYTES + 1), 500);
+        assert_eq!(rows_next(10, LONG_BYTES + 1), 10);
     }
 }

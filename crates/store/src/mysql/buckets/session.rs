@@ -6,6 +6,7 @@ use super::{
     calendar::{self, Bucket, Piece},
     export, gone,
     look::Standing,
+    rate::Rate,
 };
 use crate::mysql::{
     connections::Connections, ended, ownership::is_lock, place, query::wanted, row, session::Known,
@@ -69,6 +70,22 @@ impl Session {
         let listed: sqlx::Result<Vec<_>> =
             rows.iter().map(|it| Ok((it.try_get(0)?, it.try_get(1)?))).collect();
         Ok(calendar::in_order(listed?))
+    }
+
+    /// Tasks that this database has accepted, and the last measurement of that.
+    pub(super) async fn rate(&mut self) -> sqlx::Result<(i64, Option<Rate>)> {
+        let row = sqlx::query(sql!("rate.sql")).fetch_one(&mut self.conn).await?;
+        let number = |at: usize| row.try_get::<Option<i64>, _>(at).map(Option::unwrap_or_default);
+        let last = row.try_get::<Option<i64>, _>(1)?;
+        let rate = Rate { at: number(1)?, accepted: number(2)?, peak: number(3)?, mean: number(4)? };
+        Ok((row.try_get(0)?, last.map(|_| rate)))
+    }
+
+    pub(super) async fn keep_rate(&mut self, rate: Rate) -> sqlx::Result<()> {
+        let Rate { at, accepted, peak, mean } = rate;
+        let keep = sqlx::query(sql!("rate_keep.sql")).bind(at).bind(accepted).bind(peak).bind(mean);
+        keep.execute(&mut self.conn).await?;
+        Ok(())
     }
 
     /// How many rows it has, counted no further than `most`.

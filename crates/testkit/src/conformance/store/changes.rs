@@ -11,7 +11,7 @@ use punctual_contract::{
 use punctual_domain::{
     history::{ERROR_LEN_MAX, Entry, HISTORY_LEN_MAX, Note},
     state::{Event, State},
-    task::{Content, NewTask, Priority, Task},
+    task::{Content, NewTask, Priority, Task, TaskResult},
 };
 use std::sync::Arc;
 
@@ -200,22 +200,60 @@ pub async fn a_line_says_by_whom_why_and_with_what_error(store: Arc<dyn Store>) 
     assert_eq!((said, last.attempt, last.at), (wanted.note, 1, LATER));
 }
 
+/// Of three attempts that fail with as much as is kept, and one with more.
+pub async fn errors_of_64_kib_are_kept_whole_and_longer_ones_say_that_they_were_cut(store: Arc<dyn Store>) {
+    let mut task = walk_to(&*store, 1, State::Running).await;
+    let long = |nth: usize, len: usize| format!("{nth}{}", "é\n".repeat(len / 3));
+    for nth in 1..=3 {
+        let mut retry = step(&task, Change::Retry { due_at: NOW, result: None });
+        let error: String = long(nth, ERROR_LEN_MAX - 1);
+        assert!(error.len() <= ERROR_LEN_MAX);
+        retry.note.error = Some(error.clone());
+        assert_eq!(apply(&*store, retry, NOW).await, Applied::Moved);
+        task = read(&*store, task.place).await;
+        let newest = task.history.iter().rev().find_map(|it| it.error.clone());
+        assert_eq!((newest.as_ref(), task.last_error.as_ref()), (Some(&error), Some(&error)), "whole");
+        task = moved(&*store, &task, Change::Claim, NOW).await;
+        dispatch(&*store, grant(&task, NOW), NOW).await.unwrap();
+        task = read(&*store, task.place).await;
+    }
+    let result = TaskResult { status_code: 1, status_msg: long(9, ERROR_LEN_MAX - 1), content: None };
+    let mut bury = step(&task, Change::Bury { result: Some(result.clone()), keep_until: LATER });
+    let error = long(9, 3 * ERROR_LEN_MAX);
+    bury.note.error = Some(error.clone());
+    assert_eq!(
+        apply(&*store, bury, NOW).await,
+        Applied::Moved,
+        "it is no reason to refuse what became of it"
+    );
+    let dead = read(&*store, task.place).await;
+    let kept = dead.last_error.unwrap();
+    assert_eq!(dead.history.last().unwrap().error.as_ref(), Some(&kept));
+    assert!(kept.len() > ERROR_LEN_MAX - 4 && kept.len() <= ERROR_LEN_MAX);
+    assert!(
+        kept.ends_with(&format!("(cut: the beginning of {} bytes)", error.len())),
+        "{}",
+        &kept[kept.len() - 60..]
+    );
+    assert_eq!(dead.result, Some(result));
+}
+
 pub async fn a_long_history_loses_its_oldest_lines_only(store: Arc<dyn Store>) {
     let mut task = walk_to(&*store, 1, State::Scheduled).await;
     let mut made = task.history.len();
-    for round in 0..40 {
+    for round in 0..120 {
         task = moved(&*store, &task, Change::Claim, NOW.plus(round)).await;
         let mut back = step(&task, Change::HandBack);
-        back.note.error = Some(format!("{round:_>3000}"));
+        back.note.error = Some(format!("{round:_>6000}"));
         assert_eq!(apply(&*store, back, NOW.plus(round)).await, Applied::Moved);
         task = read(&*store, task.place).await;
         made += 2;
         assert_eq!(task.history.last().unwrap().at, NOW.plus(round), "the newest line is always there");
         assert_chained(&task.history);
         let errors = task.history.iter().filter_map(|it| it.error.as_ref());
-        assert!(errors.clone().all(|it| it.len() == ERROR_LEN_MAX), "errors are clipped");
+        assert!(errors.clone().all(|it| it.len() == 6_000), "whole lines");
         assert!(errors.map(String::len).sum::<usize>() <= HISTORY_LEN_MAX + 2 * ERROR_LEN_MAX);
     }
-    assert!(task.history.len() < made, "{made} lines of 2 KiB do not fit");
+    assert!(task.history.len() < made, "{made} lines of 3 KiB do not fit");
     assert!(task.history.len() > 8, "half of them stay");
 }

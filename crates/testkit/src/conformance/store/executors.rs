@@ -19,7 +19,9 @@ fn sign(executor: &str, at: Millis) -> Sign {
 fn profile() -> Profile {
     Profile {
         version: Some("2.1.0".to_owned()),
+        host: Some("machine-1".to_owned()),
         capacity: Some(8),
+        concurrency: Some(4),
         queues: Some(["mail".to_owned(), "sms".to_owned()].into()),
         kinds: Some(["send".to_owned()].into()),
         labels: Some([("zone \u{1F980}".to_owned(), "a'\"b".to_owned())].into()),

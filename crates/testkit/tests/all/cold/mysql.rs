@@ -25,6 +25,7 @@ pub(super) const THEN: Millis = Millis(1_794_623_400_000);
 pub(super) const NOW: Millis = Millis(THEN.0 + 10 * DAY);
 pub(super) const OPTIONS: BucketOptions = BucketOptions {
     width_hours: 24,
+    rows: 10_000_000,
     ahead_hours: 48,
     keep_hours: 72,
     carry_rows: 100_000,

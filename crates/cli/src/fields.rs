@@ -1,0 +1,154 @@
+//! Settings of queues, namespaces and everything, as people write them (`concurrency=10 timeout_ms=5m`) and read them.
+
+use crate::{duration, spans};
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::io::Read as _;
+
+/// What was written for settings.
+pub(crate) enum Written {
+    /// Some of them; `null`: its default.
+    Named(Map<String, Value>),
+    /// All of them, as one JSON document.
+    Whole(String),
+}
+
+/// `name=value` each, or one JSON document, or `-` for one from stdin.
+pub(crate) fn read(settings: &[String]) -> Result<Written> {
+    let whole = match settings {
+        [one] if one == "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("the settings cannot be read from stdin")?;
+            text
+        }
+        [one] if one.trim_start().starts_with(['{', '[']) => one.clone(),
+        named => return Ok(Written::Named(named.iter().map(|it| setting(it)).collect::<Result<_>>()?)),
+    };
+    // What is no JSON is refused by whoever reads it, with its place.
+    let Ok(mut document) = serde_json::from_str(&whole) else { return Ok(Written::Whole(whole)) };
+    duration::in_document(&mut document);
+    Ok(Written::Whole(document.to_string()))
+}
+
+/// One of `name=value`: JSON, a duration where milliseconds are meant, or a word. Nothing: its default.
+fn setting(text: &str) -> Result<(String, Value)> {
+    let example = "write a setting as name=value, such as concurrency=10, or all of them as one JSON object";
+    let (name, value) = text.split_once('=').with_context(|| format!("{text:?}: {example}"))?;
+    let name = name.trim().to_owned();
+    let mut value = match value {
+        "" => Value::Null,
+        text => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+    };
+    duration::in_field(&name, &mut value);
+    Ok((name, value))
+}
+
+/// What stands, with some of it changed, as one document.
+pub(crate) fn changed(stands: &impl Serialize, named: Map<String, Value>) -> Result<String> {
+    let mut document = serde_json::to_value(stands)?;
+    if let Some(fields) = document.as_object_mut() {
+        for (name, value) in named {
+            if value.is_null() {
+                fields.remove(&name);
+            } else {
+                fields.insert(name, value);
+            }
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// A line each, but for those that are told elsewhere: `keep.succeeded_ms` and `7 d`.
+pub(crate) fn lines(answer: &impl Serialize, others: &[&str]) -> Vec<(String, String)> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(answer) else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (name, value) in fields.into_iter().filter(|it| !others.contains(&it.0.as_str())) {
+        flatten(name, value, &mut lines);
+    }
+    lines
+}
+
+fn flatten(name: String, value: Value, lines: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                flatten(format!("{name}.{field}"), value, lines);
+            }
+        }
+        value => {
+            let said = match value.as_i64().filter(|_| name.ends_with("_ms")) {
+                Some(ms) => spans::whole_span(ms),
+                None => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+            };
+            lines.push((name, said));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn named(settings: &[&str]) -> Value {
+        let settings: Vec<String> = settings.iter().map(|&it| it.to_owned()).collect();
+        match read(&settings).unwrap() {
+            Written::Named(named) => Value::Object(named),
+            Written::Whole(text) => serde_json::from_str(&text).unwrap(),
+        }
+    }
+
+    #[test]
+    fn settings_are_json_durations_and_words() {
+        let read = named(&[
+            "concurrency=10",
+            "timeout_ms=1h30m",
+            "mode=push",
+            "weight=",
+            "rate={\"limit\":5,\"period_ms\":\"1s\"}",
+            "lateness_budget_ms=250",
+        ]);
+        assert_eq!(
+            read,
+            json!({
+                "concurrency": 10, "timeout_ms": 5_400_000, "mode": "push", "weight": null,
+                "rate": {"limit": 5, "period_ms": 1_000}, "lateness_budget_ms": 250
+            })
+        );
+        assert_eq!(named(&["{\"timeout_ms\": \"5m\"}"]), json!({"timeout_ms": 300_000}));
+        assert!(super::read(&["concurrency".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn what_is_not_named_stays_and_nothing_takes_it_away() {
+        let stands = json!({"concurrency": 3, "max_waiting": 100, "revision": 7});
+        let Written::Named(change) = super::read(&["concurrency=5".into(), "max_waiting=".into()]).unwrap()
+        else {
+            panic!("not named")
+        };
+        let changed: Value = serde_json::from_str(&changed(&stands, change).unwrap()).unwrap();
+        assert_eq!(changed, json!({"concurrency": 5, "revision": 7}));
+    }
+
+    #[test]
+    fn what_is_set_is_told_line_by_line_with_durations_in_words() {
+        let queue = json!({
+            "queue": "mail", "concurrency": 10, "mode": "pull", "timeout_ms": 5_400_000,
+            "keep": {"succeeded_ms": 604_800_000}, "rate": {"limit": 5, "period_ms": 1_000}
+        });
+        let told: Vec<String> =
+            lines(&queue, &["queue"]).into_iter().map(|(name, said)| format!("{name} {said}")).collect();
+        assert_eq!(
+            told,
+            [
+                "concurrency 10",
+                "keep.succeeded_ms 7 d",
+                "mode pull",
+                "rate.limit 5",
+                "rate.period_ms 1 s",
+                "timeout_ms 1 h 30 min"
+            ]
+        );
+    }
+}

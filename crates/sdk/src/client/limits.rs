@@ -1,0 +1,25 @@
+//! The limits of everything: of all namespaces together.
+
+use punctual_protocol::{Limits, PutLimits};
+use reqwest::Method;
+
+use super::tasks::body;
+use super::{Client, Repeat};
+use crate::error::Error;
+
+const PATH: &str = "/v1/limits";
+
+impl Client {
+    /// The limits that hold for all namespaces together.
+    pub async fn limits(&self) -> Result<Limits, Error> {
+        self.fetch(PATH.to_owned()).await
+    }
+
+    /// Gives everything its limits: what is left out is without one from then on. With a revision, only if that is theirs;
+    /// else the error is `precondition.failed`.
+    pub async fn put_limits(&self, limits: &PutLimits, revision: Option<i64>) -> Result<Limits, Error> {
+        let mut call = self.new_call(Method::PUT, PATH.to_owned(), body(limits)?);
+        call.headers.extend(revision.map(|it| ("If-Match", format!("\"{it}\""))));
+        self.call(call, Repeat::Safe).await
+    }
+}

@@ -1,0 +1,231 @@
+//! Where in the key of `task` something ends, and when. What has been due is cut into spans of about a thousand rows, and of
+//! each it is kept when to look at it again: when the first of its finished tasks is over; sooner where some are not finished
+//! yet. So a row is looked at a few times between its end and its deletion, however many others there are, and what is still
+//! to come is not looked at (`ahead` knows what is finished there). Changes no task. Spans are only boundaries: any set of
+//! them is right, and the walk finds what they miss.
+
+use super::{super::row, Over};
+use crate::mysql::{statements::bind, statements_moves as sql};
+use punctual_domain::{
+    place::{Partition, TaskRef},
+    state::State,
+    time::Millis,
+};
+use sqlx::{
+    MySqlConnection, Row as _,
+    mysql::{MySqlArguments, MySqlRow},
+};
+
+/// Rows that one call looks at, about: 30 ms of reading.
+const LOOKS: usize = 20_000;
+/// What a statement costs that finds nothing, in rows.
+const STATEMENT_ROWS: usize = 20;
+/// Rows of a span when it is cut off.
+const SPAN_ROWS: usize = 1_000;
+/// Spans of one statement.
+const PAGE: i64 = 20;
+/// What was due this long ago is cut off: later inserts before it are rare.
+const SETTLED_MS: i64 = 60_000;
+/// How often the last span of a partition is looked at, and how long fewer rows than a span's stay in it.
+const LAST_MS: i64 = 60_000;
+const LAST_AGE_MS: i64 = 3_600_000;
+/// Where some are not finished: after as long as they have been due already, at most this.
+const UNFINISHED_MAX_MS: i64 = 6 * 3_600_000;
+/// Where all are finished: something may have been inserted there, or carried.
+const FINISHED_MS: i64 = 24 * 3_600_000;
+
+pub(super) struct Times {
+    pub(super) now: Millis,
+    /// How long what is stopped now is kept.
+    pub(super) stopped_until: Millis,
+    /// Of finished tasks that are no successes, only those due later than this are ended here.
+    pub(super) over_after: Millis,
+}
+
+/// Finds what is over in the spans whose time has come.
+pub(super) async fn look(conn: &mut MySqlConnection, times: &Times, over: &mut Over<'_>) -> sqlx::Result<()> {
+    let open: Vec<i32> = over.open.iter().map(|partition| row::partition_no(*partition)).collect();
+    let open = serde_json::to_string(&open).expect("numbers always have a JSON form");
+    sqlx::query(sql::SPAN_LAST).bind(open).execute(&mut *conn).await?;
+    let mut looks = LOOKS;
+    while looks > 0 && over.left() > 0 {
+        let due = sqlx::query(sql::SPAN_DUE).bind(times.now.0).bind(PAGE).fetch_all(&mut *conn).await?;
+        for row in &due {
+            let span = Span { partition: row::partition(row, 0)?, end: (row.try_get(1)?, row.try_get(2)?) };
+            if span.look(conn, times, &mut looks, over).await? == Came::Short {
+                return Ok(());
+            }
+        }
+        if due.is_empty() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// By its end: due time and id.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    partition: Partition,
+    end: (i64, i64),
+}
+
+const LAST: (i64, i64) = (i64::MAX, i64::MAX);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    Through,
+    /// What follows is left for the next call: nothing more may be ended, or looked at.
+    Short,
+}
+
+impl Span {
+    async fn look(
+        self,
+        conn: &mut MySqlConnection,
+        times: &Times,
+        looks: &mut usize,
+        over: &mut Over<'_>,
+    ) -> sqlx::Result<Came> {
+        if !over.open.contains(&self.partition) {
+            // Of a partition that has left.
+            self.forget(conn).await?;
+            return Ok(Came::Through);
+        }
+        let mut from = self.before(conn).await?;
+        loop {
+            if *looks == 0 {
+                return Ok(Came::Short);
+            }
+            let rows = self.rows(conn, times.now, from).await?;
+            *looks -= (rows.len() + STATEMENT_ROWS).min(*looks);
+            let is_cut = rows.len() == SPAN_ROWS;
+            let Some(pass) = Pass::of(&rows, self.end, times, over) else { return Ok(Came::Short) };
+            let cut_at = pass.cut_at(is_cut, self.end, times.now);
+            if let Some(end) = cut_at {
+                Self { end, ..self }.keep(conn, pass.look_at(end, times.now)).await?;
+                from = end;
+            }
+            if is_cut && cut_at.is_some() {
+                continue;
+            }
+            if self.end == LAST {
+                let look_at = pass.look_at((times.now.0, 0), times.now).min(times.now.plus(LAST_MS));
+                self.keep(conn, if cut_at.is_some() { times.now.plus(LAST_MS) } else { look_at }).await?;
+            } else if pass.is_empty() {
+                self.forget(conn).await?;
+            } else {
+                self.keep(conn, pass.look_at(self.end, times.now)).await?;
+            }
+            return Ok(Came::Through);
+        }
+    }
+
+    /// Where it begins: behind the end of the one before it.
+    async fn before(self, conn: &mut MySqlConnection) -> sqlx::Result<(i64, i64)> {
+        let partition = row::partition_no(self.partition);
+        let before = sqlx::query(sql::SPAN_BEFORE).bind(partition).bind(self.end.0);
+        let before = before.bind(partition).bind(self.end.0).bind(self.end.1).fetch_optional(conn).await?;
+        before.map_or(Ok((i64::MIN, i64::MIN)), |row| Ok((row.try_get(0)?, row.try_get(1)?)))
+    }
+
+    async fn rows(
+        self,
+        conn: &mut MySqlConnection,
+        now: Millis,
+        from: (i64, i64),
+    ) -> sqlx::Result<Vec<Looked>> {
+        let partition = row::partition_no(self.partition);
+        let until = if self.end == LAST { now.plus(-SETTLED_MS).0 } else { self.end.0 };
+        let rows = sqlx::query(sql::SPAN_ROWS).bind(partition).bind(from.0).bind(until);
+        let rows = rows.bind(partition).bind(from.0).bind(from.1);
+        let rows = rows.bind(i64::try_from(SPAN_ROWS).unwrap_or(i64::MAX)).fetch_all(conn).await?;
+        rows.iter().map(looked).collect()
+    }
+
+    async fn keep(self, conn: &mut MySqlConnection, look_at: Millis) -> sqlx::Result<()> {
+        for (_, text) in sql::SPAN_KEEP.parts(&[()]) {
+            let mut values = MySqlArguments::default();
+            bind!(values, row::partition_no(self.partition), self.end.0, self.end.1, look_at.0);
+            sqlx::query_with(text, values).execute(&mut *conn).await?;
+        }
+        Ok(())
+    }
+
+    async fn forget(self, conn: &mut MySqlConnection) -> sqlx::Result<()> {
+        let gone = sqlx::query(sql::SPAN_GONE).bind(row::partition_no(self.partition));
+        gone.bind(self.end.0).bind(self.end.1).execute(conn).await?;
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    place: TaskRef,
+    state: State,
+    /// Of the finished.
+    keep_until: Option<Millis>,
+}
+
+/// Columns of retire/span_rows.sql.
+fn looked(row: &MySqlRow) -> sqlx::Result<Looked> {
+    let place =
+        TaskRef { partition: row::partition(row, 0)?, due_at: row::millis(row, 1)?, id: row.try_get(2)? };
+    let keep_until = row.try_get::<Option<i64>, _>(4)?.map(Millis);
+    Ok(Looked { place, state: row::state(row, 3)?, keep_until })
+}
+
+/// What was seen in a span.
+#[derive(Debug)]
+struct Pass {
+    first_due_at: Option<Millis>,
+    last: Option<(i64, i64)>,
+    has_unfinished: bool,
+    /// When the next of the finished is over.
+    next: Option<Millis>,
+}
+
+impl Pass {
+    /// None: there is no room for what is over.
+    fn of(rows: &[Looked], end: (i64, i64), times: &Times, over: &mut Over<'_>) -> Option<Self> {
+        let mut pass = Self { first_due_at: None, last: None, has_unfinished: false, next: None };
+        for row in rows.iter().take_while(|row| (row.place.due_at.0, row.place.id) <= end) {
+            pass.first_due_at.get_or_insert(row.place.due_at);
+            pass.last = Some((row.place.due_at.0, row.place.id));
+            let ends_here = row.state == State::Succeeded || row.place.due_at > times.over_after;
+            match row.keep_until {
+                None => pass.has_unfinished = true,
+                Some(_) if !ends_here => {}
+                Some(keep_until) if keep_until > times.now => pass.ends(keep_until),
+                Some(_) if !over.add(row.place) => return None,
+                Some(_) if row.state == State::Succeeded => pass.ends(times.stopped_until),
+                Some(_) => {}
+            }
+        }
+        Some(pass)
+    }
+
+    fn ends(&mut self, at: Millis) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// Where a span is cut off: behind as many rows as one has, or, in the last one, behind those that are old enough.
+    fn cut_at(&self, is_cut: bool, end: (i64, i64), now: Millis) -> Option<(i64, i64)> {
+        let is_old = || self.first_due_at.is_some_and(|due_at| now.since(due_at) > LAST_AGE_MS);
+        self.last.filter(|last| *last < end && (is_cut || (end == LAST && is_old())))
+    }
+
+    fn look_at(&self, end: (i64, i64), now: Millis) -> Millis {
+        let again_ms = if self.has_unfinished {
+            now.since(Millis(end.0)).clamp(SETTLED_MS, UNFINISHED_MAX_MS)
+        } else {
+            FINISHED_MS
+        };
+        let again = now.plus(again_ms);
+        self.next.map_or(again, |next| next.min(again))
+    }
+}

@@ -1,0 +1,103 @@
+//! The slow walk of retention through the whole key: each call goes on where the last one stopped, and from the beginning
+//! when it comes to the end. It is for what nothing else knows of (tasks from before there were spans, or that were carried to
+//! another time, partitions that came from elsewhere), so the rows that it looks at are few, and their number depends on
+//! nothing. Changes nothing.
+
+use super::{super::row, Over};
+use crate::mysql::statements_moves as sql;
+use punctual_domain::{place::TaskRef, time::Millis};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
+
+/// Rows that one call looks at. A small store is always looked at from end to end.
+const LOOKS: usize = 2_000;
+/// Rows of one statement.
+const CHUNK_ROWS: usize = 1_000;
+
+/// Where the walk is now. Of finished tasks that are no successes, only those due later than the first instant count.
+pub(super) async fn walk(
+    conn: &mut MySqlConnection,
+    (over_after, now): (Millis, Millis),
+    began: Option<TaskRef>,
+    over: &mut Over<'_>,
+) -> sqlx::Result<Option<TaskRef>> {
+    let (mut cursor, mut looks, mut again) = (began, LOOKS, false);
+    while looks > 0 {
+        let rows = looks.min(CHUNK_ROWS);
+        let looked = chunk(conn, (over_after, now), cursor, rows).await?;
+        looks -= looked.len();
+        let came = pass(&looked, began.filter(|_| again), over);
+        if came == Came::Short {
+            break;
+        }
+        let at_end = looked.len() < rows;
+        cursor = looked.last().filter(|_| !at_end).map(|row| row.place);
+        if came == Came::Round || (at_end && (again || began.is_none())) {
+            break;
+        }
+        again |= at_end;
+    }
+    Ok(cursor)
+}
+
+/// What stops a walk before its rows are spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    Through,
+    /// Over the place where the walk began.
+    Round,
+    /// To more than may be retired: what follows is left for the next walk.
+    Short,
+}
+
+fn pass(looked: &[Looked], round_at: Option<TaskRef>, over: &mut Over<'_>) -> Came {
+    for row in looked {
+        if round_at.is_some_and(|began| row.place > began) {
+            return Came::Round;
+        }
+        if row.is_over && !over.add(row.place) {
+            return Came::Short;
+        }
+    }
+    Came::Through
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    place: TaskRef,
+    is_over: bool,
+}
+
+/// Rows after a place, in the order of the key.
+async fn chunk(
+    conn: &mut MySqlConnection,
+    (over_after, now): (Millis, Millis),
+    after: Option<TaskRef>,
+    limit: usize,
+) -> sqlx::Result<Vec<Looked>> {
+    let mut looked = Vec::new();
+    let partition = after.map_or(-1, |place| row::partition_no(place.partition));
+    if let Some(place) = after {
+        let walk = sqlx::query(sql::WALK).bind(over_after.0).bind(now.0).bind(partition).bind(place.due_at.0);
+        let walk = walk.bind(partition).bind(place.due_at.0).bind(place.id).bind(rows(limit));
+        add(&mut looked, &walk.fetch_all(&mut *conn).await?)?;
+    }
+    let left = limit - looked.len().min(limit);
+    if left > 0 {
+        let walk = sqlx::query(sql::WALK_ON).bind(over_after.0).bind(now.0).bind(partition).bind(rows(left));
+        add(&mut looked, &walk.fetch_all(conn).await?)?;
+    }
+    Ok(looked)
+}
+
+fn add(looked: &mut Vec<Looked>, rows: &[MySqlRow]) -> sqlx::Result<()> {
+    for row in rows {
+        let place =
+            TaskRef { partition: row::partition(row, 0)?, due_at: row::millis(row, 1)?, id: row.try_get(2)? };
+        looked.push(Looked { place, is_over: row.try_get::<Option<i64>, _>(3)? == Some(1) });
+    }
+    Ok(())
+}
+
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
