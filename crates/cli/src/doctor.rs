@@ -25,8 +25,9 @@ use list::{Check, Finding, Judged, Verdict};
 use std::{fmt::Display, future::Future, process::ExitCode, time::Duration};
 use tokio::time::timeout;
 
-/// For one question. The whole takes a few of them, since servers are asked side by side.
-const LIMIT: Duration = Duration::from_secs(2);
+/// For one question. The whole takes a few of them, since servers are asked side by side. Long enough for a server whose
+/// machine is busy: that it is slow is a finding of its own, and not that it is away.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Reach every server that the settings name, and say what is good, doubtful or wrong, with the way out
 #[derive(Args, Debug)]

@@ -3,7 +3,7 @@
 
 use super::{
     problem::RedisProblem,
-    tls::{SPEAKS_PLAIN, Transport, way_in},
+    tls::{IS_SILENT, Transport, way_in},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use redis::{
@@ -107,7 +107,7 @@ async fn within<T>(
         Ok(Ok(it)) => Ok(it),
         Ok(Err(error)) => Err(RedisProblem::Unreachable(format!("{error}{}", way_in(&error, is_tls)))),
         Err(_) => {
-            let hint = if is_tls { SPEAKS_PLAIN } else { "" };
+            let hint = if is_tls { IS_SILENT } else { "" };
             Err(RedisProblem::Unreachable(format!("no answer within {:?}{hint}", limits.connect)))
         }
     }

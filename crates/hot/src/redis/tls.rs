@@ -127,9 +127,12 @@ const WAYS_OUT: [(&[&str], &str); 9] = [
     ),
 ];
 
-/// A server that speaks no TLS may answer with anything, or wait for the end of a line that never comes.
-pub(crate) const SPEAKS_PLAIN: &str =
+/// A server that speaks no TLS may answer with anything.
+const SPEAKS_PLAIN: &str =
     "; it seems to speak no TLS on this port: use its tls-port, or redis:// on a network that you trust";
+
+/// Or it waits for the end of a line that never comes, like one that is busy.
+pub(crate) const IS_SILENT: &str = "; it may be very busy, or it speaks no TLS on this port: use its tls-port, or redis:// on a network that you trust";
 
 const SPEAKS_TLS: &str = "; it hung up at the first word: if it speaks TLS on this port, use rediss://";
 
@@ -143,7 +146,7 @@ pub(crate) fn way_out(error: &RedisError) -> &'static str {
 /// Of a connection that could not be made.
 pub(crate) fn way_in(error: &RedisError, is_tls: bool) -> &'static str {
     match way_out(error) {
-        "" if is_tls && error.is_timeout() => SPEAKS_PLAIN,
+        "" if is_tls && error.is_timeout() => IS_SILENT,
         "" if !is_tls && error.is_connection_dropped() && !error.is_connection_refusal() => SPEAKS_TLS,
         found => found,
     }
