@@ -95,7 +95,7 @@ impl Site {
             bash.env_remove(name);
         }
         let ran = bash.env("PATH", format!("{}:{path}", binary.display())).output().unwrap();
-        assert!(ran.status.success(), "{block}\n{}{}", stdout(&ran), stderr(&ran));
+        assert!(ran.status.success(), "{}{}\n{block}", stderr(&ran), stdout(&ran));
     }
 
     fn run_all(&self, section: &str, part: &str) {

@@ -53,9 +53,14 @@ fn tasks_left_over_from_a_run_that_was_killed_are_executed_and_are_not_of_the_ne
     let first: Value = serde_json::from_str(&killed.first_line()).unwrap();
     let url = first["api"].as_str().unwrap().trim_end_matches("/v1").to_owned();
     let mut old = Server { process: killed, url };
-    let left: Value = wait_for("a demo task that is due later", || {
-        let page = old.get("/v1/tasks?queue=demo&state=scheduled&limit=1").1;
-        page["items"].as_array()?.first().cloned()
+    // The one that is due last: one that is due at once may be leased before the kill, and its lease outlasts
+    // the next run.
+    let left: Value = wait_for("a demo task that is due seconds after others", || {
+        let page = old.get("/v1/tasks?queue=demo&state=scheduled&limit=500").1;
+        let due = |task: &Value| task["execute_at_ms"].as_i64().unwrap();
+        let tasks = page["items"].as_array()?;
+        let last = tasks.iter().max_by_key(|it| due(it))?;
+        (due(last) - tasks.iter().map(due).min()? > 3_000).then(|| last.clone())
     });
     old.process.signal("-KILL");
     old.process.ended();

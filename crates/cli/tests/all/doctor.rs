@@ -147,9 +147,10 @@ fn a_server_that_hangs_or_is_away_stops_nothing_else() {
         all.iter().filter(|it| it["check"] == "mysql.reach" && it["verdict"] == verdict).count()
     };
     assert_eq!((reached("wrong"), reached("good")), (1, 1), "{found}");
-    assert!(of(&found, "mysql.reach").1["finding"].as_str().unwrap().contains("no answer within 10 s"));
+    let silent = of(&found, "mysql.reach").1["finding"].as_str().unwrap();
+    assert!(silent.contains("fell silent"), "{silent}");
     assert_eq!(of(&found, "redis.reach").0, "good");
-    assert!(took < Duration::from_secs(25), "{took:?}");
+    assert!(took < Duration::from_secs(15), "{took:?}");
     redis.kill();
     let away = seen(&doctor(&urls, &redis.url()), 1);
     assert_eq!(of(&away, "redis.reach").0, "wrong");
