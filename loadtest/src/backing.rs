@@ -8,12 +8,12 @@ use crate::{
 use punctual_testkit::servers::{MariaDb, Redis};
 
 /// A commit is on the disk before it is answered.
-const DURABLE_MARIADB: [&str; 3] = [
+const DURABLE_MARIADB: [&str; 2] = [
     "--innodb-flush-log-at-trx-commit=1",
-    "--innodb-buffer-pool-size=2G",
     // Room for a burst without a checkpoint in the middle of it.
     "--innodb-log-file-size=1G",
 ];
+const BUFFER_POOL: &str = "2G";
 const DURABLE_REDIS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "everysec"];
 
 #[derive(Debug, Default)]
@@ -28,7 +28,10 @@ impl Backing {
     pub(crate) async fn start(options: &ServerOptions) -> Self {
         let mut it = Self::default();
         if options.store == Store::Mysql {
-            let mariadb = MariaDb::with(&DURABLE_MARIADB).await;
+            let size = options.buffer_pool.as_deref().unwrap_or(BUFFER_POOL);
+            let buffer_pool = format!("--innodb-buffer-pool-size={size}");
+            let [durable, log] = DURABLE_MARIADB;
+            let mariadb = MariaDb::with(&[durable, log, &buffer_pool]).await;
             let mut urls = Vec::new();
             for _ in 0..options.databases() {
                 urls.push(mariadb.fresh_database().await);
@@ -78,6 +81,13 @@ impl Backing {
     }
 }
 
+/// Of memory, as MariaDB takes it: 512M, 2G.
+pub(crate) fn size(text: &str) -> Result<String, String> {
+    let number = text.strip_suffix(['M', 'G']).ok_or("a number with M or G, such as 2G")?;
+    number.parse::<u32>().ok().filter(|it| *it > 0).ok_or("a number with M or G, such as 2G")?;
+    Ok(text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,7 +98,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_servers_are_durable_and_named_to_the_engines() {
-        let backing = Backing::start(&options("--store mysql --databases 2 --hot redis")).await;
+        let backing =
+            Backing::start(&options("--store mysql --databases 2 --buffer-pool 1G --hot redis")).await;
         let [(store, urls), (hot, url)] = &*backing.environment else { panic!("{backing:?}") };
         assert_eq!((*store, *hot), ("PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL"));
         let (mariadb, redis) = (backing.mariadb.as_ref().unwrap(), backing.redis.as_ref().unwrap());
@@ -96,7 +107,7 @@ mod tests {
         assert!(urls.len() == 2 && urls[0] != urls[1] && *url == redis.url(), "{urls:?} {url}");
         let asked = "select @@innodb_flush_log_at_trx_commit, @@innodb_buffer_pool_size >> 30";
         let database = urls[1].rsplit('/').next().unwrap();
-        assert_eq!(mariadb.sql(database, asked).await, "1\t2");
+        assert_eq!(mariadb.sql(database, asked).await, "1\t1");
         assert_eq!(redis.command(&["CONFIG", "GET", "appendonly"]).await, "appendonly\nyes");
         assert_eq!(redis.command(&["CONFIG", "GET", "appendfsync"]).await, "appendfsync\neverysec");
         if cfg!(target_os = "linux") {

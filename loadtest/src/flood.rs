@@ -375,8 +375,9 @@ impl FloodReport {
         out.push('\n');
         for (round, it) in self.each_round.iter().enumerate() {
             let Round { peace, flooded } = it;
-            let name = format!("round {}, the other's p99, ms", round + 1);
-            line(&mut out, &name, format_args!("{:.2}  flooded {:.2}", peace.p99_ms, flooded.p99_ms));
+            let name = format!("round {}, ms", round + 1);
+            let rest = format_args!("the other's p99 {:.2}  flooded {:.2}", peace.p99_ms, flooded.p99_ms);
+            line(&mut out, &name, rest);
         }
         let _ = writeln!(
             out,

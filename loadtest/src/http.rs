@@ -92,6 +92,17 @@ impl Target {
         Self { engines: [one].into(), first: 0, authorities: self.authorities.clone() }
     }
 
+    /// As a browser asks the same engines: with this cookie, and nothing else.
+    pub(crate) fn with_cookie(&self, cookie: &str) -> Self {
+        let of = |it: &Engine| {
+            let host = it.headers.split_once("\r\n").map_or("", |it| it.0);
+            let cookie = if cookie.is_empty() { String::new() } else { format!("cookie: {cookie}\r\n") };
+            Engine { headers: format!("{host}\r\n{cookie}"), ..it.clone() }
+        };
+        let engines = self.engines.iter().map(of).collect();
+        Self { engines, first: self.first, authorities: self.authorities.clone() }
+    }
+
     /// As they were given.
     pub(crate) fn urls(&self) -> String {
         self.engines.iter().map(Engine::url).collect::<Vec<_>>().join(",")
@@ -145,6 +156,8 @@ impl Engine {
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
+    /// When to come again, if it says so.
+    pub(crate) retry_after: Option<Duration>,
     pub(crate) body: &'a [u8],
 }
 
@@ -238,7 +251,7 @@ impl Connection {
                 &self.joined
             }
         };
-        Ok(Answer { status: head.status, body })
+        Ok(Answer { status: head.status, retry_after: head.retry_after, body })
     }
 
     async fn exchange(&mut self, limit: Duration) -> Result<Head, Error> {
@@ -294,6 +307,7 @@ struct Head {
     body_from: usize,
     length: Length,
     keep_alive: bool,
+    retry_after: Option<Duration>,
 }
 
 impl Head {
@@ -336,7 +350,7 @@ fn read_head(incoming: &[u8]) -> Result<Option<Head>, Error> {
         return Ok(None);
     };
     let status = response.code.ok_or_else(|| malformed("no status"))?;
-    let mut head = Head { status, body_from, length: Length::Known(0), keep_alive: true };
+    let mut head = Head { status, body_from, length: Length::Known(0), keep_alive: true, retry_after: None };
     for header in &*response.headers {
         let value = std::str::from_utf8(header.value).map_err(malformed)?;
         if header.name.eq_ignore_ascii_case("content-length") {
@@ -345,6 +359,8 @@ fn read_head(incoming: &[u8]) -> Result<Option<Head>, Error> {
             head.length = Length::Chunked;
         } else if header.name.eq_ignore_ascii_case("connection") {
             head.keep_alive = !value.eq_ignore_ascii_case("close");
+        } else if header.name.eq_ignore_ascii_case("retry-after") {
+            head.retry_after = value.parse().ok().map(Duration::from_secs);
         }
     }
     Ok(Some(head))
@@ -408,11 +424,13 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_in_pieces_is_put_together() {
-        let pieces = vec!["HTTP/1.1 20", "1 Created\r\nContent-Le", "ngth: 5\r\n\r\nhe", "llo"];
+        let pieces =
+            vec!["HTTP/1.1 20", "1 Created\r\nRetry-After: 3\r\nContent-Le", "ngth: 5\r\n\r\nhe", "llo"];
         let (target, _serving) = server(vec![pieces]).await;
         let mut connection = Connection::new(target);
         let answer = connection.post("/x", b"{}", LIMIT).await.unwrap();
         assert_eq!((answer.status, answer.body), (201, &b"hello"[..]));
+        assert_eq!(answer.retry_after, Some(Duration::from_secs(3)));
     }
 
     #[tokio::test]

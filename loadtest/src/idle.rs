@@ -16,7 +16,7 @@ use crate::{
     wire::{self, LeaseAnswer, LeasedTask, OutcomeStatus, OutcomesAnswer, Shape},
 };
 use anyhow::Context as _;
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// The far tasks are due within this.
@@ -32,7 +32,10 @@ pub(crate) async fn idle(options: &IdleOptions) -> anyhow::Result<IdleReport> {
     let before = server.used().engines;
     let job = insert_far(options, target.clone()).await?;
     let (used, [percent, mariadb, redis]) = measure(options, &server).await;
-    let probes = probe(options, &target, &job.shape).await?;
+    // A queue and ids of their own, behind those of the far tasks.
+    let base = job.shape.task_id(options.tasks);
+    let shape = Shape::new(format!("{}-probe", job.shape.queue), base, options.common.payload_bytes);
+    let probes = probe(&target, &shape, 0..options.probes).await?;
     server.end().await?;
     let report = IdleReport {
         idle_cpu_percent: percent,
@@ -93,21 +96,23 @@ async fn measure(options: &IdleOptions, server: &Server) -> (Option<Usage>, [Opt
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Probe {
-    lateness_us: i64,
+pub(crate) struct Probe {
+    pub(crate) lateness_us: i64,
     insert_us: i64,
-    is_early: bool,
-    is_accepted: bool,
+    pub(crate) is_early: bool,
+    pub(crate) is_accepted: bool,
 }
 
-/// A queue and ids of their own, behind those of the far tasks.
-async fn probe(options: &IdleOptions, target: &Target, far: &Shape) -> anyhow::Result<Vec<Probe>> {
-    let base = far.task_id(options.tasks);
-    let shape = Shape::new(format!("{}-probe", far.queue), base, options.common.payload_bytes);
+/// One after the other.
+pub(crate) async fn probe(
+    target: &Target,
+    shape: &Shape,
+    numbers: Range<usize>,
+) -> anyhow::Result<Vec<Probe>> {
     let mut connections = [Connection::new(target.clone()), Connection::new(target.clone())];
-    let mut probes = Vec::with_capacity(options.probes);
-    for n in 0..options.probes {
-        probes.push(probe_once(&mut connections, &shape, n).await?);
+    let mut probes = Vec::with_capacity(numbers.len());
+    for n in numbers {
+        probes.push(probe_once(&mut connections, shape, n).await?);
     }
     Ok(probes)
 }

@@ -1,17 +1,19 @@
 //! `loadtest`: drives a Punctual server with load that was planned beforehand and checks, from outside, that every
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
-//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`), `search` and `bulk` (`fill`) and `chaos` beside it.
+//! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`), `overload`, `search`, `bulk`, `bounds` and `console` (`fill`) and `chaos` beside it.
 //! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault`.
 
 mod ask;
 mod attack;
 mod backing;
+mod bounds;
 mod bulk;
 mod chaos;
 mod check;
 mod child;
 mod clock;
+mod console;
 mod engine;
 mod execute;
 #[cfg(test)]
@@ -26,6 +28,7 @@ mod job;
 mod limit;
 mod measure;
 mod options;
+mod overload;
 mod plan;
 mod proc;
 mod progress;
@@ -95,6 +98,24 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
         }
         options::Command::Bulk(options) => {
             let report = runtime.block_on(bulk::bulk(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Bounds(options) => {
+            let report = runtime.block_on(bounds::bounds(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Overload(options) => {
+            let report = runtime.block_on(overload::overload(options))?;
+            let json = serde_json::to_string(&report)?;
+            print(if options.json { json + "\n" } else { report.table() })?;
+            Ok(report.ok)
+        }
+        options::Command::Console(options) => {
+            let report = runtime.block_on(console::console(options))?;
             let json = serde_json::to_string(&report)?;
             print(if options.json { json + "\n" } else { report.table() })?;
             Ok(report.ok)

@@ -31,6 +31,15 @@ pub(crate) enum Command {
     /// Fills a queue, cancels all of it by one bulk operation, and measures how late another queue's tasks come meanwhile. Exit 0
     /// only if each was cancelled, and nothing of the other queue was lost, early or done twice.
     Bulk(BulkOptions),
+    /// Spreads tasks over a month, and some over a hundred years, and tells at each tenth of them how fast they were inserted,
+    /// how late a task comes that is due now, and what memory the engines have. Exit 0 only if that kept within its bounds.
+    Bounds(crate::bounds::BoundsOptions),
+    /// Inserts more than the store takes, in batches and one by one. Exit 0 only if what was taken did not wait for long, the rest
+    /// was told when to come again, and memory kept within its bound.
+    Overload(crate::overload::OverloadOptions),
+    /// Fills very many queues, times each page of the console, and measures what open pages that are live cost. Exit 0 only if each
+    /// page came in time at the 95th percentile, and the open ones took no more of a core.
+    Console(crate::console::ConsoleOptions),
     /// Breaks a private installation at random, part by part, while load runs: engines, MariaDB, Redis, the ways between
     /// them, logs, disks, clocks. Exit 0 only if every promise held for every task, and all was quiet in the end.
     Chaos(ChaosOptions),
@@ -98,6 +107,9 @@ pub(crate) struct ServerOptions {
     /// Databases of --store mysql, in one MariaDB [default: 1]
     #[arg(long, conflicts_with = "url", value_parser = clap::value_parser!(u16).range(1..=64))]
     databases: Option<u16>,
+    /// Of that MariaDB: what it keeps of its tables in memory [default: 2G]
+    #[arg(long, conflicts_with = "url", value_parser = crate::backing::size)]
+    pub(crate) buffer_pool: Option<String>,
     /// What it keeps the near future in; redis is a private one, with an append-only file
     #[arg(long, value_enum, default_value_t = Hot::Memory, conflicts_with = "url")]
     pub(crate) hot: Hot,
@@ -373,6 +385,12 @@ pub(crate) struct ChaosOptions {
     /// Everything that is due must have come this long after a fault is over
     #[arg(long, default_value = "60s", value_parser = parse_ms)]
     pub(crate) recover_within: i64,
+    /// All is well for at least so long between two faults, so that what is late is late because of one
+    #[arg(long, default_value = "500ms", value_parser = parse_ms)]
+    pub(crate) rest: i64,
+    /// No fault lasts longer
+    #[arg(long, default_value = "10s", value_parser = parse_ms)]
+    pub(crate) longest: i64,
     /// The binary of the engines [default: $PUNCTUAL_BIN, or `punctual` beside this program]
     #[arg(long)]
     pub(crate) server_bin: Option<PathBuf>,
@@ -542,7 +560,7 @@ impl RunOptions {
 }
 
 /// `250ms`, `30s`, `10m`, `2h`, `7d`.
-fn parse_ms(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_ms(text: &str) -> Result<i64, String> {
     let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
     let unit_ms = match text.strip_prefix(digits) {
         Some("ms") => 1,
@@ -567,6 +585,9 @@ pub(crate) fn server(words: &str) -> ServerOptions {
         Command::Attack(options) => options.server,
         Command::Search(options) => options.server,
         Command::Bulk(options) => options.server,
+        Command::Bounds(options) => options.server,
+        Command::Console(options) => options.server,
+        Command::Overload(options) => options.server,
         Command::Chaos(_) | Command::Executor(_) => panic!("they have no options of a server"),
     }
 }

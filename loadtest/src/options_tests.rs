@@ -12,6 +12,9 @@ fn run(arguments: &str) -> RunOptions {
         | Command::Attack(_)
         | Command::Search(_)
         | Command::Bulk(_)
+        | Command::Bounds(_)
+        | Command::Overload(_)
+        | Command::Console(_)
         | Command::Chaos(_)
         | Command::Executor(_) => {
             panic!("not run")
@@ -25,6 +28,14 @@ fn durations_have_units() {
     good.into_iter().for_each(|(text, ms)| assert_eq!(parse_ms(text), Ok(ms)));
     for text in ["", "s", "5", "-1s", "1.5s", "1 s", "99999999999d"] {
         assert!(parse_ms(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_buffer_pool_has_a_unit() {
+    assert_eq!(server("idle --spawn --store mysql --buffer-pool 512M").buffer_pool.as_deref(), Some("512M"));
+    for text in ["", "G", "2", "0G", "2T", "2G --skip-grant-tables"] {
+        assert!(crate::backing::size(text).is_err(), "{text}");
     }
 }
 

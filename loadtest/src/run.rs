@@ -23,6 +23,15 @@ const TOKEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Starts the server, or looks at the one that runs.
 pub(crate) async fn prepare(options: &ServerOptions, push: Option<Push>) -> anyhow::Result<(Server, Target)> {
+    prepare_as(options, push, &["viewer", "submitter", "executor", "operator"]).await
+}
+
+/// With a token of these roles, where tokens are wanted.
+pub(crate) async fn prepare_as(
+    options: &ServerOptions,
+    push: Option<Push>,
+    roles: &[&str],
+) -> anyhow::Result<(Server, Target)> {
     options.check()?;
     let mut token = options.token.clone();
     let (server, url) = match &options.url {
@@ -32,7 +41,7 @@ pub(crate) async fn prepare(options: &ServerOptions, push: Option<Push>) -> anyh
             let started = Started::start(options, push, admin.as_deref()).await?;
             let url = started.urls();
             if let Some(admin) = admin {
-                token = Some(make_token(&url, &admin).await?);
+                token = Some(make_token(&url, &admin, roles).await?);
             }
             (Server::Started(Box::new(started)), url)
         }
@@ -42,12 +51,11 @@ pub(crate) async fn prepare(options: &ServerOptions, push: Option<Push>) -> anyh
     Ok((server, target))
 }
 
-/// With the roles that a run needs, as one would make it for a service: not the one of the configuration, which stands in no
-/// store and is compared first.
-async fn make_token(url: &str, admin: &str) -> anyhow::Result<String> {
+/// As one would make it for a service: not the one of the configuration, which stands in no store and is compared first.
+async fn make_token(url: &str, admin: &str, roles: &[&str]) -> anyhow::Result<String> {
     let mut connection = Connection::new(Target::new(url, None, Some(admin))?);
-    let body = br#"{"name":"loadtest","roles":["viewer","submitter","executor","operator"]}"#;
-    let answer = connection.post("/v1/tokens", body, TOKEN_LIMIT).await?;
+    let body = serde_json::json!({"name": "loadtest", "roles": roles}).to_string();
+    let answer = connection.post("/v1/tokens", body.as_bytes(), TOKEN_LIMIT).await?;
     anyhow::ensure!(answer.is_success(), "no token was made: {}", answer.describe());
     let made: serde_json::Value = serde_json::from_slice(answer.body)?;
     made.get("token")

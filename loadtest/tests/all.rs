@@ -128,6 +128,14 @@ fn calls_that_wait_and_callers_that_send_slowly_keep_no_insert_out() {
     assert!(report["waiting"].as_u64() >= Some(60), "{report}");
 }
 
+/// How long those that are taken wait is for a machine with nothing else to do.
+#[test]
+fn more_than_the_store_takes_is_told_to_come_again() {
+    let report = kept("overload --flood 24 --batch 5000 --singles 32 --duration 3s --within-ms 100000");
+    assert!(report["taken"]["count"].as_u64() > Some(0), "{report}");
+    assert!(report["batches_refused"].as_u64() > Some(0), "{report}");
+}
+
 /// Three engines on two databases and one hot set, all of it private to the test.
 const SHARED: &str = "--store mysql --databases 2 --hot redis --engines 3 --executors 3 --connections 3";
 
@@ -177,6 +185,45 @@ fn search() {
     assert_eq!(along("queue, state, time range"), "due_time");
     assert_eq!(along("the dead, by error"), "dead");
     assert_eq!(along("kind, the oldest alone"), "all");
+}
+
+/// Beside other tests no figure can be judged but that there is one.
+fn console_over(store: &str) {
+    let report = kept(&format!(
+        "console --tasks 1000 --queues 100 --repeat 2 --open 8 --measure 3s --rate 50 --within-ms 30000 --core-percent 400 --lateness-percent 1000000 {store}"
+    ));
+    let pages = report["pages"].as_array().expect("there are pages");
+    assert!(pages.len() > 40 && pages.iter().all(|it| it["bytes"].as_u64() > Some(1_000)), "{report}");
+    assert!(report["sent"]["looks"].as_u64() >= Some(8), "{report}");
+    assert_eq!(report["peace"]["lateness"]["count"], 150, "{report}");
+    let states: Vec<&str> = report["states"]
+        .as_array()
+        .expect("states")
+        .iter()
+        .filter_map(|it| it[1].as_i64().filter(|it| *it > 0).and(it[0].as_str()))
+        .collect();
+    for state in ["scheduled", "dispatched", "succeeded", "dead", "cancelled"] {
+        assert!(states.contains(&state), "{state}: {states:?}");
+    }
+}
+
+#[test]
+fn console() {
+    console_over("");
+}
+
+#[test]
+fn console_over_mariadb_and_redis() {
+    console_over("--store mysql --hot redis");
+}
+
+#[test]
+fn bounds() {
+    let report = kept("bounds --tasks 2000 --far 20 --probes 3 --least-percent 1 --rss-max-mib 4000");
+    let steps = report["steps"].as_array().expect("there are steps");
+    assert_eq!((steps.len(), &steps[10]["waiting"]), (11, &2_020.into()), "{report}");
+    assert!(steps[1]["insert_per_s"].as_f64().is_some_and(|it| it > 0.0), "{report}");
+    assert!(report["rss_peak_mib"].as_f64().is_some_and(|it| it > 1.0), "{report}");
 }
 
 #[test]

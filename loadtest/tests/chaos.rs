@@ -20,7 +20,7 @@ fn server() -> PathBuf {
 /// The report of a run in which every promise held.
 fn kept(arguments: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_loadtest"))
-        .args(["chaos", "--minutes", "0.6", "--rate", "60", "--json"])
+        .args(["chaos", "--rate", "60", "--json"])
         .args(arguments.split_whitespace())
         .arg("--server-bin")
         .arg(server())
@@ -42,7 +42,7 @@ fn happened(report: &Value) -> Vec<&str> {
 
 #[test]
 fn an_embedded_engine_that_is_killed_out_of_disk_and_without_a_log_keeps_every_promise() {
-    let report = kept("--seed 5 --faults disk-full,log-closed,log-stuck,engine-kill");
+    let report = kept("--minutes 0.6 --seed 5 --faults disk-full,log-closed,log-stuck,engine-kill");
     assert!(happened(&report).len() >= 2, "{report}");
     // Whoever may not mount a small disk is told so in its line; root may.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
@@ -54,6 +54,28 @@ fn an_embedded_engine_that_is_killed_out_of_disk_and_without_a_log_keeps_every_p
 fn engines_that_are_killed_and_paused_whose_clocks_step_and_whose_servers_vanish_keep_every_promise() {
     let faults =
         "engine-kill,engine-pause,engine-stop,mysql-vanish,mysql-one-silent,redis-cut,redis-flush,clock";
-    let report = kept(&format!("--seed 3 --store mysql --faults {faults}"));
+    let report = kept(&format!("--minutes 0.6 --seed 3 --store mysql --faults {faults}"));
     assert!(happened(&report).len() >= 2, "{report}");
+}
+
+/// The ways to the servers, each broken in its own manner, for a second.
+#[test]
+fn engines_whose_ways_are_cut_silent_slow_or_swallow_answers_keep_every_promise() {
+    let faults = [
+        "redis-one-silent",
+        "redis-silent",
+        "redis-answers-lost",
+        "redis-slow",
+        "mysql-cut",
+        "mysql-silent",
+        "mysql-answers-lost",
+        "mysql-slow",
+    ];
+    let report = kept(&format!(
+        "--minutes 0.6 --seed 11 --store mysql --engines 2 --longest 1s --faults {}",
+        faults.join(",")
+    ));
+    assert!(happened(&report).len() >= 4, "{report}");
+    // What each cost is told, beside how soon it was over.
+    assert!(!report["ways"].as_array().expect("a list").is_empty(), "{report}");
 }

@@ -21,6 +21,13 @@ const PREVIEWED: i64 = 1;
 /// A change lost to others this often is given up, with an error that says so.
 const TRIES: usize = 32;
 
+/// An operation that was changed: what stood when it was, and what stood right after.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changed {
+    pub before: StoredBulk,
+    pub after: StoredBulk,
+}
+
 impl Runner {
     /// Counts what matches and stores the operation; nothing else happens before it is confirmed.
     ///
@@ -80,7 +87,7 @@ impl Runner {
         id: i64,
         fits: impl Fn(i64) -> bool + Send + Sync,
         by: &str,
-    ) -> Result<StoredBulk, Error> {
+    ) -> Result<Changed, Error> {
         let good_ms = self.inner.options.preview_good_ms;
         self.change(namespace, id, |it, now| {
             let has_begun = it.progress.confirmed_at.is_some();
@@ -116,7 +123,7 @@ impl Runner {
         id: i64,
         reason: Option<&str>,
         by: &str,
-    ) -> Result<StoredBulk, Error> {
+    ) -> Result<Changed, Error> {
         self.change(namespace, id, |it, _| match it.state {
             BulkState::Running => {
                 let progress = Progress { note: Some(note("paused", by, reason)), ..it.progress.clone() };
@@ -130,7 +137,7 @@ impl Runner {
 
     /// # Errors
     /// As [`Runner::pause`].
-    pub async fn resume(&self, namespace: &Name, id: i64) -> Result<StoredBulk, Error> {
+    pub async fn resume(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
         self.change(namespace, id, |it, now| match it.state {
             BulkState::Paused => {
                 let progress = Progress { note: None, paced_until: now, ..it.progress.clone() };
@@ -152,7 +159,7 @@ impl Runner {
         id: i64,
         reason: Option<&str>,
         by: &str,
-    ) -> Result<StoredBulk, Error> {
+    ) -> Result<Changed, Error> {
         self.change(namespace, id, |it, now| match it.state {
             BulkState::Previewed | BulkState::Running | BulkState::Paused => {
                 let note = Some(note("stopped", by, reason));
@@ -169,7 +176,7 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::IsIn`] what is not done, or a failing store.
-    pub async fn repeat(&self, namespace: &Name, id: i64) -> Result<StoredBulk, Error> {
+    pub async fn repeat(&self, namespace: &Name, id: i64) -> Result<Changed, Error> {
         self.change(namespace, id, |it, now| match it.state {
             BulkState::Done if it.progress.tally.failed == 0 => Ok(None),
             BulkState::Done => {
@@ -196,23 +203,27 @@ impl Runner {
         namespace: &Name,
         id: i64,
         decide: impl Fn(&StoredBulk, Millis) -> Result<Option<(BulkState, Progress)>, Error> + Send + Sync,
-    ) -> Result<StoredBulk, Error> {
+    ) -> Result<Changed, Error> {
         let inner: &Inner = &self.inner;
         for _ in 0..TRIES {
-            let (stored, now) = (self.get(namespace, id).await?, inner.engine.now());
-            let Some((state, progress)) = decide(&stored, now)? else { return Ok(stored) };
+            let (before, now) = (self.get(namespace, id).await?, inner.engine.now());
+            let Some((state, progress)) = decide(&before, now)? else {
+                return Ok(Changed { after: before.clone(), before });
+            };
             let wake_at = (state == BulkState::Running).then_some(now);
             let advance = AdvanceBulk {
                 id,
-                step: stored.step,
+                step: before.step,
                 state,
-                progress,
+                progress: progress.clone(),
                 wake_at,
                 failed: Vec::new(),
                 mended: Vec::new(),
             };
             if inner.store.advance_bulk(advance, now).await? == Applied::Moved {
-                return self.get(namespace, id).await;
+                let step = before.step + 1;
+                let after = StoredBulk { step, state, progress, wake_at, updated_at: now, ..before.clone() };
+                return Ok(Changed { before, after });
             }
         }
         Err(Error::Contended)

@@ -68,7 +68,7 @@ async fn keep_buckets(buckets: &Buckets, now: Millis) -> Result<usize, Error> {
     const DOING: &str = "keep buckets";
     let report = buckets.run_once(now).await?;
     if !report.is_idle() {
-        tracing::info!(?report, "buckets");
+        tracing::info!(did = %report, "buckets");
     }
     if report.not_archived > 0 {
         let left = format!("{} database(s) cannot be archived; the log says why", report.not_archived);
@@ -90,7 +90,13 @@ pub(crate) fn supervise_file(running: &Running, store: Arc<SqliteStore>) {
         async move {
             let report = store.archive_once(now, ArchiveOptions::default()).await?;
             if report != ArchiveReport::default() {
-                tracing::info!(?report, "archived");
+                let ArchiveReport { archived, archived_bytes, forgotten } = report;
+                tracing::info!(
+                    archived,
+                    archived_bytes,
+                    forgotten,
+                    "tasks that were over went to the archive"
+                );
             }
             Ok(usize::try_from(report.archived).unwrap_or(usize::MAX))
         }

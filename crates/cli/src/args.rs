@@ -90,6 +90,9 @@ pub(crate) enum Command {
 }
 
 #[cfg(test)]
+mod pages;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;

@@ -26,13 +26,6 @@ pub(crate) struct Audited<T> {
     pub(crate) after: Option<String>,
 }
 
-impl<T> Audited<T> {
-    /// Nothing is said of what stood before.
-    pub(crate) const fn plain(value: T) -> Self {
-        Self { value, before: None, after: None }
-    }
-}
-
 /// A store that stood already has been brought up to date on the way. After it, unlike every other change: the audit itself
 /// may be what was made. That a store was made anew is no change of anything.
 pub(crate) async fn note_migrations(store: &dyn AuditStore, applied: &[String], said: &str) -> Result<()> {

@@ -16,7 +16,7 @@ use punctual_engine::{Backends, Engine, Running, Shared, TrustedClock, Witness};
 use punctual_hot::{ClusterName, MemoryHot, MemoryLimiter, NearHot, RateClock, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
 use punctual_store::{MysqlOptions, MysqlStore, ObjectBlobs, SqliteStore};
-use punctual_traces::Traces;
+use punctual_traces::{TracedBus, Traces};
 use punctual_workflows::Runner as Workflows;
 use std::{os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -122,6 +122,9 @@ impl Standing {
         };
         store.note_migrations().await?;
         backends.blobs = blobs(&settings.payloads, &store).await?;
+        if let Some(traces) = &settings.traces {
+            backends.bus = Arc::new(TracedBus::new(Arc::clone(&backends.bus), traces.sample_percent));
+        }
         let engine = Engine::new(backends, options);
         // Before anybody is let in, and while the store was just reached: from then on it is known in memory.
         engine.access_is_known().await.context("the tokens cannot be read")?;
@@ -131,6 +134,9 @@ impl Standing {
         let cluster = Watcher::new(engine.clone(), store.cluster(), settings.cluster.clone());
         let traces = settings.traces.clone().map(|it| Traces::new(engine.clone(), it));
         let traces = traces.transpose().context("no client for traces.otlp_url can be made")?;
+        if let Some(traces) = traces.clone() {
+            engine.hear_ends(move |task| traces.ended(task));
+        }
         let running = engine.start().context("the engine cannot start")?;
         let planning = planner.clone();
         running.supervise("schedules", settings.trigger_interval, move |now| {

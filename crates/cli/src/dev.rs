@@ -3,6 +3,7 @@
 
 mod demo;
 mod insert;
+mod scenery;
 mod screen;
 mod tally;
 
@@ -29,7 +30,8 @@ use tokio_util::sync::CancellationToken;
 /// Try it: engine, API, and a stream of demo tasks whose lateness is shown live
 ///
 /// Tasks of the queue `demo`, also those that you insert, are run by an executor in this process, over HTTP like any
-/// other. With --for it ends by itself, and with exit code 0 only if every demo task ran exactly once and none early.
+/// other. Beside it, in queues `demo-…`, are schedules, workflows, limits, failures and dead letters, for the pages of
+/// the console. With --for it ends by itself, and with exit code 0 only if every demo task ran exactly once and none early.
 #[derive(Args, Debug)]
 pub(crate) struct DevArgs {
     /// End after this long, with a summary
@@ -66,7 +68,7 @@ pub(crate) async fn run(args: DevArgs) -> Result<ExitCode> {
         args.ephemeral.then(tempfile::tempdir).transpose().context("no directory for the data")?;
     let data = temporary.as_ref().map_or_else(|| PathBuf::from(&args.data), |it| it.path().to_owned());
     let settings = settings(&args, &data)?;
-    logs::start(&settings);
+    logs::start_for_engine(&settings);
     panics::watch();
     descriptors::raise();
     let signals = Signals::watch()?;
@@ -105,8 +107,8 @@ fn demo_is_let_in(engine: &Engine) -> Result<()> {
     let token = std::env::var("PUNCTUAL_TOKEN").ok().filter(|it| !it.is_empty());
     match engine.identify(token.as_deref()) {
         Identified::Anyone => Ok(()),
-        Identified::As(identity) => {
-            let may = |permission| identity.grant.permits(permission);
+        Identified::As(admitted) => {
+            let may = |permission| admitted.identity().is_some_and(|it| it.grant.permits(permission));
             if may(Permission::Insert) && may(Permission::Execute) { Ok(()) } else { bail!(WAY_OUT) }
         }
         Identified::Refused(reason) if token.is_some() => bail!("{WAY_OUT} ({reason})"),
@@ -149,7 +151,7 @@ fn announce(
     let origin = serve::origin("http", address);
     if args.json {
         return Ok(output::json(&serde_json::json!({
-            "api": format!("{origin}/v1"), "docs": format!("{origin}/docs"),
+            "console": format!("{origin}/console"), "api": format!("{origin}/v1"), "docs": format!("{origin}/docs"),
             "metrics": format!("{origin}/metrics"), "data": data, "port_in_use": in_use.map(|it| it.port()),
         }))?);
     }
@@ -166,7 +168,18 @@ fn announce(
 async fn show(args: &DevArgs, address: SocketAddr, stop: CancellationToken) -> Result<Summary> {
     let client = Client::builder().url(serve::origin("http", address)).tries(TRIES_OF_ONE_CALL).build()?;
     let plan = Plan { rate: args.rate, run_for: args.run_for };
-    demo::run(client, plan, Screen::new(Form::json_if(args.json)), stop).await
+    let scenery_stop = CancellationToken::new();
+    let mut scenery = JoinSet::new();
+    // Without a stream nothing is made that was not asked for.
+    if args.rate > 0 {
+        scenery.spawn(scenery::run(client.clone(), scenery_stop.clone()));
+    }
+    let summary = demo::run(client, plan, Screen::new(Form::json_if(args.json)), stop).await;
+    scenery_stop.cancel();
+    while let Some(ended) = scenery.join_next().await {
+        ended?;
+    }
+    summary
 }
 
 fn conclude(summary: &Summary, args: &DevArgs) -> Result<ExitCode> {

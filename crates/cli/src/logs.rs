@@ -1,6 +1,8 @@
-//! Where logs go: stderr, as lines for people or one JSON document each. Must never stop whoever logs: see `lines`.
+//! Where logs go: stderr, as lines for people or one JSON document each; what an engine says
+//! again and again is counted. Must never stop whoever logs: see `lines`.
 
 mod lines;
+mod thinned;
 
 use crate::{
     config::{LogFormat, Settings},
@@ -12,7 +14,12 @@ use std::{
     sync::{Arc, LazyLock, OnceLock},
     time::Duration,
 };
-use tracing_subscriber::{EnvFilter, reload::Handle};
+use thinned::{Repetitions, Shape, Thinned};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::format::{self, JsonFields},
+    reload::Handle,
+};
 
 /// Of this process: its log is one, and so is its panic hook.
 static METERS: LazyLock<Arc<ProcessMeters>> = LazyLock::new(Arc::default);
@@ -22,6 +29,7 @@ type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
 
 /// Set when the log begins.
 static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();
+static REPETITIONS: OnceLock<Arc<Repetitions>> = OnceLock::new();
 
 /// A reader that stands still must not hold the process at its end, nor whoever waits for a line to be there.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
@@ -31,9 +39,20 @@ pub(crate) fn meters() -> &'static Arc<ProcessMeters> {
     &METERS
 }
 
-/// For commands with settings.
+/// For commands that run an engine: what comes again and again is counted.
+pub(crate) fn start_for_engine(settings: &Settings) {
+    let shape = if settings.log_format == LogFormat::Json { Shape::Json } else { Shape::Text };
+    let repetitions = REPETITIONS.get_or_init(|| Repetitions::new(shape, STDERR.clone()));
+    begin(settings, Some(Arc::clone(repetitions)));
+}
+
+/// For other commands with settings.
 pub(crate) fn start(settings: &Settings) {
-    start_with(&settings.log_filter, settings.log_format);
+    begin(settings, None);
+}
+
+fn begin(settings: &Settings, repetitions: Option<Arc<Repetitions>>) {
+    start_with(&settings.log_filter, settings.log_format, repetitions);
     for warning in &settings.warnings {
         tracing::warn!(warning, "a setting is not as safe as it could be");
     }
@@ -41,26 +60,42 @@ pub(crate) fn start(settings: &Settings) {
 
 /// For commands without: warnings, or what `PUNCTUAL_LOG_FILTER` says.
 pub(crate) fn start_for_client() {
-    let filter = std::env::var("PUNCTUAL_LOG_FILTER").unwrap_or_else(|_| "warn".to_owned());
-    start_with(&filter, LogFormat::Text);
+    start_or("warn");
 }
 
-fn start_with(filter: &str, format: LogFormat) {
+/// And of a worker each execution that the guard lets begin, with its task and attempt (D12).
+pub(crate) fn start_for_worker() {
+    start_or("warn,punctual_bus::guard=info");
+}
+
+fn start_or(filter: &str) {
+    let filter = std::env::var("PUNCTUAL_LOG_FILTER").unwrap_or_else(|_| filter.to_owned());
+    start_with(&filter, LogFormat::Text, None);
+}
+
+fn start_with(filter: &str, format: LogFormat, repetitions: Option<Arc<Repetitions>>) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("warn"));
     let lines = tracing_subscriber::fmt()
         .with_writer(STDERR.clone())
         // Else what could not be written is printed, and what cannot be printed panics.
-        .log_internal_errors(false)
-        .with_ansi(look::has_colours_on_stderr());
+        .log_internal_errors(false);
     let set = match format {
         LogFormat::Text => {
+            let has_colours = look::has_colours_on_stderr();
+            let format = format::format().with_ansi(has_colours);
+            let lines = lines.with_ansi(has_colours).event_format(Thinned { format, repetitions });
             let lines = lines.with_env_filter(filter).with_filter_reloading();
             let set = setter(lines.reload_handle());
             lines.init();
             set
         }
         LogFormat::Json => {
-            let lines = lines.json().with_env_filter(filter).with_filter_reloading();
+            let format = format::format().with_ansi(false).json();
+            let lines = lines
+                .with_ansi(false)
+                .fmt_fields(JsonFields::new())
+                .event_format(Thinned { format, repetitions });
+            let lines = lines.with_env_filter(filter).with_filter_reloading();
             let set = setter(lines.reload_handle());
             lines.init();
             set
@@ -92,6 +127,9 @@ pub(crate) fn line(text: &str) {
 
 /// Waits until what was logged is written, but not for ever.
 pub(crate) fn flush() {
+    if let Some(repetitions) = REPETITIONS.get() {
+        repetitions.write_all();
+    }
     STDERR.flush(WRITTEN_WITHIN);
 }
 

@@ -4,11 +4,11 @@ use crate::{
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     fields::{self, Written},
     output::{self, Form},
-    times,
+    task, times,
 };
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
-use punctual_protocol::{Namespace, NamespaceState, Page, PutNamespace};
+use punctual_protocol::{ListNamespaces, Namespace, NamespaceState, Page, PutNamespace};
 use punctual_sdk::Client;
 use serde::Serialize;
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
@@ -21,7 +21,7 @@ const PAGE: u32 = 1_000;
 #[derive(Subcommand, Debug)]
 pub(crate) enum NamespaceCommand {
     /// Show the namespaces that the token reaches, and what they hold
-    List(ConnectArgs),
+    List(ListArgs),
     /// Show one namespace: its limits, what it holds, how far its deletion has come
     Get(OneArgs),
     /// Make a namespace, or set its limits: what is left out is without a limit from then on
@@ -30,6 +30,18 @@ pub(crate) enum NamespaceCommand {
     ///
     /// Shows how far it has come until it is gone. It goes on whether or not this command does.
     Delete(DeleteArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Only those whose names begin so
+    #[arg(long)]
+    prefix: Option<String>,
+    /// active or deleting
+    #[arg(long, value_parser = task::word::<NamespaceState>)]
+    state: Option<NamespaceState>,
+    #[command(flatten)]
+    connect: ConnectArgs,
 }
 
 #[derive(Args, Debug)]
@@ -72,7 +84,7 @@ pub(crate) struct DeleteArgs {
 
 pub(crate) async fn run(command: NamespaceCommand) -> Result<ExitCode> {
     match command {
-        NamespaceCommand::List(connect) => list(connect).await,
+        NamespaceCommand::List(it) => list(it).await,
         NamespaceCommand::Get(OneArgs { name, connect }) => {
             let it = connect.client(TRIES_OF_ONE_CALL)?.get_namespace(&name).await?;
             shown(connect.form(), &it, || print_one(&it))
@@ -82,14 +94,15 @@ pub(crate) async fn run(command: NamespaceCommand) -> Result<ExitCode> {
     }
 }
 
-async fn list(connect: ConnectArgs) -> Result<ExitCode> {
+async fn list(ListArgs { prefix, state, connect }: ListArgs) -> Result<ExitCode> {
     let client = connect.client(TRIES_OF_ONE_CALL)?;
+    let mut asked = ListNamespaces { prefix, state, limit: Some(PAGE), cursor: None };
     let mut all = Page { items: Vec::new(), next_cursor: None };
     loop {
-        let page = client.namespaces(PAGE, all.next_cursor.as_deref()).await?;
+        let page = client.list_namespaces(&asked).await?;
         all.items.extend(page.items);
-        all.next_cursor = page.next_cursor;
-        if all.next_cursor.is_none() {
+        asked.cursor = page.next_cursor;
+        if asked.cursor.is_none() {
             break;
         }
     }

@@ -55,6 +55,31 @@ pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<I
     line(&render(header, rows, look::width(), look::has_colours()));
 }
 
+/// Sentences, which go on below where the terminal is too narrow; whole for a program that reads lines.
+pub(crate) fn prose(text: &str, first: &str, below: &str) {
+    let width = look::width().or_else(|| Table::new().width()).map_or(usize::MAX, usize::from);
+    wrapped(text, (first, below), width).iter().for_each(|it| line(it));
+}
+
+fn wrapped(text: &str, (first, below): (&str, &str), width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut current = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split(' ') {
+        if !is_empty && current.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut current, below.to_owned()));
+            is_empty = true;
+        }
+        if !is_empty {
+            current.push(' ');
+        }
+        current.push_str(word);
+        is_empty = false;
+    }
+    lines.push(current);
+    lines
+}
+
 /// `width`: None: that of the terminal, if it is one.
 fn render<const N: usize>(
     header: [&str; N],
@@ -147,6 +172,13 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")] {
             assert_eq!(count(number), text);
         }
+    }
+
+    #[test]
+    fn sentences_go_on_below_and_a_word_is_never_broken() {
+        let text = "one more task is dead-and-nobody-looks";
+        assert_eq!(wrapped(text, ("", "  "), 13), ["one more task", "  is", "  dead-and-nobody-looks"]);
+        assert_eq!(wrapped(text, ("    ", ""), usize::MAX), [format!("    {text}")]);
     }
 
     #[test]

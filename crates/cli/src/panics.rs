@@ -13,6 +13,6 @@ pub(crate) fn watch() {
         let message = info.payload_as_str().unwrap_or("no message");
         // Empty unless RUST_BACKTRACE asks for it.
         let backtrace = Backtrace::capture();
-        tracing::error!(panic = message, place, thread, ?backtrace, "a panic");
+        tracing::error!(panic = message, place, thread, %backtrace, "a panic");
     }));
 }

@@ -37,7 +37,7 @@ pub(crate) struct MigrateArgs {
 
 pub(crate) async fn run(args: ServeArgs) -> Result<ExitCode> {
     let settings = Settings::from_layers(&args.settings.layers()?)?;
-    logs::start(&settings);
+    logs::start_for_engine(&settings);
     panics::watch();
     descriptors::raise();
     // Before the port is open, so that whoever finds it open can also end us in an orderly way.
@@ -131,6 +131,7 @@ fn announce(origin: &str, with_token: bool, place: &Place, form: Form) -> Result
 pub(crate) fn places(origin: &str, data: &str) {
     output::line(&format!("punctual {}", env!("CARGO_PKG_VERSION")));
     output::facts(&[
+        ("Console", format!("{origin}/console")),
         ("API", format!("{origin}/v1")),
         ("Docs", format!("{origin}/docs")),
         ("Metrics", format!("{origin}/metrics")),

@@ -12,11 +12,11 @@ mod progress;
 mod show;
 
 pub(crate) use ask::{GetArgs, get};
-pub(crate) use list::word;
 
 use crate::logs;
 use anyhow::Result;
 use clap::Subcommand;
+pub(crate) use list::word;
 use std::process::ExitCode;
 
 #[derive(Subcommand, Debug)]

@@ -11,9 +11,12 @@ use crate::{
     times,
 };
 use anyhow::{Context as _, Result};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{
+    Args, Subcommand,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use punctual_contract::Clock as _;
-use punctual_protocol::{AccessToken, CreateToken, Role, RotateToken, TokenState};
+use punctual_protocol::{AccessToken, CreateToken, ListTokens, Role, RotateToken, TokenState};
 use punctual_sdk::Client;
 use std::{process::ExitCode, time::Duration};
 
@@ -51,8 +54,8 @@ pub(crate) struct CreateArgs {
     #[arg(long)]
     name: String,
     /// What it is for; several with commas or repeated
-    #[arg(long, required = true, value_delimiter = ',')]
-    role: Vec<RoleArg>,
+    #[arg(long, required = true, value_delimiter = ',', value_parser = roles_parser())]
+    role: Vec<Role>,
     /// A namespace that it reaches, or the beginning of some: team-*; all unless given
     #[arg(long, value_name = "PATTERN")]
     namespace: Vec<String>,
@@ -85,30 +88,9 @@ pub(crate) struct RevokeArgs {
     place: PlaceArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum RoleArg {
-    /// Looks at everything and changes nothing
-    Viewer,
-    /// Inserts tasks, and changes and cancels them
-    Submitter,
-    /// Leases tasks and reports what became of them
-    Executor,
-    /// Keeps queues and executors at work
-    Operator,
-    /// May do everything
-    Admin,
-}
-
-impl From<RoleArg> for Role {
-    fn from(role: RoleArg) -> Self {
-        match role {
-            RoleArg::Viewer => Self::Viewer,
-            RoleArg::Submitter => Self::Submitter,
-            RoleArg::Executor => Self::Executor,
-            RoleArg::Operator => Self::Operator,
-            RoleArg::Admin => Self::Admin,
-        }
-    }
+fn roles_parser() -> impl TypedValueParser<Value = Role> {
+    let values = Role::ALL.map(|it| PossibleValue::new(it.word()).help(it.means()));
+    PossibleValuesParser::new(values).try_map(|word| Role::from_word(&word).ok_or("there is no such role"))
 }
 
 impl PlaceArgs {
@@ -132,7 +114,7 @@ pub(crate) async fn run(command: TokenCommand) -> Result<ExitCode> {
         TokenCommand::Create(args) => create(args).await,
         TokenCommand::List(place) => {
             let tokens = match place.client()? {
-                Some(client) => client.tokens().await.context(WAY_OUT)?.items,
+                Some(client) => all(&client).await.context(WAY_OUT)?,
                 None => stored::list(&place.settings).await?,
             };
             list(&place, &tokens)
@@ -155,6 +137,19 @@ pub(crate) async fn run(command: TokenCommand) -> Result<ExitCode> {
     }
 }
 
+/// Page by page.
+async fn all(client: &Client) -> Result<Vec<AccessToken>> {
+    let (mut all, mut asked) = (Vec::new(), ListTokens::default());
+    loop {
+        let page = client.tokens(&asked).await?;
+        all.extend(page.items);
+        asked.cursor = page.next_cursor;
+        if asked.cursor.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
 const WAY_OUT: &str = "the server (--server, or PUNCTUAL_URL) did not do it; without both, the command works on the \
                        store itself";
 
@@ -164,7 +159,7 @@ async fn create(args: CreateArgs) -> Result<ExitCode> {
     let expires_at_ms = expires.map(|it| crate::clock::SystemClock.now().plus(duration::ms(it)).0);
     let asked = CreateToken {
         name,
-        roles: role.into_iter().map(Role::from).collect(),
+        roles: role,
         namespaces: some(namespace),
         queues: some(queue),
         expires_at: None,
@@ -227,6 +222,5 @@ const fn state(it: TokenState) -> &'static str {
 }
 
 fn roles(it: &AccessToken) -> String {
-    let words = it.roles.iter().filter_map(|it| serde_json::to_value(it).ok()?.as_str().map(str::to_owned));
-    words.collect::<Vec<_>>().join(", ")
+    it.roles.iter().map(|it| it.word()).collect::<Vec<_>>().join(", ")
 }

@@ -42,13 +42,15 @@ use tokio_util::task::TaskTracker;
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WorkArgs {
-    /// The queue to take tasks from; may be repeated
-    #[arg(long = "queue", short, required = true)]
-    queues: Vec<String>,
+    /// The queue to take tasks from; may be repeated: whichever has work is served. With =CONCURRENCY, so many of its tasks
+    /// run here at most at the same time
+    #[arg(long = "queue", short, value_name = "QUEUE[=CONCURRENCY]", required = true, value_parser = queue)]
+    queues: Vec<(String, Option<usize>)>,
     /// The command
     #[arg(long, short, value_name = "COMMAND")]
     exec: String,
-    /// Only tasks of this kind; may be repeated. Others are left for other workers: handed back for a second
+    /// Only tasks of this kind; may be repeated. Others stay ready for other workers; with --subscribe, where everybody gets any,
+    /// they are handed back for a second
     #[arg(long = "kind", short)]
     kinds: Vec<String>,
     /// Commands at the same time
@@ -82,7 +84,7 @@ pub(crate) struct WorkArgs {
 const NOT_OURS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: WorkArgs) -> Result<ExitCode> {
-    logs::start_for_client();
+    logs::start_for_worker();
     let signals = Signals::watch()?;
     let stopping = TaskTracker::new();
     let form = args.connect.form();
@@ -115,8 +117,14 @@ fn worker(args: WorkArgs, client: Client, stopping: &TaskTracker) -> Worker {
         .concurrency(usize::try_from(args.concurrency).unwrap_or(1))
         .lease(args.lease)
         .grace(args.grace);
-    for queue in args.queues {
-        worker = worker.queue(queue);
+    for (queue, most) in args.queues {
+        worker = match most {
+            Some(most) => worker.queue_up_to(queue, most),
+            None => worker.queue(queue),
+        };
+    }
+    if !args.kinds.is_empty() && !args.bus.subscribes() {
+        worker = worker.only_own_kinds();
     }
     if let Some(executor) = args.executor.or_else(|| args.bus.executor()) {
         worker = worker.executor(executor);
@@ -126,14 +134,27 @@ fn worker(args: WorkArgs, client: Client, stopping: &TaskTracker) -> Worker {
     }
     let handler = Arc::new(Handler {
         command: Command { line: args.exec, kill_after: args.kill_after, stopping: stopping.clone() },
-        kinds: args.kinds.into_iter().collect(),
+        kinds: args.kinds.iter().cloned().collect(),
         retry_after: args.retry_after,
         form: args.connect.form(),
     });
-    worker.handle_any(move |task| {
+    let handle = move |task| {
         let handler = Arc::clone(&handler);
         async move { handler.handle(task).await }
-    })
+    };
+    if args.kinds.is_empty() || args.bus.subscribes() {
+        return worker.handle_any(handle);
+    }
+    args.kinds.into_iter().fold(worker, |worker, kind| worker.handle(kind, handle.clone()))
+}
+
+/// `mail`, or `mail=4`.
+fn queue(text: &str) -> Result<(String, Option<usize>), String> {
+    let Some((name, most)) = text.split_once('=') else { return Ok((text.to_owned(), None)) };
+    match most.parse() {
+        Ok(most) if (1..=10_000).contains(&most) => Ok((name.to_owned(), Some(most))),
+        _ => Err(format!("{most:?} is no number of tasks, 1 to 10000")),
+    }
 }
 
 #[derive(Debug)]

@@ -19,6 +19,8 @@ mod clocks;
 mod cluster;
 #[path = "all/config.rs"]
 mod config;
+#[path = "all/console.rs"]
+mod console;
 #[path = "all/dev.rs"]
 mod dev;
 #[path = "all/doctor.rs"]
@@ -37,6 +39,10 @@ mod log_away;
 mod namespace;
 #[path = "all/network.rs"]
 mod network;
+#[path = "all/newcomer.rs"]
+mod newcomer;
+#[path = "all/objects.rs"]
+mod objects;
 #[path = "all/operate.rs"]
 mod operate;
 #[path = "all/packaging.rs"]

@@ -1,8 +1,9 @@
 //! What engines count of tasks, as differences that can be added up: within a step, and over all engines. Pure.
 
+use crate::alerts::ToldAlert;
 use punctual_contract::cluster::Sample;
 use punctual_domain::time::Millis;
-use punctual_engine::{LATENESS_BOUNDS_MS, Meters};
+use punctual_engine::{LATENESS_BOUNDS_MS, Meters, QueueNumbers};
 use serde::{Deserialize, Serialize};
 
 /// One step of the list: a minute.
@@ -37,21 +38,27 @@ impl Counts {
     pub(crate) fn of(meters: &Meters) -> Self {
         let mut all = Self { succeeded: meters.succeeded_total(), ..Self::default() };
         for it in meters.queues() {
-            all.add(&Self {
-                inserted: it.inserted,
-                fired: it.fired,
-                dispatched: it.dispatched,
-                succeeded: 0,
-                retried: it.retried,
-                dead: it.dead,
-                cancelled: it.cancelled,
-                early: it.early,
-                over_budget: it.over_budget,
-                lateness_sum_ms: it.lateness_sum_ms,
-                lateness: it.lateness.iter().map(|bucket| bucket.tasks).collect(),
-            });
+            all.add(&Self::of_queue(&it));
         }
         all
+    }
+
+    /// What an engine has counted of one queue; how many succeeded it does not tell by queue.
+    #[must_use]
+    pub fn of_queue(it: &QueueNumbers) -> Self {
+        Self {
+            inserted: it.inserted,
+            fired: it.fired,
+            dispatched: it.dispatched,
+            succeeded: 0,
+            retried: it.retried,
+            dead: it.dead,
+            cancelled: it.cancelled,
+            early: it.early,
+            over_budget: it.over_budget,
+            lateness_sum_ms: it.lateness_sum_ms,
+            lateness: it.lateness.iter().map(|bucket| bucket.tasks).collect(),
+        }
     }
 
     pub fn add(&mut self, more: &Self) {
@@ -112,6 +119,8 @@ pub(crate) struct Told {
     /// Everything up to here is in it.
     pub(crate) until_ms: i64,
     pub(crate) counts: Counts,
+    /// What a human should look at.
+    pub(crate) alerts: Vec<ToldAlert>,
 }
 
 impl Told {
@@ -153,7 +162,8 @@ impl Sampling {
         }
         self.told_at = (!is_over).then_some(now);
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let told = Told { version, started_ms: self.started_at.0, until_ms: until.0, counts };
+        let (started_ms, until_ms) = (self.started_at.0, until.0);
+        let told = Told { version, started_ms, until_ms, counts, alerts: Vec::new() };
         Some((step_at, told))
     }
 }

@@ -1,6 +1,7 @@
 //! How many tasks fall due in each minute of the next hour. Tasks are spread over partitions by their ids, so that a few
 //! partitions tell of all: they are counted one after the other until so many tasks were passed over, and what the counted ones
-//! have stands for the others. Kept for a while: asking often costs nothing.
+//! have stands for the others. Kept for a while: asking often costs nothing. It is counted beside whoever asks: they have the last
+//! meanwhile, and who goes away does not end it.
 
 use crate::{counts::STEP_MS, watcher::Inner};
 use punctual_contract::{
@@ -8,6 +9,18 @@ use punctual_contract::{
     cluster::{DueCounts, DueLook},
 };
 use punctual_domain::{place::Partition, time::Millis};
+use std::{
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{AcqRel, Release},
+        },
+    },
+    time::Duration,
+};
+use tokio::{sync::watch, time::timeout};
+use tokio_util::task::TaskTracker;
 
 /// Minutes ahead.
 const STEPS: usize = 60;
@@ -33,9 +46,33 @@ impl Due {
     }
 }
 
-/// Whoever comes while it is counted waits for that.
-#[derive(Debug, Default)]
-pub(crate) struct DueCache(tokio::sync::Mutex<Option<Due>>);
+/// While it is counted anew, the last is told that is not older than so many times what an answer may be.
+const TOLD_TIMES: i64 = 4;
+/// Nobody waits longer for the first count.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// What was counted last.
+#[derive(Debug)]
+pub(crate) struct DueCache {
+    last: watch::Sender<Option<Result<Due, Error>>>,
+    is_counting: AtomicBool,
+    counts: TaskTracker,
+}
+
+impl Default for DueCache {
+    fn default() -> Self {
+        Self { last: watch::channel(None).0, is_counting: AtomicBool::new(false), counts: TaskTracker::new() }
+    }
+}
+
+/// Also where counting panics.
+struct Counting<'a>(&'a AtomicBool);
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
+}
 
 /// What was counted so far.
 #[derive(Debug)]
@@ -100,15 +137,40 @@ impl crate::Watcher {
     /// When no partition can be counted.
     pub async fn due(&self) -> Result<Due, Error> {
         let inner = &self.inner;
-        let mut cached = inner.due.0.lock().await;
+        let mut told = inner.due.last.subscribe();
+        let last = told.borrow_and_update().clone();
         let now = inner.engine.now();
-        if let Some(due) = cached.as_ref().filter(|it| now.since(it.at).abs() < inner.options.cached_ms) {
-            return Ok(due.clone());
+        let age_ms = |it: &Due| now.since(it.at).abs();
+        if !matches!(&last, Some(Ok(it)) if age_ms(it) < inner.options.cached_ms) {
+            begin(inner);
         }
-        let due = count(inner, now).await?;
-        *cached = Some(due.clone());
-        Ok(due)
+        if let Some(Ok(due)) = last
+            && age_ms(&due) < inner.options.cached_ms.saturating_mul(TOLD_TIMES)
+        {
+            return Ok(due);
+        }
+        let silent = || Error::did_not_happen("count what falls due", "no answer");
+        if !matches!(timeout(WITHIN, told.changed()).await, Ok(Ok(()))) {
+            return Err(silent());
+        }
+        told.borrow().clone().unwrap_or_else(|| Err(silent()))
     }
+}
+
+/// Counts, unless that is being done.
+fn begin(inner: &Arc<Inner>) {
+    if inner.due.is_counting.swap(true, AcqRel) {
+        return;
+    }
+    let counted = Arc::clone(inner);
+    inner.due.counts.spawn(async move {
+        let due = {
+            let _counting = Counting(&counted.due.is_counting);
+            count(&counted, counted.engine.now()).await
+        };
+        // Whoever begins from here on counts anew; whoever has found this at it hears of it.
+        counted.due.last.send_replace(Some(due));
+    });
 }
 
 async fn count(inner: &Inner, now: Millis) -> Result<Due, Error> {

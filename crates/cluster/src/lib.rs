@@ -9,9 +9,11 @@ mod notice;
 
 mod watcher;
 
+mod alerts;
 mod due;
 mod views;
 
+pub use alerts::{Elsewhere, ToldAlert};
 pub use counts::{Counts, LATENESS_BEYOND_MS};
 pub use due::Due;
 pub use options::Options;

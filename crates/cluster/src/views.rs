@@ -4,10 +4,12 @@ use crate::{
     counts::{Counts, STEP_MS, Told, step_of},
     watcher::{Inner, Watcher},
 };
-use punctual_contract::{Error, cluster::Database, store::Books};
+use punctual_contract::{Error, cluster::Database};
 use punctual_domain::{place::Partition, time::Millis};
+use punctual_engine::Account;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 use tokio::time::timeout;
@@ -73,7 +75,7 @@ pub struct DatabaseView {
     pub away_from: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Stats {
     pub at: Millis,
     /// Engines that live.
@@ -84,7 +86,7 @@ pub struct Stats {
     /// Of the last step that is over and the one that is not.
     pub lately: Counts,
     /// None: the account could not be read.
-    pub books: Option<Books>,
+    pub account: Option<Arc<Account>>,
     pub step_ms: i64,
     /// The oldest first, without gaps; the last is not over.
     pub steps: Vec<Step>,
@@ -250,9 +252,11 @@ impl Watcher {
         sizes.into_iter().enumerate().map(view).collect()
     }
 
+    /// What stands in the store is not older than this call, or than `max_age`.
+    ///
     /// # Errors
     /// When what engines have told cannot be read.
-    pub async fn stats(&self) -> Result<Stats, Error> {
+    pub async fn stats(&self, max_age: Duration) -> Result<Stats, Error> {
         let inner = &self.inner;
         let now = inner.engine.now();
         let hour = Hour::read(inner, now).await?;
@@ -270,7 +274,7 @@ impl Watcher {
             rates,
             total,
             lately,
-            books: inner.engine.store().books().await.ok(),
+            account: inner.engine.account(max_age).await.ok(),
             step_ms: STEP_MS,
             steps: (0..STEPS).rev().map(step).collect(),
         })
@@ -284,7 +288,7 @@ async fn owners(inner: &Inner) -> Result<BTreeMap<Partition, punctual_contract::
 }
 
 /// Those of whom something was heard, by name.
-fn known(inner: &Inner) -> BTreeMap<String, EngineView> {
+pub(crate) fn known(inner: &Inner) -> BTreeMap<String, EngineView> {
     let mut engines = BTreeMap::new();
     for it in inner.engine.live() {
         let view = EngineView {

@@ -3,6 +3,7 @@
 //! a short list. Bounded, and can be run again at any time; nothing rests on it.
 
 use crate::{
+    alerts::ElsewhereCache,
     counts::{Counts, Sampling, Told},
     due::DueCache,
     notice::{self, HotSet, Look, Silent, TakenOver},
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     state: Mutex<State>,
     pub(crate) due: DueCache,
     pub(crate) databases: DatabaseCache,
+    pub(crate) elsewhere: ElsewhereCache,
 }
 
 #[derive(Debug)]
@@ -92,7 +94,8 @@ impl Watcher {
             forgot_at: None,
         };
         let (state, due, databases) = (Mutex::new(state), DueCache::default(), DatabaseCache::default());
-        Self { inner: Arc::new(Inner { engine, store, options, state, due, databases }) }
+        let elsewhere = ElsewhereCache::default();
+        Self { inner: Arc::new(Inner { engine, store, options, state, due, databases, elsewhere }) }
     }
 
     /// How many events were written.
@@ -263,6 +266,7 @@ impl Inner {
         let total = Counts::of(self.engine.meters());
         let told = self.state.lock().sampling.next(now, self.options.sample_every_ms, total);
         let Some((step_at, told)) = told else { return Ok(()) };
+        let told = Told { alerts: self.own_alerts().await, ..told };
         self.keep(step_at, &told).await
     }
 

@@ -1,4 +1,4 @@
-//! Tokens: durable, numbered, revoked ones kept. Engines keep them all in memory and look at the number a few times a
+//! Tokens: durable, numbered, revoked ones kept for a while. Engines keep them all in memory and look at the number a few times a
 //! second, so that a revocation holds everywhere within a second, and a store that is away locks nobody out.
 
 use crate::{error::Error, settings::Saved};
@@ -11,7 +11,7 @@ use punctual_domain::{
 /// Promises:
 /// - **Numbered.** Each change of any token has a revision, higher than all before it. Whoever has read the tokens of a
 ///   revision, and finds that it still stands, has missed no change.
-/// - **Never forgotten.** A token that is revoked, or over, keeps its row: what was configured once never falls open again.
+/// - **Never open again.** The number does not fall, whatever is forgotten: what was configured once stays so.
 /// - **Hashed.** No secret is ever given to a store.
 #[async_trait]
 pub trait AccessStore: Send + Sync {
@@ -24,6 +24,10 @@ pub trait AccessStore: Send + Sync {
     /// Adds or changes a token, if `expected` is its revision; 0: only if there is none of its id. What it says of its
     /// last use is not looked at.
     async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, Error>;
+
+    /// Forgets tokens that were revoked, or over, before an instant, at most so many; answers how many. None of it is a change
+    /// in the sense of revisions: they were good for nothing.
+    async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, Error>;
 
     /// When tokens were last used. An older time changes nothing, and none of it is a change in the sense of revisions.
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error>;

@@ -98,6 +98,21 @@ pub struct Database {
     pub bytes: Option<i64>,
     /// Slices of the time axis; None: it is not cut.
     pub buckets: Option<i64>,
+    /// Of these, that are wider than they should be and cannot be cut; None: nobody has looked.
+    pub buckets_wide: Option<i64>,
+    /// In order of time; empty: it is not cut.
+    pub axis: Vec<Slice>,
+    /// How often archives of it were published; None: nothing is archived of it.
+    pub archives: Option<i64>,
+}
+
+/// A piece of the time axis of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Exclusive; None: the last one, which has no end.
+    pub until: Option<Millis>,
+    /// As the server estimates it.
+    pub rows: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -230,4 +230,6 @@ pub enum Lane {
     Retries,
     /// An executor with a version in this range.
     Version(String),
+    /// An executor that takes tasks of this kind, where one asked that takes only others.
+    Kind(String),
 }

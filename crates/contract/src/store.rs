@@ -60,7 +60,9 @@ pub trait Store:
     /// that fence. A `place` whose `due_at` is out of date still finds its task. Steps of one part take effect together or not
     /// at all; of several parts each by itself, and one error is all that is then said of them: whoever must know asks each
     /// part by itself. So with `dispatch` and `extend`.
-    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error>;
+    ///
+    /// What it says of attempts that ended, it knows from the move itself, and reads nothing more for it.
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error>;
 
     /// Hands tasks to executors (event `dispatch`): spends an attempt, makes a new fence, sets the lease, which
     /// ends no later than the task's `timeout_ms` allows. Nothing of a paused queue is handed over.
@@ -115,7 +117,10 @@ pub trait Store:
         limit: usize,
     ) -> Result<Vec<Task>, Error>;
 
-    /// Search, newest first. Bounded: a page may come back short of `limit` with a position to go on from.
+    /// The highest version of each of a few ids of callers, in one read, in no order; an id under which nothing stands has none.
+    async fn latest_versions(&self, namespace: &Name, task_ids: &[i64]) -> Result<Vec<Task>, Error>;
+
+    /// Search, newest first unless the query says otherwise. Bounded: a page may come back short of `limit` with a position to go on from.
     async fn list(&self, query: &Query) -> Result<Page, Error>;
 
     /// Ends retention in one part, in one bounded batch: successes whose time is over become stopped (kept until
@@ -135,6 +140,7 @@ pub trait Store:
             let left = limit - all.stopped - all.deleted;
             let more = self.retire_in(part, now, stopped_until, left).await?;
             (all.stopped, all.deleted) = (all.stopped + more.stopped, all.deleted + more.deleted);
+            all.has_more |= more.has_more;
         }
         Ok(all)
     }
@@ -175,8 +181,13 @@ pub trait Store:
     /// Executors of a namespace, by name, from a name on (inclusive).
     async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error>;
 
-    /// Says what is wished of an executor. Lost: there is none of that name.
-    async fn wish_of_executor(&self, namespace: &Name, name: &Name, wish: Wish) -> Result<Applied, Error>;
+    /// Says what is wished of an executor, and answers what was until then. None: there is none of that name.
+    async fn wish_of_executor(
+        &self,
+        namespace: &Name,
+        name: &Name,
+        wish: Wish,
+    ) -> Result<Option<Wish>, Error>;
 
     /// Counts the executors. Each that fell silent by `now` is found dead once, whoever asks; those that are silent
     /// since before `silent_since`, or left before `left_before`, are forgotten.
@@ -213,6 +224,33 @@ pub enum Applied {
     Lost,
 }
 
+/// What came of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stepped {
+    pub applied: Applied,
+    /// Of a move out of `dispatched` or `running`: the attempt that it ended.
+    pub attempt: Option<EndedAttempt>,
+}
+
+impl Stepped {
+    pub const LOST: Self = Self { applied: Applied::Lost, attempt: None };
+}
+
+impl PartialEq<Applied> for Stepped {
+    fn eq(&self, applied: &Applied) -> bool {
+        self.applied == *applied
+    }
+}
+
+/// Of an attempt that has ended: what the row said that the move has found, whichever engine had handed it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedAttempt {
+    pub queue: QueueKey,
+    /// Since when an executor had it.
+    pub leased_since: Millis,
+    pub traceparent: Option<String>,
+}
+
 /// One move of one task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -221,6 +259,8 @@ pub struct Step {
     pub fence: Option<i64>,
     pub change: Change,
     pub note: Note,
+    /// Of the last outcome of a task: when the attempt fired, where that is not what its hand-over said. None: it is.
+    pub fired_at: Option<Millis>,
 }
 
 /// A slot granted to a task that has fired.
@@ -380,10 +420,16 @@ pub struct Query {
     /// Along the due times, the latest first, instead of the newest first, where the store has a key for that; otherwise as if
     /// it were not set.
     pub by_due_time: bool,
+    /// Of a search along the due times: the earliest first instead.
+    pub earliest_first: bool,
+    /// Not along the due times: the oldest first, along all ids, instead of the newest.
+    pub oldest_first: bool,
+    /// Go on above this id, of a search for the oldest first.
+    pub after_id: Option<i64>,
     /// Go on below this id.
     pub before_id: Option<i64>,
-    /// Go on before this task, of a search along the due times.
-    pub before_due: Option<DuePosition>,
+    /// Go on behind this task in the order of a search along the due times.
+    pub behind_due: Option<DuePosition>,
     pub limit: usize,
 }
 
@@ -394,16 +440,25 @@ pub struct DuePosition {
     pub id: i64,
 }
 
+impl DuePosition {
+    #[must_use]
+    pub fn of(task: &Task) -> Self {
+        Self { due_at: task.due_at, id: task.place.id }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// Histories are not filled in.
     pub tasks: Vec<Task>,
     /// `before_id` of the next page; None: this was the last, or it is along the due times.
     pub next_before_id: Option<i64>,
-    /// `before_due` of the next page, of a search along the due times; None: this was the last.
-    pub next_before_due: Option<DuePosition>,
+    /// `after_id` of the next page, of a search for the oldest first; None: this was the last.
+    pub next_after_id: Option<i64>,
+    /// `behind_due` of the next page, of a search along the due times; None: this was the last.
+    pub next_behind_due: Option<DuePosition>,
     pub along: Along,
-    /// Of a page along ids that is short of its limit, and is not the last: with which id the first page would begin.
+    /// Of a page along ids that is short of its limit, and is not the last: the highest id that there is.
     pub newest_id: Option<i64>,
 }
 
@@ -411,7 +466,7 @@ impl Page {
     /// There may be more.
     #[must_use]
     pub const fn has_next(&self) -> bool {
-        self.next_before_id.is_some() || self.next_before_due.is_some()
+        self.next_before_id.is_some() || self.next_after_id.is_some() || self.next_behind_due.is_some()
     }
 }
 
@@ -433,6 +488,8 @@ pub enum Along {
 pub struct Retired {
     pub stopped: usize,
     pub deleted: usize,
+    /// The batch ended before all was looked at, so that the next may find more, even if this one found nothing.
+    pub has_more: bool,
 }
 
 /// Accepted = the sum over `standing` + deleted, at all times (promise 6).

@@ -36,6 +36,8 @@ pub struct Note {
 
 /// Longest error text kept in a history line, and as a task's last error, in bytes: what a `TEXT` of MySQL holds.
 pub const ERROR_LEN_MAX: usize = 65_535;
+/// Longest error that is kept whole, as the result of its attempt; in bytes of its JSON.
+pub const WHOLE_ERROR_LEN_MAX: usize = 1 << 20;
 /// Histories longer than this lose their oldest half; in bytes. The half that stays holds the longest error whole.
 pub const HISTORY_LEN_MAX: usize = 262_144;
 const _: () = assert!(HISTORY_LEN_MAX / 2 > ERROR_LEN_MAX + ERROR_LEN_MAX / 2);
@@ -88,6 +90,20 @@ pub fn error(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}{said}", clip(text, ERROR_LEN_MAX - said.len())))
 }
 
+/// An error as JSON, whole, unless it is longer than is kept at all: then its beginning.
+#[must_use]
+pub fn whole_error(text: &str) -> String {
+    let json = |text: &str| serde_json::Value::from(text).to_string();
+    // No text is shorter in JSON; some characters are longer, by six times at the most.
+    let mut part = clip(text, WHOLE_ERROR_LEN_MAX - 2);
+    let mut whole = json(part);
+    while whole.len() > WHOLE_ERROR_LEN_MAX {
+        part = clip(part, part.len() / 2);
+        whole = json(part);
+    }
+    whole
+}
+
 /// The longest prefix of at most `bytes` bytes that ends between characters.
 #[must_use]
 pub fn clip(text: &str, bytes: usize) -> &str {
@@ -137,6 +153,25 @@ mod tests {
         assert!(cut.len() <= ERROR_LEN_MAX && cut.len() > ERROR_LEN_MAX - 3, "{}", cut.len());
         assert!(cut.starts_with("éé") && cut.ends_with(" … (cut: the beginning of 131070 bytes)"));
         assert_eq!(error(&cut), cut, "once");
+    }
+
+    #[test]
+    fn a_whole_error_is_whole_up_to_its_bound() {
+        let long = "é\n".repeat(100_000);
+        assert_eq!(serde_json::from_str::<String>(&whole_error(&long)).unwrap(), long);
+        let exact = "x".repeat(WHOLE_ERROR_LEN_MAX - 2);
+        assert_eq!(whole_error(&exact).len(), WHOLE_ERROR_LEN_MAX);
+        assert_eq!(whole_error(&format!("{exact}y")), whole_error(&exact), "the beginning");
+        for worst in ["\u{1}", "é", "\"", "x"] {
+            let longer = worst.repeat(5 * WHOLE_ERROR_LEN_MAX);
+            let kept = whole_error(&longer);
+            assert!(
+                kept.len() <= WHOLE_ERROR_LEN_MAX && kept.len() > WHOLE_ERROR_LEN_MAX / 4,
+                "{}",
+                kept.len()
+            );
+            assert!(longer.starts_with(&serde_json::from_str::<String>(&kept).unwrap()));
+        }
     }
 
     #[test]

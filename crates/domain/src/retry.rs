@@ -69,7 +69,7 @@ impl RetryPolicy {
             if ok {
                 Ok(())
             } else {
-                Err(InvalidRetry { field, problem: "must be 0 to 31536000000 (365 days)" })
+                Err(InvalidRetry { field, problem: "must be 0 ms to 365 days, in milliseconds" })
             }
         };
         match self {

@@ -93,6 +93,8 @@ pub enum Event {
     Abort,
     /// Time, payload or priority changed before it fired.
     Reschedule,
+    /// What a caller asked for is changed while the task is dead, before it is redriven.
+    Amend,
     /// A dead task is given new attempts.
     Redrive,
     /// Retention of a success is over.
@@ -133,6 +135,7 @@ pub const TRANSITIONS: &[Transition] = &[
     on(Event::Withdraw,     &[Dispatching, Ready, DispatchFailed],                          Cancelled),
     on(Event::Abort,        &[Dispatched, Running],                                         Cancelled),
     on(Event::Reschedule,   &[Scheduled, Dispatching, Retrying],                            Scheduled),
+    on(Event::Amend,        &[Dead],                                                        Dead),
     on(Event::Redrive,      &[Dead],                                                        Scheduled),
     on(Event::Retire,       &[Succeeded],                                                   Stopped),
 ];
@@ -306,6 +309,7 @@ impl Event {
             Self::Withdraw => "withdraw",
             Self::Abort => "abort",
             Self::Reschedule => "reschedule",
+            Self::Amend => "amend",
             Self::Redrive => "redrive",
             Self::Retire => "retire",
         }

@@ -1,7 +1,10 @@
 //! Who may call, as this engine knows it: all tokens, in memory. A request costs one hash and one look-up; the store is
 //! looked at a few times a second, and while it is away, what is known goes on being honoured. Must not know a request.
 
+mod admitted;
 pub mod tokens;
+
+pub use admitted::Admitted;
 
 use crate::{answer::Error, core::Core, engine::Engine};
 use hashbrown::HashMap;
@@ -54,7 +57,7 @@ pub struct Identity {
 pub enum Identified {
     /// There are no tokens: anybody may do anything.
     Anyone,
-    As(Arc<Identity>),
+    As(Admitted),
     /// Why not, for whoever sent it. What is said of a token is said only to those who have its secret.
     Refused(&'static str),
 }
@@ -65,6 +68,8 @@ pub(crate) struct Access {
     known: RwLock<Arc<Known>>,
     is_loaded: AtomicBool,
     used_written_at: AtomicI64,
+    /// For those who stay a while.
+    changes: admitted::Changes,
     /// When the store was last looked at for somebody who brought a token that was not known.
     looked_at: tokio::sync::Mutex<Option<Instant>>,
 }
@@ -98,6 +103,12 @@ impl Identity {
         }
     }
 
+    /// None: it does not expire.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<Millis> {
+        self.token.as_ref()?.expires_at
+    }
+
     /// None: it is good. Both secrets are compared whatever comes of the first.
     fn refusal(&self, sent: &SecretHash, now: Millis) -> Option<&'static str> {
         let Some(token) = &self.token else { return Some(UNKNOWN) };
@@ -115,6 +126,7 @@ impl Identity {
 }
 
 const UNKNOWN: &str = "the token is not known";
+const NO_TOKEN: &str = "send Authorization: Bearer <token>";
 
 impl Access {
     pub(crate) fn new(admin_token: Option<SecretHash>) -> Self {
@@ -123,6 +135,7 @@ impl Access {
             known: RwLock::default(),
             is_loaded: AtomicBool::new(false),
             used_written_at: AtomicI64::new(0),
+            changes: admitted::Changes::new(),
             looked_at: tokio::sync::Mutex::default(),
         }
     }
@@ -151,18 +164,19 @@ impl Access {
         *known = Arc::new(Known { revision: read.revision, tokens });
         drop(known);
         self.is_loaded.store(true, SeqCst);
+        self.changes.tell();
     }
 
     fn identify(&self, sent: Option<&str>, now: Millis) -> Identified {
         if !self.is_configured() {
             return Identified::Anyone;
         }
-        let Some(sent) = sent else { return Identified::Refused("send Authorization: Bearer <token>") };
+        let Some(sent) = sent else { return Identified::Refused(NO_TOKEN) };
         let hash = SecretHash::of(sent);
         if let Some((admin, identity)) = &self.admin
             && admin.matches(&hash)
         {
-            return Identified::As(Arc::clone(identity));
+            return Identified::As(Admitted::with(Arc::clone(identity), hash));
         }
         let Some(id) = Secret::id_in(sent) else { return Identified::Refused(UNKNOWN) };
         let found = self.known.read().tokens.get(id).map(Arc::clone);
@@ -171,13 +185,15 @@ impl Access {
             return Identified::Refused(refusal);
         }
         identity.used_at.store(now.0, Relaxed);
-        Identified::As(identity)
+        Identified::As(Admitted::with(identity, hash))
     }
 }
 
 /// Looks whether tokens have changed, and reads them if so; from time to time writes when they were used. How many times
 /// they were read.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, BackendError> {
+    // Before the store, which may be away: what ends by itself ends all the same.
+    core.access.tell_of_ends(core.now());
     let read = look(core).await?;
     let (now, written_at) = (core.now(), core.access.used_written_at.load(Relaxed));
     if now.since(Millis(written_at)).abs() >= USED_PERIOD_MS {
@@ -326,9 +342,10 @@ mod tests {
     fn the_token_of_the_configuration_is_an_admin() {
         let access = Access::new(Some(SecretHash::of("a long word that nobody guesses")));
         assert!(matches!(access.identify(None, NOW), Identified::Refused(_)));
-        let Identified::As(it) = access.identify(Some("a long word that nobody guesses"), NOW) else {
+        let Identified::As(admitted) = access.identify(Some("a long word that nobody guesses"), NOW) else {
             panic!("it is good");
         };
+        let it = admitted.identity().unwrap();
         assert_eq!((it.by.as_str(), it.grant.reaches_everything()), ("admin", true));
         assert!(matches!(access.identify(Some("another word"), NOW), Identified::Refused(_)));
     }

@@ -15,12 +15,15 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tokio::time::Instant;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(5);
 /// An alert about something that happens, not about a state, ends when it has not happened for so long.
 const QUIET_MS: i64 = 60_000;
 /// A task that has fired and was not handed over for so long waits for long.
 const WAITING_LONG_MS: i64 = 60_000;
+/// From so long on it is shown how long the oldest has waited.
+const WAITING_SHOWN_MS: i64 = 1_000;
 /// Tasks of one partition that are looked at: the oldest.
 const LOOK_AT: usize = 100;
 /// A service that failed so often in a row does not do its work.
@@ -140,6 +143,14 @@ pub(crate) struct Alerts {
     counted: Mutex<HashMap<About, u64>>,
     /// When the oldest of what waits in a queue fired.
     oldest: Mutex<BTreeMap<QueueKey, Millis>>,
+    looked_at: Mutex<Option<Instant>>,
+}
+
+/// What is new is counted from one look by the period to the next: those who ask between change nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    ByThePeriod,
+    Asked,
 }
 
 #[derive(Clone, Debug)]
@@ -158,16 +169,30 @@ impl Alerts {
         (it.until, it.text) = (now.plus(lasts_ms), text);
     }
 
-    /// How many more there are than at the last look.
-    fn more(&self, about: &About, count: u64) -> u64 {
-        count.saturating_sub(self.counted.lock().insert(about.clone(), count).unwrap_or(0))
+    /// How many more there are than at the last look that went by the period.
+    fn more(&self, look: Look, about: &About, count: u64) -> u64 {
+        let mut counted = self.counted.lock();
+        let before = match look {
+            Look::ByThePeriod => counted.insert(about.clone(), count),
+            Look::Asked => counted.get(about).copied(),
+        };
+        count.saturating_sub(before.unwrap_or(0))
+    }
+
+    /// `text`, with how many more there are: so from now on for a while; who asks about the same again does not make it last.
+    fn is_more(&self, look: Look, about: About, now: Millis, text: String) {
+        let is_known =
+            look == Look::Asked && self.active.lock().get(&about).is_some_and(|it| it.text == text);
+        if !is_known {
+            self.is_so(about, now, QUIET_MS, text);
+        }
     }
 
     /// `what`: behind how many more there are of it.
-    fn happened(&self, about: About, now: Millis, count: u64, what: &str) {
-        let more = self.more(&about, count);
+    fn happened(&self, (look, now): (Look, Millis), about: About, count: u64, what: &str) {
+        let more = self.more(look, &about, count);
         if more > 0 {
-            self.is_so(about, now, QUIET_MS, format!("{more} more {what}"));
+            self.is_more(look, about, now, format!("{more} more {what}"));
         }
     }
 
@@ -184,25 +209,25 @@ impl Alerts {
     }
 }
 
-/// One look. How many alerts are active.
+/// One look by the period. How many alerts are active.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
-    let alerts = &core.alerts;
+    look(core, now, Look::ByThePeriod).await
+}
+
+async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
+    let (alerts, look) = (&core.alerts, (by, now));
     for it in core.meters.queues() {
         let about = |kind| (kind, Some((*it.queue).clone()), "");
-        alerts.happened(about(AlertKind::FiredEarly), now, it.early, "tasks have fired before their time");
-        alerts.happened(
-            about(AlertKind::LateTasks),
-            now,
-            it.over_budget,
-            "tasks have fired later than the budget",
-        );
-        alerts.happened(about(AlertKind::DeadLetters), now, it.dead, "tasks are dead");
+        alerts.happened(look, about(AlertKind::FiredEarly), it.early, "tasks have fired before their time");
+        let what = "tasks have fired later than the budget";
+        alerts.happened(look, about(AlertKind::LateTasks), it.over_budget, what);
+        alerts.happened(look, about(AlertKind::DeadLetters), it.dead, "tasks are dead");
     }
     let process = &core.options.process;
     let about = |kind| (kind, None, "");
-    alerts.happened(about(AlertKind::Panicked), now, process.panics_total(), "panics in this process");
+    alerts.happened(look, about(AlertKind::Panicked), process.panics_total(), "panics in this process");
     let lost = process.log_lines_lost_total();
-    alerts.happened(about(AlertKind::LogLinesLost), now, lost, "lines of the log are lost");
+    alerts.happened(look, about(AlertKind::LogLinesLost), lost, "lines of the log are lost");
     let state_ms = i64::try_from(PERIOD.as_millis()).unwrap_or(i64::MAX) * 2;
     for it in core.meters.services().iter().filter(|it| it.failures_in_a_row >= FAILURES_IN_A_ROW) {
         let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
@@ -213,10 +238,10 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         alerts.is_so((AlertKind::ClockDoubtful, None, ""), now, state_ms, text);
     }
     let about = (AlertKind::StoreWentBack, None, "");
-    let raised = alerts.more(&about, core.meters.terms_raised_total());
+    let raised = alerts.more(by, &about, core.meters.terms_raised_total());
     if raised > 0 {
         let text = format!("the hot set had seen newer terms of {raised} partitions than the store gave");
-        alerts.is_so(about, now, QUIET_MS, text);
+        alerts.is_more(by, about, now, text);
     }
     let weaknesses = core.durability.weaknesses();
     if !weaknesses.is_empty() {
@@ -229,12 +254,14 @@ pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Err
         alerts.is_so((AlertKind::HotSetAway, None, ""), now, state_ms, text);
     } else {
         let oldest = oldest(core, now).await?;
-        for (queue, fired_at) in &oldest {
+        let is_long = |it: &(&QueueKey, &Millis)| now.since(*it.1) >= WAITING_LONG_MS;
+        for (queue, fired_at) in oldest.iter().filter(is_long) {
             let text = format!("a task has waited for an executor for {} s", now.since(*fired_at) / 1_000);
             alerts.is_so((AlertKind::WaitingLong, Some(queue.clone()), ""), now, state_ms, text);
         }
         *alerts.oldest.lock() = oldest;
     }
+    *alerts.looked_at.lock() = Some(Instant::now());
     Ok(alerts.list(now).len())
 }
 
@@ -253,11 +280,11 @@ fn overdue(core: &Core, now: Millis, state_ms: i64) {
     core.alerts.is_so((AlertKind::OverdueNotFired, None, ""), now, state_ms, text);
 }
 
-/// Of the partitions of this engine: what waits for long in queues that are not paused.
+/// Of the partitions of this engine: what waits in queues that are not paused.
 async fn oldest(core: &Core, now: Millis) -> Result<BTreeMap<QueueKey, Millis>, Error> {
     let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
     for partition in core.owned() {
-        for it in core.hot.firing(partition, now.plus(-WAITING_LONG_MS), 0..LOOK_AT).await? {
+        for it in core.hot.firing(partition, now.plus(-WAITING_SHOWN_MS), 0..LOOK_AT).await? {
             if !core.settings.is_paused(&it.queue) {
                 let at = oldest.entry((*it.queue).clone()).or_insert(it.fired_at);
                 *at = it.fired_at.min(*at);
@@ -273,12 +300,32 @@ impl Engine {
     /// # Errors
     /// When the hot set fails before it is known to be away.
     pub async fn alerts(&self) -> Result<Vec<Alert>, crate::Error> {
+        self.alerts_within(Duration::ZERO).await
+    }
+
+    /// One look as the service takes it by its period, for whoever moves the clock by hand.
+    ///
+    /// # Errors
+    /// See `alerts`.
+    pub async fn look_for_alerts(&self) -> Result<(), crate::Error> {
+        run_once(&self.core, self.core.now()).await?;
+        Ok(())
+    }
+
+    /// What is active as of the last look, if that is not older than `max_age`; whoever asks changes nothing for others.
+    ///
+    /// # Errors
+    /// When the hot set fails before it is known to be away.
+    pub async fn alerts_within(&self, max_age: Duration) -> Result<Vec<Alert>, crate::Error> {
         let now = self.core.now();
-        run_once(&self.core, now).await?;
+        let looked_at = *self.core.alerts.looked_at.lock();
+        if looked_at.is_none_or(|it| it.elapsed() >= max_age) {
+            look(&self.core, now, Look::Asked).await?;
+        }
         Ok(self.core.alerts.list(now))
     }
 
-    /// Queues in which a task waits for long, and when the oldest of them fired; as of the last look.
+    /// Queues in which a task waits, and when the oldest of them fired; as of the last look.
     #[must_use]
     pub fn oldest_waiting(&self) -> Vec<(QueueKey, Millis)> {
         self.core.alerts.oldest.lock().iter().map(|(queue, at)| (queue.clone(), *at)).collect()
@@ -307,13 +354,35 @@ mod tests {
         let (alerts, about) = (Alerts::default(), || (AlertKind::DeadLetters, None, ""));
         let listed =
             |at: i64| alerts.list(Millis(at)).into_iter().map(|it| (it.since.0, it.text)).collect::<Vec<_>>();
-        alerts.happened(about(), Millis(0), 0, "tasks are dead");
+        let by = |at: i64| (Look::ByThePeriod, Millis(at));
+        alerts.happened(by(0), about(), 0, "tasks are dead");
         assert_eq!(listed(0), []);
-        alerts.happened(about(), Millis(10), 2, "tasks are dead");
-        alerts.happened(about(), Millis(20), 2, "tasks are dead");
+        alerts.happened(by(10), about(), 2, "tasks are dead");
+        alerts.happened(by(20), about(), 2, "tasks are dead");
         assert_eq!(listed(20), [(10, "2 more tasks are dead".to_owned())]);
-        alerts.happened(about(), Millis(30), 3, "tasks are dead");
+        alerts.happened(by(30), about(), 3, "tasks are dead");
         assert_eq!(listed(30 + QUIET_MS), [(10, "1 more tasks are dead".to_owned())]);
         assert_eq!(listed(31 + QUIET_MS), []);
+    }
+
+    #[test]
+    fn whoever_asks_changes_nothing_of_what_is_told() {
+        let (alerts, about) = (Alerts::default(), || (AlertKind::DeadLetters, None, ""));
+        let happened =
+            |by, at: i64, count| alerts.happened((by, Millis(at)), about(), count, "tasks are dead");
+        let listed =
+            |at: i64| alerts.list(Millis(at)).into_iter().map(|it| (it.since.0, it.text)).collect::<Vec<_>>();
+        happened(Look::ByThePeriod, 0, 1);
+        happened(Look::Asked, 1_000, 3);
+        assert_eq!(listed(1_000), [(0, "2 more tasks are dead".to_owned())]);
+        happened(Look::Asked, 2_000, 4);
+        happened(Look::ByThePeriod, 5_000, 4);
+        assert_eq!(
+            listed(5_000),
+            [(0, "3 more tasks are dead".to_owned())],
+            "none is lost between two looks"
+        );
+        happened(Look::Asked, 5_000 + QUIET_MS, 4);
+        assert_eq!(listed(5_001 + QUIET_MS), [], "and it ends, however often it is asked for");
     }
 }

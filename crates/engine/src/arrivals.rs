@@ -25,6 +25,7 @@ use tokio::{
 mod looker;
 mod lying;
 
+pub(crate) use looker::Looker;
 use lying::Lying;
 
 #[derive(Debug, Default)]

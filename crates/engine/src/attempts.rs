@@ -1,25 +1,14 @@
-//! Attempts that this engine has handed over and of which no outcome has come yet, so that an outcome is counted by its queue
-//! and by how long the attempt took, without a read of the store. Nothing else rests on it: what is forgotten here is counted
-//! without a queue, and a restart forgets all.
+//! Outcomes counted by queue and by how long their attempts took, as the move that settled one has found them: whichever engine
+//! handed over, the one that accepts the outcome counts. Nothing rests on it.
 
-use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{limiter::Member, store::Assignment};
-use punctual_domain::{name::QueueKey, outcome::Report, task::Task, time::Millis};
-use std::{
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
+use punctual_contract::store::EndedAttempt;
+use punctual_domain::{outcome::Report, time::Millis};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Upper bounds of the histogram of processing times, in milliseconds; above the last: the rest.
 pub const PROCESSING_BOUNDS_MS: [i64; 14] =
     [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 30_000, 120_000, 600_000, 3_600_000];
-/// So many that never end are remembered before the older half is forgotten: some 10 MB.
-const GENERATION: usize = 50_000;
-
 /// What an accepted outcome said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -51,49 +40,6 @@ impl Ended {
                 Self::Failed
             }
         }
-    }
-}
-
-/// One that was handed over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Attempt {
-    fence: i64,
-    pub(crate) queue: Arc<QueueKey>,
-    handed_at: Millis,
-    /// Where its caller samples the trace.
-    trace_id: Option<Box<str>>,
-}
-
-/// By task. What has not ended while so many others were handed over goes with its generation.
-#[derive(Debug, Default)]
-struct Generations {
-    young: HashMap<i64, Attempt>,
-    old: HashMap<i64, Attempt>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Attempts(Mutex<Generations>);
-
-impl Attempts {
-    pub(crate) fn handed_over(&self, queue: &Arc<QueueKey>, leased: &[Assignment], now: Millis) {
-        let mut all = self.0.lock();
-        for assignment in leased {
-            let trace_id = assignment.traceparent.as_deref().and_then(sampled_trace);
-            let queue = Arc::clone(queue);
-            let attempt = Attempt { fence: assignment.fence, queue, handed_at: now, trace_id };
-            all.old.remove(&assignment.place.id);
-            all.young.insert(assignment.place.id, attempt);
-        }
-        if all.young.len() >= GENERATION {
-            all.old = mem::take(&mut all.young);
-        }
-    }
-
-    /// None: this engine has not handed it over, or has forgotten it.
-    pub(crate) fn ended(&self, member: Member) -> Option<Attempt> {
-        let mut all = self.0.lock();
-        let attempt = all.young.remove(&member.id).or_else(|| all.old.remove(&member.id))?;
-        Some(attempt).filter(|attempt| attempt.fence == member.fence)
     }
 }
 
@@ -165,25 +111,12 @@ impl OutcomeMeters {
 }
 
 impl crate::core::Core {
-    /// By its queue and by how long it took, where that is known without a read: this engine handed it over, or its task was
-    /// read for the outcome.
-    pub(crate) fn count_outcome(&self, report: Report, member: Member, task: Option<&Task>, now: Millis) {
-        let ended = Ended::of(report);
-        match (self.attempts.ended(member), task) {
-            (Some(attempt), _) => {
-                let meters = self.meters.queue(&attempt.queue);
-                meters.outcomes.ended(ended);
-                meters.outcomes.took(now.since(attempt.handed_at), attempt.trace_id, now);
-            }
-            (None, Some(task)) => {
-                let meters = self.meters.queue(&task.ask.queue);
-                meters.outcomes.ended(ended);
-                if let Some(lease) = &task.lease {
-                    meters.outcomes.took(now.since(lease.since), None, now);
-                }
-            }
-            (None, None) => self.meters.elsewhere.ended(ended),
-        }
+    /// By its queue and by how long it took.
+    pub(crate) fn count_outcome(&self, report: Report, attempt: &EndedAttempt, now: Millis) {
+        let meters = self.meters.queue(&attempt.queue);
+        meters.outcomes.ended(Ended::of(report));
+        let trace_id = attempt.traceparent.as_deref().and_then(sampled_trace);
+        meters.outcomes.took(now.since(attempt.leased_since), trace_id, now);
     }
 }
 
@@ -211,30 +144,5 @@ mod tests {
         assert_eq!(numbers.processing_sum_ms, 3_600_022);
         let of = |nth: usize| numbers.exemplars[nth].as_ref().map(|it| (&*it.trace_id, it.took_ms));
         assert_eq!((of(0), of(1), of(2)), (Some(("a", 5)), Some(("b", 6)), None));
-    }
-
-    #[test]
-    fn what_never_ends_is_forgotten_and_what_was_just_handed_over_is_not() {
-        let attempts = Attempts::default();
-        let queue: Arc<QueueKey> = Arc::new(QueueKey {
-            namespace: punctual_domain::name::Name::default_namespace(),
-            queue: punctual_domain::name::Name::new("q").unwrap(),
-        });
-        let attempt =
-            || Attempt { fence: 1, queue: Arc::clone(&queue), handed_at: Millis(1), trace_id: None };
-        {
-            let mut all = attempts.0.lock();
-            all.old.insert(1, attempt());
-            all.young.extend((2..=GENERATION).map(|id| (i64::try_from(id).unwrap(), attempt())));
-        }
-        attempts.handed_over(&queue, &[], Millis(2));
-        assert!(attempts.ended(Member { id: 1, fence: 1 }).is_some());
-        assert_eq!(attempts.ended(Member { id: 2, fence: 2 }), None, "of another attempt");
-        assert!(attempts.ended(Member { id: 3, fence: 1 }).is_some());
-        assert_eq!(attempts.ended(Member { id: 3, fence: 1 }), None, "once");
-        attempts.0.lock().young.extend((1..=GENERATION).map(|id| (i64::try_from(id).unwrap(), attempt())));
-        attempts.handed_over(&queue, &[], Millis(3));
-        let all = attempts.0.lock();
-        assert_eq!((all.young.len(), all.old.len()), (0, GENERATION));
     }
 }

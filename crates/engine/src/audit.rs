@@ -182,7 +182,18 @@ async fn trim(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
             break;
         }
     }
+    forget_tokens(core, before).await?;
     Ok(forgotten)
+}
+
+/// Tokens that were over before the oldest entry that is kept: nothing names them any more.
+async fn forget_tokens(core: &Arc<Core>, before: Millis) -> Result<(), Error> {
+    for _ in 0..TRIM_BATCHES {
+        if core.store.forget_tokens(before, STEP_LIMIT).await? < STEP_LIMIT {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl Engine {

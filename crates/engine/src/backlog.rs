@@ -1,6 +1,6 @@
 //! How long an insert that comes now would wait for the store: the rows that inserts under way have given it, by the pace at
-//! which it has lately taken them. Whoever would wait for long is told to come later instead. Decides nothing about an
-//! insert that is under way.
+//! which it has lately taken them; and at least as long as it has taken nothing at all, beyond what they need. Whoever would
+//! wait for long is told to come later instead. Decides nothing about an insert that is under way.
 
 use crate::engine::Engine;
 use hashbrown::HashMap;
@@ -26,6 +26,8 @@ struct Waiting {
     rows: usize,
     namespaces: HashMap<Name, usize>,
     pace: Pace,
+    /// When the store last took something, or, if it was longer ago, when the first of those under way began. None: none is.
+    idle_since: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -58,18 +60,32 @@ impl Pace {
 
 impl Waiting {
     /// Namespaces take turns at the store: before the next of this one come its own rows, and as many of each other one.
-    fn wait(&self, namespace: &Name) -> Duration {
+    /// Whoever has none under way may see whether the store takes any.
+    fn wait(&self, namespace: &Name, now: Instant) -> Duration {
         let own = self.namespaces.get(namespace).copied().unwrap_or(0);
-        if own < CROWD {
+        if own == 0 {
             return Duration::ZERO;
         }
         let before: usize = self.namespaces.values().map(|it| (*it).min(own)).sum();
+        let needed = if own < CROWD { Duration::ZERO } else { self.needed(before) };
+        needed.max(self.stall(now))
+    }
+
+    fn needed(&self, rows: usize) -> Duration {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let seconds = before as f64 / self.pace.get();
+        let seconds = rows as f64 / self.pace.get();
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    fn begin(&mut self, namespace: &Name, rows: usize) {
+    /// How long it has taken nothing although it could have taken all of them. One of many databases that takes nothing is
+    /// no stall: the others' tasks are taken.
+    fn stall(&self, now: Instant) -> Duration {
+        let idle = self.idle_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        idle.saturating_sub(self.needed(self.rows))
+    }
+
+    fn begin(&mut self, namespace: &Name, rows: usize, now: Instant) {
+        self.idle_since.get_or_insert(now);
         self.rows += rows;
         *self.namespaces.entry(namespace.clone()).or_default() += rows;
     }
@@ -105,8 +121,13 @@ impl Drop for Inserting<'_> {
         let mut waiting = self.backlog.0.lock();
         self.namespaces.iter().for_each(|(namespace, rows)| waiting.end(namespace, *rows));
         let taken = if self.is_stored { self.namespaces.iter().map(|it| it.1).sum() } else { 0 };
-        let is_crowded = waiting.rows >= CROWD;
-        waiting.pace.look(is_crowded, taken, Instant::now());
+        let (is_crowded, now) = (waiting.rows >= CROWD, Instant::now());
+        waiting.pace.look(is_crowded, taken, now);
+        if waiting.rows == 0 {
+            waiting.idle_since = None;
+        } else if self.is_stored {
+            waiting.idle_since = Some(now);
+        }
     }
 }
 
@@ -115,16 +136,17 @@ impl Backlog {
         let same = tasks.chunk_by(|a, b| a.queue.namespace == b.queue.namespace);
         let namespaces: Vec<(Name, usize)> =
             same.filter_map(|it| Some((it.first()?.queue.namespace.clone(), it.len()))).collect();
+        let now = Instant::now();
         let mut waiting = self.0.lock();
-        namespaces.iter().for_each(|(namespace, rows)| waiting.begin(namespace, *rows));
+        namespaces.iter().for_each(|(namespace, rows)| waiting.begin(namespace, *rows, now));
         let is_crowded = waiting.rows >= CROWD;
-        waiting.pace.look(is_crowded, 0, Instant::now());
+        waiting.pace.look(is_crowded, 0, now);
         drop(waiting);
         Inserting { backlog: self, namespaces, is_stored: false }
     }
 
     fn wait(&self, namespace: &Name) -> Duration {
-        self.0.lock().wait(namespace)
+        self.0.lock().wait(namespace, Instant::now())
     }
 }
 
@@ -188,6 +210,36 @@ mod tests {
             Duration::from_millis(50),
             "the pace at first, and not 50 a second"
         );
+    }
+
+    /// However few wait, and whatever its pace was before.
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_takes_nothing_makes_wait_for_as_long_as_it_has() {
+        let backlog = Backlog::default();
+        let first = backlog.begin(&tasks("a", 1));
+        let _others: Vec<_> = (0..9).map(|_| backlog.begin(&tasks("a", 1))).collect();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let about = |wait: Duration| wait.as_millis() / 100 * 100 + 100;
+        assert_eq!(about(backlog.wait(&name("a"))), 3_000);
+        assert_eq!(backlog.wait(&name("b")), Duration::ZERO, "one may see whether it takes anything");
+        first.stored();
+        assert_eq!(backlog.wait(&name("a")), Duration::ZERO, "it does");
+        let batch = backlog.begin(&tasks("a", 20_000));
+        tokio::time::advance(Duration::from_millis(900)).await;
+        let wait = backlog.wait(&name("a"));
+        assert!((1_000..1_100).contains(&wait.as_millis()), "{wait:?}: a long batch is no stall");
+        drop(batch);
+        assert!(backlog.wait(&name("a")) > Duration::from_millis(800), "what failed was not taken");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_nothing_is_under_way_nothing_stalls() {
+        let backlog = Backlog::default();
+        let alone = backlog.begin(&tasks("a", 1));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        drop(alone);
+        let _next = backlog.begin(&tasks("a", 1));
+        assert_eq!(backlog.wait(&name("a")), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,6 +4,8 @@
 //! it again, and it fires. What is leased ahead of its instant (`pipeline::ahead`) is decided the same way: withdrawn, its
 //! attempt is given back and then it is changed, in one unit of work; a crash between leaves the lease to end.
 
+mod what;
+
 use crate::{
     answer::{Cancelled, Changed, Error},
     core::Core,
@@ -21,9 +23,10 @@ use punctual_domain::{
     task::{Lease, Task},
 };
 use std::sync::Arc;
+use what::what_changes;
 
 /// A change lost to others this often is given up, with an error that says so.
-const TRIES: usize = 16;
+pub(crate) const TRIES: usize = 16;
 /// Of what was changed, before its caller is told that the outcome is unknown.
 const READS: usize = 3;
 /// So far above a task's fence no attempt of it will ever be: an entry with that one is refused by the store, whatever
@@ -144,8 +147,9 @@ pub(crate) async fn cancel_and_read(
     place: TaskRef,
     stop_if_fired: bool,
     by: &str,
+    expected: &Expected,
 ) -> Result<Cancelled, Error> {
-    match cancel(core, Subject::At(place), stop_if_fired, by, &|_| true).await?.ok_or(Error::Contended)? {
+    match cancel(core, Subject::At(place), stop_if_fired, by, expected).await?.ok_or(Error::Contended)? {
         Cancel::Was(it) => Ok(it),
         Cancel::Withdrawn => Ok(Cancelled::Cancelled(Box::new(read_changed(core, place).await?))),
     }
@@ -209,8 +213,11 @@ async fn withdraw(
     let change =
         if event == Event::Cancel { Change::Cancel { keep_until } } else { Change::Withdraw { keep_until } };
     let applied = apply(core, task, change, &note(by), is_ahead).await?;
-    if applied == Applied::Moved && event == Event::Withdraw {
-        settle(core, task).await;
+    if applied == Applied::Moved {
+        core.ends.ended(task.place);
+        if event == Event::Withdraw {
+            settle(core, task).await;
+        }
     }
     Ok(applied)
 }
@@ -237,7 +244,13 @@ async fn apply(
     note: &Note,
     is_ahead: bool,
 ) -> Result<Applied, Error> {
-    let step = |change| Step { place: task.place, fence: Some(task.fence), change, note: note.clone() };
+    let step = |change| Step {
+        place: task.place,
+        fence: Some(task.fence),
+        change,
+        note: note.clone(),
+        fired_at: None,
+    };
     let mut steps = if is_ahead { vec![step(Change::Release), step(Change::Reclaim)] } else { Vec::new() };
     if matches!(change, Change::Withdraw { .. }) && task.state.after(Event::Claim).is_ok() {
         // It has fired without a mark: the lease that was to follow at once has not come yet.
@@ -245,7 +258,7 @@ async fn apply(
     }
     steps.push(step(change));
     match core.store.apply(steps, core.now()).await {
-        Ok(applied) => Ok(applied.last().copied().unwrap_or(Applied::Lost)),
+        Ok(applied) => Ok(applied.last().map_or(Applied::Lost, |last| last.applied)),
         Err(error) => {
             if !is_ahead {
                 intake::admit_to_hot_set(core, vec![intake::entry_of(task)]).await;
@@ -275,7 +288,11 @@ pub(crate) async fn reschedule(
 
 /// A long payload goes outside of the store while the task is still where it was: that may take long.
 async fn put_payload(core: &Arc<Core>, place: TaskRef, change: &mut Change) -> Result<Put, Error> {
-    let Change::Reschedule { payload: Some(content), .. } = change else { return Ok(Put::new()) };
+    let (Change::Reschedule { payload: Some(content), .. } | Change::Amend { payload: Some(content), .. }) =
+        change
+    else {
+        return Ok(Put::new());
+    };
     if !core.is_long(content) {
         return Ok(Put::new());
     }
@@ -307,7 +324,7 @@ async fn try_reschedule(
         if matches!(hold(core, &task, &mut removed).await?, Hold::Fired) {
             return Ok(Some(Changed::Refused(Box::new(task))));
         }
-        let note = Note { reason: goes_into(&task, change), ..note(by) };
+        let note = Note { reason: what_changes(&task, change), ..note(by) };
         if apply(core, &task, change.clone(), &note, is_ahead).await? == Applied::Moved {
             if matches!(change, Change::Reschedule { payload: Some(_), .. }) {
                 outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
@@ -318,47 +335,120 @@ async fn try_reschedule(
     Err(Error::Contended)
 }
 
-/// For its history: a line of it has no queue.
-fn goes_into(task: &Task, change: &Change) -> Option<String> {
-    let (from, to) = (&task.ask.queue.queue, change.queue()?);
-    (to != from).then(|| format!("from queue {from} to {to}"))
+/// What was asked for is changed while the task is dead; `change` is an `Amend`. Of a redrive, a deletion and this the store lets
+/// one be first: the others meet another fence, or no row.
+pub(crate) async fn amend(
+    core: &Arc<Core>,
+    place: TaskRef,
+    mut change: Change,
+    by: &str,
+    expected: &Expected,
+) -> Result<Option<Changed>, Error> {
+    let put = put_payload(core, place, &mut change).await?;
+    let amended = try_amend(core, place, &change, by, expected).await;
+    // After an error it may stand in the row.
+    if matches!(&amended, Ok(None | Some(Changed::Refused(_)))) {
+        outside::delete_soon(core, outside::keys(put));
+    }
+    amended
+}
+
+async fn try_amend(
+    core: &Arc<Core>,
+    place: TaskRef,
+    change: &Change,
+    by: &str,
+    expected: &Expected,
+) -> Result<Option<Changed>, Error> {
+    let mut refused = None;
+    for _ in 0..TRIES {
+        let task = read(core, place).await?;
+        if !expected(&task) {
+            return Ok(None);
+        }
+        // Or it is in an archive, and no row at all.
+        if task.state.after(Event::Amend).is_err() || refused == Some(task.fence) {
+            return Ok(Some(Changed::Refused(Box::new(task))));
+        }
+        let note = Note { reason: what_changes(&task, change), ..note(by) };
+        let step = Step { place, fence: Some(task.fence), change: change.clone(), note, fired_at: None };
+        if core.store.apply(vec![step], core.now()).await? == [Applied::Moved] {
+            if change.payload().is_some() {
+                outside::delete_soon(core, outside::key_of(&task.ask.payload).into_iter().collect());
+            }
+            return Ok(Some(Changed::Changed(Box::new(read_changed(core, place).await?))));
+        }
+        refused = Some(task.fence);
+    }
+    Err(Error::Contended)
 }
 
 /// Only a dead task is redriven. What is changed of it is changed with it, or neither is.
 pub(crate) async fn redrive(
     core: &Arc<Core>,
     mut subject: Subject,
-    mut change: Option<Change>,
+    mut changes: Vec<Change>,
     by: &str,
     expected: &Expected,
 ) -> Result<Option<Changed>, Error> {
-    let (place, task) = (subject.place(), subject.look(core).await?);
-    if !expected(&task) {
-        return Ok(None);
+    let place = subject.place();
+    let mut put = Put::new();
+    for change in &mut changes {
+        put.extend(put_payload(core, place, change).await?);
     }
-    if task.state.after(Event::Redrive).is_err() {
-        return Ok(Some(Changed::Refused(Box::new(task))));
-    }
-    let put = match &mut change {
-        Some(change) => put_payload(core, place, change).await?,
-        None => Put::new(),
-    };
-    let replaces = matches!(&change, Some(Change::Reschedule { payload: Some(_), .. }));
-    let step = |fence, change| Step { place, fence: Some(fence), change, note: note(by) };
-    let redrive = step(task.fence, Change::Redrive { execute_at: core.now() });
-    // The fence that the first step leaves: where that is lost, so is this.
-    let steps = [redrive].into_iter().chain(change.map(|it| step(task.fence + 1, it)));
+    let redriven = try_redrive(core, &mut subject, &changes, by, expected).await;
     // After an error it may stand in the row.
-    let applied = core.store.apply(steps.collect(), core.now()).await?;
-    if applied.last() == Some(&Applied::Moved) {
-        outside::delete_soon(
-            core,
-            outside::key_of(&task.ask.payload).filter(|_| replaces).into_iter().collect(),
-        );
-        return Ok(Some(Changed::Changed(Box::new(put_back(core, place).await?))));
+    if matches!(&redriven, Ok(None | Some(Changed::Refused(_)))) {
+        outside::delete_soon(core, outside::keys(put));
     }
-    outside::delete_soon(core, outside::keys(put));
-    Ok(Some(Changed::Refused(Box::new(read(core, place).await?))))
+    redriven
+}
+
+/// In one unit of work: what is changed while it is dead, the redrive, and what is changed of a task that waits. Each step has the
+/// fence that the one before it leaves: where that is lost, so are the others.
+fn steps_of_redrive(task: &Task, changes: &[Change], by: &str, redrive: Change) -> Vec<Step> {
+    let (before, after): (Vec<_>, Vec<_>) =
+        changes.iter().cloned().partition(|it| matches!(it, Change::Amend { .. }));
+    let all = before.into_iter().chain([redrive]).chain(after);
+    let step = |(fence, change)| Step {
+        place: task.place,
+        fence: Some(fence),
+        note: Note { reason: what_changes(task, &change), ..note(by) },
+        change,
+        fired_at: None,
+    };
+    (task.fence..).zip(all).map(step).collect()
+}
+
+async fn try_redrive(
+    core: &Arc<Core>,
+    subject: &mut Subject,
+    changes: &[Change],
+    by: &str,
+    expected: &Expected,
+) -> Result<Option<Changed>, Error> {
+    let mut refused = None;
+    for _ in 0..TRIES {
+        let task = subject.look(core).await?;
+        if !expected(&task) {
+            return Ok(None);
+        }
+        // Or it is in an archive, and no row at all.
+        if task.state.after(Event::Redrive).is_err() || refused == Some(task.fence) {
+            return Ok(Some(Changed::Refused(Box::new(task))));
+        }
+        let redrive = Change::Redrive { execute_at: core.now() };
+        let steps = steps_of_redrive(&task, changes, by, redrive);
+        if core.store.apply(steps, core.now()).await?.last().is_some_and(|last| *last == Applied::Moved) {
+            let replaces = changes.iter().any(|it| it.payload().is_some());
+            let old = outside::key_of(&task.ask.payload).filter(|_| replaces);
+            outside::delete_soon(core, old.into_iter().collect());
+            return Ok(Some(Changed::Changed(Box::new(put_back(core, task.place).await?))));
+        }
+        // It was changed meanwhile, and may be dead still.
+        refused = Some(task.fence);
+    }
+    Err(Error::Contended)
 }
 
 /// Only a task that no executor has is buried. Decided as a cancel: while it is in the hot set, by the withdrawal from it.
@@ -400,6 +490,7 @@ pub(crate) async fn bury(
                 settle(core, &task).await;
             }
             core.meters.queue(&task.ask.queue).dead(1);
+            core.ends.ended(task.place);
             return Ok(Some(Changed::Changed(Box::new(read_changed(core, task.place).await?))));
         }
     }

@@ -62,17 +62,23 @@ pub(crate) async fn standing(core: &Core, scope: &Scope) -> Result<Option<Standi
     Ok(core.store.settings().await?.all.into_iter().find(|it| it.scope == *scope))
 }
 
+/// What stands after a change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stood {
+    /// None: nothing is set.
+    pub stands: Option<Standing>,
+    /// Of the line that this change left in the history; None: it was so already, and nothing was written.
+    pub written: Option<i64>,
+}
+
 /// What became of the wish to change settings on a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Put {
-    /// What stands now; None: nothing is set.
-    Done(Option<Standing>),
+    Done(Box<Stood>),
     /// This revision stands, which is not what was expected; 0: nothing is set.
     Otherwise(i64),
 }
 
-/// Changes what stands for a queue, whatever others change meanwhile. `change` answers whether it has to be saved, and
-/// is not asked where `fits` says that another revision was expected.
 /// What becomes of a queue for which nothing is set any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhenNothing {
@@ -82,6 +88,8 @@ enum WhenNothing {
     Keep,
 }
 
+/// Changes what stands for a queue, whatever others change meanwhile. `change` answers whether it has to be saved, and
+/// is not asked where `fits` says that another revision was expected.
 async fn change_queue(
     core: &Arc<Core>,
     queue: QueueKey,
@@ -101,7 +109,7 @@ async fn change_queue(
             _ => QueueSettings::default(),
         };
         if !change(&mut settings) {
-            return Ok(Put::Done(stands));
+            return Ok(Put::Done(Box::new(Stood { stands, written: None })));
         }
         let is_nothing = settings == QueueSettings::default() && when_nothing == WhenNothing::Forget;
         let setting = (!is_nothing).then(|| Setting::Queue(Box::new(settings)));
@@ -116,17 +124,18 @@ async fn change_queue(
             // From what was committed: a look that fails now must not say that nothing was done.
             let scope = scope.clone();
             let stands = |setting| Standing { scope, setting, revision, updated_at: now, updated_by: by };
-            return Ok(Put::Done(setting.map(stands)));
+            let written = (revision > 0).then_some(revision);
+            return Ok(Put::Done(Box::new(Stood { stands: setting.map(stands), written })));
         }
     }
     Err(Error::Contended)
 }
 
 /// Without a condition nothing else can come of it.
-fn done(it: Put) -> Option<Standing> {
+fn done(it: Put) -> Stood {
     match it {
-        Put::Done(it) => it,
-        Put::Otherwise(_) => None,
+        Put::Done(stood) => *stood,
+        Put::Otherwise(_) => Stood::default(),
     }
 }
 
@@ -236,12 +245,7 @@ impl Engine {
     ///
     /// # Errors
     /// A failing store: then it may be paused, and comes into force by itself. Or [`Error::Contended`].
-    pub async fn pause(
-        &self,
-        queue: QueueKey,
-        reason: Option<String>,
-        by: &str,
-    ) -> Result<Option<Standing>, Error> {
+    pub async fn pause(&self, queue: QueueKey, reason: Option<String>, by: &str) -> Result<Stood, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let pause = Pause { at: core.now(), by: by.clone(), reason };
         let change = move |it: &mut QueueSettings| {
@@ -262,7 +266,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::pause`].
-    pub async fn resume(&self, queue: QueueKey, by: &str) -> Result<Option<Standing>, Error> {
+    pub async fn resume(&self, queue: QueueKey, by: &str) -> Result<Stood, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let change = |it: &mut QueueSettings| it.pause.take().is_some();
         let always = (|_| true, WhenNothing::Keep);

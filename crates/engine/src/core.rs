@@ -2,19 +2,20 @@
 
 use crate::{
     access::Access,
+    account::Accounts,
     alerts::Alerts,
     arrivals::Arrival,
-    attempts::Attempts,
     audit::Audit,
     backlog::Backlog,
     caps::Caps,
     clock::Watch,
     durability::Durability,
+    ends::Ends,
     engine::{Backends, Shared},
     executors::Roster,
     maintenance::{
         compensate::Unsent, deletion::Deletions, leases::LeaseLooks, mark_ready::MarkPace,
-        overdue::OverdueWatch, reconcile::Reconciler,
+        overdue::OverdueWatch, reconcile::Reconciler, unanswered::Unanswered,
     },
     meters::Meters,
     options::Options,
@@ -32,6 +33,7 @@ use crate::{
         step_aside::Aside, terms::Overtaken,
     },
 };
+use futures_util::future::BoxFuture;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{Blobs, Bus, Clock, Hot, Limiter, Store, hot::HotEntry};
@@ -47,7 +49,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ pub(crate) struct Core {
     pub(crate) caps: Caps,
     pub(crate) quotas: Quotas,
     pub(crate) backlog: Backlog,
+    pub(crate) accounts: Accounts,
     pub(crate) alerts: Alerts,
     pub(crate) durability: Durability,
     pub(crate) overdue: OverdueWatch,
@@ -87,13 +90,15 @@ pub(crate) struct Core {
     pub(crate) overtaken: Overtaken,
     pub(crate) claims: Claims,
     pub(crate) meters: Meters,
-    pub(crate) attempts: Attempts,
+    pub(crate) ends: Ends,
     pub(crate) stopping: CancellationToken,
     /// Fired tasks that the store does not know to be ready yet, by id.
     pub(crate) unmarked: Mutex<HashMap<i64, Unmarked>>,
     pub(crate) mark_pace: MarkPace,
     /// Fired, but the store or the ready sets could not be reached: tried again every second.
     pub(crate) held_back: Mutex<Vec<HotEntry>>,
+    /// Taken or admitted, and the answer was lost.
+    pub(crate) unanswered: Unanswered,
     /// Could not be sent: the compensator's.
     pub(crate) unsent: Unsent,
     /// What the other engines are to hear of, and what they asked for.
@@ -152,11 +157,12 @@ impl Core {
             overtaken: Overtaken::default(),
             claims: Claims::new(usize::from(partitions), sole),
             meters: Meters::default(),
-            attempts: Attempts::default(),
+            ends: Ends::default(),
             stopping: CancellationToken::new(),
             unmarked: Mutex::default(),
             mark_pace: MarkPace::default(),
             held_back: Mutex::default(),
+            unanswered: Unanswered::default(),
             unsent: Unsent::default(),
             announcer: Announcer::default(),
             asked: Asked::default(),
@@ -181,6 +187,7 @@ impl Core {
             caps: Caps::default(),
             quotas: Quotas::default(),
             backlog: Backlog::default(),
+            accounts: Accounts::default(),
             alerts: Alerts::default(),
             durability: Durability::default(),
             overdue: OverdueWatch::default(),
@@ -256,17 +263,20 @@ impl Core {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        self.tasks.spawn(work).await.ok()
+        let (done, answer) = oneshot::channel();
+        self.detach(async move { drop(done.send(work.await)) });
+        answer.await.ok()
     }
 
-    /// Starts `work`, which nobody waits for but `settle_down`.
+    /// Starts `work`, which nobody waits for but `settle_down`. In a box: what the runtime makes of each kind of work it is
+    /// given was a third of what this crate compiled to.
     pub(crate) fn detach(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(work);
+        self.tasks.spawn(Box::pin(work) as BoxFuture<'static, ()>);
     }
 
     /// Starts a claim that nobody waits for but `claims_settled`.
     pub(crate) fn detach_claim(&self, claim: impl Future<Output = ()> + Send + 'static) {
-        self.claiming.spawn(claim);
+        self.claiming.spawn(Box::pin(claim) as BoxFuture<'static, ()>);
     }
 
     /// Waits for the claims that are out.

@@ -17,7 +17,9 @@ use crate::{
     options::Options,
     outside, parts,
     pipeline::{
-        admit, ahead, claim, fire, from_store, hand_over, intake, outcome, preload, push,
+        admit, ahead, claim, fire, from_store, hand_over, intake,
+        kinds::Restrictions,
+        outcome, preload, push,
         slots::{self, SharedSlots, Slots},
         unknown,
     },
@@ -30,7 +32,7 @@ use punctual_contract::{
     Blobs, Bus, Clock, Error as BackendError, Hot, Limiter, Ownership, Signals, Store,
     hot::{Depth, Lane},
     limiter::Holders,
-    store::{Applied, Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan, all_of},
+    store::{Assignment, Beat, Change, Extended, Inserted, Page, Query, Scan, all_of},
 };
 use punctual_domain::{
     executor::{Roll, Wish},
@@ -92,6 +94,12 @@ pub struct Turn {
 }
 
 impl Engine {
+    /// Hears of each attempt and each task that this engine ends, by a report or without one. It must not wait. False: another
+    /// hears already.
+    pub fn hear_ends(&self, listener: impl Fn(TaskRef) + Send + Sync + 'static) -> bool {
+        self.core.ends.listen(Box::new(listener))
+    }
+
     #[must_use]
     pub fn new(backends: Backends, options: Options) -> Self {
         let core = Arc::new(Core::new(backends, options));
@@ -252,7 +260,8 @@ impl Engine {
     /// [`Error::NotFound`], a failing back end, or [`Error::Contended`].
     pub async fn cancel(&self, place: TaskRef, stop_if_fired: bool, by: &str) -> Result<Cancelled, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { change::cancel_and_read(&core, place, stop_if_fired, &by).await }).await
+        self.run(async move { change::cancel_and_read(&core, place, stop_if_fired, &by, &|_| true).await })
+            .await
     }
 
     /// Changes time, priority, payload or queue of a task that has not fired. `change` must be a `Reschedule`. None: the
@@ -287,14 +296,14 @@ impl Engine {
         changed.ok_or(Error::Contended)
     }
 
-    /// Gives a dead task new attempts, now, with what is changed of it in the same step: a `Reschedule`.
+    /// Gives a dead task new attempts, now, with what is changed of it in the same step: an `Amend`, a `Reschedule`, or both.
     ///
     /// # Errors
     /// [`Error::NotFound`] or a failing back end.
-    pub async fn redrive(&self, place: TaskRef, change: Option<Change>, by: &str) -> Result<Changed, Error> {
+    pub async fn redrive(&self, place: TaskRef, changes: Vec<Change>, by: &str) -> Result<Changed, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         let redriven =
-            async move { change::redrive(&core, Subject::At(place), change, &by, &|_| true).await };
+            async move { change::redrive(&core, Subject::At(place), changes, &by, &|_| true).await };
         self.run(redriven).await?.ok_or(Error::Contended)
     }
 
@@ -325,7 +334,7 @@ impl Engine {
     /// # Errors
     /// A failing back end.
     pub async fn lease(&self, request: hand_over::LeaseRequest) -> Result<Vec<Assignment>, Error> {
-        Ok(hand_over::lease(&self.core, request, None).await?)
+        Ok(hand_over::lease(&self.core, request, Restrictions::default()).await?)
     }
 
     /// Settles attempts; answers in order.
@@ -401,15 +410,19 @@ impl Engine {
         self.core.roster.until(namespace, name, serves).await;
     }
 
-    /// Says what is wished of an executor: here from before the answer on, at other engines within seconds. False:
-    /// there is none of that name.
+    /// Says what is wished of an executor, and answers what was until then: here from before the answer on, at other
+    /// engines within seconds. None: there is none of that name.
     ///
     /// # Errors
     /// A failing store.
-    pub async fn wish_of_executor(&self, namespace: &Name, name: &Name, wish: Wish) -> Result<bool, Error> {
+    pub async fn wish_of_executor(
+        &self,
+        namespace: &Name,
+        name: &Name,
+        wish: Wish,
+    ) -> Result<Option<Wish>, Error> {
         let (core, namespace, name) = (Arc::clone(&self.core), namespace.clone(), name.clone());
-        let set = async move { Ok(executors::set_wish(&core, &namespace, &name, wish).await?) };
-        Ok(self.run(set).await? == Applied::Moved)
+        self.run(async move { Ok(executors::set_wish(&core, &namespace, &name, wish).await?) }).await
     }
 
     /// Executors of all namespaces as they stood a few seconds ago, and deaths found, by the engine whose duty it is;

@@ -5,7 +5,7 @@
 use crate::core::Core;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::{Error, store::Applied};
+use punctual_contract::Error;
 use punctual_domain::{
     executor::{Profile, Roll, Sign, Wish},
     name::Name,
@@ -241,18 +241,18 @@ pub(crate) async fn set_wish(
     namespace: &Name,
     name: &Name,
     wish: Wish,
-) -> Result<Applied, Error> {
+) -> Result<Option<Wish>, Error> {
     let _asking = core.roster.asking.lock().await;
-    let mut applied = core.store.wish_of_executor(namespace, name, wish).await?;
-    if applied == Applied::Lost {
+    let mut stood = core.store.wish_of_executor(namespace, name, wish).await?;
+    if stood.is_none() {
         // It may have come a moment ago.
         write(core, core.now()).await?;
-        applied = core.store.wish_of_executor(namespace, name, wish).await?;
+        stood = core.store.wish_of_executor(namespace, name, wish).await?;
     }
-    if applied == Applied::Moved {
+    if stood.is_some() {
         core.roster.learn_one((namespace.clone(), name.clone()), wish);
     }
-    Ok(applied)
+    Ok(stood)
 }
 
 #[cfg(test)]

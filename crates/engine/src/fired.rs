@@ -1,13 +1,56 @@
 //! What is told of a task that has fired and waits, before the store knows: that is told a moment later, and in batches
 //! (`maintenance::mark_ready`), because nothing rests on it. Changes nothing.
 
-use crate::engine::Engine;
+use crate::{core::Core, engine::Engine};
+use hashbrown::{HashMap, HashSet};
+use punctual_contract::{
+    Error,
+    store::{Books, Tally},
+};
 use punctual_domain::{
+    name::QueueKey,
     state::{Event, State},
     task::Task,
 };
+use std::sync::Arc;
+
+/// In these states the store has what has fired and was not told of yet, the likeliest first.
+const BEFORE_READY: [State; 4] =
+    [State::Dispatching, State::Scheduled, State::Retrying, State::DispatchFailed];
+
+fn fired(core: &Core) -> HashMap<i64, (i64, Arc<QueueKey>)> {
+    core.unmarked.lock().iter().map(|(id, it)| (*id, (it.fence, Arc::clone(&it.queue)))).collect()
+}
 
 impl Engine {
+    /// What stands in all queues: what this engine has fired counts as ready from that instant, as it is in answers about
+    /// one task. The sum of what waits is as the store says; of which of the other states each was is taken from what is there.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn books(&self) -> Result<Books, Error> {
+        let before = fired(&self.core);
+        let mut books = self.core.store.books().await?;
+        // What was told of meanwhile may be counted already, and what has fired meanwhile is not waited for.
+        let known: HashSet<(i64, i64)> = fired(&self.core).iter().map(|(id, it)| (*id, it.0)).collect();
+        let mut waiting = HashMap::<Arc<QueueKey>, i64>::new();
+        for (id, (fence, queue)) in before {
+            if known.contains(&(id, fence)) {
+                *waiting.entry(queue).or_default() += 1;
+            }
+        }
+        let added: Vec<Tally> = waiting
+            .into_iter()
+            .filter_map(|(queue, tasks)| are_ready(&mut books.standing, &queue, tasks))
+            .collect();
+        books.standing.retain(|it| it.tasks != 0);
+        if !added.is_empty() {
+            books.standing.extend(added);
+            books.standing.sort_by(|a, b| (&a.queue, a.state).cmp(&(&b.queue, b.state)));
+        }
+        Ok(books)
+    }
+
     /// The task as it stands: ready from the instant at which this engine has fired it. What another has fired is as the
     /// store has it.
     #[must_use]
@@ -19,5 +62,57 @@ impl Engine {
             Some(fired_at) if waits => Task { state: State::Ready, fired_at: Some(fired_at), ..task },
             _ => task,
         }
+    }
+}
+
+/// In a list that is sorted by queue. What it answers is to be added to it.
+fn are_ready(standing: &mut [Tally], queue: &QueueKey, tasks: i64) -> Option<Tally> {
+    let begin = standing.partition_point(|it| it.queue < *queue);
+    let rest = standing.get_mut(begin..)?;
+    let count = rest.partition_point(|it| it.queue == *queue);
+    let own = rest.get_mut(..count)?;
+    let mut left = tasks;
+    for state in BEFORE_READY {
+        let Some(it) = own.iter_mut().find(|it| it.state == state) else {
+            continue;
+        };
+        let moved = it.tasks.clamp(0, left);
+        (it.tasks, left) = (it.tasks - moved, left - moved);
+    }
+    let moved = tasks - left;
+    match own.iter_mut().find(|it| it.state == State::Ready) {
+        Some(it) => {
+            it.tasks += moved;
+            None
+        }
+        None => (moved > 0).then(|| Tally { queue: queue.clone(), state: State::Ready, tasks: moved }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::name::Name;
+
+    fn queue(name: &str) -> QueueKey {
+        QueueKey { namespace: Name::default_namespace(), queue: Name::new(name).unwrap() }
+    }
+
+    #[test]
+    fn what_has_fired_is_counted_as_ready_and_never_more_than_there_is() {
+        let tally = |name, state, tasks| Tally { queue: queue(name), state, tasks };
+        let mut standing = vec![
+            tally("a", State::Dispatching, 2),
+            tally("a", State::Scheduled, 5),
+            tally("b", State::Scheduled, 1),
+        ];
+        assert_eq!(are_ready(&mut standing, &queue("a"), 3), Some(tally("a", State::Ready, 3)));
+        let left = |standing: &[Tally]| standing.iter().map(|it| it.tasks).collect::<Vec<_>>();
+        assert_eq!(left(&standing), [0, 4, 1]);
+        assert_eq!(are_ready(&mut standing, &queue("b"), 2), Some(tally("b", State::Ready, 1)), "no more");
+        assert_eq!(are_ready(&mut standing, &queue("c"), 1), None);
+        let mut ready = vec![tally("a", State::Ready, 3), tally("a", State::Scheduled, 2)];
+        assert_eq!(are_ready(&mut ready, &queue("a"), 1), None);
+        assert_eq!(left(&ready), [4, 1]);
     }
 }

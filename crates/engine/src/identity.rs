@@ -30,6 +30,18 @@ impl Engine {
     pub async fn standing(&self, ask: &NewTask, limit: usize) -> Result<Vec<Task>, EngineError> {
         Ok(standing(&self.core, ask, None, limit).await?)
     }
+
+    /// What stands under a key, or under an id that stands for the same; one read.
+    ///
+    /// # Errors
+    /// A failing store.
+    pub async fn latest_of(&self, namespace: &Name, key: &Key, id: i64) -> Result<Option<Task>, EngineError> {
+        let [first, second] = key.ids(namespace, self.core.store.partitions());
+        let found = self.core.store.latest_versions(namespace, &[first, second, id]).await?;
+        let is_of_key = |it: &&Task| it.ask.key.as_ref() == Some(key);
+        let of_id = || found.iter().find(|it| it.task_id() == id);
+        Ok(found.iter().find(is_of_key).or_else(of_id).cloned())
+    }
 }
 
 /// The versions of a key, the highest first.
@@ -66,9 +78,9 @@ pub(crate) async fn standing(
 /// The id that a task of a key has, or would have if it were inserted now.
 pub(crate) async fn id_of_key(core: &Core, namespace: &Name, key: &Key) -> Result<i64, Error> {
     let [first, second] = key.ids(namespace, core.store.partitions());
-    let under = |task_id| core.store.versions(namespace, task_id, None, 1);
+    let found = core.store.latest_versions(namespace, &[first, second]).await?;
+    let under = |id| found.iter().find(|it| it.task_id() == id);
     let is_own = |it: &Task| it.ask.key.as_ref() == Some(key);
-    let (at_first, at_second) = tokio::try_join!(under(first), under(second))?;
-    let is_second = at_second.iter().any(is_own) || !at_first.iter().all(is_own);
+    let is_second = under(second).is_some_and(is_own) || under(first).is_some_and(|it| !is_own(it));
     Ok(if is_second { second } else { first })
 }

@@ -4,6 +4,7 @@
 //! `pipeline/` stands in the order in which a task meets it; `maintenance/` is what repairs the rest.
 
 pub mod access;
+mod account;
 mod alerts;
 mod answer;
 mod arrivals;
@@ -17,6 +18,7 @@ mod cluster;
 mod control;
 mod core;
 mod durability;
+mod ends;
 mod engine;
 mod executors;
 mod fired;
@@ -52,6 +54,7 @@ mod pipeline {
     pub(crate) mod granted;
     pub(crate) mod hand_over;
     pub(crate) mod in_hand;
+    pub(crate) mod kinds;
     pub(crate) mod missed;
     pub(crate) mod push;
     pub(crate) mod settle;
@@ -98,15 +101,17 @@ mod maintenance {
     pub(crate) mod retention;
     pub(crate) mod stuck;
     pub(crate) mod sweep;
+    pub(crate) mod unanswered;
     pub(crate) mod unused;
 }
 
+pub use account::Account;
 pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Deleted, Error, Settled};
 pub use attempts::{Ended, Exemplar, Outcomes, PROCESSING_BOUNDS_MS};
 pub use caps::{Full, QueueRefused, Refused, TooManyBytes};
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
-pub use control::Put;
+pub use control::{Put, Stood};
 pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;
 pub use maintenance::overdue::{OverduePartition, OverdueTask};
@@ -114,8 +119,9 @@ pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QueueNumbers
 pub use namespaces::{Closed, NamespacePut};
 pub use options::Options;
 pub use pipeline::hand_over::LeaseRequest;
+pub use pipeline::kinds::Only;
 pub use pipeline::outcome::OutcomeReport;
-pub use pipeline::slots::{SharedSlots, Slots};
+pub use pipeline::slots::{ExecutorSlots, KeySlots, ManySlots, SharedSlots, Slots};
 pub use quota::TooFast;
 pub use redrive::{RedriveMany, Redriven};
 pub use shares::NamespaceShare;

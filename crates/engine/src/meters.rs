@@ -22,8 +22,6 @@ const NO_BUDGET: i64 = -1;
 pub struct Meters {
     queues: RwLock<HashMap<Arc<QueueKey>, Arc<QueueMeters>>>,
     services: Mutex<Vec<Arc<ServiceMeters>>>,
-    /// Of attempts whose queue is not known here.
-    pub(crate) elsewhere: OutcomeMeters,
     succeeded: AtomicU64,
     preloaded: AtomicU64,
     swept: AtomicU64,
@@ -353,6 +351,13 @@ impl Meters {
         all
     }
 
+    /// None: nothing was counted of it, or it had nothing for so long that it was forgotten.
+    #[must_use]
+    pub fn queue_numbers(&self, key: &QueueKey) -> Option<QueueNumbers> {
+        let queues = self.queues.read();
+        queues.get_key_value(key).map(|(key, it)| it.numbers(Arc::clone(key)))
+    }
+
     #[must_use]
     pub fn services(&self) -> Vec<ServiceNumbers> {
         let numbers = |it: &Arc<ServiceMeters>| ServiceNumbers {
@@ -366,12 +371,6 @@ impl Meters {
             succeeded_at: Some(Millis(it.succeeded_at.load(Relaxed))).filter(|it| it.0 > 0),
         };
         self.services.lock().iter().map(numbers).collect()
-    }
-
-    /// Outcomes of attempts that another engine handed over, and whose queue is not known here.
-    #[must_use]
-    pub fn outcomes_elsewhere(&self) -> Outcomes {
-        self.elsewhere.numbers()
     }
 
     /// Outcomes "succeeded" accepted.

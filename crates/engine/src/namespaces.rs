@@ -4,7 +4,7 @@
 
 use crate::{
     answer::Error,
-    control::{self, TRIES},
+    control::{self, Stood, TRIES},
     core::Core,
     engine::Engine,
     settings::Known,
@@ -105,7 +105,7 @@ async fn replace(
 }
 
 /// None: there is nothing of this name.
-async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<Standing>, Error> {
+async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<Stood>, Error> {
     let scope = Scope::Namespace(namespace.clone());
     for _ in 0..TRIES {
         let all = core.store.settings().await?.all;
@@ -114,7 +114,7 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
         let stands = all.into_iter().find(|it| it.scope == scope);
         let settings = settings_of(stands.as_ref());
         if settings.deletion.is_some() {
-            return Ok(stands);
+            return Ok(Some(Stood { stands, written: None }));
         }
         let tasks = match tasks_in(core, &namespace).await {
             Ok(tasks) => Some(tasks),
@@ -130,7 +130,8 @@ async fn delete(core: &Arc<Core>, namespace: Name, by: String) -> Result<Option<
         let wanted = ScopeSettings { deletion, ..settings };
         if let Some(stands) = replace(core, &scope, wanted, (expected, &by)).await? {
             tracing::info!(%namespace, tasks, "a namespace is being deleted");
-            return Ok(Some(stands));
+            let written = Some(stands.revision);
+            return Ok(Some(Stood { stands: Some(stands), written }));
         }
     }
     Err(Error::Contended)
@@ -175,7 +176,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::put_namespace`].
-    pub async fn delete_namespace(&self, namespace: Name, by: &str) -> Result<Option<Standing>, Error> {
+    pub async fn delete_namespace(&self, namespace: Name, by: &str) -> Result<Option<Stood>, Error> {
         let (core, by) = (Arc::clone(&self.core), by.to_owned());
         self.run(async move { delete(&core, namespace, by).await }).await
     }

@@ -106,6 +106,7 @@ async fn redrive(
             fence: Some(it.fence),
             change: Change::Redrive { execute_at: due(nth) },
             note,
+            fired_at: None,
         }
     };
     let steps: Vec<Step> = (0..).zip(tasks).map(step).collect();

@@ -18,7 +18,8 @@ pub(crate) async fn first_found(core: &Core, query: &Query) -> Result<Page, Erro
     let mut page = core.store.list(query).await?;
     let mut query = query.clone();
     while page.tasks.is_empty() && page.has_next() && Instant::now() < until {
-        (query.before_id, query.before_due) = (page.next_before_id, page.next_before_due);
+        (query.before_id, query.behind_due) = (page.next_before_id, page.next_behind_due);
+        query.after_id = page.next_after_id;
         page = core.store.list(&query).await?;
     }
     Ok(page)

@@ -134,7 +134,8 @@ impl Engine {
             from_store::run_once(&core).await
         });
         let again = Arc::clone(&self.offer_again);
-        supervisor.every(core, "offer_again", offer_again::PERIOD, move |core| {
+        let asked = |core: Arc<Core>| async move { core.unanswered.asked().await };
+        supervisor.every_or_when(core, "offer_again", offer_again::PERIOD, asked, move |core| {
             let again = Arc::clone(&again);
             async move { again.run_once(&core, core.now()).await }
         });

@@ -64,7 +64,14 @@ impl Known {
                     known.keeps_successes |= it.keep.succeeded_ms.is_some();
                     known.queues.insert(queue, Arc::new(*it));
                 }
-                (scope, setting) => tracing::error!(?scope, ?setting, "settings of another kind of scope"),
+                (scope, _) => {
+                    let scope = match scope {
+                        Scope::Everything => "everything".to_owned(),
+                        Scope::Namespace(namespace) => namespace.to_string(),
+                        Scope::Queue(QueueKey { namespace, queue }) => format!("{namespace}/{queue}"),
+                    };
+                    tracing::error!(scope, "settings of another kind of scope");
+                }
             }
         }
         known

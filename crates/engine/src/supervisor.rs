@@ -2,6 +2,7 @@
 //! counted, and stopped together. Decides nothing about tasks.
 
 use crate::{core::Core, engine::Running, meters::ServiceMeters};
+use futures_util::future::BoxFuture;
 use punctual_contract::Error;
 use punctual_domain::time::Millis;
 use std::{
@@ -18,6 +19,9 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 const GOES_WELL_AFTER: Duration = Duration::from_secs(10);
 
 type Run = Result<Result<usize, Error>, JoinError>;
+/// One run of a service, and what asks for one ahead of its time: in boxes, or all below is compiled for each service.
+type Once = Arc<dyn Fn(Arc<Core>) -> BoxFuture<'static, Result<usize, Error>> + Send + Sync>;
+type Ask = Arc<dyn Fn(Arc<Core>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Supervisor {
@@ -45,14 +49,19 @@ impl Supervisor {
     ) where
         F: Fn(Arc<Core>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<usize, Error>> + Send + 'static,
-        A: Future<Output = ()> + Send,
+        A: Future<Output = ()> + Send + 'static,
     {
-        let (meters, once, asked) = (core.meters.service(name), Arc::new(once), Arc::new(asked));
+        let asked: Ask = Arc::new(move |core| Box::pin(asked(core)));
+        self.run_every(core, name, period, asked, Arc::new(move |core| Box::pin(once(core))));
+    }
+
+    fn run_every(&self, core: &Arc<Core>, name: &'static str, period: Duration, asked: Ask, once: Once) {
+        let meters = core.meters.service(name);
         let (its, runs) = (Arc::clone(core), self.services.clone());
         self.keep(core, Arc::clone(&meters), move || {
             let (core, meters, runs) = (Arc::clone(&its), Arc::clone(&meters), runs.clone());
             let (once, asked) = (Arc::clone(&once), Arc::clone(&asked));
-            async move {
+            Box::pin(async move {
                 let stopping = core.stopping.clone();
                 let mut ticks = tokio::time::interval(period);
                 ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -60,7 +69,7 @@ impl Supervisor {
                     let run = runs.spawn(once(Arc::clone(&core)));
                     record(&core, &meters, run.await);
                 }
-            }
+            })
         });
     }
 
@@ -70,12 +79,16 @@ impl Supervisor {
         F: Fn(Arc<Core>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<usize, Error>> + Send + 'static,
     {
-        let (meters, work) = (core.meters.service(name), Arc::new(work));
+        self.run_always(core, name, Arc::new(move |core| Box::pin(work(core))));
+    }
+
+    fn run_always(&self, core: &Arc<Core>, name: &'static str, work: Once) {
+        let meters = core.meters.service(name);
         let (its, runs) = (Arc::clone(core), self.services.clone());
         self.keep(core, Arc::clone(&meters), move || {
             let (core, meters, runs) = (Arc::clone(&its), Arc::clone(&meters), runs.clone());
             let work = Arc::clone(&work);
-            async move {
+            Box::pin(async move {
                 while !core.stopping.is_cancelled() {
                     let run = runs.spawn(work(Arc::clone(&core)));
                     record(&core, &meters, while_it_lasts(&meters, run).await);
@@ -84,19 +97,17 @@ impl Supervisor {
                         tokio::time::sleep(AGAIN_AFTER).await;
                     }
                 }
-            }
+            })
         });
     }
 
     /// Runs `service` until it ends by itself, and again if it panics. Nothing in here can: not even a line is logged.
-    fn keep<W>(
+    fn keep(
         &self,
         core: &Core,
         meters: Arc<ServiceMeters>,
-        service: impl Fn() -> W + Send + Sync + 'static,
-    ) where
-        W: Future<Output = ()> + Send + 'static,
-    {
+        service: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) {
         let (runs, stopping) = (self.services.clone(), core.stopping.clone());
         self.services.spawn(async move {
             while runs.spawn(service()).await.is_err() && !stopping.is_cancelled() {
@@ -135,7 +146,7 @@ impl Running {
     ) where
         F: Fn(Millis) -> W + Send + Sync + 'static,
         W: Future<Output = Result<usize, Error>> + Send + 'static,
-        A: Future<Output = ()> + Send,
+        A: Future<Output = ()> + Send + 'static,
     {
         self.supervisor.every_or_when(
             &self.engine.core,
@@ -196,11 +207,8 @@ fn record(core: &Core, meters: &ServiceMeters, run: Run) {
             meters.handled.fetch_add(u64::try_from(handled).unwrap_or(u64::MAX), Relaxed);
         }
         Ok(Err(error)) => {
-            // While a server is away each service fails many times a second: the 1st, 2nd, 4th, 8th ... is said.
             let failures = meters.failed();
-            if failures.is_power_of_two() {
-                tracing::warn!(service = meters.name, failures, %error, "service failed; it runs again");
-            }
+            tracing::warn!(service = meters.name, failures, %error, "service failed; it runs again");
         }
         Err(panic) => {
             meters.panicked();

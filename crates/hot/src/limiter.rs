@@ -15,6 +15,10 @@ use punctual_domain::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// Buckets that are kept whatever is in them. Of more, those that are full go: a scope without one has a full one. Keys of
+/// concurrency may be made up without end.
+const BUCKETS_MAX: usize = 10_000;
+
 #[derive(Debug, Default)]
 pub struct MemoryLimiter {
     inner: Mutex<Inner>,
@@ -27,7 +31,9 @@ struct Inner {
     members: HashMap<Member, Held>,
     until: BTreeSet<(Millis, Member)>,
     holders: HashMap<Scope, BTreeSet<Member>>,
-    buckets: BTreeMap<Scope, Bucket>,
+    buckets: BTreeMap<Scope, (Flow, Bucket)>,
+    /// Buckets that were not full when they were last looked through.
+    in_use: usize,
     /// By engine, with when it was said.
     demands: BTreeMap<String, (Millis, Vec<Demand>)>,
 }
@@ -42,16 +48,17 @@ impl Inner {
         if let Some(it) = wish.limits.iter().find(|it| self.left(it) == 0) {
             return Answer::Blocked(it.scope.clone());
         }
-        let mut buckets: Vec<(Scope, Bucket)> = Vec::with_capacity(wish.rates.len());
+        let mut buckets: Vec<(Scope, (Flow, Bucket))> = Vec::with_capacity(wish.rates.len());
         for it in wish.rates {
             let (flow, mut bucket) = self.bucket(&it, now);
             let wait_ms = bucket.wait_ms(flow);
             if !bucket.take() {
                 return Answer::Throttled { scope: it.scope, wait_ms };
             }
-            buckets.push((it.scope, bucket));
+            buckets.push((it.scope, (flow, bucket)));
         }
         self.buckets.extend(buckets);
+        self.forget_full(now);
         let scopes: Vec<Scope> = wish.limits.into_iter().map(|it| it.scope).collect();
         if !scopes.is_empty() {
             let Wish { member, place, until, .. } = wish;
@@ -67,8 +74,16 @@ impl Inner {
 
     fn bucket(&self, it: &Flowing, now: Millis) -> (Flow, Bucket) {
         let flow = Flow::of(it.rate);
-        let standing = self.buckets.get(&it.scope).copied();
+        let standing = self.buckets.get(&it.scope).map(|it| it.1);
         (flow, standing.unwrap_or_else(|| Bucket::full(flow, now)).at(flow, now))
+    }
+
+    /// Not again before as many came as are in use.
+    fn forget_full(&mut self, now: Millis) {
+        if self.buckets.len() > BUCKETS_MAX.max(2 * self.in_use) {
+            self.buckets.retain(|_, (flow, bucket)| bucket.at(*flow, now) != Bucket::full(*flow, now));
+            self.in_use = self.buckets.len();
+        }
     }
 
     fn hold(&mut self, held: Held) {
@@ -199,5 +214,41 @@ impl Limiter for MemoryLimiter {
         let mut inner = self.inner.lock();
         inner.is_whole |= inner.rebuilding == Some(who);
         Ok(inner.is_whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::{
+        name::{Name, QueueKey},
+        place::{Partition, TaskRef},
+        settings::Rate,
+    };
+
+    #[test]
+    fn buckets_that_are_full_again_are_forgotten_when_they_are_many() {
+        let mut inner = Inner { is_whole: true, ..Inner::default() };
+        let rate = Rate { limit: 1, period_ms: 1_000, burst: 2 };
+        let mut start = |nth: usize, now: i64| {
+            let queue = Name::new(&format!("q{nth}")).unwrap();
+            let scope = Scope::Queue(QueueKey { namespace: Name::default_namespace(), queue });
+            let id = i64::try_from(nth).unwrap();
+            let wish = Wish {
+                member: Member { id, fence: 1 },
+                place: TaskRef { partition: Partition(0), due_at: Millis(0), id },
+                until: Millis(now + 1),
+                limits: Vec::new(),
+                rates: vec![Flowing { scope, rate }],
+            };
+            let answer = inner.grant(wish, Millis(now));
+            (answer, inner.buckets.len())
+        };
+        for nth in 0..BUCKETS_MAX {
+            assert_eq!(start(nth, 0), (Answer::Granted, nth + 1));
+        }
+        assert_eq!(start(1, 500).1, BUCKETS_MAX);
+        assert_eq!(start(BUCKETS_MAX, 1_100).1, 2, "all but the two that were used just now are full");
+        assert!(matches!(start(1, 1_100).0, Answer::Granted | Answer::Throttled { .. }));
     }
 }

@@ -27,6 +27,37 @@ pub enum Role {
     Admin,
 }
 
+impl Role {
+    pub const ALL: [Self; 5] = [Self::Viewer, Self::Submitter, Self::Executor, Self::Operator, Self::Admin];
+
+    /// As on the wire.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Submitter => "submitter",
+            Self::Executor => "executor",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// None: there is no such role.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.word() == word)
+    }
+
+    /// For people who choose one.
+    pub const fn means(self) -> &'static str {
+        match self {
+            Self::Viewer => "Looks at everything and changes nothing",
+            Self::Submitter => "Inserts tasks, and changes and cancels them",
+            Self::Executor => "Leases tasks and reports what became of them; cannot use the console",
+            Self::Operator => "Keeps queues and executors at work",
+            Self::Admin => "May do everything",
+        }
+    }
+}
+
 /// A token to be made. Its roles hold in its namespaces, for its queues.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +130,7 @@ impl RotateToken {
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
         let it: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
         let mut checks = Checks::default();
-        checks.range("/overlap_ms", it.overlap_ms, 0..=DURATION_MAX_MS);
+        checks.span("/overlap_ms", it.overlap_ms, 0..=DURATION_MAX_MS);
         checks.done()?;
         Ok(it)
     }
@@ -115,6 +146,35 @@ pub enum TokenState {
     Active,
     Expired,
     Revoked,
+}
+
+/// Which tokens are listed.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
+)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListTokens {
+    /// Only those that are so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(inline)]
+    pub state: Option<TokenState>,
+    /// Items of a page, 1 to 1,000; 100 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl ListTokens {
+    /// Every rule.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let mut checks = Checks::default();
+        checks.range("/limit", self.limit, 1..=PAGE_MAX);
+        checks.done()
+    }
 }
 
 /// What is sent as `Authorization: Bearer`. Never printed by `Debug`.
@@ -175,6 +235,30 @@ pub struct AccessToken {
     pub used_at: Option<At>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_at_ms: Option<i64>,
+}
+
+/// Who asks, and what they may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Me {
+    /// The name of the token; `local` where there are no tokens.
+    #[schema(example = "billing")]
+    pub name: String,
+    /// Absent: there are no tokens, or it is the token of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_id: Option<String>,
+    /// False: no token exists, and whoever reaches the server may do everything.
+    pub needs_token: bool,
+    pub roles: Vec<Role>,
+    /// What the roles permit: the words of `x-permission` in this document.
+    #[schema(example = json!(["read", "change_tasks"]))]
+    pub permissions: Vec<String>,
+    pub namespaces: Vec<String>,
+    pub queues: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<i64>,
 }
 
 /// Who did what, or tried to.

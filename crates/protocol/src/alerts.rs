@@ -19,6 +19,9 @@ pub struct Alert {
     /// Of which queue; absent where it is about the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// Which engine says it; absent where it is about all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
     /// A sentence for people.
     pub text: String,
     pub what_to_do: String,

@@ -149,7 +149,7 @@ impl BulkArgs {
         if let Some(fault) = self.execute_at_ms.and_then(instant_fault) {
             checks.refuse("/args/execute_at_ms", fault);
         }
-        checks.range("/args/by_ms", self.by_ms, -DURATION_MAX_MS..=DURATION_MAX_MS);
+        checks.span("/args/by_ms", self.by_ms, -DURATION_MAX_MS..=DURATION_MAX_MS);
         checks.range("/args/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
     }
 }

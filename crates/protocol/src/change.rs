@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fields::{Checks, FieldError, Invalid};
-use crate::limits::{PAUSE_REASON_MAX_CHARS, PRIORITY_MAX, PRIORITY_MIN};
+use crate::limits::{DURATION_MAX_MS, MAX_ATTEMPTS_MAX, PAUSE_REASON_MAX_CHARS, PRIORITY_MAX, PRIORITY_MIN};
+use crate::retry::Retry;
 use crate::schedule::{When, schedule};
 use crate::task::Task;
 use crate::{Base64, Body, Json, parse};
 
-/// A change to a task that has not fired; what is left out stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+/// A change to a task that has not fired, or that is dead; what is left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchTask {
     /// RFC 3339. At most one of `execute_at`, `execute_at_ms` and `delay_ms`.
@@ -35,6 +36,17 @@ pub struct PatchTask {
     /// Another queue of its namespace. What the task was given at its insert (attempts, retries, labels) it keeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// Of a dead task: how many attempts it has after a redrive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub max_attempts: Option<u32>,
+    /// Of a dead task: how it is tried again after a redrive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// Of a dead task: how long an attempt may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub timeout_ms: Option<i64>,
 }
 
 impl PatchTask {
@@ -59,19 +71,47 @@ impl PatchTask {
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
         if *self == Self::default() {
-            checks.refuse("", "must change at least one of execute_at, execute_at_ms, delay_ms, priority, payload, payload_base64, queue");
+            checks.refuse("", "must change at least one of execute_at, execute_at_ms, delay_ms, priority, payload, payload_base64, queue, and of a dead task max_attempts, retry, timeout_ms");
         }
         checks.take(self.schedule());
         checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
         if let Some(queue) = &self.queue {
             checks.name("/queue", queue);
         }
+        checks.range("/max_attempts", self.max_attempts, 1..=MAX_ATTEMPTS_MAX);
+        if let Some(retry) = &self.retry {
+            retry.check(&mut checks);
+        }
+        checks.span("/timeout_ms", self.timeout_ms, 1..=DURATION_MAX_MS);
         checks.readable("/payload", self.payload.as_ref());
         checks.at_most_one(
             ("payload", self.payload.is_some()),
             ("payload_base64", self.payload_base64.is_some()),
         );
         checks.done()
+    }
+
+    /// Whether it names another payload.
+    pub fn replaces_payload(&self) -> bool {
+        self.payload.is_some() || self.payload_base64.is_some()
+    }
+
+    /// What only a dead task lets be changed, by its pointer.
+    pub fn only_of_the_dead(&self) -> Option<&'static str> {
+        let fields = [
+            ("/max_attempts", self.max_attempts.is_some()),
+            ("/retry", self.retry.is_some()),
+            ("/timeout_ms", self.timeout_ms.is_some()),
+        ];
+        fields.into_iter().find(|it| it.1).map(|it| it.0)
+    }
+
+    /// What of a dead task is changed by a redrive only.
+    pub fn is_of_the_plan(&self) -> bool {
+        self.queue.is_some()
+            || self.execute_at.is_some()
+            || self.execute_at_ms.is_some()
+            || self.delay_ms.is_some()
     }
 
     /// The new time; `None` leaves it.
@@ -167,6 +207,10 @@ mod tests {
         assert_eq!(refused("{}").errors[0].pointer, "");
         assert_eq!(refused(r#"{"kind":"x"}"#).code, Code::RequestUnknownField);
         assert_eq!(refused(r#"{"priority":9}"#).errors[0].pointer, "/priority");
+        assert_eq!(refused(r#"{"max_attempts":0}"#).errors[0].pointer, "/max_attempts");
+        assert_eq!(refused(r#"{"timeout_ms":0}"#).errors[0].pointer, "/timeout_ms");
+        let retry = r#"{"retry":{"strategy":"list","delays_ms":[]}}"#;
+        assert_eq!(refused(retry).errors[0].pointer, "/retry/delays_ms");
         assert_eq!(refused(r#"{"delay_ms":1,"execute_at_ms":1}"#).errors[0].pointer, "/execute_at_ms");
         assert_eq!(refused(r#"{"payload":1,"payload_base64":""}"#).errors[0].pointer, "/payload_base64");
     }

@@ -177,8 +177,23 @@ pub struct Shard {
     /// Slices of its time axis; absent: it is not cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<i64>,
+    /// These slices, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time_axis: Vec<Bucket>,
     /// Names of the engines that do not reach it.
     pub away_from: Vec<String>,
+}
+
+/// A slice of the time axis of a database: tasks that are due before its end, and not before that of the one before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Bucket {
+    /// Absent: the last one, which has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub until: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<i64>,
+    pub rows_estimated: i64,
 }
 
 /// The whole cluster in numbers.

@@ -112,6 +112,12 @@ pub struct HeldLease {
     pub kind: String,
     pub state: State,
     pub attempt: u32,
+    /// When this attempt was handed over; engines of releases before 0.2.0 do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub since: Option<At>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<i64>,
     pub lease_until: At,
     pub lease_until_ms: i64,
     #[serde(default)]

@@ -105,6 +105,18 @@ impl Checks {
         }
     }
 
+    /// As `range`, of a number of milliseconds, which are told as a person has them.
+    pub(crate) fn span<T>(&mut self, pointer: &str, value: Option<T>, range: RangeInclusive<T>)
+    where
+        T: PartialOrd + Copy + TryInto<i64>,
+    {
+        if value.is_some_and(|value| !range.contains(&value)) {
+            let [least, most] =
+                [*range.start(), *range.end()].map(|ms| in_words(ms.try_into().unwrap_or(i64::MAX)));
+            self.refuse(pointer, format!("must be between {least} and {most}, in milliseconds"));
+        }
+    }
+
     pub(crate) fn at_most_chars(&mut self, pointer: &str, text: Option<&str>, max: usize) {
         if text.is_some_and(|text| text.chars().nth(max).is_some()) {
             self.refuse(pointer, format!("must be at most {max} characters"));
@@ -196,6 +208,30 @@ pub(crate) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
+/// A number of milliseconds in the largest units that it fills, at most two: `1 min 30 s`, `365 days`.
+#[must_use]
+pub fn in_words(ms: i64) -> String {
+    const UNITS: [(u64, &str); 5] =
+        [(86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
+    let sign = if ms < 0 { "-" } else { "" };
+    let mut left = ms.unsigned_abs();
+    let mut words = Vec::new();
+    for (unit_ms, word) in UNITS {
+        let count = left / unit_ms;
+        left %= unit_ms;
+        match count {
+            0 if words.is_empty() => {}
+            0 => break,
+            1 if word == "days" => words.push("1 day".to_owned()),
+            _ => words.push(format!("{count} {word}")),
+        }
+        if words.len() == 2 {
+            break;
+        }
+    }
+    if words.is_empty() { "0 ms".to_owned() } else { format!("{sign}{}", words.join(" ")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +273,25 @@ mod tests {
         assert!(over([(String::new(), String::new())].into()).is_some());
         assert!(over([("k".repeat(129), String::new())].into()).is_some());
         assert!(over((0..33).map(|i| (i.to_string(), String::new())).collect()).is_some());
+    }
+
+    #[test]
+    fn spans_are_told_as_a_person_has_them() {
+        for (ms, words) in [
+            (0, "0 ms"),
+            (1, "1 ms"),
+            (90_000, "1 min 30 s"),
+            (86_400_000, "1 day"),
+            (31_536_000_000, "365 days"),
+            (3_600_001, "1 h"),
+            (-60_000, "-1 min"),
+        ] {
+            assert_eq!(in_words(ms), words);
+        }
+        let mut checks = Checks::default();
+        checks.span("/timeout_ms", Some(0_i64), 1..=31_536_000_000);
+        let said = checks.done().unwrap_err().summary();
+        assert!(said.contains("between 1 ms and 365 days"), "{said}");
     }
 
     #[test]

@@ -106,6 +106,11 @@ pub struct InsertTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = ">=2.1, <3", min_length = 1, max_length = 128)]
     pub handler_versions: Option<String>,
+    /// W3C trace context that the task belongs to, in place of the header `traceparent`: so each task of a batch may have its
+    /// own. One that is not well-formed is dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
+    pub traceparent: Option<String>,
 }
 
 impl InsertTask {
@@ -142,8 +147,8 @@ impl InsertTask {
         if let Some(retry) = &self.retry {
             retry.check(&mut checks);
         }
-        checks.range("/timeout_ms", self.timeout_ms, 1..=DURATION_MAX_MS);
-        checks.range("/deadline_ms", self.deadline_ms, 1..=DURATION_MAX_MS);
+        checks.span("/timeout_ms", self.timeout_ms, 1..=DURATION_MAX_MS);
+        checks.span("/deadline_ms", self.deadline_ms, 1..=DURATION_MAX_MS);
         checks.labels(&self.labels);
         checks.text("/concurrency_key", self.concurrency_key.as_deref(), CONCURRENCY_KEY_MAX_CHARS);
         checks.text("/handler_versions", self.handler_versions.as_deref(), HANDLER_VERSIONS_MAX_CHARS);

@@ -5,11 +5,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::executors::{Declared, check_declared};
-use crate::fields::{Checks, Invalid};
+use crate::fields::{Checks, FieldError, Invalid};
 use crate::limits::{
-    DEFAULT_EXECUTOR, LEASE_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, LIMIT_MAX, WAIT_MS_MAX,
+    DEFAULT_EXECUTOR, LEASE_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, LEASE_QUEUES_MAX, LIMIT_MAX,
+    WAIT_MS_MAX,
 };
 use crate::{Base64, Body, Json, Wish, parse};
+
+/// One of several queues that are asked for work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseQueue {
+    #[schema(example = "mail")]
+    pub name: String,
+    /// At most this many tasks of it in the answer, 1 to 10,000; as many as `max` of the whole request unless given. A worker that
+    /// runs at most four of a queue asks for as many as it is short of four, and leaves the queue out when it is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10000)]
+    pub max: Option<u32>,
+}
+
+impl LeaseQueue {
+    /// Without a bound of its own.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), max: None }
+    }
+}
 
 /// A request for work; every field has a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -18,6 +39,11 @@ pub struct LeaseRequest {
     /// At most this many tasks, 1 to 10,000; 1 unless given.
     #[schema(minimum = 1, maximum = 10000)]
     pub max: u32,
+    /// Of `POST /v1/lease`, and required there: 1 to 16 queues. Whichever has work is served; of several that have, each comes
+    /// first as often as the others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
+    pub queues: Vec<LeaseQueue>,
     /// How long to wait for the first one, up to 60,000; 0 unless given.
     #[schema(maximum = 60000)]
     pub wait_ms: u64,
@@ -43,10 +69,13 @@ pub struct LeaseRequest {
     /// Tasks it can run at one time; shown, and no limit: that is `max`, and over all engines `concurrency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// Those it has handlers for; shown, and no filter.
+    /// Those it has handlers for; shown, and a filter where `only_kinds` says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 1000)]
     pub kinds: Option<BTreeSet<String>>,
+    /// Only tasks of its `kinds`, which then must not be empty. The others stay ready for other executors.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub only_kinds: bool,
     /// Shown with the executor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
@@ -56,6 +85,7 @@ impl Default for LeaseRequest {
     fn default() -> Self {
         Self {
             max: 1,
+            queues: Vec::new(),
             wait_ms: 0,
             lease_ms: LEASE_MS_DEFAULT,
             executor: DEFAULT_EXECUTOR.into(),
@@ -64,16 +94,33 @@ impl Default for LeaseRequest {
             concurrency: None,
             capacity: None,
             kinds: None,
+            only_kinds: false,
             labels: None,
         }
     }
 }
 
 impl LeaseRequest {
-    /// Reads and checks one; an empty body is the default.
+    /// Reads and checks one of a queue that is named elsewhere; an empty body is the default.
     pub fn from_json(json: &[u8]) -> Result<Self, Invalid> {
         let request: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
         request.check()?;
+        if !request.queues.is_empty() {
+            let detail = "the address names the queue; POST /v1/lease takes several";
+            return Err(FieldError::new("/queues", detail).into());
+        }
+        Ok(request)
+    }
+
+    /// Reads and checks one that names its queues.
+    pub fn of_several_from_json(json: &[u8]) -> Result<Self, Invalid> {
+        let request: Self = if json.trim_ascii().is_empty() { Self::default() } else { parse(json)? };
+        request.check()?;
+        if request.queues.is_empty() {
+            return Err(
+                FieldError::new("/queues", format!("must name 1 to {LEASE_QUEUES_MAX} queues")).into()
+            );
+        }
         Ok(request)
     }
 
@@ -81,8 +128,9 @@ impl LeaseRequest {
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
         checks.range("/max", Some(self.max), 1..=LEASE_MAX);
-        checks.range("/wait_ms", Some(self.wait_ms), 0..=WAIT_MS_MAX);
-        checks.range("/lease_ms", Some(self.lease_ms), LEASE_MS_MIN..=LEASE_MS_MAX);
+        self.check_queues(&mut checks);
+        checks.span("/wait_ms", Some(self.wait_ms), 0..=WAIT_MS_MAX);
+        checks.span("/lease_ms", Some(self.lease_ms), LEASE_MS_MIN..=LEASE_MS_MAX);
         checks.name("/executor", &self.executor);
         let (version, kinds, labels) = (self.version.as_deref(), self.kinds.as_ref(), self.labels.as_ref());
         let host = self.host.as_deref();
@@ -91,7 +139,24 @@ impl LeaseRequest {
         if self.concurrency.is_some() && self.executor == DEFAULT_EXECUTOR {
             checks.refuse("/concurrency", "needs an `executor` with a name of its own");
         }
+        if self.only_kinds && self.kinds.as_ref().is_none_or(BTreeSet::is_empty) {
+            checks.refuse("/only_kinds", "needs `kinds`: without any it would get no task");
+        }
         checks.done()
+    }
+
+    fn check_queues(&self, checks: &mut Checks) {
+        if self.queues.len() > LEASE_QUEUES_MAX {
+            checks.refuse("/queues", format!("must have at most {LEASE_QUEUES_MAX} items"));
+        }
+        let mut names = BTreeSet::new();
+        for (nth, queue) in self.queues.iter().enumerate() {
+            checks.name(&format!("/queues/{nth}/name"), &queue.name);
+            checks.range(&format!("/queues/{nth}/max"), queue.max, 1..=LEASE_MAX);
+            if !names.insert(&queue.name) {
+                checks.refuse(format!("/queues/{nth}/name"), "is there already");
+            }
+        }
     }
 }
 
@@ -180,6 +245,40 @@ mod tests {
         assert_eq!(LeaseRequest::from_json(declared.as_bytes()).map(|it| it.capacity), Ok(Some(3)));
         let edges = r#"{"max":10000,"wait_ms":60000,"lease_ms":100,"executor":"w-1"}"#;
         assert!(LeaseRequest::from_json(edges.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn several_queues_are_named_once_each_and_only_where_the_address_names_none() {
+        let refused = |json: &str| {
+            let mut invalid = LeaseRequest::of_several_from_json(json.as_bytes()).unwrap_err();
+            invalid.errors.remove(0).pointer
+        };
+        assert_eq!(refused(""), "/queues");
+        assert_eq!(refused(r#"{"queues":[]}"#), "/queues");
+        assert_eq!(refused(r#"{"queues":["a"]}"#), "/queues/0");
+        assert_eq!(refused(r#"{"queues":[{"name":"a b"}]}"#), "/queues/0/name");
+        assert_eq!(refused(r#"{"queues":[{"name":"a"},{"name":"a"}]}"#), "/queues/1/name");
+        assert_eq!(refused(r#"{"queues":[{"name":"a","max":0}]}"#), "/queues/0/max");
+        let seventeen: Vec<_> = (0..17).map(|it| LeaseQueue::new(it.to_string())).collect();
+        let many = LeaseRequest { queues: seventeen, ..LeaseRequest::default() };
+        assert_eq!(refused(&serde_json::to_string(&many).unwrap()), "/queues");
+        let good = r#"{"queues":[{"name":"a","max":4},{"name":"b"}]}"#;
+        let read = LeaseRequest::of_several_from_json(good.as_bytes()).unwrap();
+        assert_eq!(read.queues, [LeaseQueue { max: Some(4), ..LeaseQueue::new("a") }, LeaseQueue::new("b")]);
+        let single = LeaseRequest::from_json(good.as_bytes()).unwrap_err();
+        assert_eq!(single.errors[0].pointer, "/queues");
+    }
+
+    #[test]
+    fn a_filter_by_kinds_has_kinds() {
+        for (json, is_good) in [
+            (r#"{"only_kinds":true}"#, false),
+            (r#"{"only_kinds":true,"kinds":[]}"#, false),
+            (r#"{"only_kinds":true,"kinds":["a"]}"#, true),
+            (r#"{"kinds":[]}"#, true),
+        ] {
+            assert_eq!(LeaseRequest::from_json(json.as_bytes()).is_ok(), is_good, "{json}");
+        }
     }
 
     #[test]

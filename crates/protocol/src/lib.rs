@@ -46,7 +46,8 @@ mod schedules;
 mod workflows;
 
 pub use access::{
-    AccessToken, AuditEntry, CreateToken, Revealed, Role, RotateToken, SearchAudit, TokenState, pattern_fault,
+    AccessToken, AuditEntry, CreateToken, ListTokens, Me, Revealed, Role, RotateToken, SearchAudit,
+    TokenState, pattern_fault,
 };
 pub use alerts::{Alert, Severity};
 pub use at::At;
@@ -57,29 +58,29 @@ pub use bulk::{
 };
 pub use change::{ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, PatchTask};
 pub use cluster::{
-    Backlog, Due, DueStep, Engine, EngineState, Event, Lateness, ListPartitions, Partition, Rates,
+    Backlog, Bucket, Due, DueStep, Engine, EngineState, Event, Lateness, ListPartitions, Partition, Rates,
     SearchEvents, Shard, Stats, StatsStep,
 };
 pub use codes::{CODES, Code, CodeInfo};
 pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
 pub use executors::{Executor, ExecutorState, HeldLease, ListExecutors, LogLine, NewLogLine, Wish};
-pub use fields::{FieldError, Invalid};
+pub use fields::{FieldError, Invalid, in_words};
 pub use heartbeat::{HeartbeatAnswer, HeartbeatRequest, LeaseBeat, LeaseNews};
 pub use insert::{BatchAnswer, BatchItem, InsertBatch, InsertTask, OnConflict};
 pub use int64::Int64;
 pub use json::{Body, Json};
-pub use lease::{LeaseAnswer, LeaseRequest, LeasedTask};
+pub use lease::{LeaseAnswer, LeaseQueue, LeaseRequest, LeasedTask};
 pub use lists::{ListAlerts, ListQueues};
 pub use log_filter::{LogFilter, PutLogFilter};
 pub use namespaces::{
     DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, PutNamespace, Usage,
 };
 pub use outcome::{Outcome, OutcomeBatch, OutcomeKind, OutcomeReceipt, OutcomeStatus, OutcomesAnswer};
-pub use parse::parse;
+pub use parse::{parse, query_in_words};
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
 pub use queues::{
     Choice, Indexing, Keep, Limits, Mode, Parked, ParkedFor, Pause, PauseRequest, PauseWish, PutLimits,
-    PutQueue, Queue, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
+    PutQueue, Queue, QueueCounts, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
 };
 pub use retry::Retry;
 pub use schedule::When;
@@ -91,7 +92,7 @@ pub use schedules::{
     Exclude, Instant, Missed, OneOrMany, Overlap, PutSchedule, RunsTakenBack, Schedule, SchedulePause,
     ScheduledTask,
 };
-pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, TimeBound};
+pub use search::{FoundTasks, Page, SearchTasks, Searched, SearchedAlong, SortTasks, TimeBound};
 pub use task::{HistoryEntry, InsertOutcome, Phase, State, Task, TaskLease, TaskResult};
 pub use token::{NotAToken, Token, WORKFLOW_LABEL, WORKFLOW_NODE_LABEL};
 pub use why::Why;

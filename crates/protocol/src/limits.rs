@@ -78,6 +78,8 @@ pub const BATCH_MAX: usize = 10_000;
 
 /// Tasks of one lease call.
 pub const LEASE_MAX: u32 = 10_000;
+/// Queues that one lease waits for.
+pub const LEASE_QUEUES_MAX: usize = 16;
 /// Longest long poll, in milliseconds.
 pub const WAIT_MS_MAX: u64 = 60_000;
 pub const LEASE_MS_MIN: u64 = 100;
@@ -88,8 +90,8 @@ pub const LEASE_MS_DEFAULT: u64 = 30_000;
 pub const LOG_FILTER_MAX_CHARS: usize = 1_024;
 pub const LOG_FILTER_FOR_MS_MAX: u64 = 86_400_000;
 
-/// Characters of an outcome's `status_msg` that clients send: more than are kept, so that what is cut says so.
-pub const STATUS_MSG_MAX_CHARS: usize = 65_536;
+/// Characters of an outcome's `status_msg` that clients send: at most 1 MiB, which is kept.
+pub const STATUS_MSG_MAX_CHARS: usize = 262_144;
 
 /// Characters of a text that is looked for in errors.
 pub const ERROR_TEXT_MAX_CHARS: usize = 1_024;

@@ -41,7 +41,7 @@ impl PutLogFilter {
         let asked: Self = parse(json)?;
         let mut checks = Checks::default();
         checks.text("/filter", asked.filter.as_deref(), LOG_FILTER_MAX_CHARS);
-        checks.range("/for_ms", asked.for_ms, 1..=LOG_FILTER_FOR_MS_MAX);
+        checks.span("/for_ms", asked.for_ms, 1..=LOG_FILTER_FOR_MS_MAX);
         checks.done()?;
         Ok(asked)
     }

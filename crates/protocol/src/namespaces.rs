@@ -111,6 +111,12 @@ impl PutNamespace {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListNamespaces {
+    /// Only those whose names begin so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Only those that stand so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<NamespaceState>,
     /// Items of a page, 1 to 1,000; 100 unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
@@ -124,6 +130,9 @@ impl ListNamespaces {
     /// Every rule.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checks = Checks::default();
+        if let Some(prefix) = self.prefix.as_deref() {
+            checks.prefix("/prefix", prefix);
+        }
         checks.range("/limit", self.limit, 1..=PAGE_MAX);
         checks.done()
     }

@@ -33,7 +33,7 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i64>,
     /// What became of it, or the error with its stack. 64 KiB are kept, with the result and in the history; of a longer one the
-    /// beginning, which says that it was cut. It is never a reason to refuse an outcome.
+    /// beginning, which says that it was cut, and of an error all of it as `result` (up to 1 MiB), where the outcome has none. It is never a reason to refuse an outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_msg: Option<String>,
     /// Any JSON value, kept with the task letter for letter.
@@ -82,7 +82,7 @@ impl Outcome {
         checks
             .at_most_one(("result", self.result.is_some()), ("result_base64", self.result_base64.is_some()));
         check_log(&mut checks, "/log", &self.log);
-        checks.range("/retry_after_ms", self.retry_after_ms, 0..=DURATION_MAX_MS);
+        checks.span("/retry_after_ms", self.retry_after_ms, 0..=DURATION_MAX_MS);
         let again = matches!(self.outcome, OutcomeKind::Failed | OutcomeKind::Snooze);
         if self.retry_after_ms.is_some() && !again {
             checks.refuse("/retry_after_ms", "goes with failed or snooze only");

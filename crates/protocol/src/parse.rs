@@ -57,11 +57,11 @@ fn invalid(error: &serde_json::Error, mut pointer: String) -> Invalid {
     if let Some(field) = absent_or_twice(detail) {
         pointer = format!("{pointer}/{}", escape(field));
     }
-    Invalid { code, errors: vec![FieldError::new(pointer, in_words(detail))] }
+    Invalid { code, errors: vec![FieldError::new(pointer, numbers_in_words(detail))] }
 }
 
 /// The reader's names for numbers are a program's; a person is told what may stand there.
-fn in_words(detail: &str) -> String {
+fn numbers_in_words(detail: &str) -> String {
     const WORDS: [(&str, &str); 8] = [
         ("u8", "a whole number from 0 to 255"),
         ("u16", "a whole number from 0 to 65535"),
@@ -75,6 +75,20 @@ fn in_words(detail: &str) -> String {
     let Some((said, expected)) = detail.rsplit_once(", expected ") else { return detail.to_owned() };
     let words = WORDS.iter().find(|it| it.0 == expected);
     words.map_or_else(|| detail.to_owned(), |it| format!("{said}, expected {}", it.1))
+}
+
+/// As of a document; of a query the reader has texts alone, and tells what its numbers could not be made of.
+#[must_use]
+pub fn query_in_words(detail: &str) -> String {
+    match detail {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "must be a whole number".to_owned()
+        }
+        "number too large to fit in target type" => "is too large a number".to_owned(),
+        "number too small to fit in target type" => "is too small a number".to_owned(),
+        "provided string was not `true` or `false`" => "must be true or false".to_owned(),
+        other => numbers_in_words(other),
+    }
 }
 
 /// These two faults are found at the parent; the field's name stands in the message only.

@@ -13,7 +13,7 @@ use crate::limits::{
     DURATION_MAX_MS, INDEXED_LABELS_MAX, LABEL_KEY_MAX_CHARS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX,
     PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX, WAITING_MAX, WEIGHT_MAX,
 };
-use crate::{At, Retry, parse};
+use crate::{At, Lateness, Retry, parse};
 
 /// Structs that have all settings of a queue, and more.
 macro_rules! with_queue_settings {
@@ -124,7 +124,22 @@ with_queue_settings! {
         /// search walks; only in answers about one queue.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub indexing: Vec<Indexing>,
+        /// Absent where it has counted nothing of the queue.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub counted: Option<QueueCounts>,
     }
+}
+
+/// What the engine that answers has counted of a queue since it began; other engines have counts of their own, which `GET /metrics` of
+/// each tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct QueueCounts {
+    pub inserted: u64,
+    pub fired: u64,
+    pub retried: u64,
+    pub dead: u64,
+    pub cancelled: u64,
+    pub lateness: Lateness,
 }
 
 /// A label that is not wholly indexed yet.
@@ -177,6 +192,8 @@ pub enum ParkedFor {
     Retries,
     /// An executor of such a version.
     HandlerVersions,
+    /// An executor that takes tasks of this kind: one asked that takes only others.
+    Kind,
 }
 
 with_queue_settings! {
@@ -202,6 +219,9 @@ with_queue_settings! {
         #[serde(default, skip_serializing)]
         #[schema(ignore)]
         pub indexing: Option<IgnoredAny>,
+        #[serde(default, skip_serializing)]
+        #[schema(ignore)]
+        pub counted: Option<IgnoredAny>,
         #[serde(default, skip_serializing)]
         #[schema(ignore)]
         pub revision: Option<IgnoredAny>,

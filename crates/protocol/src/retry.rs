@@ -62,12 +62,12 @@ impl Retry {
         match self {
             Self::Immediate {} => {}
             Self::Fixed { delay_ms } => {
-                checks.range("/retry/delay_ms", Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS)
+                checks.span("/retry/delay_ms", Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS)
             }
             Self::Exponential { delay_ms, factor, max_delay_ms, jitter } => {
-                checks.range("/retry/delay_ms", Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS);
+                checks.span("/retry/delay_ms", Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS);
                 checks.range("/retry/factor", Some(*factor), 1.0..=RETRY_FACTOR_MAX);
-                checks.range("/retry/max_delay_ms", Some(*max_delay_ms), 0..=RETRY_DELAY_MAX_MS);
+                checks.span("/retry/max_delay_ms", Some(*max_delay_ms), 0..=RETRY_DELAY_MAX_MS);
                 checks.range("/retry/jitter", Some(*jitter), 0.0..=1.0);
             }
             Self::List { delays_ms } => check_list(delays_ms, checks),
@@ -80,7 +80,7 @@ fn check_list(delays_ms: &[i64], checks: &mut Checks) {
         checks.refuse("/retry/delays_ms", format!("must have 1 to {RETRY_DELAYS_MAX} entries"));
     }
     for (i, delay_ms) in delays_ms.iter().enumerate() {
-        checks.range(&format!("/retry/delays_ms/{i}"), Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS);
+        checks.span(&format!("/retry/delays_ms/{i}"), Some(*delay_ms), 0..=RETRY_DELAY_MAX_MS);
     }
 }
 

@@ -62,6 +62,23 @@ pub enum SearchedAlong {
     All,
 }
 
+/// In which order a search answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub enum SortTasks {
+    /// The newest first.
+    #[serde(rename = "-created_at")]
+    NewestFirst,
+    /// The oldest first.
+    #[serde(rename = "created_at")]
+    OldestFirst,
+    /// The latest due first.
+    #[serde(rename = "-due_at")]
+    LatestDueFirst,
+    /// What fires next, first.
+    #[serde(rename = "due_at")]
+    EarliestDueFirst,
+}
+
 /// Query parameters of `GET /v1/tasks`. Those that are given must all hold.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
@@ -102,6 +119,11 @@ pub struct SearchTasks {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub due_before: Option<TimeBound>,
+    /// `-created_at`, the newest first, or `created_at`, the oldest first; `due_at`, what fires next, or `-due_at`, the latest due first; unless given the latest due first with `due_after`
+    /// or `due_before`, and otherwise the newest. Refused where no key has the tasks in that order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(inline)]
+    pub sort: Option<SortTasks>,
     /// Items of a page, 1 to 1,000; 100 unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
@@ -126,6 +148,12 @@ impl SearchTasks {
             }
         }
         check_label(&mut checks, self.label.as_deref());
+        if self.sort.is_some() && (self.task_id.is_some() || self.key.is_some()) {
+            checks.refuse(
+                "/sort",
+                "does not go with task_id or key: of one identity the highest version comes first",
+            );
+        }
         checks.range("/limit", self.limit, 1..=PAGE_MAX);
         checks.done()
     }

@@ -220,7 +220,7 @@ impl CreateWorkflow {
         if let Some(name) = &self.name {
             checks.name("/name", name);
         }
-        checks.range("/deadline_ms", self.deadline_ms, 1..=DURATION_MAX_MS);
+        checks.span("/deadline_ms", self.deadline_ms, 1..=DURATION_MAX_MS);
         checks.range("/priority", self.priority, PRIORITY_MIN..=PRIORITY_MAX);
         checks.readable("/input", self.input.as_ref());
         for (name, node) in &self.nodes {

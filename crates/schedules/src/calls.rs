@@ -1,7 +1,8 @@
 //! What users ask of schedules: to store, change, pause, resume and forget them, and which runs come next.
 
-use crate::{Error, Planner, expressions, take_back};
+use crate::{Error, Planner, expressions, planner::Eyes, take_back};
 use punctual_contract::{
+    Error as BackendError,
     schedules::{SaveSchedule, ScheduleKey, StoredSchedule},
     store::Applied,
 };
@@ -10,6 +11,7 @@ use punctual_domain::{
     schedule::{Invalid, Payload, Progress, RunKind, Schedule, SchedulePause, TaskIdentity, Timing},
     time::Millis,
 };
+use std::sync::Arc;
 
 /// Changes that lose their race to others, one after the other.
 pub(crate) const TRIES: usize = 16;
@@ -20,6 +22,8 @@ const PAYLOAD_MAX_BYTES: usize = 64 << 10;
 /// A schedule after a change, and what became of the runs that had been made ahead.
 #[derive(Clone, Debug)]
 pub struct TakenBack {
+    /// What stood when it was changed. None: it is new.
+    pub before: Option<StoredSchedule>,
     pub schedule: StoredSchedule,
     /// They will not fire.
     pub cancelled: usize,
@@ -40,7 +44,15 @@ impl Planner {
     /// # Errors
     /// [`Error::NotFound`], or a failing store.
     pub async fn get(&self, key: &ScheduleKey) -> Result<StoredSchedule, Error> {
-        self.inner.store.schedule(key).await?.ok_or(Error::NotFound)
+        let stored = self.inner.store.schedule(key).await?.ok_or(Error::NotFound)?;
+        if self.eyes.see(&stored) { Ok(stored) } else { Err(Error::NotFound) }
+    }
+
+    /// The same planner for somebody who does not see all: what stands at the moment of a change decides, and whoever may not
+    /// see that is told [`Error::NotFound`]. Lists and `put` are not narrowed.
+    #[must_use]
+    pub fn seen_by(&self, sees: impl Fn(&StoredSchedule) -> bool + Send + Sync + 'static) -> Self {
+        Self { inner: Arc::clone(&self.inner), eyes: Eyes::new(sees) }
     }
 
     /// Those of a namespace by name, after a name.
@@ -118,6 +130,11 @@ impl Planner {
         self.change(key, by, fits, change).await
     }
 
+    /// For whatever changes a schedule that is there.
+    fn standing<'s>(&self, stands: Option<&'s StoredSchedule>) -> Result<&'s StoredSchedule, Error> {
+        stands.filter(|it| self.eyes.see(it)).ok_or(Error::NotFound)
+    }
+
     /// Changes what stands.
     ///
     /// # Errors
@@ -131,7 +148,7 @@ impl Planner {
     ) -> Result<TakenBack, Error> {
         let now = self.inner.engine.now();
         let change = move |stands: Option<&StoredSchedule>| {
-            let stands = stands.ok_or(Error::NotFound)?;
+            let stands = self.standing(stands)?;
             let pause = stands.schedule.pause.clone();
             let schedule = Schedule { pause, ..patched(&stands.schedule)? };
             checked(&schedule, now)?;
@@ -157,7 +174,7 @@ impl Planner {
         }
         let pause = SchedulePause { at, by: by.to_owned(), reason, until };
         let change = move |stands: Option<&StoredSchedule>| {
-            let stands = stands.ok_or(Error::NotFound)?;
+            let stands = self.standing(stands)?;
             // Who paused first, and why, stays.
             let stood =
                 stands.schedule.pause.clone().filter(|_| stands.schedule.is_paused(at) && until.is_none());
@@ -172,7 +189,7 @@ impl Planner {
     /// As [`Planner::patch`].
     pub async fn resume(&self, key: &ScheduleKey, by: &str) -> Result<TakenBack, Error> {
         let change = |stands: Option<&StoredSchedule>| {
-            let stands = stands.ok_or(Error::NotFound)?;
+            let stands = self.standing(stands)?;
             Ok(Schedule { pause: None, ..stands.schedule.clone() })
         };
         self.change(key, by, |_| true, change).await
@@ -189,17 +206,19 @@ impl Planner {
         fits: impl Fn(i64) -> bool,
     ) -> Result<TakenBack, Error> {
         let disabled = |stands: Option<&StoredSchedule>| {
-            let stands = stands.ok_or(Error::NotFound)?;
+            let stands = self.standing(stands)?;
             Ok(Schedule { enabled: false, ..stands.schedule.clone() })
         };
         let taken = self.change(key, by, fits, disabled).await?;
-        // From here on it is what this call has made of it.
+        // From here on it is what this call has made of it: disabled, and its runs are taken back.
         for _ in 0..TRIES {
-            let Some(stands) = self.inner.store.schedule(key).await? else { return Ok(taken) };
+            let stands = self.inner.store.schedule(key).await.map_err(BackendError::after_a_change)?;
+            let Some(stands) = stands else { return Ok(taken) };
             if stands.revision != taken.schedule.revision {
                 return Err(Error::Contended);
             }
-            if self.inner.store.remove_schedule(stands.id, stands.step).await? == Applied::Moved {
+            let removed = self.inner.store.remove_schedule(stands.id, stands.step).await;
+            if removed.map_err(BackendError::after_a_change)? == Applied::Moved {
                 return Ok(taken);
             }
         }
@@ -231,26 +250,28 @@ impl Planner {
                 by: by.to_owned(),
             };
             if let Some(saved) = self.inner.store.save_schedule(save, now).await? {
-                return self.taken_back(saved).await;
+                return self.taken_back(stands, saved).await;
             }
         }
         Err(Error::Contended)
     }
 
     /// After a change was committed: what was made before it is taken back.
-    async fn taken_back(&self, saved: StoredSchedule) -> Result<TakenBack, Error> {
-        let none = TakenBack { schedule: saved.clone(), cancelled: 0, fired: 0 };
+    async fn taken_back(
+        &self,
+        before: Option<StoredSchedule>,
+        saved: StoredSchedule,
+    ) -> Result<TakenBack, Error> {
         if !saved.progress.takes_back {
-            return Ok(none);
+            return Ok(TakenBack { before, schedule: saved, cancelled: 0, fired: 0 });
         }
         let now = self.inner.engine.now();
-        let (taken, _) = take_back::finish(&self.inner, &saved, now)
-            .await
-            .map_err(punctual_contract::Error::after_a_change)?;
+        let (taken, _) =
+            take_back::finish(&self.inner, &saved, now).await.map_err(BackendError::after_a_change)?;
         // Where a planner was faster, it has done the same, and counts are in the history.
-        let stands = self.inner.store.schedule(&saved.key).await?;
+        let stands = self.inner.store.schedule(&saved.key).await.map_err(BackendError::after_a_change)?;
         let schedule = stands.filter(|it| it.revision == saved.revision).unwrap_or(saved);
-        Ok(TakenBack { schedule, cancelled: taken.cancelled, fired: taken.fired })
+        Ok(TakenBack { before, schedule, cancelled: taken.cancelled, fired: taken.fired })
     }
 }
 

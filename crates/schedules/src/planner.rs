@@ -14,9 +14,12 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_engine::Engine;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// Batches of one run: the next one goes on.
@@ -35,6 +38,33 @@ const LOOKED_AT_WITHIN_MS: i64 = 24 * 3_600_000;
 #[derive(Clone, Debug)]
 pub struct Planner {
     pub(crate) inner: Arc<Inner>,
+    pub(crate) eyes: Eyes,
+}
+
+/// Which schedules a caller sees: the others are not there for him.
+#[derive(Clone)]
+pub(crate) struct Eyes(Arc<dyn Fn(&StoredSchedule) -> bool + Send + Sync>);
+
+impl Eyes {
+    pub(crate) fn new(sees: impl Fn(&StoredSchedule) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sees))
+    }
+
+    pub(crate) fn see(&self, stored: &StoredSchedule) -> bool {
+        (self.0)(stored)
+    }
+}
+
+impl Default for Eyes {
+    fn default() -> Self {
+        Self(Arc::new(|_| true))
+    }
+}
+
+impl fmt::Debug for Eyes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Eyes")
+    }
 }
 
 #[derive(Debug)]
@@ -83,6 +113,7 @@ impl Planner {
                 recovered_at: Mutex::new(None),
                 lines: Default::default(),
             }),
+            eyes: Eyes::default(),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::{
     planner::new_run,
 };
 use punctual_contract::{
+    Error as BackendError,
     schedules::{Advance, NewRun, Run, RunQuery, ScheduleKey, StoredSchedule},
     store::Applied,
 };
@@ -80,8 +81,9 @@ impl Planner {
             wanted.push((*at, Millis(fires_at as i64)));
             fires_at += pause_ms;
         }
-        for some in wanted.chunks(BATCH) {
-            self.ask_for(key, RunKind::Backfill, some, "backfill").await?;
+        for (nth, some) in wanted.chunks(BATCH).enumerate() {
+            let made = self.ask_for(key, RunKind::Backfill, some, "backfill").await;
+            made.map_err(|error| if nth > 0 { after_some(error) } else { error })?;
         }
         Ok(Backfilled {
             found: wanted.len(),
@@ -169,6 +171,14 @@ impl Planner {
     }
 }
 
-fn changed(error: punctual_contract::Error) -> punctual_contract::Error {
+fn changed(error: BackendError) -> BackendError {
     error.after_a_change()
+}
+
+/// Some runs of the range are made: whatever keeps the rest from being made, nobody is told that nothing was done.
+fn after_some(error: Error) -> Error {
+    match error {
+        Error::Engine(punctual_engine::Error::Backend(error)) => changed(error).into(),
+        other => BackendError::may_have_happened("make all runs of a range", other).into(),
+    }
 }

@@ -314,7 +314,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_is_cut_to_what_the_server_takes() {
-        let long = outcome_of(|| -> Result<(), _> { Err(HandlerError::failed("é".repeat(100_000))) }).await;
+        let long = outcome_of(|| -> Result<(), _> {
+            Err(HandlerError::failed("é".repeat(STATUS_MSG_MAX_CHARS + 1)))
+        })
+        .await;
         assert_eq!(long.check(), Ok(()));
         assert_eq!(long.status_msg.unwrap().chars().count(), STATUS_MSG_MAX_CHARS);
     }

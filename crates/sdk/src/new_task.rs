@@ -151,6 +151,14 @@ impl NewTask {
         self.0.handler_versions = Some(handler_versions.into());
         self
     }
+
+    /// W3C trace context of whoever inserts it: what becomes of the task is told below this span. One that is not well-formed
+    /// is dropped by the server.
+    #[must_use]
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.0.traceparent = Some(traceparent.into());
+        self
+    }
 }
 
 impl Deref for NewTask {
@@ -202,11 +210,12 @@ mod tests {
             .deadline(Duration::from_secs(5))
             .label("team", "a")
             .concurrency_key("c")
-            .handler_versions(">=1");
+            .handler_versions(">=1")
+            .traceparent("00-1-2-01");
         let expected = concat!(
             r#"{"queue":"q","kind":"k","key":"order-7","on_conflict":"keep","name":"n","task_version":3,"priority":1,"#,
             r#""max_attempts":2,"retry":{"strategy":"fixed","delay_ms":3000},"timeout_ms":4000,"deadline_ms":5000,"#,
-            r#""labels":{"team":"a"},"concurrency_key":"c","handler_versions":">=1"}"#
+            r#""labels":{"team":"a"},"concurrency_key":"c","handler_versions":">=1","traceparent":"00-1-2-01"}"#
         );
         assert_eq!(serde_json::to_string(&*built).unwrap(), expected);
         assert!(built.check().is_ok());

@@ -9,6 +9,8 @@ mod heartbeat;
 mod held;
 mod leasing;
 mod report;
+mod several;
+mod slots;
 #[cfg(feature = "redis")]
 mod subscribing;
 
@@ -33,6 +35,7 @@ use crate::job::Job;
 use crate::task::Task;
 use held::Held;
 use report::{Report, Tally};
+use slots::Line;
 
 /// How long handlers may take to end after the grace is over, and the last outcomes to be reported.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -58,7 +61,8 @@ pub struct Worked {
 #[derive(Debug)]
 pub struct Worker {
     client: Client,
-    queues: Vec<String>,
+    /// With how many of its tasks may run at the same time.
+    queues: Vec<(String, Option<usize>)>,
     handlers: Handlers,
     options: Options,
     shutdown: CancellationToken,
@@ -83,6 +87,8 @@ struct Options {
     /// How many tasks all workers of this name have at most.
     held: Option<u32>,
     labels: BTreeMap<String, String>,
+    /// It is given no tasks of other kinds than it has handlers for.
+    only_kinds: bool,
 }
 
 impl Default for Options {
@@ -98,6 +104,7 @@ impl Default for Options {
             host: declared::host(),
             held: None,
             labels: BTreeMap::new(),
+            only_kinds: false,
         }
     }
 }
@@ -108,7 +115,7 @@ struct Shared {
     client: Client,
     handlers: Handlers,
     options: Options,
-    queues: Vec<String>,
+    queues: Vec<Line>,
     slots: Arc<Semaphore>,
     held: Held,
     running: TaskTracker,
@@ -126,6 +133,19 @@ struct Shared {
     /// Of what the server is asked for; the bus has its own.
     #[cfg(feature = "redis")]
     guard: Option<crate::bus::Guard>,
+}
+
+impl Shared {
+    /// Asks the server only while the bus is away.
+    #[cfg(feature = "redis")]
+    fn is_from_bus(&self) -> bool {
+        self.source.is_some()
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn is_from_bus(&self) -> bool {
+        false
+    }
 }
 
 impl Worker {
@@ -163,10 +183,32 @@ impl Worker {
         self
     }
 
-    /// Takes tasks of this queue too. With several, an idle queue never keeps a busy one from the free slots but one.
+    /// Takes tasks of this queue too. With several, one call asks for the tasks of all of them: whichever has work is served, and
+    /// none is behind the others for long.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queues.push(queue.into());
+        self.take(queue.into(), None);
+        self
+    }
+
+    /// The same, of which at most so many run here at the same time: so that slow tasks of one queue leave room for those
+    /// of the others.
+    #[must_use]
+    pub fn queue_up_to(mut self, queue: impl Into<String>, concurrency: usize) -> Self {
+        self.take(queue.into(), Some(concurrency));
+        self
+    }
+
+    fn take(&mut self, queue: String, concurrency: Option<usize>) {
+        self.queues.retain(|it| it.0 != queue);
+        self.queues.push((queue, concurrency));
+    }
+
+    /// Is given only tasks of the kinds that have a handler; the others stay ready for other workers. Not for a worker with a
+    /// handler for any kind, nor for tasks from the bus, which everybody who subscribes is given.
+    #[must_use]
+    pub fn only_own_kinds(mut self) -> Self {
+        self.options.only_kinds = true;
         self
     }
 
@@ -191,8 +233,8 @@ impl Worker {
         Fut: Future<Output = Result<T, HandlerError>> + Send + 'static,
         T: Serialize,
     {
-        if !self.queues.iter().any(|it| it == J::QUEUE) {
-            self.queues.push(J::QUEUE.to_owned());
+        if !self.queues.iter().any(|it| it.0 == J::QUEUE) {
+            self.take(J::QUEUE.to_owned(), None);
         }
         let handler = Arc::new(handler);
         self.handle(J::KIND, move |task: Task| {
@@ -314,7 +356,7 @@ impl Worker {
     pub async fn run(self) -> Result<Worked, Error> {
         self.check()?;
         let (reports, inbox) = mpsc::unbounded_channel();
-        let (shared, queues) = self.share();
+        let shared = self.share();
         // Whatever way this future ends, no handler outlives it.
         let _abandon = shared.abandon.clone().drop_guard();
         let beating = CancellationToken::new();
@@ -323,8 +365,12 @@ impl Worker {
         services.spawn(heartbeat::run(shared.clone(), beating.clone()));
         let mut reporting = JoinSet::new();
         reporting.spawn(report::run(shared.clone(), inbox));
-        for queue in queues {
-            leasing.spawn(fetch(shared.clone(), queue, reports.clone()));
+        if shared.queues.len() > 1 && !shared.is_from_bus() {
+            leasing.spawn(several::run(shared.clone(), reports.clone()));
+        } else {
+            for queue in shared.queues.clone() {
+                leasing.spawn(fetch(shared.clone(), queue, reports.clone()));
+            }
         }
         leasing.join_all().await;
         wind_down(&shared, reports, reporting).await;
@@ -342,6 +388,13 @@ impl Worker {
             return Err(Error::configuration("a worker needs at least one handler"));
         }
         let options = &self.options;
+        let mut bounds = self.queues.iter().filter_map(|it| it.1);
+        if bounds.any(|it| !(1..=Semaphore::MAX_PERMITS).contains(&it)) {
+            return Err(Error::configuration("the concurrency of a queue must be at least 1"));
+        }
+        if options.only_kinds && self.handlers.kinds().is_empty() {
+            return Err(Error::configuration("a worker with a handler for any kind takes tasks of any kind"));
+        }
         if !(1..=Semaphore::MAX_PERMITS).contains(&options.concurrency) {
             return Err(Error::configuration("concurrency must be at least 1"));
         }
@@ -352,14 +405,17 @@ impl Worker {
         LeaseRequest { host, concurrency, ..asks }.check()?;
         #[cfg(feature = "redis")]
         if self.source.is_some() {
-            self.queues.iter().try_for_each(|queue| subscribing::key(&self.client, queue).map(|_| ()))?;
+            if options.only_kinds {
+                return Err(Error::configuration("tasks from the bus are not chosen by their kind"));
+            }
+            self.queues.iter().try_for_each(|queue| subscribing::key(&self.client, &queue.0).map(|_| ()))?;
         }
         Ok(())
     }
 
-    fn share(self) -> (Arc<Shared>, Vec<String>) {
+    fn share(self) -> Arc<Shared> {
         let shared = Shared {
-            queues: self.queues.clone(),
+            queues: self.queues.into_iter().map(|(name, most)| Line::new(name, most)).collect(),
             slots: Arc::new(Semaphore::new(self.options.concurrency)),
             client: self.client,
             handlers: self.handlers,
@@ -376,12 +432,12 @@ impl Worker {
             #[cfg(feature = "redis")]
             guard: self.guard,
         };
-        (Arc::new(shared), self.queues)
+        Arc::new(shared)
     }
 }
 
 /// Brings tasks of one queue until the shutdown.
-async fn fetch(shared: Arc<Shared>, queue: String, reports: mpsc::UnboundedSender<Report>) {
+async fn fetch(shared: Arc<Shared>, queue: Line, reports: mpsc::UnboundedSender<Report>) {
     #[cfg(feature = "redis")]
     if let Some(source) = shared.source.clone() {
         return subscribing::run(shared, source, queue, reports).await;

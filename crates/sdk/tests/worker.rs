@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod fake;
+#[path = "worker/several.rs"]
+mod several;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +17,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+async fn a_minute() {
+    sleep(MINUTE).await;
+}
 
 /// A worker that runs beside the test.
 struct Running {
@@ -339,35 +345,6 @@ async fn only_as_many_tasks_are_leased_as_there_are_free_slots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_queue_does_not_hold_up_a_busy_one() {
-    let fake = Fake::new();
-    let worker = fake.worker().queue("busy").concurrency(2).handle_any(|_| async { Ok(()) });
-    let running = Running::start(worker);
-    fake.until(|kept| kept.leases.len() == 2).await;
-    let began = Instant::now();
-    for i in 0..200 {
-        fake.put_task("busy", LeasedTask { r#ref: format!("t{i}"), ..LeasedTask::default() });
-    }
-    fake.until(|kept| kept.reports.concat().len() == 200).await;
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    running.end().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_queues_than_slots_take_turns() {
-    let fake = Fake::new();
-    let running =
-        Running::start(fake.worker().queue("other").concurrency(1).handle_any(|_| async { Ok(()) }));
-    sleep(MINUTE).await;
-    let began = Instant::now();
-    fake.put("a", "k");
-    fake.put_task("other", LeasedTask { r#ref: "b".into(), ..LeasedTask::default() });
-    fake.until(|kept| kept.reports.concat().len() == 2).await;
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    running.end().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_attempt_that_runs_longer_than_its_timeout_has_failed() {
     let fake = Fake::new();
     let running = Running::start(fake.worker().handle_any(|_| async {
@@ -378,7 +355,7 @@ async fn an_attempt_that_runs_longer_than_its_timeout_has_failed() {
     let began = Instant::now();
     let outcome = fake.outcome("a").await;
     assert!(began.elapsed() < Duration::from_secs(2));
-    assert_eq!(outcome.status_msg.as_deref(), Some("ran longer than its timeout of 1500 ms"));
+    assert_eq!(outcome.status_msg.as_deref(), Some("ran longer than its timeout of 1 s 500 ms"));
     assert_eq!(running.end().await.failed, 1);
 }
 

@@ -11,7 +11,7 @@ mod who;
 pub use address::{Cidr, ClientAddress, TrustedProxies};
 pub(crate) use attempts::Attempts;
 pub(crate) use audited::Changed;
-pub(crate) use needs::{Guarded, Needs, Reach, SCHEME};
+pub(crate) use needs::{Guarded, Needs, Reach, Recorded, SCHEME};
 pub(crate) use who::Who;
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 };
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -49,19 +49,36 @@ pub(crate) async fn guard(State(app): State<Shared>, mut request: Request, next:
         }
     };
     let Some(Guard::Needs(need)) = guard else {
-        // No such address or method: said to those who may ask.
-        request.extensions_mut().insert(who);
-        return next.run(request).await;
+        return unregistered(&app, who, request, next).await;
     };
     if let Err(refusal) = permitted(&who, &need, request.headers()) {
         let guard = Guard::Needs(need);
         return audited::refused(&app, &who, Some(&guard), &request, refusal);
     }
     request.extensions_mut().insert(who.clone());
-    if need.is_audited() {
-        return audited::run(app, who, need, request, next).await;
+    let response = match need.recorded {
+        Recorded::Nowhere | Recorded::InHistories => next.run(request).await,
+        Recorded::Beside | Recorded::Before => audited::run(app, who, need, request, next).await,
+    };
+    // Its token may have ended while it waited.
+    with_challenge(response)
+}
+
+/// No such address, or no such method there: said to those who may ask. What the router knows and this does not, is run by
+/// nobody.
+async fn unregistered(app: &App, who: Who, mut request: Request, next: Next) -> Response {
+    let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
+        request.extensions_mut().insert(who);
+        return next.run(request).await;
+    };
+    if let Some(allowed) = app.needs.allowed(route.as_str()) {
+        let allow = HeaderValue::try_from(allowed).unwrap_or_else(|_| HeaderValue::from_static(""));
+        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allow)]).into_response();
     }
-    next.run(request).await
+    let (method, route) = (request.method(), route.as_str());
+    tracing::error!(%method, route, "a route says no permission, and is served to nobody");
+    let refusal = Refusal::new(Code::AuthDenied, "the route says no permission, and is served to nobody");
+    audited::refused(app, &who, None, &request, refusal)
 }
 
 async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Result<Who, Refusal> {
@@ -75,7 +92,7 @@ async fn identify(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Re
     }
     match found {
         Identified::Anyone => Ok(Who::anyone(address)),
-        Identified::As(identity) => Ok(Who::known(identity, address)),
+        Identified::As(admitted) => Ok(Who::known(admitted, address)),
         Identified::Refused(_) if sent.is_some() && app.attempts.failed(address) => {
             Err(app.attempts.slowed(address).await)
         }
@@ -91,9 +108,9 @@ pub(crate) fn may_read_metrics(app: &App, headers: &HeaderMap, address: Option<I
     }
     match app.engine.identify(sent) {
         Identified::Anyone => true,
-        Identified::As(identity) => {
-            identity.grant.permits(Permission::ReadMetrics) && identity.grant.reaches_everything()
-        }
+        Identified::As(admitted) => admitted
+            .identity()
+            .is_some_and(|it| it.grant.permits(Permission::ReadMetrics) && it.grant.reaches_everything()),
         Identified::Refused(_) => {
             // Counted as everywhere: nobody finds out here faster than elsewhere which tokens are good.
             if sent.is_some() {
@@ -131,7 +148,10 @@ fn permitted(who: &Who, need: &Need, headers: &HeaderMap) -> Result<(), Refusal>
 
 /// Says how to come in, where it was asked without a good token.
 fn challenged(refusal: Refusal) -> Response {
-    let mut response = refusal.into_response();
+    with_challenge(refusal.into_response())
+}
+
+fn with_challenge(mut response: Response) -> Response {
     if response.status() == axum::http::StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, CHALLENGE);
     }

@@ -9,6 +9,7 @@ use crate::{
     insert,
     lookup::task_of,
     refusal::Refusal,
+    told::{self, Found},
 };
 use axum::{
     extract::State,
@@ -16,7 +17,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use punctual_contract::{store::Change, workflows::WorkflowId};
-use punctual_domain::{place::TaskRef, task::Task};
+use punctual_domain::{place::TaskRef, state::State as TaskState, task::Task};
 use punctual_engine::{Cancelled, Changed, Deleted, QueueRefused};
 use punctual_protocol::{
     ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, Code, PatchTask, Problem, Task as WireTask,
@@ -24,7 +25,10 @@ use punctual_protocol::{
 };
 use punctual_workflows::Expected;
 
-/// Change a task that has not fired.
+/// Change a task that has not fired, or that is dead.
+///
+/// A dead task stays dead, with another payload, priority, number of attempts, retry policy or timeout, until it is redriven; its
+/// time and its queue are changed by the redrive.
 #[utoipa::path(
     patch, path = "/v1/tasks/{ref}", operation_id = "patch_task", tag = "tasks",
     params(
@@ -41,28 +45,55 @@ pub(crate) async fn patch_task(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Refusal> {
-    let change = ask::reschedule(PatchTask::from_json(&body)?, Context::of(&app, &caller))?;
+    let asked = PatchTask::from_json(&body)?;
     let before = task_of(&app, &caller, place).await?;
-    if let Some(queue) = change.queue()
-        && let Some(refused) = app.engine.queue_refused(&before, queue).await
-    {
-        return Err(queue_refused(&refused));
-    }
-    if let Change::Reschedule { payload: Some(payload), .. } = &change
-        && let Some(refused) = app.engine.payload_refused(&before, payload).await
-    {
-        return Err(insert::too_many_bytes(&refused).into());
-    }
-    let condition = etag::condition(&headers);
-    let expected = move |task: &Task| condition.as_deref().is_none_or(|it| etag::matches(it, task));
-    match app.engine.reschedule(place, change, caller.who.by(), expected).await? {
+    let (condition, found) = (etag::condition(&headers), Found::default());
+    let noting = found.noting();
+    let expected = move |task: &Task| {
+        noting(task);
+        condition.as_deref().is_none_or(|it| etag::matches(it, task))
+    };
+    let replaces = asked.replaces_payload();
+    let changed = if before.state == TaskState::Dead {
+        if asked.is_of_the_plan() {
+            let consequence = "its time and its queue are changed by a redrive, whose body may name them";
+            return Err(already_fired(&before, consequence));
+        }
+        let change = ask::amend(asked, Context::of(&app, &caller))?;
+        app.engine.amend(place, change, caller.who.by(), expected).await?
+    } else {
+        if let Some(pointer) = asked.only_of_the_dead() {
+            return Err(Refusal::field(pointer, "can be changed of a dead task only, before it is redriven"));
+        }
+        let change = ask::reschedule(asked, Context::of(&app, &caller))?;
+        has_room(&app, &before, &change).await?;
+        app.engine.reschedule(place, change, caller.who.by(), expected).await?
+    };
+    match changed {
         Some(Changed::Changed(task)) => {
             let tag = [(header::ETAG, etag::header(&task))];
-            Ok((tag, answer::json(StatusCode::OK, &answer::task(*task))).into_response())
+            let changed = found.became_with(&task, replaces);
+            let response = (tag, answer::json(StatusCode::OK, &answer::task(*task))).into_response();
+            Ok(changed.told_with(response))
         }
         Some(Changed::Refused(task)) => Err(already_fired(&task, "it can be changed no more")),
         None => Err(precondition_failed(task_of(&app, &caller, place).await?)),
     }
+}
+
+/// Of a task that waits, or is to: another queue, or a payload of more bytes.
+async fn has_room(app: &App, before: &Task, change: &Change) -> Result<(), Refusal> {
+    if let Some(queue) = change.queue()
+        && let Some(refused) = app.engine.queue_refused(before, queue).await
+    {
+        return Err(queue_refused(&refused));
+    }
+    if let Some(payload) = change.payload()
+        && let Some(refused) = app.engine.payload_refused(before, payload).await
+    {
+        return Err(insert::too_many_bytes(&refused).into());
+    }
+    Ok(())
 }
 
 fn queue_refused(why: &QueueRefused) -> Refusal {
@@ -92,7 +123,12 @@ fn already_fired(task: &Task, consequence: &str) -> Refusal {
     Problem::new(Code::TaskAlreadyFired, detail).with_existing(answer::brief(task.clone())).into()
 }
 
-fn done(outcome: ActionOutcome, task: Task) -> Response {
+fn done(outcome: ActionOutcome, task: Task, found: &Found) -> Response {
+    let changed = found.became(&task);
+    changed.told_with(bare_done(outcome, task))
+}
+
+fn bare_done(outcome: ActionOutcome, task: Task) -> Response {
     let tag = [(header::ETAG, etag::header(&task))];
     let answer = ActionAnswer { outcome, task: Some(answer::task(task)) };
     (tag, answer::json(StatusCode::OK, &answer)).into_response()
@@ -140,12 +176,14 @@ pub(crate) async fn cancel_task(
     let request = CancelRequest::from_json(&body)?;
     let before = task_of(&app, &caller, place).await?;
     let ending = Ending::of(&app, &before).await;
-    match app.engine.cancel(place, request.stop_if_fired, caller.who.by()).await? {
+    let found = Found::default();
+    let by = caller.who.by();
+    match app.engine.cancel_noting(place, request.stop_if_fired, by, found.noting()).await? {
         Cancelled::Cancelled(task) => {
             ending.has_come();
-            Ok(done(ActionOutcome::Cancelled, *task))
+            Ok(done(ActionOutcome::Cancelled, *task, &found))
         }
-        Cancelled::StopRequested(task) => Ok(done(ActionOutcome::StopRequested, *task)),
+        Cancelled::StopRequested(task) => Ok(done(ActionOutcome::StopRequested, *task, &found)),
         Cancelled::AlreadyFired(task) => Err(already_fired(&task, "it was not cancelled")),
     }
 }
@@ -164,7 +202,9 @@ pub(crate) async fn run_task_now(
 ) -> Result<Response, Refusal> {
     bare(&app, &caller, place, &body).await?;
     let refuse = |task: Task| already_fired(&task, "there is nothing to bring forward");
-    changed(app.engine.run_now(place, caller.who.by()).await?, ActionOutcome::Scheduled, refuse)
+    let found = Found::default();
+    let run = app.engine.run_now_noting(place, caller.who.by(), found.noting()).await?;
+    changed(run, ActionOutcome::Scheduled, &found, refuse)
 }
 
 /// Give a dead task new attempts.
@@ -185,14 +225,21 @@ pub(crate) async fn redrive_task(
 ) -> Result<Response, Refusal> {
     let asked = PatchTask::from_json_of_redrive(&body)?;
     let before = task_of(&app, &caller, place).await?;
-    let change = asked.map(|it| ask::reschedule(it, Context::of(&app, &caller))).transpose()?;
-    if let Some(Change::Reschedule { payload: Some(payload), .. }) = &change
-        && let Some(refused) = app.engine.payload_refused(&before, payload).await
-    {
-        return Err(insert::too_many_bytes(&refused).into());
+    let changes = asked.map(|it| ask::redrive(it, Context::of(&app, &caller))).transpose()?;
+    let changes = changes.unwrap_or_default();
+    for payload in changes.iter().filter_map(Change::payload) {
+        if let Some(refused) = app.engine.payload_refused(&before, payload).await {
+            return Err(insert::too_many_bytes(&refused).into());
+        }
     }
-    let redriven = app.engine.redrive(place, change, caller.who.by()).await?;
-    changed(redriven, ActionOutcome::Redriven, not_dead)
+    let (found, replaces) = (Found::default(), changes.iter().any(|it| it.payload().is_some()));
+    match app.engine.redrive_noting(place, changes, caller.who.by(), found.noting()).await? {
+        Changed::Changed(task) => {
+            let told = found.became_with(&task, replaces);
+            Ok(told.told_with(bare_done(ActionOutcome::Redriven, *task)))
+        }
+        Changed::Refused(task) => Err(not_dead(*task)),
+    }
 }
 
 /// Put a task that no executor has among the dead.
@@ -212,11 +259,13 @@ pub(crate) async fn bury_task(
 ) -> Result<Response, Refusal> {
     let request = BuryRequest::from_json(&body)?;
     let ending = Ending::of(&app, &task_of(&app, &caller, place).await?).await;
-    let buried = app.engine.bury(place, request.reason.as_deref(), caller.who.by()).await?;
+    let found = Found::default();
+    let (reason, by) = (request.reason.as_deref(), caller.who.by());
+    let buried = app.engine.bury_noting(place, reason, by, found.noting()).await?;
     if matches!(buried, Changed::Changed(_)) {
         ending.has_come();
     }
-    changed(buried, ActionOutcome::Buried, |task| already_fired(&task, "it was not buried"))
+    changed(buried, ActionOutcome::Buried, &found, |task| already_fired(&task, "it was not buried"))
 }
 
 /// Delete a finished task.
@@ -234,7 +283,10 @@ pub(crate) async fn delete_task(
 ) -> Result<Response, Refusal> {
     task_of(&app, &caller, place).await?;
     match app.engine.delete(place, |_| true).await?.ok_or(punctual_engine::Error::Contended)? {
-        Deleted::Deleted(task) => Ok(done(ActionOutcome::Deleted, *task)),
+        Deleted::Deleted(task) => {
+            let told = told::gone(&task);
+            Ok(told.told_with(bare_done(ActionOutcome::Deleted, *task)))
+        }
         Deleted::Refused(task) => {
             let detail = match task.state.is_finished() {
                 true => "the task is in an archive".to_owned(),
@@ -254,10 +306,11 @@ async fn bare(app: &App, caller: &Caller, place: TaskRef, body: &[u8]) -> Result
 fn changed(
     changed: Changed,
     outcome: ActionOutcome,
+    found: &Found,
     refuse: impl FnOnce(Task) -> Refusal,
 ) -> Result<Response, Refusal> {
     match changed {
-        Changed::Changed(task) => Ok(done(outcome, *task)),
+        Changed::Changed(task) => Ok(done(outcome, *task, found)),
         Changed::Refused(task) => Err(refuse(*task)),
     }
 }

@@ -1,10 +1,10 @@
-//! What a human should look at, as the engine that is asked sees it.
+//! What a human should look at: as the engine that is asked sees it, and as the others have told it.
 
 use crate::{
     answer,
     app::{App, Shared},
     cluster, cursor,
-    extract::{Caller, Query},
+    extract::{Caller, MaxAge, Query},
     listener::ENDS_SOON_MS,
     refusal::Refusal,
 };
@@ -14,7 +14,8 @@ use punctual_protocol::{Alert, At, ListAlerts, Page, Severity};
 
 /// Active alerts.
 ///
-/// As the engine that is asked sees them: of the namespace's queues, and of the engine itself.
+/// Of the namespace's queues, and of the engines themselves: as the one that is asked sees them, and as the others told theirs
+/// within the last ten seconds.
 #[utoipa::path(
     get, path = "/v1/alerts", operation_id = "list_alerts", tag = "operation", params(ListAlerts),
     responses((status = 200, description = "The gravest first: all of them, or a page.", body = Page<Alert>)),
@@ -22,6 +23,7 @@ use punctual_protocol::{Alert, At, ListAlerts, Page, Severity};
 pub(crate) async fn list_alerts(
     State(app): State<Shared>,
     caller: Caller,
+    max_age: MaxAge,
     Query(asked): Query<ListAlerts>,
 ) -> Result<Response, Refusal> {
     asked.check()?;
@@ -31,7 +33,16 @@ pub(crate) async fn list_alerts(
         // Of the engine itself, and what it does for all.
         None => caller.who.reaches_everything(),
     };
-    let mut items: Vec<Alert> = app.engine.alerts().await?.into_iter().filter(mine).map(alert).collect();
+    let own = app.engine.alerts_within(max_age.0).await?.into_iter().filter(mine);
+    let mut items: Vec<Alert> = own.map(|it| alert(&app, it)).collect();
+    for it in cluster::alerts_elsewhere(&app, &caller, max_age).await {
+        // What several see alike is told once.
+        let is_told =
+            |known: &Alert| (&known.name, &known.queue, &known.text) == (&it.name, &it.queue, &it.text);
+        if !items.iter().any(is_told) {
+            items.push(it);
+        }
+    }
     if caller.who.reaches_everything() {
         items.extend(cluster::alerts(&app));
         items.extend(of_certificates(&app));
@@ -46,13 +57,14 @@ pub(crate) async fn list_alerts(
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
-fn alert(it: EngineAlert) -> Alert {
+fn alert(app: &App, it: EngineAlert) -> Alert {
     Alert {
         name: it.kind.name().to_owned(),
         severity: if it.kind.is_critical() { Severity::Critical } else { Severity::Warning },
         since: At::from_ms(it.since.0),
         since_ms: it.since.0,
         queue: it.queue.map(|it| it.queue.as_str().to_owned()),
+        engine: Some(app.engine.name().to_owned()),
         text: it.text,
         what_to_do: it.kind.what_to_do().to_owned(),
     }
@@ -69,6 +81,7 @@ fn of_certificates(app: &App) -> Vec<Alert> {
         since: At::from_ms(expires_at.plus(-ENDS_SOON_MS).0),
         since_ms: expires_at.plus(-ENDS_SOON_MS).0,
         queue: None,
+        engine: Some(app.engine.name().to_owned()),
         text: match is_over {
             true => "the server's certificate has ended".to_owned(),
             false => format!("the server's certificate ends in {} h", expires_at.since(now) / 3_600_000),
@@ -81,6 +94,7 @@ fn of_certificates(app: &App) -> Vec<Alert> {
         since: At::from_ms(since.0),
         since_ms: since.0,
         queue: None,
+        engine: Some(app.engine.name().to_owned()),
         text: format!("the files of the server's certificate have changed and cannot be used: {what}"),
         what_to_do: "Mend the files; until then the certificate that was there before is in use.".to_owned(),
     });

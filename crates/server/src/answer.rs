@@ -116,7 +116,7 @@ fn of(mut it: task::Task, history: &[history::Entry]) -> Task {
 }
 
 /// What an engine has leased ahead of its instant is with nobody yet: to callers it is still on its way there.
-fn shown(it: &task::Task) -> DomainState {
+pub(crate) fn shown(it: &task::Task) -> DomainState {
     let is_ahead = it.lease.as_ref().is_some_and(task::Lease::is_ahead) && it.due_at > it.updated_at;
     if it.state == DomainState::Dispatched && is_ahead { DomainState::Dispatching } else { it.state }
 }

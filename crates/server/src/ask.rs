@@ -1,10 +1,14 @@
 //! From what a caller sends to what the domain takes. Rules of the wire were checked by `protocol`; here are those
 //! that need the clock, the server's limits, or the domain's own judgement.
 
-use crate::{app::App, extract::Caller, options::ServerOptions, refusal::Refusal};
+use crate::{
+    app::App,
+    extract::{Caller, well_formed},
+    options::ServerOptions,
+    refusal::Refusal,
+};
 use punctual_contract::store::Change;
 use punctual_domain::{
-    history,
     insert::OnConflict,
     key::Key,
     name::{Name, QueueKey},
@@ -56,7 +60,10 @@ pub(crate) fn new_task(mut it: InsertTask, context: Context<'_>) -> Result<NewTa
         timeout_ms: it.timeout_ms.or(set.timeout_ms),
         deadline_ms: it.deadline_ms,
         labels: it.labels,
-        traceparent: context.caller.traceparent.clone(),
+        traceparent: match it.traceparent {
+            Some(own) => well_formed(&own),
+            None => context.caller.traceparent.clone(),
+        },
         demands: Demands { concurrency_key: it.concurrency_key, handler_versions: it.handler_versions },
         name: it.name,
         on_conflict: on_conflict(it.on_conflict),
@@ -90,6 +97,31 @@ fn versions_can_be_met(
     Err(FieldError::new("/handler_versions", detail))
 }
 
+/// Of a dead task, which stays dead.
+pub(crate) fn amend(mut it: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {
+    Ok(Change::Amend {
+        max_attempts: it.max_attempts,
+        priority: priority(it.priority)?,
+        payload: content(it.take_payload(), "/payload", context)?,
+        timeout_ms: it.timeout_ms,
+        retry: it.retry.map(retry).transpose()?,
+    })
+}
+
+/// With a redrive: first what only the dead let be changed, then what a task that waits does.
+pub(crate) fn redrive(mut it: PatchTask, context: Context<'_>) -> Result<Vec<Change>, Refusal> {
+    let (max_attempts, timeout_ms, retry) = (it.max_attempts.take(), it.timeout_ms.take(), it.retry.take());
+    let of_the_dead = PatchTask { max_attempts, timeout_ms, retry, ..PatchTask::default() };
+    let mut changes = Vec::new();
+    if of_the_dead != PatchTask::default() {
+        changes.push(amend(of_the_dead, context)?);
+    }
+    if it != PatchTask::default() {
+        changes.push(reschedule(it, context)?);
+    }
+    Ok(changes)
+}
+
 pub(crate) fn reschedule(mut it: PatchTask, context: Context<'_>) -> Result<Change, Refusal> {
     Ok(Change::Reschedule {
         execute_at: instant(it.schedule()?, context.now)?,
@@ -112,7 +144,7 @@ pub(crate) fn report(mut it: Outcome, context: Context<'_>) -> Result<(Report, T
     let result = TaskResult {
         status_code: it.status_code.unwrap_or(0),
         content: content(it.take_result(), "/result", context)?,
-        status_msg: it.status_msg.map(|it| history::error(&it).into_owned()).unwrap_or_default(),
+        status_msg: it.status_msg.unwrap_or_default(),
     };
     let after_ms = it.retry_after_ms;
     let report = match it.outcome {

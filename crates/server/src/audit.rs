@@ -21,6 +21,8 @@ use punctual_contract::audit::{AuditEntry as Entry, AuditQuery};
 use punctual_domain::{name::Name, time::Millis};
 use punctual_protocol::{At, AuditEntry, Code, Page, SearchAudit, limits::PAGE_DEFAULT};
 
+type Broken = Box<dyn std::error::Error + Send + Sync>;
+
 const NDJSON: &str = "application/x-ndjson";
 /// Entries that are read at one time for an export.
 const EXPORT_PAGE: usize = 1_000;
@@ -108,8 +110,10 @@ fn is_seen(who: &Who, entry: &Entry) -> bool {
 fn export(app: Shared, who: Who, query: AuditQuery) -> Response {
     let first = Some(AuditQuery { limit: EXPORT_PAGE, ..query });
     let pages = stream::try_unfold((app, who, first), |(app, who, asked)| async move {
-        let Some(asked) = asked else { return Ok::<_, punctual_contract::Error>(None) };
+        let Some(asked) = asked else { return Ok::<_, Broken>(None) };
         let page = app.engine.store().audit_entries(asked.clone()).await?;
+        // The status is sent: what is broken off is seen to be.
+        who.must_be_good_still(&app).map_err(|_| "the token has ended")?;
         let mut lines = Vec::new();
         for (id, entry) in page.entries.into_iter().filter(|it| is_seen(&who, &it.1)) {
             if serde_json::to_writer(&mut lines, &shown(id, entry)).is_ok() {

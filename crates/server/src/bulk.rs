@@ -17,7 +17,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_bulk::{Error, Runner};
+use punctual_bulk::{Changed as Change, Error, Runner};
 use punctual_contract::bulk::StoredBulk;
 use punctual_domain::{
     access::Permission,
@@ -122,7 +122,7 @@ fn told(
     Changed { before: before.and_then(json), after: json(after), reason }.told_with(response)
 }
 
-fn changed(before: &StoredBulk, after: &StoredBulk, reason: Option<String>) -> Response {
+fn changed(Change { before, after }: &Change, reason: Option<String>) -> Response {
     told(Some(before), after, reason, one(StatusCode::OK, &wire::shown(after)))
 }
 
@@ -217,7 +217,7 @@ pub(crate) async fn confirm_bulk(
     BulkId(id): BulkId,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let before = own(&app, &caller, id).await?;
+    own(&app, &caller, id).await?;
     namespaces::must_be_open(&app, &caller.namespace)?;
     let condition = etag::condition(&headers);
     let fits = |step: i64| {
@@ -225,8 +225,8 @@ pub(crate) async fn confirm_bulk(
         let is_named = |it: &String| it.split(',').map(str::trim).any(|it| it == "*" || it == own);
         condition.as_ref().is_none_or(is_named)
     };
-    let after = runner(&app)?.confirm(&caller.namespace, id, fits, caller.who.by()).await?;
-    Ok(changed(&before, &after, None))
+    let change = runner(&app)?.confirm(&caller.namespace, id, fits, caller.who.by()).await?;
+    Ok(changed(&change, None))
 }
 
 /// Pause a bulk operation.
@@ -245,10 +245,10 @@ pub(crate) async fn pause_bulk(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
-    let before = own(&app, &caller, id).await?;
+    own(&app, &caller, id).await?;
     let by = caller.who.by_as(by.as_deref());
-    let after = runner(&app)?.pause(&caller.namespace, id, reason.as_deref(), &by).await?;
-    Ok(changed(&before, &after, reason))
+    let change = runner(&app)?.pause(&caller.namespace, id, reason.as_deref(), &by).await?;
+    Ok(changed(&change, reason))
 }
 
 /// Let a paused bulk operation go on.
@@ -267,9 +267,9 @@ pub(crate) async fn resume_bulk(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let PauseRequest { reason, .. } = PauseRequest::from_json(&body)?;
-    let before = own(&app, &caller, id).await?;
-    let after = runner(&app)?.resume(&caller.namespace, id).await?;
-    Ok(changed(&before, &after, reason))
+    own(&app, &caller, id).await?;
+    let change = runner(&app)?.resume(&caller.namespace, id).await?;
+    Ok(changed(&change, reason))
 }
 
 /// End a bulk operation for good.
@@ -288,10 +288,10 @@ pub(crate) async fn stop_bulk(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
-    let before = own(&app, &caller, id).await?;
+    own(&app, &caller, id).await?;
     let by = caller.who.by_as(by.as_deref());
-    let after = runner(&app)?.stop(&caller.namespace, id, reason.as_deref(), &by).await?;
-    Ok(changed(&before, &after, reason))
+    let change = runner(&app)?.stop(&caller.namespace, id, reason.as_deref(), &by).await?;
+    Ok(changed(&change, reason))
 }
 
 /// Try again what failed.
@@ -307,9 +307,9 @@ pub(crate) async fn repeat_bulk(
     caller: Caller,
     BulkId(id): BulkId,
 ) -> Result<Response, Refusal> {
-    let before = own(&app, &caller, id).await?;
-    let after = runner(&app)?.repeat(&caller.namespace, id).await?;
-    Ok(changed(&before, &after, None))
+    own(&app, &caller, id).await?;
+    let change = runner(&app)?.repeat(&caller.namespace, id).await?;
+    Ok(changed(&change, None))
 }
 
 /// The tasks that a bulk operation is about.

@@ -5,23 +5,24 @@ use crate::{
     answer,
     app::{App, Shared},
     cursor,
-    extract::Query,
+    extract::{Caller, MaxAge, Query},
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_cluster::{
-    Counts, DatabaseView, EngineView, PartitionView, Rates as CountedRates, Stats as Counted, Watcher,
+    Counts, DatabaseView, EngineView, PartitionView, Rates as CountedRates, Stats as Counted, ToldAlert,
+    Watcher,
 };
-use punctual_contract::{
-    cluster::{Event as Noticed, EventQuery},
-    store::Books,
+use punctual_contract::cluster::{Event as Noticed, EventQuery, Slice};
+use punctual_domain::{
+    name::{Name, QueueKey},
+    time::Millis,
 };
-use punctual_domain::time::Millis;
+use punctual_engine::Account;
 use punctual_protocol::{
-    Alert, At, Backlog, Code, Due, DueStep, Engine, EngineState, Event, Lateness, ListPartitions, Page,
-    Partition, Rates, SearchEvents, Severity, Shard, Stats, StatsStep, limits::PAGE_DEFAULT,
+    Alert, At, Backlog, Bucket, Code, Due, DueStep, Engine, EngineState, Event, Lateness, ListPartitions,
+    Page, Partition, Rates, SearchEvents, Severity, Shard, Stats, StatsStep, limits::PAGE_DEFAULT,
 };
-use std::collections::BTreeMap;
 
 fn watcher(app: &App) -> Result<&Watcher, Refusal> {
     let none = || {
@@ -185,7 +186,16 @@ fn shard(it: DatabaseView) -> Shard {
         rows_estimated: database.rows,
         bytes: database.bytes,
         buckets: database.buckets,
+        time_axis: database.axis.into_iter().map(bucket).collect(),
         away_from: it.away_from,
+    }
+}
+
+fn bucket(it: Slice) -> Bucket {
+    Bucket {
+        until: it.until.map(|at| At::from_ms(at.0)),
+        until_ms: it.until.map(|at| at.0),
+        rows_estimated: it.rows,
     }
 }
 
@@ -197,8 +207,8 @@ fn shard(it: DatabaseView) -> Shard {
     get, path = "/v1/stats", operation_id = "get_stats", tag = "operation",
     responses((status = 200, description = "Of all engines together.", body = Stats)),
 )]
-pub(crate) async fn get_stats(State(app): State<Shared>) -> Result<Response, Refusal> {
-    let it: Counted = watcher(&app)?.stats().await?;
+pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Result<Response, Refusal> {
+    let it: Counted = watcher(&app)?.stats(max_age.0).await?;
     let step = |it: punctual_cluster::Step| StatsStep {
         at: At::from_ms(it.at.0),
         at_ms: it.at.0,
@@ -218,14 +228,14 @@ pub(crate) async fn get_stats(State(app): State<Shared>) -> Result<Response, Ref
         rates: shown(&it.rates),
         lateness: lateness(&it.lately),
         lateness_hour: lateness(&it.total),
-        backlog: it.books.map(|books| backlog(&books)),
+        backlog: it.account.map(|account| backlog(&account)),
         step_ms: it.step_ms,
         steps: it.steps.into_iter().map(step).collect(),
     };
     Ok(answer::json(StatusCode::OK, &stats))
 }
 
-fn lateness(counts: &Counts) -> Lateness {
+pub(crate) fn lateness(counts: &Counts) -> Lateness {
     Lateness {
         p50_ms: counts.lateness_ms(500),
         p99_ms: counts.lateness_ms(990),
@@ -236,13 +246,10 @@ fn lateness(counts: &Counts) -> Lateness {
     }
 }
 
-fn backlog(books: &Books) -> Backlog {
-    let mut states: BTreeMap<String, i64> = BTreeMap::new();
-    for it in &books.standing {
-        *states.entry(it.state.word().to_owned()).or_default() += it.tasks;
-    }
+fn backlog(account: &Account) -> Backlog {
+    let books = account.books();
     Backlog {
-        states,
+        states: account.states().iter().map(|(state, tasks)| (state.word().to_owned(), *tasks)).collect(),
         accepted: books.accepted,
         deleted: books.deleted,
         unaccounted: books.unaccounted(),
@@ -276,6 +283,35 @@ pub(crate) async fn get_due(State(app): State<Shared>) -> Result<Response, Refus
     Ok(answer::json(StatusCode::OK, &due))
 }
 
+/// What the other engines have to say, of the queues and namespaces that the caller reaches. What cannot be read is left out: this
+/// engine says by itself that a database is away.
+pub(crate) async fn alerts_elsewhere(app: &App, caller: &Caller, max_age: MaxAge) -> Vec<Alert> {
+    let Some(watcher) = &app.options.cluster else { return Vec::new() };
+    let told = watcher.alerts_elsewhere(max_age.0).await;
+    let told = told.inspect_err(|error| tracing::warn!(%error, "alerts of other engines cannot be read"));
+    let is_mine = |queue: &Option<(String, String)>| match queue {
+        Some((namespace, queue)) => queue_key(namespace, queue)
+            .is_some_and(|it| it.namespace == caller.namespace && caller.who.reaches(&it)),
+        None => caller.who.reaches_everything(),
+    };
+    let mine = told.unwrap_or_default().into_iter().filter(|it| is_mine(&it.1.queue));
+    let alert = |(engine, it): (String, ToldAlert)| Alert {
+        name: it.name,
+        severity: if it.is_critical { Severity::Critical } else { Severity::Warning },
+        since: At::from_ms(it.since_ms),
+        since_ms: it.since_ms,
+        queue: it.queue.map(|it| it.1),
+        engine: Some(engine),
+        text: it.text,
+        what_to_do: it.what_to_do,
+    };
+    mine.map(alert).collect()
+}
+
+fn queue_key(namespace: &str, queue: &str) -> Option<QueueKey> {
+    Some(QueueKey { namespace: Name::new(namespace).ok()?, queue: Name::new(queue).ok()? })
+}
+
 /// Engines that fell silent, as alerts.
 pub(crate) fn alerts(app: &App) -> Vec<Alert> {
     let Some(watcher) = &app.options.cluster else { return Vec::new() };
@@ -288,6 +324,7 @@ pub(crate) fn alerts(app: &App) -> Vec<Alert> {
             since: At::from_ms(since.0),
             since_ms: since.0,
             queue: None,
+            engine: None,
             text: format!("engine {engine} has given no sign of life for {} s", silent_ms / 1_000),
             what_to_do: "See whether its process runs and reaches the database; its partitions have gone to the others, and those must bear their load.".to_owned(),
         }

@@ -1,4 +1,4 @@
-//! The opaque cursor of a list: the id below which the next page goes on, or, along due times, the task behind which.
+//! The opaque cursor of a list: the id below or above which the next page goes on, or, along due times, the task behind which.
 
 use crate::refusal::Refusal;
 use punctual_contract::store::DuePosition;
@@ -8,26 +8,40 @@ use punctual_domain::time::Millis;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     BelowId(i64),
+    AboveId(i64),
     BeforeDue(DuePosition),
+    AfterDue(DuePosition),
 }
 
 impl Position {
     pub(crate) fn write(self) -> String {
         match self {
             Self::BelowId(id) => write(id),
-            Self::BeforeDue(DuePosition { due_at, id }) => {
-                format!("d{:016x}{:016x}", due_at.0.cast_unsigned(), id.cast_unsigned())
-            }
+            Self::AboveId(id) => format!("a{:016x}", id.cast_unsigned()),
+            Self::BeforeDue(at) => write_due('d', at),
+            Self::AfterDue(at) => write_due('e', at),
         }
     }
 
     fn read(text: &str) -> Option<Self> {
-        let Some(both) = text.strip_prefix('d').filter(|it| it.len() == 32) else {
-            return read(text).map(Self::BelowId);
-        };
-        let (due_at, id) = both.split_at_checked(16)?;
-        Some(Self::BeforeDue(DuePosition { due_at: Millis(number(due_at)?), id: number(id)? }))
+        if let Some(id) = text.strip_prefix('a') {
+            return number(id).map(Self::AboveId);
+        }
+        match text.strip_prefix(['d', 'e']).filter(|it| it.len() == 32) {
+            Some(both) if text.starts_with('d') => read_due(both).map(Self::BeforeDue),
+            Some(both) => read_due(both).map(Self::AfterDue),
+            None => read(text).map(Self::BelowId),
+        }
     }
+}
+
+fn write_due(order: char, DuePosition { due_at, id }: DuePosition) -> String {
+    format!("{order}{:016x}{:016x}", due_at.0.cast_unsigned(), id.cast_unsigned())
+}
+
+fn read_due(both: &str) -> Option<DuePosition> {
+    let (due_at, id) = both.split_at_checked(16)?;
+    Some(DuePosition { due_at: Millis(number(due_at)?), id: number(id)? })
 }
 
 /// Cursor text.
@@ -45,7 +59,7 @@ pub(crate) fn position(cursor: Option<&str>) -> Result<Option<Position>, Refusal
     cursor.map(|it| Position::read(it).ok_or_else(refused)).transpose()
 }
 
-fn refused() -> Refusal {
+pub(crate) fn refused() -> Refusal {
     Refusal::field("/cursor", "is not a `next_cursor` that this server has answered")
 }
 
@@ -68,10 +82,13 @@ mod tests {
     fn a_cursor_survives_its_text_form_and_nothing_else_is_one() {
         for id in [0, 1, -1, i64::MAX, i64::MIN] {
             assert_eq!(read(&write(id)), Some(id));
+            assert_eq!(Position::read(&Position::AboveId(id).write()), Some(Position::AboveId(id)));
         }
         for (due_at, id) in [(0, 0), (i64::MAX, -1), (i64::MIN, 7)] {
-            let position = Position::BeforeDue(DuePosition { due_at: Millis(due_at), id });
-            assert_eq!(Position::read(&position.write()), Some(position));
+            let at = DuePosition { due_at: Millis(due_at), id };
+            for position in [Position::BeforeDue(at), Position::AfterDue(at)] {
+                assert_eq!(Position::read(&position.write()), Some(position));
+            }
         }
         assert_eq!(Position::read(&write(7)), Some(Position::BelowId(7)));
         assert_eq!(Position::read("d00000000000000000000000000000"), None);

@@ -2,6 +2,7 @@
 //! time; one alone is redriven as any other change of a task.
 
 use crate::{
+    access::Changed,
     answer,
     app::Shared,
     cursor::{self, Position},
@@ -60,7 +61,8 @@ pub(crate) async fn redrive_dead(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let it = RedriveDead::from_json(&body)?;
-    let query = store_query(&it.filters(), &caller.namespace)?;
+    let filters = it.filters();
+    let query = store_query(&filters, &caller.namespace)?;
     if !caller.who.reaches_all_queues() && query.queue.is_none() {
         let detail =
             "the token reaches only some queues: name the `queue` whose dead tasks are to be redriven";
@@ -95,7 +97,8 @@ pub(crate) async fn redrive_dead(
         dry_run: it.dry_run,
         next_cursor: done.next_before_id.map(cursor::write),
     };
-    Ok(answer::json(StatusCode::OK, &answer))
+    let after = serde_json::to_string(&serde_json::json!({ "filter": filters, "redriven": answer })).ok();
+    Ok(Changed { after, ..Changed::default() }.told_with(answer::json(StatusCode::OK, &answer)))
 }
 
 fn store_query(search: &SearchDead, namespace: &Name) -> Result<StoreQuery, Refusal> {

@@ -3,7 +3,7 @@
 use crate::refusal::Refusal;
 use axum::{
     extract::{Path, Request},
-    http::header,
+    http::{HeaderMap, header},
     response::{Html, IntoResponse as _, Redirect, Response},
 };
 use punctual_protocol::{CODES, Code, CodeInfo};
@@ -17,8 +17,10 @@ static SWAGGER: LazyLock<Arc<Config<'static>>> =
     LazyLock::new(|| Arc::new(Config::from("/openapi.json").try_it_out_enabled(true).validator_url("none")));
 
 /// Not for good: one day something else may stand there.
-pub(crate) async fn to_documentation() -> Redirect {
-    Redirect::temporary("/docs/")
+pub(crate) async fn to_start(headers: HeaderMap) -> Redirect {
+    // People come with a browser; whatever else asks is led to the document of the interface.
+    let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    Redirect::temporary(if accepted.contains("text/html") { "/console" } else { "/docs/" })
 }
 
 pub(crate) async fn to_index() -> Redirect {

@@ -19,14 +19,23 @@ use punctual_contract::{
     store::{Assignment, Beat, Extended},
     workflows::WorkflowId,
 };
-use punctual_domain::{executor::Wish, place::TaskRef, task::Task};
-use punctual_engine::{LeaseRequest as EngineLease, OutcomeReport, Seen, Settled};
+use punctual_domain::{
+    executor::Wish,
+    name::{Name, QueueKey},
+    place::TaskRef,
+    task::Task,
+};
+use punctual_engine::{LeaseRequest as EngineLease, Only, OutcomeReport, Seen, Settled};
 use punctual_protocol::{
     Code, FieldError, HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseBeat, LeaseNews, LeaseRequest,
     Outcome, OutcomeBatch, OutcomeReceipt, OutcomeStatus, OutcomesAnswer, Problem, Token,
 };
 use punctual_workflows::Expected;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Who reports, in histories, when nobody says it: the executor's name is in the line of its lease.
 const BY: &str = "executor";
@@ -52,37 +61,93 @@ pub(crate) async fn lease_tasks(
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
     namespaces::must_be_open(&app, &queue.namespace)?;
-    let it = LeaseRequest::from_json(&body)?;
-    let lease_ms = i64::try_from(it.lease_ms).unwrap_or(i64::MAX);
-    let who = roster::asks(&queue, &it);
-    let wish = who.as_ref().map_or(Wish::Serve, |it| app.engine.executor_seen(it.clone()));
-    if let (Some(who), Wish::Quiet | Wish::Drain) = (&who, wish) {
-        return Ok(nothing_for(&app, who, wish, it.wait_ms).await);
+    lease(&app, &who, vec![queue], LeaseRequest::from_json(&body)?).await
+}
+
+/// Lease ready tasks of whichever of several queues has some, waiting for the first one.
+///
+/// Answers as soon as one of the queues has a task, at the latest after `wait_ms`; `tasks` is empty when none came, and says of
+/// each task which queue it is of. Of several queues that have work each comes first as often as the others, whatever the others
+/// have. A caller that hangs up loses nothing: what was leased for it is given back, of all queues. Refused as a whole where one
+/// of the queues is.
+#[utoipa::path(
+    post, path = "/v1/lease", operation_id = "lease_tasks_from_several", tag = "executors",
+    request_body(content = LeaseRequest, example = json!({
+        "queues": [{"name": "mail", "max": 4}, {"name": "sms"}], "max": 10, "wait_ms": 20000, "executor": "mailer-1"
+    })),
+    responses((status = 200, description = "The tasks that are now the caller's.", body = LeaseAnswer)),
+)]
+pub(crate) async fn lease_tasks_from_several(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body,
+) -> Result<Response, Refusal> {
+    let it = LeaseRequest::of_several_from_json(&body)?;
+    let mut queues = Vec::with_capacity(it.queues.len());
+    for (nth, queue) in it.queues.iter().enumerate() {
+        let pointer = format!("/queues/{nth}/name");
+        let name = Name::chosen(&queue.name).map_err(|error| Refusal::field(&pointer, error.to_string()))?;
+        let queue = QueueKey { namespace: caller.namespace.clone(), queue: name };
+        caller.who.must_reach(&queue)?;
+        queues.push(queue);
     }
-    let request = EngineLease {
-        queue: Arc::new(queue),
-        max: usize::try_from(it.max).unwrap_or(usize::MAX),
-        wait_ms: it.wait_ms,
-        lease_ms,
-        executor: it.executor,
-        version: it.version,
-    };
-    let lease = async {
-        match it.concurrency {
-            Some(most) => app.engine.lease_within(request, most).await,
-            None => app.engine.lease(request).await,
-        }
-    };
-    let leased = tokio::select! {
-        leased = lease => leased?,
-        // Dropping the other loses no task: what it was granted is given back.
-        () = app.shutdown.cancelled() => Vec::new(),
-        () = roster::told_otherwise(&app.engine, who.as_ref()) => Vec::new(),
-    };
+    namespaces::must_be_open(&app, &caller.namespace)?;
+    lease(&app, &caller.who, queues, it).await
+}
+
+/// Of one queue, or of those that the request names, in its order.
+async fn lease(app: &App, who: &Who, queues: Vec<QueueKey>, it: LeaseRequest) -> Result<Response, Refusal> {
+    let lease_ms = i64::try_from(it.lease_ms).unwrap_or(i64::MAX);
+    let executor = roster::asks(&queues, &it);
+    let wish = executor.as_ref().map_or(Wish::Serve, |it| app.engine.executor_seen(it.clone()));
+    if let (Some(executor), Wish::Quiet | Wish::Drain) = (&executor, wish) {
+        return nothing_for(app, who, executor, wish, it.wait_ms).await;
+    }
     let is_held = it.concurrency.is_some();
-    let tasks = leased.into_iter().map(|it| answer::leased(traced(&app, it), lease_ms, is_held)).collect();
-    let wish = who.and_then(|it| roster::wish(app.engine.executor_seen(it)));
+    let lease = lease_at(app, queues, it);
+    // Dropping the lease loses no task: what it was granted is given back.
+    let leased = tokio::select! {
+        // First: whose token has ended gets nothing, also of what comes at the same moment.
+        biased;
+        refusal = who.until_refused(app) => return Err(refusal),
+        leased = lease => leased?,
+        () = app.shutdown.cancelled() => Vec::new(),
+        () = roster::told_otherwise(&app.engine, executor.as_ref()) => Vec::new(),
+    };
+    let tasks = leased.into_iter().map(|it| answer::leased(traced(app, it), lease_ms, is_held)).collect();
+    let wish = executor.and_then(|it| roster::wish(app.engine.executor_seen(it)));
     Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks, wish }))
+}
+
+async fn lease_at(
+    app: &App,
+    queues: Vec<QueueKey>,
+    it: LeaseRequest,
+) -> Result<Vec<Assignment>, punctual_engine::Error> {
+    let max = usize::try_from(it.max).unwrap_or(usize::MAX);
+    let kinds = it.kinds.filter(|_| it.only_kinds);
+    let kinds = kinds.map(|it| it.iter().filter_map(|kind| Name::new(kind).ok()).collect());
+    let only = Only { concurrency: it.concurrency, kinds };
+    let bounds = it.queues.iter().map(|it| it.max).chain(std::iter::repeat(None));
+    let request = |(queue, most): (QueueKey, Option<u32>)| EngineLease {
+        queue: Arc::new(queue),
+        max: most.and_then(|it| usize::try_from(it).ok()).unwrap_or(max),
+        wait_ms: it.wait_ms,
+        lease_ms: i64::try_from(it.lease_ms).unwrap_or(i64::MAX),
+        executor: it.executor.clone(),
+        version: it.version.clone(),
+    };
+    let mut requests: Vec<_> = queues.into_iter().zip(bounds).map(request).collect();
+    match (requests.len(), requests.pop()) {
+        (1, Some(one)) => {
+            let one = EngineLease { max: one.max.min(max), ..one };
+            app.engine.lease_only(one, only).await
+        }
+        (_, last) => {
+            requests.extend(last);
+            app.engine.lease_from_several(requests, max, only).await
+        }
+    }
 }
 
 /// Where traces are told of, the executor's spans go below the one of its attempt.
@@ -96,15 +161,22 @@ fn traced(app: &App, mut assignment: Assignment) -> Assignment {
 
 /// An executor that is to get no tasks waits as long as it would for a task, so that it does not ask in a circle. One
 /// that is to end hears of it soon.
-async fn nothing_for(app: &App, who: &Seen, wish: Wish, wait_ms: u64) -> Response {
+async fn nothing_for(
+    app: &App,
+    who: &Who,
+    executor: &Seen,
+    wish: Wish,
+    wait_ms: u64,
+) -> Result<Response, Refusal> {
     let wait_ms = if wish == Wish::Drain { wait_ms.min(DRAIN_WAIT_MS) } else { wait_ms };
     tokio::select! {
+        refusal = who.until_refused(app) => return Err(refusal),
         () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
         () = app.shutdown.cancelled() => {}
-        () = app.engine.until_executor(&who.namespace, &who.name, true) => {}
+        () = app.engine.until_executor(&executor.namespace, &executor.name, true) => {}
     }
-    let wish = roster::wish(app.engine.executor_seen(who.clone()));
-    answer::json(StatusCode::OK, &LeaseAnswer { tasks: Vec::new(), wish })
+    let wish = roster::wish(app.engine.executor_seen(executor.clone()));
+    Ok(answer::json(StatusCode::OK, &LeaseAnswer { tasks: Vec::new(), wish }))
 }
 
 /// Report what became of up to 10,000 attempts.
@@ -153,16 +225,11 @@ pub(crate) async fn report_outcomes(
             Err(receipt) => *receipt,
         });
     }
-    let by = batch.executor.as_deref().unwrap_or(BY);
+    // Whatever name an executor gives itself: whose token it was stands beside it.
+    let by = &*caller.who.by_as(Some(batch.executor.as_deref().unwrap_or(BY)));
     let asked = reports.len() + unknown.len();
-    if !said.is_empty() {
-        // Before the outcomes: after them the leases are gone. A crash between the two keeps the lines, and the
-        // executor reports again.
-        let (places, said): (Vec<usize>, Vec<Beat>) = said.into_iter().unzip();
-        let heard = app.engine.extend_each(said).await?;
-        unknown.extend(places.into_iter().zip(heard).filter_map(|(nth, it)| Some((nth, it.err()?))));
-        reports.retain(|(nth, _)| unknown.iter().all(|it| it.0 != *nth));
-    }
+    let heard = hear(&app, said, &mut unknown).await?;
+    reports.retain(|(nth, _)| unknown.iter().all(|it| it.0 != *nth));
     let (marked, plain) = reports.into_iter().partition(|it| of_workflows.contains_key(&it.0));
     // What is of no workflow does not wait for the marks of the others.
     let with_marks = async {
@@ -183,6 +250,8 @@ pub(crate) async fn report_outcomes(
         }
         match (settled, receipts.get_mut(nth)) {
             (Ok(Settled::Accepted), Some(receipt)) => receipt.status = OutcomeStatus::Accepted,
+            // Its lines are kept already.
+            (Err(error), _) if heard.contains(&nth) => unknown.push((nth, error.after_a_change())),
             (Err(error), _) => unknown.push((nth, error)),
             _ => {}
         }
@@ -196,6 +265,22 @@ pub(crate) async fn report_outcomes(
     }
     say_unavailable(&mut receipts, unknown);
     Ok(answer::json(StatusCode::OK, &OutcomesAnswer { results: receipts }))
+}
+
+/// What executors say together with outcomes. Before these: after them the leases are gone. A crash between the two keeps the
+/// lines, and the executor reports again. Whose were asked for; of the unknown ones nothing was kept, or may have been.
+async fn hear(
+    app: &App,
+    said: Vec<(usize, Beat)>,
+    unknown: &mut Vec<(usize, BackendError)>,
+) -> Result<HashSet<usize>, Refusal> {
+    if said.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let (places, said): (Vec<usize>, Vec<Beat>) = said.into_iter().unzip();
+    let heard = app.engine.extend_each(said).await?;
+    unknown.extend(places.iter().zip(heard).filter_map(|(nth, it)| Some((*nth, it.err()?))));
+    Ok(places.into_iter().collect())
 }
 
 fn say_unavailable(receipts: &mut [OutcomeReceipt], unknown: Vec<(usize, BackendError)>) {
@@ -219,10 +304,6 @@ async fn settle(
     let (places, reports): (Vec<usize>, Vec<OutcomeReport>) = reports.into_iter().unzip();
     let tasks: Vec<TaskRef> = reports.iter().map(|it| it.place).collect();
     let settled = app.engine.settle_each(reports, by).await?;
-    if let Some(traces) = &app.options.traces {
-        let accepted = tasks.iter().zip(&settled).filter(|it| matches!(it.1, Ok(Settled::Accepted)));
-        accepted.for_each(|it| traces.ended(*it.0));
-    }
     Ok(places.into_iter().zip(tasks).zip(settled).map(|((nth, task), it)| (nth, task, it)).collect())
 }
 

@@ -18,6 +18,7 @@ use punctual_domain::{
 };
 use punctual_protocol::{Code, FieldError, Invalid, headers, limits::IDEMPOTENCY_KEY_MAX_CHARS};
 use serde::de::DeserializeOwned;
+use std::time::Duration;
 
 /// Who calls, as far as headers and the guard say it.
 #[derive(Debug)]
@@ -47,6 +48,31 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
+/// How old what is counted may be: `Cache-Control: max-age` of the request, as HTTP has it. Nobody who says nothing is given what
+/// is older than the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MaxAge(pub(crate) Duration);
+
+impl MaxAge {
+    pub(crate) const NONE: Self = Self(Duration::ZERO);
+    /// However much more is taken.
+    const MAX_S: u64 = 60;
+
+    fn of(headers: &HeaderMap) -> Self {
+        let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|it| it.to_str().ok());
+        let mut directives = lines.flat_map(|it| it.split(',')).map(str::trim);
+        let seconds = directives.find_map(|it| it.strip_prefix("max-age=")?.parse::<u64>().ok());
+        Self(Duration::from_secs(seconds.unwrap_or(0).min(Self::MAX_S)))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for MaxAge {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        Ok(Self::of(&parts.headers))
+    }
+}
+
 pub(crate) fn namespace(headers: &HeaderMap) -> Result<Name, Refusal> {
     let Some(value) = headers.get(headers::NAMESPACE) else { return Ok(Name::default_namespace()) };
     let text = String::from_utf8_lossy(value.as_bytes());
@@ -66,9 +92,12 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     })
 }
 
-/// One that is not well-formed is dropped, as the W3C asks: a broken trace must not fail a task.
 fn traceparent(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(headers::TRACEPARENT)?.to_str().ok()?;
+    well_formed(headers.get(headers::TRACEPARENT)?.to_str().ok()?)
+}
+
+/// One that is not well-formed is dropped, as the W3C asks: a broken trace must not fail a task.
+pub(crate) fn well_formed(text: &str) -> Option<String> {
     let dashes = text.bytes().enumerate().all(|(at, byte)| match at {
         2 | 35 | 52 => byte == b'-',
         0..55 => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
@@ -221,7 +250,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
 fn query<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
     let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(text.as_bytes()));
     serde_path_to_error::deserialize(pairs).map_err(|error| {
-        let detail = error.inner().to_string();
+        let detail = punctual_protocol::query_in_words(&error.inner().to_string());
         let unknown = detail.starts_with("unknown field");
         let code = if unknown { Code::RequestUnknownField } else { Code::RequestInvalid };
         let named = error.path().iter().next().map(|it| format!("/{it}"));
@@ -251,7 +280,7 @@ impl FromRequest<Shared> for Body {
     type Rejection = Refusal;
     async fn from_request(request: Request, app: &Shared) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
-        let bytes = read_body(app, &parts.headers, body).await?;
+        let bytes = read_body(app, &parts, body).await?;
         if bytes.is_empty() || is_json(&parts.headers) {
             return Ok(Self(bytes));
         }
@@ -282,8 +311,9 @@ fn encoding(headers: &HeaderMap) -> Option<String> {
 /// is cut off while it sends sees a broken connection, and never the reason.
 const HEARD_OUT: usize = 4;
 
-/// Reads a body within the limits of size and time.
-pub(crate) async fn read_body(app: &Shared, headers: &HeaderMap, body: HttpBody) -> Result<Bytes, Refusal> {
+/// Reads a body within the limits of size and time. Whoever sends it so slowly that their token ends meanwhile is refused.
+pub(crate) async fn read_body(app: &Shared, parts: &Parts, body: HttpBody) -> Result<Bytes, Refusal> {
+    let headers = &parts.headers;
     if let Some(encoding) = encoding(headers) {
         let detail = format!("its Content-Encoding is {encoding}; send it as it is");
         return Err(Refusal::new(Code::RequestUnsupportedMediaType, detail));
@@ -294,12 +324,14 @@ pub(crate) async fn read_body(app: &Shared, headers: &HeaderMap, body: HttpBody)
         return Err(too_large(limit));
     }
     let reading = collect(app, body, declared.unwrap_or(0));
-    tokio::time::timeout(app.options.body_timeout, reading).await.unwrap_or_else(|_| {
+    let read = tokio::time::timeout(app.options.body_timeout, reading).await.unwrap_or_else(|_| {
         Err(Refusal::new(
             Code::RequestTimeout,
             format!("no whole body within {}", Span::of(app.options.body_timeout)),
         ))
-    })
+    })?;
+    Who::of(parts)?.must_be_good_still(app)?;
+    Ok(read)
 }
 
 /// Room that is made for a body because it was announced; more when it comes.
@@ -342,6 +374,9 @@ mod tests {
         for (text, code, pointer) in [
             ("lable=a", Code::RequestUnknownField, "/lable"),
             ("limit=x", Code::RequestInvalid, "/limit"),
+            ("limit=", Code::RequestInvalid, "/limit"),
+            ("limit=-1", Code::RequestInvalid, "/limit"),
+            ("limit=99999999999999999999", Code::RequestInvalid, "/limit"),
             ("limit=1&limit=2", Code::RequestInvalid, "/limit"),
             ("state=asleep", Code::RequestInvalid, "/state"),
             ("task_id=seven", Code::RequestInvalid, "/task_id"),
@@ -354,6 +389,8 @@ mod tests {
                 Some(pointer),
                 "{text}: {problem}"
             );
+            let said = &problem.errors[0].detail;
+            assert!(!said.contains("invalid digit") && !said.contains("target type"), "{text}: {said}");
         }
     }
 

@@ -124,7 +124,7 @@ fn keeps_no_secret() -> Refusal {
 
 async fn once(turn: Turn, request: Request, next: Next) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let body = read_body(&turn.app, &parts.headers, body).await?;
+    let body = read_body(&turn.app, &parts, body).await?;
     let request_hash = request_hash(&parts, &body);
     match turn.reserve(request_hash).await? {
         Reserved::Ours => {}

@@ -111,7 +111,8 @@ pub(crate) async fn insert_batch(
 fn not_too_many(app: &App, caller: &Caller) -> Result<(), Refusal> {
     let Some(wait) = app.engine.insert_backlog(&caller.namespace) else { return Ok(()) };
     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-    let detail = format!("more is being inserted than the store takes: this would wait for {wait_ms} ms");
+    let wait = Span::of(wait);
+    let detail = format!("more is being inserted than the store takes: this would wait for {wait}");
     Err(Problem::new(Code::Overload, detail).retry_after_ms(wait_ms).into())
 }
 
@@ -265,7 +266,7 @@ fn answer_one(status: u16, task: Task, outcome: InsertOutcome) -> Response {
 
 /// Gives tasks without an identity the one that belongs to the idempotency key, and answers, in order, which of them an
 /// earlier try has stored. Survives a crash between the insert and the keeping of its answer. Of a batch, only
-/// when the first is there are the others looked for: without an earlier try this costs three reads at once. What is stored all the
+/// when the first is there are the others looked for: without an earlier try this costs one read. What is stored all the
 /// same, by a try that stood still or a part of a batch, stays as it is.
 async fn give_ids_of_key(
     app: &App,
@@ -279,13 +280,15 @@ async fn give_ids_of_key(
         if !task.is_anonymous() {
             continue;
         }
-        task.key = Some(key_of_request(caller, key, nth));
+        let own = key_of_request(caller, key, nth);
         // Nor does one that another try has stored since this look begin anew.
         task.on_conflict = OnConflict::Keep;
         if tried_before != Some(false) {
-            *known = known_by_request(app, caller, task, id_of_older_engines(caller, key, nth)).await?;
+            let older = id_of_older_engines(caller, key, nth);
+            *known = app.engine.latest_of(&caller.namespace, &own, older).await?;
             tried_before = tried_before.or_else(|| Some(known.is_some()));
         }
+        task.key = Some(own);
         if let Some(it) = known
             && !is_same_wish(&app.engine.whole(it.clone()).await?.ask, task)
         {
@@ -294,17 +297,6 @@ async fn give_ids_of_key(
         }
     }
     Ok(known)
-}
-
-async fn known_by_request(
-    app: &App,
-    caller: &Caller,
-    task: &NewTask,
-    older_id: i64,
-) -> Result<Option<Task>, Refusal> {
-    let by_id = app.engine.versions(&caller.namespace, older_id, None, 1);
-    let (mut by_key, mut by_id) = tokio::try_join!(app.engine.standing(task, 1), by_id)?;
-    Ok(by_key.pop().or_else(|| by_id.pop()))
 }
 
 /// Of the request and the number in it: nobody else has it.

@@ -35,15 +35,18 @@ mod dead;
 mod executors;
 mod insert;
 mod lookup;
+mod me;
 mod namespaces;
 mod queues;
 mod roster;
 mod schedules;
 mod settings;
 mod tokens;
+mod told;
 mod workflows;
 
 // What operators look at.
+mod console;
 mod docs;
 mod health;
 mod log_filter;

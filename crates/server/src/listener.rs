@@ -39,7 +39,7 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    time::{Instant, MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -49,8 +49,6 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 /// hundred callers who come at one instant are more: the system drops what is beyond, and whoever it meets begins again
 /// after a second.
 const BACKLOG: i32 = 4_096;
-/// The same complaint is not made more often.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 /// For connections that are cut to be gone.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
 const HTTP1_BUFFER_MAX_BYTES: usize = 64 << 10;
@@ -139,7 +137,7 @@ impl Door {
         tasks: &TaskTracker,
         shutdown: &CancellationToken,
     ) {
-        let (refusals, mut complaints) = (TaskTracker::new(), Complaints::default());
+        let refusals = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -147,11 +145,11 @@ impl Door {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.take(stream, peer, tasks, &refusals, &mut complaints),
+                Ok((stream, peer)) => self.take(stream, peer, tasks, &refusals),
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     self.app.connections.counts.accept_failures.fetch_add(1, Relaxed);
-                    complaints.make(|| tracing::error!(%error, "no connection can be taken"));
+                    tracing::error!(%error, "no connection can be taken");
                     self.app.connections.shed_one();
                     tokio::select! {
                         () = shutdown.cancelled() => return,
@@ -168,7 +166,6 @@ impl Door {
         peer: SocketAddr,
         tasks: &TaskTracker,
         refusals: &TaskTracker,
-        complaints: &mut Complaints,
     ) {
         let peer = peer.ip().to_canonical();
         let refused = match self.admit(peer) {
@@ -179,9 +176,7 @@ impl Door {
             Err(refused) => refused,
         };
         self.app.connections.counts.refuse(refused);
-        complaints.make(|| {
-            tracing::warn!(%peer, reason = refused.word(), "a connection was refused; see docs/http.md");
-        });
+        tracing::warn!(%peer, reason = refused.word(), "a connection was refused; see docs/http.md");
         // Whoever speaks TLS would have to be shaken hands with before anything can be said.
         if refused != Refused::NotAProxy && self.certificates.is_none() && refusals.len() < REFUSALS_MAX {
             let detail = match refused {
@@ -205,19 +200,4 @@ impl Door {
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-/// So that an attack does not fill the log.
-#[derive(Debug, Default)]
-struct Complaints {
-    last: Option<Instant>,
-}
-
-impl Complaints {
-    fn make(&mut self, complain: impl FnOnce()) {
-        if self.last.is_none_or(|it| it.elapsed() > COMPLAIN_EVERY) {
-            self.last = Some(Instant::now());
-            complain();
-        }
-    }
 }

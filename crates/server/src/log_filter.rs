@@ -47,11 +47,12 @@ impl LogFilters {
         Self(Arc::new(Inner { log, started_with, standing: Mutex::new(standing) }))
     }
 
-    /// Which set this was.
-    fn set(&self, filter: Option<&str>, until: Option<Millis>) -> Result<u64, String> {
+    /// What it took the place of, and what stands since.
+    fn set(&self, filter: Option<&str>, until: Option<Millis>) -> Result<(Standing, Standing), String> {
         let mut standing = self.0.standing.lock();
+        let before = standing.clone();
         self.put(&mut standing, filter, until)?;
-        Ok(standing.sets)
+        Ok((before, standing.clone()))
     }
 
     fn put(
@@ -80,8 +81,11 @@ impl LogFilters {
         }
     }
 
-    fn shown(&self) -> LogFilter {
-        let Standing { filter, until, .. } = self.0.standing.lock().clone();
+    fn stands(&self) -> LogFilter {
+        self.shown(self.0.standing.lock().clone())
+    }
+
+    fn shown(&self, Standing { filter, until, .. }: Standing) -> LogFilter {
         LogFilter {
             filter,
             started_with: self.0.started_with.clone(),
@@ -104,7 +108,7 @@ fn filters(app: &App) -> Result<&LogFilters, Refusal> {
     responses((status = 200, description = "What is logged, and until when.", body = LogFilter)),
 )]
 pub(crate) async fn get_log_filter(State(app): State<Shared>) -> Result<Response, Refusal> {
-    Ok(answer::json(StatusCode::OK, &filters(&app)?.shown()))
+    Ok(answer::json(StatusCode::OK, &filters(&app)?.stands()))
 }
 
 /// Change what this engine logs.
@@ -118,13 +122,13 @@ pub(crate) async fn get_log_filter(State(app): State<Shared>) -> Result<Response
 pub(crate) async fn put_log_filter(State(app): State<Shared>, Body(body): Body) -> Result<Response, Refusal> {
     let asked = PutLogFilter::from_json(&body)?;
     let filters = filters(&app)?.clone();
-    let before = filters.shown();
     let lasts = asked.for_ms.map(Duration::from_millis);
     let until = lasts.map(|it| app.engine.now().plus(i64::try_from(it.as_millis()).unwrap_or(i64::MAX)));
-    let set = filters
+    let (before, after) = filters
         .set(asked.filter.as_deref(), until)
         .map_err(|what| Refusal::field("/filter", format!("is no filter: {what}")))?;
-    let after = filters.shown();
+    let set = after.sets;
+    let after = filters.shown(after);
     tracing::info!(filter = after.filter, "what is logged was changed");
     if let Some(lasts) = lasts {
         let stopping = app.shutdown.clone();
@@ -166,14 +170,15 @@ mod tests {
         let log = Told::default();
         let told = Arc::clone(&log.0);
         let filters = LogFilters::new(Box::new(log), "info".to_owned());
-        let first = filters.set(Some("debug"), Some(Millis(5))).unwrap();
-        let second = filters.set(Some("trace"), None).unwrap();
-        filters.end(first);
-        assert_eq!((filters.shown().filter, filters.shown().until_ms), ("trace".to_owned(), None));
+        let (_, first) = filters.set(Some("debug"), Some(Millis(5))).unwrap();
+        let (before, second) = filters.set(Some("trace"), None).unwrap();
+        assert_eq!((before.filter, second.filter.as_str()), ("debug".to_owned(), "trace"));
+        filters.end(first.sets);
+        assert_eq!((filters.stands().filter, filters.stands().until_ms), ("trace".to_owned(), None));
         assert!(filters.set(Some("bad"), None).is_err());
-        assert_eq!(filters.shown().filter, "trace", "nothing has changed");
-        filters.end(second);
-        assert_eq!(filters.shown().filter, "info");
+        assert_eq!(filters.stands().filter, "trace", "nothing has changed");
+        filters.end(second.sets);
+        assert_eq!(filters.stands().filter, "info");
         assert_eq!(*told.lock(), ["debug", "trace", "info"]);
     }
 }

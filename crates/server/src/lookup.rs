@@ -26,9 +26,14 @@ use punctual_domain::{
     time::Millis,
 };
 use punctual_protocol::{
-    At, FoundTasks, SearchTasks, Searched, SearchedAlong, Task as WireTask, Why,
+    At, FoundTasks, SearchTasks, Searched, SearchedAlong, SortTasks, Task as WireTask, Why,
     limits::{INSTANT_MAX_MS, PAGE_DEFAULT},
 };
+
+const NO_KEY: &str = "no key has these by their due time: -created_at, the newest first, or created_at, the oldest first, is the order of what is found by a declared \
+                      label, of the dead and, in an embedded engine, of what is not asked for by a state that waits for its \
+                      instant or for an executor (scheduled, dispatching, ready, dispatch_failed, retrying); due_at and -due_at are \
+                      those of all others";
 
 /// The task, if it is the namespace's and the caller's token reaches its queue.
 pub(crate) async fn task_of(app: &App, caller: &Caller, place: TaskRef) -> Result<Task, Refusal> {
@@ -84,8 +89,8 @@ pub(crate) async fn why_task(
 
 /// Search, or the versions of one `task_id` or `key`.
 ///
-/// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that; with `task_id` or `key`, the
-/// highest version first. What no key answers is looked through for half a second; `search` says along what it was looked, and how
+/// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that, or as `sort` says; with
+/// `task_id` or `key`, the highest version first. What no key answers is looked through for half a second; `search` says along what it was looked, and how
 /// far, and `next_cursor` goes on from there. Histories are left out of a search. Payloads and results that are kept outside of
 /// the store (`payloads.inline_max_bytes`) are left out always: get the one task.
 #[utoipa::path(
@@ -104,7 +109,12 @@ pub(crate) async fn search_tasks(
         Some(identity) => versions(&app, &caller, &search, identity, &query).await?,
         None => {
             let phase = search.phase.map(answer::domain_phase);
-            let (page, search) = list(&app, &caller, query, phase).await?;
+            let (page, searched) = list(&app, &caller, query, phase).await?;
+            let by_due = [Some(SortTasks::LatestDueFirst), Some(SortTasks::EarliestDueFirst)];
+            if by_due.contains(&search.sort) && searched.along != SearchedAlong::DueTime {
+                return Err(Refusal::field("/sort", NO_KEY));
+            }
+            let search = searched;
             let items = page.items.into_iter().map(|it| answer::brief(app.engine.as_fired(it.1))).collect();
             FoundTasks { items, next_cursor: page.next.map(Position::write), search }
         }
@@ -124,7 +134,8 @@ pub(crate) async fn list(
         queue.map_or_else(|| caller.who.reaches_namespace(&caller.namespace), |it| caller.who.reaches(&it));
     let searched = Mutex::new(searched(&StorePage::default()));
     if !is_reached {
-        return Ok((Numbered::empty(), searched.into_inner()));
+        let along = if query.by_due_time { Along::DueTime } else { Along::default() };
+        return Ok((Numbered::empty(), self::searched(&StorePage { along, ..StorePage::default() })));
     }
     let limit = query.limit;
     let state = query.state.or_else(|| phase.and_then(only_state));
@@ -133,24 +144,27 @@ pub(crate) async fn list(
     let is_sifted = !caller.who.reaches_all_queues() || by_phase.is_some();
     let fits = |it: &Task| phase.is_none_or(|phase| it.state.phase() == phase);
     let asked = if is_sifted { limit.max(pages::SIFTED_MIN) } else { limit };
-    let behind = query.before_due.map(Position::BeforeDue).or_else(|| query.before_id.map(Position::BelowId));
+    let (is_rising, is_oldest_first) = (query.earliest_first, query.oldest_first);
+    let of_id = move |id| if is_oldest_first { Position::AboveId(id) } else { Position::BelowId(id) };
+    let of_due = move |at| if is_rising { Position::AfterDue(at) } else { Position::BeforeDue(at) };
+    let behind = query.behind_due.map(of_due).or_else(|| query.before_id.or(query.after_id).map(of_id));
     let query = StoreQuery { limit: asked, state, ..query };
     let page = |behind: Option<Position>| {
         let (mut query, searched) = (query.clone(), &searched);
-        (query.before_id, query.before_due) = match behind {
-            Some(Position::BelowId(id)) => (Some(id), None),
-            Some(Position::BeforeDue(at)) => (None, Some(at)),
-            None => (None, None),
-        };
+        go_on(&mut query, behind);
         async move {
             // What is sifted is asked for again anyway.
             let page =
                 if is_sifted { app.engine.list(&query).await? } else { app.engine.search(&query).await? };
             *searched.lock() = self::searched(&page);
-            let next = page.next_before_due.map(Position::BeforeDue);
-            let next = next.or_else(|| page.next_before_id.map(Position::BelowId));
+            let next = page.next_behind_due.map(of_due);
+            let next = next.or_else(|| page.next_before_id.or(page.next_after_id).map(of_id));
             let along = page.along;
-            let items = page.tasks.into_iter().map(|it| (position(along, &it), it)).collect();
+            let at = |it: &Task| match along {
+                Along::DueTime => of_due(DuePosition { due_at: it.due_at, id: it.place.id }),
+                Along::Ids | Along::Label | Along::Dead => of_id(it.place.id),
+            };
+            let items = page.tasks.into_iter().map(|it| (at(&it), it)).collect();
             Ok(Numbered { items, next })
         }
     };
@@ -164,21 +178,23 @@ pub(crate) async fn list(
     Ok((found, searched.into_inner()))
 }
 
+fn go_on(query: &mut StoreQuery, behind: Option<Position>) {
+    (query.before_id, query.after_id, query.behind_due) = match behind {
+        Some(Position::BelowId(id)) => (Some(id), None, None),
+        Some(Position::AboveId(id)) => (None, Some(id), None),
+        Some(Position::BeforeDue(at) | Position::AfterDue(at)) => (None, None, Some(at)),
+        None => (None, None, None),
+    };
+}
+
 /// The state that a phase is another word for.
 fn only_state(phase: Phase) -> Option<TaskState> {
     let mut states = TaskState::ALL.into_iter().filter(|it| it.phase() == phase);
     states.next().filter(|_| states.next().is_none())
 }
 
-fn position(along: Along, task: &Task) -> Position {
-    match along {
-        Along::DueTime => Position::BeforeDue(DuePosition { due_at: task.due_at, id: task.place.id }),
-        Along::Ids | Along::Label | Along::Dead => Position::BelowId(task.place.id),
-    }
-}
-
 fn searched(page: &StorePage) -> Searched {
-    let due_at = page.next_before_due.map(|it| it.due_at.0.clamp(0, INSTANT_MAX_MS));
+    let due_at = page.next_behind_due.map(|it| it.due_at.0.clamp(0, INSTANT_MAX_MS));
     Searched {
         along: match page.along {
             Along::Ids => SearchedAlong::All,
@@ -186,7 +202,12 @@ fn searched(page: &StorePage) -> Searched {
             Along::Dead => SearchedAlong::Dead,
             Along::DueTime => SearchedAlong::DueTime,
         },
-        through_percent: page.newest_id.zip(page.next_before_id).map(|(newest, next)| percent(newest, next)),
+        through_percent: page.newest_id.and_then(|newest| {
+            let downward = page.next_before_id.map(|next| percent(newest, next));
+            // What is behind is below the next, as what is ahead is when a search goes downward.
+            let upward = || page.next_after_id.map(|next| percent(newest, newest.saturating_sub(next) + 1));
+            downward.or_else(upward)
+        }),
         through_due_at: due_at.map(At::from_ms),
         through_due_at_ms: due_at,
     }
@@ -240,7 +261,18 @@ fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Ref
         checked.map_err(|error| Refusal::field(pointer, error.to_string()))
     };
     let behind = cursor::position(search.cursor.as_deref())?;
-    Ok(StoreQuery {
+    let is_rising = search.sort == Some(SortTasks::EarliestDueFirst);
+    let is_oldest_first = search.sort == Some(SortTasks::OldestFirst);
+    let is_of_this_order = match behind {
+        Some(Position::AfterDue(_)) => is_rising,
+        Some(Position::AboveId(_)) => is_oldest_first,
+        Some(Position::BeforeDue(_) | Position::BelowId(_)) => !is_rising && !is_oldest_first,
+        None => true,
+    };
+    if !is_of_this_order {
+        return Err(Refusal::field("/cursor", "is of a search in another order; begin this one without it"));
+    }
+    let mut query = StoreQuery {
         namespace: Some(namespace.clone()),
         queue: name("/queue", &search.queue)?,
         state: search.state.map(answer::domain_state),
@@ -250,11 +282,19 @@ fn store_query(search: &SearchTasks, namespace: &Name) -> Result<StoreQuery, Ref
         due_before: search.due_before.map(|it| Millis(it.0)),
         updated_from: None,
         error: None,
-        by_due_time: search.due_after.is_some() || search.due_before.is_some(),
-        before_id: behind.and_then(|it| if let Position::BelowId(id) = it { Some(id) } else { None }),
-        before_due: behind.and_then(|it| if let Position::BeforeDue(at) = it { Some(at) } else { None }),
+        by_due_time: match search.sort {
+            Some(sort) => matches!(sort, SortTasks::EarliestDueFirst | SortTasks::LatestDueFirst),
+            None => search.due_after.is_some() || search.due_before.is_some(),
+        },
+        earliest_first: is_rising,
+        oldest_first: is_oldest_first,
+        after_id: None,
+        before_id: None,
+        behind_due: None,
         limit: usize::try_from(search.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX),
-    })
+    };
+    go_on(&mut query, behind);
+    Ok(query)
 }
 
 /// The conditions of a search, on the few versions of one id.

@@ -93,18 +93,34 @@ metrics! {
         "Attempts in flight that count for a limit of a namespace (scope namespace) or of everything (scope everything); of the first 200 limits."
     SHARED_SLOTS_LIMIT Gauge "punctual_shared_slots_limit" ["scope", "namespace"]
         "That limit."
+    KEY_SLOTS_HELD_MAX Gauge "punctual_key_slots_held_max" ["namespace", "queue"]
+        "Attempts of the concurrency key that holds most slots of a queue with a limit by key. This and what follows to executors: of the first 200 queues with such limits, and of the first 10,000 attempts that hold slots."
+    KEY_SLOTS_LIMIT Gauge "punctual_key_slots_limit" ["namespace", "queue"]
+        "The limit of each of its keys."
+    KEYS_SATURATED Gauge "punctual_keys_saturated" ["namespace", "queue"]
+        "Its keys that hold as many slots as they may."
+    RETRY_SLOTS_HELD Gauge "punctual_retry_slots_held" ["namespace", "queue"]
+        "Attempts in flight that are retries, of a queue with a limit for them."
+    RETRY_SLOTS_LIMIT Gauge "punctual_retry_slots_limit" ["namespace", "queue"]
+        "That limit."
+    EXECUTOR_SLOTS_HELD Gauge "punctual_executor_slots_held" ["namespace"]
+        "Attempts in the hands of executors that have said how many they hold at most; of the first 1,000 executors of the first 20 namespaces."
+    EXECUTOR_SLOTS_LIMIT Gauge "punctual_executor_slots_limit" ["namespace"]
+        "What those of them that hold any hold at most, together."
+    EXECUTORS_SATURATED Gauge "punctual_executors_saturated" ["namespace"]
+        "Those that hold as many as they can."
     TASKS_SUCCEEDED Counter "punctual_tasks_succeeded_total" []
         "Outcomes `succeeded` that were accepted."
     OUTCOMES Counter "punctual_outcomes_total" ["namespace", "queue", "outcome"]
-        "Outcomes that this engine has accepted: succeeded, failed, snoozed, rejected. A success of an attempt that another engine handed over is counted in the queue `(other)`, because nothing of its task is read."
+        "Outcomes that this engine has accepted: succeeded, failed, snoozed, rejected."
     PROCESSING Histogram "punctual_processing_seconds" ["namespace", "queue"]
-        "From the hand-over of an attempt to its outcome, of outcomes whose queue is known; under OpenMetrics with the trace of the last attempt of each bucket whose caller samples it."
+        "From the hand-over of an attempt to its outcome, by outcomes that this engine has accepted; under OpenMetrics with the trace of the last attempt of each bucket whose caller samples it."
     LATENESS Histogram "punctual_lateness_seconds" ["namespace", "queue"]
         "How long after its time a task fired; resolution 1 ms."
     TASKS_OVER_BUDGET Counter "punctual_tasks_over_budget_total" ["namespace", "queue"]
         "Tasks that fired later than the `lateness_budget_ms` of their queue."
     OLDEST_WAITING Gauge "punctual_oldest_waiting_seconds" ["namespace", "queue"]
-        "How long the oldest fired task has waited for an executor, from 60 s on, in queues that are not paused and partitions of this engine."
+        "How long the oldest fired task has waited for an executor, from 1 s on, as of a look every 5 s, in queues that are not paused and partitions of this engine; of each partition the 100 oldest are looked at."
     OVERDUE_NOT_FIRED Gauge "punctual_overdue_not_fired_seconds" ["database", "partition"]
         "How long ago the oldest task that has not fired was due, from 10 s on, 0: there is none; read from the rows of every partition, whoever owns it."
     DATABASE_ANSWERS Gauge "punctual_database_answers" ["database"]
@@ -115,6 +131,10 @@ metrics! {
         "Bytes of it, as its server estimates them."
     DATABASE_BUCKETS Gauge "punctual_database_buckets" ["database"]
         "Slices of its time axis; absent where it is not cut."
+    DATABASE_BUCKETS_WIDE Gauge "punctual_database_buckets_wide" ["database"]
+        "Slices to come that are wider than they should be, and have too many tasks to be cut: each goes as a whole, in its time. Absent until they were looked at."
+    DATABASE_ARCHIVES Counter "punctual_database_archives_published_total" ["database"]
+        "How often archives of it were published, since the store was made; absent where nothing is archived, and of an embedded store."
     DATABASE_PARTITIONS Gauge "punctual_database_partitions" ["database"]
         "Partitions that live in it."
     QUEUE_PAUSED Gauge "punctual_queue_paused" ["namespace", "queue"]

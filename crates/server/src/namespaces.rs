@@ -6,7 +6,7 @@ use crate::{
     answer,
     app::{App, Shared},
     etag,
-    extract::{Body, Query, Segment},
+    extract::{Body, MaxAge, Query, Segment},
     refusal::Refusal,
     settings::{has_changed, recorded, turned},
 };
@@ -15,17 +15,17 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_contract::{settings::Standing, store::Books};
+use punctual_contract::settings::Standing;
 use punctual_domain::{
     name::Name,
     settings::{Deletion, Scope, ScopeSettings, Setting},
 };
-use punctual_engine::{Closed, NamespacePut};
+use punctual_engine::{Account, Closed, NamespacePut, Stood};
 use punctual_protocol::{
     At, Code, DeleteNamespace, ListNamespaces, Namespace, NamespaceDeletion, NamespaceState, Page,
     PutNamespace, Usage, limits::PAGE_DEFAULT,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Refused while nothing new of the namespace is taken.
 pub(crate) fn must_be_open(app: &App, namespace: &Name) -> Result<(), Refusal> {
@@ -58,11 +58,12 @@ fn not_found(namespace: &Name, why: &str) -> Refusal {
 pub(crate) async fn list_namespaces(
     State(app): State<Shared>,
     who: Who,
+    max_age: MaxAge,
     Query(asked): Query<ListNamespaces>,
 ) -> Result<Response, Refusal> {
     asked.check()?;
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
-    let books = books(&app).await;
+    let account = account(&app, max_age).await;
     let mut found: BTreeMap<Name, Option<Standing>> = BTreeMap::new();
     for it in app.engine.settings().await?.all {
         match it.scope.clone() {
@@ -75,8 +76,12 @@ pub(crate) async fn list_namespaces(
             Scope::Queue(_) | Scope::Everything => {}
         }
     }
-    for it in books.iter().flat_map(|it| &it.standing).filter(|it| who.reaches(&it.queue)) {
-        found.entry(it.queue.namespace.clone()).or_default();
+    let mut last = None;
+    let standing = account.iter().flat_map(|it| &it.books().standing);
+    for it in standing.map(|it| &it.queue).filter(|it| who.reaches(it)) {
+        if last.replace(&it.namespace) != Some(&it.namespace) {
+            found.entry(it.namespace.clone()).or_default();
+        }
     }
     if who.reaches_all_queues() {
         // Of which queues they are is not for a list to find out.
@@ -85,15 +90,21 @@ pub(crate) async fn list_namespaces(
         }
     }
     let is_asked = |it: &Name| {
-        who.reaches_namespace(it) && asked.cursor.as_deref().is_none_or(|from| it.as_str() >= from)
+        who.reaches_namespace(it)
+            && asked.cursor.as_deref().is_none_or(|from| it.as_str() >= from)
+            && asked.prefix.as_deref().is_none_or(|prefix| it.as_str().starts_with(prefix))
     };
-    let mut found: Vec<_> = found.into_iter().filter(|it| is_asked(&it.0)).take(limit + 1).collect();
+    let shown = |(name, stands): (Name, Option<Standing>)| {
+        let known = Known { stands: stands.as_ref(), is_there: true, account: account.as_deref() };
+        shown(&who, &name, known).map(|it| (name, it))
+    };
+    let is_wanted = |it: &Result<(Name, Namespace), Refusal>| {
+        it.as_ref().map_or(true, |(_, it)| asked.state.is_none_or(|state| it.state == state))
+    };
+    let found = found.into_iter().filter(|it| is_asked(&it.0)).map(shown).filter(is_wanted);
+    let found: Vec<(Name, Namespace)> = found.take(limit + 1).collect::<Result<_, _>>()?;
     let next_cursor = found.get(limit).map(|it| it.0.as_str().to_owned());
-    found.truncate(limit);
-    let shown = |(name, stands): &(Name, Option<Standing>)| {
-        shown(&who, name, Known { stands: stands.as_ref(), is_there: true, books: books.as_ref() })
-    };
-    let items = found.iter().map(shown).collect::<Result<_, _>>()?;
+    let items = found.into_iter().take(limit).map(|it| it.1).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -107,13 +118,14 @@ pub(crate) async fn list_namespaces(
 pub(crate) async fn get_namespace(
     State(app): State<Shared>,
     who: Who,
+    max_age: MaxAge,
     Segment(name): Segment,
 ) -> Result<Response, Refusal> {
     let name = named(&name)?;
     if !who.reaches_namespace(&name) {
         // As one that there is not.
-        let nothing = Books::default();
-        let known = Known { stands: None, is_there: false, books: Some(&nothing) };
+        let nothing = Account::default();
+        let known = Known { stands: None, is_there: false, account: Some(&nothing) };
         return Ok(told(StatusCode::OK, &shown(&who, &name, known)?));
     }
     let all = app.engine.settings().await?.all;
@@ -123,8 +135,8 @@ pub(crate) async fn get_namespace(
         || who.reaches_all_queues() && app.engine.store().namespaces_with_schedules().await?.contains(&name);
     let scope = Scope::Namespace(name.clone());
     let stands = all.into_iter().find(|it| it.scope == scope);
-    let books = books(&app).await;
-    let known = Known { stands: stands.as_ref(), is_there, books: books.as_ref() };
+    let account = account(&app, max_age).await;
+    let known = Known { stands: stands.as_ref(), is_there, account: account.as_deref() };
     Ok(told(StatusCode::OK, &shown(&who, &name, known)?))
 }
 
@@ -156,16 +168,15 @@ pub(crate) async fn put_namespace(
     let wanted: ScopeSettings = turned(&PutNamespace::from_json(&body)?)?;
     let condition = etag::condition(&headers);
     let fits = move |revision| condition.as_ref().is_none_or(|it| etag::is_revision(it, revision));
-    let began = app.engine.now();
     let stands = match app.engine.put_namespace(name.clone(), wanted, who.by(), fits).await? {
         NamespacePut::Done(stands) => stands,
         NamespacePut::Otherwise(revision) => return Err(has_changed(revision)),
         NamespacePut::Deleting => return Err(deleting(&name)),
     };
-    let books = books(&app).await;
-    let known = Known { stands: Some(&stands), is_there: true, books: books.as_ref() };
+    let account = account(&app, MaxAge::NONE).await;
+    let known = Known { stands: Some(&stands), is_there: true, account: account.as_deref() };
     let response = told(StatusCode::OK, &shown(&who, &name, known)?);
-    Ok(recorded(&app, &stands.scope, began).await.told_with(response))
+    Ok(recorded(&app, &stands.scope, Some(stands.revision)).await.told_with(response))
 }
 
 /// Delete a namespace with all that it holds.
@@ -196,14 +207,13 @@ pub(crate) async fn delete_namespace(
         );
         return Err(Refusal::field("/confirm", detail));
     }
-    let began = app.engine.now();
-    let Some(stands) = app.engine.delete_namespace(name.clone(), who.by()).await? else {
+    let Some(Stood { stands, written }) = app.engine.delete_namespace(name.clone(), who.by()).await? else {
         return Err(not_found(&name, "has no settings and holds nothing"));
     };
-    let books = books(&app).await;
-    let known = Known { stands: Some(&stands), is_there: true, books: books.as_ref() };
+    let account = account(&app, MaxAge::NONE).await;
+    let known = Known { stands: stands.as_ref(), is_there: true, account: account.as_deref() };
     let response = told(StatusCode::ACCEPTED, &shown(&who, &name, known)?);
-    Ok(recorded(&app, &stands.scope, began).await.told_with(response))
+    Ok(recorded(&app, &Scope::Namespace(name), written).await.told_with(response))
 }
 
 fn named(name: &str) -> Result<Name, Refusal> {
@@ -211,16 +221,16 @@ fn named(name: &str) -> Result<Name, Refusal> {
 }
 
 /// None: a database is away.
-async fn books(app: &App) -> Option<Books> {
-    let books = app.engine.store().books().await;
-    books.inspect_err(|error| tracing::warn!(%error, "what namespaces hold cannot be counted")).ok()
+async fn account(app: &App, MaxAge(max_age): MaxAge) -> Option<Arc<Account>> {
+    let account = app.engine.account(max_age).await;
+    account.inspect_err(|error| tracing::warn!(%error, "what namespaces hold cannot be counted")).ok()
 }
 
 /// What is known of one.
 struct Known<'a> {
     stands: Option<&'a Standing>,
     is_there: bool,
-    books: Option<&'a Books>,
+    account: Option<&'a Account>,
 }
 
 fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal> {
@@ -228,9 +238,9 @@ fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal>
         Some(Setting::Scope(set)) => set.clone(),
         _ => ScopeSettings::default(),
     };
-    let usage = known.books.map(|it| usage(who, name, it));
+    let usage = known.account.map(|it| usage(who, name, it));
     let is_there = known.is_there || known.stands.is_some() || usage.is_none_or(|it| it.tasks > 0);
-    let deletion = settings.deletion.as_deref().map(|it| deletion(name, it, known.books));
+    let deletion = settings.deletion.as_deref().map(|it| deletion(name, it, known.account));
     let state = match (&deletion, is_there) {
         (Some(_), _) => NamespaceState::Deleting,
         (None, true) => NamespaceState::Active,
@@ -254,9 +264,9 @@ fn shown(who: &Who, name: &Name, known: Known<'_>) -> Result<Namespace, Refusal>
 }
 
 /// Of the queues that the token reaches.
-fn usage(who: &Who, name: &Name, books: &Books) -> Usage {
+fn usage(who: &Who, name: &Name, account: &Account) -> Usage {
     let mut usage = Usage::default();
-    for it in books.standing.iter().filter(|it| it.queue.namespace == *name && who.reaches(&it.queue)) {
+    for it in account.of_namespace(name).iter().filter(|it| who.reaches(&it.queue)) {
         usage.tasks += it.tasks;
         if it.state.is_in_flight() {
             usage.in_flight += it.tasks;
@@ -264,17 +274,16 @@ fn usage(who: &Who, name: &Name, books: &Books) -> Usage {
             usage.waiting += it.tasks;
         }
     }
-    let its = books.pending_bytes.iter();
-    let its = its.filter(|it| it.queue.namespace == *name && who.reaches(&it.queue));
-    usage.payload_bytes = its.map(|it| it.bytes).sum::<i64>().max(0);
+    let bytes = account.bytes_of_namespace(name).iter().filter(|it| who.reaches(&it.queue));
+    usage.payload_bytes = bytes.map(|it| it.bytes).sum::<i64>().max(0);
     usage
 }
 
 /// Of all of its queues.
-fn deletion(name: &Name, it: &Deletion, books: Option<&Books>) -> NamespaceDeletion {
-    let left = books.map(|books| {
-        let its = books.standing.iter().filter(|it| it.queue.namespace == *name);
-        its.map(|it| it.tasks).sum::<i64>().max(0).cast_unsigned()
+fn deletion(name: &Name, it: &Deletion, account: Option<&Account>) -> NamespaceDeletion {
+    let left = account.map(|account| {
+        let standing = account.of_namespace(name).iter();
+        standing.map(|it| it.tasks).sum::<i64>().max(0).cast_unsigned()
     });
     NamespaceDeletion {
         since: At::from_ms(it.since.0),

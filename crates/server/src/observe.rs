@@ -113,7 +113,7 @@ pub(crate) async fn shed(State(app): State<Shared>, request: Request, next: Next
 
 /// Only lists have query parameters, and a deletion that is to be confirmed; what is misspelt elsewhere is not silently ignored either.
 pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
-    const LISTS: [&str; 18] = [
+    const LISTS: [&str; 19] = [
         "/v1/queues",
         "/v1/alerts",
         "/v1/tasks",
@@ -121,6 +121,7 @@ pub(crate) async fn refuse_query(request: Request, next: Next) -> Response {
         "/v1/dead-letters",
         "/v1/queues/{queue}/changes",
         "/v1/audit",
+        "/v1/tokens",
         "/v1/events",
         "/v1/partitions",
         "/v1/namespaces",

@@ -209,7 +209,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
             Code::NamespaceDeleting,
             Code::NamespaceNotFound,
         ],
-        "lease_tasks" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
+        "lease_tasks" | "lease_tasks_from_several" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
         "get_queue" => &[Code::QueueNotFound],
         "put_queue" | "patch_queue" => {
             &[Code::PreconditionFailed, Code::TaskContended, Code::NamespaceDeleting, Code::NamespaceNotFound]

@@ -5,8 +5,8 @@ use crate::{
     access::{Changed, Who},
     answer,
     app::{App, Shared},
-    cursor, etag,
-    extract::{Body, Caller, Query, Queue as QueueOf},
+    cluster, cursor, etag,
+    extract::{Body, Caller, MaxAge, Query, Queue as QueueOf},
     namespaces,
     refusal::Refusal,
     settings,
@@ -16,19 +16,19 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use punctual_contract::{hot::Lane, limiter::Held, settings::Standing, store::Books};
+use punctual_cluster::Counts;
+use punctual_contract::{hot::Lane, limiter::Held, settings::Standing};
 use punctual_domain::{
     limits::Scope as Scoped,
     name::QueueKey,
     settings::{Pause, QueueSettings, Scope},
-    time::Millis,
 };
-use punctual_engine::Put;
+use punctual_engine::{Account, Put, Stood};
 use punctual_protocol::{
     At, Code, Indexing, ListQueues, Mode, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
-    SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
+    QueueCounts, SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A change that others overtake so often is given up.
 const PATCH_TRIES: usize = 16;
@@ -43,6 +43,7 @@ const SHOWN_MAX: usize = 100;
 pub(crate) async fn list_queues(
     State(app): State<Shared>,
     caller: Caller,
+    max_age: MaxAge,
     Query(asked): Query<ListQueues>,
 ) -> Result<Response, Refusal> {
     asked.check()?;
@@ -55,17 +56,22 @@ pub(crate) async fn list_queues(
             queues.insert(queue.clone(), Some(it));
         }
     }
-    let numbers = Numbers::read(&app).await?;
-    let named = numbers.books.standing.iter().map(|it| &it.queue);
-    let mine = |it: &&QueueKey| it.namespace == caller.namespace && caller.who.reaches(it);
-    for it in named.chain(numbers.ready.iter().map(|it| &it.0)).filter(mine) {
-        queues.entry(it.clone()).or_default();
+    let numbers = Numbers::read(&app, max_age).await?;
+    let mut last = None;
+    for it in numbers.0.queues(&caller.namespace).filter(|it| caller.who.reaches(it)) {
+        // It comes once for each state.
+        if last.replace(it) != Some(it) {
+            queues.entry(it.clone()).or_default();
+        }
     }
     queues.retain(|queue, it| is_asked_for(&asked, queue, it.as_ref()));
     let limit = asked.limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
     let next_cursor = queues.keys().nth(limit).map(|it| it.queue.as_str().to_owned());
     let page = queues.iter().take(limit);
-    let items = page.map(|(queue, it)| numbers.shown(queue, it.as_ref())).collect::<Result<_, _>>()?;
+    let shown = |(queue, it): (&QueueKey, &Option<Standing>)| -> Result<Queue, Refusal> {
+        Ok(Queue { counted: counted(&app, queue), ..numbers.shown(queue, it.as_ref())? })
+    };
+    let items = page.map(shown).collect::<Result<_, _>>()?;
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
 }
 
@@ -87,11 +93,12 @@ fn is_asked_for(asked: &ListQueues, queue: &QueueKey, stands: Option<&Standing>)
 pub(crate) async fn get_queue(
     State(app): State<Shared>,
     who: Who,
+    max_age: MaxAge,
     QueueOf(queue): QueueOf,
 ) -> Result<Response, Refusal> {
     let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
-    let numbers = Numbers::read(&app).await?;
-    if !who.reaches(&queue) || (stands.is_none() && !numbers.knows(&queue)) {
+    let numbers = Numbers::read(&app, max_age).await?;
+    if !who.reaches(&queue) || (stands.is_none() && !numbers.0.knows(&queue)) {
         let detail = format!("{:?} has no tasks, and nothing was set for it", queue.queue.as_str());
         return Err(Refusal::new(Code::QueueNotFound, detail));
     }
@@ -123,6 +130,7 @@ fn put_aside((lane, tasks): (Lane, usize)) -> Parked {
         Lane::Key(key) => (ParkedFor::Key, Some(key)),
         Lane::Retries => (ParkedFor::Retries, None),
         Lane::Version(range) => (ParkedFor::HandlerVersions, Some(range)),
+        Lane::Kind(kind) => (ParkedFor::Kind, Some(kind)),
     };
     Parked { waits_for, name, tasks: u64::try_from(tasks).unwrap_or(u64::MAX) }
 }
@@ -191,10 +199,10 @@ pub(crate) async fn patch_queue(
         let asked = PutQueue::from_json(&settings::patched(stands.as_ref(), &patch)?)?;
         must_be_pushable(&app, &asked)?;
         let wanted = (settings::of_wire(&asked)?, pause_of(&app, &who, &asked));
-        let began = (app.engine.now(), reason_of(&wanted.1));
+        let reason = reason_of(&wanted.1);
         let fits = move |it| it == revision;
         match app.engine.put_queue(queue.clone(), wanted.0, wanted.1, who.by(), fits).await? {
-            Put::Done(stands) => return changed(&app, &queue, stands.as_ref(), began).await,
+            Put::Done(stood) => return changed(&app, &queue, &stood, reason).await,
             Put::Otherwise(_) => {}
         }
     }
@@ -258,9 +266,9 @@ async fn put(
 ) -> Result<Response, Refusal> {
     let condition = etag::condition(headers);
     let fits = move |revision| condition.as_deref().is_none_or(|it| etag::is_revision(it, revision));
-    let (began, reason) = (app.engine.now(), reason_of(&pause));
+    let reason = reason_of(&pause);
     match app.engine.put_queue(queue.clone(), settings, pause, who.by(), fits).await? {
-        Put::Done(stands) => changed(app, &queue, stands.as_ref(), (began, reason)).await,
+        Put::Done(stood) => changed(app, &queue, &stood, reason).await,
         Put::Otherwise(revision) => Err(settings::has_changed(revision)),
     }
 }
@@ -310,9 +318,8 @@ pub(crate) async fn pause_queue(
     who.must_reach(&queue)?;
     namespaces::must_be_open(&app, &queue.namespace)?;
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
-    let began = app.engine.now();
-    let stands = app.engine.pause(queue.clone(), reason.clone(), &who.by_as(by.as_deref())).await?;
-    changed(&app, &queue, stands.as_ref(), (began, reason)).await
+    let stood = app.engine.pause(queue.clone(), reason.clone(), &who.by_as(by.as_deref())).await?;
+    changed(&app, &queue, &stood, reason).await
 }
 
 /// Resume a queue.
@@ -332,9 +339,8 @@ pub(crate) async fn resume_queue(
 ) -> Result<Response, Refusal> {
     who.must_reach(&queue)?;
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
-    let began = app.engine.now();
-    let stands = app.engine.resume(queue.clone(), &who.by_as(by.as_deref())).await?;
-    changed(&app, &queue, stands.as_ref(), (began, reason)).await
+    let stood = app.engine.resume(queue.clone(), &who.by_as(by.as_deref())).await?;
+    changed(&app, &queue, &stood, reason).await
 }
 
 /// After a change. What stands in the queue belongs to the answer; where it cannot be read, nobody is told that nothing
@@ -342,12 +348,12 @@ pub(crate) async fn resume_queue(
 async fn changed(
     app: &App,
     queue: &QueueKey,
-    stands: Option<&Standing>,
-    (began, reason): (Millis, Option<String>),
+    stood: &Stood,
+    reason: Option<String>,
 ) -> Result<Response, Refusal> {
-    let numbers = Numbers::read(app).await.map_err(Refusal::after_a_change)?;
-    let response = one(app, &numbers, queue, stands).await?;
-    let changed = settings::recorded(app, &Scope::Queue(queue.clone()), began).await;
+    let numbers = Numbers::read(app, MaxAge::NONE).await.map_err(Refusal::after_a_change)?;
+    let response = one(app, &numbers, queue, stood.stands.as_ref()).await?;
+    let changed = settings::recorded(app, &Scope::Queue(queue.clone()), stood.written).await;
     Ok(Changed { reason, ..changed }.told_with(response))
 }
 
@@ -368,41 +374,43 @@ async fn one(
     // A store that cannot say it keeps nobody from the rest.
     let indexing = app.engine.indexing(queue).await.unwrap_or_default();
     shown.indexing = indexing.into_iter().map(|(label, percent)| Indexing { label, percent }).collect();
+    shown.counted = counted(app, queue);
     let tag = [(header::ETAG, etag::of_revision(stands.map_or(0, |it| it.revision)))];
     Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
 }
 
-/// What stands in all queues.
-struct Numbers {
-    books: Books,
-    ready: Vec<(QueueKey, usize)>,
+/// By this engine.
+fn counted(app: &App, queue: &QueueKey) -> Option<QueueCounts> {
+    let it = Counts::of_queue(&app.engine.meters().queue_numbers(queue)?);
+    Some(QueueCounts {
+        inserted: it.inserted,
+        fired: it.fired,
+        retried: it.retried,
+        dead: it.dead,
+        cancelled: it.cancelled,
+        lateness: cluster::lateness(&it),
+    })
 }
 
-impl Numbers {
-    async fn read(app: &App) -> Result<Self, Refusal> {
-        let books = app.engine.store().books().await?;
-        // While the hot set is away nothing is in its ready sets.
-        let depth = app.engine.depth().await.unwrap_or_default();
-        let ready = depth.ready.into_iter().map(|(queue, count)| ((*queue).clone(), count)).collect();
-        Ok(Self { books, ready })
-    }
+/// What stands in all queues.
+struct Numbers(Arc<Account>);
 
-    fn knows(&self, queue: &QueueKey) -> bool {
-        self.books.standing.iter().any(|it| it.queue == *queue) || self.ready.iter().any(|it| it.0 == *queue)
+impl Numbers {
+    async fn read(app: &App, MaxAge(max_age): MaxAge) -> Result<Self, Refusal> {
+        Ok(Self(app.engine.account(max_age).await?))
     }
 
     fn shown(&self, queue: &QueueKey, stands: Option<&Standing>) -> Result<Queue, Refusal> {
         let mut shown = settings::queue(stands)?;
         shown.queue = queue.queue.as_str().to_owned();
         shown.namespace = queue.namespace.as_str().to_owned();
-        for it in self.books.standing.iter().filter(|it| it.queue == *queue) {
+        for it in self.0.of_queue(queue) {
             shown.tasks.insert(it.state.word().to_owned(), it.tasks);
             if !it.state.is_finished() && !it.state.is_in_flight() {
                 shown.waiting += it.tasks;
             }
         }
-        let ready = self.ready.iter().find(|it| it.0 == *queue).map_or(0, |it| it.1);
-        shown.ready = u64::try_from(ready).unwrap_or(u64::MAX);
+        shown.ready = u64::try_from(self.0.ready(queue)).unwrap_or(u64::MAX);
         Ok(shown)
     }
 }

@@ -88,8 +88,9 @@ impl From<Error> for Refusal {
 
 impl From<BackendError> for Refusal {
     fn from(error: BackendError) -> Self {
-        tracing::warn!(%error, "a request failed in a back end");
-        Self::quietly(&error)
+        let refusal = Self::quietly(&error);
+        tracing::warn!(code = %refusal.0.code, %error, "a request failed in a back end");
+        refusal
     }
 }
 

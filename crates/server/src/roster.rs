@@ -2,6 +2,7 @@
 //! home. Gives and takes no task.
 
 use crate::{
+    access::Changed,
     answer,
     app::Shared,
     extract::{Caller, ExecutorName, Query},
@@ -9,6 +10,7 @@ use crate::{
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
+use punctual_contract::Error as BackendError;
 use punctual_domain::{
     executor::{self, HOLDS_MAX, Profile, Standing, Wish},
     log::{self, LogLine},
@@ -28,19 +30,20 @@ const ALIVE_MS: i64 = 30_000;
 const ALIVE_MAX_MS: i64 = 300_000;
 
 /// An executor that asks for work; None: it has no name of its own.
-pub(crate) fn asks(queue: &QueueKey, it: &LeaseRequest) -> Option<Seen> {
+pub(crate) fn asks(queues: &[QueueKey], it: &LeaseRequest) -> Option<Seen> {
+    let namespace = &queues.first()?.namespace;
     let profile = Profile {
         version: it.version.clone(),
         host: it.host.clone(),
         capacity: it.capacity,
         concurrency: it.concurrency,
-        queues: Some([queue.queue.as_str().to_owned()].into()),
+        queues: Some(queues.iter().map(|it| it.queue.as_str().to_owned()).collect()),
         kinds: it.kinds.clone(),
         labels: it.labels.clone(),
         ..Profile::default()
     };
     let silence_ms = it.wait_ms.saturating_add(it.lease_ms);
-    seen(&queue.namespace, &it.executor, profile, i64::try_from(silence_ms).unwrap_or(i64::MAX))
+    seen(namespace, &it.executor, profile, i64::try_from(silence_ms).unwrap_or(i64::MAX))
 }
 
 /// An executor that gives a sign of life.
@@ -174,9 +177,17 @@ fn is_seen(caller: &Caller, it: &executor::Executor) -> bool {
 }
 
 /// The executor, if it is there for the caller.
-async fn find(engine: &Engine, caller: &Caller, name: &Name) -> Result<executor::Executor, Refusal> {
+async fn known(
+    engine: &Engine,
+    caller: &Caller,
+    name: &Name,
+) -> Result<Option<executor::Executor>, BackendError> {
     let found = engine.store().executors(&caller.namespace, name.as_str(), 1).await?.pop();
-    found.filter(|it| it.name == *name && is_seen(caller, it)).ok_or_else(|| nobody(name))
+    Ok(found.filter(|it| it.name == *name && is_seen(caller, it)))
+}
+
+async fn find(engine: &Engine, caller: &Caller, name: &Name) -> Result<executor::Executor, Refusal> {
+    known(engine, caller, name).await?.ok_or_else(|| nobody(name))
 }
 
 async fn one(engine: &Engine, caller: &Caller, name: &Name) -> Result<Response, Refusal> {
@@ -245,22 +256,39 @@ async fn set(
     ExecutorName(name): ExecutorName,
     wish: Wish,
 ) -> Result<Response, Refusal> {
-    if !(caller.who.reaches_namespace(&caller.namespace) && caller.who.reaches_all_queues()) {
-        find(engine, caller, &name).await?;
-    }
-    if !engine.wish_of_executor(&caller.namespace, &name, wish).await? {
+    // One that has called only just now is written down with the wish.
+    let sees_all = caller.who.reaches_namespace(&caller.namespace) && caller.who.reaches_all_queues();
+    if !sees_all && known(engine, caller, &name).await?.is_none() {
         return Err(nobody(&name));
     }
-    one(engine, caller, &name).await.map_err(Refusal::after_a_change)
+    let Some(stood) = engine.wish_of_executor(&caller.namespace, &name, wish).await? else {
+        return Err(nobody(&name));
+    };
+    let found = known(engine, caller, &name).await.map_err(|error| Refusal::from(error).after_a_change())?;
+    let now = engine.now();
+    // What was changed is what is wished.
+    let with = |wish: Wish| {
+        let it = executor::Executor { wish, ..found.clone()? };
+        let queues = &it.profile.queues;
+        let told =
+            serde_json::json!({ "executor": it.name.as_str(), "state": state(&it, now), "queues": queues });
+        Some(told.to_string())
+    };
+    let changed = Changed { before: with(stood), after: with(wish), reason: None };
+    Ok(changed.told_with(one(engine, caller, &name).await.map_err(Refusal::after_a_change)?))
 }
 
-fn shown(it: executor::Executor, now: Millis) -> Executor {
-    let state = match it.standing(now) {
+fn state(it: &executor::Executor, now: Millis) -> ExecutorState {
+    match it.standing(now) {
         Standing::Alive => ExecutorState::Alive,
         Standing::Quiet => ExecutorState::Quiet,
         Standing::Draining => ExecutorState::Draining,
         Standing::Dead => ExecutorState::Dead,
-    };
+    }
+}
+
+fn shown(it: executor::Executor, now: Millis) -> Executor {
+    let state = state(&it, now);
     let at = |instant: Millis| At::from_ms(instant.0);
     Executor {
         name: it.name.as_str().to_owned(),
@@ -294,6 +322,8 @@ fn held(it: Task, executor: &Name) -> Option<HeldLease> {
         kind: it.ask.kind.as_str().to_owned(),
         state: answer::state(it.state),
         attempt: it.attempt,
+        since: Some(At::from_ms(lease.since.0)),
+        since_ms: Some(lease.since.0),
         lease_until: At::from_ms(lease.until.0),
         lease_until_ms: lease.until.0,
         cancel_requested: lease.cancel_requested,

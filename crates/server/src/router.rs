@@ -2,20 +2,20 @@
 //! not part of the interface.
 
 use crate::{
-    access::{self, Guarded, Needs, Reach},
+    access::{self, Guarded, Needs, Reach, Recorded},
     actions, alerts, answer,
     app::{App, Shared},
-    audit, bulk, cluster, dead, docs, executors, health, idempotency, insert, log_filter, lookup, metrics,
-    namespaces, observe, openapi,
+    audit, bulk, cluster, console, dead, docs, executors, health, idempotency, insert, log_filter, lookup,
+    me, metrics, namespaces, observe, openapi,
     options::ServerOptions,
     origin, queues, roster, schedules, settings, tokens, workflows,
 };
 use axum::{
     Router,
-    http::StatusCode,
+    http::{Method, StatusCode},
     middleware::{from_fn, from_fn_with_state},
     response::Response,
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use bytes::Bytes;
 use punctual_domain::access::Permission;
@@ -41,6 +41,12 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
 });
 
 pub(crate) fn routes(app: &Shared) -> Router {
+    let console = console::over(layered(Router::new(), app), app);
+    layered(console, app)
+}
+
+/// The interface, and what stands beside it, with what every request passes.
+fn layered(beside: Router, app: &Shared) -> Router {
     let interface: Router<Shared> = interface().apart().0.into();
     let interface = interface
         .layer(from_fn_with_state(Arc::clone(app), idempotency::keep_replies))
@@ -50,7 +56,8 @@ pub(crate) fn routes(app: &Shared) -> Router {
     Router::new()
         .merge(interface)
         .merge(operation)
-        .merge(pages())
+        .merge(pages().into_iter().fold(Router::new(), |all, (path, page)| all.route(path, page)))
+        .merge(beside.with_state(()))
         .fallback(observe::unknown_route)
         .layer(from_fn_with_state(Arc::clone(app), access::guard))
         .layer(from_fn(observe::refuse_malformed))
@@ -71,21 +78,23 @@ fn of_tasks() -> Guarded {
         ReadAudit, Redrive,
     };
     use Reach::{Everything, Namespace, Own};
+    use Recorded::{Beside, InHistories, Nowhere};
     Guarded::new()
-        .needing(Insert, Namespace, routes!(insert::insert_task))
+        .recording(InHistories, Insert, Namespace, routes!(insert::insert_task))
         .needing(Read, Own, routes!(lookup::search_tasks))
-        .needing(Insert, Own, routes!(insert::insert_batch))
+        .recording(InHistories, Insert, Own, routes!(insert::insert_batch))
         .needing(Read, Own, routes!(lookup::get_task))
-        .needing(ChangeTasks, Own, routes!(actions::patch_task))
+        .recording(Beside, ChangeTasks, Own, routes!(actions::patch_task))
         .needing(Read, Own, routes!(lookup::why_task))
-        .needing(ChangeTasks, Own, routes!(actions::cancel_task))
-        .needing(ChangeTasks, Own, routes!(actions::run_task_now))
-        .needing(Redrive, Own, routes!(actions::redrive_task))
-        .needing(ChangeTasks, Own, routes!(actions::bury_task))
+        .recording(Beside, ChangeTasks, Own, routes!(actions::cancel_task))
+        .recording(Beside, ChangeTasks, Own, routes!(actions::run_task_now))
+        .recording(Beside, Redrive, Own, routes!(actions::redrive_task))
+        .recording(Beside, ChangeTasks, Own, routes!(actions::bury_task))
         .needing(Operate, Own, routes!(actions::delete_task))
-        .needing(Execute, Namespace, routes!(executors::lease_tasks))
-        .needing(Execute, Own, routes!(executors::report_outcomes))
-        .needing(Execute, Own, routes!(executors::send_heartbeats))
+        .recording(InHistories, Execute, Namespace, routes!(executors::lease_tasks))
+        .recording(InHistories, Execute, Namespace, routes!(executors::lease_tasks_from_several))
+        .recording(InHistories, Execute, Own, routes!(executors::report_outcomes))
+        .recording(InHistories, Execute, Own, routes!(executors::send_heartbeats))
         .needing(Read, Own, routes!(roster::list_executors))
         .needing(Read, Own, routes!(roster::get_executor))
         .needing(Operate, Own, routes!(roster::drain_executor))
@@ -105,6 +114,7 @@ fn of_tasks() -> Guarded {
         .needing(ManageNamespaces, Own, routes!(namespaces::put_namespace, namespaces::delete_namespace))
         .needing(Read, Everything, routes!(settings::get_limits))
         .needing(ManageNamespaces, Everything, routes!(settings::put_limits))
+        .needing(Read, Own, routes!(me::get_me))
         .needing(ManageAccess, Own, routes!(tokens::create_token, tokens::list_tokens))
         .needing(ManageAccess, Own, routes!(tokens::revoke_token))
         .needing(ManageAccess, Own, routes!(tokens::rotate_token))
@@ -116,7 +126,7 @@ fn of_tasks() -> Guarded {
             Namespace,
             routes!(schedules::put_schedule, schedules::patch_schedule, schedules::delete_schedule),
         )
-        .needing(Read, Own, routes!(schedules::preview_schedule))
+        .recording(Nowhere, Read, Own, routes!(schedules::preview_schedule))
         .needing(Read, Own, routes!(schedules::next_of_schedule))
         .needing(Read, Own, routes!(schedules::list_schedule_runs))
         .needing(ManageSchedules, Own, routes!(schedules::pause_schedule))
@@ -139,8 +149,9 @@ fn of_tasks() -> Guarded {
 fn of_workflows() -> Guarded {
     use Permission::{ChangeTasks, Insert, Read};
     use Reach::{Namespace, Own};
+    use Recorded::InHistories;
     Guarded::new()
-        .needing(Insert, Namespace, routes!(workflows::create_workflow))
+        .recording(InHistories, Insert, Namespace, routes!(workflows::create_workflow))
         .needing(Read, Own, routes!(workflows::list_workflows))
         .needing(Read, Own, routes!(workflows::get_workflow))
         .needing(Read, Own, routes!(workflows::draw_workflow))
@@ -176,23 +187,25 @@ fn operation() -> Guarded {
 /// What each route needs.
 pub(crate) fn needs() -> Needs {
     let mut needs = interface().merge(operation()).apart().1;
-    for page in PAGES {
-        needs.open(page);
+    for (path, _) in pages() {
+        needs.open(Method::GET, path);
+    }
+    for (method, path) in punctual_console::routes() {
+        needs.open(method, path);
     }
     needs
 }
 
 /// Pages for people: they say nothing of what is here.
-const PAGES: [&str; 6] = ["/", "/docs", "/docs/", "/docs/{*file}", "/docs/errors", "/docs/errors/{code}"];
-
-fn pages() -> Router<Shared> {
-    Router::new()
-        .route("/", get(docs::to_documentation))
-        .route("/docs", get(docs::to_index))
-        .route("/docs/", get(docs::swagger))
-        .route("/docs/{*file}", get(docs::swagger))
-        .route("/docs/errors", get(docs::errors))
-        .route("/docs/errors/{code}", get(docs::error))
+fn pages() -> [(&'static str, MethodRouter<Shared>); 6] {
+    [
+        ("/", get(docs::to_start)),
+        ("/docs", get(docs::to_index)),
+        ("/docs/", get(docs::swagger)),
+        ("/docs/{*file}", get(docs::swagger)),
+        ("/docs/errors", get(docs::errors)),
+        ("/docs/errors/{code}", get(docs::error)),
+    ]
 }
 
 /// This document.
@@ -202,4 +215,86 @@ fn pages() -> Router<Shared> {
 )]
 async fn get_openapi() -> Response {
     answer::json_bytes(StatusCode::OK, DOCUMENT.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::{body::Body, http::Request};
+    use punctual_bus::MemoryBus;
+    use punctual_domain::{access::SecretHash, time::Millis};
+    use punctual_engine::{Backends, Options};
+    use punctual_hot::{MemoryHot, MemoryLimiter};
+    use punctual_store::SqliteStore;
+    use punctual_testkit::clock::ManualClock;
+    use tower::ServiceExt as _;
+
+    fn app() -> Shared {
+        let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
+        let backends = Backends {
+            hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions: 4 })),
+            store: Arc::new(store),
+            limiter: Arc::new(MemoryLimiter::default()),
+            bus: Arc::new(MemoryBus::new()),
+            clock: Arc::new(ManualClock::at(Millis(1_900_000_000_000))),
+            blobs: None,
+            shared: None,
+        };
+        let options = Options { admin_token: Some(SecretHash::of("a word")), ..Options::default() };
+        let engine = Engine::new(backends, options);
+        App::new(engine, ServerOptions::default(), None, CancellationToken::new())
+    }
+
+    async fn status(router: &Router, method: Method, path: &str) -> u16 {
+        send(router, method, path).await.status().as_u16()
+    }
+
+    async fn send(router: &Router, method: Method, path: &str) -> axum::response::Response {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("authorization", "Bearer a word").body(Body::empty()).unwrap();
+        router.clone().oneshot(request).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_route_that_says_no_permission_is_served_to_nobody() {
+        let app = app();
+        let hidden = || get(async || "secret").post(async || "done");
+        let beside = Router::new().route("/hidden", hidden()).route("/livez2/{*rest}", hidden());
+        let router = layered(beside, &app);
+        for method in [Method::GET, Method::HEAD, Method::POST] {
+            assert_eq!(status(&router, method.clone(), "/hidden").await, 403, "{method}");
+            assert_eq!(status(&router, method, "/livez2/x").await, 403);
+        }
+        assert_eq!(status(&router, Method::GET, "/v1/tasks").await, 200);
+        assert_eq!(status(&router, Method::GET, "/nothing").await, 404);
+    }
+
+    /// Also for a method: what is registered for one is not served for another.
+    #[tokio::test]
+    async fn a_method_that_says_no_permission_is_not_run() {
+        let app = app();
+        let beside = Router::new().route("/console/tokens", axum::routing::delete(async || "done"));
+        let router = layered(beside, &app);
+        assert_eq!(status(&router, Method::DELETE, "/console/tokens").await, 405);
+    }
+
+    #[tokio::test]
+    async fn pages_and_the_console_are_in_the_list_of_what_routes_need() {
+        let (needs, app) = (needs(), app());
+        let pages = pages().into_iter().map(|it| (Method::GET, it.0));
+        let listed: Vec<(Method, &str)> = pages.chain(punctual_console::routes()).collect();
+        assert!(listed.len() > 40, "{listed:?}");
+        let router = routes(&app);
+        for (method, path) in listed {
+            assert!(needs.of(&method, path).is_some(), "{method} {path}");
+            // Whatever it answers: it is known to the guard under the name that the router has for it.
+            let path = path.replace("{*", "").replace(['{', '}'], "");
+            let answer = send(&router, method.clone(), &path).await;
+            assert_ne!(answer.status(), 405, "{method} {path}");
+            // A form without its seal is refused by the console, with a page.
+            let is_problem =
+                answer.headers().get("content-type").is_some_and(|it| it == "application/problem+json");
+            assert!(answer.status() != 403 || !is_problem, "{method} {path}");
+        }
+    }
 }

@@ -66,10 +66,10 @@ fn no_schedule() -> Refusal {
     Refusal::new(Code::ScheduleNotFound, "the namespace has no schedule of this name")
 }
 
-/// One that the token reaches.
-async fn reached(app: &App, who: &Who, key: &ScheduleKey) -> Result<StoredSchedule, Refusal> {
-    let stored = planner(app)?.get(key).await?;
-    if who.reaches(&queue_of(key, &stored.schedule)) { Ok(stored) } else { Err(no_schedule()) }
+/// For which there are only schedules whose queues the token reaches, also where another caller replaces one meanwhile.
+fn planner_of(app: &App, who: &Who) -> Result<Planner, Refusal> {
+    let who = who.clone();
+    Ok(planner(app)?.seen_by(move |it| who.reaches(&queue_of(&it.key, &it.schedule))))
 }
 
 fn shown(app: &App, stored: &StoredSchedule) -> Result<Shown, Refusal> {
@@ -83,12 +83,8 @@ fn one(status: StatusCode, shown: &Shown) -> Response {
 }
 
 /// After a change: with what was taken back, and for the audit.
-fn changed(
-    app: &App,
-    before: Option<&StoredSchedule>,
-    taken: &TakenBack,
-    reason: Option<String>,
-) -> Result<Response, Refusal> {
+fn changed(app: &App, taken: &TakenBack, reason: Option<String>) -> Result<Response, Refusal> {
+    let before = taken.before.as_ref();
     let mut after = shown(app, &taken.schedule)?;
     let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
     let counts = RunsTakenBack { cancelled: count(taken.cancelled), fired: count(taken.fired) };
@@ -140,7 +136,7 @@ pub(crate) async fn get_schedule(
     who: Who,
     ScheduleName(key): ScheduleName,
 ) -> Result<Response, Refusal> {
-    let stored = reached(&app, &who, &key).await?;
+    let stored = planner_of(&app, &who)?.get(&key).await?;
     Ok(one(StatusCode::OK, &shown(&app, &stored)?))
 }
 
@@ -181,7 +177,7 @@ pub(crate) async fn put_schedule(
         revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
     };
     let taken = planner(&app)?.put(&key, schedule, who.by(), fits).await?;
-    changed(&app, before.as_ref(), &taken, None)
+    changed(&app, &taken, None)
 }
 
 /// What stands under a name, if it may be replaced by this token.
@@ -217,7 +213,8 @@ pub(crate) async fn patch_schedule(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let patch: Map<String, Value> = punctual_protocol::parse(&body)?;
-    let before = reached(&app, &who, &key).await?;
+    let planner = planner_of(&app, &who)?;
+    let before = planner.get(&key).await?;
     let after = patched(&app, &before, patch)?;
     who.must_reach(&queue_of(&key, &after))?;
     let condition = etag::condition(&headers);
@@ -226,8 +223,8 @@ pub(crate) async fn patch_schedule(
     let fits = |revision: i64| {
         revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
     };
-    let taken = planner(&app)?.patch(&key, who.by(), fits, |_| Ok(after.clone())).await?;
-    changed(&app, Some(&before), &taken, None)
+    let taken = planner.patch(&key, who.by(), fits, |_| Ok(after.clone())).await?;
+    changed(&app, &taken, None)
 }
 
 fn patched(app: &App, before: &StoredSchedule, patch: Map<String, Value>) -> Result<Schedule, Refusal> {
@@ -293,14 +290,15 @@ pub(crate) async fn delete_schedule(
     ScheduleName(key): ScheduleName,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let before = reached(&app, &who, &key).await?;
+    let planner = planner_of(&app, &who)?;
+    let before = planner.get(&key).await?;
     let condition = etag::condition(&headers);
     let stood = before.revision;
     let fits = |revision: i64| {
         revision == stood && condition.as_deref().is_none_or(|it| etag::is_revision(it, revision))
     };
-    let taken = planner(&app)?.delete(&key, who.by(), fits).await?;
-    changed(&app, Some(&before), &taken, None)
+    let taken = planner.delete(&key, who.by(), fits).await?;
+    changed(&app, &taken, None)
 }
 
 /// The runs that come next.
@@ -317,7 +315,7 @@ pub(crate) async fn next_of_schedule(
     Query(asked): Query<HowMany>,
 ) -> Result<Response, Refusal> {
     let count = usize::try_from(asked.check()?).unwrap_or(0);
-    let stored = reached(&app, &who, &key).await?;
+    let stored = planner_of(&app, &who)?.get(&key).await?;
     let items = planner(&app)?.next(&stored, count)?.into_iter().map(wire::upcoming).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
 }
@@ -362,11 +360,10 @@ pub(crate) async fn pause_schedule(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let asked = PauseSchedule::from_json(&body)?;
-    let before = reached(&app, &who, &key).await?;
     let by = who.by_as(asked.by.as_deref());
     let until = asked.until_ms().map(Millis);
-    let taken = planner(&app)?.pause(&key, asked.reason.clone(), until, &by).await?;
-    changed(&app, Some(&before), &taken, asked.reason)
+    let taken = planner_of(&app, &who)?.pause(&key, asked.reason.clone(), until, &by).await?;
+    changed(&app, &taken, asked.reason)
 }
 
 /// Resume a schedule.
@@ -385,9 +382,8 @@ pub(crate) async fn resume_schedule(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let PauseRequest { reason, by } = PauseRequest::from_json(&body)?;
-    let before = reached(&app, &who, &key).await?;
-    let taken = planner(&app)?.resume(&key, &who.by_as(by.as_deref())).await?;
-    changed(&app, Some(&before), &taken, reason)
+    let taken = planner_of(&app, &who)?.resume(&key, &who.by_as(by.as_deref())).await?;
+    changed(&app, &taken, reason)
 }
 
 /// Run a schedule's task now.
@@ -403,10 +399,11 @@ pub(crate) async fn run_schedule(
     who: Who,
     ScheduleName(key): ScheduleName,
 ) -> Result<Response, Refusal> {
-    reached(&app, &who, &key).await?;
+    let planner = planner_of(&app, &who)?;
+    planner.get(&key).await?;
     namespaces::must_be_open(&app, &key.namespace)?;
-    let run = planner(&app)?.run_now(&key).await?;
-    Ok(answer::json(StatusCode::OK, &wire::run(run)))
+    let run = wire::run(planner.run_now(&key).await?);
+    Ok(made(serde_json::to_value(&run), answer::json(StatusCode::OK, &run)))
 }
 
 /// Make the runs of a range that has gone by.
@@ -427,16 +424,24 @@ pub(crate) async fn backfill_schedule(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let (asked, from, to) = BackfillSchedule::from_json(&body)?;
-    reached(&app, &who, &key).await?;
+    let range = serde_json::json!({ "from_ms": from, "to_ms": to, "rate": asked.rate });
+    let planner = planner_of(&app, &who)?;
+    planner.get(&key).await?;
     namespaces::must_be_open(&app, &key.namespace)?;
-    let made = planner(&app)?.backfill(&key, Millis(from), Millis(to), asked.rate).await?;
+    let made = planner.backfill(&key, Millis(from), Millis(to), asked.rate).await?;
     let answer = BackfillAnswer {
         runs: u64::try_from(made.found).unwrap_or(u64::MAX),
         first_at_ms: made.first_at.map(|it| it.0),
         last_at_ms: made.last_at.map(|it| it.0),
         until_ms: made.until.map(|it| it.0),
     };
-    Ok(answer::json(StatusCode::OK, &answer))
+    let told = serde_json::to_value(&answer).map(|it| serde_json::json!({ "asked": range, "made": it }));
+    Ok(self::made(told, answer::json(StatusCode::OK, &answer)))
+}
+
+/// For the audit: what is there now, and was not before.
+fn made(what: serde_json::Result<Value>, response: Response) -> Response {
+    Changed { after: what.ok().map(|it| it.to_string()), ..Changed::default() }.told_with(response)
 }
 
 /// What became of the instants of a schedule.
@@ -453,9 +458,8 @@ pub(crate) async fn list_schedule_runs(
 ) -> Result<Response, Refusal> {
     asked.check()?;
     let before = cursor::before_id(asked.cursor.as_deref())?.map(Millis);
-    reached(&app, &who, &key).await?;
     let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
-    let (_, runs) = planner(&app)?.runs(&key, before, limit).await?;
+    let (_, runs) = planner_of(&app, &who)?.runs(&key, before, limit).await?;
     let next_cursor = runs.last().filter(|_| runs.len() >= limit).map(|it| cursor::write(it.key.at.0));
     let items = runs.into_iter().map(wire::run).collect();
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))

@@ -15,10 +15,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use punctual_contract::settings::{SaveSetting, Saved, SettingChange as Change, Standing};
-use punctual_domain::{
-    settings::{Choice, Keep, QueueSettings, Retries, Scope, ScopeSettings, Setting},
-    time::Millis,
-};
+use punctual_domain::settings::{Choice, Keep, QueueSettings, Retries, Scope, ScopeSettings, Setting};
 use punctual_protocol::{At, Code, Limits, Pause, PutLimits, PutQueue, Queue, SettingChange};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -160,28 +157,29 @@ pub(crate) async fn put_limits(
         expected = Some(stands);
     }
     let setting = (wanted != ScopeSettings::default()).then_some(Setting::Scope(wanted));
-    let (by, began) = (who.by().to_owned(), app.engine.now());
+    let by = who.by().to_owned();
     let asked = SaveSetting { scope: scope.clone(), setting: setting.clone(), expected, by };
     match app.engine.save_setting(asked).await? {
         // From what was committed: a look that fails now must not say that nothing was done.
         Saved::Done(revision) => {
             let response = told(setting.map(|it| (it, revision)))?;
-            Ok(recorded(&app, &scope, began).await.told_with(response))
+            Ok(recorded(&app, &scope, Some(revision)).await.told_with(response))
         }
         Saved::Conflict(revision) => Err(has_changed(revision)),
     }
 }
 
-/// What the change of a scope that was just made left in its history, for the audit. None of it, where nothing was changed
-/// since the request began, or it cannot be read.
-pub(crate) async fn recorded(app: &App, scope: &Scope, began: Millis) -> Changed {
-    let changes = app.engine.setting_changes(scope, None, 2).await.unwrap_or_else(|error| {
+/// What the change of a scope that was just made left in its history, for the audit: that line, and the one before it, whatever
+/// others have changed since. `written`: its revision. None of it, where nothing was written, or it cannot be read.
+pub(crate) async fn recorded(app: &App, scope: &Scope, written: Option<i64>) -> Changed {
+    let Some(written) = written.filter(|revision| *revision > 0) else { return Changed::default() };
+    let changes = app.engine.setting_changes(scope, Some(written + 1), 2).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "what was changed is not in the audit; it is in the history of its settings");
         Vec::new()
     });
     let mut changes = changes.into_iter();
     let json = |it: Option<Change>| it.and_then(|it| it.setting).map(|it| it.to_json());
-    match changes.next().filter(|it| it.changed_at >= began) {
+    match changes.next().filter(|it| it.revision == written) {
         Some(last) => Changed { before: json(changes.next()), after: json(Some(last)), reason: None },
         None => Changed::default(),
     }

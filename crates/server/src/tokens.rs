@@ -5,7 +5,8 @@ use crate::{
     access::{Changed, Who},
     answer,
     app::{App, Shared},
-    extract::{Body, Segment},
+    cursor,
+    extract::{Body, Query, Segment},
     refusal::Refusal,
 };
 use axum::{extract::State, http::StatusCode, response::Response};
@@ -16,8 +17,8 @@ use punctual_domain::{
 };
 use punctual_engine::access::tokens::{Issued, NewToken, Turned};
 use punctual_protocol::{
-    AccessToken, At, Code, CreateToken, FieldError, Page, Revealed, Role as WireRole, RotateToken,
-    TokenState, pattern_fault,
+    AccessToken, At, Code, CreateToken, FieldError, ListTokens, Page, Revealed, Role as WireRole,
+    RotateToken, TokenState, limits::PAGE_DEFAULT, pattern_fault,
 };
 
 /// Make a token.
@@ -56,23 +57,52 @@ pub(crate) async fn create_token(
 
 /// The tokens.
 ///
-/// Those that reach no further than the token that asks, revoked and expired ones too, the newest first.
+/// Those that reach no further than the token that asks, the newest first. Revoked and expired ones too, as long as the audit is
+/// kept.
 #[utoipa::path(
-    get, path = "/v1/tokens", operation_id = "list_tokens", tag = "access",
-    responses((status = 200, description = "All of them.", body = Page<AccessToken>)),
+    get, path = "/v1/tokens", operation_id = "list_tokens", tag = "access", params(ListTokens),
+    responses((status = 200, description = "A page of them.", body = Page<AccessToken>)),
 )]
-pub(crate) async fn list_tokens(State(app): State<Shared>, who: Who) -> Result<Response, Refusal> {
-    let mut tokens = app.engine.tokens().await?;
-    tokens.retain(|it| who.covers(&it.grant));
-    tokens.sort_by_key(|it| std::cmp::Reverse((it.created_at, it.id.clone())));
+pub(crate) async fn list_tokens(
+    State(app): State<Shared>,
+    who: Who,
+    Query(asked): Query<ListTokens>,
+) -> Result<Response, Refusal> {
+    asked.check()?;
+    let limit = usize::try_from(asked.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
+    let below = asked.cursor.as_deref().map(place_of).transpose()?;
     let now = app.engine.now();
+    let mut tokens = app.engine.tokens().await?;
+    tokens.retain(|it| {
+        who.covers(&it.grant)
+            && asked.state.is_none_or(|state| state == state_of(it, now))
+            && below.as_ref().is_none_or(|below| place(it) < *below)
+    });
+    tokens.sort_by_cached_key(|it| std::cmp::Reverse(place(it)));
+    let is_last = tokens.len() <= limit;
+    tokens.truncate(limit);
+    let next_cursor = tokens.last().filter(|_| !is_last).map(|it| {
+        let (created_at, id) = place(it);
+        format!("{created_at}-{id}")
+    });
     let items = tokens.iter().map(|it| shown(it, now)).collect();
-    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor: None }))
+    Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
+}
+
+/// In the list.
+fn place(token: &Token) -> (i64, String) {
+    (token.created_at.0, token.id.as_str().to_owned())
+}
+
+fn place_of(cursor: &str) -> Result<(i64, String), Refusal> {
+    let (at, id) = cursor.rsplit_once('-').ok_or_else(cursor::refused)?;
+    Ok((at.parse().map_err(|_| cursor::refused())?, id.to_owned()))
 }
 
 /// Revoke a token.
 ///
-/// For good: at this server from before the answer on, at every other within a second. It stays in the list.
+/// For good: at this server from before the answer on, at every other within a second; calls that wait
+/// end too. It stays in the list as long as the audit is kept.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", operation_id = "revoke_token", tag = "access",
     params(("id" = String, Path, description = "Its id: the part between the first two underscores.")),
@@ -83,11 +113,11 @@ pub(crate) async fn revoke_token(
     who: Who,
     Segment(id): Segment,
 ) -> Result<Response, Refusal> {
-    let before = of_caller(&app, &who, &id).await?;
-    match app.engine.revoke_token(before.id.clone(), who.by()).await? {
-        Turned::Done(token) => {
+    let token = of_caller(&app, &who, &id).await?;
+    match app.engine.revoke_token(token.id, who.by()).await? {
+        Turned::Done { before, after } => {
             let now = app.engine.now();
-            Ok(turned(&app, &before, &token).told_with(answer::json(StatusCode::OK, &shown(&token, now))))
+            Ok(turned(&app, &before, &after).told_with(answer::json(StatusCode::OK, &shown(&after, now))))
         }
         Turned::NotFound | Turned::Revoked(_) => Err(no_token(&id)),
     }
@@ -110,9 +140,9 @@ pub(crate) async fn rotate_token(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let asked = RotateToken::from_json(&body)?;
-    let before = of_caller(&app, &who, &id).await?;
-    match app.engine.rotate_token(before.id.clone(), asked.overlap_ms()).await? {
-        Turned::Done(issued) => {
+    let token = of_caller(&app, &who, &id).await?;
+    match app.engine.rotate_token(token.id, asked.overlap_ms()).await? {
+        Turned::Done { before, after: issued } => {
             let changed = turned(&app, &before, &issued.token);
             Ok(changed.told_with(answer::json(StatusCode::OK, &revealed(issued, app.engine.now()))))
         }
@@ -178,7 +208,7 @@ const fn domain_role(role: WireRole) -> Role {
     }
 }
 
-const fn wire_role(role: Role) -> WireRole {
+pub(crate) const fn wire_role(role: Role) -> WireRole {
     match role {
         Role::Viewer => WireRole::Viewer,
         Role::Submitter => WireRole::Submitter,
@@ -194,14 +224,17 @@ pub fn revealed(Issued { token, secret }: Issued, now: Millis) -> AccessToken {
     AccessToken { token: Some(Revealed(secret.reveal().to_owned())), ..shown(&token, now) }
 }
 
-/// Without its secret.
-#[must_use]
-pub fn shown(token: &Token, now: Millis) -> AccessToken {
-    let state = match (&token.revoked, token.expires_at) {
+fn state_of(token: &Token, now: Millis) -> TokenState {
+    match (&token.revoked, token.expires_at) {
         (Some(_), _) => TokenState::Revoked,
         (None, Some(at)) if at <= now => TokenState::Expired,
         (None, _) => TokenState::Active,
-    };
+    }
+}
+
+/// Without its secret.
+#[must_use]
+pub fn shown(token: &Token, now: Millis) -> AccessToken {
     let at = |instant: Option<Millis>| instant.map(|it| At::from_ms(it.0));
     let ms = |instant: Option<Millis>| instant.map(|it| it.0);
     let previous_until = token.previous.as_ref().map(|it| it.until);
@@ -211,7 +244,7 @@ pub fn shown(token: &Token, now: Millis) -> AccessToken {
         id: token.id.as_str().to_owned(),
         token: None,
         name: token.name.clone(),
-        state,
+        state: state_of(token, now),
         roles: token.grant.roles.iter().map(|it| wire_role(*it)).collect(),
         namespaces: texts(&token.grant.namespaces),
         queues: texts(&token.grant.queues),
@@ -229,5 +262,20 @@ pub fn shown(token: &Token, now: Millis) -> AccessToken {
         revoked_by: token.revoked.as_ref().map(|it| it.by.clone()),
         used_at: at(token.used_at),
         used_at_ms: ms(token.used_at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_have_the_same_words_on_the_wire_as_in_the_domain() {
+        assert_eq!(Role::ALL.map(Role::word), WireRole::ALL.map(WireRole::word));
+        for role in WireRole::ALL {
+            assert_eq!(wire_role(domain_role(role)), role);
+            assert_eq!(domain_role(role).word(), role.word());
+            assert_eq!(serde_json::to_value(role).unwrap(), role.word());
+        }
     }
 }

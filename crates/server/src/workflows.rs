@@ -21,13 +21,13 @@ use punctual_contract::workflows::{StoredWorkflow, WorkflowId, WorkflowQuery};
 use punctual_domain::{
     name::{Name, QueueKey},
     task::NewTask,
-    workflow::{Definition, Work},
+    workflow::{Definition, Work, WorkflowState},
 };
 use punctual_protocol::{
     CancelWorkflow, Code, CreateWorkflow, DrawWorkflow, GraphFormat, ListWorkflows, Page, RerunWorkflow,
     Workflow as Shown, limits::PAGE_DEFAULT,
 };
-use punctual_workflows::{Error, Plan, Runner, Submission, dot, mermaid};
+use punctual_workflows::{Error, Moved, Plan, Runner, Submission, dot, mermaid};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl From<Error> for Refusal {
@@ -86,16 +86,22 @@ async fn shown(app: &App, namespace: &Name, id: WorkflowId) -> Result<Shown, Ref
     Ok(wire::shown(runner(app)?.view(namespace, id).await?))
 }
 
+/// For the audit.
+fn state_of(id: WorkflowId, word: &str) -> String {
+    format!("{{\"ref\":\"{id}\",\"state\":\"{word}\"}}")
+}
+
 /// After a change: as it stands then, and for the audit.
-async fn changed(app: &App, before: &StoredWorkflow, reason: Option<String>) -> Result<Response, Refusal> {
-    let after = shown(app, &before.namespace, before.id).await.map_err(Refusal::after_a_change)?;
-    let state = |it: &str| Some(format!("{{\"ref\":\"{}\",\"state\":\"{it}\"}}", before.id));
-    let word = serde_json::to_value(after.state).ok();
-    let audited = Changed {
-        before: state(before.state.word()),
-        after: state(word.as_ref().and_then(|it| it.as_str()).unwrap_or_default()),
-        reason,
-    };
+async fn changed(
+    app: &App,
+    namespace: &Name,
+    id: WorkflowId,
+    moved: Moved,
+    reason: Option<String>,
+) -> Result<Response, Refusal> {
+    let after = shown(app, namespace, id).await.map_err(Refusal::after_a_change)?;
+    let state = |it: WorkflowState| Some(state_of(id, it.word()));
+    let audited = Changed { before: state(moved.before), after: state(moved.after), reason };
     Ok(audited.told_with(answer::json(StatusCode::OK, &after)))
 }
 
@@ -175,7 +181,8 @@ async fn begin(
     let (stored, is_new) = runner(app)?.create(asked).await?;
     let shown = shown(app, &stored.namespace, stored.id).await.map_err(Refusal::after_a_change)?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(answer::json(status, &shown))
+    let after = Some(state_of(stored.id, stored.state.word()));
+    Ok(Changed { after, ..Changed::default() }.told_with(answer::json(status, &shown)))
 }
 
 /// The workflows of the namespace, newest first.
@@ -240,11 +247,11 @@ pub(crate) async fn cancel_workflow(
     Body(body): Body,
 ) -> Result<Response, Refusal> {
     let asked = CancelWorkflow::from_json(&body)?;
-    let (before, _) = reached(&app, &caller, id).await?;
+    reached(&app, &caller, id).await?;
     let by = caller.who.by();
     let reason = asked.reason.as_deref().map_or_else(|| format!("cancelled by {by}"), str::to_owned);
-    runner(&app)?.cancel(id, &reason).await?;
-    changed(&app, &before, asked.reason).await
+    let moved = runner(&app)?.cancel(id, &reason).await?;
+    changed(&app, &caller.namespace, id, moved, asked.reason).await
 }
 
 /// Go on with a workflow from what has failed.
@@ -261,10 +268,10 @@ pub(crate) async fn retry_workflow(
     caller: Caller,
     WorkflowRef(id): WorkflowRef,
 ) -> Result<Response, Refusal> {
-    let (before, _) = reached(&app, &caller, id).await?;
+    reached(&app, &caller, id).await?;
     namespaces::must_be_open(&app, &caller.namespace)?;
-    runner(&app)?.retry(id).await?;
-    changed(&app, &before, None).await
+    let moved = runner(&app)?.retry(id).await?;
+    changed(&app, &caller.namespace, id, moved, None).await
 }
 
 /// Skip a node of a workflow.
@@ -284,9 +291,9 @@ pub(crate) async fn skip_node(
     caller: Caller,
     WorkflowNodeName(id, node): WorkflowNodeName,
 ) -> Result<Response, Refusal> {
-    let (before, plan) = reached(&app, &caller, id).await?;
-    runner(&app)?.skip(id, &plan, &node).await?;
-    changed(&app, &before, Some(format!("node {}", node.as_str()))).await
+    let (_, plan) = reached(&app, &caller, id).await?;
+    let moved = runner(&app)?.skip(id, &plan, &node).await?;
+    changed(&app, &caller.namespace, id, moved, Some(format!("node {}", node.as_str()))).await
 }
 
 /// Begin a copy of a workflow.

@@ -177,7 +177,7 @@ async fn life(store: &Arc<MysqlStore>, what: &str, times: Times, tasks: usize, i
 
 fn step(task: &Task, fence: i64, change: Change) -> Step {
     let note = Note { by: "bench".to_owned(), ..Note::default() };
-    Step { place: task.place, fence: Some(fence), change, note }
+    Step { place: task.place, fence: Some(fence), change, note, fired_at: None }
 }
 
 fn grant(task: &Task) -> Grant {

@@ -181,6 +181,7 @@ async fn moves(store: &SqliteStore, rows: &[Task], change: Change, what: &str) {
             fence: Some(it.fence),
             change: change.clone(),
             note: note.clone(),
+            fired_at: None,
         };
         store.apply(batch.iter().map(step).collect(), NOW).await.unwrap();
     }
@@ -218,6 +219,7 @@ async fn succeed(store: &SqliteStore, rows: &[Task], tokens: &[i64]) {
             fence: Some(*it.1),
             change: change.clone(),
             note: note.clone(),
+            fired_at: None,
         };
         store.apply(batch.iter().map(step).collect(), NOW).await.unwrap();
     }

@@ -17,6 +17,11 @@ pub(crate) fn missing(places: &[TaskRef], found: &[Option<Task>]) -> Vec<TaskRef
     places.iter().zip(found).filter(|it| it.1.is_none()).map(|it| *it.0).collect()
 }
 
+/// The ids of callers under which nothing was found.
+pub(crate) fn missing_ids(task_ids: &[i64], found: &[Task]) -> Vec<i64> {
+    task_ids.iter().copied().filter(|id| found.iter().all(|it| it.task_id() != *id)).collect()
+}
+
 /// Puts tasks into the slots of their places.
 pub(crate) fn fill(places: &[TaskRef], found: &mut [Option<Task>], tasks: Vec<Task>) {
     let tasks: HashMap<(Partition, i64), Task> =

@@ -39,6 +39,14 @@ impl ObjectBlobs {
         objects::at(url).map(|store| Self { store, owner: None }).map_err(refused)
     }
 
+    /// The same; `variables`, such as `AWS_ENDPOINT`, stand in place of the environment's.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_with(url: &str, variables: &[(&str, &str)]) -> Result<Self, ColdError> {
+        Ok(Self { store: Objects::open_with(url, variables)?.into_store(), owner: None })
+    }
+
     /// Forgotten when it is dropped: for tests.
     #[must_use]
     pub fn in_memory() -> Self {

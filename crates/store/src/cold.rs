@@ -105,8 +105,24 @@ impl ColdStorage {
     /// # Errors
     /// When the place cannot be used or not be listed.
     pub async fn open(url: &str, options: ColdOptions) -> Result<Self, Error> {
+        Self::over(Objects::open(url)?, options).await
+    }
+
+    /// The same; `variables`, such as `AWS_ENDPOINT`, stand in place of the environment's.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub async fn open_with(
+        url: &str,
+        variables: &[(&str, &str)],
+        options: ColdOptions,
+    ) -> Result<Self, Error> {
+        Self::over(Objects::open_with(url, variables)?, options).await
+    }
+
+    async fn over(objects: Objects, options: ColdOptions) -> Result<Self, Error> {
         let storage = Self {
-            objects: Objects::open(url)?,
+            objects,
             pages: Pages::new(options.cache_bytes),
             options: ColdOptions { tasks_per_archive: options.tasks_per_archive.max(1), ..options },
             known: RwLock::default(),

@@ -1,6 +1,7 @@
 //! What can go wrong while a store is opened, and when its own machinery is gone. Errors of single calls are
 //! `contract::Error`, with one of these or one of the driver's inside.
 
+use punctual_domain::time::Span;
 use std::{io, path::PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -99,9 +100,9 @@ pub enum Error {
     #[error(transparent)]
     Driver(#[from] sqlx::Error),
     #[error(
-        "partition {partition} is on its way to another database, and could not be reached for {waited_ms} ms; try again"
+        "partition {partition} is on its way to another database, and could not be reached for {waited}; try again"
     )]
-    PartitionAway { partition: u16, waited_ms: u128 },
+    PartitionAway { partition: u16, waited: Span },
     #[error("there is no partition {partition}: the cluster has {partitions}, from 0")]
     NoPartition { partition: u16, partitions: u16 },
     #[error(

@@ -5,6 +5,7 @@ mod archived;
 mod audit;
 mod blobs;
 mod cold;
+mod due_range;
 mod error;
 mod extras;
 pub mod mysql;
@@ -12,6 +13,9 @@ mod runs;
 pub mod sqlite;
 mod turns;
 mod workflows;
+
+/// Whether `s3://` is in this build.
+pub const HAS_OBJECT_STORES: bool = cfg!(feature = "s3");
 
 pub use blobs::ObjectBlobs;
 pub use cold::{ArchiveInfo, ColdOptions, ColdStorage, Error as ColdError, Source as ColdSource, Written};

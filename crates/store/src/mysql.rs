@@ -61,7 +61,7 @@ mod walk;
 mod workflows;
 mod writer;
 
-use crate::Error;
+use crate::{Error, archived};
 use archive::Archive;
 use async_trait::async_trait;
 pub use buckets::{BucketOptions, BucketReport, BucketSurvey, Buckets};
@@ -69,6 +69,7 @@ use calls::{answered, insert, polled_once, push, spread};
 use connections::Connections;
 pub use doctor::{BucketsAhead, ClockReading, MysqlDoctor, MysqlRights, MysqlSettings, MysqlTls};
 pub use durability::Weakness;
+use futures_util::future::BoxFuture;
 use ids::Ids;
 use insert::Context;
 use job::{Caller, Job, Refused, Retire, Work};
@@ -83,7 +84,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{
         Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{
@@ -101,7 +102,10 @@ use shards::Cluster;
 pub use stats::{ShardCheck, ShardStats};
 use std::{fmt, future::Future, sync::Arc, task::Poll};
 pub(crate) use tls::way_out;
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::oneshot,
+    task::{JoinError, JoinHandle},
+};
 
 /// Rows of a large insert that one job takes, so that urgent work gets between them.
 const CHUNK_ROWS: usize = 500;
@@ -280,7 +284,20 @@ impl MysqlStore {
     clippy::disallowed_methods,
     reason = "units of work that end by themselves, and writers that `close` awaits"
 )]
-fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+fn spawn(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    // In a box: or all that the runtime makes of a task is compiled for each kind of work.
+    tokio::spawn(Box::pin(work) as BoxFuture<'static, ()>)
+}
+
+/// What work in a task of its own comes to: to its end, whatever becomes of the caller. An error: it panicked.
+fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> impl Future<Output = Result<T, JoinError>> {
+    tokio_task(Box::pin(work))
+}
+
+#[expect(clippy::disallowed_methods, reason = "units of work that end by themselves")]
+fn tokio_task<T: Send + 'static>(work: BoxFuture<'static, T>) -> JoinHandle<T> {
     tokio::spawn(work)
 }
 
@@ -298,13 +315,12 @@ impl Store for MysqlStore {
         if let Poll::Ready(done) = polled_once(work.as_mut()).await {
             return done;
         }
-        let panicked = |it: tokio::task::JoinError| {
-            CallError::may_have_happened("insert tasks", Error::Panicked(it.to_string()))
-        };
-        spawn(work).await.map_err(panicked)?
+        let panicked =
+            |it: JoinError| CallError::may_have_happened("insert tasks", Error::Panicked(it.to_string()));
+        to_its_end(work).await.map_err(panicked)?
     }
 
-    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, CallError> {
         self.inner.floors.hear(now);
         let work = |part, caller| Work::Apply(part, now, caller);
         spread(&self.inner, ("move tasks", Lane::Moves, usize::MAX), steps, |it| it.place.partition, work)
@@ -387,6 +403,19 @@ impl Store for MysqlStore {
         }
     }
 
+    async fn latest_versions(&self, namespace: &Name, task_ids: &[i64]) -> Result<Vec<Task>, CallError> {
+        let (name, ids) = (namespace.clone(), task_ids.to_vec());
+        let work = |inner| search::latest_versions(inner, name, ids);
+        let mut found = self.reading("read the latest versions", work).await?;
+        if let Some(archive) = &self.archive {
+            for task_id in archived::missing_ids(task_ids, &found) {
+                let of = (namespace, task_id);
+                found.extend(archive.versions(self, of, None, (1, Vec::new())).await?);
+            }
+        }
+        Ok(found)
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, CallError> {
         let query = query.clone();
         self.reading_within(LONG, "search tasks", |inner| search::list(inner, query)).await
@@ -418,6 +447,7 @@ impl Store for MysqlStore {
             };
             retired.stopped += more.stopped;
             retired.deleted += more.deleted;
+            retired.has_more |= more.has_more;
             if more.stopped + more.deleted < asked.limit {
                 return Ok(retired);
             }
@@ -477,7 +507,7 @@ impl Store for MysqlStore {
         namespace: &Name,
         name: &Name,
         wish: Wish,
-    ) -> Result<Applied, CallError> {
+    ) -> Result<Option<Wish>, CallError> {
         executors::set_wish(self.inner.catalog.clone(), namespace.clone(), name.clone(), wish).await
     }
 

@@ -33,7 +33,7 @@ mod threads;
 mod wal;
 mod workflows;
 
-use crate::{ColdStorage, Error, turns::Tenant};
+use crate::{ColdStorage, Error, archived, turns::Tenant};
 pub use archive::{ArchiveOptions, ArchiveReport};
 use async_trait::async_trait;
 pub use doctor::{SqliteDoctor, SqliteFacts};
@@ -47,7 +47,7 @@ use punctual_contract::{
     hot::HotEntry,
     store::{
         Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, all_of,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped, all_of,
     },
 };
 use punctual_domain::{
@@ -354,7 +354,7 @@ impl Store for SqliteStore {
         Ok(answers)
     }
 
-    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, CallError> {
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, CallError> {
         let work = move |conn: &Connection, ledger: &mut Ledger, steps: &[Step]| {
             moves::apply(conn, ledger, steps, now)
         };
@@ -432,6 +432,19 @@ impl Store for SqliteStore {
         }
     }
 
+    async fn latest_versions(&self, namespace: &Name, task_ids: &[i64]) -> Result<Vec<Task>, CallError> {
+        let (name, ids) = (namespace.clone(), task_ids.to_vec());
+        let work = move |conn: &Connection| query::latest_versions(conn, &name, &ids);
+        let mut found = self.reading("read the latest versions", Lane::Urgent, work).await?;
+        if let Some(cold) = &self.archive {
+            for task_id in archived::missing_ids(task_ids, &found) {
+                let of = (namespace, task_id);
+                found.extend(self.archived_versions(cold, of, None, (1, Vec::new())).await?);
+            }
+        }
+        Ok(found)
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, CallError> {
         let query = query.clone();
         let partitions = self.partitions;
@@ -464,6 +477,7 @@ impl Store for SqliteStore {
             }
             left -= chunk;
         }
+        retired.has_more = limit > 0 && left == 0;
         Ok(retired)
     }
 
@@ -531,12 +545,11 @@ impl Store for SqliteStore {
         namespace: &Name,
         name: &Name,
         wish: Wish,
-    ) -> Result<Applied, CallError> {
+    ) -> Result<Option<Wish>, CallError> {
         let (namespace, name) = (namespace.clone(), name.clone());
         let work =
             move |conn: &Connection, _: &mut Ledger| executors::set_wish(conn, &namespace, &name, wish);
-        let found = self.writing("say what is wished of an executor", 1, work).await?;
-        Ok(if found { Applied::Moved } else { Applied::Lost })
+        self.writing("say what is wished of an executor", 1, work).await
     }
 
     async fn call_roll(

@@ -15,14 +15,18 @@ mod bulk;
 mod bus;
 mod hot;
 mod limiter;
+mod schedules;
 mod store;
+mod wall;
 mod workflows;
 
 pub use bulk::{BulkGroup, FaultyBulk};
 pub use bus::{BusGroup, FaultyBus};
 pub use hot::{FaultyHot, HotGroup};
 pub use limiter::{FaultyLimiter, LimiterGroup};
+pub use schedules::{FaultySchedules, ScheduleGroup};
 pub use store::{FaultyStore, StoreGroup};
+pub use wall::Wall;
 pub use workflows::{FaultyWorkflows, WorkflowGroup};
 
 use crate::patience::PATIENCE;
@@ -107,6 +111,11 @@ impl Gate {
         self.reached.available_permits()
     }
 
+    /// Lets one more through.
+    pub fn pass_one(&self) {
+        self.open.add_permits(1);
+    }
+
     /// Lets through who waits, and all who come.
     pub fn open(&self) {
         self.open.close();
@@ -130,16 +139,26 @@ struct Inner<G> {
     rng: fastrand::Rng,
     all: Dials,
     groups: HashMap<G, Dials>,
+    once: HashMap<G, Dials>,
     gates: HashMap<G, Arc<Gate>>,
     panics: HashSet<G>,
     counts: HashMap<G, Counts>,
+    wall: Option<Arc<Wall>>,
+}
+
+impl<G: Copy + Eq + Hash> Inner<G> {
+    /// Of one call.
+    fn dials(&mut self, group: G) -> Dials {
+        let dials = self.groups.get(&group).copied().unwrap_or(self.all);
+        self.once.remove(&group).unwrap_or(dials)
+    }
 }
 
 impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     fn seeded(seed: u64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
-        let (groups, gates, panics, counts) = Default::default();
-        let inner = Inner { rng, all: Dials::SOUND, groups, gates, panics, counts };
+        let (groups, once, gates, panics, counts, wall) = Default::default();
+        let inner = Inner { rng, all: Dials::SOUND, groups, once, gates, panics, counts, wall };
         Self { inner: Mutex::new(inner) }
     }
 
@@ -155,6 +174,11 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         self.inner.lock().groups.insert(group, dials);
     }
 
+    /// The next call of one group.
+    pub fn set_once(&self, group: G, dials: Dials) {
+        self.inner.lock().once.insert(group, dials);
+    }
+
     pub fn heal(&self) {
         self.set_all(Dials::SOUND);
     }
@@ -164,6 +188,11 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         let gate = Arc::new(Gate { reached: Semaphore::new(0), open: Semaphore::new(0) });
         self.inner.lock().gates.insert(group, Arc::clone(&gate));
         gate
+    }
+
+    /// From now on calls pass a wall, which several back ends may share.
+    pub fn stand_behind(&self, wall: &Arc<Wall>) {
+        self.inner.lock().wall = Some(Arc::clone(wall));
     }
 
     /// The next call of this group panics.
@@ -180,7 +209,21 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         if let Some(gate) = gate {
             gate.reached.add_permits(1);
             // Closed: it was opened.
-            drop(gate.open.acquire().await);
+            if let Ok(pass) = gate.open.acquire().await {
+                pass.forget();
+            }
+        }
+    }
+
+    async fn pass_wall<T>(
+        &self,
+        doing: &'static str,
+        call: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
+        let wall = self.inner.lock().wall.clone();
+        match wall {
+            Some(wall) => wall.pass(doing, call).await,
+            None => call.await,
         }
     }
 
@@ -191,7 +234,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
 
     fn fate(&self, group: G) -> Fate {
         let mut inner = self.inner.lock();
-        let dials = inner.groups.get(&group).copied().unwrap_or(inner.all);
+        let dials = inner.dials(group);
         // Both are always rolled: turning one dial does not change what the seed makes of the other.
         let fate =
             Fate { happens: inner.rng.f64() < dials.happens, reported: inner.rng.f64() < dials.reported };
@@ -217,9 +260,9 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         let dials = {
             let mut inner = self.inner.lock();
             inner.counts.entry(group).or_default().passed += 1;
-            inner.groups.get(&group).copied().unwrap_or(inner.all)
+            inner.dials(group)
         };
-        let answer = if dials.happens > 0.0 { Some(call.await) } else { None };
+        let answer = if dials.happens > 0.0 { Some(self.pass_wall(doing, call).await) } else { None };
         match (answer, dials.reported > 0.0) {
             (Some(answer), true) => answer,
             (None, true) => Err(Error::did_not_happen(doing, "refused by a fault")),
@@ -236,7 +279,7 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
     ) -> Result<T, Error> {
         self.pass_gate(group).await;
         let fate = self.fate(group);
-        let answer = if fate.happens { Some(call.await) } else { None };
+        let answer = if fate.happens { Some(self.pass_wall(doing, call).await) } else { None };
         match (answer, fate.reported) {
             (Some(answer), true) => answer,
             (None, true) => Err(Error::did_not_happen(doing, "refused by a fault")),

@@ -3,7 +3,9 @@
 //! its package. They must not be tied to a runtime: each test has its own, and the servers outlive it.
 
 mod mariadb;
+mod mysqld;
 mod network;
+mod objects;
 mod port;
 mod process;
 mod proxy;
@@ -15,7 +17,10 @@ mod watchdog;
 use std::sync::OnceLock;
 
 pub use mariadb::MariaDb;
+pub use mysqld::{is_mysql, numbers};
 pub use network::on_a_network_of_its_own;
+pub use objects::{ObjectServer, variables as object_variables};
+pub use port::free_port;
 pub use proxy::{Proxy, Way};
 pub use redis::Redis;
 pub use redis_sets::{RedisCluster, Sentinels};

@@ -5,6 +5,7 @@ use crate::{context::Context, otlp, spans};
 use parking_lot::Mutex;
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use punctual_engine::Engine;
+use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::{
     collections::{HashSet, VecDeque},
@@ -31,6 +32,8 @@ pub struct Options {
     pub otlp_url: String,
     /// Of the traces that callers sample, so many in a hundred are told.
     pub sample_percent: u8,
+    /// With each request; their values are secrets, and marked so.
+    pub headers: HeaderMap,
 }
 
 /// Cheap to clone; all clones are the same.
@@ -78,7 +81,10 @@ impl Traces {
     /// # Errors
     /// When no client can be made, for want of what TLS needs.
     pub fn new(engine: Engine, options: Options) -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder().timeout(ANSWERS_WITHIN).build()?;
+        let client = reqwest::Client::builder()
+            .timeout(ANSWERS_WITHIN)
+            .default_headers(options.headers.clone())
+            .build()?;
         let (exported, dropped, failures) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let (waiting, told) = (Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(Inner { engine, options, client, waiting, told, exported, dropped, failures })))
@@ -94,7 +100,7 @@ impl Traces {
         }
     }
 
-    /// An attempt of this task has ended. Waits for nothing.
+    /// An attempt of this task, or the task, has ended. Waits for nothing.
     pub fn ended(&self, task: TaskRef) {
         let mut waiting = self.0.waiting.lock();
         if waiting.len() < WAITING_MAX {

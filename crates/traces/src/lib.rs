@@ -2,10 +2,14 @@
 //! `traceparent`: one trace from the caller's insert to the outcome. Everything in it is read from the task's history when the
 //! task has ended, so that no step of a task's path knows of it or waits for it: what cannot be told is dropped and counted.
 
+mod bus;
 mod context;
 mod exporter;
+mod headers;
 mod otlp;
 mod spans;
 
+pub use bus::TracedBus;
 pub use context::Context;
 pub use exporter::{Options, Traces};
+pub use headers::headers;

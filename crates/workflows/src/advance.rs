@@ -66,11 +66,19 @@ impl Wish {
     }
 }
 
+/// What a call has changed: how the workflow stood when it was carried out, and when all that followed of it at once was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub before: WorkflowState,
+    pub after: WorkflowState,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Advanced {
     pub(crate) moved: bool,
+    /// From the first step of it to the last. None: there was none.
+    pub(crate) states: Option<Moved>,
     pub(crate) refused: Option<Refused>,
-    pub(crate) is_gone: bool,
 }
 
 /// What is known while a step is decided.
@@ -92,6 +100,7 @@ pub(crate) struct Step<'a> {
 struct Committed {
     ends: Vec<Ended>,
     moved: bool,
+    states: Moved,
     /// The look did not come to its end.
     look: bool,
 }
@@ -103,9 +112,16 @@ impl Inner {
         for _ in 0..ROUNDS_MAX {
             let step = self.step(id, &wish).await;
             match step.map_err(|it| if done.moved { it.after_a_change() } else { it })? {
-                Err(answer) => return Ok(Advanced { moved: done.moved, ..answer }),
+                Err(answer) => return Ok(Advanced { moved: done.moved, states: done.states, ..answer }),
                 Ok(committed) => {
                     done.moved |= committed.moved;
+                    done.states = match done.states {
+                        Some(first) if committed.moved => {
+                            Some(Moved { before: first.before, ..committed.states })
+                        }
+                        Some(first) => Some(first),
+                        None => Some(committed.states),
+                    };
                     if committed.ends.is_empty() && !committed.look {
                         return Ok(done);
                     }
@@ -117,29 +133,29 @@ impl Inner {
     }
 
     /// As a call: with an error for what is refused.
-    pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<(), Error> {
+    pub(crate) async fn carry_out(&self, id: WorkflowId, command: Command) -> Result<Moved, Error> {
         let done = self.advance(id, Wish::command(command)).await.map_err(|it| {
             let is_contended = it.happened == Happened::No && it.source.is::<Contended>();
             if is_contended { Error::Contended } else { it.into() }
         })?;
-        match (done.is_gone, done.refused) {
-            (true, _) => Err(Error::NotFound),
-            (false, Some(refused)) => Err(refused.into()),
-            (false, None) => Ok(()),
+        match (done.refused, done.states) {
+            (Some(refused), _) => Err(refused.into()),
+            (None, Some(states)) => Ok(states),
+            (None, None) => Err(Error::NotFound),
         }
     }
 
     async fn step(&self, id: WorkflowId, wish: &Wish) -> Result<Result<Committed, Advanced>, BackendError> {
         for nth in 0..TRIES {
             let Some(stored) = self.store.workflow(id).await? else {
-                return Ok(Err(Advanced { is_gone: true, ..Advanced::default() }));
+                return Ok(Err(Advanced::default()));
             };
             if stored.state.is_finished() && wish.command.is_none() {
                 return Ok(Err(Advanced::default()));
             }
             let Some(plan) = self.plan(stored.definition).await? else {
                 if self.store.workflow(id).await?.is_none() {
-                    return Ok(Err(Advanced { is_gone: true, ..Advanced::default() }));
+                    return Ok(Err(Advanced::default()));
                 }
                 // It is put off, and not looked at again and again.
                 return Err(BackendError::did_not_happen("move a workflow on", "its document is not there"));
@@ -310,8 +326,9 @@ impl Step<'_> {
         let unmade: Vec<NodeKey> = self.run.unmade().map(|it| *it.0).collect();
         // What was committed before and not made is made by a look; nobody who only passes by does it.
         let makes = !is_same || wish.look || wish.command.is_some();
+        let states = Moved { before: self.stored.state, after: self.run.state };
         if is_same && !wish.look {
-            return Ok(Once::Done(Committed { ends: Vec::new(), moved: false, look: false }));
+            return Ok(Once::Done(Committed { ends: Vec::new(), moved: false, states, look: false }));
         }
         let carried = |key: &NodeKey| self.known.changed.get(key).cloned().unwrap_or_default();
         let rows =
@@ -336,7 +353,7 @@ impl Step<'_> {
         if wish.look || wish.command.is_some() || begins_to_end {
             ends.extend(stop::stop(&self).await?);
         }
-        Ok(Once::Done(Committed { ends, moved: !is_same, look: false }))
+        Ok(Once::Done(Committed { ends, moved: !is_same, states, look: false }))
     }
 
     /// Commits the step. Where it ends a workflow that is a node, a mark of the other workflow is made with it: whoever is left

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Plan, Runner,
-    advance::{Command, Wish},
+    advance::{Command, Moved, Wish},
     plan::PAYLOAD_MAX_BYTES,
     values,
 };
@@ -144,7 +144,7 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::Refused`] where it is over, a failing store.
-    pub async fn cancel(&self, id: WorkflowId, reason: &str) -> Result<(), Error> {
+    pub async fn cancel(&self, id: WorkflowId, reason: &str) -> Result<Moved, Error> {
         let reason = reason.to_owned();
         changed(self.inner.carry_out(id, Command::Cancel { reason }).await)
     }
@@ -153,7 +153,7 @@ impl Runner {
     ///
     /// # Errors
     /// As [`Runner::cancel`].
-    pub async fn retry(&self, id: WorkflowId) -> Result<(), Error> {
+    pub async fn retry(&self, id: WorkflowId) -> Result<Moved, Error> {
         changed(self.inner.carry_out(id, Command::Retry).await)
     }
 
@@ -161,14 +161,14 @@ impl Runner {
     ///
     /// # Errors
     /// [`Error::NoSuchNode`]; as [`Runner::cancel`].
-    pub async fn skip(&self, id: WorkflowId, plan: &Plan, node: &Name) -> Result<(), Error> {
+    pub async fn skip(&self, id: WorkflowId, plan: &Plan, node: &Name) -> Result<Moved, Error> {
         let node = plan.graph.number(node).ok_or(Error::NoSuchNode)?;
         changed(self.inner.carry_out(id, Command::Skip { node }).await)
     }
 }
 
 /// What was committed is not undone by what fails afterwards.
-fn changed(done: Result<(), Error>) -> Result<(), Error> {
+fn changed(done: Result<Moved, Error>) -> Result<Moved, Error> {
     match done {
         Err(Error::Engine(punctual_engine::Error::Backend(error))) => Err(error.after_a_change().into()),
         other => other,

@@ -23,6 +23,7 @@ mod values;
 mod calls;
 mod draw;
 
+pub use advance::Moved;
 pub use calls::{Submission, View};
 pub use draw::{dot, mermaid};
 pub use error::Error;

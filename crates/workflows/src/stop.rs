@@ -46,7 +46,7 @@ async fn one(
     if let Ok(id) = text.parse::<WorkflowId>() {
         let reason = format!("the workflow {parent} that it is a part of ends");
         match Box::pin(inner.carry_out(id, Command::Cancel { reason })).await {
-            Ok(()) | Err(Error::Refused(_)) => {}
+            Ok(_) | Err(Error::Refused(_)) => {}
             Err(Error::Engine(error)) => return Err(make::backend(error)),
             Err(other) => return Err(BackendError::did_not_happen("stop a workflow", other)),
         }

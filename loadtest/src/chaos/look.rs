@@ -118,6 +118,16 @@ pub(crate) async fn is_task_over(connection: &mut Connection, reference: &str) -
     Some(is_over(text(&get(connection, &format!("/v1/tasks/{reference}")).await?, "state")))
 }
 
+/// The number of the database of each partition; none where there is but one store.
+pub(crate) async fn databases(field: &Field) -> anyhow::Result<HashMap<u16, u64>> {
+    let mut connection = Connection::new(field.target.clone());
+    let page = asked(&mut connection, "/v1/partitions?limit=1000").await?;
+    let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
+    let number = |it: &Value, name: &str| it.get(name).and_then(Value::as_u64);
+    let of = |it| Some((u16::try_from(number(it, "partition")?).ok()?, number(it, "database")?));
+    Ok(items.filter_map(of).collect())
+}
+
 /// How every task of the run stands that an engine tells of.
 pub(crate) async fn ends(field: &Field) -> anyhow::Result<HashMap<usize, End>> {
     let mut connection = Connection::new(field.target.clone());

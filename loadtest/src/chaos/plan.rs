@@ -89,12 +89,17 @@ impl What {
         )
     }
 
-    const fn is_of_way(self) -> bool {
+    pub(crate) const fn is_of_way(self) -> bool {
         matches!(self.victim(), Victim::Mariadb | Victim::Redis) && !self.is_of_server()
     }
 
     pub(crate) const fn is_of_mysql_way(self) -> bool {
         matches!(self.victim(), Victim::Mariadb) && !self.is_of_server()
+    }
+
+    /// The database does not answer while it lasts; others are well.
+    pub(crate) const fn takes_database_away(self) -> bool {
+        matches!(self, Self::MysqlCut | Self::MysqlSilent | Self::MysqlAnswersLost | Self::MysqlVanish)
     }
 
     /// Over as soon as it has happened.
@@ -164,15 +169,24 @@ pub(crate) struct Plan {
     bag: Vec<What>,
     engines: usize,
     databases: usize,
+    longest_ms: i64,
 }
 
+const SHORTEST_MS: i64 = 1_000;
+const LONGEST_MS: i64 = 10_000;
 const CLOCK_STEPS_MS: [i64; 10] =
     [300, -300, 2_000, -2_000, 60_000, -60_000, 3_600_000, -3_600_000, 14_400_000, -14_400_000];
 
 impl Plan {
     pub(crate) fn new(seed: u64, whats: Vec<What>, engines: usize, databases: usize) -> Self {
         let random = fastrand::Rng::with_seed(seed);
-        Self { random, whats, bag: Vec::new(), engines: engines.max(1), databases: databases.max(1) }
+        let (engines, databases) = (engines.max(1), databases.max(1));
+        Self { random, whats, bag: Vec::new(), engines, databases, longest_ms: LONGEST_MS }
+    }
+
+    /// Many short faults instead of few long ones.
+    pub(crate) fn lasting_at_most(self, longest_ms: i64) -> Self {
+        Self { longest_ms: longest_ms.max(SHORTEST_MS), ..self }
     }
 
     pub(crate) fn next_step(&mut self) -> Step {
@@ -202,7 +216,8 @@ impl Plan {
         }
         let what = self.bag.pop().unwrap_or(What::EngineKill);
         let (engine, is_of_all) = (self.random.usize(..self.engines), self.random.u8(..100) < 30);
-        let (database, for_ms) = (self.random.usize(..self.databases), self.random.i64(1_000..=10_000));
+        let (database, for_ms) =
+            (self.random.usize(..self.databases), self.random.i64(SHORTEST_MS..=self.longest_ms));
         let (nth, slow_ms) = (self.random.usize(..64), self.random.i64(20..=200));
         let step_ms = CLOCK_STEPS_MS.get(self.random.usize(..CLOCK_STEPS_MS.len())).copied().unwrap_or(300);
         let is_of_all = what.is_of_server() || (what.is_of_way() && !what.is_instant() && is_of_all);
@@ -232,6 +247,16 @@ mod tests {
         let all = What::possible(true, true);
         assert_eq!(steps(7, all.clone(), 3), steps(7, all.clone(), 3));
         assert_ne!(steps(7, all.clone(), 3), steps(8, all, 3));
+    }
+
+    #[test]
+    fn faults_last_as_long_as_they_may() {
+        for longest_ms in [1_500, LONGEST_MS] {
+            let mut plan = Plan::new(7, What::possible(true, true), 3, 2).lasting_at_most(longest_ms);
+            let faults: Vec<Fault> = (0..30).flat_map(|_| plan.next_step().faults).collect();
+            let longest = faults.iter().map(|it| it.for_ms).max().unwrap();
+            assert!((longest_ms * 3 / 4..=longest_ms).contains(&longest), "{longest}");
+        }
     }
 
     #[test]

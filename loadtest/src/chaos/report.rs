@@ -1,6 +1,10 @@
 //! What a run of chaos found: a line for each fault and a verdict, or one JSON object. Fields are only ever added.
 
-use super::{judge::Broken, plan::Fault};
+use super::{
+    healthy::{Healthy, OfWindow},
+    judge::Broken,
+    plan::Fault,
+};
 use crate::measure::Percentiles;
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -22,6 +26,10 @@ pub(crate) struct ChaosReport {
     pub(crate) counts: ChaosCounts,
     /// First receipt at an executor − due time, of tasks that nobody changed; what faults held up is in it.
     pub(crate) lateness: Percentiles,
+    /// Of the databases that were well, while the way to another was broken and nothing else was; first of all in peace.
+    pub(crate) healthy: Vec<Healthy>,
+    /// Of everything that was due from the beginning of a fault of a way, alone, until all had recovered from it.
+    pub(crate) ways: Vec<OfWindow>,
     /// From the last fault's recovery until all was quiet.
     pub(crate) quiet_after_s: f64,
     /// Logs of the engines and records of the tasks; null when all was well and they are gone.
@@ -56,7 +64,8 @@ pub(crate) struct FaultLine {
     pub(crate) whom: String,
     /// How long it lasted.
     pub(crate) for_s: f64,
-    /// From its end until everything due by then had come and each engine said that it is ready; null: not in time.
+    /// From its end (of two that came together: of the later one) until everything due by then had come and each engine said
+    /// that it is ready; null: not in time.
     pub(crate) recovered_after_s: Option<f64>,
     /// Why it did not happen.
     pub(crate) impossible: Option<String>,
@@ -97,6 +106,27 @@ pub(crate) fn in_words(broken: &[Broken]) -> (BTreeMap<&'static str, usize>, Vec
 }
 
 impl ChaosReport {
+    fn tell_lateness(&self, text: &mut String) {
+        if self.databases > 1 {
+            let heads = [
+                "databases that were well, while the way to another was broken:",
+                "the same, while that was the catalog's database (takeovers are in it):",
+            ];
+            for (head, is_of_catalog) in heads.into_iter().zip([false, true]) {
+                let mut told = self.healthy.iter().filter(|it| it.is_of_catalog == is_of_catalog).peekable();
+                if told.peek().is_some() {
+                    let _ = writeln!(text, "{head}");
+                }
+                told.for_each(|it| text.extend([it.line().as_str(), "\n"]));
+            }
+        }
+        if !self.ways.is_empty() {
+            let _ =
+                writeln!(text, "everything that was due while a way was broken, until all had recovered:");
+        }
+        self.ways.iter().for_each(|it| text.extend([it.line().as_str(), "\n"]));
+    }
+
     /// The lines of faults have been printed as they happened.
     pub(crate) fn text(&self) -> String {
         let counts = &self.counts;
@@ -126,6 +156,7 @@ impl ChaosReport {
             self.lateness.max_ms,
             self.quiet_after_s,
         );
+        self.tell_lateness(&mut text);
         for it in &self.broken {
             let _ = writeln!(text, "  {it}");
         }

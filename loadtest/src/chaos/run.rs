@@ -5,6 +5,7 @@ use super::{
     book::{Answer, Book},
     change,
     field::Field,
+    healthy::{self, Away, Window},
     inflict::{self, Effect},
     judge::{self, Broken, Circumstances, End},
     load, look,
@@ -35,6 +36,8 @@ use tokio::{
 const TICK: Duration = Duration::from_millis(20);
 /// Later than this is late: what is due is on its way for so long at most when nothing is broken.
 const LATE_MS: i64 = 1_500;
+/// Between two tasks that are due, at the least rate: by then one has met what was broken.
+const CAME_WITHIN_MS: i64 = 200;
 /// What is late for so long may be over without having been seen: the engines are asked.
 const ASKED_AFTER_MS: i64 = 4_000;
 const ASKED_MAX: usize = 200;
@@ -43,6 +46,8 @@ const QUIET_LIMIT_US: i64 = 180_000_000;
 /// How far an engine trusts its clock unasked (issue 14.8).
 const CLOCK_BOUND_MS: i64 = 250;
 const PARTITIONS: u64 = 16;
+/// So many tasks are asked for one by one.
+const TOLD_MAX: usize = 400;
 
 /// Also when it is told to end, no process is left behind.
 pub(crate) async fn chaos(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
@@ -60,10 +65,37 @@ async fn whole(options: &ChaosOptions) -> anyhow::Result<ChaosReport> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let mut run = Run::start(options, seed, &whats).await?;
     run.say(&format!("seed {seed}"))?;
-    let plan = Plan::new(seed, whats, options.engines(), options.databases());
+    let plan =
+        Plan::new(seed, whats, options.engines(), options.databases()).lasting_at_most(options.longest);
     run.broken_by(plan).await?;
     run.until_quiet().await?;
     run.judged(seed).await
+}
+
+/// The end of a step: two faults are recovered from when both are over, and not before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Over {
+    ended_us: i64,
+    /// A fault that is over as soon as it has happened shows what it broke only when something is late.
+    seen_from_us: i64,
+}
+
+impl Over {
+    /// None: nothing happened.
+    fn of(step: &Step, ends_us: impl Iterator<Item = i64>) -> Option<Self> {
+        let ended_us = ends_us.max()?;
+        let is_instant = step.faults.iter().all(|it| it.what.is_instant());
+        let shows_after_ms = if is_instant { LATE_MS + CAME_WITHIN_MS } else { 0 };
+        Some(Self { ended_us, seen_from_us: ended_us + shows_after_ms * 1_000 })
+    }
+}
+
+/// A fault of a way that nothing else came with: all that is late is its doing.
+fn alone(step: &Step) -> Option<&Fault> {
+    match step.faults.as_slice() {
+        [one] if one.what.is_of_way() => Some(one),
+        _ => None,
+    }
 }
 
 struct Run<'a> {
@@ -74,6 +106,11 @@ struct Run<'a> {
     begun_us: i64,
     ends_us: i64,
     lines: Vec<FaultLine>,
+    away: Vec<Away>,
+    /// Of each fault of a way that nothing else came with.
+    windows: Vec<Window>,
+    /// From when to when nothing was broken.
+    peace: Vec<(i64, i64)>,
     around: Circumstances,
     broken: Vec<Broken>,
     quiet_after_s: f64,
@@ -107,6 +144,9 @@ impl<'a> Run<'a> {
             begun_us,
             ends_us,
             lines: Vec::new(),
+            away: Vec::new(),
+            windows: Vec::new(),
+            peace: Vec::new(),
             around,
             broken: Vec::new(),
             quiet_after_s: 0.0,
@@ -134,7 +174,9 @@ impl<'a> Run<'a> {
         while now_us() < self.ends_us {
             let step = plan.next_step();
             self.step(&step).await?;
-            self.wait_ms(step.pause_ms).await?;
+            let from_us = now_us();
+            self.wait_ms(step.pause_ms.max(self.options.rest)).await?;
+            self.peace.push((from_us, now_us()));
         }
         Ok(())
     }
@@ -168,23 +210,38 @@ impl<'a> Run<'a> {
             if fault.what == What::Clock {
                 self.around.clock_faults_us.push((begun_us, now_us()));
             }
-            done.push((line, now_us()));
-        }
-        for (mut line, ended_us) in done {
-            line.recovered_after_s = self.recovered(ended_us).await?;
-            if line.recovered_after_s.is_none() {
-                let overdue = self.field.book.lock().overdue(now_ms(), LATE_MS);
-                let text = format!(
-                    "{} {} is not recovered from: {} tasks overdue",
-                    line.what,
-                    line.whom,
-                    overdue.len()
-                );
-                self.broken.push(Broken { promise: "recovery", task: overdue.first().copied(), text });
+            if fault.what.takes_database_away() && step.faults.len() == 1 {
+                let database = u64::try_from(fault.database).unwrap_or(u64::MAX);
+                let (what, whom, to_us) = (fault.what, fault.whom(), now_us());
+                self.away.push(Away { what, whom, database, from_us, to_us });
             }
-            self.tell(line)?;
+            done.push((line, from_us, now_us()));
+        }
+        let Some(over) = Over::of(step, done.iter().map(|(_, _, ended_us)| *ended_us)) else { return Ok(()) };
+        let recovered_after_s = self.recovered(over).await?;
+        if let (Some(fault), [(_, from_us, _)]) = (alone(step), done.as_slice()) {
+            let what = format!("{} {}", fault.what.name(), fault.whom());
+            self.windows.push(Window {
+                what,
+                at_s: self.since_s(*from_us),
+                from_us: *from_us,
+                to_us: now_us(),
+            });
+        }
+        for (line, ..) in done {
+            self.came_to_an_end(FaultLine { recovered_after_s, ..line })?;
         }
         Ok(())
+    }
+
+    fn came_to_an_end(&mut self, line: FaultLine) -> anyhow::Result<()> {
+        if line.recovered_after_s.is_none() {
+            let overdue = self.field.book.lock().overdue(now_ms(), LATE_MS);
+            let text =
+                format!("{} {} is not recovered from: {} tasks overdue", line.what, line.whom, overdue.len());
+            self.broken.push(Broken { promise: "recovery", task: overdue.first().copied(), text });
+        }
+        self.tell(line)
     }
 
     fn took(&mut self, done: Effect, fault: &Fault) {
@@ -200,18 +257,27 @@ impl<'a> Run<'a> {
         self.say(&text)
     }
 
-    /// Seconds from the end of a fault until everything due by then has come, and each engine is ready.
-    async fn recovered(&mut self, ended_us: i64) -> anyhow::Result<Option<f64>> {
-        let until_us = ended_us + self.options.recover_within * 1_000;
+    /// Seconds from the end of the last fault of a step until everything due by then has come, and each engine is ready.
+    async fn recovered(&mut self, over: Over) -> anyhow::Result<Option<f64>> {
+        self.wait_until(over.seen_from_us, &[]).await?;
+        let until_us = over.ended_us + self.options.recover_within * 1_000;
+        let mut is_first_look = true;
         loop {
             let at_us = now_us();
             let is_on_time = self.field.book.lock().overdue(now_ms(), LATE_MS).is_empty();
             if is_on_time && look::are_ready(&self.field).await {
-                return Ok(Some((at_us - ended_us) as f64 / 1e6));
+                // What broke nothing that could be seen was over at once, however long it was looked for.
+                let after_us = if is_first_look && over.seen_from_us > over.ended_us {
+                    0
+                } else {
+                    at_us - over.ended_us
+                };
+                return Ok(Some(after_us as f64 / 1e6));
             }
             if at_us > until_us {
                 return Ok(None);
             }
+            is_first_look = false;
             self.tick(&[]).await?;
         }
     }
@@ -331,11 +397,15 @@ impl<'a> Run<'a> {
 
     async fn judged(mut self, seed: u64) -> anyhow::Result<ChaosReport> {
         let ends = look::ends(&self.field).await?;
+        let databases = look::databases(&self.field).await?;
         let mut broken = std::mem::take(&mut self.broken);
         broken.extend(judge::judge(&self.field.book.lock(), &ends, &self.around));
         let is_ok = broken.is_empty();
         if !is_ok {
             self.write_records(&broken).await?;
+        }
+        if self.options.keep {
+            self.write_late(&databases).await?;
         }
         self.workers.shutdown().await;
         self.asking.shutdown().await;
@@ -355,9 +425,29 @@ impl<'a> Run<'a> {
             counts: counts(&book, &ends, &self.lines),
             faults: self.lines,
             lateness: book.lateness.percentiles(),
+            healthy: healthy::lateness(&book, &databases, &self.away, &self.peace),
+            ways: healthy::of_windows(&book, &databases, &self.windows),
             quiet_after_s: self.quiet_after_s,
             logs: logs.map(|it| it.display().to_string()),
         })
+    }
+
+    /// What came late of the databases that were well, with the histories of the first, beside the logs.
+    async fn write_late(&self, databases: &HashMap<u16, u64>) -> anyhow::Result<()> {
+        let mut file =
+            std::fs::File::create(self.stack.path().join("late.jsonl")).context("the late tasks")?;
+        let late = healthy::late(&self.field.book.lock(), databases, &self.away);
+        let mut connection = Connection::new(self.field.target.clone());
+        for (i, (n, mut it)) in late.into_iter().enumerate() {
+            if i < TOLD_MAX {
+                let task = look::one(&self.field, &mut connection, n).await.ok().flatten();
+                if let (Some(it), Some((_, task))) = (it.as_object_mut(), task) {
+                    it.insert("task".to_owned(), task);
+                }
+            }
+            writeln!(file, "{it}").context("the late tasks")?;
+        }
+        Ok(())
     }
 
     /// What was broken, with all that is known of the tasks it is about, beside the logs.
@@ -369,7 +459,7 @@ impl<'a> Run<'a> {
             let track = it.task.and_then(|n| self.field.book.lock().tracks.get(n).cloned());
             // Their histories are asked for one by one: those of the first tell enough.
             let task = match it.task {
-                Some(n) if i < 200 => look::one(&self.field, &mut connection, n).await.ok().flatten(),
+                Some(n) if i < TOLD_MAX => look::one(&self.field, &mut connection, n).await.ok().flatten(),
                 _ => None,
             };
             let task = task.map(|(_, task)| task);
@@ -406,5 +496,34 @@ fn counts(book: &Book, ends: &HashMap<usize, End>, lines: &[FaultLine]) -> Chaos
         ends: of_state,
         faults: lines.len() - impossible,
         faults_impossible: impossible,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(whats: &[What]) -> Step {
+        let fault =
+            |what: &What| Fault { what: *what, engine: Some(0), database: 0, for_ms: 0, by_ms: 0, nth: 0 };
+        Step { faults: whats.iter().map(fault).collect(), pause_ms: 0 }
+    }
+
+    #[test]
+    fn a_pair_is_over_when_the_later_of_both_is() {
+        let pair = step(&[What::RedisOneSilent, What::EnginePause]);
+        // The one was over as soon as it had happened, the other five seconds later.
+        let over = Over::of(&pair, [1_000, 5_001_000].into_iter()).unwrap();
+        assert_eq!(over, Over { ended_us: 5_001_000, seen_from_us: 5_001_000 });
+        assert!(alone(&pair).is_none());
+        assert_eq!(Over::of(&pair, std::iter::empty()), None, "neither was possible");
+    }
+
+    #[test]
+    fn what_is_over_at_once_is_looked_for_until_something_would_be_late() {
+        let instant = step(&[What::RedisOneSilent]);
+        let over = Over::of(&instant, [7].into_iter()).unwrap();
+        assert!(over.seen_from_us > over.ended_us + LATE_MS * 1_000);
+        assert_eq!(alone(&instant).map(|it| it.what), Some(What::RedisOneSilent));
     }
 }

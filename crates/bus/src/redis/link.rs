@@ -32,8 +32,8 @@ pub(crate) struct Link {
     topology: Arc<Topology>,
     patience: Patience,
     line: Mutex<Line>,
-    /// Held by the one of all doubters who makes another connection.
-    doubting: Mutex<()>,
+    /// Held by the one of all who makes a connection: whoever has an answer does not wait for it.
+    connecting: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -42,6 +42,12 @@ struct Line {
     /// Which wire this is: one that broke is thrown away once, not by everyone who used it.
     number: u64,
     refused_at: Option<Instant>,
+}
+
+impl Line {
+    fn wire(&self) -> Option<(Wire, u64)> {
+        Some((self.wire.clone()?, self.number))
+    }
 }
 
 #[derive(Clone)]
@@ -67,7 +73,7 @@ impl fmt::Debug for Link {
 
 impl Link {
     pub(crate) fn new(topology: Arc<Topology>, patience: Patience) -> Self {
-        Self { topology, patience, line: Mutex::default(), doubting: Mutex::default() }
+        Self { topology, patience, line: Mutex::default(), connecting: Mutex::default() }
     }
 
     /// Every key of it has the same hash tag. One answer a command; a refusal of one stands in its place and stops
@@ -114,7 +120,7 @@ impl Link {
     /// the server is slow or away, and whoever waits goes on until its limit.
     async fn is_replaced(&self, number: u64) {
         loop {
-            let doubting = self.doubting.lock().await;
+            let connecting = self.connecting.lock().await;
             let is_this = |line: &Line| line.number == number && line.wire.is_some();
             if !is_this(&*self.line.lock().await) {
                 return;
@@ -131,7 +137,7 @@ impl Link {
                 }
                 return;
             }
-            drop(doubting);
+            drop(connecting);
             sleep(DOUBT_AFTER).await;
         }
     }
@@ -142,14 +148,22 @@ impl Link {
     }
 
     async fn wire(&self) -> Result<(Wire, u64), Error> {
+        if let Some(wire) = self.line.lock().await.wire() {
+            return Ok(wire);
+        }
+        let _connecting = self.connecting.lock().await;
+        {
+            let line = self.line.lock().await;
+            if let Some(wire) = line.wire() {
+                return Ok(wire);
+            }
+            if line.refused_at.is_some_and(|at| at.elapsed() < REST_AFTER_REFUSAL) {
+                return Err(Error::ConnectTimeout);
+            }
+        }
+        let connected = in_time(self.patience.connect, self.connect()).await;
         let mut line = self.line.lock().await;
-        if let Some(wire) = &line.wire {
-            return Ok((wire.clone(), line.number));
-        }
-        if line.refused_at.is_some_and(|at| at.elapsed() < REST_AFTER_REFUSAL) {
-            return Err(Error::ConnectTimeout);
-        }
-        match in_time(self.patience.connect, self.connect()).await {
+        match connected {
             Ok(wire) => {
                 *line = Line { wire: Some(wire.clone()), number: line.number + 1, refused_at: None };
                 Ok((wire, line.number))

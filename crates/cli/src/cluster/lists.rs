@@ -106,8 +106,8 @@ pub(super) async fn alerts(args: AskArgs) -> Result<ExitCode> {
 
 pub(super) fn print_alerts(alerts: &[Alert]) {
     for it in alerts {
-        output::line(&said(it));
-        output::line(&format!("    {}", it.what_to_do));
+        output::prose(&said(it), "", "  ");
+        output::prose(&it.what_to_do, "    ", "    ");
     }
 }
 

@@ -57,7 +57,7 @@ async fn look(client: &Client, form: Form) -> Result<()> {
     lists::print_engines(&engines.items);
     if !alerts.items.is_empty() {
         output::line("");
-        alerts.items.iter().for_each(|it| output::line(&lists::said(it)));
+        alerts.items.iter().for_each(|it| output::prose(&lists::said(it), "", "  "));
     }
     if !events.items.is_empty() {
         output::line("");

@@ -2,7 +2,7 @@
 
 use super::{
     Layers,
-    keys::{KEYS, Key},
+    keys::{FILE_SUFFIX, KEYS, Key},
     layers::Source,
 };
 use std::fmt::Write as _;
@@ -54,7 +54,13 @@ fn entry(out: &mut String, key: &Key, layers: &Layers) {
     let is_set = !matches!(given.from, Source::Default) && !key.is_secret();
     let text = if key.is_secret() { (key.default)() } else { given.text };
     let comment = if is_set { "" } else { "# " };
-    let _ = write!(out, "\n# {} ({})\n{comment}{} = {}\n", key.about, key.variable, field(key), value(&text));
+    let (name, variable) = (field(key), key.variable);
+    let file = if key.is_secret() {
+        format!("; or, in a file of its own, {name}{FILE_SUFFIX} = \"/path\"")
+    } else {
+        String::new()
+    };
+    let _ = write!(out, "\n# {} ({variable}{file})\n{comment}{name} = {}\n", key.about, value(&text));
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ pub(crate) const BULK_MS: &str = "retention.bulk_ms";
 pub(crate) const EVENTS_MS: &str = "retention.events_ms";
 pub(crate) const TRACES_URL: &str = "traces.otlp_url";
 pub(crate) const TRACES_PERCENT: &str = "traces.sample_percent";
+pub(crate) const TRACES_HEADERS: &str = "traces.headers";
 pub(crate) const ARCHIVE_URL: &str = "archive.url";
 pub(crate) const ARCHIVE_AFTER_DAYS: &str = "archive.after_days";
 pub(crate) const PAYLOADS_URL: &str = "payloads.url";
@@ -69,7 +70,7 @@ pub(crate) const HOT_TLS_KEY: &str = "hot.tls_key";
 
 /// Settings that nobody may see: shown without their secret, and each may stand in a file of its own (`…_file`, and
 /// `…_FILE` in the environment).
-const SECRET: &[&str] = &[STORE_URL, HOT_URL, AUTH_ADMIN_TOKEN];
+const SECRET: &[&str] = &[STORE_URL, HOT_URL, AUTH_ADMIN_TOKEN, TRACES_HEADERS];
 
 /// What stands behind the name of a secret setting, in the file and as a flag, to name the file that it is read from.
 pub(crate) const FILE_SUFFIX: &str = "_file";
@@ -147,7 +148,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: HOT_MEMORY_MAX_MIB,
         variable: "PUNCTUAL_HOT_MEMORY_MAX_MIB",
         default: || "0".to_owned(),
-        about: "memory that tasks due soon may fill, in all Redis servers or in this process; near it the horizon shrinks; 0: their maxmemory, or a quarter of this machine's",
+        about: "memory that tasks due soon may fill, in all Redis servers or in this process; near it the horizon shrinks, and at it what is due waits in the store behind its queue's backlog; 0: their maxmemory, or a quarter of this machine's",
     },
     Key {
         name: PUSH_QUEUES,
@@ -231,7 +232,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: BUCKETS_WIDTH_HOURS,
         variable: "PUNCTUAL_BUCKETS_WIDTH_HOURS",
         default: || "24".to_owned(),
-        about: "how wide buckets of a mysql store are near the present at most, 1 to 168; a whole part of it where more than 10,000,000 tasks would come into one, by the measured rate; `punctual shard plan` says what a rate needs from the start; the same for all engines",
+        about: "how wide buckets of a mysql store are near the present at most, 1 to 168; a whole part of it where more than 10,000,000 tasks would come into one, by the measured rate; those of a new store are 4 h until the rate is known; `punctual shard plan` says what a rate needs from the start; the same for all engines",
     },
     Key {
         name: BUCKETS_AHEAD_HOURS,
@@ -311,6 +312,12 @@ pub(crate) static KEYS: &[Key] = &[
         variable: "PUNCTUAL_TRACES_SAMPLE_PERCENT",
         default: || "100".to_owned(),
         about: "of the traces that callers sample, so many in a hundred are told",
+    },
+    Key {
+        name: TRACES_HEADERS,
+        variable: "PUNCTUAL_TRACES_HEADERS",
+        default: String::new,
+        about: "headers for the collector of traces, such as authorization=Bearer TOKEN, several with commas",
     },
     // Empty: no archives; what is over is deleted.
     Key {

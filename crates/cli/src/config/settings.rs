@@ -9,8 +9,8 @@ use super::{
         HOT_TLS_CA, HOT_TLS_CERT, HOT_TLS_KEY, HOT_URL, INSERT_WAIT_MAX_MS, LEASE_CHECK_INTERVAL_MS,
         LOG_FILTER, LOG_FORMAT, LOOKAHEAD_MS, NAMESPACES_EXPLICIT, OVERDUE_LOOK_INTERVAL_MS, PARTITIONS,
         PUSH_LEASE_MS, PUSH_QUEUES, PUSH_STREAMS, RECONCILE_INTERVAL_MS, RETIRE_INTERVAL_MS,
-        SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS, SWEEP_INTERVAL_MS, TRACES_PERCENT, TRACES_URL,
-        TRIGGER_INTERVAL_MS, WEAK_DURABILITY, WORKFLOWS_MS,
+        SCHEDULE_RUNS_MS, STOPPED_MS, STORE_URL, SUCCEEDED_MS, SWEEP_INTERVAL_MS, TRACES_HEADERS,
+        TRACES_PERCENT, TRACES_URL, TRIGGER_INTERVAL_MS, WEAK_DURABILITY, WORKFLOWS_MS,
     },
     secrets::shown,
 };
@@ -216,23 +216,39 @@ pub(super) fn object_url(
     without: &str,
 ) -> Result<Option<String>, Error> {
     let url = layers.get(key).text;
-    let is_s3 = url.strip_prefix("s3://").is_some_and(|it| !it.is_empty() && !it.starts_with('/'));
-    let is_directory = url.strip_prefix("file://").is_some_and(|it| it.starts_with('/') && it.len() > 1);
-    if is_s3 && !cfg!(feature = "s3") {
-        let reason = format!(
-            "this program was built without object stores; use one that was built with --features s3, or a \
-             directory, such as file:///var/lib/punctual/{folder}"
-        );
-        return Err(layers.refused(key, reason));
-    }
-    if !(url.is_empty() || is_s3 || is_directory) {
-        let reason = format!(
-            "must be a directory named from the root, such as file:///var/lib/punctual/{folder}, or \
-             s3://bucket/prefix; or empty, for {without}"
-        );
-        return Err(layers.invalid(key, reason));
+    if let Some(mistake) = object_url_mistake(&url, folder, without, punctual_store::HAS_OBJECT_STORES) {
+        return Err(match mistake {
+            Mistake::OfBuild(reason) => layers.refused(key, reason),
+            Mistake::OfValue(reason) => layers.invalid(key, reason),
+        });
     }
     Ok(Some(url).filter(|it| !it.is_empty()))
+}
+
+/// Why an address of objects is not taken.
+#[derive(Debug, PartialEq, Eq)]
+enum Mistake {
+    /// Another build would take it.
+    OfBuild(String),
+    OfValue(String),
+}
+
+fn object_url_mistake(url: &str, folder: &str, without: &str, has_object_stores: bool) -> Option<Mistake> {
+    let is_s3 = url.strip_prefix("s3://").is_some_and(|it| !it.is_empty() && !it.starts_with('/'));
+    let is_directory = url.strip_prefix("file://").is_some_and(|it| it.starts_with('/') && it.len() > 1);
+    if is_s3 && !has_object_stores {
+        return Some(Mistake::OfBuild(format!(
+            "this program was built without object stores; use one that was built with --features s3, or a \
+             directory, such as file:///var/lib/punctual/{folder}"
+        )));
+    }
+    let is_good = url.is_empty() || is_s3 || is_directory;
+    (!is_good).then(|| {
+        Mistake::OfValue(format!(
+            "must be a directory named from the root, such as file:///var/lib/punctual/{folder}, or \
+             s3://bucket/prefix; or empty, for {without}"
+        ))
+    })
 }
 
 pub(super) fn yes_or_no(layers: &Layers, key: &'static str) -> Result<bool, Error> {
@@ -344,14 +360,14 @@ fn cluster(layers: &Layers) -> Result<punctual_cluster::Options, Error> {
 fn traces(layers: &Layers) -> Result<Option<punctual_traces::Options>, Error> {
     let sample_percent = layers.number(TRACES_PERCENT, 0..=100)?;
     let otlp_url = layers.get(TRACES_URL).text.trim().to_owned();
-    if otlp_url.is_empty() {
-        return Ok(None);
+    let headers = punctual_traces::headers(&layers.get(TRACES_HEADERS).text);
+    let headers = headers.map_err(|reason| layers.invalid(TRACES_HEADERS, reason))?;
+    let options = punctual_traces::Options { otlp_url, sample_percent, headers };
+    match options.otlp_url.split_once("://") {
+        Some(("http" | "https", _)) => Ok(Some(options)),
+        None if options.otlp_url.is_empty() => Ok(None),
+        _ => Err(layers.invalid(TRACES_URL, "must be http:// or https:// and a host")),
     }
-    if !otlp_url.starts_with("http://") && !otlp_url.starts_with("https://") {
-        let said = "must be http:// or https:// and a host, such as http://127.0.0.1:4318";
-        return Err(layers.invalid(TRACES_URL, said));
-    }
-    Ok(Some(punctual_traces::Options { otlp_url, sample_percent }))
 }
 
 fn engine(layers: &Layers) -> Result<Options, Error> {
@@ -524,14 +540,12 @@ mod tests {
             Archive { url: Some("file:///a".to_owned()), after_days: 30, ..Archive::default() }
         );
         let s3 = with(&[("archive.url", "s3://bucket/prefix")]);
-        assert_eq!(s3.is_ok(), cfg!(feature = "s3"));
-        if let Err(refused) = s3 {
-            let said = refused.to_string();
-            assert!(
-                !refused.is_usage() && said.contains("--features s3") && said.contains("file:///"),
-                "{said}"
-            );
-        }
+        assert_eq!(s3.is_ok(), punctual_store::HAS_OBJECT_STORES);
+        assert!(!s3.is_err_and(|it| it.is_usage()), "another build would take it");
+        let mistake = |has| object_url_mistake("s3://bucket/prefix", "archive", "none", has);
+        assert_eq!(mistake(true), None);
+        let Some(Mistake::OfBuild(said)) = mistake(false) else { panic!("this build takes it") };
+        assert!(said.contains("--features s3") && said.contains("file:///"), "{said}");
     }
 
     #[test]

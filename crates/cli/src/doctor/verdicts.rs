@@ -1,6 +1,7 @@
 //! What the facts mean: pure functions from what was found to good, doubtful or wrong, with the way out. Ask nobody.
 
 use super::list::Judged;
+use punctual_domain::time::Span;
 use punctual_hot::{Marker, RedisServer};
 use punctual_store::{BucketsAhead, MysqlRights, MysqlSettings, MysqlTls, Schema, SqliteFacts, Weakness};
 use std::time::Duration;
@@ -68,7 +69,7 @@ pub(super) fn both(one: Judged, other: Judged) -> Judged {
 
 pub(super) fn clock(ahead_ms: i64) -> Judged {
     let word = if ahead_ms < 0 { "behind" } else { "ahead of" };
-    let finding = format!("{} ms {word} this machine", ahead_ms.unsigned_abs());
+    let finding = format!("{} {word} this machine", Span(ahead_ms));
     let way_out = "compare both with a good clock, and set the one that is wrong (docs/clocks.md): an engine follows no \
                    clock that strays by more than engine.clock_bound_ms";
     match ahead_ms.unsigned_abs() {
@@ -242,6 +243,11 @@ pub(super) fn buckets(found: Option<BucketsAhead>, now_ms: i64) -> Judged {
             Judged::wrong("none for the present: all go into the last one".to_owned(), way_out)
         }
         ahead if ahead < 2 * DAY_MS => Judged::doubtful(finding, way_out),
+        _ if it.wide > 0 => Judged::doubtful(
+            format!("{finding}; {} wider than the rate asks for, with too many tasks to be cut", it.wide),
+            "nothing is lost: each goes as a whole, in its time, and keeps disk until then. At a quiet hour: punctual shard \
+             archive --cut-rows",
+        ),
         _ => Judged::good(finding),
     }
 }

@@ -106,7 +106,9 @@ fn what_an_engine_stands_on_in_mysql() {
     is(&rights(&lacks(&[], false)), Good);
     is(&rights(&lacks(&["ALTER"], false)), Wrong);
     is(&rights(&lacks(&["ALTER"], true)), Doubtful);
-    let until = |narrow_until, until| Some(BucketsAhead { narrow_until, until });
+    let until = |narrow_until, until| Some(BucketsAhead { narrow_until, until, wide: 0 });
+    let wide = BucketsAhead { narrow_until: 8 * DAY_MS, until: 900 * DAY_MS, wide: 1 };
+    is(&buckets(Some(wide), 0), Doubtful);
     is(&buckets(until(8 * DAY_MS, 900 * DAY_MS), 0), Good);
     is(&buckets(until(DAY_MS, 900 * DAY_MS), 0), Doubtful);
     is(&buckets(until(5, 5), 5), Wrong);

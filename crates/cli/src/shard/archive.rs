@@ -80,7 +80,7 @@ pub(super) async fn run(args: &ArchiveArgs) -> Result<ExitCode> {
     let ran = if args.dry_run {
         dry(&buckets, form).await
     } else {
-        let work = async { Ok(Audited::plain(once(&buckets, form).await?)) };
+        let work = once(&buckets, form);
         audited(&store, "shard_archive", "shard archive", work).await
     };
     store.close().await;
@@ -97,10 +97,14 @@ async fn dry(buckets: &Buckets, form: Form) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn once(buckets: &Buckets, form: Form) -> Result<ExitCode> {
+async fn once(buckets: &Buckets, form: Form) -> Result<Audited<ExitCode>> {
     let before = surveyed(buckets).await?;
     let done = to_the_end(buckets).await?;
     let kept = surveyed(buckets).await?;
+    let names =
+        |found: &[Bucket]| found.iter().map(|it| format!("{}/{}", it.shard, it.bucket)).collect::<Vec<_>>();
+    let stood = serde_json::json!({ "buckets": names(&before) });
+    let stands = serde_json::json!({ "done": done, "kept": names(&kept) });
     match form {
         Form::Json => {
             let looked = before.len();
@@ -123,7 +127,7 @@ async fn once(buckets: &Buckets, form: Form) -> Result<ExitCode> {
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Audited { value: ExitCode::SUCCESS, before: Some(stood.to_string()), after: Some(stands.to_string()) })
 }
 
 /// Each run is bounded, and goes on where the one before it stopped.

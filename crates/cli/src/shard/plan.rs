@@ -12,8 +12,8 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use delay::Delay;
-use need::{Load, Need};
-use std::{process::ExitCode, time::Duration};
+use need::{Load, Mode, Need};
+use std::{collections::BTreeMap, ops::RangeInclusive, process::ExitCode, time::Duration};
 
 /// Work out shards, buckets, memory and machines for a load; nothing is opened or changed
 #[derive(Args, Debug)]
@@ -33,10 +33,10 @@ pub(crate) struct PlanArgs {
     /// Bytes of a payload, on average
     #[arg(long, value_name = "BYTES", default_value_t = 200)]
     payload: u32,
-    /// How long finished tasks stay in their bucket
+    /// How long finished tasks stay in their bucket: whole days
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "7d")]
     keep: Duration,
-    /// How far ahead tasks are held in Redis
+    /// How far ahead tasks are held in Redis, 10s to 7d
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1h")]
     horizon: Duration,
     /// Rows of one bucket in one database, at most
@@ -45,6 +45,15 @@ pub(crate) struct PlanArgs {
     /// Cores of each database server and of each engine's machine
     #[arg(long, value_name = "CORES", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     cores: u32,
+    /// Engines [default: as many as the peak needs, and one that may fail]
+    #[arg(long, value_name = "ENGINES", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    engines: Option<u64>,
+    /// How executors get their tasks
+    #[arg(long, value_enum, default_value_t = Mode::Pull)]
+    mode: Mode,
+    /// Nothing but the settings, as `serve` takes them in its file
+    #[arg(long, conflicts_with = "json")]
+    settings: bool,
     /// One JSON document
     #[arg(long)]
     json: bool,
@@ -53,16 +62,43 @@ pub(crate) struct PlanArgs {
 pub(super) fn run(args: &PlanArgs) -> Result<ExitCode> {
     let load = args.load()?;
     let need = Need::of(&load);
+    let settings = need.settings(&load);
     match Form::json_if(args.json) {
-        Form::Json => output::json(&serde_json::json!({ "load": load, "need": need }))?,
-        Form::Text => output::table(["WHAT", "HOW MUCH", "WHY"], need.rows(&load)),
+        Form::Json => {
+            let settings: BTreeMap<_, _> = settings.into_iter().collect();
+            output::json(&serde_json::json!({ "load": load, "need": need, "settings": settings }))?;
+        }
+        Form::Text => {
+            if !args.settings {
+                output::table(["WHAT", "HOW MUCH", "WHY"], need.rows(&load));
+                output::line("");
+            }
+            file(&settings).iter().for_each(|it| output::line(it));
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of a configuration file.
+fn file(settings: &[(&str, u64)]) -> Vec<String> {
+    let (mut lines, mut section) = (Vec::new(), "");
+    for (key, value) in settings {
+        let (of, name) = key.split_once('.').unwrap_or(("", key));
+        if of != section {
+            section = of;
+            lines.push(format!("[{section}]"));
+        }
+        lines.push(format!("{name} = {value}"));
+    }
+    lines
 }
 
 const DAY_S: f64 = 86_400.0;
 /// More than any of the constants was ever measured for.
 const RATE_MAX: f64 = 10_000_000.0;
+/// What `archive.after_days` and `engine.horizon_ms` take.
+const KEEP_DAYS_MAX: u32 = 3_650;
+const HORIZON: RangeInclusive<u64> = 10..=604_800;
 
 impl PlanArgs {
     fn load(&self) -> Result<Load> {
@@ -72,16 +108,29 @@ impl PlanArgs {
         anyhow::ensure!(is_rate(rate), "the rate must be above 0 and at most {RATE_MAX} tasks per second");
         let is_peak = self.peak >= 1.0 && self.peak <= 1_000.0;
         anyhow::ensure!(is_peak, "--peak must be from 1 to 1000, and is {}", self.peak);
-        Ok(Load {
+        let keep_days = u32::try_from(self.keep.as_secs().div_ceil(86_400).max(1)).unwrap_or(u32::MAX);
+        anyhow::ensure!(keep_days <= KEEP_DAYS_MAX, "--keep is at most {KEEP_DAYS_MAX} days");
+        let is_horizon = HORIZON.contains(&self.horizon.as_secs());
+        anyhow::ensure!(is_horizon, "--horizon must be from 10s to 7d");
+        let load = Load {
             rate,
             peak: self.peak,
             delay: self.delay.clone(),
             payload_bytes: self.payload,
-            keep_s: self.keep.as_secs_f64(),
+            keep_days,
             horizon_s: self.horizon.as_secs_f64(),
             row_limit: self.row_limit,
             cores: self.cores,
-        })
+            engines: self.engines,
+            mode: self.mode,
+        };
+        let least = load.engines_least();
+        anyhow::ensure!(
+            self.engines.is_none_or(|it| it >= least),
+            "so few engines cannot carry the peak: {least} of {} cores can, and one more if one may fail",
+            self.cores
+        );
+        Ok(load)
     }
 }
 
@@ -116,6 +165,11 @@ mod tests {
         let said: Vec<Vec<String>> = Need::of(&load).rows(&load).into_iter().map(Vec::from).collect();
         let shown = said.iter().map(|it| format!("| {} |\n", it.join(" | "))).collect::<String>();
         assert_eq!(documented(), said, "docs/capacity.md should have\n{shown}");
+        let settings = file(&Need::of(&load).settings(&load)).join("\n");
+        assert!(
+            DOC.contains(&format!("```toml\n{settings}\n```")),
+            "docs/capacity.md should have\n{settings}"
+        );
     }
 
     #[test]
@@ -146,6 +200,13 @@ mod tests {
             "--rate 5 --delay p50=2h,max=1h",
             "--rate 5 --cores 0",
             "--rate 5 --row-limit 0",
+            "--rate 5 --engines 0",
+            "--rate 100000 --engines 2",
+            "--rate 5 --horizon 9s",
+            "--rate 5 --horizon 8d",
+            "--rate 5 --keep 4000d",
+            "--rate 5 --mode neither",
+            "--rate 5 --json --settings",
         ] {
             assert!(load(words).is_err(), "{words}");
         }

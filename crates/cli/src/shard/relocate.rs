@@ -10,9 +10,9 @@ use crate::{
 use anyhow::{Result, bail};
 use clap::Args;
 use punctual_contract::{Clock as _, ClusterStore as _, Store as _, cluster::Event};
-use punctual_domain::{event::EventKind, place::Partition};
+use punctual_domain::{event::EventKind, place::Partition, time::Span};
 use punctual_store::{MoveProgress, MoveStep, Moved, MysqlStore};
-use std::{fmt, ops::ControlFlow, process::ExitCode};
+use std::{collections::BTreeMap, fmt, ops::ControlFlow, process::ExitCode};
 
 #[derive(Args, Debug)]
 pub(crate) struct MoveArgs {
@@ -66,23 +66,23 @@ impl fmt::Display for MoveArgs {
 
 pub(super) async fn run(args: &MoveArgs) -> Result<ExitCode> {
     let store = args.store.open().await?;
-    let work = async { Ok(Audited::plain(move_or_undo(&store, args).await?)) };
-    let done = audited(&store, "shard_move", args, work).await;
+    let done = audited(&store, "shard_move", args, move_or_undo(&store, args)).await;
     store.close().await;
     done
 }
 
-async fn move_or_undo(store: &MysqlStore, args: &MoveArgs) -> Result<ExitCode> {
+async fn move_or_undo(store: &MysqlStore, args: &MoveArgs) -> Result<Audited<ExitCode>> {
     let partitions = match args.from {
         Some(from) => of_shard(store, from).await?,
         None => args.partition.iter().copied().map(Partition).collect(),
     };
     if args.undo {
-        for it in partitions {
-            store.undo_move(it, &mut progress(args.store.json)).await?;
+        let before = placed(store).await?;
+        for it in &partitions {
+            store.undo_move(*it, &mut progress(args.store.json)).await?;
             output::line(&format!("partition {} stays where it was; its copies are deleted", it.0));
         }
-        return Ok(ExitCode::SUCCESS);
+        return told(store, before, &partitions).await;
     }
     let Some(to) = args.to else { bail!("--to names the database they go to") };
     move_all(store, &partitions, to, args.store.json).await
@@ -94,7 +94,7 @@ pub(super) async fn split(args: &SplitArgs) -> Result<ExitCode> {
         // A split that was stopped goes on with what is under way, and counts what has moved already.
         let (here, there) = (of_shard(&store, args.from).await?, of_shard(&store, args.to).await?);
         let away = half(&here, there.len());
-        Ok(Audited::plain(move_all(&store, &away, args.to, args.store.json).await?))
+        move_all(&store, &away, args.to, args.store.json).await
     };
     let said = format!("shard split --from {} --to {}", args.from, args.to);
     let done = audited(&store, "shard_split", said, done).await;
@@ -116,7 +116,13 @@ async fn of_shard(store: &MysqlStore, shard: usize) -> Result<Vec<Partition>> {
     Ok(it.partitions)
 }
 
-async fn move_all(store: &MysqlStore, partitions: &[Partition], to: usize, json: bool) -> Result<ExitCode> {
+async fn move_all(
+    store: &MysqlStore,
+    partitions: &[Partition],
+    to: usize,
+    json: bool,
+) -> Result<Audited<ExitCode>> {
+    let before = placed(store).await?;
     let mut all = Vec::new();
     for it in partitions {
         match store.move_partition(*it, to, &mut progress(json)).await? {
@@ -133,7 +139,27 @@ async fn move_all(store: &MysqlStore, partitions: &[Partition], to: usize, json:
     } else if partitions.is_empty() {
         output::line("nothing to move");
     }
-    Ok(ExitCode::SUCCESS)
+    told(store, before, partitions).await
+}
+
+/// Which database has which partition.
+async fn placed(store: &MysqlStore) -> Result<BTreeMap<u16, usize>> {
+    let stats = store.stats().await?;
+    Ok(stats.iter().flat_map(|shard| shard.partitions.iter().map(|it| (it.0, shard.shard_no))).collect())
+}
+
+/// For the audit: where these were, and where they are.
+async fn told(
+    store: &MysqlStore,
+    before: BTreeMap<u16, usize>,
+    partitions: &[Partition],
+) -> Result<Audited<ExitCode>> {
+    let of = |all: &BTreeMap<u16, usize>| {
+        let these: BTreeMap<u16, Option<&usize>> =
+            partitions.iter().map(|it| (it.0, all.get(&it.0))).collect();
+        Some(serde_json::json!({ "database_of_partition": these }).to_string())
+    };
+    Ok(Audited { value: ExitCode::SUCCESS, before: of(&before), after: of(&placed(store).await?) })
 }
 
 /// For those who did not do it: an event of the cluster. The move is over whether or not it can be written.
@@ -167,14 +193,14 @@ fn shown(it: &Moved) -> serde_json::Value {
 
 fn say(it: &Moved) {
     output::line(&format!(
-        "partition {} is in database {} now: {} tasks, {} rows copied in {} rounds and {} while it was closed, for {} ms",
+        "partition {} is in database {} now: {} tasks, {} rows copied in {} rounds and {} while it was closed, for {}",
         it.partition.0,
         it.to,
         count(it.tasks),
         count(it.copied - it.copied_closed),
         it.rounds,
         count(it.copied_closed),
-        it.closed_for.as_millis(),
+        Span::of(it.closed_for),
     ));
 }
 

@@ -21,11 +21,17 @@ pub(crate) struct RepairArgs {
 
 pub(super) async fn run(args: &RepairArgs) -> Result<ExitCode> {
     let store = args.store.open().await?;
-    let work = async { Ok(Audited::plain(store.repair(args.dry_run).await?)) };
     let repaired = if args.dry_run {
-        work.await.map(|it| it.value)
+        store.repair(true).await.map_err(Into::into)
     } else {
-        audited(&store, "shard_repair", "shard repair", work).await
+        let work = async {
+            let found: Vec<_> = store.repair(true).await?.iter().map(json).collect();
+            let value = store.repair(false).await?;
+            let after: Vec<_> = value.iter().map(json).collect();
+            let told = |field: &str, shards| Some(serde_json::json!({ field: shards }).to_string());
+            Ok(Audited { value, before: told("found", found), after: told("repaired", after) })
+        };
+        audited(&store, "shard_repair", "shard repair", Box::pin(work)).await
     };
     store.close().await;
     let repaired = repaired?;

@@ -43,7 +43,8 @@ pub(crate) struct BuryArgs {
     reason: Option<String>,
 }
 
-/// Change time, priority, payload or queue of a task that has not fired
+/// Change time, priority, payload or queue of a task that has not fired; of a dead one, which stays dead until it is redriven,
+/// priority, payload, attempts and timeout
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("changed").required(true).multiple(true))]
 pub(crate) struct RescheduleArgs {
@@ -64,6 +65,12 @@ pub(crate) struct RescheduleArgs {
     /// Another queue of its namespace
     #[arg(long, value_name = "QUEUE", group = "changed")]
     queue: Option<String>,
+    /// How many attempts a dead task has after its redrive
+    #[arg(long, value_name = "NUMBER", group = "changed")]
+    max_attempts: Option<u32>,
+    /// How long an attempt of a dead task may run after its redrive
+    #[arg(long, value_parser = duration::parse, group = "changed")]
+    timeout: Option<Duration>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -100,6 +107,8 @@ pub(crate) async fn reschedule(args: RescheduleArgs) -> Result<ExitCode> {
         priority: args.priority,
         payload: args.payload.map(|text| payload(&text)).transpose()?,
         queue: args.queue,
+        max_attempts: args.max_attempts,
+        timeout_ms: args.timeout.map(duration::ms),
         ..PatchTask::default()
     };
     let task = args.connect.client(TRIES_OF_ONE_CALL)?.reschedule(&args.reference, &patch).await?;

@@ -82,6 +82,9 @@ struct DraftArgs {
     /// Text to search by; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair, requires = "queue")]
     labels: Vec<(String, String)>,
+    /// W3C trace context that the task belongs to, or those of a file that name none
+    #[arg(long, value_name = "CONTEXT", env = "TRACEPARENT", hide_env_values = true)]
+    traceparent: Option<String>,
 }
 
 fn retry(text: &str) -> Result<Retry, String> {
@@ -92,7 +95,7 @@ fn retry(text: &str) -> Result<Retry, String> {
 
 pub(crate) async fn run(args: InsertArgs) -> Result<ExitCode> {
     if args.file.is_given() {
-        return file::run(args.file, &args.connect).await;
+        return file::run(args.file, args.task.traceparent, &args.connect).await;
     }
     let task = args.task.into_task()?;
     let inserted = args.connect.client(TRIES_OF_ONE_CALL)?.insert(&task).await?;
@@ -119,6 +122,7 @@ impl DraftArgs {
             timeout_ms: self.timeout.map(duration::ms),
             deadline_ms: self.deadline.map(duration::ms),
             labels: self.labels.into_iter().collect(),
+            traceparent: self.traceparent,
             ..InsertTask::new(self.queue.unwrap_or_default())
         })
     }

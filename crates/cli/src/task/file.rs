@@ -50,6 +50,9 @@ pub(crate) struct ImportArgs {
     file: PathBuf,
     #[command(flatten)]
     load: LoadArgs,
+    /// W3C trace context of the tasks that name none
+    #[arg(long, value_name = "CONTEXT", env = "TRACEPARENT", hide_env_values = true)]
+    traceparent: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -87,7 +90,7 @@ impl FileArgs {
 }
 
 impl LoadArgs {
-    fn plan(&self) -> Result<Plan> {
+    fn plan(&self, traceparent: Option<String>) -> Result<Plan> {
         let skip = match &self.state_file {
             Some(path) => begun(path)?,
             None => self.skip,
@@ -96,6 +99,7 @@ impl LoadArgs {
             skip,
             batch_tasks: usize::try_from(self.batch).unwrap_or(1),
             in_flight: usize::try_from(self.in_flight).unwrap_or(1),
+            traceparent,
         })
     }
 }
@@ -109,15 +113,24 @@ fn begun(path: &Path) -> Result<u64> {
     }
 }
 
-pub(super) async fn run(args: FileArgs, connect: &ConnectArgs) -> Result<ExitCode> {
-    load(args.file.unwrap_or_default(), args.load, connect).await
+pub(super) async fn run(
+    args: FileArgs,
+    traceparent: Option<String>,
+    connect: &ConnectArgs,
+) -> Result<ExitCode> {
+    load(args.file.unwrap_or_default(), args.load, traceparent, connect).await
 }
 
 pub(crate) async fn import(args: ImportArgs) -> Result<ExitCode> {
-    load(args.file, args.load, &args.connect).await
+    load(args.file, args.load, args.traceparent, &args.connect).await
 }
 
-async fn load(path: PathBuf, args: LoadArgs, connect: &ConnectArgs) -> Result<ExitCode> {
+async fn load(
+    path: PathBuf,
+    args: LoadArgs,
+    traceparent: Option<String>,
+    connect: &ConnectArgs,
+) -> Result<ExitCode> {
     let (input, bytes) = open(&path).await?;
     if args.dry_run {
         return check(input, bytes, connect.form()).await;
@@ -131,7 +144,8 @@ async fn load(path: PathBuf, args: LoadArgs, connect: &ConnectArgs) -> Result<Ex
     let lines = Lines::new(input, LINE_BYTES_MAX);
     let begun = Instant::now();
     let client = connect.client(TRIES)?;
-    let mut loader = Loader::new(lines, client, args.plan()?, progress, (rejects, args.state_file));
+    let mut loader =
+        Loader::new(lines, client, args.plan(traceparent)?, progress, (rejects, args.state_file));
     let report = Box::pin(loader.run(signals.stop())).await?;
     summary(&report, begun.elapsed().as_secs_f64(), connect.form())?;
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -10,11 +10,11 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use punctual_contract::Clock as _;
-use punctual_protocol::{Phase, SearchTasks, State, TimeBound};
+use punctual_protocol::{Phase, SearchTasks, SortTasks, State, TimeBound};
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 use std::process::ExitCode;
 
-/// Search tasks, the newest first
+/// Search tasks
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     #[arg(long, short)]
@@ -35,6 +35,10 @@ pub(crate) struct ListArgs {
     /// Due before this instant
     #[arg(long, value_name = "INSTANT", value_parser = times::due)]
     due_before: Option<TimeBound>,
+    /// -created_at, the newest first, created_at, the oldest first, due_at, what fires next, or -due_at, the latest due first; unless given the newest, with a range of due times the
+    /// latest due
+    #[arg(long, value_parser = word::<SortTasks>, allow_hyphen_values = true)]
+    sort: Option<SortTasks>,
     /// Tasks of a page
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
@@ -88,6 +92,7 @@ impl ListArgs {
             label: self.label,
             due_after: self.due_after,
             due_before: self.due_before,
+            sort: self.sort,
             limit: Some(self.limit),
             cursor: self.cursor,
             ..SearchTasks::default()

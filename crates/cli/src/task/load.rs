@@ -25,12 +25,14 @@ const BATCH_BYTES: usize = 4 << 20;
 /// A batch that does not fill up (a slow pipe) is sent after this long.
 const FILL_WITHIN: Duration = Duration::from_millis(200);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Lines to pass over.
     pub(super) skip: u64,
     pub(super) batch_tasks: usize,
     pub(super) in_flight: usize,
+    /// Of tasks that name none.
+    pub(super) traceparent: Option<String>,
 }
 
 /// What became of the lines.
@@ -169,7 +171,8 @@ impl<R: AsyncBufRead + Unpin> Loader<R> {
         Ok(())
     }
 
-    fn gather(&mut self, task: InsertTask, line: Line) {
+    fn gather(&mut self, mut task: InsertTask, line: Line) {
+        task.traceparent = task.traceparent.or_else(|| self.plan.traceparent.clone());
         self.batch.bytes += line.text.len();
         self.batch.tasks.push(task);
         self.batch.lines.push(line);

@@ -7,7 +7,7 @@ use crate::{
     config::{SettingArgs, Settings},
 };
 use anyhow::{Context as _, Result, bail};
-use punctual_contract::Clock as _;
+use punctual_contract::{Clock as _, access::Token};
 use punctual_domain::{access::TokenId, time::Millis};
 use punctual_engine::access::tokens::{self, Issued, NewToken, Turned};
 use punctual_protocol::{AccessToken, CreateToken, Invalid};
@@ -52,9 +52,8 @@ pub(super) async fn rotate(settings: &SettingArgs, id: &str, overlap_ms: i64) ->
     let id = TokenId::new(id)?;
     on_store(settings, async |store| {
         let work = async {
-            let before = shown(store, &id).await?;
             match tokens::rotate(store.store(), &id, overlap_ms, SystemClock.now()).await? {
-                Turned::Done(issued) => Ok(done_with(before, issued)),
+                Turned::Done { before, after } => Ok(done_with(shown(&before), after)),
                 Turned::NotFound => bail!("there is no token {id}"),
                 Turned::Revoked(_) => bail!("token {id} was revoked; make another one"),
             }
@@ -68,12 +67,10 @@ pub(super) async fn revoke(settings: &SettingArgs, id: &str) -> Result<AccessTok
     let id = TokenId::new(id)?;
     on_store(settings, async |store| {
         let work = async {
-            let before = shown(store, &id).await?;
             match tokens::revoke(store.store(), &id, &operator(), SystemClock.now()).await? {
-                Turned::Done(token) => {
-                    let value = access_tokens::shown(&token, SystemClock.now());
-                    let after = serde_json::to_string(&value).ok();
-                    Ok(Audited { value, before, after })
+                Turned::Done { before, after } => {
+                    let value = access_tokens::shown(&after, SystemClock.now());
+                    Ok(Audited { value, before: shown(&before), after: shown(&after) })
                 }
                 Turned::NotFound | Turned::Revoked(_) => bail!("there is no token {id}"),
             }
@@ -84,13 +81,11 @@ pub(super) async fn revoke(settings: &SettingArgs, id: &str) -> Result<AccessTok
 }
 
 /// As the audit has it.
-async fn shown(store: &OpenStore, id: &TokenId) -> Result<Option<String>> {
-    let found = tokens::find(store.store(), id).await?;
-    Ok(found.and_then(|it| serde_json::to_string(&access_tokens::shown(&it, SystemClock.now())).ok()))
+fn shown(token: &Token) -> Option<String> {
+    serde_json::to_string(&access_tokens::shown(token, SystemClock.now())).ok()
 }
 
 fn done_with(before: Option<String>, issued: Issued) -> Audited<AccessToken> {
-    let now = SystemClock.now();
-    let after = serde_json::to_string(&access_tokens::shown(&issued.token, now)).ok();
-    Audited { value: access_tokens::revealed(issued, now), before, after }
+    let after = shown(&issued.token);
+    Audited { value: access_tokens::revealed(issued, SystemClock.now()), before, after }
 }

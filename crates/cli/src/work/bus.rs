@@ -32,6 +32,10 @@ pub(super) struct BusArgs {
 }
 
 impl BusArgs {
+    pub(super) const fn subscribes(&self) -> bool {
+        self.subscribe
+    }
+
     /// The name under which messages are received must be this process's own.
     pub(super) fn executor(&self) -> Option<String> {
         self.subscribe.then(|| format!("work-{}-{:04x}", std::process::id(), fastrand::u16(..)))

@@ -1,6 +1,9 @@
 //! Archives from the outside: what a server with `archive.url` remembers, and what it refuses afterwards.
 
-use crate::binary::{Server, documents, run, stderr, wait_for};
+use crate::binary::{
+    DURABLE, Running, Server, address, blocking, documents, http, punctual, run, stderr, wait_for,
+};
+use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::json;
 
 fn refused(args: &[&str]) -> String {
@@ -52,4 +55,70 @@ fn archives_are_off_by_default_and_shown_with_the_other_settings() {
     let output = run(&["shard", "archive", "--store-url", "mysql://host/db", "--after-days", "0"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--after-days"), "{}", stderr(&output));
+}
+
+/// Of an old bucket with three tasks that are still needed.
+#[test]
+fn how_many_tasks_are_carried_out_of_an_old_bucket_is_a_setting_that_a_run_holds_to() {
+    const DAY_MS: i64 = 86_400_000;
+    let (mariadb, redis) = blocking(async {
+        let mariadb = MariaDb::with(&DURABLE).await;
+        mariadb.sql("mysql", "CREATE DATABASE d").await;
+        (mariadb, Redis::own().await)
+    });
+    let serve = |carry_rows: u32| {
+        let set = format!("buckets.carry_rows={carry_rows}");
+        let mut serve = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--set", &set]);
+        serve.env("PUNCTUAL_STORE_URL", mariadb.plain_url("d")).env("PUNCTUAL_HOT_URL", redis.url());
+        let mut process = Running::start(&mut serve);
+        let url = address(&process.first_line());
+        Server { process, url }
+    };
+    let end = |mut server: Server| {
+        server.process.signal("-TERM");
+        assert!(server.process.ended().success());
+    };
+    let sql = |text: &str| blocking(mariadb.sql("d", text)).trim().to_owned();
+    let named = |which: &str| {
+        let read = format!(
+            "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = 'd' AND TABLE_NAME = 'task' \
+             AND {which} ORDER BY PARTITION_ORDINAL_POSITION LIMIT 1"
+        );
+        sql(&read)
+    };
+    let server = serve(100_000);
+    let now_ms: i64 = sql("SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)").parse().unwrap();
+    for _ in 0..3 {
+        server.insert(json!({ "queue": "q" }));
+    }
+    end(server);
+    let first = named("TRUE");
+    let ends = sql(&format!(
+        "SELECT PARTITION_DESCRIPTION FROM information_schema.PARTITIONS \
+         WHERE TABLE_SCHEMA = 'd' AND PARTITION_NAME = '{first}' AND TABLE_NAME = 'task'"
+    ));
+    let old_ends = now_ms - 20 * DAY_MS;
+    sql(&format!(
+        "ALTER TABLE task REORGANIZE PARTITION {first} INTO \
+         (PARTITION pold VALUES LESS THAN ({old_ends}), PARTITION {first} VALUES LESS THAN ({ends}))"
+    ));
+    let due_at = old_ends - DAY_MS;
+    sql(&format!(
+        "UPDATE task SET due_at = {due_at}, place_due_at = {due_at}; UPDATE registry SET due_at = {due_at}"
+    ));
+    assert_eq!(sql("SELECT COUNT(*) FROM task PARTITION (pold)"), "3");
+    let server = serve(2);
+    wait_for("a run of the buckets", || {
+        let url = format!("{}/metrics", server.url);
+        let text = blocking(async move { http().get(url).send().await.unwrap().text().await.unwrap() });
+        let ran = r#"punctual_service_last_success_time_seconds{service="buckets"} "#;
+        let at = text.lines().find_map(|it| it.strip_prefix(ran)?.parse::<f64>().ok());
+        at.filter(|at| *at > 0.0)
+    });
+    assert_eq!(named("PARTITION_NAME = 'pold'"), "pold", "three are more than two");
+    end(server);
+    let server = serve(3);
+    wait_for("the old bucket to go", || named("PARTITION_NAME = 'pold'").is_empty().then_some(()));
+    assert_eq!(sql("SELECT COUNT(*) FROM task"), "3");
+    end(server);
 }

@@ -84,15 +84,19 @@ impl Running {
 
     /// The first line of stdout; what follows is read and dropped.
     pub(crate) fn first_line(&mut self) -> String {
+        self.try_first_line().unwrap_or_else(|said| panic!("nothing on stdout; stderr: {said}"))
+    }
+
+    /// The same of a process that may end without one: then what it said on stderr.
+    pub(crate) fn try_first_line(&mut self) -> Result<String, String> {
         let mut lines = BufReader::new(self.child.stdout.take().unwrap());
         let mut first = String::new();
         lines.read_line(&mut first).unwrap();
         thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         if first.is_empty() {
-            let said = self.said.take().map(|it| it.join().unwrap());
-            panic!("nothing on stdout; stderr: {said:?}");
+            return Err(self.said.take().map(|it| it.join().unwrap()).unwrap_or_default());
         }
-        first
+        Ok(first)
     }
 
     /// As `head -1` reads it: then nobody reads stdout any more.

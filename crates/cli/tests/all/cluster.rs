@@ -30,6 +30,29 @@ impl Site {
     }
 }
 
+/// What each of them has inserted counts, and what falls due in all partitions.
+fn the_whole_clusters_rates_and_backlog_are_told_by_any(engines: &[&Server]) {
+    const OF_ONE: usize = 10;
+    for server in engines {
+        for nth in 1..=OF_ONE {
+            server.insert(json!({ "queue": "stats", "delay_ms": nth * 120_000 }));
+        }
+    }
+    let all = engines.len() * OF_ONE;
+    for server in engines {
+        let stats = wait_for("the rates of all", || {
+            let (_, stats) = server.get("/v1/stats");
+            let inserted =
+                stats["steps"].as_array().unwrap().iter().map(|step| step["inserted"].as_u64().unwrap());
+            (inserted.sum::<u64>() == all as u64).then_some(stats)
+        });
+        assert_eq!((&stats["engines"], &stats["backlog"]["accepted"]), (&json!(engines.len()), &json!(all)));
+        let (_, due) = server.get("/v1/stats/due");
+        let ahead = due["steps"].as_array().unwrap().iter().filter_map(|step| step["tasks"].as_u64());
+        assert!((all as u64 - 3..=all as u64).contains(&ahead.sum::<u64>()), "{due}");
+    }
+}
+
 fn items(server: &Server, path: &str) -> Vec<Value> {
     let (status, answer) = server.get(path);
     assert_eq!(status, 200, "{answer}");
@@ -66,6 +89,7 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
         (engines.len() == 3 && owned == all && engines.iter().all(|it| it.1 > 0)).then_some(engines)
     };
     wait_for("all three to share", shared);
+    the_whole_clusters_rates_and_backlog_are_told_by_any(&[&a, &b, &c]);
     let dead = this(&c);
     assert_eq!(of_kind(&a, "engine_started").len(), 3);
     assert_eq!(of_kind(&a, "engine_lost"), Vec::<Value>::new());
@@ -89,7 +113,9 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
         (alive == all).then_some(())
     };
     wait_for("the takeover", owned);
-    let silent = items(&a, "/v1/engines").into_iter().find(|it| it["name"] == dead.as_str()).unwrap();
+    // Each engine finds by its own look who fell silent.
+    let silent = || items(&a, "/v1/engines").into_iter().find(|it| it["name"] == dead.as_str());
+    let silent = wait_for("the silent one", silent);
     assert_eq!((&silent["state"], &silent["partitions"]), (&json!("silent"), &json!(0)));
     let from_the_dead = || {
         let taken = of_kind(&a, "partitions_taken_over");

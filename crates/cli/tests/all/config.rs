@@ -153,3 +153,34 @@ fn intervals_and_buckets_are_settings_with_bounds() {
         );
     }
 }
+
+#[test]
+fn the_settings_of_a_plan_are_taken_as_they_are_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("punctual.toml");
+    let plans = [
+        &["--rate", "0.001"][..],
+        &["--per-day", "200000000", "--mode", "push"],
+        &["--rate", "1000000", "--delay", "p50=1h,max=9000d", "--keep", "3650d", "--horizon", "7d"],
+        &["--rate", "5", "--horizon", "10s", "--keep", "1h", "--engines", "1"],
+    ];
+    for load in plans {
+        let plan = |more: &str| run(&[&["shard", "plan", more], load].concat());
+        let printed = stdout(&plan("--settings"));
+        std::fs::write(&file, &printed).unwrap();
+        let taken = run(&["config", "--json", "--config", file.to_str().unwrap()]);
+        let said = documents(&plan("--json")).remove(0);
+        let settings = said["settings"].as_object().unwrap();
+        assert!(settings.len() >= 6, "{said}");
+        for (key, value) in settings {
+            let taken = setting(&taken, key);
+            assert_eq!(
+                (&taken["value"], &taken["source"]),
+                (&value.to_string().into(), &"file".into()),
+                "{key}"
+            );
+        }
+        let whole = stdout(&run(&[&["shard", "plan"], load].concat()));
+        assert!(whole.ends_with(&format!("\n\n{printed}")), "{whole}");
+    }
+}

@@ -27,6 +27,23 @@ fn seen(output: &Output, code: i32) -> Value {
     documents(output).remove(0)
 }
 
+/// What servers on a machine that stands still for seconds have not answered is asked again, as the doctor says to do.
+fn answered(store: &str, hot: &str) -> Output {
+    let silent = |it: &Output| stdout(it).contains("no answer within") || stdout(it).contains("fell silent");
+    let looks = std::iter::repeat_with(|| doctor(store, hot));
+    let mut looks = looks.take(10).skip_while(silent);
+    looks.next().expect("a server answers within a minute")
+}
+
+/// Of a machine that may be so busy that a commit takes a second: wrong, and rightly so.
+#[track_caller]
+fn seen_beside_others(output: &Output) -> Value {
+    let document = documents(output).pop().unwrap_or_else(|| panic!("{}", stderr(output)));
+    let code = if document["is_well"] == true { 0 } else { 1 };
+    assert_eq!(output.status.code(), Some(code), "{document} {}", stderr(output));
+    document
+}
+
 #[test]
 fn the_embedded_default_is_looked_at_before_beside_and_after_an_engine() {
     let data = tempfile::tempdir().unwrap();
@@ -67,17 +84,19 @@ fn a_sound_stack_over_tls_is_good_in_every_check_that_its_machine_allows() {
         )
     });
     let (store, hot) = (blocking(mariadb.fresh_database()), redis.url());
-    let empty = seen(&doctor(&store, &hot), 0);
+    let empty = seen_beside_others(&answered(&store, &hot));
     assert_eq!(of(&empty, "mysql.schema").0, "doubtful");
+    // An engine that finds a server silent at its start says so and ends: whoever runs it starts it again.
     let start = || {
         let mut command = punctual(&["serve", "--listen", "127.0.0.1:0", "--json"]);
         command.env("PUNCTUAL_STORE_URL", &store).env("PUNCTUAL_HOT_URL", &hot);
         let mut running = crate::binary::Running::start(&mut command);
-        running.first_line();
-        running
+        running.try_first_line().map(|_| running)
     };
-    let _engine = start();
-    let found = seen(&doctor(&store, &hot), 0);
+    let mut starts = std::iter::repeat_with(start).take(5);
+    let is_sound = |it: &Result<_, String>| it.as_ref().err().is_none_or(|why| !why.contains("silent"));
+    let _engine = starts.find(is_sound).expect("a server answers within a minute").unwrap();
+    let found = seen_beside_others(&answered(&store, &hot));
     let verdicts = found["checks"].as_array().unwrap();
     // The machine's own disk and limits are not the test's.
     let others = verdicts.iter().filter(|it| {
@@ -111,7 +130,7 @@ fn what_is_wrong_and_what_is_doubtful_is_said_with_the_way_out() {
     });
     blocking(redis.command(&["SET", "punctual:cluster", "00000000000000ff (elsewhere:3306/other)"]));
     let store = mariadb.url("d").replace("t:t@", "poor:p@");
-    let found = seen(&doctor(&store, &redis.url()), 1);
+    let found = seen(&answered(&store, &redis.url()), 1);
     for (check, verdict, part) in [
         ("mysql.durability", "wrong", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"),
         ("mysql.packet", "wrong", "max_allowed_packet"),

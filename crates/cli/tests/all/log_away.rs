@@ -1,9 +1,11 @@
 //! A log that cannot be written: a pipe that is closed, one that nobody reads. Tasks fire all the same, signals are
 //! obeyed, and what was lost is counted.
 
-use crate::binary::{DURABLE, Running, Server, address, punctual, wait_for};
+use crate::binary::{DURABLE, Running, Server, address, http, punctual, wait_for};
+use jiff::Timestamp;
 use punctual_testkit::servers::{MariaDb, Redis};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// So that every request is a line.
 const TALKATIVE: [&str; 2] = ["--log-filter", "debug"];
@@ -83,4 +85,105 @@ fn a_closed_log_and_a_redis_that_is_frozen_for_a_while_end_no_service() {
     wait_for("ready", || (server.get("/readyz").0 == 200).then_some(()));
     server.process.signal("-TERM");
     assert_eq!(server.process.ended().code(), Some(0));
+}
+
+/// An engine on servers of its own, whose log is read as documents.
+struct Flooded {
+    runtime: tokio::runtime::Runtime,
+    mysql: MariaDb,
+    redis: Redis,
+    server: Server,
+}
+
+impl Flooded {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+        let (store, hot) = (runtime.block_on(mysql.fresh_database()), redis.url());
+        let args = ["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &store, "--hot-url", &hot];
+        let mut process = Running::start(punctual(&args).env("PUNCTUAL_LOG_FORMAT", "json"));
+        let server = Server { url: address(&process.first_line()), process };
+        a_task_fires(&server);
+        Self { runtime, mysql, redis, server }
+    }
+
+    /// What became of so many inserts at once.
+    fn insert(&self, count: usize, delay_ms: u64) -> Vec<Value> {
+        let (client, url) = (http(), format!("{}/v1/tasks", self.server.url));
+        let insert = || {
+            let request = client.post(&url).json(&json!({ "queue": "q", "delay_ms": delay_ms }));
+            async move { request.send().await.unwrap().json::<Value>().await.unwrap() }
+        };
+        self.runtime.block_on(async { futures_util::future::join_all((0..count).map(|_| insert())).await })
+    }
+
+    /// Warnings and errors, once the engine was well again and has ended.
+    fn worries(mut self) -> Vec<Value> {
+        wait_for("it to be ready again", || (self.server.get("/readyz").0 == 200).then_some(()));
+        self.server.process.signal("-TERM");
+        let (_, said) = self.server.process.ended_saying();
+        let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|it| it["level"] == "WARN" || it["level"] == "ERROR").collect()
+    }
+}
+
+fn times<'v>(lines: impl IntoIterator<Item = &'v Value>) -> u64 {
+    lines.into_iter().map(|it| it["times"].as_u64().unwrap_or(1)).sum()
+}
+
+fn are_at_most_one_a_second_of_a_kind(lines: &[Value]) {
+    let mut kinds = BTreeMap::<String, Vec<Timestamp>>::new();
+    for it in lines {
+        let (fields, said_at) = (&it["fields"], it["timestamp"].as_str().unwrap().parse().unwrap());
+        let kind = [&fields["message"], &fields["service"], &fields["error"]].map(Value::to_string).concat();
+        let kind: String = kind.chars().filter(|it| !it.is_ascii_digit()).collect();
+        kinds.entry(kind).or_default().push(said_at);
+    }
+    for (kind, said_at) in kinds {
+        let from_first_to_last = said_at.last().unwrap().duration_since(said_at[0]).as_secs_f64();
+        // The first at once; and the newest of each second, when that is over.
+        assert!(said_at.len() as f64 <= from_first_to_last + 2.5, "{kind}: {said_at:?}");
+    }
+}
+
+/// Each request fails, and each service many times a second.
+#[test]
+fn a_database_that_is_away_is_a_few_lines_whose_times_add_up() {
+    const AT_ONCE: usize = 50;
+    const ROUNDS: usize = 60;
+    let it = Flooded::new();
+    it.mysql.kill();
+    let mut refused = 0;
+    for _ in 0..ROUNDS {
+        let answers = it.insert(AT_ONCE, 100_000);
+        let of_store = |it: &&Value| it["code"].as_str().is_some_and(|code| code.starts_with("store."));
+        refused += answers.iter().filter(of_store).count();
+    }
+    assert_eq!(refused, AT_ONCE * ROUNDS);
+    it.runtime.block_on(it.mysql.start_again());
+    let worries = it.worries();
+    let of_requests = worries.iter().filter(|it| it["fields"]["message"] == "a request failed in a back end");
+    assert_eq!(times(of_requests), refused as u64, "{worries:#?}");
+    assert!(times(&worries) > 3_000, "{worries:#?}");
+    are_at_most_one_a_second_of_a_kind(&worries);
+}
+
+/// Tasks are accepted and fire all the same; services fail.
+#[test]
+fn a_redis_that_is_away_under_load_is_a_few_lines_and_each_kind_of_worry_is_among_them() {
+    const ROUNDS: usize = 200;
+    let it = Flooded::new();
+    it.redis.kill();
+    let mut accepted = 0;
+    for _ in 0..ROUNDS {
+        accepted += it.insert(20, 50).iter().filter(|it| it["ref"].is_string()).count();
+    }
+    assert_eq!(accepted, 20 * ROUNDS);
+    it.runtime.block_on(it.redis.start_again());
+    let worries = it.worries();
+    are_at_most_one_a_second_of_a_kind(&worries);
+    assert!(times(&worries) > worries.len() as u64, "{worries:#?}");
+    for kind in ["the hot set is away: firing goes on from the store", "service failed; it runs again"] {
+        assert!(worries.iter().any(|it| it["fields"]["message"] == kind), "{kind}: {worries:#?}");
+    }
 }

@@ -44,6 +44,15 @@ fn a_namespace_is_set_shown_listed_and_deleted_by_its_name() {
         assert!(shown.contains(word), "{word}: {shown}");
     }
     assert!(said(&server, &["namespace", "list"]).contains("orders"));
+    for (filter, found) in [
+        (&["--prefix", "sh"][..], true),
+        (&["--prefix", "x"], false),
+        (&["--state", "active"], true),
+        (&["--state", "deleting"], false),
+    ] {
+        let listed = done(&server.client(&[&["namespace", "list"], filter].concat()));
+        assert_eq!(listed["items"].as_array().unwrap().len(), usize::from(found), "{filter:?}");
+    }
 
     refused(&server, &["namespace", "set", "shop", r#"{"max_waitng": 9}"#], &["max_waitng"]);
     refused(&server, &["namespace", "set", "shop", "{}", "--if-revision", "77"], &["ETag"]);

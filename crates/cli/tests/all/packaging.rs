@@ -34,7 +34,7 @@ fn the_package_has_all_that_a_service_needs_and_runs_from_a_root_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let built = done(
         Command::new(top().join("scripts/package"))
-            .args(["--binary", env!("CARGO_BIN_EXE_punctual"), "--to"])
+            .args(["--fast", "--binary", env!("CARGO_BIN_EXE_punctual"), "--to"])
             .arg(dir.path().join("built")),
     );
     let package = PathBuf::from(stdout(&built).trim());
@@ -52,6 +52,8 @@ fn the_package_has_all_that_a_service_needs_and_runs_from_a_root_of_its_own() {
     }
     for file in [
         "usr/lib/systemd/system/punctual.service",
+        "usr/lib/sysusers.d/punctual.conf",
+        "usr/lib/tmpfiles.d/punctual.conf",
         "usr/share/man/man1/punctual.1.gz",
         "usr/share/man/man1/punctual-task-insert.1.gz",
         "usr/share/bash-completion/completions/punctual",
@@ -84,6 +86,92 @@ fn the_package_has_all_that_a_service_needs_and_runs_from_a_root_of_its_own() {
     let (ended, said) = service.ended_saying();
     assert!(ended.success(), "{said}");
     assert!(data.join("punctual.db").is_file());
+}
+
+/// Where a package manager installs: nothing of the machine's own.
+struct Root(tempfile::TempDir);
+
+impl Root {
+    fn new() -> Self {
+        let root = Self(tempfile::tempdir().unwrap());
+        for name in ["info", "updates", "triggers"] {
+            fs::create_dir_all(root.path(&format!("var/lib/dpkg/{name}"))).unwrap();
+        }
+        for name in ["status", "available"] {
+            fs::write(root.path(&format!("var/lib/dpkg/{name}")), "").unwrap();
+        }
+        root
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// With its scripts, which see the root in a variable; what they depend on is the machine's.
+    fn dpkg(&self, args: &[&str], package: &Path) {
+        let mut dpkg = Command::new("fakeroot");
+        dpkg.arg("dpkg").arg(format!("--root={}", self.0.path().display()));
+        dpkg.args(["--force-script-chrootless", "--force-depends", "--force-confold", "--no-triggers"]);
+        done(dpkg.args(args).arg(package).env("DEBIAN_FRONTEND", "noninteractive"));
+    }
+
+    fn status(&self) -> String {
+        fs::read_to_string(self.path("var/lib/dpkg/status")).unwrap()
+    }
+}
+
+/// The next version of a package: its settings have a line more.
+fn next_version(package: &Path, dir: &Path) -> PathBuf {
+    let (tree, next) = (dir.join("next"), dir.join("next.deb"));
+    done(Command::new("dpkg-deb").arg("-R").arg(package).arg(&tree));
+    let rewrite = |file: &str, change: &dyn Fn(String) -> String| {
+        let file = tree.join(file);
+        fs::write(&file, change(fs::read_to_string(&file).unwrap())).unwrap();
+    };
+    let version = format!("Version: {}", env!("CARGO_PKG_VERSION"));
+    rewrite("DEBIAN/control", &|text| text.replace(&version, "Version: 99.0.0"));
+    rewrite("etc/punctual/punctual.toml", &|text| text + "# of the next version\n");
+    done(Command::new("dpkg-deb").args(["-Zgzip", "-z1", "--root-owner-group", "-b"]).arg(&tree).arg(&next));
+    next
+}
+
+#[test]
+fn the_package_is_installed_upgraded_removed_and_purged_and_the_tasks_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    // What it runs is not looked at here, and a small one is packed in no time.
+    let binary = dir.path().join("debug/punctual");
+    fs::create_dir(dir.path().join("debug")).unwrap();
+    fs::write(&binary, format!("#!/bin/sh\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_punctual"))).unwrap();
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut package = Command::new(top().join("scripts/package"));
+    package.args(["--fast", "--binary"]).arg(&binary).arg("--to").arg(dir.path().join("built"));
+    let package = PathBuf::from(stdout(&done(&mut package)).trim());
+    let root = Root::new();
+    root.dpkg(&["-i"], &package);
+    assert!(root.status().contains("Status: install ok installed"), "{}", root.status());
+    let users = fs::read_to_string(root.path("etc/passwd")).unwrap();
+    assert!(users.contains("punctual:x:") && users.contains(":/var/lib/punctual:"), "{users}");
+    assert_eq!(mode(&root.path("var/lib/punctual")), 0o700);
+    let settings = root.path("etc/punctual/punctual.toml");
+    assert_eq!(mode(&settings), 0o640);
+
+    let tasks = root.path("var/lib/punctual/punctual.db");
+    fs::write(&tasks, "tasks").unwrap();
+    let edited = fs::read_to_string(&settings).unwrap() + "# of the operator\n";
+    fs::write(&settings, &edited).unwrap();
+    root.dpkg(&["-i"], &next_version(&package, dir.path()));
+    assert!(root.status().contains("Version: 99.0.0"), "{}", root.status());
+    assert_eq!(fs::read_to_string(&settings).unwrap(), edited, "what was changed stays");
+    let offered = fs::read_to_string(root.path("etc/punctual/punctual.toml.dpkg-dist")).unwrap();
+    assert!(offered.contains("# of the next version"));
+
+    root.dpkg(&["-r"], Path::new("punctual"));
+    assert!(!root.path("usr/bin/punctual").exists() && settings.exists() && tasks.exists());
+    root.dpkg(&["-P"], Path::new("punctual"));
+    assert!(!settings.exists(), "the settings go with a purge");
+    assert_eq!(fs::read_to_string(&tasks).unwrap(), "tasks", "and the tasks do not");
+    let users = fs::read_to_string(root.path("etc/passwd")).unwrap();
+    assert!(users.contains("punctual:x:"), "nor whose they are");
 }
 
 #[test]
@@ -173,6 +261,26 @@ fn the_manifests_stop_roll_and_probe_as_the_engine_can() {
     fs::write(&file, of("ConfigMap")["data"]["punctual.toml"].as_str().unwrap()).unwrap();
     let shown = punctual(&["config", "--config"]).arg(&file).output().unwrap();
     assert!(shown.status.success(), "{}", stderr(&shown));
+}
+
+#[test]
+fn the_monitor_of_pods_asks_the_port_of_the_pods_with_a_token() {
+    let manifests = read("deploy/kubernetes/punctual.yaml");
+    assert!(!manifests.contains("prometheus.io/"), "an annotation brings no token");
+    let all = documents(&manifests);
+    let deployment = all.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let monitor = documents(&read("deploy/kubernetes/podmonitor.yaml")).remove(0);
+    let pod = &deployment["spec"]["template"];
+    let labels = monitor["spec"]["selector"]["matchLabels"].as_object().unwrap();
+    assert!(labels.iter().all(|(name, value)| &pod["metadata"]["labels"][name] == value), "{labels:?}");
+    let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(endpoint["port"], container["ports"][0]["name"]);
+    assert_eq!(endpoint["path"], "/metrics");
+    let credentials = &endpoint["authorization"]["credentials"];
+    assert_eq!(credentials["name"], pod["spec"]["volumes"][1]["secret"]["secretName"]);
+    let page = read("docs/install.md");
+    assert!(page.contains(&format!("`{}`", credentials["key"].as_str().unwrap())), "it says so");
 }
 
 /// What a validator of Kubernetes' own schemas says of a file, and whether it takes it. A kind that it does not know is only

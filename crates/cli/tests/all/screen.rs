@@ -86,6 +86,9 @@ fn tables([waiting, dead, workflow]: &[String; 3]) -> Vec<(Vec<&str>, Option<&st
         (vec!["engine", "list"], None),
         (vec!["partition", "list"], None),
         (vec!["events"], None),
+        (vec!["alert", "list"], None),
+        (vec!["top", "--times", "1"], None),
+        (vec!["token", "list"], None),
         (vec!["audit", "list"], None),
         (vec!["stats", "--steps"], None),
         (vec!["config"], None),
@@ -109,6 +112,11 @@ fn every_table_fits_80_columns_and_keeps_references_in_one_piece() {
                 &[&args[..], &["--url", &server.url][..if needs_no_server(&args) { 0 } else { 2 }]].concat()
             ));
         assert!(piped.lines().count() <= shown.lines().count(), "{args:?}: {piped}");
+    }
+    for made in &made[..2] {
+        let why = on_screen(&server, "80", &["task", "why", made]);
+        // The first line is a sentence.
+        assert!(why.lines().skip(1).all(|it| it.chars().count() <= 80) && why.lines().count() > 2, "{why}");
     }
     let history = on_screen(&server, "80", &["task", "get", &made[1]]);
     let (_, table) = history.split_once("AT  ").unwrap();

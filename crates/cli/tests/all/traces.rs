@@ -1,7 +1,11 @@
 //! A collector that speaks OTLP over HTTP gets one trace of a task, from the caller's insert to the outcome, with the second
 //! attempt linked to the first; on both back ends. One that is away costs spans and no task.
 
-use crate::binary::{DURABLE, Running, Server, address, http, punctual, wait_for};
+use crate::binary::{
+    DURABLE, Running, Server, address, blocking, documents, http, punctual, stderr, wait_for,
+};
+use punctual_protocol::InsertTask;
+use punctual_sdk::{Client, NewTask, retry};
 use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
 use std::{
@@ -9,11 +13,14 @@ use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 use tokio::runtime::Runtime;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
+/// What the collector of these tests wants to be sent.
+const SECRET: &str = "Bearer Geheim-77";
 
 /// As much HTTP as an exporter needs.
 struct Collector {
@@ -45,10 +52,29 @@ impl Collector {
     }
 }
 
+/// Whoever executes a message of the bus is below the run of its attempt, too.
+fn a_message_leads_to_its_run(server: &Server, collector: &Collector, redis_url: &str) {
+    assert_eq!(server.put("/v1/queues/pushed", json!({"mode": "push"})).0, 200);
+    let exec = "echo \"$TRACEPARENT\"; test $PUNCTUAL_ATTEMPT = 2";
+    let args = ["work", "--url", &server.url, "-q", "pushed", "--subscribe", "--exec", exec];
+    let _worker = Running::start(punctual(&args).env("PUNCTUAL_BUS_URL", redis_url));
+    let trace = "1af7651916cd43dd8448eb211c80319c";
+    let task = insert(server, "pushed", Some(&format!("00-{trace}-{CALLER}-01")));
+    let path = format!("/v1/tasks/{}", task["ref"].as_str().unwrap());
+    let done =
+        wait_for("the second attempt", || Some(server.get(&path).1).filter(|it| it["state"] == "succeeded"));
+    let of_it = |it: &Value| it["traceId"] == trace;
+    let runs = wait_for("its runs", || {
+        Some(collector.named("run").into_iter().filter(of_it).collect::<Vec<_>>()).filter(|it| it.len() == 2)
+    });
+    let handed = format!("00-{trace}-{}-01", runs[1]["spanId"].as_str().unwrap());
+    assert_eq!(done["result"]["result"], handed.as_str());
+}
+
 /// The spans of one; None: no more come.
 fn request(stream: &TcpStream) -> Option<Vec<Value>> {
     let mut reader = BufReader::new(stream);
-    let (mut first, mut length) = (String::new(), 0);
+    let (mut first, mut length, mut is_let_in) = (String::new(), 0, false);
     reader.read_line(&mut first).ok().filter(|it| *it > 0)?;
     assert_eq!(first.trim(), "POST /v1/traces HTTP/1.1");
     loop {
@@ -57,10 +83,12 @@ fn request(stream: &TcpStream) -> Option<Vec<Value>> {
         match line.trim().to_lowercase().split_once(": ") {
             Some(("content-length", value)) => length = value.parse().unwrap(),
             Some(("content-type", value)) => assert_eq!(value, "application/json"),
+            Some(("authorization", value)) => is_let_in = value == SECRET.to_lowercase(),
             Some(_) => {}
             None => break,
         }
     }
+    assert!(is_let_in, "the collector's token is missing");
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let mut stream = stream;
@@ -76,14 +104,48 @@ fn request(stream: &TcpStream) -> Option<Vec<Value>> {
     Some(of["scopeSpans"][0]["spans"].as_array().unwrap().clone())
 }
 
+/// As a user's program does it.
 fn insert(server: &Server, queue: &str, traceparent: Option<&str>) -> Value {
-    let url = format!("{}/v1/tasks", server.url);
-    let body = json!({"queue": queue, "delay_ms": 20, "retry": {"strategy": "immediate"}});
-    let mut request = http().post(url).json(&body);
+    let mut task = NewTask::to(queue).delay(Duration::from_millis(20)).retry(retry::immediate());
     if let Some(traceparent) = traceparent {
-        request = request.header("traceparent", traceparent);
+        task = task.traceparent(traceparent);
     }
-    crate::binary::blocking(async move { request.send().await.unwrap().json().await.unwrap() })
+    let client = Client::builder().url(&server.url).build().unwrap();
+    serde_json::to_value(blocking(client.insert(&task)).unwrap()).unwrap()
+}
+
+fn traceparent_of(server: &Server, reference: &str) -> Value {
+    server.get(&format!("/v1/tasks/{reference}")).1["traceparent"].clone()
+}
+
+#[test]
+fn each_task_of_a_batch_has_its_own_trace_and_the_command_line_goes_on_with_that_of_its_caller() {
+    let (server, _data) = Server::on_new_data();
+    let of = |nth: u8| format!("00-{TRACE}-{nth:016x}-01");
+    let tasks = [1, 2].map(|nth| InsertTask::from(NewTask::to("q").traceparent(of(nth))));
+    let client = Client::builder().url(&server.url).build().unwrap();
+    let results = blocking(client.insert_batch(&tasks)).unwrap();
+    for (nth, result) in (1..).zip(&results) {
+        let result = serde_json::to_value(result).unwrap()["task"].take();
+        assert_eq!(traceparent_of(&server, result["ref"].as_str().unwrap()), of(nth));
+    }
+    let mut insert = punctual(&["task", "insert", "-q", "q", "--json", "--url", &server.url]);
+    let inserted = documents(&insert.env("TRACEPARENT", of(3)).output().unwrap()).remove(0);
+    assert_eq!(traceparent_of(&server, inserted["ref"].as_str().unwrap()), of(3));
+    // What stands in the task itself goes before the header of the request, and nonsense is dropped.
+    for (own, kept) in [(of(4), json!(of(4))), ("nonsense".to_owned(), Value::Null)] {
+        let request = http().post(format!("{}/v1/tasks", server.url)).header("traceparent", of(5));
+        let request = request.json(&json!({ "queue": "q", "traceparent": own }));
+        let task: Value = blocking(async move { request.send().await.unwrap().json().await.unwrap() });
+        assert_eq!(traceparent_of(&server, task["ref"].as_str().unwrap()), kept);
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{\"queue\":\"of-a-file\"}\n").unwrap();
+    let mut insert = punctual(&["task", "insert", "--url", &server.url, "--file"]);
+    let loaded = insert.arg(file.path()).env("TRACEPARENT", of(6)).output().unwrap();
+    assert!(loaded.status.success(), "{}", stderr(&loaded));
+    let found = server.get("/v1/tasks?queue=of-a-file").1["items"][0]["ref"].clone();
+    assert_eq!(traceparent_of(&server, found.as_str().unwrap()), of(6));
 }
 
 fn report(server: &Server, leased: &Value, outcome: &str) {
@@ -137,11 +199,37 @@ fn a_trace_is_told(server: &Server, collector: &Collector) {
     assert_eq!(server.metric("punctual_traces_dropped_total"), 0.0);
 }
 
+fn what_ends_without_a_report_is_told(server: &Server, collector: &Collector) {
+    let [dead, cancelled] = ["2af7651916cd43dd8448eb211c80319c", "3af7651916cd43dd8448eb211c80319c"];
+    let of = |trace: &str| format!("00-{trace}-{CALLER}-01");
+    let root = |trace: &str| collector.named("task").into_iter().find(|span| span["traceId"] == trace);
+    let ask = json!({ "queue": "silent", "max_attempts": 1, "traceparent": of(dead) });
+    let task = server.insert(ask);
+    assert_eq!(wait_for("a lease", || server.lease("silent", 1, 100).pop())["ref"], task["ref"]);
+    let told = wait_for("the end of the dead task's trace", || root(dead));
+    assert_eq!((server.state(&task), &told["status"]["code"]), ("dead".to_owned(), &json!(2)));
+    let runs = collector.named("run").into_iter().filter(|span| span["traceId"] == dead).count();
+    assert_eq!(runs, 1, "its attempt");
+
+    let task =
+        server.insert(json!({ "queue": "later", "delay_ms": 3_600_000, "traceparent": of(cancelled) }));
+    let reference = task["ref"].as_str().unwrap();
+    assert_eq!(server.post(&format!("/v1/tasks/{reference}/cancel"), json!({})).0, 200);
+    let told = wait_for("the end of the cancelled task's trace", || root(cancelled));
+    assert_eq!(told["status"], json!({}), "it is no failure");
+}
+
 #[test]
 fn the_embedded_engine_tells_a_collector_the_whole_trace_of_a_task() {
     let (collector, data) = (Collector::start(), tempfile::tempdir().unwrap());
-    let server = Server::start_with(data.path(), &["--set", &format!("traces.otlp_url={}", collector.url)]);
+    let secret = data.path().join("headers");
+    std::fs::write(&secret, format!("authorization={SECRET}\n")).unwrap();
+    let mut command = Server::command(data.path(), &["--set", &format!("traces.otlp_url={}", collector.url)]);
+    let mut process = Running::start(command.env("PUNCTUAL_TRACES_HEADERS_FILE", &secret));
+    let url = address(&process.first_line());
+    let server = Server { process, url };
     a_trace_is_told(&server, &collector);
+    what_ends_without_a_report_is_told(&server, &collector);
 }
 
 #[test]
@@ -151,9 +239,13 @@ fn an_engine_on_mysql_and_redis_tells_a_collector_the_whole_trace_of_a_task() {
     let store_url = runtime.block_on(mysql.fresh_database());
     let mut command = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &store_url]);
     command.args(["--hot-url", &redis.url(), "--set", &format!("traces.otlp_url={}", collector.url)]);
+    command.env("PUNCTUAL_TRACES_HEADERS", format!("authorization={SECRET}"));
     let mut process = Running::start(&mut command);
     let url = address(&process.first_line());
-    a_trace_is_told(&Server { process, url }, &collector);
+    let server = Server { process, url };
+    a_trace_is_told(&server, &collector);
+    what_ends_without_a_report_is_told(&server, &collector);
+    a_message_leads_to_its_run(&server, &collector, &redis.url());
 }
 
 #[test]

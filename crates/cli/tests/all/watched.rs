@@ -3,20 +3,19 @@
 //!
 //! Seen to fail: with a panel whose metric is not served, with a bracket of a query left out.
 
-use crate::binary::{Running, Server, blocking, http, stderr, stdout, wait_for};
+use crate::binary::{DURABLE, Running, Server, address, blocking, http, punctual, stderr, stdout, wait_for};
+use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
 use std::{fs, net::TcpListener, path::Path, process::Command};
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/prometheus-rules.yml");
+const SCRAPING: &str = include_str!("../../../../deploy/prometheus.yml");
 const DASHBOARD: &str = include_str!("../../../../deploy/grafana/punctual.json");
-/// What a run on one file, without a fault, has nothing of: buckets, an estimate of rows, services that fail, what waits for a
-/// minute.
-const ABSENT: [&str; 4] = [
-    "punctual_database_buckets",
-    "punctual_database_rows",
-    "punctual_service_failures_in_a_row",
-    "punctual_oldest_waiting_seconds",
-];
+/// What a run without a fault has nothing of.
+const OF_A_FAULT: &str = "punctual_service_failures_in_a_row";
+/// What a run on one file has nothing of.
+const OF_MYSQL: [&str; 2] = ["punctual_database_buckets", "punctual_database_rows"];
+const ADMIN: &str = "the-admins-word-0123456789";
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 
 /// Each query with the title of its panel, as Grafana would send it.
@@ -57,7 +56,7 @@ fn prometheus_takes_the_rules_and_every_query_of_the_dashboard() {
     assert!(promtool(file.path()).contains(&format!("{count} rules found")));
 }
 
-/// One that scrapes a server four times a second.
+/// One that scrapes twice a second, as `deploy/prometheus.yml` has it: with a token of role `viewer`.
 struct Prometheus {
     url: String,
     _process: Running,
@@ -65,14 +64,22 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    fn of(server: &Server) -> Self {
+    fn scraping(urls: &[&str], token: &str) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let target = server.url.trim_start_matches("http://");
-        let config = json!({ "global": { "scrape_interval": "250ms", "scrape_timeout": "250ms" },
-            "rule_files": [RULES],
-            "scrape_configs": [{ "job_name": "punctual", "static_configs": [{ "targets": [target] }] }] });
-        let file = data.path().join("prometheus.yml");
-        fs::write(&file, config.to_string()).unwrap();
+        let (file, credentials) = (data.path().join("prometheus.yml"), data.path().join("token"));
+        fs::write(&credentials, token).unwrap();
+        let targets: Vec<&str> = urls.iter().map(|url| url.trim_start_matches("http://")).collect();
+        let config = with(
+            SCRAPING,
+            &[
+                ("scrape_interval: 15s", "scrape_interval: 500ms\n  scrape_timeout: 500ms"),
+                ("scheme: https", "scheme: http"),
+                ("/etc/prometheus/punctual.token", credentials.to_str().unwrap()),
+                ("/usr/share/doc/punctual/prometheus-rules.yml", RULES),
+                (r#"["punctual-1.example:7450", "punctual-2.example:7450"]"#, &json!(targets).to_string()),
+            ],
+        );
+        fs::write(&file, config).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new("prometheus");
         command.arg(format!("--config.file={}", file.display()));
@@ -105,58 +112,110 @@ impl Prometheus {
     }
 }
 
+/// What the file has of its own machine, replaced by the test's.
+fn with(text: &str, own: &[(&str, &str)]) -> String {
+    own.iter().fold(text.to_owned(), |text, (stands, own)| {
+        assert!(text.contains(stands), "{stands} in {text}");
+        text.replace(stands, own)
+    })
+}
+
 fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// A task of a caller who samples its trace.
-fn insert_traced(server: &Server) {
-    let url = format!("{}/v1/tasks", server.url);
-    let status = blocking(async move {
-        let request = http().post(url).header("traceparent", format!("00-{TRACE_ID}-b7ad6b7169203331-01"));
-        request.json(&json!({ "queue": "mail" })).send().await.unwrap().status()
-    });
-    assert_eq!(status.as_u16(), 201);
-}
+/// Engines of one cluster that want tokens.
+struct Engines(Vec<Server>);
 
-fn work(server: &Server) {
-    insert_traced(server);
-    server.insert(json!({ "queue": "limited", "max_attempts": 1 }));
-    for queue in ["mail", "limited"] {
-        for task in server.lease(queue, 5, 30_000) {
-            let outcome = if queue == "mail" { "succeeded" } else { "failed" };
-            let outcome = json!({ "ref": task["ref"], "token": task["token"], "outcome": outcome });
-            assert_eq!(server.post("/v1/outcomes", json!({ "outcomes": [outcome] })).0, 200);
+impl Engines {
+    /// As many as there are commands; each is given its address.
+    fn start(commands: impl IntoIterator<Item = Command>) -> Self {
+        let start = |mut command: Command| {
+            let mut process = Running::start(command.env("PUNCTUAL_AUTH_ADMIN_TOKEN", ADMIN));
+            let url = address(&process.first_line());
+            Server { process, url }
+        };
+        Self(commands.into_iter().map(start).collect())
+    }
+
+    fn ask(&self, nth: usize, method: reqwest::Method, path: &str, body: &Value) -> Value {
+        let url = format!("{}{path}", self.0[nth % self.0.len()].url);
+        let request = http().request(method, url).bearer_auth(ADMIN).json(body);
+        // A caller who samples its trace; only an insert keeps it.
+        let request = request.header("traceparent", format!("00-{TRACE_ID}-b7ad6b7169203331-01"));
+        blocking(async move {
+            let answer = request.send().await.unwrap();
+            let (status, text) = (answer.status(), answer.text().await.unwrap());
+            assert!(status.is_success(), "{status} {text}");
+            serde_json::from_str(&text).unwrap_or_default()
+        })
+    }
+
+    fn post(&self, nth: usize, path: &str, body: &Value) -> Value {
+        self.ask(nth, reqwest::Method::POST, path, body)
+    }
+
+    /// What a dashboard shows of: limits of every scope, and a queue that no executor asks for.
+    fn prepare(&self) {
+        for (path, body) in [
+            ("/v1/queues/limited", json!({ "concurrency": 3 })),
+            ("/v1/limits", json!({ "concurrency": 100 })),
+            ("/v1/namespaces/default", json!({ "concurrency": 50 })),
+        ] {
+            self.ask(0, reqwest::Method::PUT, path, &body);
         }
+        self.post(0, "/v1/tasks", &json!({ "queue": "idle" }));
+    }
+
+    /// One success and one failure, taken and reported at one engine after the other.
+    fn work(&self, nth: usize) {
+        self.post(nth, "/v1/tasks", &json!({ "queue": "mail" }));
+        self.post(nth, "/v1/tasks", &json!({ "queue": "limited", "max_attempts": 1 }));
+        for (queue, outcome) in [("mail", "succeeded"), ("limited", "failed")] {
+            let ask = json!({ "max": 5, "wait_ms": 2_000, "lease_ms": 30_000, "executor": "test" });
+            let leased = self.post(nth, &format!("/v1/queues/{queue}/lease"), &ask);
+            for task in leased["tasks"].as_array().unwrap() {
+                let outcome = json!({ "ref": task["ref"], "token": task["token"], "outcome": outcome });
+                self.post(nth, "/v1/outcomes", &json!({ "outcomes": [outcome] }));
+            }
+        }
+    }
+
+    /// Every query of the dashboard but what the run has nothing of.
+    #[expect(clippy::print_stderr, reason = "who waits in vain sees for what")]
+    fn answer_the_dashboard(&self, absent: &[&str]) -> Prometheus {
+        let viewer =
+            self.post(0, "/v1/tokens", &json!({ "name": "prometheus", "roles": ["viewer"] }))["token"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+        let urls: Vec<&str> = self.0.iter().map(|server| server.url.as_str()).collect();
+        let prometheus = Prometheus::scraping(&urls, &viewer);
+        let mut left = queries();
+        left.retain(|(_, query)| !absent.iter().any(|absent| query.contains(absent)));
+        let mut nth = 0;
+        wait_for("the dashboard", || {
+            self.work(nth);
+            nth += 1;
+            left.retain(|(_, query)| !prometheus.answers(query));
+            if left.len() < 3 {
+                // Who waits in vain sees for what.
+                eprintln!("{left:?}");
+            }
+            left.is_empty().then_some(())
+        });
+        prometheus
     }
 }
 
 #[test]
 fn a_prometheus_that_scraped_a_run_answers_the_dashboard() {
-    let (server, _data) = Server::on_new_data();
-    let put = |path: &str, body: Value| {
-        let url = format!("{}{path}", server.url);
-        let status = blocking(async move { http().put(url).json(&body).send().await.unwrap().status() });
-        assert!(status.is_success(), "{path}: {status}");
-    };
-    put("/v1/queues/limited", json!({ "concurrency": 3 }));
-    put("/v1/limits", json!({ "concurrency": 100 }));
-    put("/v1/namespaces/default", json!({ "concurrency": 50 }));
-    // Nobody asks for it.
-    server.insert(json!({ "queue": "idle" }));
-    let prometheus = Prometheus::of(&server);
-    let mut left = queries();
-    left.retain(|(_, query)| !ABSENT.iter().any(|absent| query.contains(absent)));
-    wait_for("the dashboard", || {
-        work(&server);
-        left.retain(|(_, query)| !prometheus.answers(query));
-        if left.len() < 3 {
-            // Who waits in vain sees for what.
-            println!("{left:?}");
-        }
-        left.is_empty().then_some(())
-    });
-    for query in ABSENT {
+    let data = tempfile::tempdir().unwrap();
+    let engines = Engines::start([Server::command(data.path(), &[])]);
+    engines.prepare();
+    let absent = [&OF_MYSQL[..], &[OF_A_FAULT]].concat();
+    let prometheus = engines.answer_the_dashboard(&absent);
+    for query in absent {
         assert!(prometheus.ask("query", &[("query", query)]).is_some());
     }
     let exemplars = [("query", "punctual_processing_seconds_bucket"), ("start", "0"), ("end", "9999999999")];
@@ -164,4 +223,36 @@ fn a_prometheus_that_scraped_a_run_answers_the_dashboard() {
         let found = prometheus.ask("query_exemplars", &exemplars)?;
         found.to_string().contains(TRACE_ID).then_some(())
     });
+}
+
+#[test]
+fn a_prometheus_that_scraped_two_engines_on_mysql_and_redis_answers_the_dashboard() {
+    let (mysql, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let store_url = blocking(mysql.fresh_database());
+    let engine = || {
+        let mut command = punctual(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        command.args(["--store-url", &store_url, "--hot-url", &redis.url()]);
+        command
+    };
+    let engines = Engines::start([engine(), engine()]);
+    engines.prepare();
+    let prometheus = engines.answer_the_dashboard(&[OF_A_FAULT]);
+    // One series for each engine that was scraped.
+    let up = prometheus.ask("query", &[("query", "sum(up{job=\"punctual\"})")]).unwrap();
+    assert_eq!(up["result"][0]["value"][1], "2");
+}
+
+#[test]
+fn there_is_a_rule_for_each_metric_that_says_alert_on_it() {
+    let rules = fs::read_to_string(RULES).unwrap();
+    let page = include_str!("../../../../docs/metrics.md");
+    let told: Vec<&str> = page
+        .lines()
+        .filter(|line| line.to_lowercase().contains("alert on it"))
+        .map(|line| line.split('`').nth(1).unwrap())
+        .collect();
+    assert!(told.len() > 5, "{told:?}");
+    for metric in told {
+        assert!(rules.contains(metric), "{metric}");
+    }
 }

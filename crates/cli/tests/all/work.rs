@@ -3,6 +3,7 @@
 use crate::binary::{DURABLE, Running, Server, address, blocking, punctual, run, stderr, wait_for};
 use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn worker(server: &Server, args: &[&str]) -> Running {
     let base = ["work", "--url", &server.url, "-q", "q"];
@@ -106,13 +107,46 @@ fn commands_run_for_tasks_of_the_bus_under_their_guard() {
     let url = address(&process.first_line());
     let server = Server { process, url };
     assert_eq!(server.put("/v1/queues/q", json!({ "mode": "push" })).0, 200);
+    let redis = Arc::new(redis);
+    // Before anybody reads, so that it is the engine that has made them.
+    let waiting: Vec<Value> =
+        (0..4).map(|_| server.insert(json!({ "queue": "q", "payload": "waits" }))).collect();
+    let length = |stream: u8| {
+        let (redis, key) = (Arc::clone(&redis), format!("punctual:{{q:default/q:{stream}}}:stream"));
+        blocking(async move { redis.command(&["XLEN", &key]).await }).parse::<usize>().unwrap_or(0)
+    };
+    wait_for("messages in both streams", || {
+        let lengths = [length(0), length(1)];
+        (lengths.iter().sum::<usize>() == 4 && !lengths.contains(&0)).then_some(())
+    });
     let args =
         ["work", "--url", &server.url, "-q", "q", "--exec", "cat", "--subscribe", "--bus-streams", "2"];
     let _worker = Running::start(punctual(&args).env("PUNCTUAL_BUS_URL", &hot));
     let task = server.insert(json!({ "queue": "q", "payload": { "to": "ada" } }));
     assert_eq!(until(&server, &task, "succeeded")["result"]["result"], json!({ "to": "ada" }));
+    for task in waiting {
+        until(&server, &task, "succeeded");
+    }
     let guards = blocking(async move { redis.command(&["KEYS", "*:guard"]).await });
     assert!(guards.contains(":guard"), "{guards}");
+}
+
+/// And says of each command that it begins, with its task and attempt, without being asked to say more.
+#[test]
+fn a_worker_that_pulls_asks_the_guard_where_it_is_told_to() {
+    let (server, _data) = Server::on_new_data();
+    let redis = blocking(Redis::own());
+    let args = ["work", "--url", &server.url, "-q", "q", "--exec", "cat", "--guard"];
+    let mut worker = Running::start(punctual(&args).env("PUNCTUAL_BUS_URL", redis.url()));
+    let task = server.insert(json!({ "queue": "q", "payload": 1 }));
+    until(&server, &task, "succeeded");
+    let guards = blocking(async move { redis.command(&["KEYS", "*:guard"]).await });
+    assert!(guards.contains(":guard"), "{guards}");
+    worker.signal("-TERM");
+    let (_, said) = worker.ended_saying();
+    let reference = task["ref"].as_str().unwrap();
+    let line = said.lines().find(|it| it.contains("an execution begins")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains(reference) && line.contains("attempt") && line.contains("INFO"), "{line}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use punctual_domain::{
     name::Name,
+    retry::RetryPolicy,
     state::Event,
     task::{Content, Priority, TaskResult},
     time::Millis,
@@ -61,6 +62,14 @@ pub enum Change {
         payload: Option<Content>,
         queue: Option<Name>,
     },
+    /// Makes a new fence, and leaves the task dead. None: as it was.
+    Amend {
+        max_attempts: Option<u32>,
+        priority: Option<Priority>,
+        payload: Option<Content>,
+        timeout_ms: Option<i64>,
+        retry: Option<RetryPolicy>,
+    },
     /// Attempts start again at none; makes a new fence.
     Redrive {
         execute_at: Millis,
@@ -92,6 +101,7 @@ impl Change {
             Self::Withdraw { .. } => Event::Withdraw,
             Self::Abort { .. } => Event::Abort,
             Self::Reschedule { .. } => Event::Reschedule,
+            Self::Amend { .. } => Event::Amend,
             Self::Redrive { .. } => Event::Redrive,
             Self::Retire { .. } => Event::Retire,
         }
@@ -109,6 +119,15 @@ impl Change {
             | Self::Withdraw { keep_until }
             | Self::Abort { keep_until }
             | Self::Retire { keep_until } => Some(*keep_until),
+            _ => None,
+        }
+    }
+
+    /// The payload that takes the place of the task's own.
+    #[must_use]
+    pub const fn payload(&self) -> Option<&Content> {
+        match self {
+            Self::Reschedule { payload, .. } | Self::Amend { payload, .. } => payload.as_ref(),
             _ => None,
         }
     }

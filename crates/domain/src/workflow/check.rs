@@ -4,7 +4,7 @@ use super::{
     DEADLINE_MAX_MS, DEPTH_MAX, Definition, EDGES_MAX, Invalid, Join, NESTED_MAX, NODES_MAX, Node, OnFailure,
     TaskTemplate, Work,
 };
-use crate::name::Name;
+use crate::{name::Name, time::Span};
 use std::collections::{HashMap, HashSet};
 
 /// Labels that begin so are the engine's.
@@ -128,7 +128,7 @@ fn checked(definition: &Definition, path: &str, depth: usize, nodes: &mut usize)
         return wrong("nodes", format!("lies within more than {NESTED_MAX} other workflows"));
     }
     if definition.deadline_ms.is_some_and(|it| !(1..=DEADLINE_MAX_MS).contains(&it)) {
-        return wrong("deadline_ms", format!("must be 1 to {DEADLINE_MAX_MS}"));
+        return wrong("deadline_ms", format!("must be 1 ms to {}, in milliseconds", Span(DEADLINE_MAX_MS)));
     }
     *nodes += definition.nodes.len();
     if definition.nodes.is_empty() {
@@ -182,7 +182,10 @@ fn checked_node(definition: &Definition, name: &Name, node: &Node, path: &str) -
     }
     if let Some(delay_ms) = node.delay_ms {
         if !(0..=DEADLINE_MAX_MS).contains(&delay_ms) {
-            return wrong("delay_ms".to_owned(), format!("must be 0 to {DEADLINE_MAX_MS}"));
+            return wrong(
+                "delay_ms".to_owned(),
+                format!("must be 0 ms to {}, in milliseconds", Span(DEADLINE_MAX_MS)),
+            );
         }
         if matches!(node.work, Work::Workflow(_)) {
             return wrong("delay_ms".to_owned(), "only a task waits: give it to the first nodes".to_owned());

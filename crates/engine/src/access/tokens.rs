@@ -65,17 +65,15 @@ pub async fn create(store: &dyn AccessStore, new: NewToken, by: &str, now: Milli
 }
 
 /// The token as it stands. None: there is none of that id.
-///
-/// # Errors
-/// A failing store.
-pub async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Error> {
+async fn find(store: &dyn AccessStore, id: &TokenId) -> Result<Option<Token>, Error> {
     Ok(store.tokens().await?.all.into_iter().find(|it| it.id == *id))
 }
 
 /// What came of a change of a token.
 #[derive(Clone, Debug)]
 pub enum Turned<T> {
-    Done(T),
+    /// And what it took the place of.
+    Done { before: Box<Token>, after: T },
     /// There is none of that id.
     NotFound,
     /// It is revoked: for good.
@@ -107,7 +105,8 @@ pub async fn rotate(
         };
         if let Saved::Done(revision) = store.save_token(token.clone(), stands.revision).await? {
             token.revision = revision;
-            return Ok(Turned::Done(Issued { token, secret }));
+            let before = Box::new(stands);
+            return Ok(Turned::Done { before, after: Issued { token, secret } });
         }
     }
     Err(Error::Contended)
@@ -126,13 +125,13 @@ pub async fn revoke(
     for _ in 0..TRIES {
         let Some(stands) = find(store, id).await? else { return Ok(Turned::NotFound) };
         if stands.revoked.is_some() {
-            return Ok(Turned::Done(stands));
+            return Ok(Turned::Done { before: Box::new(stands.clone()), after: stands });
         }
         let revoked = Some(Revoked { at: now, by: by.to_owned() });
         let mut token = Token { revoked, previous: None, ..stands.clone() };
         if let Saved::Done(revision) = store.save_token(token.clone(), stands.revision).await? {
             token.revision = revision;
-            return Ok(Turned::Done(token));
+            return Ok(Turned::Done { before: Box::new(stands), after: token });
         }
     }
     Err(Error::Contended)

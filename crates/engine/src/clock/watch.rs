@@ -4,7 +4,7 @@
 use crate::{core::Core, engine::Engine, maintenance::leases, pipeline::ahead};
 use parking_lot::Mutex;
 use punctual_contract::{Error, Ownership, Trust, clock::Standing};
-use punctual_domain::time::Millis;
+use punctual_domain::time::{Millis, Span};
 use std::{sync::Arc, time::Duration};
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(500);
@@ -104,7 +104,7 @@ impl Engine {
 /// What a human should know of it; None: nothing.
 pub(crate) fn doubt(core: &Core) -> Option<String> {
     let it = core.clock.trust()?.standing();
-    let ahead = |ms: i64| if ms < 0 { format!("{} ms behind", -ms) } else { format!("{ms} ms ahead of") };
+    let ahead = |ms: i64| format!("{} {}", Span(ms), if ms < 0 { "behind" } else { "ahead of" });
     if it.is_doubtful {
         let by = ahead(it.wall_ahead_ms);
         return Some(format!("the wall clock of this machine is {by} the time that the engine goes by"));

@@ -47,7 +47,13 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
         note.reason = Some((*reason).to_owned());
         note.error = Some((*error).to_owned());
         let keep_until = now.plus(core.keep(Some(&it.queue)).dead_ms);
-        Step { place: it.row(), fence: Some(it.fence), change: Change::Expire { keep_until }, note }
+        Step {
+            place: it.row(),
+            fence: Some(it.fence),
+            change: Change::Expire { keep_until },
+            note,
+            fired_at: None,
+        }
     };
     let applied = core.store.apply(late.iter().map(step).collect(), now).await;
     let entries: Vec<HotEntry> = late.into_iter().map(|it| it.0).collect();
@@ -55,6 +61,7 @@ async fn bury(core: Arc<Core>, late: Vec<(HotEntry, Reason)>, now: Millis) {
         Ok(applied) => {
             for (entry, _) in entries.iter().zip(applied).filter(|(_, it)| *it == Applied::Moved) {
                 core.meters.queue(&entry.queue).dead(1);
+                core.ends.ended(entry.row());
             }
             hand_over::forget(core, &entries).await;
         }

@@ -8,9 +8,10 @@ use crate::{
     pipeline::{
         admit,
         outcome::{change_of, judge, load_next_attempts},
+        unknown,
     },
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error,
@@ -18,17 +19,26 @@ use punctual_contract::{
     store::{Applied, Beat, Change, LeasePosition, Step},
 };
 use punctual_domain::{
-    history::Note,
+    history::{Entry, Note},
     outcome::Report,
-    state::State,
+    place::TaskRef,
+    state::{Event, State},
     task::{Lease, Task},
-    time::Millis,
+    time::{Millis, Span},
 };
 use std::sync::Arc;
 
 /// A part of the store that was away is left alone for so long when it is back: its executors could give no sign of life,
 /// and engines whose answers were lost give back what nobody had.
 const BACK_FOR_MS: i64 = 2_000;
+
+/// So often a lease that ends in its engine's name is given back with its attempt: engines die for reasons that are none of
+/// the task's. One more, and the attempt counts: what kills the engine that hands it over must come to an end.
+const GIVEN_BACK_MAX: usize = 4;
+/// Why such a lease is given back. Counted in histories, so no other end of a lease may be called so.
+const NOT_HANDED_OVER: &str = "not_handed_over";
+/// What is told of the attempts that count.
+const ENGINE_GONE: &str = "the engine that was to hand it over was gone before it said to whom";
 
 /// Which parts could not be looked at: since they are back, or None as long as they are not.
 #[derive(Debug, Default)]
@@ -143,12 +153,15 @@ async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, E
     if tasks.is_empty() {
         return Ok(0);
     }
-    let steps: Vec<Step> = tasks.iter().map(|it| step(core, it, now)).collect();
+    let too_often = given_back_too_often(core, &tasks).await?;
+    let steps: Vec<Step> =
+        tasks.iter().map(|it| step(core, it, too_often.contains(&it.place.id), now)).collect();
     let events: Vec<_> = steps.iter().map(|it| it.change.event()).collect();
     let applied = core.store.apply(steps, now).await?;
     let (mut again, mut over) = (Vec::new(), Vec::new());
     for ((task, event), _) in tasks.iter().zip(events).zip(applied).filter(|(_, it)| *it == Applied::Moved) {
         core.count_event(event, Some(task));
+        core.ends.ended(task.place);
         again.push(task.place);
         over.push(Member { id: task.place.id, fence: task.fence });
     }
@@ -158,12 +171,60 @@ async fn end(core: &Arc<Core>, tasks: Vec<Task>, now: Millis) -> Result<usize, E
     Ok(again.len())
 }
 
-fn step(core: &Core, task: &Task, now: Millis) -> Step {
-    let is_ahead = task.state == State::Dispatched && task.lease.as_ref().is_some_and(Lease::is_ahead);
-    if is_ahead || core.unknown.has(task) {
-        // Its engine died before anybody had it, as far as is known; or its executor never heard of it.
-        let note = Note { reason: Some("not_handed_over".to_owned()), ..core.note() };
-        return Step { place: task.place, fence: Some(task.fence), change: Change::Release, note };
+/// The engine died before anybody had it, as far as is known.
+fn is_ahead(task: &Task) -> bool {
+    task.state == State::Dispatched && task.lease.as_ref().is_some_and(Lease::is_ahead)
+}
+
+/// Of those whose leases ended in an engine's name, the ones for which that must not go on.
+async fn given_back_too_often(core: &Core, tasks: &[Task]) -> Result<HashSet<i64>, Error> {
+    let ahead: Vec<TaskRef> = tasks.iter().filter(|it| is_ahead(it)).map(|it| it.place).collect();
+    if ahead.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let whole = core.store.read(&ahead).await?;
+    let too_often = whole.iter().flatten().filter(|it| given_back(&it.history) >= GIVEN_BACK_MAX);
+    Ok(too_often.map(|it| it.place.id).collect())
+}
+
+/// How often its lease has ended so, no more than is asked for, since it last came to an executor or was given another plan:
+/// a task of years meets some engines that die. A history that was cut has lost some of its oldest.
+fn given_back(history: &[Entry]) -> usize {
+    let is_so =
+        |it: &&Entry| it.event == Some(Event::Release) && it.reason.as_deref() == Some(NOT_HANDED_OVER);
+    let since = history.iter().rev().take_while(|it| !begins_anew(it));
+    since.filter(is_so).take(GIVEN_BACK_MAX).count()
+}
+
+/// An outcome, or a caller's change. Not the end of a lease in its engine's name, though the attempt counted.
+fn begins_anew(it: &Entry) -> bool {
+    let is_new = matches!(
+        it.event,
+        Some(
+            Event::Start
+                | Event::Succeed
+                | Event::Retry
+                | Event::Snooze
+                | Event::Bury
+                | Event::Reschedule
+                | Event::Replace
+                | Event::Redrive
+        )
+    );
+    is_new && !it.error.as_deref().is_some_and(|error| error.starts_with(ENGINE_GONE))
+}
+
+fn step(core: &Core, task: &Task, counts: bool, now: Millis) -> Step {
+    let back = if core.unknown.has(task) {
+        // Its executor never heard of it.
+        Some(unknown::ANSWER_LOST)
+    } else {
+        (is_ahead(task) && !counts).then_some(NOT_HANDED_OVER)
+    };
+    if let Some(reason) = back {
+        let note = Note { reason: Some(reason.to_owned()), ..core.note() };
+        let (place, fence) = (task.place, Some(task.fence));
+        return Step { place, fence, change: Change::Release, note, fired_at: None };
     }
     let (report, error) = what_happened(task);
     let verdict = judge(report, task, now);
@@ -174,19 +235,69 @@ fn step(core: &Core, task: &Task, now: Millis) -> Step {
         error: Some(error),
     };
     let change = change_of(core, verdict, None, Some(&task.ask.queue), now);
-    Step { place: task.place, fence: Some(task.fence), change, note }
+    Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None }
 }
 
 fn what_happened(task: &Task) -> (Report, String) {
     let lease = task.lease.as_ref();
     let executor = lease.map_or("", |it| it.executor.as_str());
+    if is_ahead(task) {
+        let said =
+            format!("{ENGINE_GONE}, as after {GIVEN_BACK_MAX} leases before: from now on the attempt counts");
+        return (Report::LeaseExpired, said);
+    }
     let limit = task.ask.timeout_ms.zip(lease).map(|(timeout_ms, it)| it.since.plus(timeout_ms));
     if limit.zip(lease).is_some_and(|(limit, it)| it.until >= limit) {
-        let timeout_ms = task.ask.timeout_ms.unwrap_or_default();
+        let most = Span(task.ask.timeout_ms.unwrap_or_default());
         return (
             Report::TimedOut,
-            format!("executor {executor:?} did not finish within timeout_ms = {timeout_ms}"),
+            format!("executor {executor:?} did not finish within {most}, its longest time"),
         );
     }
     (Report::LeaseExpired, format!("executor {executor:?} gave no sign of life before its lease ended"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(event: Event, reason: Option<&str>, error: Option<String>) -> Entry {
+        Entry {
+            at: Millis(0),
+            event: Some(event),
+            from: None,
+            to: event.target(),
+            attempt: 1,
+            by: "e".to_owned(),
+            due_at: None,
+            reason: reason.map(str::to_owned),
+            error,
+        }
+    }
+
+    fn not_handed_over(times: usize) -> Vec<Entry> {
+        let once = [line(Event::Dispatch, None, None), line(Event::Release, Some(NOT_HANDED_OVER), None)];
+        once.iter().cloned().cycle().take(2 * times).collect()
+    }
+
+    #[test]
+    fn leases_that_ended_in_their_engines_names_one_after_the_other_are_counted() {
+        assert_eq!(given_back(&not_handed_over(3)), 3);
+        assert_eq!(given_back(&not_handed_over(9)), GIVEN_BACK_MAX, "no more than matter");
+        let lost = line(Event::Release, Some(unknown::ANSWER_LOST), None);
+        assert_eq!(given_back(&[not_handed_over(1), vec![lost], not_handed_over(1)].concat()), 2);
+        let counted = line(Event::Retry, None, Some(format!("{ENGINE_GONE}, as after 4 leases before")));
+        let since = [not_handed_over(4), vec![line(Event::Dispatch, None, None), counted]].concat();
+        assert_eq!(given_back(&since), 4, "the next attempt counts too");
+    }
+
+    #[test]
+    fn what_came_to_an_executor_or_was_given_another_plan_is_counted_anew() {
+        let failed = line(Event::Retry, None, Some("no such customer".to_owned()));
+        let others = [Event::Start, Event::Snooze, Event::Reschedule, Event::Replace, Event::Redrive];
+        for new in others.map(|it| line(it, None, None)).into_iter().chain([failed]) {
+            assert_eq!(given_back(&[not_handed_over(4), vec![new.clone()]].concat()), 0, "{new:?}");
+            assert_eq!(given_back(&[not_handed_over(4), vec![new], not_handed_over(2)].concat()), 2);
+        }
+    }
 }

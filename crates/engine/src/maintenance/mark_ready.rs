@@ -122,8 +122,13 @@ fn worth_it(
 
 /// Moved, or handed over meanwhile: either way the store knows.
 async fn mark(core: &Core, fired: &[Unmarked], now: Millis) -> Result<(), Error> {
-    let step =
-        |it: &Unmarked, change| Step { place: it.place, fence: Some(it.fence), change, note: core.note() };
+    let step = |it: &Unmarked, change| Step {
+        place: it.place,
+        fence: Some(it.fence),
+        change,
+        note: core.note(),
+        fired_at: None,
+    };
     let fire = |it: &Unmarked| step(it, Change::Fire { fired_at: it.fired_at });
     let applied = core.store.apply(fired.iter().map(fire).collect(), now).await?;
     // What executors waited for when it was claimed was not marked then.

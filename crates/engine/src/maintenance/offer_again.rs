@@ -1,8 +1,13 @@
 //! Offers again what fired a while ago and was not handed over: the engine that had it in its hands may have died, or
 //! the answer of the hot set was lost. Offering what stands in its ready set already changes nothing; what lies here, or is
-//! being handed over, is left there. What has waited for too long is buried on the way.
+//! being handed over, is left there. What has waited for too long is buried on the way. Answers of which this engine knows
+//! that they were lost are looked for at once.
 
-use crate::{core::Core, maintenance::expire, pipeline::fire};
+use crate::{
+    core::Core,
+    maintenance::{expire, unanswered},
+    pipeline::fire,
+};
 use parking_lot::Mutex;
 use punctual_contract::Error;
 use punctual_domain::{place::Partition, time::Millis};
@@ -27,7 +32,10 @@ impl OfferAgain {
     /// Entries offered.
     pub(crate) async fn run_once(&self, core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
         let before = now.plus(-AFTER_MS);
-        let (mut offered, mut result) = (0, Ok(()));
+        let (mut offered, mut result) = match unanswered::run_once(core).await {
+            Ok(found) => (found, Ok(())),
+            Err(error) => (0, Err(error)),
+        };
         for partition in core.owned() {
             match self.partition(core, partition, before).await {
                 Ok(count) => offered += count,

@@ -23,7 +23,8 @@ async fn run_in(core: Arc<Core>, part: usize, now: Millis) -> Result<usize, Erro
         let retired = core.store.retire_in(part, now, stopped_until, STEP_LIMIT).await?;
         let count = retired.stopped + retired.deleted;
         touched += count;
-        if count == 0 {
+        // A batch may have found nothing only because it is bounded.
+        if count == 0 && !retired.has_more {
             break;
         }
     }

@@ -105,7 +105,7 @@ impl Stuck {
 }
 
 /// The store says that it has not fired, nothing here knows better, and what is due as late has been taken.
-fn is_passed_by(core: &Core, entry: &HotEntry) -> bool {
+pub(super) fn is_passed_by(core: &Core, entry: &HotEntry) -> bool {
     matches!(entry.state, State::Scheduled | State::Retrying | State::Dispatching)
         && entry.due_at <= core.holdings.taken_until(entry.place.partition)
         && core.unmarked.lock().get(&entry.place.id).is_none_or(|it| it.fence < entry.fence)

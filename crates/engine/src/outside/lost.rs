@@ -41,6 +41,7 @@ async fn try_spend(core: &Arc<Core>, lost: Vec<(Assignment, String)>) -> Result<
     let (mut again, mut over) = (Vec::new(), Vec::new());
     for ((task, event), _) in tasks.iter().zip(events).zip(applied).filter(|it| it.1 == Applied::Moved) {
         core.count_event(event, Some(task));
+        core.ends.ended(task.place);
         again.push(task.place);
         over.push(Member { id: task.place.id, fence: task.fence });
     }
@@ -59,5 +60,5 @@ fn step(core: &Core, task: &Task, problem: String) -> Step {
         error: Some(format!("its payload is lost: {problem}")),
     };
     let change = change_of(core, verdict, None, Some(&task.ask.queue), core.now());
-    Step { place: task.place, fence: Some(task.fence), change, note }
+    Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None }
 }

@@ -1,5 +1,4 @@
-//! Step 5, admission: which of the fired tasks go now. A queue for which nothing is set pays nothing here. Order of steps
-//! for the others, and what a crash between two of them leaves:
+//! Step 5, admission: which of the fired tasks go now; free where nothing is set. Its steps, and what a crash between leaves:
 //!
 //! 1. `room`: how many could go. Nothing is changed.
 //! 2. Popped from the ready set by the chooser. Crash: they are firing, and offered again after some seconds.
@@ -21,6 +20,7 @@ use crate::{
         from_store,
         granted::Granted,
         hand_over::LeaseRequest,
+        kinds::{self, ParkedKinds, Restrictions},
     },
     settings::Known,
     shares::{Share, SharesOf, slower},
@@ -69,6 +69,7 @@ pub(crate) struct Admissions {
     revision: Mutex<(i64, bool)>,
     pub(super) granted: Mutex<Granted>,
     pub(super) kept_back: KeptBack,
+    pub(super) kinds: ParkedKinds,
     pub(crate) bounds: Bounds,
 }
 
@@ -107,7 +108,7 @@ impl Admissions {
     }
 
     pub(crate) fn queues_held(&self) -> usize {
-        self.queues.lock().len()
+        self.queues.lock().len() + self.kinds.queues_held()
     }
 
     /// Queues that nobody has asked for lately, with nothing parked and no rate to wait for.
@@ -120,6 +121,7 @@ impl Admissions {
         let mut queues = self.queues.lock();
         queues.retain(|_, it| is_in_use(it));
         queues.shrink_to_fit();
+        self.kinds.forget(now);
     }
 
     /// Whether attempts may hold places.
@@ -302,29 +304,32 @@ pub(crate) struct Admitted {
     pub(crate) since: Option<Since>,
 }
 
-/// At most `wanted`, each with its places. `bound`: of the executor, if it has one.
+/// At most `wanted`, each with its places. `only`: what its executor takes.
 pub(crate) async fn admit(
     core: &Arc<Core>,
     request: &LeaseRequest,
-    bound: Option<&Limit>,
+    only: &Restrictions,
     wanted: usize,
 ) -> Result<Admitted, Error> {
-    let terms = Terms::of(core, &request.queue).within(bound);
+    let terms = Terms::of(core, &request.queue).within(only.bound.as_ref());
     bring_back_versions(core, request).await?;
+    kinds::bring_back(core, request, only).await?;
     if terms.is_limited {
-        return limited(core, request, &terms, wanted).await;
+        return limited(core, request, only, &terms, wanted).await;
     }
-    let admission = terms.admission(wanted);
-    let (popped, is_end) = from_store::admit(core, request, admission).await?;
-    let more = popped.len() == wanted;
+    let looked_at = kinds::looks_through(core, only, wanted);
+    let (popped, is_end) = from_store::admit(core, request, terms.admission(looked_at)).await?;
+    let more = looked_at == wanted && popped.len() == wanted;
     let entries = expire::keep_those_in_time(core, popped).await;
     let entries = keep_those_it_may_run(core, request, &terms, entries).await?;
+    let entries = kinds::keep(core, &terms, only, entries, wanted).await?;
     Ok(Admitted { entries, more, is_end, since: None })
 }
 
 async fn limited(
     core: &Arc<Core>,
     request: &LeaseRequest,
+    only: &Restrictions,
     terms: &Terms,
     wanted: usize,
 ) -> Result<Admitted, Error> {
@@ -356,7 +361,8 @@ async fn limited(
         core.shares.kept_back(terms, room.bound.as_ref());
         return Ok(Admitted::default());
     }
-    let popped = core.hot.admit(&terms.queue, terms.admission(limit)).await?;
+    let asked = core.hot.admit(&terms.queue, terms.admission(limit)).await;
+    let popped = asked.inspect_err(|error| core.unanswered.admission(error, &terms.queue))?;
     let full = popped.len() == limit;
     if full && limit < wanted {
         core.shares.kept_back(terms, room.bound.as_ref());
@@ -366,6 +372,7 @@ async fn limited(
     }
     let entries = expire::keep_those_in_time(core, popped).await;
     let entries = keep_those_it_may_run(core, request, terms, entries).await?;
+    let entries = kinds::keep(core, terms, only, entries, wanted).await?;
     let granted = grant(core, terms, &look, entries, now.plus(request.lease_ms)).await?;
     // Where some were put aside their room is still there, for those behind them.
     let may_go_on = limit == wanted || granted.entries.len() < limit;
@@ -449,6 +456,7 @@ pub(crate) async fn bring_back(
         Lane::Key(key) => terms.of_task(0, Some(key)),
         Lane::Retries => terms.of_task(1, None),
         Lane::Version(_) => return Ok(0),
+        Lane::Kind(_) => return unpark(core, &terms.queue, lane, limit.min(kinds::BROUGHT_BACK)).await,
     };
     // Only what keeps them in the lane: the limits of all tasks of the queue are looked at when they are popped.
     let (own_limits, own_rates) = (terms.limits.len(), terms.rates.len());
@@ -523,7 +531,7 @@ async fn bring_back_versions(core: &Core, request: &LeaseRequest) -> Result<(), 
         let lanes = core.hot.lanes(&request.queue, Some(&Lane::Retries), LANES_MAX).await?;
         let ranges = lanes.into_iter().filter_map(|it| match it.0 {
             Lane::Version(range) => Some(range),
-            Lane::Key(_) | Lane::Retries => None,
+            Lane::Key(_) | Lane::Retries | Lane::Kind(_) => None,
         });
         core.admissions.with(&request.queue, |it| it.ranges = ranges.collect());
     }

@@ -23,7 +23,7 @@ use crate::{
         hand_over::{self, LeaseRequest},
     },
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use punctual_contract::{
     Error,
     hot::HotEntry,
@@ -42,8 +42,8 @@ use tokio::time::Instant;
 mod leased;
 mod reloading;
 
-pub(crate) use leased::{Ahead, Fired, Ready};
-use leased::{Made, Untold};
+use leased::Made;
+pub(crate) use leased::{Ahead, Fired, Ready, Untold};
 
 /// How often what comes next is looked at: what falls due in so long is one transaction.
 const TICK: Duration = Duration::from_millis(20);
@@ -52,6 +52,8 @@ const TOO_LATE_MS: i64 = 10;
 /// The lease in the engine's name goes on for so long after the instant: long enough for whoever has it to be written
 /// down, and soon enough over for the task of an engine that died.
 const LEASE_MS: i64 = 3_000;
+/// What has not fired so long after its instant will not.
+const UNFIRED_MS: i64 = 2_500;
 /// What has fired and found nobody waits here for so long for somebody to come back.
 const SHELF_MS: i64 = 20;
 /// No more of a queue is leased ahead for so long after one found nobody.
@@ -154,8 +156,13 @@ pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
         let its = Arc::clone(core);
         core.detach_claim(async move { lies_no_more(&its, unclaimed).await });
     }
-    // Their instant has passed, and the hot set did not have them: withdrawn, or lost. Their leases end.
-    core.ahead.give_up(|it| it.due_at < now.plus(-LEASE_MS));
+    // Their instant has passed, and the hot set did not have them: withdrawn, or its answer was lost. Nobody had them, and
+    // that is said before their leases end: what ends in an engine's name is counted.
+    let (unfired, _) = core.ahead.give_up(|it| it.due_at < now.plus(-UNFIRED_MS));
+    if !unfired.is_empty() {
+        let its = Arc::clone(core);
+        core.detach_claim(async move { hand_over::give_back(&its, unfired, "not_fired").await });
+    }
     if core.options.ahead_ms == 0 || core.stopping.is_cancelled() {
         return Ok(0);
     }
@@ -370,7 +377,7 @@ pub(crate) fn handed_over(core: &Arc<Core>, request: &LeaseRequest, given: Vec<S
                 executor: request.executor.clone(),
                 handed_over_at: Some(it.fired_at),
             };
-            untold.insert(it.place.id, Untold { since: now, beat });
+            untold.insert(it.place.id, Untold { since: now, beat, is_being_told: false });
             Assignment { lease_until, ..it }
         })
         .collect();
@@ -385,16 +392,17 @@ pub(crate) fn was_not_handed_over(core: &Core, leased: &[Assignment]) {
 }
 
 /// Tells the store who has what, each part by itself.
-async fn tell(core: &Arc<Core>, old: Vec<Untold>) {
-    parts::apart(core, old, |it| it.beat.place.partition, tell_in).await;
+async fn tell(core: &Arc<Core>, old: Vec<Beat>) {
+    parts::apart(core, old, |it| it.place.partition, tell_in).await;
 }
 
-async fn tell_in(core: Arc<Core>, old: Vec<Untold>) {
-    let beats = old.iter().map(|it| it.beat.clone()).collect();
-    if let Err(error) = core.store.extend(beats, core.now()).await {
-        tracing::warn!(%error, tasks = old.len(), "who has these tasks could not be written down; it will be repeated");
-        let good_until = core.now().plus(-LEASE_MS);
-        core.ahead.not_ended(old.into_iter().filter(|it| it.since > good_until).collect());
+async fn tell_in(core: Arc<Core>, old: Vec<Beat>) {
+    match core.store.extend(old.clone(), core.now()).await {
+        Ok(_) => core.ahead.told(&old),
+        Err(error) => {
+            tracing::warn!(%error, tasks = old.len(), "who has these tasks could not be written down; it will be repeated");
+            core.ahead.not_told(&old, core.now().plus(-LEASE_MS));
+        }
     }
 }
 
@@ -468,6 +476,15 @@ pub(crate) async fn give_up(core: &Arc<Core>, partition: Option<Partition>) {
     let (made, fired) = core.ahead.give_up(is_there);
     core.held_back.lock().extend(fired);
     hand_over::give_back(core, made, "handed_back").await;
+}
+
+/// Of these, by id and fence: a take that popped them was not answered, and they are not due in the hot set any more. Nobody
+/// will hear of them, or they were withdrawn: their leases are given back.
+pub(crate) async fn give_back_unfired(core: &Arc<Core>, partition: Partition, leased: &HashSet<(i64, i64)>) {
+    let is_one = |it: &HotEntry| it.place.partition == partition && leased.contains(&(it.place.id, it.fence));
+    let (made, fired) = core.ahead.give_up(is_one);
+    core.held_back.lock().extend(fired);
+    hand_over::give_back(core, made, "not_fired").await;
 }
 
 /// Nothing that was leased ahead, or lies here, is kept.

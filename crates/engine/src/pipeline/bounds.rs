@@ -3,7 +3,7 @@
 //! grants it, an outcome or the reconciler gives it up, and a limiter that lost its members is rebuilt from the leases.
 //! Executors that say nothing never come here, and pay nothing.
 
-use super::{freed, hand_over};
+use super::{freed, hand_over, kinds::Only};
 use crate::{Error, core::Core, engine::Engine};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -130,8 +130,7 @@ async fn read(core: &Core, namespace: &Name) -> Result<HashSet<String>, BackendE
 }
 
 impl Engine {
-    /// As `lease`, for an executor that holds at most so many tasks: of all queues of the namespace, at all engines. What
-    /// counts are the leases for which it said so.
+    /// As `lease`, for an executor that holds at most so many tasks: of all queues of the namespace, at all engines.
     ///
     /// # Errors
     /// A failing back end.
@@ -140,12 +139,7 @@ impl Engine {
         request: hand_over::LeaseRequest,
         concurrency: u32,
     ) -> Result<Vec<Assignment>, Error> {
-        let Ok(executor) = Name::new(&request.executor) else {
-            return Ok(Vec::new());
-        };
-        let scope = Scope::Executor(request.queue.namespace.clone(), executor);
-        let bound = Limit { scope, most: concurrency };
-        Ok(hand_over::lease(&self.core, request, Some(bound)).await?)
+        self.lease_only(request, Only { concurrency: Some(concurrency), kinds: None }).await
     }
 
     /// Attempts have ended for which an executor said how many it holds at most: their places are free.

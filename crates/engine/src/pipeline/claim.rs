@@ -375,13 +375,14 @@ async fn ask(
         fence: Some(it.fence),
         change: change(it),
         note: core.note(),
+        fired_at: None,
     };
     let mut applied = Vec::with_capacity(entries.len());
     for chunk in entries.chunks(STEP_LIMIT) {
         applied.extend(core.store.apply(chunk.iter().map(step).collect(), core.now()).await?);
     }
     let mut applied = applied.into_iter();
-    Ok(entries.into_iter().partition(|_| applied.next() == Some(Applied::Moved)))
+    Ok(entries.into_iter().partition(|_| applied.next().is_some_and(|it| it == Applied::Moved)))
 }
 
 fn claim_of(entry: &HotEntry) -> Change {

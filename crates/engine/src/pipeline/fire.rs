@@ -119,10 +119,7 @@ pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) 
             fired += all.leased.len();
             ahead::deliver(core, std::mem::take(&mut all.leased)).await;
         }
-        let (unmarked, unclaimed) = ahead::split(core, all.unclaimed);
-        all.claimed.extend(unmarked);
-        let offered = offer(core, all.claimed).await;
-        for some in [claim_late(core, unclaimed).await, offered] {
+        for some in offer_or_claim(core, all).await {
             match some {
                 Ok(count) => fired += count,
                 // It is held back; the rest of what is due fires.
@@ -134,6 +131,34 @@ pub(crate) async fn fire_together(core: &Arc<Core>, partitions: Vec<Partition>) 
     result.map(|()| fired)
 }
 
+async fn offer_or_claim(core: &Arc<Core>, mut all: Taken) -> [Result<usize, Error>; 2] {
+    let (unmarked, unclaimed) = ahead::split(core, all.unclaimed);
+    all.claimed.extend(unmarked);
+    let offered = offer(core, all.claimed).await;
+    [claim_late(core, unclaimed).await, offered]
+}
+
+/// What a take has popped whose answer was lost, and is firing since: it goes on as if the answer had come.
+pub(crate) async fn go_on_with(
+    core: &Arc<Core>,
+    partition: Partition,
+    mut popped: Vec<HotEntry>,
+) -> Result<(), Error> {
+    let mut taken = {
+        let _nothing_is_given_up_meanwhile = core.holdings.taking(partition).await;
+        if core.holdings.tenure(partition).is_none() {
+            // Its next owner looks at all that is firing.
+            return Ok(());
+        }
+        // The others are of another take at the same instant.
+        popped.retain(|it| !core.has(it) && !core.is_unmarked(it));
+        sorted(core, popped, &HashSet::new())
+    };
+    ahead::deliver(core, std::mem::take(&mut taken.leased)).await;
+    let [claimed, offered] = offer_or_claim(core, taken).await;
+    claimed.and(offered).map(drop)
+}
+
 /// `leased`: what was leased ahead, by id and fence.
 async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -> Result<Taken, Error> {
     let _nothing_is_given_up_meanwhile = core.holdings.taking(partition).await;
@@ -143,13 +168,20 @@ async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -
     }
     let now = core.now();
     let settled: Vec<(i64, i64)> = leased.iter().copied().collect();
-    let popped = core.hot.take_settling(tenure, now, STEP_LIMIT, &settled).await?;
-    let mut taken = Taken { more: popped.len() == STEP_LIMIT, ..Taken::default() };
+    let asked = core.hot.take_settling(tenure, now, STEP_LIMIT, &settled).await;
+    let mut popped = asked.inspect_err(|error| core.unanswered.take(error, partition, now, leased))?;
+    let more = popped.len() == STEP_LIMIT;
     // What is due with the last of a full step may be left.
-    let until = popped.last().filter(|_| taken.more).map_or(now, |it| it.due_at.plus(-1));
+    let until = popped.last().filter(|_| more).map_or(now, |it| it.due_at.plus(-1));
     core.holdings.has_taken(partition, until);
+    popped.iter_mut().for_each(|it| it.fired_at = now);
+    Ok(Taken { more, ..sorted(core, popped, leased) })
+}
+
+/// `leased`: what has left the hot set as it was popped, by id and fence.
+fn sorted(core: &Core, popped: Vec<HotEntry>, leased: &HashSet<(i64, i64)>) -> Taken {
+    let mut taken = Taken::default();
     for it in popped {
-        let it = HotEntry { fired_at: now, ..it };
         let release = core.claims.release(&it);
         let is_settled = leased.contains(&(it.place.id, it.fence));
         match (release, core.ahead.fired(&it, is_settled)) {
@@ -159,7 +191,7 @@ async fn take(core: &Core, partition: Partition, leased: &HashSet<(i64, i64)>) -
             (Release::Unclaimed, Fired::Plain) => taken.unclaimed.push(it),
         }
     }
-    Ok(taken)
+    taken
 }
 
 /// At several parts nobody waits for them: one may be silent, and what they claim they offer by themselves.
@@ -227,6 +259,7 @@ pub(crate) async fn offer(core: &Arc<Core>, entries: Vec<HotEntry>) -> Result<us
         // Not counted yet.
         core.forget_unmarked(&all);
         core.held_back.lock().extend(all);
+        core.unanswered.offer(&error);
         return Err(error);
     }
     others_came();
@@ -301,6 +334,10 @@ impl Core {
             }
         }
         known
+    }
+
+    fn is_unmarked(&self, entry: &HotEntry) -> bool {
+        self.unmarked.lock().get(&entry.place.id).is_some_and(|mark| mark.fence == entry.fence)
     }
 
     pub(crate) fn forget_unmarked(&self, entries: &[HotEntry]) {

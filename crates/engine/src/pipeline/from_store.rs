@@ -131,7 +131,14 @@ impl FromStore {
 /// Looks whether the hot set answers and has what was put into it. Tasks fired without it.
 pub(crate) async fn run_once(core: &Arc<Core>) -> Result<usize, Error> {
     let tenures = core.holdings.tenures();
-    let asked = tokio::time::timeout(PATIENCE, core.hot.is_whole(&tenures)).await;
+    // One connection that broke, or fell silent, is not the hot set: it is asked once more, on another one.
+    let twice = async {
+        match core.hot.is_whole(&tenures).await {
+            Err(_) => core.hot.is_whole(&tenures).await,
+            whole => whole,
+        }
+    };
+    let asked = tokio::time::timeout(PATIENCE, twice).await;
     let silent = || Error::may_have_happened("look at the hot set", "no answer");
     match asked.unwrap_or_else(|_| Err(silent())) {
         Ok(whole) => {
@@ -229,7 +236,7 @@ pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize
     for (entry, plan) in due.into_iter().zip(plans) {
         // It is fired by the last of its steps.
         let last = applied.by_ref().take(plan.len()).last();
-        if plan.is_empty() || last == Some(Applied::Moved) {
+        if plan.is_empty() || last.is_some_and(|last| last == Applied::Moved) {
             let fired_at = if plan.is_empty() { entry.fired_at } else { now };
             won.push((HotEntry { fired_at, state: State::Ready, ..entry }, !plan.is_empty()));
         }
@@ -239,8 +246,13 @@ pub(crate) async fn fire(core: &Arc<Core>, found: Vec<HotEntry>) -> Result<usize
 
 /// What the store has to be told so that the task is `ready` there.
 fn steps(core: &Core, entry: &HotEntry, now: Millis) -> Vec<Step> {
-    let step =
-        |change: Change| Step { place: entry.row(), fence: Some(entry.fence), change, note: core.note() };
+    let step = |change: Change| Step {
+        place: entry.row(),
+        fence: Some(entry.fence),
+        change,
+        note: core.note(),
+        fired_at: None,
+    };
     let fire = Change::Fire { fired_at: now };
     match entry.state {
         State::Ready => Vec::new(),
@@ -285,7 +297,8 @@ pub(crate) async fn admit(
     if limit == 0 || core.from_store.is_away() {
         return Ok((admitted, false));
     }
-    match core.hot.admit(&request.queue, Admission { limit, ..admission }).await {
+    let asked = core.hot.admit(&request.queue, Admission { limit, ..admission }).await;
+    match asked.inspect_err(|error| core.unanswered.admission(error, &request.queue)) {
         Ok(more) => {
             let is_end = more.len() < limit;
             admitted.extend(more);

@@ -11,16 +11,19 @@
 //! 4. The answer is sent. A caller that has gone meanwhile gives the tasks back at once (`release`).
 
 mod late;
+pub(crate) mod several;
 
 use crate::{
-    arrivals::{Arrival, Given},
+    arrivals::{Arrival, Given, Looker},
     control,
     core::Core,
     maintenance::expire,
     outside, parts,
     pipeline::{
         admit::{self, Since},
-        ahead, from_store, intake, settle,
+        ahead, from_store, intake,
+        kinds::Restrictions,
+        settle,
     },
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -28,7 +31,7 @@ use late::{Hears, Late};
 use punctual_contract::{
     Error, Happened,
     hot::HotEntry,
-    limiter::{Limit, Member},
+    limiter::Member,
     store::{Applied, Assignment, Change, Dispatched, Grant, Step},
 };
 use punctual_domain::{name::QueueKey, place::TaskRef, state::State, task::Task, time::Millis};
@@ -66,16 +69,15 @@ pub struct LeaseRequest {
 
 /// Waits for ready tasks, and leases at most `max`. Empty: none came, the engine is stopping, or it stood still for a while:
 /// whoever called before that may have gone, and whoever has not asks again. A caller that nobody serves loses nothing.
-/// `bound`: how much the executor holds at the most, if it says so.
+/// `only`: what the executor takes.
 pub(crate) async fn lease(
     core: &Arc<Core>,
     request: LeaseRequest,
-    bound: Option<Limit>,
+    only: Restrictions,
 ) -> Result<Vec<Assignment>, Error> {
     let breaks = core.breaks();
-    let leased = wait_and_lease(core, &request, bound.as_ref(), breaks).await?;
+    let leased = wait_and_lease(core, &request, &only, breaks).await?;
     if leased.is_empty() || core.breaks() == breaks {
-        core.attempts.handed_over(&request.queue, &leased, core.now());
         return Ok(leased);
     }
     tracing::info!(
@@ -92,15 +94,17 @@ pub(crate) async fn lease(
 async fn wait_and_lease(
     core: &Arc<Core>,
     request: &LeaseRequest,
-    bound: Option<&Limit>,
+    only: &Restrictions,
     breaks: u64,
 ) -> Result<Vec<Assignment>, Error> {
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms);
     let arrival = core.arrival(&request.queue);
     let _waiting = arrival.wait(core.now());
-    // What is given to those who wait has no place in the limiter: one that needs places only hears of it.
-    let stands = bound.map(|bound| (arrival.stand(), core.admissions.bounds.wait(bound)));
-    let may_be_given = if bound.is_none() { request.max } else { 0 };
+    // What is given to those who wait has no place in the limiter, and is of any kind: one that needs places, or takes only
+    // some kinds, only hears of it.
+    let _stands = (!only.are_none()).then(|| arrival.stand());
+    let bound = only.bound.as_ref().map(|bound| core.admissions.bounds.wait(bound));
+    let may_be_given = if only.are_none() { request.max } else { 0 };
     let mut late = Late::new(core);
     let (mut given, mut looker) = (Vec::new(), None);
     loop {
@@ -110,18 +114,18 @@ async fn wait_and_lease(
             if !leased.is_empty() {
                 return Ok(leased);
             }
-            if is_known_empty(core, request, bound, &arrival).is_some() {
+            if is_known_empty(core, request, only, &arrival).is_some() {
                 given = arrival.take_lying(may_be_given);
             }
         }
         let notified = arrival.notified();
-        let freed = or_never(stands.as_ref().map(|it| it.1.freed()));
+        let freed = or_never(bound.as_ref().map(|it| it.freed()));
         let is_late = Instant::now() >= deadline;
-        let looked_at = match is_known_empty(core, request, bound, &arrival) {
+        let looked_at = match is_known_empty(core, request, only, &arrival) {
             Some(at) if given.is_empty() && !is_late => at,
             _ => {
                 // What was given is handed over without a look.
-                let caller = Caller { hears: late.hears(), is_late, bound: bound.cloned() };
+                let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
                 let leased = admit_and_grant(core, request, given, caller).await?;
                 if !leased.is_empty() || is_late {
                     return Ok(leased);
@@ -129,15 +133,8 @@ async fn wait_and_lease(
                 Instant::now()
             }
         };
-        let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
-        let is_simple = is_simple(core, request, bound);
-        looker = if is_simple { looker.or_else(|| arrival.look_for_all()) } else { None };
-        let is_looked_for = is_simple && looker.is_none();
-        let pauses = if is_looked_for { LOOK_RARELY } else { 1.0 };
-        let spread = fastrand::f64() * if is_looked_for { 1.0 } else { LOOK_SPREAD };
-        let look_again = core.look_again().mul_f64(pauses * (1.0 + spread));
-        let wake_at = deadline.min(looked_at + look_again.min(pause));
-        let mut seat = if bound.is_none() { arrival.sit(core, request.max) } else { arrival.no_seat(core) };
+        let wake_at = deadline.min(looked_at + looks_again_after(core, request, only, &arrival, &mut looker));
+        let mut seat = if only.are_none() { arrival.sit(core, request.max) } else { arrival.no_seat(core) };
         let its = tokio::select! {
             leased = late.next() => return Ok(leased),
             it = seat.given() => it,
@@ -165,15 +162,32 @@ async fn wait_and_lease(
     }
 }
 
+/// When a caller that has found nothing looks again, whether or not it is woken.
+fn looks_again_after<'a>(
+    core: &Core,
+    request: &LeaseRequest,
+    only: &Restrictions,
+    arrival: &'a Arrival,
+    looker: &mut Option<Looker<'a>>,
+) -> Duration {
+    let pause = core.admissions.rate_wait(&request.queue, core.now()).unwrap_or(Duration::MAX);
+    let is_simple = is_simple(core, request, only);
+    *looker = if is_simple { looker.take().or_else(|| arrival.look_for_all()) } else { None };
+    let is_looked_for = is_simple && looker.is_none();
+    let pauses = if is_looked_for { LOOK_RARELY } else { 1.0 };
+    let spread = fastrand::f64() * if is_looked_for { 1.0 } else { LOOK_SPREAD };
+    core.look_again().mul_f64(pauses * (1.0 + spread)).min(pause)
+}
+
 /// Somebody has looked at the ready set a moment ago and found nothing, and nobody here knows of anything since.
 fn is_known_empty(
     core: &Core,
     request: &LeaseRequest,
-    bound: Option<&Limit>,
+    only: &Restrictions,
     arrival: &Arrival,
 ) -> Option<Instant> {
     let at = arrival.empty_since().filter(|it| it.elapsed() < core.look_again())?;
-    is_simple(core, request, bound).then_some(at)
+    is_simple(core, request, only).then_some(at)
 }
 
 /// Only an executor that has a bound waits for a place of its own.
@@ -185,8 +199,8 @@ async fn or_never(freed: Option<Notified<'_>>) {
 }
 
 /// What one caller finds or does not find, any other would too.
-fn is_simple(core: &Core, request: &LeaseRequest, bound: Option<&Limit>) -> bool {
-    bound.is_none() && request.version.is_none() && core.settings.is_plain(&request.queue)
+fn is_simple(core: &Core, request: &LeaseRequest, only: &Restrictions) -> bool {
+    only.are_none() && request.version.is_none() && core.settings.is_plain(&request.queue)
 }
 
 /// Who asks for leases.
@@ -196,8 +210,7 @@ struct Caller {
     hears: Option<Hears>,
     /// It goes with what there is now.
     is_late: bool,
-    /// How much it holds at the most, if it says so.
-    bound: Option<Limit>,
+    only: Restrictions,
 }
 
 /// Runs to its end even if the caller goes; then gives back what it was granted.
@@ -262,8 +275,8 @@ async fn grant(
     control::loaded(core).await?;
     let arrival = core.arrival(&request.queue);
     let may_stay = arrival.empty_since().is_some() || ahead::lies_behind(core, &arrival);
-    let bound = caller.bound.as_ref();
-    if !may_stay || !is_simple(core, request, bound) {
+    let only = &caller.only;
+    if !may_stay || !is_simple(core, request, only) {
         // There may be others: the order of all is found in one place.
         ahead::lies_no_more(core, arrival.take_lying(usize::MAX)).await;
     }
@@ -272,13 +285,13 @@ async fn grant(
             return Ok(leased);
         }
         let (look, wanted) = (arrival.look(), request.max - leased.len());
-        let mut admitted = match admit::admit(core, request, bound, wanted).await {
+        let mut admitted = match admit::admit(core, request, only, wanted).await {
             Ok(admitted) => admitted,
             Err(error) if leased.is_empty() => return Err(error),
             Err(_) => return Ok(leased),
         };
         // A limit may have been set meanwhile.
-        if admitted.is_end && is_simple(core, request, bound) {
+        if admitted.is_end && is_simple(core, request, only) {
             arrival.is_empty_since(look);
             let behind = arrival.take_lying(wanted.saturating_sub(admitted.entries.len()));
             admitted.entries.extend(expire::keep_those_in_time(core, behind).await);
@@ -484,7 +497,7 @@ pub(crate) async fn release(
     let step = |(place, fence): &(TaskRef, i64)| {
         let mut note = core.note();
         note.reason = Some(reason.to_owned());
-        Step { place: *place, fence: Some(*fence), change: Change::Release, note }
+        Step { place: *place, fence: Some(*fence), change: Change::Release, note, fired_at: None }
     };
     let applied = core.store.apply(leases.iter().map(step).collect(), core.now()).await?;
     let back = leases.iter().zip(applied).filter(|it| it.1 == Applied::Moved).map(|it| *it.0);

@@ -8,7 +8,7 @@ use crate::{
     pipeline::{claim, room},
 };
 use hashbrown::HashMap;
-use punctual_contract::{Error, hot::HotEntry, store::Inserted};
+use punctual_contract::{Error, Happened, hot::HotEntry, store::Inserted};
 use punctual_domain::{
     insert::Decision,
     place::Partition,
@@ -87,6 +87,10 @@ async fn admit(core: &Arc<Core>, mut entries: Vec<HotEntry>, ids: Ids) {
         if let Err(error) = load(core, entries.clone(), ids).await {
             core.missed.note(entries.iter());
             core.from_store.passes_by();
+            if error.happened == Happened::Maybe {
+                // A connection that broke: on the next one they are loaded from the store.
+                core.preload.notify_one();
+            }
             tracing::warn!(%error, "tasks could not be loaded after their commit; the sweep will load them");
         }
     }

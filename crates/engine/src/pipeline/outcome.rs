@@ -6,15 +6,17 @@ use crate::{
     core::Core,
     outside::{self, Owned, Put},
     parts,
-    pipeline::{admit, intake},
+    pipeline::{admit, ahead::Untold, intake},
 };
+use hashbrown::HashMap;
 use punctual_contract::{
     Error,
     limiter::Member,
     store::{Applied, Change, Step},
 };
 use punctual_domain::{
-    history::Note,
+    content::Content,
+    history::{self, ERROR_LEN_MAX, Note},
     name::QueueKey,
     outcome::{Facts, Report, Verdict, decide},
     place::TaskRef,
@@ -52,21 +54,32 @@ async fn settle_in(
 ) -> Result<Vec<Settled>, Error> {
     let now = core.now();
     let untold = core.ahead.ended(reports.iter().map(|it| (it.place.id, it.fence)));
-    let settled = write(&core, reports, &by, now).await;
+    let fired = untold.iter().filter_map(Untold::fired).collect();
+    let settled = write(&core, reports, &by, &fired, now).await;
     if settled.is_err() {
         core.ahead.not_ended(untold);
     }
     settled
 }
 
+/// `fired`: when attempts did, by task and fence, of which the store has only heard when they should.
 async fn write(
     core: &Arc<Core>,
     mut reports: Vec<OutcomeReport>,
     by: &str,
+    fired: &HashMap<(i64, i64), Millis>,
     now: Millis,
 ) -> Result<Vec<Settled>, Error> {
     let tasks = core.read_for(&reports).await?;
-    let put = put_results(core, &mut reports, &tasks).await?;
+    let whole_errors = keep_long_errors(&mut reports);
+    let mut put = put_whole_errors(core, &mut reports, &tasks, &whole_errors).await;
+    match put_results(core, &mut reports, &tasks, |_| true).await {
+        Ok(results) => put.extend(results),
+        Err(error) => {
+            outside::failed(core, &error, put);
+            return Err(error);
+        }
+    }
     let mut settled = vec![Settled::Stale; reports.len()];
     let attempts: Vec<(i64, Report)> = reports.iter().map(|it| (it.fence, it.report)).collect();
     let (mut planned, mut steps) = (Vec::new(), Vec::new());
@@ -74,7 +87,8 @@ async fn write(
         if let Some(verdict) = verdict(&report, task.as_ref(), now) {
             planned.push((nth, report.place, verdict.event, task));
             let queue = task.as_ref().map(|it| &it.ask.queue);
-            steps.push(step(core, report, verdict, queue, by, now));
+            let fired_at = fired.get(&(report.place.id, report.fence)).copied();
+            steps.push(Step { fired_at, ..step(core, report, verdict, queue, by, now) });
         }
     }
     let applied = match core.store.apply(steps, now).await {
@@ -86,16 +100,19 @@ async fn write(
     };
     let (mut again, mut ended, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let accepted = planned.into_iter().zip(applied).filter(|(_, it)| *it == Applied::Moved);
-    for ((nth, place, event, task), _) in accepted {
+    for ((nth, place, event, task), stepped) in accepted {
         if let Some(it) = settled.get_mut(nth) {
             *it = Settled::Accepted;
         }
         if let Some((fence, report)) = attempts.get(nth) {
             let member = Member { id: place.id, fence: *fence };
             ended.push(member);
-            core.count_outcome(*report, member, task.as_ref(), now);
+            if let Some(attempt) = &stepped.attempt {
+                core.count_outcome(*report, attempt, now);
+            }
         }
         core.count_event(event, task.as_ref());
+        core.ends.ended(place);
         kept.extend(keeps_result(event).then_some((nth, task.as_ref())));
         if matches!(event, Event::Retry | Event::Snooze) {
             again.push(place);
@@ -112,13 +129,56 @@ const fn keeps_result(event: Event) -> bool {
     matches!(event, Event::Succeed | Event::Retry | Event::Bury)
 }
 
+/// Of an error that is longer than a history line holds, the line has the beginning, and the attempt's result is all of it,
+/// unless it brought another. Answers the numbers of those whose result it is.
+fn keep_long_errors(reports: &mut [OutcomeReport]) -> Vec<usize> {
+    let mut whole = Vec::new();
+    for (nth, it) in reports.iter_mut().enumerate().filter(|it| it.1.result.status_msg.len() > ERROR_LEN_MAX)
+    {
+        let said = history::error(&it.result.status_msg).into_owned();
+        let text = std::mem::replace(&mut it.result.status_msg, said);
+        let is_error = matches!(it.report, Report::Failed { .. } | Report::Reject);
+        if is_error && it.result.content.is_none() {
+            it.result.content = Some(Content::inside(true, history::whole_error(&text).into_bytes()));
+            whole.push(nth);
+        }
+    }
+    whole
+}
+
+/// As long results; but no outcome is refused for the length of its error: where the place is away, the beginning stays.
+async fn put_whole_errors(
+    core: &Arc<Core>,
+    reports: &mut [OutcomeReport],
+    tasks: &[Option<Task>],
+    whole_errors: &[usize],
+) -> Put {
+    if whole_errors.is_empty() {
+        return Put::new();
+    }
+    match put_results(core, reports, tasks, |nth| whole_errors.contains(&nth)).await {
+        Ok(put) => put,
+        Err(error) => {
+            tracing::warn!(%error, errors = whole_errors.len(), "of long errors only the beginning is kept");
+            for nth in whole_errors {
+                if let Some(it) = reports.get_mut(*nth) {
+                    it.result.content = None;
+                }
+            }
+            Put::new()
+        }
+    }
+}
+
 /// Long results go outside of the store first; those of attempts that do not hold their tasks are not kept at all.
 async fn put_results(
     core: &Arc<Core>,
     reports: &mut [OutcomeReport],
     tasks: &[Option<Task>],
+    is_meant: impl Fn(usize) -> bool,
 ) -> Result<Put, Error> {
-    let owned = reports.iter_mut().zip(tasks).enumerate().filter_map(|(nth, (it, task))| {
+    let meant = reports.iter_mut().zip(tasks).enumerate().filter(|it| is_meant(it.0));
+    let owned = meant.filter_map(|(nth, (it, task))| {
         let task = task.as_ref().filter(|task| task.fence == it.fence && task.state.is_in_flight())?;
         let (namespace, content) = (&task.ask.queue.namespace, it.result.content.as_mut()?);
         let (task_id, task_version) = (task.task_id(), task.ask.task_version);
@@ -167,7 +227,7 @@ fn step(
     let reason = (verdict.event != Event::Succeed).then(|| verdict.reason.to_owned());
     let note = Note { by: by.to_owned(), due_at: verdict.due_at, reason, error };
     let change = change_of(core, verdict, Some(report.result), queue, now);
-    Step { place: report.place, fence: Some(report.fence), change, note }
+    Step { place: report.place, fence: Some(report.fence), change, note, fired_at: None }
 }
 
 /// The change that a verdict asks for. `queue`: None where it keeps what is finished as the engine was started to.

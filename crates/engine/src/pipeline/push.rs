@@ -14,6 +14,7 @@ use crate::{
         admit,
         hand_over::{LeaseRequest, lease},
         intake,
+        kinds::Restrictions,
     },
 };
 use hashbrown::HashMap;
@@ -122,7 +123,7 @@ pub(crate) async fn run_once(core: &Arc<Core>, queue: &Arc<QueueKey>, wait_ms: u
         // Who subscribes says no version.
         version: None,
     };
-    let leased = lease(core, request, None).await?;
+    let leased = lease(core, request, Restrictions::default()).await?;
     let count = leased.len();
     if count == 0 {
         return Ok(Pushed::default());
@@ -164,7 +165,7 @@ async fn mark_failed_in(core: Arc<Core>, failed: Vec<(Assignment, String)>) {
     for _ in 0..2 {
         match core.store.apply(steps(core, &failed), core.now()).await {
             Ok(applied) => {
-                let moved = applied.chunks(2).map(|it| it.last() == Some(&Applied::Moved));
+                let moved = applied.chunks(2).map(|it| it.last().is_some_and(|last| *last == Applied::Moved));
                 let back: Vec<_> = failed.iter().zip(moved).filter(|it| it.1).map(|it| &it.0.0).collect();
                 let ended = back.iter().map(|it| Member { id: it.place.id, fence: it.fence });
                 admit::free(core, &ended.collect::<Vec<_>>()).await;
@@ -183,7 +184,7 @@ fn steps(core: &Core, failed: &[(Assignment, String)]) -> Vec<Step> {
     let of = |(it, error): &(Assignment, String)| {
         let step = |change: Change, error: Option<String>| {
             let note = Note { reason: Some("not_sent".to_owned()), error, ..core.note() };
-            Step { place: it.place, fence: Some(it.fence), change, note }
+            Step { place: it.place, fence: Some(it.fence), change, note, fired_at: None }
         };
         [step(Change::Release, None), step(Change::FailDispatch, Some(error.clone()))]
     };

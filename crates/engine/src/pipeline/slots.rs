@@ -1,15 +1,25 @@
 //! What limits hold, for whoever looks. Decides nothing.
 
-use crate::core::Core;
-use punctual_contract::Error;
+use crate::{answer::Error as EngineError, core::Core, engine::Engine};
+use punctual_contract::{Error, limiter::Held};
 use punctual_domain::{
     limits::Scope,
     name::{Name, QueueKey},
+    settings::QueueSettings,
+    time::Millis,
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Queues whose slots are counted for whoever looks at metrics.
 const SLOTS_SHOWN: usize = 200;
+
+/// Attempts that are looked at for what keys, retries and executors hold, and how many at a time.
+const MEMBERS_SHOWN: usize = 10_000;
+const MEMBERS_AT_ONCE: usize = 1_000;
+/// Namespaces whose executors are told of.
+const NAMESPACES_SHOWN: usize = 20;
+/// Executors of one of them.
+const EXECUTORS_SHOWN: usize = 1_000;
 
 /// The slots of one limited queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +36,125 @@ pub struct SharedSlots {
     pub namespace: Option<Name>,
     pub held: usize,
     pub most: u32,
+}
+
+/// Limits of which there are many alike: of each key, of retries, of each executor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManySlots {
+    pub keys: Vec<KeySlots>,
+    /// Of the retries of a queue.
+    pub retries: Vec<Slots>,
+    pub executors: Vec<ExecutorSlots>,
+}
+
+/// The slots of the keys of one queue, which all have the same limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySlots {
+    pub queue: Arc<QueueKey>,
+    pub most: u32,
+    /// Of the key that holds most.
+    pub held_max: usize,
+    /// Keys that hold all of theirs.
+    pub saturated: usize,
+}
+
+/// Of the executors of one namespace that have said how many tasks they hold at most, and hold some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorSlots {
+    pub namespace: Name,
+    pub held: usize,
+    pub most: u64,
+    /// Executors that hold as many as they can.
+    pub saturated: usize,
+}
+
+impl Engine {
+    /// What keys, retries and executors hold of their limits.
+    ///
+    /// # Errors
+    /// A failing limiter or store.
+    pub async fn many_slots(&self) -> Result<ManySlots, EngineError> {
+        Ok(many_slots(&self.core).await?)
+    }
+}
+
+/// Of the first ten thousand attempts that hold anything. Asks nothing where no such limit is set.
+async fn many_slots(core: &Core) -> Result<ManySlots, Error> {
+    let known = core.settings.known();
+    let mut limited: Vec<(&QueueKey, &QueueSettings)> = known
+        .queues
+        .iter()
+        .filter(|it| it.1.key_concurrency.is_some() || it.1.retries.concurrency.is_some())
+        .map(|(queue, set)| (queue, &**set))
+        .collect();
+    if limited.is_empty() && !core.admissions.bounds.are_in_use() {
+        return Ok(ManySlots::default());
+    }
+    limited.sort_unstable_by_key(|it| it.0);
+    limited.truncate(SLOTS_SHOWN);
+    let mut held = Vec::new();
+    while held.len() < MEMBERS_SHOWN {
+        let page = core.limiter.members(Millis(i64::MAX), held.len(), MEMBERS_AT_ONCE).await?;
+        let is_last = page.len() < MEMBERS_AT_ONCE;
+        held.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    let of_scopes = by_scope(&held);
+    let retries = limited.iter().filter_map(|(queue, set)| {
+        let held = of_scopes.get(&Scope::Retries((*queue).clone())).copied().unwrap_or_default();
+        Some(Slots { queue: Arc::new((*queue).clone()), held, most: set.retries.concurrency? })
+    });
+    let keys =
+        limited.iter().filter_map(|(queue, set)| Some(of_keys(&of_scopes, queue, set.key_concurrency?)));
+    Ok(ManySlots {
+        keys: keys.collect(),
+        retries: retries.collect(),
+        executors: executors(core, &of_scopes).await?,
+    })
+}
+
+type OfScopes<'a> = BTreeMap<&'a Scope, usize>;
+
+fn by_scope(held: &[Held]) -> OfScopes<'_> {
+    let mut of_scopes = BTreeMap::new();
+    for scope in held.iter().flat_map(|it| &it.scopes) {
+        *of_scopes.entry(scope).or_default() += 1;
+    }
+    of_scopes
+}
+
+fn of_keys(of_scopes: &OfScopes<'_>, queue: &QueueKey, most: u32) -> KeySlots {
+    let of_queue = of_scopes.iter().filter(|it| matches!(it.0, Scope::Key(of, _) if of == queue));
+    let held: Vec<usize> = of_queue.map(|it| *it.1).collect();
+    let saturated = held.iter().filter(|it| u32::try_from(**it).is_ok_and(|it| it >= most)).count();
+    let held_max = held.into_iter().max().unwrap_or_default();
+    KeySlots { queue: Arc::new(queue.clone()), most, held_max, saturated }
+}
+
+async fn executors(core: &Core, of_scopes: &OfScopes<'_>) -> Result<Vec<ExecutorSlots>, Error> {
+    let mut holding: BTreeMap<&Name, BTreeMap<&str, usize>> = BTreeMap::new();
+    for (scope, held) in of_scopes {
+        if let Scope::Executor(namespace, name) = scope {
+            holding.entry(namespace).or_default().insert(name.as_str(), *held);
+        }
+    }
+    let mut executors = Vec::new();
+    for (namespace, holding) in holding.into_iter().take(NAMESPACES_SHOWN) {
+        let mut slots = ExecutorSlots { namespace: namespace.clone(), held: 0, most: 0, saturated: 0 };
+        for it in core.store.executors(namespace, "", EXECUTORS_SHOWN).await? {
+            let Some((held, most)) = holding.get(it.name.as_str()).copied().zip(it.profile.concurrency)
+            else {
+                continue;
+            };
+            slots.held += held;
+            slots.most += u64::from(most);
+            slots.saturated += usize::from(u32::try_from(held).is_ok_and(|it| it >= most));
+        }
+        executors.push(slots);
+    }
+    Ok(executors)
 }
 
 /// Of everything and of every namespace, where a limit is set, in order.

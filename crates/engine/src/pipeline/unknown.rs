@@ -23,6 +23,9 @@ const FORGET_AFTER_MS: i64 = 60_000;
 const MANY: usize = 100_000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Why such a lease is given back.
+pub(crate) const ANSWER_LOST: &str = "answer_lost";
+
 #[derive(Debug, Default)]
 pub(crate) struct UnknownLeases(Mutex<HashMap<i64, Unknown>>);
 
@@ -134,7 +137,7 @@ async fn sort_out(core: &Arc<Core>, some: Vec<Unknown>, tasks: Vec<Option<Task>>
         return 0;
     }
     let leases = made.iter().map(|it| (it.place, it.fence)).collect();
-    match hand_over::release(core, leases, "not_handed_over").await {
+    match hand_over::release(core, leases, ANSWER_LOST).await {
         Ok(count) => count,
         Err(error) => {
             tracing::warn!(%error, "leases that nobody heard of could not be given back; it will be repeated");

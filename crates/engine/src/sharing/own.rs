@@ -289,6 +289,7 @@ async fn write_back(core: &Core, partition: Partition, claimed: Vec<(TaskRef, i6
             fence: Some(it.1),
             change: Change::HandBack,
             note: core.note(),
+            fired_at: None,
         };
         core.store.apply(chunk.iter().map(step).collect(), core.now()).await?;
     }

@@ -129,6 +129,7 @@ pub(crate) fn lane_word(lane: &Lane) -> Vec<u8> {
         Lane::Key(it) => (b'k', it.as_str()),
         Lane::Retries => (b'r', ""),
         Lane::Version(it) => (b'v', it.as_str()),
+        Lane::Kind(it) => (b'w', it.as_str()),
     };
     let mut word = vec![kind];
     word.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
@@ -143,6 +144,7 @@ pub(crate) fn lane_of(word: &[u8]) -> Option<Lane> {
         b'k' => Some(Lane::Key(text)),
         b'r' => Some(Lane::Retries),
         b'v' => Some(Lane::Version(text)),
+        b'w' => Some(Lane::Kind(text)),
         _ => None,
     }
 }
@@ -285,9 +287,13 @@ mod tests {
 
     #[test]
     fn lanes_come_back_as_they_went() {
-        for lane in
-            [Lane::Key(String::new()), Lane::Key("é/:".into()), Lane::Retries, Lane::Version(">=2".into())]
-        {
+        for lane in [
+            Lane::Key(String::new()),
+            Lane::Key("é/:".into()),
+            Lane::Retries,
+            Lane::Version(">=2".into()),
+            Lane::Kind("mail".into()),
+        ] {
             assert_eq!(lane_of(&lane_word(&lane)), Some(lane));
         }
         assert_eq!(lane_of(b"x\0\0"), None);

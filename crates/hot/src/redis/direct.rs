@@ -4,7 +4,8 @@
 //!
 //! A connection is given up after any answer that did not come. One that says nothing for a while is doubted: another is
 //! made, and if the server answers there first, the old one has fallen silent and the new one takes its place; if not,
-//! the server is slow or away, and whoever waits goes on until its limit. Never sends a call twice unless the server has said
+//! the server is slow or away, and whoever waits goes on until its limit. Where one has fallen silent, all that were made before
+//! are doubted: what comes next goes on new ones, and does not find out by itself. Never sends a call twice unless the server has said
 //! that it did not begin it.
 
 use super::{
@@ -28,10 +29,26 @@ const CALLS_MAX: usize = 64;
 /// An answer takes a millisecond; after this the connection is doubted.
 const DOUBT_AFTER: Duration = Duration::from_millis(500);
 
+/// How often a connection to one server has fallen silent, whichever it was.
+#[derive(Debug, Default)]
+pub(crate) struct Silences(AtomicU64);
+
+impl Silences {
+    /// One that was made when there were so many fell silent. Those of the same time count once: what was made since is not
+    /// doubted for it.
+    fn of_one_made_at(&self, silences: u64) -> u64 {
+        match self.0.compare_exchange(silences, silences + 1, Relaxed, Relaxed) {
+            Ok(_) => silences + 1,
+            Err(now) => now,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Direct {
     master: Arc<Master>,
     limits: Limits,
+    silences: Arc<Silences>,
     open: parking_lot::Mutex<Option<Open>>,
     /// Held while connecting, by one; with the last failure and when it came.
     opening: tokio::sync::Mutex<Option<(Instant, RedisProblem)>>,
@@ -43,14 +60,21 @@ pub(crate) struct Direct {
 struct Open {
     /// Tells connections apart, so that only the one that failed is given up.
     number: u64,
+    /// Those of before.
+    silences: u64,
     connection: MultiplexedConnection,
 }
 
 impl Direct {
-    pub(crate) async fn connect(master: Arc<Master>, limits: Limits) -> Result<Self, RedisProblem> {
+    pub(crate) async fn connect(
+        master: Arc<Master>,
+        limits: Limits,
+        silences: Arc<Silences>,
+    ) -> Result<Self, RedisProblem> {
         let it = Self {
             master,
             limits,
+            silences,
             open: parking_lot::Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             connections: AtomicU64::new(0),
@@ -147,7 +171,7 @@ impl Direct {
                 return;
             }
             if let Ok(connection) = self.dial().boxed().await {
-                self.keep(connection);
+                self.keep(connection, self.silences.of_one_made_at(doubted.silences));
                 return;
             }
             drop(opening);
@@ -157,24 +181,32 @@ impl Direct {
 
     async fn open(&self) -> Result<Open, RedisProblem> {
         let asked_at = Instant::now();
-        if let Some(it) = self.open.lock().clone() {
+        if let Some(it) = self.open.lock().clone().filter(|it| !self.is_doubted(it)) {
             return Ok(it);
         }
         let mut opening = self.opening.lock().await;
-        if let Some(it) = self.open.lock().clone() {
+        let doubted = self.open.lock().clone();
+        if let Some(it) = doubted.clone().filter(|it| !self.is_doubted(it)) {
             return Ok(it);
         }
-        match &*opening {
+        let silences = self.silences.0.load(Relaxed);
+        let problem = match &*opening {
             // Others waited with us: one attempt is enough for all.
-            Some((failed_at, problem)) if *failed_at > asked_at => Err(problem.clone()),
+            Some((failed_at, problem)) if *failed_at > asked_at => problem.clone(),
             _ => match self.dial().boxed().await {
-                Ok(connection) => Ok(self.keep(connection)),
+                Ok(connection) => return Ok(self.keep(connection, silences)),
                 Err(problem) => {
                     *opening = Some((Instant::now(), problem.clone()));
-                    Err(problem)
+                    problem
                 }
             },
-        }
+        };
+        // One that is only doubted is better than none.
+        doubted.ok_or(problem)
+    }
+
+    fn is_doubted(&self, open: &Open) -> bool {
+        open.silences != self.silences.0.load(Relaxed)
     }
 
     async fn dial(&self) -> Result<MultiplexedConnection, RedisProblem> {
@@ -183,15 +215,22 @@ impl Direct {
         for it in SCRIPTS.all() {
             loading.add_command(it.load()).ignore();
         }
-        if let Err(all) = loading.exec_async(&mut connection).await {
-            return Err(RedisProblem::Command(one_of(all, &mut connection).await));
+        let loaded = async {
+            match loading.exec_async(&mut connection).await {
+                Ok(()) => Ok(()),
+                Err(all) => Err(RedisProblem::Command(one_of(all, &mut connection).await)),
+            }
+        };
+        // Whoever dials holds up all who need the connection: a server that takes longer is away.
+        match timeout(self.limits.connect, loaded).await {
+            Ok(loaded) => loaded.map(|()| connection),
+            Err(_) => Err(RedisProblem::Unreachable(format!("no answer within {:?}", self.limits.connect))),
         }
-        Ok(connection)
     }
 
-    fn keep(&self, connection: MultiplexedConnection) -> Open {
+    fn keep(&self, connection: MultiplexedConnection, silences: u64) -> Open {
         let number = self.connections.fetch_add(1, Relaxed);
-        self.open.lock().insert(Open { number, connection }).clone()
+        self.open.lock().insert(Open { number, silences, connection }).clone()
     }
 
     fn give_up(&self, lost: &Open) {

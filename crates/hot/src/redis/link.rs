@@ -3,7 +3,7 @@
 
 use super::{
     address::{Address, Limits, Master},
-    direct::Direct,
+    direct::{Direct, Silences},
     problem::{Failure, RedisProblem, checked, is_no_script},
     script::SCRIPTS,
 };
@@ -37,16 +37,16 @@ pub(crate) struct Place {
     nodes: Vec<Arc<Master>>,
     whole: Option<redis::cluster::ClusterClient>,
     pub(crate) limits: Limits,
+    silences: Arc<Silences>,
 }
 
 impl Place {
     pub(crate) fn new(address: Address, limits: Limits) -> Self {
-        match address {
-            Address::Master(it) => Self { nodes: vec![Arc::new(it)], whole: None, limits },
-            Address::Cluster(nodes, whole) => {
-                Self { nodes: nodes.into_iter().map(Arc::new).collect(), whole: Some(whole), limits }
-            }
-        }
+        let (nodes, whole) = match address {
+            Address::Master(it) => (vec![Arc::new(it)], None),
+            Address::Cluster(nodes, whole) => (nodes.into_iter().map(Arc::new).collect(), Some(whole)),
+        };
+        Self { nodes, whole, limits, silences: Arc::default() }
     }
 
     /// Any of these is good for what concerns no key.
@@ -67,7 +67,8 @@ impl Place {
                 Ok(Link::Cluster(connection))
             }
             (None, Some(master)) => {
-                Ok(Link::Direct(Box::new(Direct::connect(Arc::clone(master), self.limits).await?)))
+                let silences = Arc::clone(&self.silences);
+                Ok(Link::Direct(Box::new(Direct::connect(Arc::clone(master), self.limits, silences).await?)))
             }
             (None, None) => Err(RedisProblem::Address("no server is named")),
         }

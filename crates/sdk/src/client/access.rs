@@ -1,7 +1,7 @@
 //! The calls about tokens and the audit. A call that makes a secret is never sent twice: its answer is kept nowhere.
 
 use bytes::Bytes;
-use punctual_protocol::{AccessToken, AuditEntry, CreateToken, Page, RotateToken, SearchAudit};
+use punctual_protocol::{AccessToken, AuditEntry, CreateToken, ListTokens, Page, RotateToken, SearchAudit};
 use reqwest::Method;
 
 use super::tasks::{body, segment};
@@ -15,9 +15,11 @@ impl Client {
         self.post("/v1/tokens".into(), body(token)?, Repeat::IfNotDone).await
     }
 
-    /// The tokens that reach no further than this client's.
-    pub async fn tokens(&self) -> Result<Page<AccessToken>, Error> {
-        self.fetch("/v1/tokens".into()).await
+    /// A page of the tokens that reach no further than this client's; for the next one set `cursor` to its `next_cursor`.
+    pub async fn tokens(&self, list: &ListTokens) -> Result<Page<AccessToken>, Error> {
+        list.check()?;
+        let query = serde_urlencoded::to_string(list).map_err(|e| Error::configuration(e.to_string()))?;
+        self.fetch(format!("/v1/tokens?{query}")).await
     }
 
     /// Gives a token a new secret; the one before stays good for a while.

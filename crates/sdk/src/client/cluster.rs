@@ -40,6 +40,6 @@ impl Client {
     }
 }
 
-fn query(of: &impl Serialize) -> Result<String, Error> {
+pub(super) fn query(of: &impl Serialize) -> Result<String, Error> {
     serde_urlencoded::to_string(of).map_err(|e| Error::configuration(e.to_string()))
 }

@@ -38,6 +38,14 @@ impl Client {
         self.call(call, Repeat::Never).await
     }
 
+    /// Waits for work of whichever of the queues that the request names has some, with what is wished of the executor.
+    pub async fn lease_from_several(&self, request: &LeaseRequest) -> Result<LeaseAnswer, Error> {
+        request.check()?;
+        let mut call = self.new_call(Method::POST, "/v1/lease".into(), body(request)?);
+        call.timeout += Duration::from_millis(request.wait_ms);
+        self.call(call, Repeat::Never).await
+    }
+
     /// A page of the executors of the namespace, by name.
     pub async fn executors(&self, list: &ListExecutors) -> Result<Page<Executor>, Error> {
         list.check()?;

@@ -1,9 +1,10 @@
 //! The calls about namespaces: what is set for them, what they hold, and their deletion.
 
 use bytes::Bytes;
-use punctual_protocol::{Namespace, Page, PutNamespace};
+use punctual_protocol::{ListNamespaces, Namespace, Page, PutNamespace};
 use reqwest::Method;
 
+use super::cluster::query;
 use super::tasks::{body, segment};
 use super::{Client, Repeat};
 use crate::error::Error;
@@ -13,6 +14,11 @@ impl Client {
     pub async fn namespaces(&self, limit: u32, cursor: Option<&str>) -> Result<Page<Namespace>, Error> {
         let cursor = cursor.map(|it| format!("&cursor={}", segment(it))).unwrap_or_default();
         self.fetch(format!("/v1/namespaces?limit={limit}{cursor}")).await
+    }
+
+    /// The same, of those that are asked for.
+    pub async fn list_namespaces(&self, asked: &ListNamespaces) -> Result<Page<Namespace>, Error> {
+        self.fetch(format!("/v1/namespaces?{}", query(asked)?)).await
     }
 
     /// One namespace; one that nobody has made or used is `absent`.

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use punctual_protocol::{LeasedTask, Outcome, OutcomeKind};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use punctual_protocol::{LeasedTask, Outcome, OutcomeKind, in_words};
+use tokio::sync::mpsc;
 use tokio::time::{Duration, sleep};
 
 use super::Shared;
 use super::held::Holding;
 use super::report::Report;
+use super::slots::Slot;
 use crate::handlers::say;
 use crate::task::Task;
 
@@ -17,7 +18,7 @@ pub(super) async fn run(
     shared: Arc<Shared>,
     leased: LeasedTask,
     holding: Holding,
-    slot: Option<OwnedSemaphorePermit>,
+    slot: Option<Slot>,
     reports: mpsc::UnboundedSender<Report>,
 ) {
     let lost = holding.lease.lost.clone();
@@ -55,7 +56,7 @@ async fn attempt(shared: &Shared, leased: LeasedTask, holding: &Holding) -> Outc
         outcome = handled => outcome,
         () = sleep(Duration::from_millis(limit_ms)) => {
             let mut outcome = Outcome::new(&lease.reference, &lease.token, OutcomeKind::Failed);
-            say(&mut outcome, OutcomeKind::Failed, &format!("ran longer than its timeout of {limit_ms} ms"));
+            say(&mut outcome, OutcomeKind::Failed, &format!("ran longer than its timeout of {}", in_words(i64::try_from(limit_ms).unwrap_or(i64::MAX))));
             outcome
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_protocol::limits::HOST_MAX_CHARS;
+use punctual_protocol::limits::{HOST_MAX_CHARS, LEASE_MAX};
 use punctual_protocol::{HeartbeatRequest, LeaseBeat, LeaseRequest, Wish};
 
 use super::Shared;
@@ -17,10 +17,11 @@ pub(super) fn host() -> Option<String> {
 }
 
 impl Shared {
-    pub(super) fn lease_request(&self, max: u32, wait_ms: u64) -> LeaseRequest {
+    pub(super) fn lease_request(&self, max: usize, wait_ms: u64) -> LeaseRequest {
         let options = &self.options;
         LeaseRequest {
-            max,
+            max: u32::try_from(max).unwrap_or(LEASE_MAX).min(LEASE_MAX),
+            queues: Vec::new(),
             wait_ms,
             lease_ms: options.lease_ms,
             executor: options.executor.clone(),
@@ -29,6 +30,7 @@ impl Shared {
             concurrency: options.held,
             capacity: Some(self.capacity()),
             kinds: Some(self.handlers.kinds()),
+            only_kinds: options.only_kinds,
             labels: Some(options.labels.clone()).filter(|it| !it.is_empty()),
         }
     }
@@ -39,7 +41,7 @@ impl Shared {
             capacity: Some(self.capacity()),
             version: self.options.version.clone(),
             host: self.options.host.clone(),
-            queues: Some(self.queues.iter().cloned().collect::<BTreeSet<_>>()),
+            queues: Some(self.queues.iter().map(|it| it.name.clone()).collect::<BTreeSet<_>>()),
             kinds: Some(self.handlers.kinds()),
             labels: Some(self.options.labels.clone()).filter(|it| !it.is_empty()),
             leaving: false,
@@ -59,7 +61,12 @@ impl Shared {
             changed
         });
         if changed {
-            tracing::info!(executor = self.options.executor, wish = ?wish, "an operator wishes (None: serve)");
+            let wish = match wish {
+                Some(Wish::Quiet) => "no new tasks",
+                Some(Wish::Drain) => "no new tasks, finish and end",
+                None => "serve",
+            };
+            tracing::info!(executor = self.options.executor, wish, "an operator wishes");
         }
         if wish == Some(Wish::Drain) {
             self.stop.cancel();

@@ -11,14 +11,15 @@ use punctual_contract::bus::Delivery;
 use punctual_contract::store::Assignment;
 use punctual_domain::name::{Name, QueueKey};
 use punctual_domain::task::Content;
-use punctual_protocol::limits::{BATCH_MAX, LEASE_MAX};
+use punctual_protocol::limits::BATCH_MAX;
 use punctual_protocol::{Body, Json, LeaseBeat, LeasedTask, Token};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::Shared;
 use super::leasing::{EMPTY_PAUSE, free_slots, request, start};
 use super::report::Report;
+use super::slots::{Line, Slots};
 use crate::backoff::Backoff;
 use crate::bus::BusSource;
 use crate::client::Client;
@@ -28,6 +29,7 @@ struct Subscription {
     shared: Arc<Shared>,
     source: Arc<BusSource>,
     queue: QueueKey,
+    line: Line,
     reports: mpsc::UnboundedSender<Report>,
 }
 
@@ -40,12 +42,12 @@ pub(super) fn key(client: &Client, queue: &str) -> Result<QueueKey, Error> {
 pub(super) async fn run(
     shared: Arc<Shared>,
     source: Arc<BusSource>,
-    queue: String,
+    line: Line,
     reports: mpsc::UnboundedSender<Report>,
 ) {
-    match key(&shared.client, &queue) {
-        Ok(queue) => Subscription { shared, source, queue, reports }.work().await,
-        Err(error) => tracing::error!(queue, error = %error, "nothing can be received"),
+    match key(&shared.client, &line.name) {
+        Ok(queue) => Subscription { shared, source, queue, line, reports }.work().await,
+        Err(error) => tracing::error!(queue = line.name, error = %error, "nothing can be received"),
     }
 }
 
@@ -60,11 +62,12 @@ impl Subscription {
                 return;
             }
             self.reclaim(&mut reclaimed_at).await;
-            let Some(mut slots) = stop.run_until_cancelled(free_slots(&self.shared, busy)).await else {
+            let Some(mut slots) = stop.run_until_cancelled(free_slots(&self.shared, &self.line, busy)).await
+            else {
                 return;
             };
             let request = request(&self.shared, &slots, busy);
-            let (limit, wait) = (slots.num_permits(), Duration::from_millis(request.wait_ms));
+            let (limit, wait) = (slots.count(), Duration::from_millis(request.wait_ms));
             // A receive that is dropped has taken nothing.
             let received = self.source.bus.receive(&self.queue, limit, wait, self.source.clock.now());
             match stop.run_until_cancelled(received).await {
@@ -84,17 +87,16 @@ impl Subscription {
     }
 
     /// Asks the server for tasks, until so much time has passed: while the bus is away, what fires waits there.
-    async fn pull(&self, time: Duration, mut slots: OwnedSemaphorePermit) {
+    async fn pull(&self, time: Duration, mut slots: Slots) {
         let until = Instant::now() + time;
-        while slots.num_permits() > 0 {
+        while slots.count() > 0 {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            let most = u32::try_from(slots.num_permits()).unwrap_or(LEASE_MAX);
             let wait_ms =
                 u64::try_from(left.as_millis()).unwrap_or(u64::MAX).min(self.shared.options.wait_ms);
-            let request = self.shared.lease_request(most, wait_ms);
+            let request = self.shared.lease_request(slots.count(), wait_ms);
             match self.shared.client.lease_or_wish(self.queue.queue.as_str(), &request).await {
                 Ok(answer) => {
                     let is_empty = answer.tasks.is_empty();
@@ -134,7 +136,7 @@ impl Subscription {
     }
 
     /// Starts what is to be executed, and acknowledges that and what must not be. The rest stays on the bus.
-    async fn take_over(&self, deliveries: Vec<Delivery>, slots: &mut OwnedSemaphorePermit) {
+    async fn take_over(&self, deliveries: Vec<Delivery>, slots: &mut Slots) {
         if deliveries.is_empty() {
             return;
         }

@@ -44,6 +44,8 @@ pub(crate) struct Kept {
     /// Told with every lease and heartbeat.
     pub(crate) wish: Option<Wish>,
     pub(crate) leases: Vec<(String, LeaseRequest)>,
+    /// An engine that takes several queues with one call; one of before answers that it does not know the address.
+    pub(crate) takes_several: bool,
     /// Long polls that wait.
     pub(crate) polling: usize,
     pub(crate) beats: Vec<(Instant, HeartbeatRequest)>,
@@ -93,6 +95,7 @@ impl Fake {
             .route("/v1/tasks/{ref}", get(one).patch(one))
             .route("/v1/tasks/{ref}/{action}", post(act).get(one))
             .route("/v1/queues/{queue}/lease", post(lease))
+            .route("/v1/lease", post(lease_from_several))
             .route("/v1/outcomes", post(outcomes))
             .route("/v1/heartbeats", post(heartbeats))
             .with_state(self.clone())
@@ -319,6 +322,33 @@ async fn lease(State(fake): State<Arc<Fake>>, Path(queue): Path<String>, request
     let mut changes = fake.changed.subscribe();
     loop {
         let tasks = take(&fake, &queue, usize::try_from(request.max).unwrap());
+        if !tasks.is_empty() || timeout_at(until, changes.changed()).await.is_err() {
+            let wish = fake.kept().wish;
+            return ok(&LeaseAnswer { tasks, wish });
+        }
+    }
+}
+
+async fn lease_from_several(State(fake): State<Arc<Fake>>, request: Request) -> Response {
+    let body = match arrive(&fake, request).await {
+        Ok((_, body)) => body,
+        Err(refused) => return refused,
+    };
+    if !fake.kept().takes_several {
+        return refusal(&Problem::new(Code::RequestUnknownRoute, "/v1/lease is not part of the interface"));
+    }
+    let request = LeaseRequest::of_several_from_json(&body).unwrap();
+    fake.change(|kept| kept.leases.push((String::new(), request.clone())));
+    let _polling = Polling::new(&fake);
+    let until = Instant::now() + Duration::from_millis(request.wait_ms);
+    let mut changes = fake.changed.subscribe();
+    loop {
+        let mut tasks = Vec::new();
+        for queue in &request.queues {
+            let left = usize::try_from(request.max).unwrap() - tasks.len();
+            let most = queue.max.map_or(left, |it| usize::try_from(it).unwrap().min(left));
+            tasks.extend(take(&fake, &queue.name, most));
+        }
         if !tasks.is_empty() || timeout_at(until, changes.changed()).await.is_err() {
             let wish = fake.kept().wish;
             return ok(&LeaseAnswer { tasks, wish });

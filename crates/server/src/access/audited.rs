@@ -4,7 +4,7 @@
 
 use super::{
     Who, challenged,
-    needs::{Guard, Need},
+    needs::{Guard, Need, Recorded},
 };
 use crate::{
     app::{App, Shared},
@@ -49,7 +49,7 @@ pub(super) async fn run(app: Shared, who: Who, need: Need, request: Request, nex
         let namespace = namespace(&need, &mut parts).await;
         let request = Request::from_parts(parts, body);
         let entry = AuditEntry { namespace, ..entry(&its, &who, &need.operation, &request) };
-        if need.has_a_history() {
+        if need.recorded == Recorded::Beside {
             return beside(&its, entry, request, next).await;
         }
         let store = its.engine.store();

@@ -28,26 +28,25 @@ pub(crate) enum Reach {
     Everything,
 }
 
+/// Where it is written down who did it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// Nothing is changed.
+    Nowhere,
+    /// In the histories of tasks and workflows alone: it comes by the thousand.
+    InHistories,
+    /// In the history of the one task that it changes, by the transaction that does it; and in the audit, beside it.
+    Beside,
+    /// In the audit, before it is done.
+    Before,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
     pub(crate) permission: Permission,
     pub(crate) reach: Reach,
     pub(crate) operation: Arc<str>,
-    changes: bool,
-}
-
-impl Need {
-    /// Changes are, but for questions that have a body, and for what has its record in the histories of tasks and comes by the thousand.
-    pub(crate) fn is_audited(&self) -> bool {
-        self.changes
-            && !matches!(self.permission, Permission::Read | Permission::Insert | Permission::Execute)
-    }
-
-    /// It changes one task, whose history says who did it, in the transaction that does it.
-    pub(crate) fn has_a_history(&self) -> bool {
-        let is_of_many = self.operation.ends_with("_bulk");
-        (self.permission == Permission::ChangeTasks && !is_of_many) || &*self.operation == "redrive_task"
-    }
+    pub(crate) recorded: Recorded,
 }
 
 #[derive(Clone, Debug)]
@@ -62,11 +61,21 @@ pub(crate) enum Guard {
 pub(crate) struct Needs(HashMap<String, Vec<(Method, Guard)>>);
 
 impl Needs {
-    /// None: no such route.
+    /// What the method of a route needs; None: nothing is known of it.
     pub(crate) fn of(&self, method: &Method, route: &str) -> Option<&Guard> {
         // What is registered for GET answers HEAD too.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.0.get(route)?.iter().find(|it| it.0 == *method).map(|it| &it.1)
+    }
+
+    /// As in `Allow`; None: nothing is known of the route.
+    pub(crate) fn allowed(&self, route: &str) -> Option<String> {
+        let guards = self.0.get(route)?;
+        let mut words: Vec<&str> = guards.iter().map(|it| it.0.as_str()).collect();
+        if words.contains(&Method::GET.as_str()) {
+            words.push(Method::HEAD.as_str());
+        }
+        Some(words.join(","))
     }
 
     fn add(&mut self, path: &str, method: Method, guard: Guard) {
@@ -74,8 +83,8 @@ impl Needs {
     }
 
     /// Pages for people, which are no part of the interface.
-    pub(crate) fn open(&mut self, path: &str) {
-        self.add(path, Method::GET, Guard::Open);
+    pub(crate) fn open(&mut self, method: Method, path: &str) {
+        self.add(path, method, Guard::Open);
     }
 }
 
@@ -100,8 +109,20 @@ impl Guarded {
         Self { routes: self.routes.routes(routes), ..self }
     }
 
+    /// What changes something has its entry in the audit before it.
     pub(crate) fn needing(
+        self,
+        permission: Permission,
+        reach: Reach,
+        routes: UtoipaMethodRouter<Shared>,
+    ) -> Self {
+        self.recording(Recorded::Before, permission, reach, routes)
+    }
+
+    /// What changes something is written down there.
+    pub(crate) fn recording(
         mut self,
+        recorded: Recorded,
         permission: Permission,
         reach: Reach,
         mut routes: UtoipaMethodRouter<Shared>,
@@ -109,8 +130,8 @@ impl Guarded {
         for (path, item) in &mut routes.1.paths {
             for (method, operation) in operations(item) {
                 let name = operation.operation_id.clone().unwrap_or_default();
-                let changes = method != Method::GET;
-                let need = Need { permission, reach, operation: name.into(), changes };
+                let recorded = if method == Method::GET { Recorded::Nowhere } else { recorded };
+                let need = Need { permission, reach, operation: name.into(), recorded };
                 self.needs.add(path, method, Guard::Needs(need));
                 let none: [&str; 0] = [];
                 operation.security = Some(vec![SecurityRequirement::new(SCHEME, none)]);

@@ -1,15 +1,15 @@
 //! Whoever a request is from, and what they may see.
 
-use crate::refusal::Refusal;
+use crate::{app::App, refusal::Refusal};
 use axum::{extract::FromRequestParts, http::request::Parts};
 use punctual_domain::{
     access::{Grant, Permission},
     name::{Name, QueueKey},
     task::Task,
 };
-use punctual_engine::access::Identity;
+use punctual_engine::access::{Admitted, Identity};
 use punctual_protocol::Code;
-use std::{borrow::Cow, net::IpAddr, sync::Arc};
+use std::{borrow::Cow, net::IpAddr};
 
 /// In histories, where there are no tokens.
 const API: &str = "api";
@@ -26,7 +26,7 @@ enum Is {
     Anyone,
     /// They have shown no token, and may do what needs none.
     Nobody,
-    Known(Arc<Identity>),
+    Known(Admitted),
 }
 
 impl Who {
@@ -38,13 +38,18 @@ impl Who {
         Self { is: Is::Nobody, address }
     }
 
-    pub(crate) const fn known(identity: Arc<Identity>, address: Option<IpAddr>) -> Self {
-        Self { is: Is::Known(identity), address }
+    pub(crate) const fn known(admitted: Admitted, address: Option<IpAddr>) -> Self {
+        Self { is: Is::Known(admitted), address }
     }
 
     fn grant(&self) -> Option<&Grant> {
+        self.identity().map(|it| &it.grant)
+    }
+
+    /// None: they may do everything, or nothing.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
         match &self.is {
-            Is::Known(it) => Some(&it.grant),
+            Is::Known(it) => it.identity(),
             Is::Anyone | Is::Nobody => None,
         }
     }
@@ -53,7 +58,7 @@ impl Who {
         match &self.is {
             Is::Anyone => true,
             Is::Nobody => false,
-            Is::Known(it) => asked(&it.grant),
+            Is::Known(_) => self.grant().is_some_and(asked),
         }
     }
 
@@ -90,43 +95,57 @@ impl Who {
 
     /// In histories.
     pub(crate) fn by(&self) -> &str {
-        match &self.is {
-            Is::Known(it) => &it.by,
-            Is::Anyone | Is::Nobody => API,
-        }
+        self.identity().map_or(API, |it| &it.by)
     }
 
     /// In histories, where a caller says who it is: believed as far as its token goes.
     pub(crate) fn by_as<'a>(&'a self, said: Option<&'a str>) -> Cow<'a, str> {
-        match (said, &self.is) {
+        match (said, self.identity()) {
             (None, _) => Cow::Borrowed(self.by()),
-            (Some(said), Is::Known(it)) => Cow::Owned(format!("{said} by {}", it.by)),
-            (Some(said), Is::Anyone | Is::Nobody) => Cow::Borrowed(said),
+            (Some(said), Some(it)) => Cow::Owned(format!("{said} by {}", it.by)),
+            (Some(said), None) => Cow::Borrowed(said),
         }
     }
 
     /// In the audit.
     pub(crate) fn name(&self) -> &str {
         match &self.is {
-            Is::Known(it) => &it.name,
+            Is::Known(_) => self.identity().map_or("unknown", |it| &it.name),
             Is::Anyone => "local",
             Is::Nobody => "unknown",
         }
     }
 
     pub(crate) fn token_id(&self) -> Option<&str> {
-        match &self.is {
-            Is::Known(it) => it.id.as_ref().map(|it| it.as_str()),
-            Is::Anyone | Is::Nobody => None,
-        }
+        self.identity()?.id.as_ref().map(|it| it.as_str())
     }
 
     /// What idempotency keys of one owner have before them: nobody reads the answers that were given to another. None:
     /// there are no owners.
     pub(crate) fn owner(&self) -> Option<&str> {
+        self.identity().map(|it| it.id.as_ref().map_or("", |it| it.as_str()))
+    }
+
+    /// Refused when they would be let in no more: for what began with them, and takes a while. Costs a look-up.
+    pub(crate) fn must_be_good_still(&self, app: &App) -> Result<(), Refusal> {
+        let refusal = self.admitted().and_then(|it| app.engine.refusal_of(&it));
+        refusal.map_or(Ok(()), |reason| Err(Refusal::new(Code::AuthRequired, reason)))
+    }
+
+    /// Waits until they would be let in no more.
+    pub(crate) async fn until_refused(&self, app: &App) -> Refusal {
+        match self.admitted() {
+            Some(admitted) => Refusal::new(Code::AuthRequired, app.engine.until_refused(&admitted).await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// None: what they ask for needs no token.
+    fn admitted(&self) -> Option<Admitted> {
         match &self.is {
-            Is::Known(it) => Some(it.id.as_ref().map_or("", |it| it.as_str())),
-            Is::Anyone | Is::Nobody => None,
+            Is::Known(it) => Some(it.clone()),
+            Is::Anyone => Some(Admitted::without_token()),
+            Is::Nobody => None,
         }
     }
 

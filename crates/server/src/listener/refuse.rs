@@ -99,6 +99,8 @@ mod tests {
         assert_eq!(by_library(bad.as_bytes()), Some((0, Code::RequestMalformedHttp)));
         let long = bad.replace("400 Bad Request", "431 Request Header Fields Too Large");
         assert_eq!(by_library(long.as_bytes()), Some((0, Code::RequestHeadTooLarge)));
+        let far = bad.replace("400 Bad Request", "414 URI Too Long");
+        assert_eq!(by_library(far.as_bytes()), Some((0, Code::RequestHeadTooLarge)));
         let behind = format!("{}{bad}", "x".repeat(500));
         assert_eq!(by_library(behind.as_bytes()), Some((500, Code::RequestMalformedHttp)));
         for answer in [

@@ -1,17 +1,19 @@
 //! Numbers by queue, with a bound on the queues that are told apart.
 
 use super::{
-    LATENESS, Metric, OLDEST_WAITING, OUTCOMES, PROCESSING, QUEUE_PAUSED, QUEUES_SHOWN_MAX, SHARE_SLOTS,
-    SHARE_SLOTS_HELD, SHARE_STARTS, SHARED_SLOTS_HELD, SHARED_SLOTS_LIMIT, SLOTS_HELD, SLOTS_LIMIT, TASKS,
-    TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD, TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED,
-    TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY, TASKS_RETRIED, TASKS_THROTTLED,
+    EXECUTOR_SLOTS_HELD, EXECUTOR_SLOTS_LIMIT, EXECUTORS_SATURATED, KEY_SLOTS_HELD_MAX, KEY_SLOTS_LIMIT,
+    KEYS_SATURATED, LATENESS, Metric, OLDEST_WAITING, OUTCOMES, PROCESSING, QUEUE_PAUSED, QUEUES_SHOWN_MAX,
+    RETRY_SLOTS_HELD, RETRY_SLOTS_LIMIT, SHARE_SLOTS, SHARE_SLOTS_HELD, SHARE_STARTS, SHARED_SLOTS_HELD,
+    SHARED_SLOTS_LIMIT, SLOTS_HELD, SLOTS_LIMIT, TASKS, TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD,
+    TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED, TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY,
+    TASKS_RETRIED, TASKS_THROTTLED,
     exposition::{Buckets, Example, Exposition, seconds},
 };
 use punctual_contract::{hot::Depth, store::Books};
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::{
-    Ended, Exemplar, LATENESS_BOUNDS_MS, NamespaceShare, Outcomes, PROCESSING_BOUNDS_MS, QueueNumbers,
-    SharedSlots, Slots,
+    Ended, ExecutorSlots, Exemplar, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Outcomes,
+    PROCESSING_BOUNDS_MS, QueueNumbers, SharedSlots, Slots,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,6 +63,27 @@ pub(super) fn slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a [Slo
     gauge(out, shown, &SLOTS_LIMIT, slots.iter().map(|it| (it.queue.as_ref(), most(it))));
 }
 
+pub(super) fn many_slots<'a>(out: &mut Exposition, shown: &Shown<'a>, slots: &'a ManySlots) {
+    let most = |it: u32| usize::try_from(it).unwrap_or(usize::MAX);
+    // Keys of queues that are not told apart share no limit: the highest stands for them all.
+    highest(out, shown, &KEY_SLOTS_HELD_MAX, slots.keys.iter().map(|it| (&*it.queue, it.held_max)));
+    highest(out, shown, &KEY_SLOTS_LIMIT, slots.keys.iter().map(|it| (&*it.queue, most(it.most))));
+    gauge(out, shown, &KEYS_SATURATED, slots.keys.iter().map(|it| (&*it.queue, it.saturated)));
+    gauge(out, shown, &RETRY_SLOTS_HELD, slots.retries.iter().map(|it| (&*it.queue, it.held)));
+    gauge(out, shown, &RETRY_SLOTS_LIMIT, slots.retries.iter().map(|it| (&*it.queue, most(it.most))));
+    let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
+    for (metric, of) in [
+        (&EXECUTOR_SLOTS_HELD, &(|it: &ExecutorSlots| count(it.held)) as &dyn Fn(&ExecutorSlots) -> u64),
+        (&EXECUTOR_SLOTS_LIMIT, &|it| it.most),
+        (&EXECUTORS_SATURATED, &|it| count(it.saturated)),
+    ] {
+        out.begin(metric);
+        for it in &slots.executors {
+            out.sample(metric, &[it.namespace.as_str()], of(it));
+        }
+    }
+}
+
 /// The engine bounds them.
 pub(super) fn shared_slots(out: &mut Exposition, slots: &[SharedSlots]) {
     let labels = |it: &'_ SharedSlots| match &it.namespace {
@@ -108,12 +131,33 @@ fn gauge<'a>(
     metric: &Metric,
     numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
 ) {
-    let mut sums: BTreeMap<Label<'_>, usize> = BTreeMap::new();
+    joined(out, shown, metric, numbers, |sum, it| sum + it);
+}
+
+fn highest<'a>(
+    out: &mut Exposition,
+    shown: &Shown<'a>,
+    metric: &Metric,
+    numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
+) {
+    joined(out, shown, metric, numbers, usize::max);
+}
+
+/// Of queues that are not told apart, all together.
+fn joined<'a>(
+    out: &mut Exposition,
+    shown: &Shown<'a>,
+    metric: &Metric,
+    numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
+    join: fn(usize, usize) -> usize,
+) {
+    let mut joined: BTreeMap<Label<'_>, usize> = BTreeMap::new();
     for (queue, number) in numbers {
-        *sums.entry(shown.label(queue)).or_default() += number;
+        let it = joined.entry(shown.label(queue)).or_default();
+        *it = join(*it, number);
     }
     out.begin(metric);
-    for ((namespace, queue), number) in sums {
+    for ((namespace, queue), number) in joined {
         out.sample(metric, &[namespace, queue], number);
     }
 }
@@ -193,16 +237,10 @@ pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
     }
 }
 
-/// `elsewhere`: of attempts whose queue is not known here.
-pub(super) fn outcomes<'a>(
-    out: &mut Exposition,
-    shown: &Shown<'a>,
-    numbers: &'a [QueueNumbers],
-    elsewhere: &Outcomes,
-) {
+pub(super) fn outcomes<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
     let mut sums: BTreeMap<Label<'a>, Outcomes> = BTreeMap::new();
     let known = numbers.iter().map(|it| (shown.label(&it.queue), &it.outcomes));
-    for (label, more) in known.chain([((OTHER, OTHER), elsewhere)]) {
+    for (label, more) in known {
         if more.counts.iter().any(|count| *count > 0) {
             add(sums.entry(label).or_default(), more);
         }

@@ -23,7 +23,7 @@ use axum::{
 use punctual_bulk::Runner;
 use punctual_contract::{clock::Standing, hot::Depth, store::Books};
 use punctual_domain::executor::Roll;
-use punctual_engine::{ServiceNumbers, Slots};
+use punctual_engine::{ManySlots, ServiceNumbers, Slots};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A scrape must not hang on a store that does.
@@ -47,6 +47,7 @@ async fn render(app: &App, format: Format) -> String {
     let books = tokio::time::timeout(PATIENCE, app.engine.store().books()).await.ok().and_then(Result::ok);
     let depth = tokio::time::timeout(PATIENCE, app.engine.depth()).await.ok().and_then(Result::ok);
     let slots = tokio::time::timeout(PATIENCE, app.engine.slots()).await.ok().and_then(Result::ok);
+    let many = tokio::time::timeout(PATIENCE, app.engine.many_slots()).await.ok().and_then(Result::ok);
     let (behind, bulk_behind) = (behind(app).await, bulk_behind(app).await);
     let shared = tokio::time::timeout(PATIENCE, app.engine.shared_slots()).await.ok().and_then(Result::ok);
     let databases = match &app.options.cluster {
@@ -54,7 +55,14 @@ async fn render(app: &App, format: Format) -> String {
         None => Vec::new(),
     };
     let mut out = Exposition::new(format);
-    tasks(&mut out, app, books.as_ref(), depth.as_ref(), &slots.unwrap_or_default());
+    tasks(
+        &mut out,
+        app,
+        books.as_ref(),
+        depth.as_ref(),
+        &slots.unwrap_or_default(),
+        &many.unwrap_or_default(),
+    );
     queues::shared_slots(&mut out, &shared.unwrap_or_default());
     databases::render(&mut out, &databases);
     engine(&mut out, app);
@@ -116,12 +124,20 @@ fn schedules(out: &mut Exposition, app: &App, behind_ms: Option<u64>) {
     }
 }
 
-fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&Depth>, slots: &[Slots]) {
+fn tasks(
+    out: &mut Exposition,
+    app: &App,
+    books: Option<&Books>,
+    depth: Option<&Depth>,
+    slots: &[Slots],
+    many: &ManySlots,
+) {
     let numbers = app.engine.meters().queues();
     let standing = books.iter().flat_map(|it| it.standing.iter().map(|it| &it.queue));
     let waiting = depth.iter().flat_map(|it| it.ready.iter().map(|(queue, _)| queue.as_ref()));
     let (oldest, paused) = (app.engine.oldest_waiting(), app.engine.paused());
-    let waiting = waiting.chain(slots.iter().map(|it| it.queue.as_ref()));
+    let waiting = waiting.chain(slots.iter().chain(&many.retries).map(|it| it.queue.as_ref()));
+    let waiting = waiting.chain(many.keys.iter().map(|it| it.queue.as_ref()));
     let named = numbers.iter().map(|it| it.queue.as_ref());
     let set = oldest.iter().map(|it| &it.0).chain(&paused);
     let shown = queues::Shown::of(standing.chain(waiting).chain(named).chain(set));
@@ -133,11 +149,12 @@ fn tasks(out: &mut Exposition, app: &App, books: Option<&Books>, depth: Option<&
     }
     queues::counters(out, &shown, &numbers);
     queues::lateness(out, &shown, &numbers);
-    queues::outcomes(out, &shown, &numbers, &app.engine.meters().outcomes_elsewhere());
+    queues::outcomes(out, &shown, &numbers);
     queues::oldest(out, &shown, &oldest, app.engine.now());
     overdue(out, app);
     queues::paused(out, &shown, &paused);
     queues::slots(out, &shown, slots);
+    queues::many_slots(out, &shown, many);
     queues::shares(out, &app.engine.shares());
     if let Some(depth) = depth {
         queues::ready(out, &shown, depth);

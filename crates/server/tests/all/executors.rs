@@ -1,6 +1,6 @@
 //! Lease, outcomes, heartbeats.
 
-use crate::world::{START_MS, World, ask, post};
+use crate::world::{START_MS, World, ask, get, post};
 use punctual_contract::Store as _;
 use punctual_domain::place::TaskRef;
 use serde_json::{Value, json};
@@ -49,6 +49,71 @@ async fn a_task_runs_from_insert_to_its_result() {
     assert_eq!(events.first(), Some(&"insert"));
     assert_eq!(events.last(), Some(&"succeed"));
     assert!(events.contains(&"dispatch"), "{events:?}");
+}
+
+#[tokio::test]
+async fn one_lease_is_of_several_queues_and_each_task_says_of_which() {
+    let world = World::new();
+    for queue in ["mail", "sms", "sms", "sms", "push"] {
+        world.insert(json!({"queue": queue})).await;
+    }
+    world.advance(0).await;
+    let asked = json!({"queues": [{"name": "mail"}, {"name": "sms", "max": 2}, {"name": "nothing"}], "max": 10,
+        "executor": "x1"});
+    let leased = world.send(post("/v1/lease", &asked)).await.expect(200);
+    let mut queues: Vec<_> =
+        leased["tasks"].as_array().unwrap().iter().map(|it| it["queue"].as_str().unwrap()).collect();
+    queues.sort_unstable();
+    assert_eq!(queues, ["mail", "sms", "sms"]);
+    for it in leased["tasks"].as_array().unwrap() {
+        assert_eq!(world.report(it, json!({"outcome": "succeeded"})).await["status"], "accepted");
+    }
+    world.advance(1_000).await;
+    let executor = world.send(get("/v1/executors/x1")).await.expect(200);
+    assert_eq!(executor["queues"], json!(["mail", "nothing", "sms"]));
+    let one = json!({"queues": [{"name": "push", "max": 3}]});
+    assert_eq!(world.send(post("/v1/lease", &one)).await.expect(200)["tasks"][0]["queue"], "push");
+}
+
+#[tokio::test]
+async fn a_lease_of_several_queues_names_them_and_one_of_a_queue_does_not() {
+    let world = World::new();
+    for (path, body, pointer) in [
+        ("/v1/lease", json!({}), "/queues"),
+        ("/v1/lease", json!({"queues": []}), "/queues"),
+        ("/v1/lease", json!({"queues": [{"name": "a b"}]}), "/queues/0/name"),
+        ("/v1/lease", json!({"queues": [{"name": "a"}, {"name": "a"}]}), "/queues/1/name"),
+        ("/v1/lease", json!({"queues": [{"name": "a", "max": 0}]}), "/queues/0/max"),
+        ("/v1/lease", json!({"queues": [{"name": "a"}], "only_kinds": true}), "/only_kinds"),
+        ("/v1/queues/q/lease", json!({"queues": [{"name": "a"}]}), "/queues"),
+    ] {
+        let problem = world.send(post(path, &body)).await.expect_problem(400, "request.invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn who_takes_only_some_kinds_leaves_the_others_and_the_queue_shows_for_whom_they_wait() {
+    let world = World::new();
+    for kind in ["mail", "sms", "mail", "fax"] {
+        world.insert(json!({"queue": "q", "kind": kind})).await;
+    }
+    world.advance(0).await;
+    let only = |kinds: &[&str]| json!({"max": 10, "kinds": kinds, "only_kinds": true});
+    let lease = async |path: &str, body: Value| {
+        let leased = world.send(post(path, &body)).await.expect(200)["tasks"].as_array().unwrap().clone();
+        leased.iter().map(|it| it["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(lease("/v1/queues/q/lease", only(&["sms"])).await, ["sms"]);
+    let queue = world.send(get("/v1/queues/q")).await.expect(200);
+    let parked = json!([
+        {"waits_for": "kind", "name": "fax", "tasks": 1}, {"waits_for": "kind", "name": "mail", "tasks": 2}
+    ]);
+    assert_eq!(queue["parked"], parked);
+    let mut several = only(&["mail", "x"]);
+    several["queues"] = json!([{"name": "other"}, {"name": "q"}]);
+    assert_eq!(lease("/v1/lease", several).await, ["mail", "mail"]);
+    assert_eq!(lease("/v1/queues/q/lease", json!({"kinds": ["y"]})).await, ["fax"], "shown, and no filter");
 }
 
 /// One database of two is away: each outcome and each lease of the other has its answer.

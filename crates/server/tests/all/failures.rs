@@ -4,6 +4,7 @@ use crate::world::{HOUR_MS, World, ask, get, post};
 use punctual_server::ServerOptions;
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn what_did_not_happen_and_what_may_have_are_told_apart() {
@@ -108,4 +109,33 @@ async fn an_insert_that_would_wait_for_long_is_told_when_to_come_again() {
     }
     world.send(single()).await.expect(201);
     assert_eq!(world.engine.store().books().await.unwrap().accepted, 3 * 10_000 + 2, "nothing else was done");
+}
+
+/// However few wait for it: a store that takes nothing shows no pace.
+#[tokio::test]
+async fn inserts_into_a_store_that_stalls_are_told_to_come_again() {
+    const SINGLES: usize = 200;
+    let world = World::new();
+    let gate = world.store.faults.hold(StoreGroup::Insert);
+    let single = || world.send(post("/v1/tasks", &json!({"queue": "q"})));
+    let waiting = futures_util::future::join_all((0..SINGLES).map(|_| single()));
+    let others = async {
+        for _ in 0..SINGLES {
+            gate.reached().await;
+        }
+        // Nothing moves but the clock of the timers.
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let told = tokio::time::timeout(Duration::from_secs(60), single());
+        let told = told.await.expect("an answer, though the store gives none");
+        tokio::time::resume();
+        assert_eq!(told.header("retry-after"), Some("3"));
+        told.expect_problem(429, "overload");
+        gate.open();
+    };
+    let (answers, ()) = tokio::join!(waiting, others);
+    for answer in answers {
+        answer.expect(201);
+    }
+    single().await.expect(201);
 }

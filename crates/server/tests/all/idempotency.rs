@@ -91,6 +91,22 @@ async fn an_answer_that_was_never_kept_does_not_double_the_tasks() {
 }
 
 #[tokio::test]
+async fn an_insert_under_a_key_costs_one_read_whether_or_not_it_was_tried_before() {
+    let world = World::new();
+    let reads = || world.store.faults.counts(StoreGroup::Read).passed;
+    let single = || keyed("k1", post("/v1/tasks", &json!({"queue": "q", "delay_ms": HOUR_MS})));
+    let tasks: Vec<_> = (0..20).map(|_| json!({"queue": "q", "delay_ms": HOUR_MS})).collect();
+    let batch = || keyed("k2", post("/v1/tasks/batch", &json!({"tasks": tasks})));
+    let before = reads();
+    world.without_replies_kept(single()).await.expect(201);
+    assert_eq!(reads() - before, 1, "a new one");
+    world.send(single()).await.expect(200);
+    assert_eq!(reads() - before, 2, "tried before");
+    world.send(batch()).await.expect(200);
+    assert_eq!(reads() - before, 3, "twenty new ones: the first is looked for");
+}
+
+#[tokio::test]
 async fn a_task_of_another_wish_under_the_same_key_is_not_passed_off_as_this_one() {
     let world = World::new();
     let of = |queue: &str| keyed("k1", post("/v1/tasks", &json!({"queue": queue, "delay_ms": HOUR_MS})));

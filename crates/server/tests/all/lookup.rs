@@ -83,7 +83,10 @@ async fn queues_are_listed_with_what_stands_in_them() {
         items[0],
         json!({
             "queue": "a", "namespace": "default", "revision": 0, "pause": null, "tasks": {"scheduled": 2},
-            "waiting": 2, "ready": 0
+            "waiting": 2, "ready": 0, "counted": {
+                "inserted": 2, "fired": 0, "retried": 0, "dead": 0, "cancelled": 0,
+                "lateness": {"early": 0, "over_budget": 0}
+            }
         })
     );
     assert_eq!(

@@ -1,6 +1,6 @@
 //! What `/metrics` serves is the format, the list and the truth.
 
-use crate::world::{World, get, post};
+use crate::world::{World, ask, get, post};
 use punctual_server::metrics::{Kind, METRICS, Metric};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::json;
@@ -171,4 +171,64 @@ async fn outcomes_and_how_long_their_attempts_took_are_counted_by_queue() {
         assert_eq!(of("punctual_processing_seconds_count", &[("queue", queue)]), Some(1.0), "{queue}");
     }
     assert_eq!(of("punctual_outcomes_total", &[("queue", "(other)")]), None);
+}
+
+/// Seen to fail: with a bound of a minute.
+#[tokio::test]
+async fn the_oldest_that_waits_is_shown_from_a_second_on_and_is_no_alert_before_a_minute() {
+    let world = World::new();
+    world.insert(json!({"queue": "mail"})).await;
+    world.insert(json!({"queue": "mail", "delay_ms": 4_000})).await;
+    world.advance(0).await;
+    let shown = async || {
+        let alerts = world.send(get("/v1/alerts")).await.expect(200);
+        assert_eq!(alerts["items"], json!([]));
+        let samples = parse(&world.send(get("/metrics")).await.text);
+        samples.into_iter().find(|it| it.0 == "punctual_oldest_waiting_seconds").map(|it| it.2)
+    };
+    assert_eq!(shown().await, None, "it may be on its way to an executor");
+    world.advance(5_000).await;
+    assert_eq!(shown().await, Some(5.0));
+    world.advance(37_500).await;
+    assert_eq!(shown().await, Some(42.5));
+    assert_eq!(world.lease("mail").await.len(), 2);
+    assert_eq!(shown().await, None);
+}
+
+#[tokio::test]
+async fn limits_of_which_there_are_many_alike_are_shown_by_queue_and_namespace() {
+    let world = World::new();
+    let set = json!({"key_concurrency": 2, "retries": {"concurrency": 1}});
+    world.send(ask("PUT", "/v1/queues/mail").json(&set)).await.expect(200);
+    for key in ["a", "a", "a", "b", "c", "c"] {
+        world.insert(json!({"queue": "mail", "concurrency_key": key, "retry": {"strategy": "fixed", "delay_ms": 1}})).await;
+    }
+    for _ in 0..3 {
+        world.insert(json!({"queue": "other"})).await;
+    }
+    world.advance(0).await;
+    let leased = world.lease("mail").await;
+    assert_eq!(leased.len(), 5, "the third of a waits");
+    let body = json!({"max": 10, "executor": "w1", "concurrency": 2});
+    let held = world.send(post("/v1/queues/other/lease", &body)).await.expect(200);
+    assert_eq!(held["tasks"].as_array().unwrap().len(), 2);
+    // Of key b: nothing else waits for its slots.
+    world.report(&leased[2], json!({"outcome": "failed"})).await;
+    world.advance(1_000).await;
+    let retried = world.lease("mail").await;
+    assert!(retried.iter().any(|it| it["attempt"] == 2), "{retried:?}");
+    let samples = parse(&world.send(get("/metrics")).await.text);
+    let of = |name: &str| {
+        let found = samples.iter().filter(|it| it.0 == name);
+        found.map(|it| (it.1.values().cloned().collect::<Vec<_>>().join("/"), it.2)).collect::<Vec<_>>()
+    };
+    let only = |labels: &str, value: f64| vec![(labels.to_owned(), value)];
+    assert_eq!(of("punctual_key_slots_held_max"), only("default/mail", 2.0));
+    assert_eq!(of("punctual_key_slots_limit"), only("default/mail", 2.0));
+    assert_eq!(of("punctual_keys_saturated"), only("default/mail", 2.0), "a and c, not b");
+    assert_eq!(of("punctual_retry_slots_held"), only("default/mail", 1.0));
+    assert_eq!(of("punctual_retry_slots_limit"), only("default/mail", 1.0));
+    assert_eq!(of("punctual_executor_slots_held"), only("default", 2.0));
+    assert_eq!(of("punctual_executor_slots_limit"), only("default", 2.0));
+    assert_eq!(of("punctual_executors_saturated"), only("default", 1.0));
 }

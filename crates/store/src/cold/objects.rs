@@ -11,6 +11,12 @@ use std::{ops::Range, os::unix::fs::DirBuilderExt as _, sync::Arc};
 
 /// What is uploaded at once; object stores want 5 MiB at least.
 const CHUNK_BYTES: usize = 8 * 1_048_576;
+/// An object store that does not answer is asked again so often, and for no longer: callers wait for it, and repeat by
+/// themselves what can be repeated.
+#[cfg(feature = "s3")]
+const RETRIES: usize = 3;
+#[cfg(feature = "s3")]
+const RETRY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Chunks on their way at the same time.
 const CHUNKS_MAX: usize = 2;
 
@@ -27,6 +33,16 @@ impl Objects {
     pub(super) fn open(url: &str) -> Result<Self, Error> {
         let refused = |problem: String| Error::Address { url: url.to_owned(), problem };
         at(url).map(|store| Self { store }).map_err(refused)
+    }
+
+    pub(crate) fn open_with(url: &str, variables: &[(&str, &str)]) -> Result<Self, Error> {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let refused = |problem: String| Error::Address { url: url.to_owned(), problem };
+        at_with(url, variables).map(|store| Self { store }).map_err(refused)
+    }
+
+    pub(crate) fn into_store(self) -> Arc<dyn ObjectStore> {
+        self.store
     }
 
     /// Objects whose names end so, in the order of their names.
@@ -92,9 +108,21 @@ impl Objects {
 
 /// What an address names: a directory, which is made, or a bucket. The problem, if it is neither.
 pub(crate) fn at(url: &str) -> Result<Arc<dyn ObjectStore>, String> {
+    at_with(
+        url,
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+    )
+}
+
+/// The same, with these in place of the variables of the environment.
+fn at_with(
+    url: &str,
+    variables: impl Iterator<Item = (String, String)>,
+) -> Result<Arc<dyn ObjectStore>, String> {
     match url.split_once("://") {
         Some(("file", path)) => directory(path),
-        Some(("s3", place)) => s3(place),
+        Some(("s3", place)) => s3(place, variables),
         _ => Err("name a directory, like file:///var/lib/punctual/archive".to_owned()),
     }
 }
@@ -114,18 +142,32 @@ fn directory(path: &str) -> Result<Arc<dyn ObjectStore>, String> {
 /// Keys and region come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`,
 /// `AWS_ENDPOINT` for other makes), as everywhere else.
 #[cfg(feature = "s3")]
-fn s3(place: &str) -> Result<Arc<dyn ObjectStore>, String> {
-    use object_store::{aws::AmazonS3Builder, prefix::PrefixStore};
+fn s3(
+    place: &str,
+    variables: impl Iterator<Item = (String, String)>,
+) -> Result<Arc<dyn ObjectStore>, String> {
+    use object_store::{RetryConfig, aws::AmazonS3Builder, prefix::PrefixStore};
     // Fails where the program has chosen one already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
-    let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(|it| it.to_string())?;
+    let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIMEOUT, ..RetryConfig::default() };
+    let mut builder = AmazonS3Builder::new().with_retry(retry);
+    for (name, value) in variables.filter(|it| it.0.starts_with("AWS_")) {
+        // Others of that name are other programs'.
+        if let Ok(key) = name.to_ascii_lowercase().parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let store = builder.with_bucket_name(bucket).build().map_err(|it| it.to_string())?;
     let prefix = Path::parse(prefix).map_err(|it| it.to_string())?;
     Ok(Arc::new(PrefixStore::new(store, prefix)))
 }
 
 #[cfg(not(feature = "s3"))]
-fn s3(_place: &str) -> Result<Arc<dyn ObjectStore>, String> {
+fn s3(
+    _place: &str,
+    _variables: impl Iterator<Item = (String, String)>,
+) -> Result<Arc<dyn ObjectStore>, String> {
     Err("this program was built without the feature `s3`".to_owned())
 }
 

@@ -7,8 +7,8 @@ use super::{
     limits::{PING, WRITE, silent, watched},
     row,
     session::Known,
-    spawn,
     statements::{self, sql},
+    to_its_end,
 };
 use crate::Error;
 use async_trait::async_trait;
@@ -41,8 +41,19 @@ impl AccessStore for MysqlStore {
     async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, CallError> {
         const DOING: &str = "save a token";
         // In a task of its own: a caller that hangs up does not leave a transaction open.
-        let saved = spawn(save(Arc::clone(&self.inner), token, expected)).await;
+        let saved = to_its_end(save(Arc::clone(&self.inner), token, expected)).await;
         saved.map_err(|it| CallError::may_have_happened(DOING, Error::Panicked(it.to_string())))?
+    }
+
+    async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, CallError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let work = move |inner: Arc<Inner>| async move {
+            let forget = sqlx::query(sql!("token/forget.sql")).bind(ended_before.0).bind(ended_before.0);
+            let done = forget.bind(limit).execute(&mut *inner.access.acquire().await?).await?;
+            Ok::<_, sqlx::Error>(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+        };
+        // Said again it is the same.
+        self.reading("forget tokens", work).await
     }
 
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), CallError> {

@@ -155,7 +155,7 @@ async fn gone_versions(
     Ok(Gone { tasks, published: vec![(number, published(&mut conn).await?)] })
 }
 
-async fn published(conn: &mut MySqlConnection) -> sqlx::Result<i64> {
+pub(super) async fn published(conn: &mut MySqlConnection) -> sqlx::Result<i64> {
     let count: Option<i64> = sqlx::query_scalar(sql!("archive/seen.sql")).fetch_optional(conn).await?;
     Ok(count.unwrap_or_default())
 }

@@ -4,8 +4,9 @@
 use super::{
     Inner, MysqlStore,
     limits::{LONG, WRITE, within},
-    row, spawn,
+    row,
     statements::sql,
+    to_its_end,
 };
 use crate::{Error, audit};
 use async_trait::async_trait;
@@ -49,7 +50,7 @@ impl MysqlStore {
         doing: &'static str,
         work: impl FnOnce(Arc<Inner>) -> F,
     ) -> Result<A, CallError> {
-        match spawn(within(WRITE, work(Arc::clone(&self.inner)))).await {
+        match to_its_end(within(WRITE, work(Arc::clone(&self.inner)))).await {
             Ok(done) => done.map_err(|it| CallError::may_have_happened(doing, it)),
             Err(panicked) => Err(CallError::may_have_happened(doing, Error::Panicked(panicked.to_string()))),
         }

@@ -49,9 +49,9 @@ use gone::Settling;
 use look::{Looks, Verdict};
 use parking_lot::Mutex;
 use punctual_contract::{Error, Happened};
-use punctual_domain::time::Millis;
+use punctual_domain::time::{Millis, Span};
 use session::Session;
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use unwatched::Walk;
 
@@ -63,6 +63,9 @@ pub use survey::BucketSurvey;
 pub struct BucketOptions {
     /// Of buckets near the present, hours, at most: at least 1. Those that have begun stay as they are.
     pub width_hours: u32,
+    /// The same of those that are made first, before it is known how many tasks come: narrow ones cost little while they are
+    /// empty, and what stands in a wide one cannot be cut any more.
+    pub first_hours: u32,
     /// How many tasks one should have: where more come, by the measured rate, buckets are a whole part as wide.
     pub rows: u64,
     /// How far ahead of the present they are no wider. Beyond that they are, up to a quarter of their distance, and are cut
@@ -85,6 +88,7 @@ impl Default for BucketOptions {
     fn default() -> Self {
         Self {
             width_hours: 24,
+            first_hours: 4,
             rows: 10_000_000,
             ahead_hours: 8 * 24,
             keep_hours: 7 * 24,
@@ -133,6 +137,36 @@ pub struct BucketReport {
     pub narrowest_hours: u32,
     /// The longest that a change of the tasks' table took, in which they wait: a new bucket, a swap, a drop.
     pub longest_change: Duration,
+}
+
+/// What it did and what it left, each that is not nothing; counted over all databases.
+impl fmt::Display for BucketReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let counts = [
+            (of(self.made), "made"),
+            (of(self.dropped), "dropped"),
+            (of(self.kept), "old ones kept"),
+            (of(self.wide), "too wide"),
+            (self.carried, "tasks carried to the present"),
+            (self.rewatched, "leases watched again"),
+            (self.archived, "tasks archived"),
+            (self.archived_bytes, "bytes archived"),
+            (self.forgotten, "tasks forgotten"),
+            (self.far_rows, "tasks in the last bucket"),
+            (of(self.busy), "databases busy"),
+            (of(self.not_archived), "databases without an archive"),
+            (of(self.uncut), "databases whose last bucket is too full to cut"),
+        ];
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{count} {what}, ")?;
+        }
+        if self.narrowest_hours > 0 {
+            write!(f, "{} h wide, ", self.narrowest_hours)?;
+        }
+        let (change, left) = (Span::of(self.longest_change), self.is_unfinished);
+        write!(f, "longest change {change}{}", if left { ", more is left for the next run" } else { "" })
+    }
 }
 
 /// The housekeeping of buckets. One engine is enough; two at once do each other no harm.
@@ -351,8 +385,8 @@ impl Work<'_> {
             let shard = self.shard;
             tracing::error!(
                 shard,
-                ?known,
-                ours = ?self.place,
+                known,
+                ours = self.place,
                 "the archives of this database are elsewhere, and nothing of it is dropped; give every engine the same \
                  archive.url"
             );
@@ -379,7 +413,13 @@ impl Work<'_> {
     /// copied while nobody can write.
     async fn make_ahead(&mut self) -> sqlx::Result<()> {
         let rate = rate::measure(&mut self.session, self.now).await?;
-        let width_hours = rate.width_hours(self.options.width_hours, self.options.rows);
+        let buckets = self.session.buckets().await?;
+        let last_end = buckets.iter().rev().find_map(|it| it.ends_at);
+        let widest = match last_end {
+            None if !rate.is_known() => self.options.first_hours.min(self.options.width_hours),
+            _ => self.options.width_hours,
+        };
+        let width_hours = rate.width_hours(widest, self.options.rows);
         if width_hours < self.options.width_hours {
             tracing::debug!(shard = self.shard, width_hours, ?rate, "buckets are narrower than asked for");
         }
@@ -390,8 +430,6 @@ impl Work<'_> {
             width_ms: hours(width_hours),
         };
         let most = u64::from(self.options.cut_rows);
-        let buckets = self.session.buckets().await?;
-        let last_end = buckets.iter().rev().find_map(|it| it.ends_at);
         for bucket in &buckets {
             let pieces = axis.pieces(bucket, last_end);
             if pieces.is_empty() {
@@ -416,7 +454,7 @@ impl Work<'_> {
                 );
             }
         }
-        Ok(())
+        self.session.keep_wide(self.report.wide).await
     }
 
     /// False: the budget is spent.

@@ -2,7 +2,7 @@
 //! how much is due in the time ahead. Each statement stands alone, and says what is to stand afterwards: it can be sent twice.
 
 use super::{
-    Inner, MysqlStore, hosted,
+    Inner, MysqlStore, archive, hosted,
     limits::LONG,
     ownership::{Statement, apart},
     row,
@@ -12,7 +12,7 @@ use crate::Error;
 use async_trait::async_trait;
 use punctual_contract::{
     ClusterStore, Error as CallError, Happened,
-    cluster::{Database, DueCounts, DueLook, EVENT_KEY_MAX, Event, EventQuery, Sample, SignOfLife},
+    cluster::{Database, DueCounts, DueLook, EVENT_KEY_MAX, Event, EventQuery, Sample, SignOfLife, Slice},
     store::Applied,
 };
 use punctual_domain::{history::clip, time::Millis};
@@ -115,12 +115,20 @@ impl ClusterStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let Some(shard) = inner.members().get(part) else { return Err(Error::NoDatabase) };
             let mut conn = shard.readers.acquire().await?;
+            let archives = Some(archive::published(&mut conn).await?).filter(|it| *it > 0);
             let sizes = sqlx::query(sql!("stats/tables.sql")).fetch_one(&mut *conn).await?;
+            let axis = sqlx::query(sql!("stats/buckets.sql")).fetch_all(&mut *conn).await?;
+            let slice = |it: &MySqlRow| {
+                Ok(Slice { until: it.try_get::<Option<i64>, _>(0)?.map(Millis), rows: it.try_get(1)? })
+            };
             Ok(Database {
                 name: sizes.try_get(0)?,
                 rows: Some(sizes.try_get(1)?),
                 bytes: Some(sizes.try_get(3)?),
                 buckets: Some(sizes.try_get(4)?),
+                buckets_wide: sizes.try_get(5)?,
+                axis: axis.iter().map(slice).collect::<sqlx::Result<_>>()?,
+                archives,
             })
         };
         self.reading("read the size of a database", work).await

@@ -67,6 +67,8 @@ pub struct BucketsAhead {
     pub narrow_until: i64,
     /// The end of the last that has one.
     pub until: i64,
+    /// How many are wider than they should be, and cannot be cut.
+    pub wide: i64,
 }
 
 impl MysqlSettings {
@@ -234,9 +236,12 @@ impl MysqlDoctor {
     /// See `tls`.
     pub async fn buckets(&self, now: Millis) -> Result<Option<BucketsAhead>, Error> {
         self.ask(async |conn| {
-            let rows = sqlx::query(sql!("bucket/list.sql")).fetch_all(conn).await?;
+            let rows = sqlx::query(sql!("bucket/list.sql")).fetch_all(&mut *conn).await?;
             let ends = rows.iter().map(|it| it.try_get(1)).collect::<sqlx::Result<Vec<Option<i64>>>>()?;
-            Ok(buckets::ahead(&ends, now.0).map(|(narrow_until, until)| BucketsAhead { narrow_until, until }))
+            let wide = sqlx::query(sql::META_READ).bind("buckets_wide").fetch_optional(conn).await?;
+            let wide = wide.map_or(Ok(0), |it| it.try_get(0))?;
+            let ahead = |(narrow_until, until)| BucketsAhead { narrow_until, until, wide };
+            Ok(buckets::ahead(&ends, now.0).map(ahead))
         })
         .await
     }

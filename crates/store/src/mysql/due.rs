@@ -1,5 +1,5 @@
-//! A search along the due times, the latest first: the key of `task` has them in order within each partition. A page is of a
-//! range of time that all partitions have been looked through, so that what follows is earlier. Partitions are looked at one
+//! A search along the due times, the latest or the earliest first: the key of `task` has them in order within each partition. A page is of a
+//! range of time that all partitions have been looked through, so that what follows is further on. Partitions are looked at one
 //! after the other: no join ranges over the second column of a key.
 
 use super::{
@@ -8,42 +8,27 @@ use super::{
     row,
     statements::{self, sql},
 };
-use crate::Error;
+use crate::{Error, due_range::DueRange};
 use punctual_contract::store::{Along, DuePosition, Page, Query};
-use punctual_domain::{name::Name, place::Partition, state::State, task::Task, time::Millis};
+use punctual_domain::{name::Name, place::Partition, state::State, task::Task};
 use sqlx::{MySqlConnection, Row as _};
-use std::cmp::Reverse;
 
 /// Tasks that one look passes over, in all partitions together, and in one at least.
 const TASKS_MAX: usize = 20_000;
 const OF_ONE_MIN: usize = 50;
 
-/// Between its ends, without the upper one.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    from: DuePosition,
-    before: DuePosition,
-}
-
-impl Range {
-    fn of(query: &Query) -> Self {
-        let at = |due_at| DuePosition { due_at, id: i64::MIN };
-        let end = at(query.due_before.unwrap_or(Millis(i64::MAX)));
-        let before = query.before_due.map_or(end, |it| it.min(end));
-        Self { from: at(query.due_after.unwrap_or(Millis(i64::MIN))), before }
-    }
-}
-
 pub(super) async fn list(inner: &Inner, query: &Query) -> Result<Page, Error> {
-    let mut range = Range::of(query);
-    let whole = range.from;
+    let mut range = DueRange::of(query);
+    let whole = range;
     let of_one = (TASKS_MAX / usize::from(inner.cluster.partitions.max(1))).max(OF_ONE_MIN);
     let mut places = Vec::new();
     for shard in inner.members() {
         let (_permit, mut conn) = shard.long_reader().await?;
         let here = hosted::here(&mut conn).await?;
         for partition in &here {
-            range.from = range.from.max(bound(&mut conn, *partition, range, of_one).await?);
+            if let Some(last) = bound(&mut conn, *partition, range, of_one).await? {
+                range.narrow(last);
+            }
         }
         places.push(here);
     }
@@ -55,40 +40,41 @@ pub(super) async fn list(inner: &Inner, query: &Query) -> Result<Page, Error> {
             tasks.extend(of_partition(&mut conn, query, partition, range).await?);
         }
     }
-    tasks.sort_by_key(|it| Reverse(position(it)));
+    range.sort(&mut tasks);
     tasks.dedup_by_key(|it| it.place.id);
     tasks.truncate(limit);
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(position);
-    let next_before_due = full.or(Some(range.from)).filter(|it| *it > whole);
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(DuePosition::of);
+    let next_behind_due = full.or_else(|| range.looked_to(whole));
     if let Some((key, value)) = &query.label {
         tasks.retain(|it| it.ask.labels.get(key) == Some(value));
     }
-    Ok(Page { tasks, next_before_due, along: Along::DueTime, ..Page::default() })
+    Ok(Page { tasks, next_behind_due, along: Along::DueTime, ..Page::default() })
 }
 
-fn position(it: &Task) -> DuePosition {
-    DuePosition { due_at: it.due_at, id: it.place.id }
-}
-
-/// Where a look at one partition ends.
+/// Where a look at one partition ends; None: at the end of the range.
 async fn bound(
     conn: &mut MySqlConnection,
     partition: Partition,
-    Range { from, before }: Range,
+    DueRange { from, before, is_rising }: DueRange,
     tasks: usize,
-) -> sqlx::Result<DuePosition> {
-    let asked =
-        sqlx::query(sql!("query/due_bound.sql")).bind(row::partition_no(partition)).bind(from.due_at.0);
+) -> sqlx::Result<Option<DuePosition>> {
+    let partition = row::partition_no(partition);
+    let asked = if is_rising {
+        let asked = sqlx::query(sql!("query/due_bound_rising.sql")).bind(partition).bind(from.due_at.0);
+        asked.bind(from.due_at.0).bind(from.id)
+    } else {
+        sqlx::query(sql!("query/due_bound.sql")).bind(partition).bind(from.due_at.0)
+    };
     let asked = asked.bind(before.due_at.0).bind(before.due_at.0).bind(before.id);
     let found = asked.bind(i64::try_from(tasks - 1).unwrap_or(i64::MAX)).fetch_optional(conn).await?;
-    found.map_or(Ok(from), |it| Ok(DuePosition { due_at: row::millis(&it, 0)?, id: it.try_get(1)? }))
+    found.map(|it| Ok(DuePosition { due_at: row::millis(&it, 0)?, id: it.try_get(1)? })).transpose()
 }
 
 async fn of_partition(
     conn: &mut MySqlConnection,
     query: &Query,
     partition: Partition,
-    Range { from, before }: Range,
+    DueRange { from, before, is_rising }: DueRange,
 ) -> sqlx::Result<Vec<Task>> {
     let (namespace, queue) =
         (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref().map(Name::as_str));
@@ -96,7 +82,8 @@ async fn of_partition(
     let state = query.state.map(|it: State| i32::from(it.code()));
     let label = query.label.as_ref().map(label_text);
     let updated = query.updated_from.map(|it| it.0);
-    let search = sqlx::query(statements::LIST_BY_DUE)
+    let text = if is_rising { statements::LIST_BY_DUE_RISING } else { statements::LIST_BY_DUE };
+    let search = sqlx::query(text)
         .bind(row::partition_no(partition))
         .bind(from.due_at.0)
         .bind(from.due_at.0)

@@ -5,7 +5,7 @@ use super::{
     ownership::{Statement, apart},
     row,
 };
-use punctual_contract::{Error, Happened, store::Applied};
+use punctual_contract::{Error, Happened};
 use punctual_domain::{
     executor::{Executor, Roll, Sign, Standing, Wish},
     name::Name,
@@ -107,16 +107,25 @@ fn wish(it: &MySqlRow, at: usize) -> sqlx::Result<Wish> {
     Wish::from_code(code).ok_or_else(|| row::odd(at, format!("{code} is not the code of a wish")))
 }
 
+/// Answers what was wished before.
 pub(super) async fn set_wish(
     catalog: Connections,
     namespace: Name,
     name: Name,
     wish: Wish,
-) -> Result<Applied, Error> {
+) -> Result<Option<Wish>, Error> {
     apart("say what is wished of an executor", Happened::Maybe, async move {
-        let set = Statement::new(sql!("wish.sql")).int(i64::from(wish.code()));
-        let found = set.text(namespace.as_str()).text(name.as_str()).execute(&catalog).await?;
-        Ok(if found == 0 { Applied::Lost } else { Applied::Moved })
+        loop {
+            let wished = Statement::new(sql!("wished.sql")).text(namespace.as_str()).text(name.as_str());
+            let Some(found) = wished.fetch(&catalog).await?.pop() else { return Ok(None) };
+            let stood = self::wish(&found, 0)?;
+            let set = Statement::new(sql!("wish.sql")).int(i64::from(wish.code()));
+            let set = set.text(namespace.as_str()).text(name.as_str()).int(i64::from(stood.code()));
+            // Lost: somebody else's wish was set.
+            if set.execute(&catalog).await? > 0 {
+                return Ok(Some(stood));
+            }
+        }
     })
     .await
 }

@@ -19,7 +19,9 @@ use hashbrown::HashMap;
 use punctual_contract::{
     Error as CallError,
     namespaces::{DeleteTasks, DeletedTasks, FinishedTask},
-    store::{Applied, Beat, Dispatched, Extended, Grant, Inserted, ReplyKey, Reserved, Retired, Step},
+    store::{
+        Applied, Beat, Dispatched, Extended, Grant, Inserted, ReplyKey, Reserved, Retired, Step, Stepped,
+    },
 };
 use punctual_domain::{
     place::{Partition, TaskRef},
@@ -60,7 +62,7 @@ pub(crate) struct Job {
 #[derive(Debug)]
 pub(crate) enum Work {
     Insert(Vec<Ask>, Caller<Vec<Inserted>, Vec<Ask>>),
-    Apply(Vec<Step>, Millis, Caller<Vec<Applied>, Vec<Step>>),
+    Apply(Vec<Step>, Millis, Caller<Vec<Stepped>, Vec<Step>>),
     Dispatch(Vec<Grant>, Millis, Caller<Vec<Dispatched>, Vec<Grant>>),
     Extend(Vec<Beat>, Millis, Caller<Vec<Extended>, Vec<Beat>>),
     Stop(TaskRef, Millis, Caller<Applied, ()>),
@@ -82,7 +84,7 @@ pub(crate) struct Retire {
 #[derive(Debug)]
 pub(crate) enum Done {
     Inserted(Vec<Fate>),
-    Applied(Vec<Applied>),
+    Applied(Vec<Stepped>),
     Dispatched(Vec<Dispatched>),
     Extended(Vec<Extended>),
     Stopped(Applied),
@@ -146,7 +148,7 @@ impl Job {
             (Work::Keep(_, caller), Done::Kept(it)) => drop(caller.send(Ok(it))),
             (Work::Check(caller), Done::Checked) => drop(caller.send(Ok(()))),
             // Its caller is told that the answer was lost, because the sender is dropped.
-            (work, done) => tracing::error!(?work, ?done, "an answer of another kind"),
+            _ => tracing::error!(call = self.doing, "an answer of another kind"),
         }
     }
 
@@ -324,12 +326,13 @@ pub(crate) fn learn(Context { leased, fresh, .. }: &Context, jobs: &[Job], done:
                 let begun = beats.iter().filter(|it| it.handed_over_at.is_none());
                 leased.forget(begun.map(|it| it.place.id));
             }
-            (Work::Dispatch(grants, ..), Done::Dispatched(all)) => {
+            (Work::Dispatch(grants, now, _), Done::Dispatched(all)) => {
                 fresh.forget(grants.iter().map(|it| it.place.id));
-                leased.keep(all.iter().filter_map(|it| match it {
+                let made = all.iter().filter_map(|it| match it {
                     Dispatched::Made(it) => Some(it),
                     _ => None,
-                }));
+                });
+                leased.keep(made, *now);
             }
             _ => {}
         }

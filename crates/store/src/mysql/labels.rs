@@ -6,8 +6,8 @@ use super::{
     limits::{PING, READ, WRITE, twice, watched},
     lookup, query, row,
     session::Known,
-    spawn,
     statements::sql,
+    to_its_end,
 };
 use crate::Error;
 use async_trait::async_trait;
@@ -46,7 +46,7 @@ impl LabelStore for MysqlStore {
 
     async fn index_labels_in(&self, part: usize, limit: usize) -> Result<usize, CallError> {
         const DOING: &str = "index labels";
-        let indexed = spawn(batch(Arc::clone(&self.inner), part, limit)).await;
+        let indexed = to_its_end(batch(Arc::clone(&self.inner), part, limit)).await;
         // It can be done again: whether it happened does not matter.
         let panicked =
             |it: tokio::task::JoinError| CallError::may_have_happened(DOING, Error::Panicked(it.to_string()));

@@ -5,8 +5,8 @@
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use punctual_contract::store::{Assignment, Change, Step};
-use punctual_domain::{name::QueueKey, place::TaskRef};
+use punctual_contract::store::{Assignment, Change, EndedAttempt, Step};
+use punctual_domain::{name::QueueKey, place::TaskRef, time::Millis};
 
 /// More is forgotten, and looked at: about 10 MiB.
 const LEASES_MAX: usize = 100_000;
@@ -22,6 +22,17 @@ pub(crate) struct KnownLease {
     pub(crate) queue: QueueKey,
     pub(crate) fence: i64,
     pub(crate) attempt: i64,
+    /// As `lease_since` has it.
+    since: Millis,
+    traceparent: Option<String>,
+}
+
+impl KnownLease {
+    /// By a success.
+    pub(crate) fn ended(&self) -> EndedAttempt {
+        let (queue, traceparent) = (self.queue.clone(), self.traceparent.clone());
+        EndedAttempt { queue, leased_since: self.since, traceparent }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -37,8 +48,8 @@ struct Known {
 }
 
 impl Leased {
-    /// Of a transaction that was committed.
-    pub(crate) fn keep<'a>(&self, made: impl Iterator<Item = &'a Assignment>) {
+    /// Of a transaction that was committed. `now`: as it was handed over.
+    pub(crate) fn keep<'a>(&self, made: impl Iterator<Item = &'a Assignment>, now: Millis) {
         let mut known = self.0.lock();
         for it in made {
             if known.leases.len() >= LEASES_MAX {
@@ -46,7 +57,9 @@ impl Leased {
             }
             let place = TaskRef { due_at: it.due_at, ..it.place };
             let (queue, attempt) = (it.queue.clone(), i64::from(it.attempt));
-            known.leases.insert(place.id, KnownLease { place, queue, fence: it.fence, attempt });
+            let (since, traceparent) = (it.fired_at.max(now), it.traceparent.clone());
+            let lease = KnownLease { place, queue, fence: it.fence, attempt, since, traceparent };
+            known.leases.insert(place.id, lease);
         }
     }
 
@@ -103,7 +116,6 @@ mod tests {
         name::Name,
         place::Partition,
         task::{Priority, TaskResult},
-        time::Millis,
     };
 
     fn made(id: i64, fence: i64) -> Assignment {
@@ -131,7 +143,7 @@ mod tests {
 
     fn step(id: i64, fence: Option<i64>, change: Change) -> Step {
         let place = TaskRef { partition: Partition(1), due_at: Millis(5), id };
-        Step { place, fence, change, note: Note::default() }
+        Step { place, fence, change, note: Note::default(), fired_at: None }
     }
 
     fn succeed() -> Change {
@@ -142,7 +154,7 @@ mod tests {
     #[test]
     fn successes_of_what_was_handed_over_are_guessed_where_the_row_is_now() {
         let leased = Leased::default();
-        leased.keep([made(1, 2), made(2, 2)].iter());
+        leased.keep([made(1, 2), made(2, 2)].iter(), Millis(7));
         let (one, two) = (step(1, Some(2), succeed()), step(2, Some(2), succeed()));
         let guessed = leased.of([&two, &one].into_iter());
         assert_eq!([1, 2].map(|it| (guessed[&it].place.id, guessed[&it].place.due_at.0)), [(1, 7), (2, 7)]);
@@ -178,7 +190,7 @@ mod tests {
     fn it_does_not_grow_without_end() {
         let leased = Leased::default();
         let many = i64::try_from(LEASES_MAX).unwrap() + 1;
-        (0..many).for_each(|it| leased.keep(std::iter::once(&made(it, 2))));
+        (0..many).for_each(|it| leased.keep(std::iter::once(&made(it, 2)), Millis(7)));
         assert_eq!(leased.0.lock().leases.len(), 1);
     }
 }

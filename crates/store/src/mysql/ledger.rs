@@ -9,6 +9,8 @@ use punctual_domain::state::State;
 use sqlx::{MySqlConnection, mysql::MySqlArguments};
 use std::collections::HashMap;
 
+/// Names that are kept from one transaction to the next: they may be made up without end.
+const NAMES_MAX: usize = 10_000;
 /// One more than the highest code of a state.
 const CODES: usize = 13;
 
@@ -215,6 +217,9 @@ impl Ledger {
             }
         }
         (self.accepted, self.deleted, self.is_checked) = (0, 0, false);
+        if self.queues.len() > NAMES_MAX {
+            (self.known, self.queues, self.last) = (HashMap::new(), Vec::new(), 0);
+        }
     }
 }
 
@@ -245,6 +250,22 @@ mod tests {
         assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![])]);
         ledger.moved(("n", "b"), None, Some(State::Dead), 7);
         assert_eq!(sums(&ledger), [("a", vec![]), ("b", vec![(9, 1)])], "counts again after a clear");
+    }
+
+    #[test]
+    fn names_are_forgotten_after_a_transaction_when_they_are_many() {
+        let mut ledger = Ledger::new(0);
+        let mut meet = |from: usize, to: usize| {
+            for nth in from..to {
+                ledger.moved(("n", &format!("q{nth}")), None, Some(State::Scheduled), 0);
+            }
+            let entries = ledger.entries().len();
+            ledger.clear();
+            (entries, ledger.queues.len())
+        };
+        assert_eq!(meet(0, NAMES_MAX), (NAMES_MAX, NAMES_MAX));
+        assert_eq!(meet(NAMES_MAX - 1, NAMES_MAX + 2), (3, 0));
+        assert_eq!(meet(0, 2), (2, 2), "and counts on");
     }
 
     #[test]

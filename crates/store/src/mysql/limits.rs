@@ -10,7 +10,7 @@
 
 use super::session::{self, Door, Known, Seen};
 use crate::Error;
-use futures_util::{StreamExt as _, future::join_all, stream::FuturesUnordered};
+use futures_util::{future::join_all, task::AtomicWaker};
 use parking_lot::Mutex;
 use sqlx::{Connection as _, MySqlConnection};
 use std::{
@@ -20,9 +20,10 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    task::{Context, Wake, Waker},
     time::Duration,
 };
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// What one class of work may take.
 #[derive(Clone, Copy, Debug)]
@@ -222,36 +223,45 @@ pub(crate) async fn on_its_own<T, E: From<sqlx::Error>>(
 /// dropped. `held`: the connections that it is at work on now.
 pub(crate) async fn watched<T>(
     limit: Limit,
-    held: impl Fn() -> Vec<(u64, Door)>,
+    held: impl Fn() -> Vec<(u64, Door)> + Sync,
     work: impl Future<Output = T>,
 ) -> Option<T> {
-    let (mut work, heard) = (pin!(work), AtomicU64::new(0));
-    // Polled only when something has come for it, and not whenever the watch moves: then it was no silence.
-    let counted = poll_fn(|context| {
-        heard.fetch_add(1, Relaxed);
-        work.as_mut().poll(context)
+    let heard = Arc::new(Heard::default());
+    let (mut work, waker) = (pin!(work), Waker::from(Arc::clone(&heard)));
+    let working = poll_fn(|context| {
+        heard.waits.register(context.waker());
+        work.as_mut().poll(&mut Context::from_waker(&waker))
     });
-    let mut working = FuturesUnordered::from_iter([counted]);
+    tokio::select! {
+        biased;
+        done = working => Some(done),
+        () = fell_silent(limit, &held, &heard.times) => None,
+    }
+}
+
+/// How often something came for the work: not whenever the watch moves, or it was no silence.
+#[derive(Debug, Default)]
+struct Heard {
+    times: AtomicU64,
+    waits: AtomicWaker,
+}
+
+impl Wake for Heard {
+    fn wake(self: Arc<Self>) {
+        self.times.fetch_add(1, Relaxed);
+        self.waits.wake();
+    }
+}
+
+/// Until the work is to be given up. Apart from the work, and so compiled once for all kinds of it.
+async fn fell_silent(limit: Limit, held: &(dyn Fn() -> Vec<(u64, Door)> + Sync), heard: &AtomicU64) {
     let ends_at = Instant::now() + limit.at_most;
     loop {
-        let ask_at = (Instant::now() + limit.ask_after).min(ends_at);
-        if let Ok(done) = timeout_at(ask_at, working.next()).await {
-            return done;
-        }
-        let is_late = Instant::now() >= ends_at;
-        let held = held();
-        if held.is_empty() && !is_late {
-            // It waits for a connection, or for something else, which has limits of its own.
-            continue;
-        }
-        tokio::select! {
-            biased;
-            done = working.next() => return done,
-            is_given_up = are_silent(&held, is_late, &heard) => {
-                if is_given_up {
-                    return None;
-                }
-            }
+        sleep_until((Instant::now() + limit.ask_after).min(ends_at)).await;
+        let (held, is_late) = (held(), Instant::now() >= ends_at);
+        // With none it waits for a connection, or for something else, which has limits of its own.
+        if (is_late || !held.is_empty()) && are_silent(&held, is_late, heard).await {
+            return;
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{
     row, statements as bodies, statements_moves as sql,
     trips::Trips,
 };
-use punctual_contract::store::{Applied, Change, Step};
+use punctual_contract::store::{Applied, Change, EndedAttempt, Step, Stepped};
 use punctual_domain::{
     history::{self, Note, SplitLine},
     name::{Name, QueueKey},
@@ -24,7 +24,7 @@ use punctual_domain::{
     task::{Content, Priority, TaskResult},
     time::Millis,
 };
-use sqlx::{MySqlConnection, Row as _};
+use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// A statement goes off when its parameter is this long, in bytes: results can be long, and a packet is bounded.
@@ -37,14 +37,14 @@ pub(crate) async fn apply(
     (pauses, density): (&Pauses, &Density),
     (steps, leases): (&[Step], Vec<Option<KnownLease>>),
     now: Millis,
-) -> sqlx::Result<Vec<Applied>> {
-    let mut applied = vec![Applied::Lost; steps.len()];
+) -> sqlx::Result<Vec<Stepped>> {
+    let mut applied = vec![Stepped::LOST; steps.len()];
     let (mut unseen, mut looked_at) = (Vec::new(), Vec::new());
     let mut leases = leases.into_iter();
     for ((nth, step), applied) in steps.iter().enumerate().zip(&mut applied) {
         if let Some(lease) = leases.next().flatten() {
+            *applied = Stepped { applied: Applied::Moved, attempt: Some(lease.ended()) };
             unseen.push((step, lease));
-            *applied = Applied::Moved;
         } else {
             looked_at.push((nth, step));
         }
@@ -54,9 +54,9 @@ pub(crate) async fn apply(
         let round: Vec<(usize, &Step)> = round.iter().filter_map(|it| looked_at.get(*it)).copied().collect();
         let steps: Vec<&Step> = round.iter().map(|it| it.1).collect();
         let moved = one_round(conn, trips, ledger, (pauses, density), &steps, now).await?;
-        for nth in round.iter().zip(moved).filter(|it| it.1).map(|it| it.0.0) {
-            if let Some(it) = applied.get_mut(nth) {
-                *it = Applied::Moved;
+        for ((nth, _), moved) in round.iter().zip(moved) {
+            if let Some(answer) = applied.get_mut(*nth) {
+                *answer = moved;
             }
         }
     }
@@ -80,7 +80,7 @@ async fn succeed_unseen(
             return Err(sqlx::Error::RowNotFound);
         };
         let from = From { place: lease.place, fence: lease.fence, state: State::Dispatched };
-        let row = moves.row(Event::Succeed, from, lease.attempt, &step.note);
+        let row = moves.row_of((Event::Succeed, step.fired_at), from, lease.attempt, &step.note);
         values_of_result(row.at(*keep_until), Some(result));
         let QueueKey { namespace, queue } = &lease.queue;
         let names = (namespace.as_str(), queue.as_str());
@@ -91,7 +91,7 @@ async fn succeed_unseen(
     moves.finish(conn).await
 }
 
-/// Steps of different tasks. True: moved.
+/// Steps of different tasks.
 async fn one_round(
     conn: &mut MySqlConnection,
     trips: &mut Trips,
@@ -99,10 +99,10 @@ async fn one_round(
     (pauses, density): (&Pauses, &Density),
     steps: &[&Step],
     now: Millis,
-) -> sqlx::Result<Vec<bool>> {
+) -> sqlx::Result<Vec<Stepped>> {
     let places: Vec<TaskRef> = steps.iter().map(|it| it.place).collect();
     let found = place::find_ahead(conn, trips, sql::AT, &places).await?;
-    let mut moved = vec![false; steps.len()];
+    let mut moved = vec![Stepped::LOST; steps.len()];
     let mut moves = Moves::new(density, now);
     // In the order of the key, so that the updates walk the pages in their order.
     let mut order: Vec<(usize, Spot)> = Vec::with_capacity(steps.len());
@@ -117,7 +117,7 @@ async fn one_round(
                 moves.enter(conn, pauses, &spot, queue).await?;
             }
             moves.step(conn, ledger, &spot, step).await?;
-            *moved = true;
+            *moved = Stepped { applied: Applied::Moved, attempt: spot.ended };
         }
     }
     moves.finish(conn).await?;
@@ -139,15 +139,18 @@ struct Spot {
     long: bool,
     /// Of its payload, where that is not in `body`.
     bytes: Option<i64>,
+    /// Of an attempt that has it.
+    ended: Option<EndedAttempt>,
 }
 
 fn spot(it: &Spotted) -> sqlx::Result<Spot> {
     let Spotted { place, row } = it;
+    let state = row::state(row, 4)?;
     Ok(Spot {
         place: *place,
         namespace: row.try_get::<&str, _>(2)?.into(),
         queue: row.try_get::<&str, _>(3)?.into(),
-        state: row::state(row, 4)?,
+        state,
         fence: row.try_get(5)?,
         attempt: row.try_get(6)?,
         execute_at: row::millis(row, 7)?,
@@ -155,7 +158,14 @@ fn spot(it: &Spotted) -> sqlx::Result<Spot> {
         priority: row.try_get(9)?,
         long: row.try_get(10)?,
         bytes: row.try_get(11)?,
+        ended: state.is_in_flight().then(|| attempt(row)).transpose()?,
     })
+}
+
+/// Of columns of move/at.sql.
+fn attempt(row: &MySqlRow) -> sqlx::Result<EndedAttempt> {
+    let (queue, leased_since) = (row::queue_key(row, 2, 3)?, row::millis(row, 12)?);
+    Ok(EndedAttempt { queue, leased_since, traceparent: row.try_get(13)? })
 }
 
 impl Spot {
@@ -219,12 +229,12 @@ impl<'d> Moves<'d> {
         let due_at = spot.next_due_at(&step.change, self.now);
         let note = noted(step, due_at);
         let from = From { place: spot.place, fence: spot.fence, state: spot.state };
-        let rows = self.row(event, from, attempt_after(event, spot.attempt), &note);
+        let rows = self.row_of((event, step.fired_at), from, attempt_after(event, spot.attempt), &note);
         values(rows, &step.change, spot, due_at.unwrap_or_default(), note.error.as_deref());
         if let Some(due_at) = due_at.filter(|it| *it != spot.place.due_at) {
             self.places.push(TaskRef { due_at, ..spot.place });
         }
-        if event.target() == State::Dead {
+        if event.target() == State::Dead && spot.state != State::Dead {
             self.entries.dead(spot.place, &spot.namespace);
         }
         let kept = step.change.keep_until();
@@ -233,9 +243,11 @@ impl<'d> Moves<'d> {
         }
         let bytes = bytes(conn, spot, &step.change).await?;
         let queue = step.change.queue().map_or(&*spot.queue, Name::as_str);
-        if let Change::Reschedule { payload: Some(payload), .. } = &step.change {
+        if let Some(payload) = step.change.payload() {
             keep_body(conn, spot, payload).await?;
-            ledger.resized(&spot.namespace, queue, row::size(payload) - bytes);
+            if event.target().is_pending() {
+                ledger.resized(&spot.namespace, queue, row::size(payload) - bytes);
+            }
         }
         if *queue == *spot.queue {
             ledger.moved((&spot.namespace, queue), Some(spot.state), Some(event.target()), bytes);
@@ -269,15 +281,24 @@ impl<'d> Moves<'d> {
 
     /// A row with the values that all moves share: place, fence, history line.
     pub(crate) fn row(&mut self, event: Event, from: From, attempt: i64, note: &Note) -> &mut One {
+        self.row_of((event, None), from, attempt, note)
+    }
+
+    /// The same; the last move of a task also says when its attempt fired, or that this is known.
+    fn row_of(
+        &mut self,
+        (event, fired_at): (Event, Option<Millis>),
+        from: From,
+        attempt: i64,
+        note: &Note,
+    ) -> &mut One {
         let line = self.line(event, from, attempt, note);
-        self.rows
-            .entry(event)
-            .or_default()
-            .row(from.place)
-            .guard(from.state.code().into(), from.fence)
-            .int(from.fence)
-            .mark()
-            .text(&line)
+        let row = self.rows.entry(event).or_default().row(from.place);
+        row.guard(from.state.code().into(), from.fence).int(from.fence);
+        if matches!(event, Event::Succeed | Event::Bury | Event::Abort) {
+            row.maybe_int(fired_at.map(|it| it.0));
+        }
+        row.mark().text(&line)
     }
 
     /// The same for a dispatch, which has an instant of its own: what is leased ahead begins when it fires, and its line
@@ -409,6 +430,13 @@ fn values(to: &mut One, change: &Change, spot: &Spot, due_at: Millis, error: Opt
         }
         Change::Snooze { .. } => to.at(due_at).maybe_int(spot.deadline_from(due_at)),
         Change::Redrive { execute_at } => to.at(due_at).at(*execute_at),
+        Change::Amend { max_attempts, priority, payload, timeout_ms, retry } => {
+            to.maybe_int(max_attempts.map(i64::from)).maybe_int(priority.map(|it| i64::from(it.level())));
+            let payload = payload.as_ref();
+            to.maybe_int(payload.map(|it| i64::from(it.code()))).maybe_bytes(payload.and_then(row::inline));
+            to.maybe_int(*timeout_ms).int(i64::from(retry.is_some()));
+            to.maybe_text(retry.as_ref().and_then(row::retry_text).as_deref())
+        }
         Change::Reschedule { execute_at, priority, payload, queue } => {
             let level = priority.map_or(spot.priority, |it: Priority| i64::from(it.level()));
             to.at(due_at).at(execute_at.unwrap_or(spot.execute_at)).int(level);

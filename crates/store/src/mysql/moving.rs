@@ -531,7 +531,7 @@ mod tests {
         let read = COLUMNS.map(|it| format!("task.{}", it.0)).join(", ");
         assert!(words(sql!("moving/read.sql")).contains(&format!("SELECT {read}, body.payload")));
         let sum = |text: &str| {
-            words(text.split_once("CONV(LEFT(MD5(").unwrap().1.split_once("AS UNSIGNED").unwrap().0)
+            words(text.split_once("CONV(LEFT(SHA2(").unwrap().1.split_once("AS UNSIGNED").unwrap().0)
         };
         let (of_piece, of_row) = (sum(sql!("moving/sums.sql")), sum(sql!("moving/rows.sql")));
         assert_eq!(of_piece, of_row);

@@ -44,18 +44,17 @@ const TOGETHER_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Few {
     one: &'static str,
-    texts: [OnceLock<[&'static str; FEW.len()]>; 2],
+    texts: [OnceLock<[&'static str; FEW.len()]>; OWN],
 }
 
 impl Few {
     pub(crate) const fn new(one: &'static str) -> Self {
-        Self { one, texts: [OnceLock::new(), OnceLock::new()] }
+        Self { one, texts: [OnceLock::new(), OnceLock::new(), OnceLock::new()] }
     }
 
     /// The text for at least so many rows, and for how many.
     fn text(&self, rows: usize, own: Own) -> Option<(usize, &'static str)> {
-        let [listed, even] = &self.texts;
-        let texts = if own == Own::Even { even } else { listed };
+        let texts = own.of_three(&self.texts);
         // Made once for each statement, and never given back: that bounds it.
         let texts = texts.get_or_init(|| FEW.map(|it| &*named(self.one, it, own).leak()));
         FEW.into_iter().zip(texts.iter().copied()).find(|it| it.0 >= rows)
@@ -72,7 +71,19 @@ enum Own {
     Even,
 }
 
+/// How many forms of one text there are.
+const OWN: usize = 3;
+
 impl Own {
+    const fn of_three<T>(self, [nothing, listed, even]: &[T; OWN]) -> &T {
+        match self {
+            Self::Nothing => nothing,
+            Self::Listed => listed,
+            Self::Even => even,
+        }
+    }
+
+    /// All rows of a group have an instant, or none has.
     fn of(group: &[&One]) -> Self {
         let late = |it: &One| Some(it.own.get(1)?.wrapping_sub(it.place.due_at.0));
         let mut all = group.iter().map(|it| late(it));
@@ -101,18 +112,22 @@ fn repeated(text: &str, times: usize) -> String {
 const BY_ID: &str = "CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED)";
 
 fn with_own(text: &str, length: usize, own: Own) -> String {
-    if own == Own::Even {
-        return text.replace(BY_ID, "due_at + ?");
+    match own {
+        // As it was: the only column that is set so.
+        Own::Nothing => text.replace(BY_ID, "fired_at"),
+        Own::Even => text.replace(BY_ID, "due_at + ?"),
+        Own::Listed => {
+            let list = vec!["?"; length].join(", ");
+            text.replace(BY_ID, &format!("CAST(ELT(INTERVAL(id, {list}), {list}) AS SIGNED)"))
+        }
     }
-    let list = vec!["?"; length].join(", ");
-    text.replace(BY_ID, &format!("CAST(ELT(INTERVAL(id, {list}), {list}) AS SIGNED)"))
 }
 
 /// A statement with lists of partitions and ids.
 #[derive(Debug)]
 pub(crate) struct Near {
     one: &'static str,
-    texts: [OnceLock<Vec<Text>>; 2],
+    texts: [OnceLock<Vec<Text>>; OWN],
 }
 
 /// For at most so many partitions and ids.
@@ -120,13 +135,12 @@ type Text = (usize, usize, &'static str);
 
 impl Near {
     pub(crate) const fn new(one: &'static str) -> Self {
-        Self { one, texts: [OnceLock::new(), OnceLock::new()] }
+        Self { one, texts: [OnceLock::new(), OnceLock::new(), OnceLock::new()] }
     }
 
     /// The text for lists of at least these lengths, and its lengths.
     fn text(&self, partitions: usize, ids: usize, own: Own) -> Option<Text> {
-        let [by_id, even] = &self.texts;
-        let texts = if own == Own::Even { even } else { by_id };
+        let texts = own.of_three(&self.texts);
         // Made once for each statement, and never given back: that bounds it.
         let all = PARTITIONS.into_iter().flat_map(|it| IDS.into_iter().map(move |ids| (it, ids)));
         let texts = texts.get_or_init(|| {
@@ -456,6 +470,8 @@ mod tests {
         assert!(few.text(FEW_MAX + 1, Own::Listed).is_none());
         let even = "SET x = due_at + ?, y = ? WHERE ((p = ? AND id = ?)) AND state IN (1)";
         assert_eq!(few.text(1, Own::Even), Some((1, even)));
+        let none = "SET x = fired_at, y = ? WHERE ((p = ? AND id = ?)) AND state IN (1)";
+        assert_eq!(few.text(1, Own::Nothing), Some((1, none)));
     }
 
     #[test]

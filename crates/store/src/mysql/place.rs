@@ -210,16 +210,17 @@ impl Rows {
         self.size + self.rows.last().map_or(0, |it| it.json.len())
     }
 
-    /// The rows in groups that share their guard and all values after the mark. None: they have no mark.
+    /// The rows in groups that share their guard and all values after the mark, and have as many of their own. None: they
+    /// have no mark.
     pub(crate) fn alike(&self) -> Option<Vec<Vec<&One>>> {
         let mut groups: Vec<Vec<&One>> = Vec::new();
-        let mut known: HashMap<(&str, (i64, i64)), usize> = HashMap::new();
-        let (mut last, mut at) = (("", (0, 0)), 0);
+        let mut known: HashMap<(&str, (i64, i64), usize), usize> = HashMap::new();
+        let (mut last, mut at) = (("", (0, 0), 0), 0);
         for it in &self.rows {
             if it.mark == 0 {
                 return None;
             }
-            let shared = (it.shared_json(), it.guard);
+            let shared = (it.shared_json(), it.guard, it.own.len());
             if groups.is_empty() || shared != last {
                 at = *known.entry(shared).or_insert(groups.len());
                 last = shared;

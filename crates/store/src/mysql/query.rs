@@ -75,12 +75,22 @@ pub(crate) async fn versions(
     tasks(&query.fetch_all(conn).await?)
 }
 
+pub(crate) async fn latest_versions(
+    conn: &mut MySqlConnection,
+    namespace: &Name,
+    wanted: &[(Partition, i64)],
+) -> sqlx::Result<Vec<Task>> {
+    let rows: Vec<(u16, i64)> = wanted.iter().map(|it| (it.0.0, it.1)).collect();
+    let rows = serde_json::to_string(&rows).expect("numbers always have a JSON form");
+    tasks(&sqlx::query(sql::LATEST_VERSIONS).bind(rows).bind(namespace.as_str()).fetch_all(conn).await?)
+}
+
 /// The newest task below an id.
 pub(crate) async fn newest_below(conn: &mut MySqlConnection, id: i64) -> sqlx::Result<Option<i64>> {
     sqlx::query(sql::BELOW).bind(id).fetch_one(conn).await?.try_get(0)
 }
 
-/// Tasks with ids in a range, newest first. A label that stands inside another one's value is among them.
+/// Tasks with ids in a range, newest first unless the query says otherwise. A label that stands inside another one's value is among them.
 pub(crate) async fn list(
     conn: &mut MySqlConnection,
     query: &Query,
@@ -94,6 +104,7 @@ pub(crate) async fn list(
     let label = query.label.as_ref().map(label_text);
     let updated = query.updated_from.map(|it| it.0);
     let search = match walk {
+        Walk::Ids if query.oldest_first => sqlx::query(sql::LIST_RISING),
         Walk::Ids => sqlx::query(sql::LIST),
         Walk::Term(term, _) => sqlx::query(sql::LIST_BY_TERM).bind(term),
     };

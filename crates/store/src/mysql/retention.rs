@@ -56,15 +56,18 @@ pub(crate) async fn retire(
     // Without archives, whenever it was due.
     let over_after = if has_archives { now.plus(AHEAD_MS) } else { Millis(i64::MIN) };
     let mut over = Over { limit, places: Vec::new(), ids: HashSet::new(), open };
-    let ahead = ahead::look(conn, now, began.ahead, &mut over).await?;
-    spans::look(conn, &spans::Times { now, stopped_until, over_after }, &mut over).await?;
+    // Half of the room is for the others: a mass of tasks that were cancelled must not starve them.
+    let (ahead, ahead_has_more) = ahead::look(conn, now, began.ahead, limit.div_ceil(2), &mut over).await?;
+    let times = spans::Times { now, stopped_until, over_after };
+    let spans_have_more = spans::look(conn, &times, &mut over).await?;
     let walked = walk::walk(conn, (over_after, now), began.walked, &mut over).await?;
     let progress = Progress { walked, ahead: Some(ahead) };
     if progress != began {
         keep_progress(conn, progress).await?;
     }
     let rows = end(conn, ledger, density, now, stopped_until, &over.places).await?;
-    let mut retired = Retired { stopped: rows.stopped, deleted: 0 };
+    let has_more = ahead_has_more || spans_have_more;
+    let mut retired = Retired { stopped: rows.stopped, deleted: 0, has_more };
     if has_archives {
         let ahead: Vec<TaskRef> =
             rows.over.iter().map(|it| it.0).filter(|it| it.due_at > over_after).collect();

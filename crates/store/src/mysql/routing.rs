@@ -9,12 +9,12 @@ use super::{
     moving,
     session::Door,
     shards::{self, Placement},
-    spawn,
+    to_its_end,
 };
 use crate::Error;
 use futures_util::FutureExt as _;
 use parking_lot::RwLock;
-use punctual_domain::place::Partition;
+use punctual_domain::{place::Partition, time::Span};
 use std::{
     collections::BTreeSet,
     panic::AssertUnwindSafe,
@@ -111,13 +111,13 @@ impl Inner {
         let waited = patience.began.elapsed();
         if waited > PATIENCE {
             let partition = partitions.first().map_or(0, |it| it.0);
-            return Err(Error::PartitionAway { partition, waited_ms: waited.as_millis() });
+            return Err(Error::PartitionAway { partition, waited: Span::of(waited) });
         }
         let before = self.routing.placement();
         let inner = Arc::clone(self);
         patience.tries += 1;
         // In a task of its own: the caller may hang up.
-        let look = spawn(async move { inner.routing.read(&inner.catalog, &inner.doors).await });
+        let look = to_its_end(async move { inner.routing.read(&inner.catalog, &inner.doors).await });
         look.await.map_err(|it| Error::Panicked(it.to_string()))??;
         let now = self.routing.placement();
         if partitions.iter().all(|it| now.shard_of(*it) == before.shard_of(*it)) {

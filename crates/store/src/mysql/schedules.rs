@@ -6,8 +6,9 @@ use super::{
     ids::counted_by,
     limits::{WRITE, within},
     ownership::{Statement, apart},
-    row, spawn,
+    row,
     statements::sql,
+    to_its_end,
 };
 use crate::{Error, runs};
 use async_trait::async_trait;
@@ -218,7 +219,7 @@ impl MysqlStore {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send + 'static,
     {
-        let changed = spawn(change(Arc::clone(&self.inner), doing, work)).await;
+        let changed = to_its_end(change(Arc::clone(&self.inner), doing, work)).await;
         changed.map_err(|it| CallError::may_have_happened(doing, Error::Panicked(it.to_string())))?
     }
 }

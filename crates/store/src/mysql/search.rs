@@ -10,9 +10,10 @@ use super::{
     query::{self, Hold},
     reply,
     routing::Patience,
-    scan as scans, shards, spawn,
+    scan as scans, shards,
     statements::{self as sql, sql},
-    walk::Walk,
+    to_its_end,
+    walk::{self, Walk},
     writer,
 };
 use crate::Error;
@@ -71,7 +72,7 @@ impl MysqlStore {
         E: From<sqlx::Error> + Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
         F: Future<Output = Result<A, E>> + Send + 'static,
     {
-        match spawn(within(limit, work(Arc::clone(&self.inner)))).await {
+        match to_its_end(within(limit, work(Arc::clone(&self.inner)))).await {
             Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
             Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
         }
@@ -243,6 +244,37 @@ pub(super) async fn versions(
     }
 }
 
+/// Each database that could have one of them is asked once.
+pub(super) async fn latest_versions(
+    inner: Arc<Inner>,
+    namespace: Name,
+    task_ids: Vec<i64>,
+) -> Result<Vec<Task>, Error> {
+    let placed = |id: &i64| (partition_of(&namespace, *id, inner.cluster.partitions), *id);
+    let mut left: Vec<(Partition, i64)> = task_ids.iter().map(placed).collect();
+    let (mut found, mut patience) = (Vec::new(), Patience::new());
+    loop {
+        let (mut missed, placement) = (BTreeSet::new(), inner.routing.placement());
+        for (number, shard) in inner.members().iter().enumerate() {
+            let here = left.iter().copied().filter(|it| placement.shard_of(it.0) == number);
+            let here: Vec<_> = here.collect();
+            if here.is_empty() {
+                continue;
+            }
+            let mut conn = shard.reader().await?;
+            let tasks = query::latest_versions(&mut conn, &namespace, &here).await?;
+            let gone = hosted::missing(&mut conn, here.iter().map(|it| it.0)).await?;
+            found.extend(tasks.into_iter().filter(|it| !gone.contains(&it.place.partition)));
+            missed.extend(gone);
+        }
+        if missed.is_empty() {
+            return Ok(found);
+        }
+        left.retain(|it| missed.contains(&it.0));
+        inner.follow(&mut patience, &missed).await?;
+    }
+}
+
 /// A partition that moves meanwhile could be in none of the databases when they are asked one after the other, or in
 /// two: then the search begins anew.
 pub(super) async fn list(inner: Arc<Inner>, query: Query) -> Result<Page, Error> {
@@ -265,9 +297,38 @@ where
     }
 }
 
+/// Along all ids, upward.
+async fn oldest_first(inner: &Inner, query: &Query) -> Result<Page, Error> {
+    let shards: Vec<&Shard> = inner.members().iter().collect();
+    let Some(oldest) = walk::oldest_above(&shards, query.after_id.unwrap_or(i64::MIN)).await? else {
+        return Ok(Page::default());
+    };
+    let (ceiling, limit) = (oldest.saturating_add(walk::IDS_MAX - 1), query.limit.max(1));
+    let mut tasks = Vec::new();
+    for shard in inner.members() {
+        let (_permit, mut conn) = shard.long_reader().await?;
+        tasks.extend(query::list(&mut conn, query, Walk::Ids, oldest..=ceiling).await?);
+    }
+    tasks.sort_by_key(|it| it.place.id);
+    tasks.dedup_by_key(|it| it.place.id);
+    tasks.truncate(limit);
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
+    let next = walk::oldest_above(&shards, full.unwrap_or(ceiling)).await?;
+    if let Some((key, value)) = &query.label {
+        tasks.retain(|it| it.ask.labels.get(key) == Some(value));
+    }
+    let next_after_id = next.map(|it| it.saturating_sub(1));
+    let is_short = tasks.len() < limit && next.is_some();
+    let newest_id = if is_short { Walk::Ids.newest_below(&shards, i64::MAX).await? } else { None };
+    Ok(Page { tasks, next_after_id, newest_id, ..Page::default() })
+}
+
 async fn list_once(inner: &Inner, query: &Query) -> Result<Page, Error> {
-    if query.before_due.is_some() {
+    if query.behind_due.is_some() {
         return due::list(inner, query).await;
+    }
+    if query.oldest_first && !query.by_due_time {
+        return oldest_first(inner, query).await;
     }
     let label = query.label.as_ref();
     let dead = query.state == Some(State::Dead);

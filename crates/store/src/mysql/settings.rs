@@ -9,8 +9,8 @@ use super::{
     pauses::{self, PAUSES_REVISION},
     row,
     session::Known,
-    spawn,
     statements::{self, sql},
+    to_its_end,
 };
 use crate::Error;
 use async_trait::async_trait;
@@ -42,7 +42,7 @@ impl SettingStore for MysqlStore {
     async fn save_setting(&self, it: SaveSetting, now: Millis) -> Result<Saved, CallError> {
         const DOING: &str = "save a setting";
         // In a task of its own: a caller that hangs up does not leave a pause half spread.
-        let saved = spawn(save(Arc::clone(&self.inner), it, now)).await;
+        let saved = to_its_end(save(Arc::clone(&self.inner), it, now)).await;
         saved.map_err(|it| CallError::may_have_happened(DOING, Error::Panicked(it.to_string())))?
     }
 

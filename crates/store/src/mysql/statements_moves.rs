@@ -91,6 +91,7 @@ pub(crate) const fn of_event(event: Event) -> Option<&'static str> {
         Event::Withdraw => sql!("move/withdraw.sql"),
         Event::Abort => sql!("move/abort.sql"),
         Event::Reschedule => sql!("move/reschedule.sql"),
+        Event::Amend => sql!("move/amend.sql"),
         Event::Redrive => sql!("move/redrive.sql"),
         Event::Retire => sql!("move/retire.sql"),
     })

@@ -8,7 +8,7 @@ use punctual_domain::name::Name;
 use sqlx::Row as _;
 
 /// Most ids that one look may pass over, and most entries: each is found by several keys.
-const IDS_MAX: i64 = 20_000;
+pub(super) const IDS_MAX: i64 = 20_000;
 const ENTRIES_MAX: i64 = 5_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,20 @@ impl Walk {
         }
         Ok(floor)
     }
+}
+
+/// The oldest task above an id.
+pub(super) async fn oldest_above(shards: &[&Shard], id: i64) -> Result<Option<i64>, Error> {
+    let mut oldest: Option<i64> = None;
+    for shard in shards {
+        let oldest_here = async {
+            let asked = sqlx::query(super::statements::ABOVE).bind(id);
+            asked.fetch_one(&mut *shard.readers.acquire().await?).await?.try_get::<Option<i64>, _>(0)
+        };
+        let here = oldest_here.await.map_err(|it| shard.failed(it))?;
+        oldest = oldest.into_iter().chain(here).min();
+    }
+    Ok(oldest)
 }
 
 /// All that could match is entered, in each database: what has the label, or the dead.

@@ -339,7 +339,7 @@ impl Writer {
             Failed::Unknown(source) => (Happened::Maybe, false, source),
         };
         let may_have_happened = happened == Happened::Maybe;
-        tracing::warn!(error = %source, may_have_happened, "a transaction failed");
+        tracing::warn!(error = %source, may_have_happened, at = %self.door, "a transaction failed");
         Unfinished { happened, source: Arc::new(source), blames_a_job, is_race }
     }
 

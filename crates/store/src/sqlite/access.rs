@@ -29,6 +29,14 @@ impl AccessStore for SqliteStore {
         self.writing("save a token", 1, move |conn, _: &mut Ledger| save(conn, &token, expected)).await
     }
 
+    async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, CallError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::TOKEN_FORGET)?.execute(params![ended_before.0, limit])
+        };
+        self.maintaining("forget tokens", 1, work).await
+    }
+
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
             let mut note = conn.prepare_cached(sql::TOKEN_USED)?;

@@ -90,7 +90,15 @@ impl ClusterStore for SqliteStore {
             let bytes = conn.prepare_cached(sql::CLUSTER_SIZE)?.query_row([], |it| it.get(0))?;
             let path = conn.path().filter(|it| !it.is_empty()).unwrap_or("(in memory)").to_owned();
             let name = path.rsplit(['/', '\\']).next().unwrap_or(&path).to_owned();
-            Ok(Database { name, rows: None, bytes: Some(bytes), buckets: None })
+            Ok(Database {
+                name,
+                rows: None,
+                bytes: Some(bytes),
+                buckets: None,
+                buckets_wide: None,
+                axis: Vec::new(),
+                archives: None,
+            })
         };
         self.reading("read the size of the store", Lane::Bulk, work).await
     }

@@ -1,11 +1,11 @@
-//! A search along the due times, the latest first, among what waits: the index of what waits has them in order within each
-//! partition. A page is of a range of time that all partitions have been looked through, so that what follows is earlier.
+//! A search along the due times, the latest or the earliest first, among what waits: the index of what waits has them in order within each
+//! partition. A page is of a range of time that all partitions have been looked through, so that what follows is further on.
 
 use super::{row, statements as sql};
+use crate::due_range::DueRange;
 use punctual_contract::store::{Along, DuePosition, Page, Query};
-use punctual_domain::{name::Name, state::State, task::Task, time::Millis};
+use punctual_domain::{name::Name, state::State, task::Task};
 use rusqlite::{Connection, OptionalExtension as _, params};
-use std::cmp::Reverse;
 
 /// Tasks that one look passes over, in all partitions together, and in one at least.
 const TASKS_MAX: usize = 20_000;
@@ -18,40 +18,48 @@ pub(crate) fn is_of_the_index(query: &Query) -> bool {
 }
 
 pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlite::Result<Page> {
-    let at = |due_at| DuePosition { due_at, id: i64::MIN };
-    let end = at(query.due_before.unwrap_or(Millis(i64::MAX)));
-    let before = query.before_due.map_or(end, |it| it.min(end));
-    let whole = at(query.due_after.unwrap_or(Millis(i64::MIN)));
+    let whole = DueRange::of(query);
+    let mut range = whole;
     let of_one = (TASKS_MAX / usize::from(partitions.max(1))).max(OF_ONE_MIN);
-    let mut from = whole;
-    let mut bound = conn.prepare_cached(sql::DUE_BOUND)?;
     for partition in 0..partitions {
-        let asked = params![partition, from.due_at.0, before.due_at.0, before.id, rows(of_one) - 1];
-        let position =
-            |it: &rusqlite::Row<'_>| Ok(DuePosition { due_at: row::millis(it, 0)?, id: it.get(1)? });
-        from = from.max(bound.query_row(asked, position).optional()?.unwrap_or(from));
+        if let Some(last) = bound(conn, partition, range, of_one)? {
+            range.narrow(last);
+        }
     }
     let limit = query.limit.max(1);
     let mut tasks = Vec::new();
     for partition in 0..partitions {
-        tasks.extend(of_partition(conn, query, partition, (from, before))?);
+        tasks.extend(of_partition(conn, query, partition, range)?);
     }
-    tasks.sort_by_key(|it| Reverse(position(it)));
+    range.sort(&mut tasks);
     tasks.truncate(limit);
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(position);
-    let next_before_due = full.or(Some(from)).filter(|it| *it > whole);
-    Ok(Page { tasks, next_before_due, along: Along::DueTime, ..Page::default() })
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(DuePosition::of);
+    let next_behind_due = full.or_else(|| range.looked_to(whole));
+    Ok(Page { tasks, next_behind_due, along: Along::DueTime, ..Page::default() })
 }
 
-fn position(it: &Task) -> DuePosition {
-    DuePosition { due_at: it.due_at, id: it.place.id }
+/// Where a look at one partition ends; None: at the end of the range.
+fn bound(
+    conn: &Connection,
+    partition: u16,
+    DueRange { from, before, is_rising }: DueRange,
+    tasks: usize,
+) -> rusqlite::Result<Option<DuePosition>> {
+    let position = |it: &rusqlite::Row<'_>| Ok(DuePosition { due_at: row::millis(it, 0)?, id: it.get(1)? });
+    let skip = rows(tasks) - 1;
+    if is_rising {
+        let asked = params![partition, from.due_at.0, from.id, before.due_at.0, before.id, skip];
+        return conn.prepare_cached(sql::DUE_BOUND_RISING)?.query_row(asked, position).optional();
+    }
+    let asked = params![partition, from.due_at.0, before.due_at.0, before.id, skip];
+    conn.prepare_cached(sql::DUE_BOUND)?.query_row(asked, position).optional()
 }
 
 fn of_partition(
     conn: &Connection,
     query: &Query,
     partition: u16,
-    (from, before): (DuePosition, DuePosition),
+    DueRange { from, before, is_rising }: DueRange,
 ) -> rusqlite::Result<Vec<Task>> {
     let label = query.label.as_ref();
     let asked = params![
@@ -70,7 +78,8 @@ fn of_partition(
         query.updated_from.map(|it| it.0),
         query.error,
     ];
-    conn.prepare_cached(sql::LIST_BY_DUE)?.query_map(asked, row::whole_task)?.collect()
+    let text = if is_rising { sql::LIST_BY_DUE_RISING } else { sql::LIST_BY_DUE };
+    conn.prepare_cached(text)?.query_map(asked, row::whole_task)?.collect()
 }
 
 fn rows(limit: usize) -> i64 {

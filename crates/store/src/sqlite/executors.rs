@@ -6,7 +6,7 @@ use punctual_domain::{
     name::Name,
     time::Millis,
 };
-use rusqlite::{Connection, Row, params, types::Type};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
 
 pub(crate) fn note(conn: &Connection, signs: &[Sign]) -> rusqlite::Result<Vec<()>> {
     let mut note = conn.prepare_cached(sql::EXECUTOR_NOTE)?;
@@ -58,14 +58,19 @@ fn wish(it: &Row<'_>, at: usize) -> rusqlite::Result<Wish> {
         .ok_or_else(|| rusqlite::Error::FromSqlConversionFailure(at, Type::Integer, odd.into()))
 }
 
+/// Answers what was wished before.
 pub(crate) fn set_wish(
     conn: &Connection,
     namespace: &Name,
     name: &Name,
     wish: Wish,
-) -> rusqlite::Result<bool> {
-    let asked = params![namespace.as_str(), name.as_str(), wish.code()];
-    Ok(conn.prepare_cached(sql::EXECUTOR_WISH)?.execute(asked)? > 0)
+) -> rusqlite::Result<Option<Wish>> {
+    let mut wished = conn.prepare_cached(sql::EXECUTOR_WISHED)?;
+    let key = params![namespace.as_str(), name.as_str()];
+    let Some(stood) = wished.query_row(key, |it| self::wish(it, 0)).optional()? else { return Ok(None) };
+    let asked = params![namespace.as_str(), name.as_str(), wish.code(), stood.code()];
+    conn.prepare_cached(sql::EXECUTOR_WISH)?.execute(asked)?;
+    Ok(Some(stood))
 }
 
 pub(crate) fn call_roll(

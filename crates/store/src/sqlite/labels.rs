@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use std::collections::BTreeSet;
 
 /// Most ids that one look may pass over, and most entries.
-const IDS_MAX: i64 = 20_000;
+pub(crate) const IDS_MAX: i64 = 20_000;
 const ENTRIES_MAX: i64 = 20_000;
 
 #[async_trait]

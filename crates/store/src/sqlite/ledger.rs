@@ -6,7 +6,10 @@ use punctual_domain::state::State;
 use rusqlite::{Connection, params};
 use std::collections::HashMap;
 
-/// A queue, by the order in which this process first met it.
+/// Names that are kept from one transaction to the next: they may be made up without end.
+const NAMES_MAX: usize = 10_000;
+
+/// A queue, by the order in which it was first met. Means something within one transaction only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(usize);
 
@@ -159,5 +162,34 @@ impl Ledger {
     pub(crate) fn undone(&mut self) {
         self.entries.clear();
         self.counts = Counts::default();
+        if self.names.len() > NAMES_MAX {
+            (self.slots, self.names, self.last) = (HashMap::new(), Vec::new(), Slot(0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_forgotten_after_a_transaction_when_they_are_many() {
+        let mut ledger = Ledger {
+            slots: HashMap::new(),
+            names: Vec::new(),
+            last: Slot(0),
+            entries: Vec::new(),
+            counts: Counts::default(),
+            last_id: 0,
+        };
+        let mut meet = |from: usize, to: usize| {
+            for nth in from..to {
+                let slot = ledger.slot("n", &format!("q{nth}"));
+                ledger.accepted(slot, 0);
+            }
+            ledger.committed();
+            ledger.names.len()
+        };
+        assert_eq!([meet(0, NAMES_MAX), meet(NAMES_MAX - 1, NAMES_MAX + 2), meet(0, 2)], [NAMES_MAX, 0, 2]);
     }
 }

@@ -7,10 +7,10 @@ use super::{
     row, statements as sql,
 };
 use crate::extras;
-use punctual_contract::store::{Applied, Change, Step};
+use punctual_contract::store::{Applied, Change, EndedAttempt, Step, Stepped};
 use punctual_domain::{
     history::{self, Note, SplitLine},
-    name::Name,
+    name::{Name, QueueKey},
     state::{Event, State},
     task::{Content, NewTask, Priority, TaskResult},
     time::Millis,
@@ -23,7 +23,7 @@ pub(crate) fn apply(
     ledger: &mut Ledger,
     steps: &[Step],
     now: Millis,
-) -> rusqlite::Result<Vec<Applied>> {
+) -> rusqlite::Result<Vec<Stepped>> {
     let mut moves = Moves::prepare(conn, now)?;
     steps.iter().map(|it| moves.step(ledger, it)).collect()
 }
@@ -38,6 +38,8 @@ pub(crate) struct Spot {
     long: bool,
     /// Of its payload, where that is not in `body`.
     bytes: Option<i64>,
+    /// Of an attempt that has it.
+    attempt: Option<EndedAttempt>,
 }
 
 /// The moves of one job.
@@ -56,19 +58,16 @@ impl<'c> Moves<'c> {
         Ok(Self { conn, now, at, statements: Vec::with_capacity(2), line: None })
     }
 
-    fn step(&mut self, ledger: &mut Ledger, step: &Step) -> rusqlite::Result<Applied> {
+    fn step(&mut self, ledger: &mut Ledger, step: &Step) -> rusqlite::Result<Stepped> {
         let (id, event) = (step.place.id, step.change.event());
-        let Some(spot) = self.spot(ledger, id)? else { return Ok(Applied::Lost) };
+        let Some(spot) = self.spot(ledger, id)? else { return Ok(Stepped::LOST) };
         let note = noted(step, &spot, self.now);
         let statement = self.bound(event, id, step.fence, &note)?;
-        bind(statement, &step.change, note.error.as_deref())?;
+        bind(statement, &step.change, (note.error.as_deref(), step.fired_at))?;
         if statement.raw_execute()? == 0 {
-            return Ok(Applied::Lost);
+            return Ok(Stepped::LOST);
         }
-        let new_payload = match &step.change {
-            Change::Reschedule { payload, .. } => payload.as_ref(),
-            _ => None,
-        };
+        let new_payload = step.change.payload();
         let slot = step.change.queue().map_or(spot.slot, |it| ledger.slot_beside(spot.slot, it.as_str()));
         let is_counted = new_payload.is_some()
             || slot != spot.slot
@@ -79,7 +78,7 @@ impl<'c> Moves<'c> {
             self.keep_body(id, payload, spot.long)?;
             ledger.resized(slot, event.target(), row::size(payload) - bytes);
         }
-        Ok(Applied::Moved)
+        Ok(Stepped { applied: Applied::Moved, attempt: spot.attempt })
     }
 
     fn spot(&mut self, ledger: &mut Ledger, id: i64) -> rusqlite::Result<Option<Spot>> {
@@ -87,7 +86,8 @@ impl<'c> Moves<'c> {
             let (namespace, queue) = (it.get_ref(0)?.as_str()?, it.get_ref(1)?.as_str()?);
             let (slot, state) = (ledger.slot(namespace, queue), row::state(it, 2)?);
             let (due_at, execute_at) = (row::millis(it, 3)?, row::millis(it, 4)?);
-            Ok(Spot { slot, state, due_at, execute_at, long: it.get(5)?, bytes: it.get(6)? })
+            let attempt = state.is_in_flight().then(|| attempt(it)).transpose()?;
+            Ok(Spot { slot, state, due_at, execute_at, long: it.get(5)?, bytes: it.get(6)?, attempt })
         };
         self.at.query_row([id], spot).optional()
     }
@@ -164,6 +164,12 @@ impl<'c> Moves<'c> {
     }
 }
 
+/// Of columns of move/at.sql.
+fn attempt(it: &rusqlite::Row<'_>) -> rusqlite::Result<EndedAttempt> {
+    let queue: QueueKey = row::queue_key(it, 0, 1)?;
+    Ok(EndedAttempt { queue, leased_since: row::millis(it, 7)?, traceparent: it.get(8)? })
+}
+
 /// The note of a step, with the due time where it is the store that knows it.
 fn noted<'s>(step: &'s Step, spot: &Spot, now: Millis) -> Cow<'s, Note> {
     let due_at = match &step.change {
@@ -176,8 +182,12 @@ fn noted<'s>(step: &'s Step, spot: &Spot, now: Millis) -> Cow<'s, Note> {
 }
 
 /// The parameters from the sixth on.
-fn bind(to: &mut Statement<'_>, change: &Change, error: Option<&str>) -> rusqlite::Result<()> {
-    let error = error.map(history::error);
+fn bind(
+    to: &mut Statement<'_>,
+    change: &Change,
+    (error, fired_at): (Option<&str>, Option<Millis>),
+) -> rusqlite::Result<()> {
+    let (error, fired_at) = (error.map(history::error), fired_at.map(|it| it.0));
     let error = error.as_deref();
     match change {
         Change::Unblock
@@ -193,18 +203,39 @@ fn bind(to: &mut Statement<'_>, change: &Change, error: Option<&str>) -> rusqlit
         | Change::Redrive { execute_at: at }
         | Change::Retire { keep_until: at } => to.raw_bind_parameter(6, at.0),
         Change::FailDispatch => to.raw_bind_parameter(6, error),
-        Change::Expire { keep_until } | Change::DeadLetter { keep_until } | Change::Abort { keep_until } => {
+        Change::Expire { keep_until } | Change::DeadLetter { keep_until } => {
             to.raw_bind_parameter(6, keep_until.0)?;
             to.raw_bind_parameter(7, error)
         }
+        Change::Abort { keep_until } => {
+            to.raw_bind_parameter(6, keep_until.0)?;
+            to.raw_bind_parameter(7, error)?;
+            to.raw_bind_parameter(8, fired_at)
+        }
         Change::Succeed { result, keep_until } => {
             to.raw_bind_parameter(6, keep_until.0)?;
-            bind_result(to, Some(result))
+            bind_result(to, Some(result))?;
+            to.raw_bind_parameter(11, fired_at)
         }
-        Change::Retry { due_at: at, result } | Change::Bury { keep_until: at, result } => {
+        Change::Retry { due_at: at, result } => {
             to.raw_bind_parameter(6, at.0)?;
             bind_result(to, result.as_ref())?;
             to.raw_bind_parameter(11, error)
+        }
+        Change::Bury { keep_until: at, result } => {
+            to.raw_bind_parameter(6, at.0)?;
+            bind_result(to, result.as_ref())?;
+            to.raw_bind_parameter(11, error)?;
+            to.raw_bind_parameter(12, fired_at)
+        }
+        Change::Amend { max_attempts, priority, payload, timeout_ms, retry } => {
+            to.raw_bind_parameter(6, *max_attempts)?;
+            to.raw_bind_parameter(7, priority.map(Priority::level))?;
+            to.raw_bind_parameter(8, payload.as_ref().map(Content::code))?;
+            to.raw_bind_parameter(9, payload.as_ref().and_then(row::inline))?;
+            to.raw_bind_parameter(10, *timeout_ms)?;
+            to.raw_bind_parameter(11, retry.is_some())?;
+            to.raw_bind_parameter(12, retry.as_ref().and_then(row::retry_text))
         }
         Change::Reschedule { execute_at, priority, payload, queue } => {
             to.raw_bind_parameter(6, execute_at.map(|it| it.0))?;

@@ -1,6 +1,10 @@
 //! The reads. Each runs on one snapshot, bounded by its limit; none changes anything.
 
-use super::{due, labels::Walk, row, statements as sql};
+use super::{
+    due,
+    labels::{IDS_MAX, Walk},
+    row, statements as sql,
+};
 use punctual_contract::{
     hot::HotEntry,
     store::{
@@ -40,6 +44,15 @@ pub(crate) fn versions(
     }
 }
 
+pub(crate) fn latest_versions(
+    conn: &Connection,
+    namespace: &Name,
+    task_ids: &[i64],
+) -> rusqlite::Result<Vec<Task>> {
+    let wanted = serde_json::to_string(task_ids).expect("numbers always have a JSON form");
+    tasks(conn, sql::LATEST_VERSIONS, params![namespace.as_str(), wanted])
+}
+
 pub(crate) fn leases_ended(conn: &Connection, now: Millis, limit: usize) -> rusqlite::Result<Vec<Task>> {
     tasks(conn, sql::LEASES_ENDED, [now.0, rows(limit)])
 }
@@ -73,7 +86,7 @@ pub(crate) fn overdue(conn: &Connection, look: &OverdueLook) -> rusqlite::Result
 }
 
 pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlite::Result<Page> {
-    if query.before_due.is_some() {
+    if query.behind_due.is_some() {
         return due::list(conn, partitions, query);
     }
     let label = query.label.as_ref();
@@ -84,22 +97,60 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
     if may_be_by_due && due::is_of_the_index(query) {
         return due::list(conn, partitions, query);
     }
+    if query.oldest_first {
+        return oldest_first(conn, query);
+    }
     let Some(newest) = walk.newest_below(conn, query.before_id.unwrap_or(i64::MAX))? else {
         return Ok(Page { along, ..Page::default() });
     };
     let floor = walk.floor(conn, newest)?;
     let limit = query.limit.max(1);
-    let (below, most) = (newest.saturating_add(1), rows(limit));
+    let text = walk.text([sql::LIST, sql::LIST_BY_LABEL, sql::LIST_DEAD]);
+    let tasks = within(conn, text, query, (floor, newest), walk.label())?;
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
+    let next = walk.newest_below(conn, full.unwrap_or(floor))?;
+    let next_before_id = next.map(|it| it.saturating_add(1));
+    let is_short = tasks.len() < limit && next.is_some();
+    let newest_id = if is_short { walk.newest_below(conn, i64::MAX)? } else { None };
+    Ok(Page { next_before_id, tasks, along, newest_id, ..Page::default() })
+}
+
+/// Along all ids, upward.
+fn oldest_first(conn: &Connection, query: &Query) -> rusqlite::Result<Page> {
+    let above = |id: i64| -> rusqlite::Result<Option<i64>> {
+        conn.prepare_cached(sql::ABOVE)?.query_row([id], |it| it.get(0))
+    };
+    let Some(oldest) = above(query.after_id.unwrap_or(i64::MIN))? else { return Ok(Page::default()) };
+    let (ceiling, limit) = (oldest.saturating_add(IDS_MAX - 1), query.limit.max(1));
+    let tasks = within(conn, sql::LIST_RISING, query, (oldest, ceiling), None)?;
+    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
+    let next = above(full.unwrap_or(ceiling))?;
+    let next_after_id = next.map(|it| it.saturating_sub(1));
+    let is_short = tasks.len() < limit && next.is_some();
+    let newest_id = if is_short { Walk::Ids.newest_below(conn, i64::MAX)? } else { None };
+    Ok(Page { next_after_id, tasks, newest_id, ..Page::default() })
+}
+
+/// What fits of a range of ids, by one of the texts of a search.
+fn within(
+    conn: &Connection,
+    text: &str,
+    query: &Query,
+    (lowest, highest): (i64, i64),
+    entered: Option<&str>,
+) -> rusqlite::Result<Vec<Task>> {
+    let (below, most) = (highest.saturating_add(1), rows(query.limit.max(1)));
     let state = query.state.map(State::code);
     let (due_after, due_before) = (query.due_after.map(|it| it.0), query.due_before.map(|it| it.0));
     let (namespace, queue) =
         (query.namespace.as_ref().map(Name::as_str), query.queue.as_ref().map(Name::as_str));
     let kind = query.kind.as_ref().map(Name::as_str);
+    let label = query.label.as_ref();
     let (key, value) = (label.map(|it| it.0.as_str()), label.map(|it| it.1.as_str()));
-    let (updated, error, entered) = (query.updated_from.map(|it| it.0), query.error.as_deref(), walk.label());
+    let (updated, error) = (query.updated_from.map(|it| it.0), query.error.as_deref());
     let all: [&dyn ToSql; 14] = [
         &below,
-        &floor,
+        &lowest,
         &most,
         &namespace,
         &queue,
@@ -114,13 +165,7 @@ pub(crate) fn list(conn: &Connection, partitions: u16, query: &Query) -> rusqlit
         &entered,
     ];
     let asked = if entered.is_some() { all.as_slice() } else { all.get(..13).unwrap_or_default() };
-    let tasks = tasks(conn, walk.text([sql::LIST, sql::LIST_BY_LABEL, sql::LIST_DEAD]), asked)?;
-    let full = tasks.last().filter(|_| tasks.len() >= limit).map(|it| it.place.id);
-    let next = walk.newest_below(conn, full.unwrap_or(floor))?;
-    let next_before_id = next.map(|it| it.saturating_add(1));
-    let is_short = tasks.len() < limit && next.is_some();
-    let newest_id = if is_short { walk.newest_below(conn, i64::MAX)? } else { None };
-    Ok(Page { next_before_id, tasks, along, newest_id, ..Page::default() })
+    tasks(conn, text, asked)
 }
 
 fn tasks(conn: &Connection, text: &str, params: impl Params) -> rusqlite::Result<Vec<Task>> {

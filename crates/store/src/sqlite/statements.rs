@@ -46,6 +46,7 @@ pub(crate) const EXECUTOR_NOTE: &str = sql!("executor/note.sql");
 pub(crate) const EXECUTOR_WISHES: &str = sql!("executor/wishes.sql");
 pub(crate) const EXECUTOR_LIST: &str = sql!("executor/list.sql");
 pub(crate) const EXECUTOR_WISH: &str = sql!("executor/wish.sql");
+pub(crate) const EXECUTOR_WISHED: &str = sql!("executor/wished.sql");
 pub(crate) const EXECUTOR_DIED: &str = sql!("executor/died.sql");
 pub(crate) const EXECUTOR_FORGET: &str = sql!("executor/forget.sql");
 pub(crate) const EXECUTOR_ROLL: &str = sql!("executor/roll.sql");
@@ -53,6 +54,7 @@ pub(crate) const EXECUTOR_ROLL: &str = sql!("executor/roll.sql");
 pub(crate) const READ: &str = sql!("query/read.sql");
 pub(crate) const VERSIONS: &str = sql!("query/versions.sql");
 pub(crate) const VERSION: &str = sql!("query/version.sql");
+pub(crate) const LATEST_VERSIONS: &str = sql!("query/latest_versions.sql");
 pub(crate) const SCAN: &str = sql!("query/scan.sql");
 pub(crate) const SCAN_INSTANT: &str = sql!("query/scan_instant.sql");
 pub(crate) const LEASES_ENDED: &str = sql!("query/leases_ended.sql");
@@ -61,8 +63,12 @@ pub(crate) const LIST: &str = sql!("query/list.sql");
 pub(crate) const LIST_BY_LABEL: &str = sql!("query/list_by_label.sql");
 pub(crate) const BELOW: &str = sql!("query/below.sql");
 
+pub(crate) const LIST_RISING: &str = sql!("query/list_rising.sql");
+pub(crate) const ABOVE: &str = sql!("query/above.sql");
 pub(crate) const LIST_BY_DUE: &str = sql!("query/list_by_due.sql");
 pub(crate) const DUE_BOUND: &str = sql!("query/due_bound.sql");
+pub(crate) const LIST_BY_DUE_RISING: &str = sql!("query/list_by_due_rising.sql");
+pub(crate) const DUE_BOUND_RISING: &str = sql!("query/due_bound_rising.sql");
 pub(crate) const LIST_DEAD: &str = sql!("query/list_dead.sql");
 pub(crate) const DEAD_NEWEST: &str = sql!("label/dead_newest.sql");
 pub(crate) const DEAD_FLOOR: &str = sql!("label/dead_floor.sql");
@@ -122,6 +128,7 @@ pub(crate) const TOKENS: &str = sql!("token/all.sql");
 pub(crate) const TOKEN_STANDS: &str = sql!("token/stands.sql");
 pub(crate) const TOKEN_NEXT: &str = sql!("token/next.sql");
 pub(crate) const TOKEN_SAVE: &str = sql!("token/save.sql");
+pub(crate) const TOKEN_FORGET: &str = sql!("token/forget.sql");
 pub(crate) const TOKEN_USED: &str = sql!("token/used.sql");
 
 pub(crate) const SCHEDULE_ONE: &str = sql!("schedule/one.sql");
@@ -229,6 +236,7 @@ pub(crate) const fn of_event(event: Event) -> &'static str {
         Event::Withdraw => sql!("move/withdraw.sql"),
         Event::Abort => sql!("move/abort.sql"),
         Event::Reschedule => sql!("move/reschedule.sql"),
+        Event::Amend => sql!("move/amend.sql"),
         Event::Redrive => sql!("move/redrive.sql"),
         Event::Retire => sql!("move/retire.sql"),
     }

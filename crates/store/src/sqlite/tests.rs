@@ -57,8 +57,8 @@ async fn read(store: &SqliteStore, task: &Task) -> Option<Task> {
 
 async fn go(store: &SqliteStore, task: &Task, change: Change) -> Applied {
     let note = Note { by: "test".to_owned(), ..Note::default() };
-    let step = Step { place: task.place, fence: None, change, note };
-    store.apply(vec![step], NOW).await.unwrap().remove(0)
+    let step = Step { place: task.place, fence: None, change, note, fired_at: None };
+    store.apply(vec![step], NOW).await.unwrap().remove(0).applied
 }
 
 fn grant(task: &Task, fence: i64) -> Grant {

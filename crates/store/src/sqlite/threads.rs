@@ -372,9 +372,14 @@ impl Writer {
             Ok(moved) if moved.all => wal::STOP_PAGES,
             _ => pages + wal::STOP_AGAIN_PAGES,
         };
+        let (moved, error) = match emptied {
+            Ok(moved) => (moved.pages, None),
+            Err(error) => (0, Some(error.to_string())),
+        };
         tracing::warn!(
             pages,
-            ?emptied,
+            moved,
+            error,
             "the log grew faster than it could be moved; the writer stopped for it"
         );
     }

@@ -168,7 +168,7 @@ pub async fn the_clock_that_is_told_is_the_one_that_leases_run_on(it: Arc<dyn Ow
     assert!(acquire_one(&*it, "a", SHORT).await.is_some());
     eventually(async || acquire_one(&*it, "b", LONG).await).await;
     let passed_ms = it.now().await.unwrap().since(before);
-    assert!(passed_ms >= 150, "{passed_ms} ms");
+    assert!(passed_ms >= 150, "{passed_ms}");
 }
 
 pub async fn who_leaves_keeps_its_leases_until_they_are_released(it: Arc<dyn Ownership>) {

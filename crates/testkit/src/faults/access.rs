@@ -29,6 +29,11 @@ impl AccessStore for FaultyStore {
         self.faults.run_beside(StoreGroup::Access, "save a token", call).await
     }
 
+    async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, Error> {
+        let call = self.inner.forget_tokens(ended_before, limit);
+        self.faults.run_beside(StoreGroup::Access, "forget tokens", call).await
+    }
+
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error> {
         let call = self.inner.note_tokens_used(used);
         self.faults.run_beside(StoreGroup::Access, "note tokens used", call).await

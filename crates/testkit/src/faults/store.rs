@@ -9,7 +9,7 @@ use punctual_contract::{
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
         Applied, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook, OverduePage,
-        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
+        Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{
@@ -153,7 +153,7 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Insert, "insert tasks", self.inner.insert_each(tasks, by, now)).await
     }
 
-    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error> {
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error> {
         self.pass_part("move tasks", steps.iter().map(|it| it.place.partition))?;
         self.faults.run(StoreGroup::Apply, "move tasks", self.inner.apply(steps, now)).await
     }
@@ -217,6 +217,11 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Read, "read versions", call).await
     }
 
+    async fn latest_versions(&self, namespace: &Name, task_ids: &[i64]) -> Result<Vec<Task>, Error> {
+        let call = self.inner.latest_versions(namespace, task_ids);
+        self.faults.run(StoreGroup::Read, "read the latest versions", call).await
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, Error> {
         self.faults.run(StoreGroup::Read, "list tasks", self.inner.list(query)).await
     }
@@ -278,7 +283,12 @@ impl Store for FaultyStore {
         self.faults.run(StoreGroup::Executors, "list executors", call).await
     }
 
-    async fn wish_of_executor(&self, namespace: &Name, name: &Name, wish: Wish) -> Result<Applied, Error> {
+    async fn wish_of_executor(
+        &self,
+        namespace: &Name,
+        name: &Name,
+        wish: Wish,
+    ) -> Result<Option<Wish>, Error> {
         let call = self.inner.wish_of_executor(namespace, name, wish);
         self.faults.run(StoreGroup::Executors, "wish of an executor", call).await
     }

@@ -1,8 +1,9 @@
-//! A private MariaDB with small buffers, tuned for many short tests; isolation level, time zone and the rest as an
-//! operator would find them, so that what our sessions set is tested. Must not hold SQL of the product.
+//! A private MariaDB, or the MySQL that a developer names, with small buffers, tuned for many short tests; isolation level,
+//! time zone and the rest as an operator would find them, so that what our sessions set is tested. Must not hold SQL of the
+//! product.
 
 use super::{
-    beside,
+    beside, mysqld,
     process::{self, Process, program},
     tls::{self, Identity},
     watchdog::{Watchdog, shown},
@@ -15,8 +16,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-const PACKAGE: &str = "mariadb-server";
-const SETTINGS: [&str; 13] = [
+pub(super) const PACKAGE: &str = "mariadb-server";
+/// Of both programs.
+const SETTINGS: [&str; 11] = [
     "--socket=mariadb.sock",
     "--pid-file=mariadb.pid",
     "--bind-address=127.0.0.1",
@@ -26,12 +28,10 @@ const SETTINGS: [&str; 13] = [
     // Survives kill -9 of the server, which tests do; only not a power cut.
     "--innodb-flush-log-at-trx-commit=2",
     "--innodb-buffer-pool-size=128M",
-    "--innodb-log-file-size=48M",
     // Seconds: a test that blocks itself says so soon.
     "--innodb-lock-wait-timeout=5",
     "--max-connections=2000",
     "--performance-schema=off",
-    "--skip-ssl",
 ];
 
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl MariaDb {
     /// For many tests at once: what hundreds of them write would fill a small log in seconds, and whenever it is full each
     /// commit waits for the disk.
     pub(super) fn shared() -> Self {
-        Self::start_with(&["--innodb-log-file-size=512M".to_owned()], None)
+        Self::start_with(&[mysqld::log_of("512M")], None)
     }
 
     fn start() -> Self {
@@ -185,10 +185,7 @@ fn installed() -> &'static Path {
     static ONE: OnceLock<(Arc<Watchdog>, PathBuf)> = OnceLock::new();
     let (_, data) = ONE.get_or_init(|| {
         let watchdog = Arc::new(Watchdog::start());
-        let mut words = vec![program("mariadb-install-db", PACKAGE)];
-        words.extend(base(&watchdog));
-        words.extend(["--auth-root-authentication-method=normal", "--skip-test-db"].map(str::to_owned));
-        watchdog.run(&words);
+        watchdog.run(&mysqld::installing(base(&watchdog)));
         let process = begun(&watchdog, &[], None);
         client(watchdog.dir(), "mysql", include_str!("user.sql")).expect("a fresh server takes a user");
         client(watchdog.dir(), "mysql", "SHUTDOWN").expect("it ends when it is told to");
@@ -212,14 +209,19 @@ fn base(watchdog: &Watchdog) -> Vec<String> {
 fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&Identity>) -> Arc<Process> {
     let mut base = base(watchdog);
     base.extend(SETTINGS.map(str::to_owned));
+    base.push(mysqld::log_of("48M"));
+    base.extend(mysqld::settings(identity.is_some()));
     if let Some(identity) = identity {
         identity.write_to(watchdog.dir());
         let of = |option: &str, name: &str| format!("{option}={}", tls::file(watchdog.dir(), name));
-        base.extend(["--ssl".to_owned(), of("--ssl-ca", "ca.pem")]);
-        base.extend([of("--ssl-cert", "server.pem"), of("--ssl-key", "server.key")]);
+        base.extend([
+            of("--ssl-ca", "ca.pem"),
+            of("--ssl-cert", "server.pem"),
+            of("--ssl-key", "server.key"),
+        ]);
     }
     base.extend_from_slice(more);
-    let server = program("mariadbd", PACKAGE);
+    let server = mysqld::server();
     let command = move |port: u16| {
         let mut words = vec![server.clone()];
         words.extend(base.iter().cloned());
@@ -229,9 +231,10 @@ fn begun(watchdog: &Arc<Watchdog>, more: &[String], identity: Option<&Identity>)
     Process::start(watchdog, "mariadb", command, answers)
 }
 
-/// By the socket, which only the server of this directory can have opened.
+/// By the socket, which only the server of this directory can have opened; no client is started before it is there.
 fn answers(process: &Process) -> bool {
-    client(process.watchdog.dir(), "mysql", "").is_ok()
+    data(process.watchdog.dir()).join("mariadb.sock").exists()
+        && client(process.watchdog.dir(), "mysql", "").is_ok()
 }
 
 /// By the command line client, so that this crate needs no driver, and by a relative socket: a path may be too long for one.

@@ -7,8 +7,12 @@ const PORTS: Range<u16> = 10_000..20_000;
 /// Where a node of a Redis Cluster listens for its peers: port + this.
 const BUS_OFFSET: u16 = 10_000;
 
-/// Free a moment ago, as is the port of a cluster's bus that belongs to it; another may still be faster.
-pub(super) fn free_port() -> u16 {
+/// One that nobody listens on: free a moment ago, as is the port of a cluster's bus that belongs to it; another may still be faster.
+///
+/// # Panics
+/// When of all these ports none is free.
+#[must_use]
+pub fn free_port() -> u16 {
     let mut tried = std::iter::repeat_with(|| fastrand::u16(PORTS)).take(1_000);
     tried.find(|it| is_free(*it) && is_free(*it + BUS_OFFSET)).expect("of 10,000 ports some are free")
 }

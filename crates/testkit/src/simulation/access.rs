@@ -25,6 +25,9 @@ impl AccessStore for Mortal<dyn Store> {
     async fn save_token(&self, token: Token, expected: i64) -> Result<Saved, Error> {
         self.inner.save_token(token, expected).await
     }
+    async fn forget_tokens(&self, ended_before: Millis, limit: usize) -> Result<usize, Error> {
+        self.inner.forget_tokens(ended_before, limit).await
+    }
     async fn note_tokens_used(&self, used: Vec<(TokenId, Millis)>) -> Result<(), Error> {
         self.inner.note_tokens_used(used).await
     }

@@ -17,7 +17,7 @@ use punctual_contract::{
     settings::{SaveSetting, Saved, SettingChange, Settings},
     store::{
         Applied, Assignment, Beat, Books, Dispatched, Extended, Grant, Inserted, LeasePosition, OverdueLook,
-        OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step,
+        OverduePage, Page, Query, Reply, ReplyKey, Reservation, Reserved, Retired, Scan, Step, Stepped,
     },
 };
 use punctual_domain::{
@@ -152,7 +152,7 @@ impl Store for Mortal<dyn Store> {
     ) -> Result<Vec<Result<Inserted, Error>>, Error> {
         self.life.call(self.inner.insert_each(tasks, by, now)).await
     }
-    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Applied>, Error> {
+    async fn apply(&self, steps: Vec<Step>, now: Millis) -> Result<Vec<Stepped>, Error> {
         self.life.call(self.inner.apply(steps, now)).await
     }
     async fn dispatch(&self, grants: Vec<Grant>, now: Millis) -> Result<Vec<Dispatched>, Error> {
@@ -191,6 +191,9 @@ impl Store for Mortal<dyn Store> {
         limit: usize,
     ) -> Result<Vec<Task>, Error> {
         self.life.call(self.inner.versions(namespace, task_id, version, limit)).await
+    }
+    async fn latest_versions(&self, namespace: &Name, task_ids: &[i64]) -> Result<Vec<Task>, Error> {
+        self.life.call(self.inner.latest_versions(namespace, task_ids)).await
     }
     async fn list(&self, query: &Query) -> Result<Page, Error> {
         self.life.call(self.inner.list(query)).await
@@ -236,7 +239,12 @@ impl Store for Mortal<dyn Store> {
     async fn executors(&self, namespace: &Name, from: &str, limit: usize) -> Result<Vec<Executor>, Error> {
         self.life.call(self.inner.executors(namespace, from, limit)).await
     }
-    async fn wish_of_executor(&self, namespace: &Name, name: &Name, wish: Wish) -> Result<Applied, Error> {
+    async fn wish_of_executor(
+        &self,
+        namespace: &Name,
+        name: &Name,
+        wish: Wish,
+    ) -> Result<Option<Wish>, Error> {
         self.life.call(self.inner.wish_of_executor(namespace, name, wish)).await
     }
     async fn call_roll(&self, now: Millis, silent_since: Millis, left_before: Millis) -> Result<Roll, Error> {

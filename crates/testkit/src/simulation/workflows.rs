@@ -387,7 +387,7 @@ impl Stage {
         let done =
             if self.rng.bool() { self.asked.cancel(id, "sim").await } else { self.asked.retry(id).await };
         match done {
-            Ok(()) => {
+            Ok(_) => {
                 self.begun.entry(id).and_modify(|it| it.is_changed = true);
                 Ok(())
             }

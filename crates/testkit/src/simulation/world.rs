@@ -442,7 +442,7 @@ impl World {
         let Some(place) = self.pick(pick) else { return Ok(()) };
         let now = self.now();
         let Some(engine) = self.engine() else { return Ok(()) };
-        let answer = engine.redrive(place, None, "caller").await;
+        let answer = engine.redrive(place, Vec::new(), "caller").await;
         let Some(known) = self.known(place.id) else { return Ok(()) };
         match answer {
             Ok(Changed::Changed(_)) => *known = Known::new(place, Some(now)),

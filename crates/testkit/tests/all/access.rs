@@ -2,14 +2,21 @@
 //! tokens begin and end; what the audit says. What each file was seen to fail with stands at its top.
 
 mod audit;
+mod bulk_roles;
 mod deletion;
 mod flows;
 mod hidden;
 mod isolation;
 mod life;
 mod namespaces;
+mod nothing_done;
+mod order;
 mod pages;
+mod quotas;
 mod ready;
-mod site;
+mod recorded;
+mod replaced;
+pub(crate) mod site;
+mod stays;
 mod table;
 mod walk;

@@ -2,10 +2,16 @@
 //! and the instant, who has it afterwards, and engines that die between any two of its steps. On the embedded back ends
 //! and on real MySQL and Redis.
 
+mod counted;
 mod lying;
 mod urgent;
 
 use crate::crash_points::{Embedded, Ground, OnServers, Rig, queue, rig, rig_with, succeeded};
+use counted::{
+    what_fires_late_and_ends_at_once_says_how_late_it_fired,
+    what_kills_every_engine_that_hands_it_over_is_dead_at_last,
+    what_never_fired_is_given_back_by_its_own_engine,
+};
 use punctual_contract::{
     Store as _,
     store::{Assignment, Change, Query},
@@ -466,6 +472,9 @@ macro_rules! on_each_ground {
 
 on_each_ground! {
     who_waits_gets_it_at_its_instant_and_the_store_learns_who
+    what_fires_late_and_ends_at_once_says_how_late_it_fired
+    what_kills_every_engine_that_hands_it_over_is_dead_at_last
+    what_never_fired_is_given_back_by_its_own_engine
     what_is_cancelled_between_lease_and_instant_is_never_handed_over
     what_is_put_off_between_lease_and_instant_comes_then_and_once
     what_was_taken_and_not_heard_of_comes_when_its_lease_ends

@@ -61,7 +61,7 @@ async fn only_what_was_previewed_is_confirmed_and_not_for_ever(rig: Rig) {
     assert_eq!(rig.get(id).await.state, BulkState::Previewed);
     let again = rig.confirmed(bulk(CANCEL, "mail")).await;
     let twice = rig.runner.confirm(&DEFAULT(), again.id, |step| step == 1, "ada").await.unwrap();
-    assert_eq!(twice, again, "confirmed again it stays as it is");
+    assert_eq!(twice.after, again, "confirmed again it stays as it is");
     let nothing = Filter { state: Some(State::Succeeded), ..Filter::default() };
     let nothing = Bulk { filter: nothing, ..bulk(CANCEL, "mail") };
     let refused = rig.runner.preview(&DEFAULT(), nothing, "ada").await;
@@ -102,7 +102,7 @@ async fn a_pause_holds_a_resume_goes_on_and_a_stop_is_for_good(rig: Rig) {
     rig.insert("mail", 50).await;
     let id = rig.confirmed(Bulk { rate: 10, ..bulk(CANCEL, "mail") }).await.id;
     rig.run().await;
-    let paused = rig.runner.pause(&DEFAULT(), id, Some("too fast"), "bob").await.unwrap();
+    let paused = rig.runner.pause(&DEFAULT(), id, Some("too fast"), "bob").await.unwrap().after;
     assert_eq!((paused.state, paused.wake_at), (BulkState::Paused, None));
     assert_eq!(paused.progress.note.as_deref(), Some("paused by bob: too fast"));
     for _ in 0..5 {
@@ -138,7 +138,7 @@ async fn what_a_pause_meets_under_way_is_accounted_for(rig: Rig) {
     let mut running = JoinSet::new();
     running.spawn(async move { runner.run_once(now).await });
     gate.reached().await;
-    let paused = rig.runner.pause(&DEFAULT(), id, None, "bob").await.unwrap();
+    let paused = rig.runner.pause(&DEFAULT(), id, None, "bob").await.unwrap().after;
     assert_eq!(paused.progress.tally.done, 0);
     gate.open();
     running.join_next().await.unwrap().unwrap().unwrap();

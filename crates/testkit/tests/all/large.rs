@@ -43,6 +43,55 @@ async fn a_task_has_its_long_payload_and_its_long_result(rig: Rig) {
     assert_eq!(rig.objects().await, [""; 0], "both are gone with the task");
 }
 
+async fn a_long_error_is_kept_whole_outside_of_the_row(rig: Rig) {
+    let asked = json!({"queue": "q", "retry": {"strategy": "fixed", "delay_ms": 1_000}, "max_attempts": 2});
+    let inserted = rig.post("/v1/tasks", &asked).await.expect(201);
+    let path = format!("/v1/tasks/{}", inserted["ref"].as_str().unwrap());
+    let error = |line: &str| format!("the end of all\n{}", format!("{line} é \"x\"\n").repeat(10_000));
+    for line in ["first", "second"] {
+        rig.advance(1_000).await;
+        let leased = rig.lease().await.remove(0);
+        let said = json!({"outcome": "failed", "status_msg": error(line)});
+        assert_eq!(rig.report(&leased, said).await, "accepted");
+        let task = rig.get(&path).await;
+        assert!(task["result"]["result"] == error(line), "whole");
+        for cut in [&task["last_error"], &task["result"]["status_msg"]] {
+            let cut = cut.as_str().unwrap();
+            assert!(cut.len() < 65_536 && cut.contains("(cut: the beginning of "), "{}", cut.len());
+        }
+        let row = rig.row(&inserted).await;
+        assert!(row.result.unwrap().content.unwrap().is_outside);
+        // That of the attempt before goes.
+        rig.until_objects(1).await;
+    }
+    assert_eq!(rig.get(&path).await["state"], "dead");
+}
+
+async fn an_outcome_is_not_refused_for_its_long_error_and_keeps_a_result_of_its_own(rig: Rig) {
+    let long = "x".repeat(100_000);
+    for id in [1, 2, 3] {
+        rig.post("/v1/tasks", &json!({"queue": "q", "task_id": id})).await.expect(201);
+    }
+    rig.advance(0).await;
+    let leased = rig.lease().await;
+    let own = json!({"outcome": "reject", "status_msg": long, "result": {"own": 1}});
+    let done = json!({"outcome": "succeeded", "status_msg": long});
+    assert_eq!(rig.report(&leased[0], own).await, "accepted");
+    assert_eq!(rig.report(&leased[1], done).await, "accepted");
+    rig.away(true);
+    assert_eq!(rig.report(&leased[2], json!({"outcome": "reject", "status_msg": long})).await, "accepted");
+    rig.away(false);
+    let of = async |nth: usize| rig.get(&format!("/v1/tasks/{}", leased[nth]["ref"].as_str().unwrap())).await;
+    assert_eq!(of(0).await["result"]["result"], json!({"own": 1}));
+    for nth in [1, 2] {
+        let task = of(nth).await;
+        let said = task["result"]["status_msg"].as_str().unwrap();
+        assert!(said.starts_with("xxx") && said.contains("(cut: the beginning of 100000 bytes)"), "{nth}");
+        assert_eq!(task["result"]["result"], Value::Null, "{nth}");
+    }
+    assert_eq!(rig.objects().await, [""; 0]);
+}
+
 async fn json_comes_back_letter_for_letter(rig: Rig) {
     let letters = "x".repeat(MIB);
     let payload = format!(r#"{{ "b": 1.50,  "a": "{letters}" }}"#);
@@ -161,6 +210,8 @@ async fn a_repetition_under_one_key_is_the_same_task(rig: Rig) {
 
 on_each_store!(
     a_task_has_its_long_payload_and_its_long_result,
+    a_long_error_is_kept_whole_outside_of_the_row,
+    an_outcome_is_not_refused_for_its_long_error_and_keeps_a_result_of_its_own,
     json_comes_back_letter_for_letter,
     what_is_short_stays_in_the_store,
     a_payload_that_is_replaced_goes_and_a_refused_one_is_never_kept,

@@ -31,6 +31,7 @@ use std::{
 use tokio::{sync::Barrier, task::JoinSet, time::Instant};
 
 mod executors;
+mod several;
 
 fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("mail").unwrap() }

@@ -9,7 +9,9 @@ mod bus_away;
 mod clocks;
 mod cold;
 mod conformance;
+mod console;
 mod counted;
+mod counted_lately;
 mod crash_points;
 mod databases;
 mod engine;
@@ -28,6 +30,7 @@ mod mysql_ownership;
 mod mysql_plans;
 mod mysql_read_only;
 mod namespaces;
+mod objects;
 mod outages;
 mod overdue;
 mod parts_fail;
@@ -47,6 +50,7 @@ mod simulation;
 mod steps_apart;
 mod test_engine;
 mod tls;
+mod unanswered;
 mod workflows;
 
 /// As in the programs; a sixth of the simulation's time went into the system's.

@@ -67,7 +67,8 @@ async fn insert(store: &MysqlStore, asks: Vec<NewTask>, now: Millis) -> Vec<Task
 }
 
 fn step(place: TaskRef, fence: i64, change: Change) -> Step {
-    Step { place, fence: Some(fence), change, note: Note { by: "test".to_owned(), ..Note::default() } }
+    let note = Note { by: "test".to_owned(), ..Note::default() };
+    Step { place, fence: Some(fence), change, note, fired_at: None }
 }
 
 fn grant(place: TaskRef, fence: i64, now: Millis) -> Grant {

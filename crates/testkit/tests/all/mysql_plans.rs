@@ -310,7 +310,7 @@ async fn check_rows(database: Filled) {
         ("claim", State::Scheduled, vec!["'x'"]),
         ("dispatch", State::Ready, vec![&ids, &ids, "5", "'x'", "'e'", "5"]),
         ("start", State::Dispatched, vec!["'x'", "5", "NULL"]),
-        ("succeed", State::Running, vec!["'x'", "5", "0", "''", "1", "'{}'"]),
+        ("succeed", State::Running, vec![&ids, &ids, "'x'", "5", "0", "''", "1", "'{}'"]),
     ];
     for (event, state, said) in tables {
         let mut values: Vec<String> = said.iter().map(|it| (*it).to_owned()).collect();
@@ -538,7 +538,9 @@ async fn check_searches(database: Filled) {
             of_found(20_000),
         ),
         ("query/list_by_due", all(&[&range, of_queue, none, none, none, none, none, page]), 100),
+        ("query/list_by_due_rising", all(&[&range, of_queue, none, none, none, none, none, page]), 100),
         ("query/due_bound", all(&[&bound]), 1_300),
+        ("query/due_bound_rising", all(&[&range, &bound[bound.len() - 1..]]), 1_300),
         ("label/newest", all(&[term, &["1050000"]]), 50),
         ("label/floor", all(&[&["8"], &["1090000"], &["4999"]]), 5_050),
         ("label/hold", all(&[&["1050000", "1050999"]]), 1_050),
@@ -546,11 +548,30 @@ async fn check_searches(database: Filled) {
         ("label/dead_stood", all(&[&["1050000", "1050999"]]), of_found(1_000)),
     ];
     for (name, values, most) in statements {
-        let text = with(name, &values);
-        let plan = database.plan(&text).await;
-        let sorts = |it: &[String; 4]| it[3].contains("filesort") || it[3].contains("temporary");
-        assert!(!plan.iter().any(sorts), "{name}: {plan:?}");
-        let touched = database.rows_touched("DO 0", &text).await;
-        assert!(touched <= most, "{name}: {touched} rows, {most} at the most: {plan:?}");
+        check_search(&database, name, &values, most).await;
     }
+    check_oldest_first(&database).await;
+}
+
+async fn check_search(database: &Filled, name: &str, values: &[String], most: u64) {
+    let text = with(name, values);
+    let plan = database.plan(&text).await;
+    let sorts = |it: &[String; 4]| it[3].contains("filesort") || it[3].contains("temporary");
+    assert!(!plan.iter().any(sorts), "{name}: {plan:?}");
+    let touched = database.rows_touched("DO 0", &text).await;
+    assert!(touched <= most, "{name}: {touched} rows, {most} at the most: {plan:?}");
+}
+
+/// Upward along all ids, and what stands under a few ids of callers.
+async fn check_oldest_first(database: &Filled) {
+    let text = |values: &[&str]| values.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let (walked, unset) = (["1100001", "1080001"], ["NULL"; 10]);
+    let of_queue = ["'default'", "'default'", "'mail'", "'mail'", "NULL", "NULL"];
+    let page = |kind: &[&str]| text(&[&walked[..], &of_queue, kind, &unset, &["20"]].concat());
+    // Each found by five look-ups; what matches is found as it comes.
+    check_search(database, "query/list_rising", &page(&["'nobody'", "'nobody'"]), 20_000 * 25).await;
+    check_search(database, "query/list_rising", &page(&["NULL", "NULL"]), 20 * 25).await;
+    check_search(database, "query/above", &text(&["1050000"]), 50).await;
+    let ids = text(&["'[[3,1000500],[4,20],[5,21]]'", "'default'"]);
+    check_search(database, "query/latest_versions", &ids, 100).await;
 }

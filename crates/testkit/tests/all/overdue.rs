@@ -134,3 +134,52 @@ async fn an_engine_sees_what_another_one_owns_and_does_not_fire() {
     ill_running.stop().await;
     well_running.stop().await;
 }
+
+/// Many wait for executors in one partition, each run of the sweep looks at a few of them, and one is in no hot set any more.
+async fn one_of_a_long_backlog_is_found(store: Arc<dyn Store>, hot: Arc<dyn Hot>, limiter: Arc<dyn Limiter>) {
+    const BACKLOG: usize = 1_200;
+    let backends = Backends {
+        store,
+        hot: Arc::clone(&hot),
+        limiter,
+        bus: Arc::new(MemoryBus::default()),
+        clock: Arc::new(WallClock),
+        blobs: None,
+        shared: None,
+    };
+    let options = Options { sweep_interval_ms: 20, overdue_after_ms: 100, ..options("e") };
+    let engine = Engine::new(backends, options);
+    let running = engine.start().unwrap();
+    let at = engine.now().plus(1_000);
+    let tasks = (0..BACKLOG).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
+    let inserted = engine.insert(tasks, "test").await.unwrap();
+    let firing = async || engine.depth().await.unwrap().firing;
+    until("all have fired", async || firing().await == BACKLOG).await;
+    let runs = || engine.meters().services().iter().find(|it| it.name == "sweep").map_or(0, |it| it.runs);
+    let before = runs();
+    until("all have been looked at", async || runs() > before + 10).await;
+    let place = inserted[BACKLOG / 2].task.place;
+    hot.settle(&[(place.partition, place.id, i64::MAX)]).await.unwrap();
+    assert_eq!(firing().await, BACKLOG - 1);
+    until("it was found", async || firing().await == BACKLOG).await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_a_long_backlog_is_found_embedded() {
+    let options = punctual_store::sqlite::Options { partitions: 1, ..Default::default() };
+    let store = SqliteStore::in_memory(&options).unwrap();
+    let hot = MemoryHot::new(punctual_hot::Options { partitions: 1 });
+    one_of_a_long_backlog_is_found(Arc::new(store), Arc::new(hot), Arc::new(MemoryLimiter::default())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_a_long_backlog_is_found_on_servers() {
+    let (redis, mysql) = (Redis::own().await, MariaDb::own().await);
+    let options = MysqlOptions { partitions: 1, ..MysqlOptions::default() };
+    let store = MysqlStore::open(&[mysql.fresh_database().await], options).await.unwrap();
+    let options = RedisOptions { partitions: 1, ..RedisOptions::default() };
+    let hot = RedisHot::connect(&redis.url(), options).await.unwrap();
+    let limiter = Arc::new(hot.limiter(punctual_hot::RateClock::Server));
+    one_of_a_long_backlog_is_found(Arc::new(store), Arc::new(hot), limiter).await;
+}

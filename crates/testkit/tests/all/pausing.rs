@@ -153,6 +153,7 @@ async fn claimed(store: &MysqlStore) -> Vec<Task> {
         fence: Some(it.fence),
         change: Change::Claim,
         note: Note::default(),
+        fired_at: None,
     };
     let tasks: Vec<Task> = tasks.into_iter().map(|it| it.task).collect();
     store.apply(tasks.iter().map(claim).collect(), NOW).await.unwrap();

@@ -5,3 +5,4 @@
 mod arrows;
 mod files;
 mod tree;
+mod words;

@@ -4,7 +4,7 @@
 use super::engine::{WallClock, queue};
 use axum::{Router, body::Body, http::Request};
 use futures_util::future::BoxFuture;
-use punctual_bus::{Guard, GuardOptions, RedisBus, RedisBusOptions};
+use punctual_bus::{Execution, Guard, GuardOptions, RedisBus, RedisBusOptions, Taken};
 use punctual_contract::{Blobs, Bus, Clock, Store, bus::Delivery, store::Assignment};
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -423,5 +423,27 @@ async fn a_worker_that_pulls_asks_its_guard_and_runs_where_that_does_not_answer(
     rig.until_in_state(second, State::Succeeded).await;
     assert_eq!(ran.load(SeqCst), 2);
     working.end().await;
+    rig.running.stop().await;
+}
+
+/// The same attempt, which somebody else was handed too and has begun: what is not begun here is not answered for either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_worker_that_pulls_does_not_run_what_another_has_begun() {
+    let rig = Rig::start(30_000).await;
+    let held = rig.insert_into("pulled").await;
+    let (other, fence) = (rig.guard("other").await, rig.engine.read(held).await.unwrap().fence);
+    for fence in fence + 1..fence + 4 {
+        let taken = other.take(Execution { place: held, fence, attempt: 1 }).await.unwrap();
+        assert_eq!(taken, Taken::Granted);
+    }
+    let ran = Arc::new(AtomicUsize::new(0));
+    let worker = Worker::new(rig.client.clone()).queue("pulled").executor("w-1");
+    let worker = worker.wait(Duration::from_millis(200)).guard(rig.guard("w-1").await);
+    let working = Working::start([counting(worker, &ran)]);
+    rig.until_in_state(held, State::Dispatched).await;
+    let free = rig.insert_into("pulled").await;
+    rig.until_in_state(free, State::Succeeded).await;
+    assert_eq!(rig.engine.read(held).await.unwrap().state, State::Dispatched, "left to its lease");
+    assert_eq!((working.end().await, ran.load(SeqCst)), (1, 1));
     rig.running.stop().await;
 }

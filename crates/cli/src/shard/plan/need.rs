@@ -3,12 +3,19 @@
 use super::{
     DAY_S,
     costs::{
-        BUSY_MOST, DISK_FULL_MOST, ENGINE_US, MYSQL_US, PARTITION_RATE, PAYLOAD_FACTOR, REDIS_BODY_BYTES,
-        REDIS_ENTRY_BYTES, REDIS_HEADROOM, REDIS_US, REGISTRY_ROW_BYTES, TASK_ROW_BYTES,
+        BUCKETS_MOST, BUSY_MOST, DISK_FULL_MOST, ENGINE_SEVERAL_US, ENGINE_US, MYSQL_SEVERAL_US, MYSQL_US,
+        PARTITION_RATE, PAYLOAD_FACTOR, REDIS_ENTRY_BYTES, REDIS_HEADROOM, REDIS_PUSH_US, REDIS_US,
+        REGISTRY_ROW_BYTES, TASK_ROW_BYTES,
     },
     delay::Delay,
 };
-use crate::output::count;
+use crate::{
+    config::keys::{
+        ARCHIVE_AFTER_DAYS, BUCKETS_AHEAD_HOURS, BUCKETS_CARRY_ROWS, BUCKETS_WIDTH_HOURS, HORIZON_MS,
+        HOT_MEMORY_MAX_MIB, PARTITIONS, PUSH_STREAMS,
+    },
+    output::count,
+};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
@@ -19,12 +26,26 @@ pub(super) struct Load {
     pub(super) peak: f64,
     pub(super) delay: Delay,
     pub(super) payload_bytes: u32,
-    pub(super) keep_s: f64,
+    /// Whole days, as `archive.after_days` is.
+    pub(super) keep_days: u32,
     pub(super) horizon_s: f64,
     /// Of one bucket.
     pub(super) row_limit: u64,
     /// Of each machine.
     pub(super) cores: u32,
+    /// None: as many as the peak needs, and one more.
+    pub(super) engines: Option<u64>,
+    pub(super) mode: Mode,
+}
+
+/// How executors get their tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Mode {
+    /// They ask an engine
+    Pull,
+    /// They subscribe to the bus
+    Push,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,7 +55,9 @@ pub(super) struct Need {
     kept_rows: u64,
     databases: u64,
     bucket_width_hours: u64,
+    buckets_ahead_hours: u64,
     rows_per_bucket: u64,
+    bucket_carry_rows: u64,
     buckets_per_database: u64,
     partitions: u64,
     disk_bytes_per_database: u64,
@@ -44,14 +67,29 @@ pub(super) struct Need {
     engines: u64,
     database_cores_busy: f64,
     engine_cores_busy: f64,
+    redis_cores_busy: f64,
 }
 
 const HOUR_S: f64 = 3_600.0;
 /// Widths that divide a day or are whole days, narrowest first.
 const WIDTHS_HOURS: [u64; 11] = [1, 2, 3, 4, 6, 8, 12, 24, 48, 72, 168];
-/// As `BucketOptions` has it: there are buckets for at least so long ahead.
-const AHEAD_S: f64 = 8.0 * DAY_S;
+/// What `buckets.ahead_hours` is unless it is set, and its most.
+const AHEAD_HOURS: u64 = 192;
+const AHEAD_HOURS_MAX: u64 = 8_760;
+/// What `buckets.carry_rows` is unless it is set, and its most: a hundredth of a bucket that keeps to the row limit.
+const CARRY_ROWS: u64 = 100_000;
+const CARRY_ROWS_MAX: u64 = 10_000_000;
+const CARRIED_PART: u64 = 100;
+/// What `queues.streams` is at most.
+const STREAMS_MAX: u64 = 16;
+const MIB: u64 = 1 << 20;
+/// Of Redis, whatever the load: it has more to keep than tasks.
+const HOT_MIB_LEAST: u64 = 256;
+/// What `hot.memory_max_mib` is at most.
+const HOT_MIB_MOST: u64 = 16 << 20;
 const PARTITIONS_LEAST: u64 = 16;
+/// What `store.partitions` is at most: a busier store has more tasks in each.
+const PARTITIONS_MOST: u64 = 1_024;
 /// One owner moves partitions one by one; fewer than this for each engine share the work unevenly.
 const PARTITIONS_PER_ENGINE: u64 = 8;
 const MICRO: f64 = 1e-6;
@@ -70,6 +108,27 @@ impl Load {
         up(self.cores_busy(us_per_task) / (f64::from(self.cores) * BUSY_MOST)).max(1)
     }
 
+    fn is_one_engine(&self) -> bool {
+        self.engines == Some(1)
+    }
+
+    fn mysql_us(&self) -> f64 {
+        if self.is_one_engine() { MYSQL_US } else { MYSQL_SEVERAL_US }
+    }
+
+    fn engine_us(&self) -> f64 {
+        if self.is_one_engine() { ENGINE_US } else { ENGINE_SEVERAL_US }
+    }
+
+    fn redis_us(&self) -> f64 {
+        if self.mode == Mode::Push { REDIS_US + REDIS_PUSH_US } else { REDIS_US }
+    }
+
+    /// Enough for the peak, of which none may fail.
+    pub(super) fn engines_least(&self) -> u64 {
+        self.machines(self.engine_us())
+    }
+
     fn row_bytes(&self) -> f64 {
         TASK_ROW_BYTES + PAYLOAD_FACTOR * f64::from(self.payload_bytes) + REGISTRY_ROW_BYTES
     }
@@ -80,10 +139,27 @@ impl Load {
         rate * exact(width_hours) * HOUR_S / exact(databases)
     }
 
-    /// Enough to do the work, and enough that the narrowest bucket keeps to the limit.
+    /// Enough to do the work, enough that the narrowest bucket keeps to the limit, and enough that buckets are so wide that
+    /// there are not too many.
     fn databases(&self) -> u64 {
         let narrowest = self.rows_per_bucket(1, 1);
-        self.machines(MYSQL_US).max(up(narrowest / exact(self.row_limit)))
+        let mut databases = self.machines(self.mysql_us()).max(up(narrowest / exact(self.row_limit)));
+        let widest = WIDTHS_HOURS.last().copied().unwrap_or(1);
+        while exact(self.buckets(databases)) > BUCKETS_MOST && self.width_hours(databases) < widest {
+            databases += 1 + databases / 8;
+        }
+        databases
+    }
+
+    /// Of each database.
+    fn buckets(&self, databases: u64) -> u64 {
+        let hours = 24 * u64::from(self.keep_days) + self.ahead_hours();
+        hours.div_ceil(self.width_hours(databases)) + 1
+    }
+
+    /// As far as the longest delay, so that what lies behind it is little.
+    fn ahead_hours(&self) -> u64 {
+        up(self.delay.longest_s() / HOUR_S).clamp(AHEAD_HOURS, AHEAD_HOURS_MAX)
     }
 
     fn width_hours(&self, databases: u64) -> u64 {
@@ -96,9 +172,10 @@ impl Need {
     pub(super) fn of(load: &Load) -> Self {
         let databases = load.databases();
         let width_hours = load.width_hours(databases);
-        let engines = load.machines(ENGINE_US) + 1;
-        let (pending, kept) = (load.rate * load.delay.mean_s(), load.rate * load.keep_s);
-        let axis_s = load.keep_s + load.delay.longest_s().max(AHEAD_S);
+        let rows_per_bucket = up(load.rows_per_bucket(width_hours, databases));
+        let engines = load.engines.unwrap_or_else(|| load.engines_least() + 1);
+        let keep_s = f64::from(load.keep_days) * DAY_S;
+        let (pending, kept) = (load.rate * load.delay.mean_s(), load.rate * keep_s);
         let redis_entries = load.peak_rate() * load.delay.mean_within_s(load.horizon_s);
         let by_rate = up(load.peak_rate() / PARTITION_RATE);
         let disk_bytes = (pending + kept) * load.row_bytes() / exact(databases) / DISK_FULL_MOST;
@@ -108,20 +185,41 @@ impl Need {
             kept_rows: up(kept),
             databases,
             bucket_width_hours: width_hours,
-            rows_per_bucket: up(load.rows_per_bucket(width_hours, databases)),
-            buckets_per_database: up(axis_s / (exact(width_hours) * HOUR_S)) + 1,
+            rows_per_bucket,
+            bucket_carry_rows: (rows_per_bucket / CARRIED_PART).clamp(CARRY_ROWS, CARRY_ROWS_MAX),
+            buckets_ahead_hours: load.ahead_hours(),
+            buckets_per_database: load.buckets(databases),
             partitions: by_rate
                 .max(PARTITIONS_LEAST)
                 .max(PARTITIONS_PER_ENGINE * engines)
-                .next_power_of_two(),
+                .next_power_of_two()
+                .min(PARTITIONS_MOST),
             disk_bytes_per_database: up(disk_bytes),
             redis_entries: up(redis_entries),
-            redis_bytes: up(redis_entries * redis_entry_bytes(load) * REDIS_HEADROOM),
-            redis_masters: up(load.cores_busy(REDIS_US) / BUSY_MOST).max(1),
+            redis_bytes: up(redis_entries * REDIS_ENTRY_BYTES * REDIS_HEADROOM),
+            redis_masters: up(load.cores_busy(load.redis_us()) / BUSY_MOST).max(1),
             engines,
-            database_cores_busy: load.cores_busy(MYSQL_US),
-            engine_cores_busy: load.cores_busy(ENGINE_US),
+            database_cores_busy: load.cores_busy(load.mysql_us()),
+            engine_cores_busy: load.cores_busy(load.engine_us()),
+            redis_cores_busy: load.cores_busy(load.redis_us()),
         }
+    }
+
+    /// As `serve` takes them.
+    pub(super) fn settings(&self, load: &Load) -> Vec<(&'static str, u64)> {
+        let mut settings = vec![
+            (PARTITIONS, self.partitions),
+            (HOT_MEMORY_MAX_MIB, self.redis_bytes.div_ceil(MIB).clamp(HOT_MIB_LEAST, HOT_MIB_MOST)),
+            (HORIZON_MS, up(load.horizon_s * 1_000.0)),
+            (BUCKETS_WIDTH_HOURS, self.bucket_width_hours),
+            (BUCKETS_AHEAD_HOURS, self.buckets_ahead_hours),
+            (BUCKETS_CARRY_ROWS, self.bucket_carry_rows),
+            (ARCHIVE_AFTER_DAYS, u64::from(load.keep_days)),
+        ];
+        if load.mode == Mode::Push {
+            settings.push((PUSH_STREAMS, self.redis_masters.min(STREAMS_MAX)));
+        }
+        settings
     }
 
     pub(super) fn rows(&self, load: &Load) -> Vec<[String; 3]> {
@@ -130,19 +228,28 @@ impl Need {
         rows
     }
 
+    fn spare(&self, load: &Load) -> String {
+        match self.engines.saturating_sub(load.engines_least()) {
+            0 => "none may fail".to_owned(),
+            1 => "one may fail".to_owned(),
+            spare => format!("{spare} may fail"),
+        }
+    }
+
     fn axis(&self, load: &Load) -> Vec<[String; 3]> {
         let mean_hours = load.delay.mean_s() / HOUR_S;
         vec![
             row("rate", tasks(load.rate), format!("{} a day", count(up(load.rate * DAY_S)))),
             row("peak", tasks(self.peak_rate), format!("{} times the average", load.peak)),
             row("pending", millions(self.pending_rows), format!("each waits {mean_hours:.1} h on average")),
-            row("kept", millions(self.kept_rows), format!("finished, for {:.1} d", load.keep_s / DAY_S)),
+            row("kept", millions(self.kept_rows), format!("finished, for {} d", load.keep_days)),
             row(
                 "databases",
                 count(self.databases),
                 format!(
-                    "{:.2} cores at the peak; an hour of it must fit {} rows",
+                    "{:.2} cores at the peak, {} µs a task; an hour of it must fit {} rows",
                     self.database_cores_busy,
+                    load.mysql_us(),
                     count(load.row_limit)
                 ),
             ),
@@ -154,9 +261,19 @@ impl Need {
             row(
                 "buckets",
                 count(self.buckets_per_database),
-                "in each database: kept, and ahead of the present".to_owned(),
+                format!("in each database: kept, and {} h ahead of the present", self.buckets_ahead_hours),
             ),
-            row("partitions", count(self.partitions), format!("{PARTITION_RATE} tasks/s each, at most")),
+            row(
+                "carried",
+                count(self.bucket_carry_rows),
+                "tasks of an old bucket at most that are needed for longer, and moved so that it can go"
+                    .to_owned(),
+            ),
+            row(
+                "partitions",
+                count(self.partitions),
+                format!("{} each at the peak", tasks(self.peak_rate / exact(self.partitions))),
+            ),
         ]
     }
 
@@ -175,21 +292,30 @@ impl Need {
                 "Redis memory",
                 bytes(self.redis_bytes),
                 format!(
-                    "{} tasks due within {:.1} h at the peak, {:.0} B each, times {REDIS_HEADROOM}",
+                    "{} tasks due within {:.1} h at the peak, {REDIS_ENTRY_BYTES} B each, times {REDIS_HEADROOM}",
                     millions(self.redis_entries),
                     load.horizon_s / HOUR_S,
-                    redis_entry_bytes(load)
                 ),
             ),
             row(
                 "Redis masters",
                 count(self.redis_masters),
-                format!("{REDIS_US} µs a task on one thread, {:.0} % busy", 100.0 * BUSY_MOST),
+                format!(
+                    "{:.2} cores at the peak, {} µs a task, {:.0} % of one thread each",
+                    self.redis_cores_busy,
+                    load.redis_us(),
+                    100.0 * BUSY_MOST
+                ),
             ),
             row(
                 "engines",
                 count(self.engines),
-                format!("{:.2} cores at the peak, and one more that may fail", self.engine_cores_busy),
+                format!(
+                    "{:.2} cores at the peak, {} µs a task; {}",
+                    self.engine_cores_busy,
+                    load.engine_us(),
+                    self.spare(load)
+                ),
             ),
             row(
                 "cores",
@@ -198,10 +324,6 @@ impl Need {
             ),
         ]
     }
-}
-
-fn redis_entry_bytes(load: &Load) -> f64 {
-    REDIS_ENTRY_BYTES + REDIS_BODY_BYTES + f64::from(load.payload_bytes)
 }
 
 fn row(what: &str, how_much: String, why: String) -> [String; 3] {
@@ -251,11 +373,33 @@ mod tests {
             peak: 1.0,
             delay: "mean=1h".parse().unwrap(),
             payload_bytes: 200,
-            keep_s: 7.0 * DAY_S,
+            keep_days: 7,
             horizon_s: HOUR_S,
             row_limit: 10_000_000,
             cores: 4,
+            engines: None,
+            mode: Mode::Pull,
         }
+    }
+
+    #[test]
+    fn one_engine_costs_less_than_several_and_the_bus_costs_redis_more() {
+        let need = |engines, mode| Need::of(&Load { engines, mode, ..load(5_000.0) });
+        let (one, two) = (need(Some(1), Mode::Pull), need(Some(2), Mode::Pull));
+        assert!(
+            one.database_cores_busy < two.database_cores_busy
+                && one.engine_cores_busy < two.engine_cores_busy
+        );
+        let pushed = need(Some(2), Mode::Push);
+        assert!(pushed.redis_cores_busy > two.redis_cores_busy);
+        assert_eq!(pushed.database_cores_busy.to_bits(), two.database_cores_busy.to_bits());
+    }
+
+    #[test]
+    fn what_is_kept_for_years_gets_so_many_databases_that_buckets_are_few() {
+        let need = Need::of(&Load { keep_days: 3_650, ..load(2_000.0) });
+        assert!(need.buckets_per_database <= 4_096 && need.databases > 1, "{need:?}");
+        assert!(need.rows_per_bucket <= 10_000_000, "{need:?}");
     }
 
     #[test]

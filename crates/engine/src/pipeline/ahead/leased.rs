@@ -68,6 +68,15 @@ pub(super) enum Stage {
 pub(crate) struct Untold {
     pub(super) since: Millis,
     pub(super) beat: Beat,
+    /// The store is being told. Until it has answered, an outcome may still be first.
+    pub(super) is_being_told: bool,
+}
+
+impl Untold {
+    /// When the attempt fired, by task and fence.
+    pub(crate) fn fired(&self) -> Option<((i64, i64), Millis)> {
+        Some(((self.beat.place.id, self.beat.fence), self.beat.handed_over_at?))
+    }
 }
 
 /// What the firing of an entry meets.
@@ -262,16 +271,46 @@ impl Ahead {
         ended.collect()
     }
 
-    /// Takes out what was handed over until then, and the store does not know to whom.
-    pub(super) fn untold_since(&self, until: Millis) -> Vec<Untold> {
-        self.untold.lock().extract_if(|_, it| it.since <= until).map(|it| it.1).collect()
+    /// What was handed over until then, and the store does not know to whom: it is told now.
+    pub(super) fn untold_since(&self, until: Millis) -> Vec<Beat> {
+        let mut untold = self.untold.lock();
+        let old = untold.values_mut().filter(|it| it.since <= until && !it.is_being_told);
+        let tell = |it: &mut Untold| {
+            it.is_being_told = true;
+            it.beat.clone()
+        };
+        old.map(tell).collect()
+    }
+
+    /// The store knows of these.
+    pub(super) fn told(&self, beats: &[Beat]) {
+        let mut untold = self.untold.lock();
+        for beat in beats {
+            let id = beat.place.id;
+            if untold.get(&id).is_some_and(|it| it.beat.fence == beat.fence) {
+                untold.remove(&id);
+            }
+        }
+    }
+
+    /// It may not: those handed over since then are told again.
+    pub(super) fn not_told(&self, beats: &[Beat], since: Millis) {
+        let mut untold = self.untold.lock();
+        for beat in beats {
+            let id = beat.place.id;
+            match untold.get_mut(&id).filter(|it| it.beat.fence == beat.fence) {
+                Some(it) if it.since > since => it.is_being_told = false,
+                Some(_) => drop(untold.remove(&id)),
+                None => {}
+            }
+        }
     }
 
     /// They are to be told after all.
     pub(crate) fn not_ended(&self, ended: Vec<Untold>) {
         let mut untold = self.untold.lock();
         for it in ended {
-            untold.entry(it.beat.place.id).or_insert(it);
+            untold.entry(it.beat.place.id).or_insert(Untold { is_being_told: false, ..it });
         }
         self.something.notify_one();
     }

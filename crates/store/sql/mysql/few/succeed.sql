@@ -1,9 +1,11 @@
 -- As move/succeed.sql, for a few rows that differ in nothing but their places: without a list that is made a
 -- table, which costs as much as thirty rows.
--- In order: history line, keep_until (ms), result code, message, whether its body is JSON or NULL,
+-- In order: ids in order, the fired_at (ms) of each (where all fired equally long after their due time, that time (ms) stands
+-- for both; where it is to stay as it is, nothing does), history line, keep_until (ms), result code, message, whether its body is JSON or NULL,
 -- body or NULL, now (ms), and of each row: partition, due_at (ms), id; at last the state and the fence that all have.
 -- moves: succeed from (4, 5) to 8
 UPDATE task FORCE INDEX (PRIMARY) SET
+    fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED),
     history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     keep_until = ?,
     result_code = ?, result_msg = ?, result_is_json = ?, result_body = ?,

@@ -8,4 +8,4 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
 )) AS wanted
 STRAIGHT_JOIN registry FORCE INDEX (PRIMARY) ON registry.partition_no = wanted.partition_no AND registry.namespace = ?
     AND registry.task_id = wanted.task_id AND registry.task_version >= wanted.task_version
-FOR UPDATE
+FOR UPDATE /*!80001 OF registry */

@@ -7,4 +7,4 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
 )) AS wanted
 STRAIGHT_JOIN task FORCE INDEX (PRIMARY)
     ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at AND task.id = wanted.id
-FOR UPDATE
+FOR UPDATE /*!80001 OF task */

@@ -1,12 +1,13 @@
 -- The executor reports success. A lease that has ended, but was not collected yet, still counts.
--- 1 the rows (JSON: [partition, due_at (ms), id, fence, history line, keep_until (ms), result code, message, whether
--- its body is JSON, body (base64), all four null: no result]), 2 now (ms).
+-- 1 the rows (JSON: [partition, due_at (ms), id, fence, fired_at (ms; null: as it was), history line, keep_until (ms),
+-- result code, message, whether its body is JSON, body (base64), all four null: no result]), 2 now (ms).
 -- moves: succeed from (4, 5) to 8
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',
-    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', keep_until BIGINT PATH '$[5]', result_code BIGINT PATH '$[6]',
-    result_msg LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]', result_is_json INT PATH '$[8]',
-    result_body LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]'
+    fired_at BIGINT PATH '$[4]',
+    line LONGTEXT CHARACTER SET utf8mb4 PATH '$[5]', keep_until BIGINT PATH '$[6]', result_code BIGINT PATH '$[7]',
+    result_msg LONGTEXT CHARACTER SET utf8mb4 PATH '$[8]', result_is_json INT PATH '$[9]',
+    result_body LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]'
 )) AS wanted
 STRAIGHT_JOIN task FORCE INDEX (PRIMARY) ON task.partition_no = wanted.partition_no AND task.due_at = wanted.due_at
     AND task.id = wanted.id AND task.fence = wanted.fence AND task.state IN (4, 5)
@@ -14,6 +15,7 @@ SET
     task.history = CONCAT(IF(LENGTH(task.history) > 262144,
         RIGHT(task.history, FLOOR(CHAR_LENGTH(task.history) / 2)), task.history), wanted.line),
     task.state = 8,
+    task.fired_at = COALESCE(wanted.fired_at, task.fired_at),
     task.keep_until = wanted.keep_until,
     task.lease_executor = NULL, task.lease_since = NULL, task.lease_until = NULL, task.cancel_requested = 0,
     task.result_code = wanted.result_code, task.result_msg = wanted.result_msg,

@@ -2,15 +2,15 @@
 -- mean equal rows. Long columns are summed by themselves, so that no row is too long for a packet.
 -- Parameters: after (partition, due_at, partition, due_at, id; exclusive), up to (the same five; inclusive).
 SELECT namespace, queue, state, COUNT(*), CAST(BIT_XOR(
-    CAST(CONV(LEFT(MD5(CONCAT_WS('|', due_at, id, CAST(namespace AS BINARY), task_id, task_version, CAST(queue AS BINARY),
+    CAST(CONV(LEFT(SHA2(CONCAT_WS('|', due_at, id, CAST(namespace AS BINARY), task_id, task_version, CAST(queue AS BINARY),
         CAST(kind AS BINARY), priority, state, fence,
         attempt, max_attempts, execute_at, IFNULL(fired_at, '-'), created_at, updated_at, IFNULL(keep_until, '-'),
-        place_due_at, IFNULL(timeout_ms, '-'), IFNULL(deadline_ms, '-'), IFNULL(MD5(lease_executor), '-'),
-        IFNULL(lease_since, '-'), IFNULL(lease_until, '-'), cancel_requested, IFNULL(MD5(retry), '-'),
-        IFNULL(MD5(labels), '-'), IFNULL(MD5(traceparent), '-'), IFNULL(MD5(demands), '-'),
-        IFNULL(MD5(progress), '-'), IFNULL(MD5(log), '-'), IFNULL(result_code, '-'),
-        IFNULL(MD5(result_msg), '-'), IFNULL(result_is_json, '-'), IFNULL(MD5(result_body), '-'),
-        IFNULL(MD5(last_error), '-'), payload_is_json, IFNULL(MD5(payload), '-'), MD5(history))), 16), 16, 10) AS UNSIGNED)
+        place_due_at, IFNULL(timeout_ms, '-'), IFNULL(deadline_ms, '-'), IFNULL(SHA2(lease_executor, 256), '-'),
+        IFNULL(lease_since, '-'), IFNULL(lease_until, '-'), cancel_requested, IFNULL(SHA2(retry, 256), '-'),
+        IFNULL(SHA2(labels, 256), '-'), IFNULL(SHA2(traceparent, 256), '-'), IFNULL(SHA2(demands, 256), '-'),
+        IFNULL(SHA2(progress, 256), '-'), IFNULL(SHA2(log, 256), '-'), IFNULL(result_code, '-'),
+        IFNULL(SHA2(result_msg, 256), '-'), IFNULL(result_is_json, '-'), IFNULL(SHA2(result_body, 256), '-'),
+        IFNULL(SHA2(last_error, 256), '-'), payload_is_json, IFNULL(SHA2(payload, 256), '-'), SHA2(history, 256)), 256), 16), 16, 10) AS UNSIGNED)
 ) AS SIGNED), CAST(SUM(CASE
     WHEN lease_until IS NOT NULL OR keep_until IS NOT NULL THEN 0
     WHEN payload_is_json >= 2 THEN CAST(SUBSTRING_INDEX(payload, ' ', 1) AS SIGNED)

@@ -1,10 +1,12 @@
 -- As move/succeed.sql, for rows that differ in nothing but their places and have few others of their partition
 -- between them.
--- In order: history line, keep_until (ms), result code, message, whether its body is JSON or NULL, body or
+-- In order: ids in order, the fired_at (ms) of each (where all fired equally long after their due time, that time (ms) stands
+-- for both; where it is to stay as it is, nothing does), history line, keep_until (ms), result code, message, whether its body is JSON or NULL, body or
 -- NULL, now (ms), of each partition its number and due_at from and to (ms), ids, the state and the fence that
 -- all have.
 -- moves: succeed from (4, 5) to 8
 UPDATE task FORCE INDEX (PRIMARY) SET
+    fired_at = CAST(ELT(INTERVAL(id, ?), ?) AS SIGNED),
     history = CONCAT(IF(LENGTH(history) > 262144, RIGHT(history, FLOOR(CHAR_LENGTH(history) / 2)), history), ?),
     keep_until = ?,
     result_code = ?, result_msg = ?, result_is_json = ?, result_body = ?,

@@ -15,4 +15,4 @@ JOIN task FORCE INDEX (PRIMARY)
     ON task.partition_no = wanted.partition_no AND task.due_at = COALESCE(moved.due_at, wanted.due_at)
     AND task.id = wanted.id
 LEFT JOIN body FORCE INDEX (PRIMARY) ON task.payload IS NULL AND body.partition_no = task.partition_no AND body.id = task.id
-FOR UPDATE
+FOR UPDATE /*!80001 OF moved, task, body */

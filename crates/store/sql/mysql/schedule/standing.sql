@@ -3,4 +3,4 @@
 SELECT schedule.id
 FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT PATH '$[0]', step BIGINT PATH '$[1]')) AS wanted
 STRAIGHT_JOIN schedule FORCE INDEX (PRIMARY) ON schedule.id = wanted.id AND schedule.step = wanted.step
-FOR UPDATE
+FOR UPDATE /*!80001 OF schedule */

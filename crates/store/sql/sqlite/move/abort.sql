@@ -1,10 +1,11 @@
 -- Ended by its executor, which had been asked to stop.
 -- ?1 id, ?2 fence or NULL (any), ?3 now (ms), ?4 and ?5 the history line around "<state>,<attempt>",
--- ?6 keep_until (ms), ?7 error or NULL.
+-- ?6 keep_until (ms), ?7 error or NULL, ?8 fired_at (ms) or NULL: as it was.
 -- moves: abort from (4, 5) to 10
 UPDATE task SET
     state = 10,
     keep_until = ?6,
+    fired_at = coalesce(?8, fired_at),
     lease_executor = NULL, lease_since = NULL, lease_until = NULL, cancel_requested = 0,
     last_error = coalesce(?7, last_error),
     updated_at = ?3,

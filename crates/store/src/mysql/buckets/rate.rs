@@ -39,6 +39,11 @@ impl Rate {
         Some(Self { at: now.0, accepted, peak: peak.max(rate), mean })
     }
 
+    /// Something has come since it is measured.
+    pub(super) const fn is_known(self) -> bool {
+        self.peak > 0
+    }
+
     /// The widest that was asked for, or a whole part of that, in which no more than `rows` come: hours. A day evens out its
     /// hours; less is as busy as the busiest of them.
     pub(super) fn width_hours(self, widest: u32, rows: u64) -> u32 {

@@ -72,13 +72,26 @@ impl Session {
         Ok(calendar::in_order(listed?))
     }
 
-    /// Tasks that this database has accepted, and the last measurement of that.
+    /// Tasks that this database has accepted from callers, and the last measurement of that. One that an older engine made
+    /// counted others too: what it knows of the rate stands, and counting begins anew.
     pub(super) async fn rate(&mut self) -> sqlx::Result<(i64, Option<Rate>)> {
         let row = sqlx::query(sql!("rate.sql")).fetch_one(&mut self.conn).await?;
         let number = |at: usize| row.try_get::<Option<i64>, _>(at).map(Option::unwrap_or_default);
         let last = row.try_get::<Option<i64>, _>(1)?;
-        let rate = Rate { at: number(1)?, accepted: number(2)?, peak: number(3)?, mean: number(4)? };
-        Ok((row.try_get(0)?, last.map(|_| rate)))
+        let accepted = row.try_get(0)?;
+        let counted = row.try_get::<Option<i64>, _>(2)?.unwrap_or(accepted);
+        let rate = Rate { at: number(1)?, accepted: counted, peak: number(3)?, mean: number(4)? };
+        Ok((accepted, last.map(|_| rate)))
+    }
+
+    /// Writes only what is new.
+    pub(super) async fn keep_wide(&mut self, wide: usize) -> sqlx::Result<()> {
+        let known = sqlx::query(sql!("rate.sql")).fetch_one(&mut self.conn).await?;
+        let wide = i64::try_from(wide).unwrap_or(i64::MAX);
+        if known.try_get::<Option<i64>, _>(5)? != Some(wide) {
+            sqlx::query(sql!("wide_keep.sql")).bind(wide).execute(&mut self.conn).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn keep_rate(&mut self, rate: Rate) -> sqlx::Result<()> {

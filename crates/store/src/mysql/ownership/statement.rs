@@ -4,6 +4,7 @@
 use crate::mysql::{
     connections::Connections,
     limits::{OWNERSHIP, twice},
+    to_its_end,
 };
 use punctual_contract::{Error, Happened};
 use sqlx::{
@@ -113,8 +114,7 @@ pub(crate) async fn apart<T: Send + 'static>(
     happened: Happened,
     work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'static,
 ) -> Result<T, Error> {
-    #[expect(clippy::disallowed_methods, reason = "a unit of work must outlive a caller that is dropped")]
-    match tokio::spawn(work).await {
+    match to_its_end(work).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => Err(Error { doing, happened, source: Arc::new(error) }),
         Err(panicked) => Err(Error { doing, happened, source: Arc::new(panicked) }),

@@ -30,20 +30,21 @@ pub(crate) fn term(due_at: Millis, now: Millis, keep_until: Millis) -> Option<i6
     (due_at > now.plus(AHEAD_MS)).then(|| lookup::over(slice_of(keep_until)))
 }
 
-/// Slices are looked at when they have ended.
+/// Finds at most so many. Slices are looked at when they have ended. True: there may be more of them.
 pub(super) async fn look(
     conn: &mut MySqlConnection,
     now: Millis,
     began: Option<Position>,
+    limit: usize,
     over: &mut Over<'_>,
-) -> sqlx::Result<Position> {
+) -> sqlx::Result<(Position, bool)> {
     let present = slice_of(now);
     let mut at = began.unwrap_or(Position { slice: present, id: i64::MIN });
+    let mut most = limit.min(over.left());
     for _ in 0..SLICES {
-        if at.slice >= present || over.left() == 0 {
+        if at.slice >= present || most == 0 {
             break;
         }
-        let most = over.left();
         let page = sqlx::query(sql::AHEAD).bind(lookup::over(at.slice)).bind(at.id);
         let page = page.bind(i64::try_from(most).unwrap_or(i64::MAX)).fetch_all(&mut *conn).await?;
         for row in &page {
@@ -54,8 +55,9 @@ pub(super) async fn look(
         if page.len() < most {
             at = Position { slice: at.slice.saturating_add(1), id: i64::MIN };
         }
+        most -= page.len().min(most);
     }
-    Ok(at)
+    Ok((at, at.slice < present))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Where in the key of `task` something ends, and when. What has been due is cut into spans of about a thousand rows, and of
-//! each it is kept when to look at it again: when the first of its finished tasks is over; sooner where some are not finished
-//! yet. So a row is looked at a few times between its end and its deletion, however many others there are, and what is still
-//! to come is not looked at (`ahead` knows what is finished there). Changes no task. Spans are only boundaries: any set of
-//! them is right, and the walk finds what they miss.
+//! each it is kept when to look at it again: when a good part of its finished tasks is over; sooner where some are not
+//! finished yet. So a row is looked at a few times between its end and its deletion, however many others there are, and what
+//! is still to come is not looked at (`ahead` knows what is finished there). Changes no task. Spans are only boundaries: any
+//! set of them is right, and the walk finds what they miss.
 
 use super::{super::row, Over};
 use crate::mysql::{statements::bind, statements_moves as sql};
@@ -33,6 +33,12 @@ const LAST_AGE_MS: i64 = 3_600_000;
 const UNFINISHED_MAX_MS: i64 = 6 * 3_600_000;
 /// Where all are finished: something may have been inserted there, or carried.
 const FINISHED_MS: i64 = 24 * 3_600_000;
+/// Those that end one after the other wait for each other until so many have ended: of a whole span an eighth.
+const TOGETHER: usize = SPAN_ROWS / 8;
+/// But the first of them waits for no more than this part of the time for which it was kept, and at most this long: what is
+/// kept for seconds goes within a second.
+const LATE_PART: i64 = 10;
+const LATE_MAX_MS: i64 = 600_000;
 
 pub(super) struct Times {
     pub(super) now: Millis,
@@ -42,8 +48,12 @@ pub(super) struct Times {
     pub(super) over_after: Millis,
 }
 
-/// Finds what is over in the spans whose time has come.
-pub(super) async fn look(conn: &mut MySqlConnection, times: &Times, over: &mut Over<'_>) -> sqlx::Result<()> {
+/// Finds what is over in the spans whose time has come. True: there may be more of them.
+pub(super) async fn look(
+    conn: &mut MySqlConnection,
+    times: &Times,
+    over: &mut Over<'_>,
+) -> sqlx::Result<bool> {
     let open: Vec<i32> = over.open.iter().map(|partition| row::partition_no(*partition)).collect();
     let open = serde_json::to_string(&open).expect("numbers always have a JSON form");
     sqlx::query(sql::SPAN_LAST).bind(open).execute(&mut *conn).await?;
@@ -53,14 +63,14 @@ pub(super) async fn look(conn: &mut MySqlConnection, times: &Times, over: &mut O
         for row in &due {
             let span = Span { partition: row::partition(row, 0)?, end: (row.try_get(1)?, row.try_get(2)?) };
             if span.look(conn, times, &mut looks, over).await? == Came::Short {
-                return Ok(());
+                return Ok(true);
             }
         }
         if due.is_empty() {
-            break;
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// By its end: due time and id.
@@ -181,14 +191,22 @@ struct Pass {
     first_due_at: Option<Millis>,
     last: Option<(i64, i64)>,
     has_unfinished: bool,
-    /// When the next of the finished is over.
-    next: Option<Millis>,
+    /// When each of the finished is over.
+    over_at: Vec<Millis>,
+    /// When the first of them has to be found at the latest.
+    not_after: Millis,
 }
 
 impl Pass {
     /// None: there is no room for what is over.
     fn of(rows: &[Looked], end: (i64, i64), times: &Times, over: &mut Over<'_>) -> Option<Self> {
-        let mut pass = Self { first_due_at: None, last: None, has_unfinished: false, next: None };
+        let mut pass = Self {
+            first_due_at: None,
+            last: None,
+            has_unfinished: false,
+            over_at: Vec::new(),
+            not_after: Millis::MAX,
+        };
         for row in rows.iter().take_while(|row| (row.place.due_at.0, row.place.id) <= end) {
             pass.first_due_at.get_or_insert(row.place.due_at);
             pass.last = Some((row.place.due_at.0, row.place.id));
@@ -196,17 +214,27 @@ impl Pass {
             match row.keep_until {
                 None => pass.has_unfinished = true,
                 Some(_) if !ends_here => {}
-                Some(keep_until) if keep_until > times.now => pass.ends(keep_until),
+                Some(keep_until) if keep_until > times.now => pass.ends(keep_until, row.place.due_at),
                 Some(_) if !over.add(row.place) => return None,
-                Some(_) if row.state == State::Succeeded => pass.ends(times.stopped_until),
+                Some(_) if row.state == State::Succeeded => pass.ends(times.stopped_until, times.now),
                 Some(_) => {}
             }
         }
         Some(pass)
     }
 
-    fn ends(&mut self, at: Millis) {
-        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    fn ends(&mut self, at: Millis, kept_from: Millis) {
+        let late_ms = (at.since(kept_from) / LATE_PART).clamp(0, LATE_MAX_MS);
+        self.not_after = self.not_after.min(at.plus(late_ms));
+        self.over_at.push(at);
+    }
+
+    /// When so many are over that reading all of them again is worth while.
+    fn next(&self) -> Option<Millis> {
+        let mut ends = self.over_at.clone();
+        let nth = TOGETHER.min(ends.len().checked_sub(1)?);
+        let (_, next, _) = ends.select_nth_unstable(nth);
+        Some((*next).min(self.not_after))
     }
 
     const fn is_empty(&self) -> bool {
@@ -226,6 +254,44 @@ impl Pass {
             FINISHED_MS
         };
         let again = now.plus(again_ms);
-        self.next.map_or(again, |next| next.min(again))
+        self.next().map_or(again, |next| next.min(again))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_900_000_000_000);
+
+    fn pass(kept_ms: i64, ends: impl Iterator<Item = i64>) -> Pass {
+        let mut pass = Pass {
+            first_due_at: None,
+            last: None,
+            has_unfinished: false,
+            over_at: Vec::new(),
+            not_after: Millis::MAX,
+        };
+        ends.for_each(|end| pass.ends(NOW.plus(end), NOW.plus(end - kept_ms)));
+        pass
+    }
+
+    #[test]
+    fn those_that_end_one_after_the_other_are_looked_at_together() {
+        let (second, hour) = (1_000, 3_600_000);
+        assert_eq!(pass(hour, std::iter::empty()).look_at((NOW.0, 0), NOW), NOW.plus(FINISHED_MS));
+        let at = |pass: Pass| pass.look_at((NOW.0, 0), NOW).since(NOW);
+        assert_eq!(at(pass(hour, [9 * second].into_iter())), 9 * second, "the last of them, at its instant");
+        assert_eq!(
+            at(pass(24 * hour, (1..=800).map(|nth| nth * second))),
+            126 * second,
+            "as many as an eighth of a span"
+        );
+        assert_eq!(
+            at(pass(24 * hour, (1..=800).map(|nth| nth * 60 * second))),
+            660 * second,
+            "at the latest"
+        );
+        assert_eq!(at(pass(20 * second, (1..=800).map(|nth| nth * second))), 3 * second, "kept for seconds");
     }
 }

@@ -15,7 +15,7 @@ use punctual_domain::{
     name::Name,
     place::Partition,
     state::{Event, TRANSITIONS},
-    task::{NewTask, Task, TaskResult},
+    task::{Content, NewTask, Task, TaskResult},
     time::Millis,
 };
 
@@ -63,6 +63,11 @@ fn change(event: Event) -> Option<Change> {
         Event::Reschedule => {
             Change::Reschedule { execute_at: Some(LATER), priority: None, payload: None, queue: None }
         }
+        Event::Amend => {
+            let (max_attempts, priority) = (Some(9), None);
+            let payload = Some(Content::binary(vec![0; 11]));
+            Change::Amend { max_attempts, priority, payload, timeout_ms: None, retry: None }
+        }
         Event::Redrive => Change::Redrive { execute_at: LATER },
         Event::Retire => Change::Retire { keep_until },
     })
@@ -101,8 +106,8 @@ impl World {
     fn step(&self, nth: usize, event: Event) {
         let (Some(task), Some(change)) = (self.nth(nth), change(event)) else { return };
         let note = Note { by: "test".to_owned(), ..Note::default() };
-        let step = Step { place: task.place, fence: Some(task.fence), change, note };
-        let applied = now(self.store.apply(vec![step], NOW)).unwrap().remove(0);
+        let step = Step { place: task.place, fence: Some(task.fence), change, note, fired_at: None };
+        let applied = now(self.store.apply(vec![step], NOW)).unwrap().remove(0).applied;
         let after = self.nth(nth).unwrap();
         match task.state.after(event) {
             Ok(target) => {

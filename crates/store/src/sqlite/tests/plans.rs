@@ -20,7 +20,10 @@ const PLANS: &[(&str, &str)] = &[
         "query/version",
         "SEARCH task USING INDEX task_of_caller (namespace=? AND task_id=? AND task_version=?)",
     ),
+    ("query/latest_versions", "SEARCH task USING INDEX task_of_caller (namespace=? AND task_id=?)"),
     ("query/list", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("query/list_rising", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+    ("query/above", "SEARCH task USING INTEGER PRIMARY KEY (rowid>?)"),
     ("bulk/matching", "SEARCH task USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
     (
         "query/list_by_label",
@@ -36,6 +39,14 @@ const PLANS: &[(&str, &str)] = &[
     ("query/list_by_due", "SEARCH task USING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)"),
     (
         "query/due_bound",
+        "SEARCH task USING COVERING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)",
+    ),
+    (
+        "query/list_by_due_rising",
+        "SEARCH task USING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)",
+    ),
+    (
+        "query/due_bound_rising",
         "SEARCH task USING COVERING INDEX task_waiting (partition=? AND wait_at>? AND wait_at<?)",
     ),
     ("query/list_dead", "SEARCH task USING INDEX task_dead (namespace=? AND rowid>? AND rowid<?)"),
@@ -93,6 +104,7 @@ const SCANS: &[&str] = &[
     "setting/all",
     "setting/paused",
     "token/all",
+    "token/forget",
 ];
 
 fn scripts() -> Vec<(String, String)> {

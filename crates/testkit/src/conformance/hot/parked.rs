@@ -61,7 +61,7 @@ pub async fn the_first_of_a_lane_come_back_first_and_to_their_place(hot: Arc<dyn
 }
 
 pub async fn lanes_do_not_mix_and_are_listed_page_by_page(hot: Arc<dyn Hot>) {
-    let all = admitted(&*hot, 7).await;
+    let all = admitted(&*hot, 8).await;
     let kinds = [
         key(""),
         key("a"),
@@ -70,6 +70,7 @@ pub async fn lanes_do_not_mix_and_are_listed_page_by_page(hot: Arc<dyn Hot>) {
         Lane::Retries,
         Lane::Version(">=2".into()),
         Lane::Version("a".into()),
+        Lane::Kind("a".into()),
     ];
     for (lane, entry) in kinds.iter().zip(&all) {
         park(&*hot, lane, std::slice::from_ref(entry)).await;

@@ -319,6 +319,7 @@ pub async fn a_look_at_some_partitions_finds_what_is_there_and_nothing_else(
         fence: None,
         change: Change::DeadLetter { keep_until: LATER },
         note: note.clone(),
+        fired_at: None,
     };
     store.apply(all.iter().map(bury).collect(), NOW).await.unwrap();
     finds(&Look { states: vec![State::Dead], ..look }).await;
@@ -371,8 +372,13 @@ pub async fn pages_of_a_look_find_everything_once_whatever_is_changed_meanwhile(
         let change =
             Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None, queue: None };
         let note = Note { by: CALLER.to_owned(), ..Note::default() };
-        let step =
-            |place: &TaskRef| Step { place: *place, fence: None, change: change.clone(), note: note.clone() };
+        let step = |place: &TaskRef| Step {
+            place: *place,
+            fence: None,
+            change: change.clone(),
+            note: note.clone(),
+            fired_at: None,
+        };
         store.apply(page.places.iter().map(step).collect(), NOW).await.unwrap();
         insert_at(&*store, ask(100 + i64::try_from(found.len()).unwrap()), LATER).await;
         let Some(next) = page.next_before_id else { break };

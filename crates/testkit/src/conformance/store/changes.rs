@@ -6,10 +6,11 @@ use super::{
 };
 use punctual_contract::{
     Store,
-    store::{Applied, Change},
+    store::{Applied, Assignment, Change, Step},
 };
 use punctual_domain::{
     history::{ERROR_LEN_MAX, Entry, HISTORY_LEN_MAX, Note},
+    retry::RetryPolicy,
     state::{Event, State},
     task::{Content, NewTask, Priority, Task, TaskResult},
 };
@@ -104,6 +105,63 @@ pub async fn a_finished_task_says_how_long_it_is_kept(store: Arc<dyn Store>) {
     }
 }
 
+/// What was leased ahead of its instant has that in its row, until somebody knows better.
+pub async fn the_last_outcome_says_when_its_attempt_fired(store: Arc<dyn Store>) {
+    let ways = [
+        Change::Succeed { result: result(Content::default()), keep_until: KEEP },
+        Change::Bury { result: None, keep_until: KEEP },
+        Change::Abort { keep_until: KEEP },
+    ];
+    let each =
+        ways.iter().flat_map(|it| [State::Dispatched, State::Running].map(|state| (it.clone(), state)));
+    for (id, (change, state)) in (0..).zip(each) {
+        for (id, fired_at) in [(2 * id, None), (2 * id + 1, Some(NOW.plus(7)))] {
+            let before = walk_to(&*store, id, state).await;
+            let wanted = Step { fired_at, ..step(&before, change.clone()) };
+            assert_eq!(apply(&*store, wanted, LATER).await, Applied::Moved);
+            let after = read(&*store, before.place).await;
+            assert_eq!(after.fired_at, fired_at.or(before.fired_at), "{change:?} of {state:?}");
+            assert_eq!(after.lateness_ms(), after.fired_at.map(|it| it.since(after.ask.execute_at)));
+        }
+    }
+    let retried = walk_to(&*store, 100, State::Running).await;
+    let retry = Change::Retry { due_at: NEXT, result: None };
+    let wanted = Step { fired_at: Some(NOW.plus(7)), ..step(&retried, retry) };
+    assert_eq!(apply(&*store, wanted, LATER).await, Applied::Moved);
+    assert_eq!(read(&*store, retried.place).await.fired_at, None, "it has yet to fire again");
+}
+
+/// In one call: of some it is known, of others the row has it; as one row, as few and as many.
+pub async fn each_of_many_outcomes_says_when_its_own_attempt_fired(store: Arc<dyn Store>) {
+    for (round, count) in (0..).zip([1_i64, 5, 40, 300]) {
+        for (turn, late) in (0..).zip([|nth: i64| nth * 53 % 89, |_| 4]) {
+            let due = |nth: i64| NOW.plus(-(nth * 37 % 101));
+            let ask = |nth: i64| NewTask { execute_at: due(nth), ..ask(10_000 * round + 1_000 * turn + nth) };
+            let inserted = store.insert((0..count).map(ask).collect(), "test", NOW.plus(-200)).await.unwrap();
+            let grants = inserted.iter().map(|it| grant(&it.task, it.task.due_at)).collect();
+            let leased = store.dispatch(grants, NOW).await.unwrap();
+            let leased: Vec<_> = leased.into_iter().map(|it| it.made().unwrap()).collect();
+            let is_known = |nth: i64| nth % 3 != 1;
+            let outcome = |(nth, it): (i64, &Assignment)| Step {
+                place: it.place,
+                fence: Some(it.fence),
+                change: Change::Succeed { result: result(Content::default()), keep_until: KEEP },
+                note: Note::default(),
+                fired_at: is_known(nth).then(|| it.due_at.plus(late(nth))),
+            };
+            let steps: Vec<Step> = (0..).zip(&leased).map(outcome).collect();
+            let applied = store.apply(steps, LATER).await.unwrap();
+            assert!(applied.iter().all(|it| *it == Applied::Moved), "{count}");
+            for (nth, it) in (0..).zip(&leased) {
+                let after = read(&*store, it.place).await;
+                let late_ms = if is_known(nth) { late(nth) } else { 0 };
+                assert_eq!(after.lateness_ms(), Some(late_ms), "{nth} of {count}");
+                assert_eq!(after.state, State::Succeeded);
+            }
+        }
+    }
+}
+
 pub async fn a_reschedule_changes_what_is_given_and_only_that(store: Arc<dyn Store>) {
     let none = Change::Reschedule { execute_at: None, priority: None, payload: None, queue: None };
     let task = insert(&*store, NewTask { execute_at: NEXT, ..full(1) }).await.task;
@@ -129,6 +187,62 @@ pub async fn a_reschedule_into_the_past_is_due_now(store: Arc<dyn Store>) {
     let change = Change::Reschedule { execute_at: Some(NOW), priority: None, payload: None, queue: None };
     let task = moved(&*store, &task, change, LATER).await;
     assert_eq!((task.ask.execute_at, task.due_at), (NOW, LATER));
+}
+
+pub async fn a_dead_task_is_changed_where_it_stands_and_only_what_is_given(store: Arc<dyn Store>) {
+    let nothing = |timeout_ms| Change::Amend {
+        max_attempts: None,
+        priority: None,
+        payload: None,
+        timeout_ms,
+        retry: None,
+    };
+    let made = insert(&*store, full(1)).await.task;
+    let dead = moved(&*store, &made, Change::DeadLetter { keep_until: KEEP }, LATER).await;
+    let same = moved(&*store, &dead, nothing(None), NEXT).await;
+    let stays = |it: &Task| (it.state, it.due_at, it.keep_until, it.attempt, it.last_error.clone());
+    assert_eq!((&same.ask, stays(&same)), (&dead.ask, stays(&dead)), "nothing given, nothing changed");
+    assert_eq!((same.fence, same.updated_at), (dead.fence + 1, NEXT));
+    for payload in [Content::binary(vec![7; 200_000]), Content::json("{}"), Content::binary(vec![8; 9])] {
+        let before = read(&*store, made.place).await;
+        let all = Change::Amend {
+            max_attempts: Some(77),
+            priority: Some(Priority::LOWEST),
+            payload: Some(payload.clone()),
+            timeout_ms: Some(1_234),
+            retry: Some(RetryPolicy::Fixed { delay_ms: 9 }),
+        };
+        let all = moved(&*store, &before, all, NEXT).await;
+        let wanted = NewTask {
+            max_attempts: 77,
+            priority: Priority::LOWEST,
+            payload,
+            timeout_ms: Some(1_234),
+            retry: RetryPolicy::Fixed { delay_ms: 9 },
+            ..made.ask.clone()
+        };
+        assert_eq!((&all.ask, stays(&all)), (&wanted, stays(&dead)));
+        let default = Change::Amend {
+            max_attempts: None,
+            priority: None,
+            payload: None,
+            timeout_ms: None,
+            retry: Some(RetryPolicy::default()),
+        };
+        assert_eq!(moved(&*store, &all, default, NEXT).await.ask.retry, RetryPolicy::default());
+    }
+    let last = read(&*store, made.place).await;
+    assert_eq!(last.history.last().map(|it| (it.event, it.to)), Some((Some(Event::Amend), State::Dead)));
+    let alive = moved(&*store, &last, Change::Redrive { execute_at: NEXT }, NEXT).await;
+    assert_eq!((alive.ask.max_attempts, alive.ask.payload.bytes.len()), (77, 9));
+    assert_eq!(apply(&*store, step(&last, nothing(Some(1))), NEXT).await, Applied::Lost, "an old fence");
+    assert_eq!(
+        apply(&*store, step(&alive, nothing(Some(1))), NEXT).await,
+        Applied::Lost,
+        "not dead any more"
+    );
+    let books = store.books().await.unwrap();
+    assert_eq!(books, store.audit().await.unwrap(), "of the dead no bytes are counted");
 }
 
 pub async fn a_redriven_task_starts_its_attempts_again(store: Arc<dyn Store>) {

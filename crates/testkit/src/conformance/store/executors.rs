@@ -1,7 +1,7 @@
 //! Who is there: signs of life, farewells, what is wished, and deaths that are found once.
 
 use super::sample::{NOW, name};
-use punctual_contract::{Store, store::Applied};
+use punctual_contract::Store;
 use punctual_domain::{
     executor::{Executor, Profile, Roll, Sign, Standing, Wish},
     name::Name,
@@ -94,13 +94,13 @@ pub async fn a_wish_stands_until_another_or_the_farewell(store: Arc<dyn Store>) 
     let wish = async |executor: &str, wish| {
         store.wish_of_executor(&Name::default_namespace(), &name(executor), wish).await.unwrap()
     };
-    assert_eq!(wish("x1", Wish::Drain).await, Applied::Lost, "nobody of that name");
+    assert_eq!(wish("x1", Wish::Drain).await, None, "nobody of that name");
     store.note_executors(vec![sign("x1", NOW), sign("x2", NOW)]).await.unwrap();
     assert_eq!(
         (wish("x1", Wish::Drain).await, wish("x2", Wish::Quiet).await),
-        (Applied::Moved, Applied::Moved)
+        (Some(Wish::Serve), Some(Wish::Serve))
     );
-    assert_eq!(wish("x1", Wish::Drain).await, Applied::Moved, "the same again");
+    assert_eq!(wish("x1", Wish::Drain).await, Some(Wish::Drain), "the same again");
     let mut wished = store.note_executors(vec![sign("x1", NOW.plus(1))]).await.unwrap();
     wished.sort_by(|a, b| a.1.cmp(&b.1));
     let want = [(namespace.clone(), name("x1"), Wish::Drain), (namespace.clone(), name("x2"), Wish::Quiet)];
@@ -109,8 +109,8 @@ pub async fn a_wish_stands_until_another_or_the_farewell(store: Arc<dyn Store>) 
     let farewell = Sign { leaving: true, ..sign("x1", NOW.plus(3)) };
     assert_eq!(store.note_executors(vec![farewell]).await.unwrap(), want[1..]);
     assert_eq!(list(&*store, "default").await.len(), 1, "it is in no list");
-    assert_eq!(wish("x1", Wish::Quiet).await, Applied::Lost);
-    assert_eq!(wish("x2", Wish::Serve).await, Applied::Moved);
+    assert_eq!(wish("x1", Wish::Quiet).await, None);
+    assert_eq!(wish("x2", Wish::Serve).await, Some(Wish::Quiet), "what stood until then");
     assert_eq!(store.note_executors(Vec::new()).await.unwrap(), []);
     store.note_executors(vec![sign("x1", NOW.plus(2))]).await.unwrap();
     assert_eq!(list(&*store, "default").await.len(), 1, "an older sign does not bring it back");

@@ -48,7 +48,7 @@ fn of(value: &str) -> Query {
 async fn all(store: &dyn Store, query: &Query) -> (Vec<Task>, BTreeSet<&'static str>) {
     let (mut tasks, mut alongs, mut query) = (Vec::new(), BTreeSet::new(), query.clone());
     for _ in 0..1_000 {
-        let Page { tasks: page, next_before_id, next_before_due, along, .. } =
+        let Page { tasks: page, next_before_id, next_behind_due, along, .. } =
             store.list(&query).await.unwrap();
         assert!(page.len() <= query.limit, "bounded");
         tasks.extend(page);
@@ -58,8 +58,8 @@ async fn all(store: &dyn Store, query: &Query) -> (Vec<Task>, BTreeSet<&'static 
             Along::Dead => "dead",
             Along::DueTime => "due time",
         });
-        (query.before_id, query.before_due) = (next_before_id, next_before_due);
-        if next_before_id.is_none() && next_before_due.is_none() {
+        (query.before_id, query.behind_due) = (next_before_id, next_behind_due);
+        if next_before_id.is_none() && next_behind_due.is_none() {
             return (tasks, alongs);
         }
     }
@@ -156,7 +156,7 @@ pub async fn what_goes_into_another_queue_is_found_as_that_has_declared(store: A
         let queue = Some(name(queue));
         let change = Change::Reschedule { execute_at: None, priority: None, payload: None, queue };
         let note = Note { by: CALLER.to_owned(), ..Note::default() };
-        let step = Step { place: task.place, fence: None, change, note };
+        let step = Step { place: task.place, fence: None, change, note, fired_at: None };
         assert_eq!(store.apply(vec![step], NOW).await.unwrap(), [Applied::Moved]);
     };
     into(&tasks[0], "sms").await;
@@ -313,6 +313,18 @@ pub async fn a_search_along_due_times_finds_everything_once_the_latest_first(sto
     let late = (0..90).filter(|id| (id * 37) % 50 >= 10).chain(100..120).collect::<BTreeSet<i64>>();
     assert_eq!((alongs, tasks.len(), ids), (["due time"].into(), late.len(), late));
     assert!(tasks.is_sorted_by_key(|it| std::cmp::Reverse((it.due_at, it.place.id))));
+    for state in [None, Some(State::Scheduled)] {
+        for (from, before) in ranges {
+            let rising = Query { state, earliest_first: true, ..due(from, before) };
+            let (tasks, alongs) = all(&*store, &rising).await;
+            let falling = all(&*store, &Query { earliest_first: false, ..rising }).await.0;
+            let ids = |tasks: &[Task]| tasks.iter().map(Task::task_id).collect::<BTreeSet<i64>>();
+            assert_eq!((tasks.len(), ids(&tasks)), (falling.len(), ids(&falling)), "{from:?} {before:?}");
+            if alongs == ["due time"].into() {
+                assert!(tasks.is_sorted_by_key(|it| (it.due_at, it.place.id)), "{from:?} {before:?}");
+            }
+        }
+    }
     let filtered = Query { state: Some(State::Dead), ..due(None, None) };
     assert_eq!(all(&*store, &filtered).await.0, []);
 }

@@ -43,6 +43,23 @@ pub async fn versions_come_the_highest_first(store: Arc<dyn Store>) {
     assert_eq!(store.versions(&name("other"), 7, None, 9).await.unwrap(), [], "another namespace");
 }
 
+pub async fn the_highest_version_of_each_of_several_ids_is_one_read(store: Arc<dyn Store>) {
+    for (id, number) in [(7, -5), (7, 11), (7, 3), (8, 99), (9, 0)] {
+        insert(&*store, version(id, number)).await;
+    }
+    let of = async |ids: &[i64]| {
+        let mut found = store.latest_versions(&Name::default_namespace(), ids).await.unwrap();
+        found.sort_by_key(Task::task_id);
+        found.iter().map(|it| (it.task_id(), it.ask.task_version)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&[9, 7, 8_000_000_001]).await, [(7, 11), (9, 0)]);
+    assert_eq!(of(&[8]).await, [(8, 99)]);
+    assert_eq!(of(&[]).await, []);
+    assert_eq!(store.latest_versions(&name("other"), &[7]).await.unwrap(), [], "another namespace");
+    let found = store.latest_versions(&Name::default_namespace(), &[8]).await.unwrap();
+    assert_eq!(found, [read(&*store, found[0].place).await], "whole, with its history");
+}
+
 /// All pages of a query.
 async fn list(store: &dyn Store, query: &Query) -> Vec<Task> {
     let mut tasks: Vec<Task> = Vec::new();
@@ -73,6 +90,27 @@ pub async fn a_list_is_newest_first_and_bounded(store: Arc<dyn Store>) {
     assert!(all.iter().all(|it| it.history.is_empty()), "histories are not filled in");
     let whole = read(&*store, all[3].place).await;
     assert_eq!(Task { history: Vec::new(), ..whole }, all[3], "all but the history");
+}
+
+pub async fn the_oldest_first_is_the_same_list_the_other_way_round(store: Arc<dyn Store>) {
+    for id in 0..20 {
+        insert_at(&*store, ask(id), NOW.plus(40 - id)).await;
+    }
+    let upward = Query { oldest_first: true, limit: 6, ..Query::default() };
+    let (mut query, mut all, mut pages) = (upward.clone(), Vec::new(), 0);
+    loop {
+        let page = store.list(&query).await.unwrap();
+        assert!(page.tasks.len() <= 6 && page.next_before_id.is_none() && pages < 10);
+        all.extend(page.tasks);
+        pages += 1;
+        let Some(next) = page.next_after_id else { break };
+        assert!(query.after_id.is_none_or(|it| it < next), "each page goes on above the last");
+        query.after_id = Some(next);
+    }
+    assert_eq!((ids(&all), pages), ((0..20).collect(), 4));
+    assert!(all.iter().all(|it| it.history.is_empty()), "histories are not filled in");
+    let kind = Query { kind: Some(name("nobody")), ..upward };
+    assert_eq!(store.list(&kind).await.unwrap().tasks, [], "filters hold");
 }
 
 pub async fn each_filter_holds_and_all_hold_together(store: Arc<dyn Store>) {

@@ -88,13 +88,13 @@ pub(super) fn note() -> Note {
 }
 
 pub(super) fn step(task: &Task, change: Change) -> Step {
-    Step { place: task.place, fence: Some(task.fence), change, note: note() }
+    Step { place: task.place, fence: Some(task.fence), change, note: note(), fired_at: None }
 }
 
 pub(super) async fn apply(store: &dyn Store, step: Step, now: Millis) -> Applied {
     let applied = store.apply(vec![step], now).await.unwrap();
     assert_eq!(applied.len(), 1);
-    applied[0]
+    applied[0].applied
 }
 
 /// Makes a move that must succeed, and reads what became of the task.

@@ -1,4 +1,4 @@
-//! Tokens: kept whole, numbered, changed on what stands, never forgotten.
+//! Tokens: kept whole, numbered, changed on what stands, forgotten long after their end.
 
 use super::sample::{CALLER, LATER, NOW};
 use punctual_contract::{
@@ -10,7 +10,7 @@ use punctual_domain::{
     access::{Grant, Role, Secret, SecretHash},
     time::Millis,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::task::JoinSet;
 
 fn token(seed: u8) -> Token {
@@ -111,6 +111,34 @@ pub async fn a_revoked_token_keeps_its_row(store: Arc<dyn Store>) {
     let revoked = Token { revoked: Some(Revoked { at: LATER, by: CALLER.to_owned() }), ..it };
     let revision = save(&*store, &revoked, first).await;
     assert_eq!(one(&*store, &revoked).await, Token { revision, ..revoked });
+}
+
+pub async fn tokens_that_ended_long_ago_are_forgotten_and_nothing_falls_open(store: Arc<dyn Store>) {
+    let at = |ms: i64| Some(Millis(ms));
+    let revoked = |ms: i64| Some(Revoked { at: Millis(ms), by: CALLER.to_owned() });
+    let kept = [
+        token(1),
+        Token { expires_at: at(5_000), ..token(2) },
+        Token { revoked: revoked(5_000), ..token(3) },
+    ];
+    let over = [
+        Token { expires_at: at(4_999), ..token(4) },
+        Token { revoked: revoked(4_999), ..token(5) },
+        Token { revoked: revoked(1), expires_at: Some(Millis::MAX), ..token(6) },
+    ];
+    for token in kept.iter().chain(&over) {
+        save(&*store, token, 0).await;
+    }
+    let revision = store.access_revision().await.unwrap();
+    assert_eq!(store.forget_tokens(Millis(5_000), 2).await.unwrap(), 2);
+    assert_eq!(store.forget_tokens(Millis(5_000), 2).await.unwrap(), 1);
+    assert_eq!(store.forget_tokens(Millis(5_000), 2).await.unwrap(), 0);
+    let left = store.tokens().await.unwrap();
+    let ids = |tokens: &[Token]| tokens.iter().map(|it| it.id.clone()).collect::<BTreeSet<_>>();
+    assert_eq!(ids(&left.all), ids(&kept));
+    assert_eq!(left.revision, revision, "it was no change");
+    assert_eq!(store.forget_tokens(Millis::MAX, 10).await.unwrap(), 2);
+    assert_eq!(store.access_revision().await.unwrap(), revision, "and there were tokens once");
 }
 
 pub async fn the_last_use_of_a_token_is_kept_beside_its_changes(store: Arc<dyn Store>) {

@@ -70,6 +70,10 @@ pub(super) fn change(event: Event, now: Millis) -> Option<Change> {
         Event::Reschedule => {
             Change::Reschedule { execute_at: Some(NEXT), priority: None, payload: None, queue: None }
         }
+        Event::Amend => {
+            let (max_attempts, priority, payload) = (None, None, None);
+            Change::Amend { max_attempts, priority, payload, timeout_ms: None, retry: None }
+        }
         Event::Redrive => Change::Redrive { execute_at: NEXT },
         Event::Retire => Change::Retire { keep_until: KEEP.plus(1) },
     })

@@ -2,6 +2,11 @@
 //! with refusals that are not counted together.
 
 use super::site::{Ask, Site, ask, get, post};
+use punctual_contract::audit::AuditEntry;
+use punctual_domain::{
+    name::{Name, QueueKey},
+    settings::QueueSettings,
+};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::{Value, json};
 
@@ -72,6 +77,92 @@ async fn what_tasks_record_themselves_has_no_entry_and_histories_name_the_token(
     assert_eq!(by, [token.as_str(), token.as_str()]);
     let actions: Vec<Value> = entries(&site, "").await.into_iter().map(|it| it["action"].clone()).collect();
     assert_eq!(actions, [json!("cancel_task"), json!("create_token")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_in_an_entry_is_its_own_change_although_another_came_right_after() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let set = |concurrency: u32| {
+            let body = json!({"concurrency": concurrency});
+            ask("PUT", "/v1/queues/mail").within("shop").body(Some(body))
+        };
+        site.admin(set(1)).await.expect(200);
+        // Between the change, and the reading of what it has changed.
+        let gate = site.store.faults.hold(StoreGroup::Read);
+        let queue = QueueKey { namespace: Name::new("shop").unwrap(), queue: Name::new("mail").unwrap() };
+        let overtakes = async {
+            gate.reached().await;
+            let nine = QueueSettings { concurrency: Some(9), ..QueueSettings::default() };
+            site.engine.put_queue(queue, nine, None, "another", |_| true).await.unwrap();
+            gate.open();
+        };
+        let (answer, ()) = tokio::join!(site.admin(set(2)), overtakes);
+        answer.expect(200);
+        let entry = entries(&site, "&action=put_queue").await.remove(0);
+        let stood = (&entry["before"]["concurrency"], &entry["after"]["concurrency"]);
+        assert_eq!(stood, (&json!(1), &json!(2)), "{entry}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_is_by_the_token_whatever_name_the_executor_gives_itself() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let (id, token) = site.token("executor", &["shop"], &["*"]).await;
+        for (said, by) in [(Some("boss"), "boss"), (None, "executor")] {
+            let place = site.insert("shop", json!({"queue": "mail"})).await;
+            site.turn(1_000).await;
+            let lease = post("/v1/queues/mail/lease", json!({"executor": "x"})).within("shop").with(&token);
+            let leased = site.send(lease).await.expect(200)["tasks"][0].take();
+            let done = json!({"ref": place, "token": leased["token"], "outcome": "succeeded"});
+            let mut outcomes = json!({"outcomes": [done]});
+            if let Some(said) = said {
+                outcomes["executor"] = json!(said);
+            }
+            let asked = post("/v1/outcomes", outcomes).within("shop").with(&token);
+            assert_eq!(site.send(asked).await.expect(200)["results"][0]["status"], "accepted");
+            let task = site.admin(get(format!("/v1/tasks/{place}")).within("shop")).await.expect(200);
+            let last = task["history"].as_array().unwrap().last().unwrap();
+            assert_eq!(last["by"], format!("{by} by executor ({id})"), "{last}");
+        }
+    }
+}
+
+/// And the audit has the same, although it is written beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_of_a_task_says_what_was_changed_of_it_from_what_to_what() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let place = site.insert("shop", json!({"queue": "mail", "delay_ms": 60_000})).await;
+        let now = site.engine.now().0;
+        let patch = json!({"execute_at_ms": now + 90_000, "priority": 1, "payload": "not for the audit"});
+        let patch = ask("PATCH", format!("/v1/tasks/{place}")).within("shop").body(Some(patch));
+        let task = site.admin(patch).await.expect(200);
+        let last = task["history"].as_array().unwrap().last().unwrap().clone();
+        let (from, to) = (now + 60_000, now + 90_000);
+        let said = format!("execute_at_ms from {from} to {to}, priority from 3 to 1, another payload");
+        assert_eq!((&last["reason"], &last["by"]), (&json!(said), &json!("admin")), "{last}");
+        let entry = entries(&site, "&action=patch_task").await.remove(0);
+        let of = |field: &str| (entry["before"][field].clone(), entry["after"][field].clone());
+        assert_eq!(of("execute_at_ms"), (json!(from), json!(to)), "{entry}");
+        assert_eq!(of("priority"), (json!(3), json!(1)));
+        assert_eq!(of("payload_replaced"), (Value::Null, json!(true)));
+        assert!(!entry.to_string().contains("not for the audit"), "{entry}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_task_that_was_deleted_the_audit_has_what_it_was_and_its_history() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let task = json!({"queue": "mail", "delay_ms": 60_000, "payload": "not for the audit"});
+        let place = site.insert("shop", task).await;
+        site.admin(cancel(&place)).await.expect(200);
+        site.admin(ask("DELETE", format!("/v1/tasks/{place}")).within("shop")).await.expect(200);
+        let entry = entries(&site, "&action=delete_task").await.remove(0);
+        let before = &entry["before"];
+        assert_eq!((&before["ref"], &before["state"]), (&json!(place), &json!("cancelled")), "{entry}");
+        let events = before["history"].as_array().unwrap().len();
+        assert!(events >= 2 && entry["after"].is_null(), "{entry}");
+        assert!(!entry.to_string().contains("not for the audit"), "{entry}");
+    }
 }
 
 fn pause() -> Ask {
@@ -218,6 +309,7 @@ async fn pages_and_the_export_have_everything_once_and_a_tenant_has_its_own() {
         let export = site.admin(get("/v1/audit").header("accept", "application/x-ndjson")).await;
         let lines: Vec<Value> = export.text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
         assert_eq!(lines.iter().map(|it| it["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
+        export_all(&site, &ids).await;
         let (_, tenant) = site.token("admin", &["shop"], &["*"]).await;
         for accept in ["application/json", "application/x-ndjson"] {
             let seen = site.send(get("/v1/audit").header("accept", accept).with(&tenant)).await;
@@ -225,6 +317,30 @@ async fn pages_and_the_export_have_everything_once_and_a_tenant_has_its_own() {
             assert!(!seen.text.contains("other") && !seen.text.contains("create_token"), "{}", seen.text);
         }
     }
+}
+
+/// More of them than are read at one time.
+async fn export_all(site: &Site, before: &[i64]) {
+    let mut ids = before.to_vec();
+    for _ in 0..1_500 {
+        let entry = AuditEntry {
+            at: site.engine.now(),
+            token_id: None,
+            caller: "command".to_owned(),
+            address: None,
+            action: "migrate".to_owned(),
+            request: "migrate".to_owned(),
+            namespace: None,
+            request_id: None,
+            times: 1,
+            result: None,
+            key: None,
+        };
+        ids.insert(0, site.store().append_audit(entry).await.unwrap());
+    }
+    let export = site.admin(get("/v1/audit").header("accept", "application/x-ndjson")).await;
+    let lines = export.text.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
+    assert_eq!(lines.map(|it| it["id"].as_i64().unwrap()).collect::<Vec<_>>(), ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -108,6 +108,8 @@ async fn stock(site: &Site) -> Vec<String> {
         let mut it = seen(path).await;
         // Who looks after them anew says so.
         it.as_object_mut().unwrap().remove("slots");
+        // What the engine that answers has counted.
+        it.as_object_mut().unwrap().remove("counted");
         all.push(it.to_string());
     }
     let mut tasks: Vec<String> = seen("/v1/tasks?limit=1000").await["items"]

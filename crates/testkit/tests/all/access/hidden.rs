@@ -35,7 +35,24 @@ async fn a_queue_beyond_the_token_is_as_if_it_were_not_there() {
         }
         send(get("/v1/queues/orders")).await.expect_problem(404, "queue.not_found");
         send(post("/v1/queues/orders/pause", json!({}))).await.expect_problem(403, "auth.denied");
-        send(post("/v1/queues/orders/lease", json!({}))).await.expect_problem(403, "auth.denied");
+        let single = send(post("/v1/queues/orders/lease", json!({}))).await;
+        let ready = site.insert(NS, json!({"queue": "mail-eu"})).await;
+        site.turn(10).await;
+        for queues in
+            [["mail-eu", "orders"], ["orders", "mail-eu"]].map(|it| it.map(|it| json!({"name": it})))
+        {
+            let several = send(post("/v1/lease", json!({"queues": queues, "wait_ms": 2_000}))).await;
+            assert_eq!(
+                (several.status, &several.body["detail"]),
+                (403, &single.body["detail"]),
+                "{}",
+                several.text
+            );
+        }
+        single.expect_problem(403, "auth.denied");
+        let own_ones = json!({"queues": [{"name": "mail-us"}, {"name": "mail-eu"}], "wait_ms": 10_000});
+        let leased = send(post("/v1/lease", own_ones)).await.expect(200);
+        assert_eq!(leased["tasks"][0]["ref"], json!(ready), "nothing of it was leased before");
         send(post("/v1/dead-letters/redrive", json!({}))).await.expect_problem(403, "auth.denied");
         let none = send(post("/v1/dead-letters/redrive", json!({"queue": "orders"}))).await.expect(200);
         assert_eq!(none["tasks"], 0);

@@ -135,7 +135,8 @@ impl Operation {
             "token" => target.token.clone(),
             "error" => target.label.clone(),
             "task_version" | "state" | "event" | "engine" | "due_after" | "due_before" | "since"
-            | "until" | "action" | "limit" | "cursor" | "n" | "format" | "phase" | "paused" | "severity" => {
+            | "until" | "action" | "limit" | "cursor" | "n" | "format" | "phase" | "sort" | "paused"
+            | "severity" => {
                 return None;
             }
             other => panic!("{}: this test does not know what {other:?} can name", self.id),
@@ -153,6 +154,7 @@ impl Operation {
                 json!({})
             }
             "lease_tasks" => json!({"wait_ms": 0}),
+            "lease_tasks_from_several" => json!({"queues": [{"name": target.queue}]}),
             "report_outcomes" => {
                 let outcome = json!({"ref": target.leased, "token": target.lease, "outcome": "succeeded"});
                 json!({"outcomes": [outcome]})
@@ -337,7 +339,7 @@ async fn stock(site: &Site, theirs: &Target) -> Vec<String> {
     ] {
         all.push(site.admin(get(path).within(&theirs.namespace)).await.expect(200).to_string());
     }
-    let tokens = site.admin(get("/v1/tokens")).await.expect(200);
+    let tokens = site.admin(get("/v1/tokens?limit=1000")).await.expect(200);
     let its = tokens["items"].as_array().unwrap().iter().find(|it| it["name"] == MARK).unwrap();
     all.push(format!("{} {}", its["state"], its["rotated_at"]));
     all

@@ -3,7 +3,8 @@
 
 use super::site::{ADMIN, Site, ask, get, post};
 use punctual_testkit::faults::{Dials, StoreGroup};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -165,6 +166,63 @@ async fn however_many_bad_tokens_come_the_store_is_asked_a_few_times() {
     assert!(asked <= 2, "{asked} times");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_listed_in_pages_and_by_their_state() {
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let mut made = Vec::new();
+        for nth in 0..7 {
+            // Two at each instant.
+            site.clock.advance_ms(nth % 2);
+            made.push(site.token("viewer", &["*"], &["*"]).await.0);
+        }
+        for id in &made[..2] {
+            site.admin(ask("DELETE", format!("/v1/tokens/{id}"))).await.expect(200);
+        }
+        let listed = async |query: &str, limit: usize| {
+            let (mut all, mut cursor) = (Vec::new(), String::new());
+            loop {
+                let asked = format!("/v1/tokens?limit={limit}{query}{cursor}");
+                let page = site.admin(get(&asked)).await.expect(200);
+                all.extend(page["items"].as_array().unwrap().clone());
+                let Some(next) = page["next_cursor"].as_str() else { return all };
+                assert_eq!(page["items"].as_array().unwrap().len(), limit);
+                cursor = format!("&cursor={next}");
+            }
+        };
+        let ids =
+            |all: &[Value]| all.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+        let whole = listed("", 1_000).await;
+        assert_eq!(ids(&whole).into_iter().collect::<BTreeSet<_>>(), made.iter().cloned().collect());
+        assert!(whole.is_sorted_by_key(|it| std::cmp::Reverse(it["created_at_ms"].as_i64().unwrap())));
+        for limit in [1, 2, 3, 7] {
+            assert_eq!(ids(&listed("", limit).await), ids(&whole), "{limit}");
+        }
+        assert_eq!(listed("&state=active", 2).await.len(), 5);
+        assert_eq!(listed("&state=revoked", 2).await.len(), 2);
+        site.admin(get("/v1/tokens?cursor=x")).await.expect_problem(400, "request.invalid");
+    }
+}
+
+/// Together with the audit, which is the last place that names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_over_is_forgotten_when_the_audit_of_its_time_is() {
+    const DAY_MS: u64 = 86_400_000;
+    for site in [Site::sqlite().await, Site::mysql().await] {
+        let (revoked, _) = site.token("viewer", &["*"], &["*"]).await;
+        let (active, _) = site.token("viewer", &["*"], &["*"]).await;
+        site.admin(ask("DELETE", format!("/v1/tokens/{revoked}"))).await.expect(200);
+        let ids = async || {
+            let all = site.admin(get("/v1/tokens")).await.expect(200);
+            let items = all["items"].as_array().unwrap();
+            items.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+        };
+        site.turn(364 * DAY_MS).await;
+        assert_eq!(ids().await, BTreeSet::from([revoked.clone(), active.clone()]));
+        site.turn(2 * DAY_MS).await;
+        assert_eq!(ids().await, BTreeSet::from([active.clone()]));
+    }
+}
+
 #[tokio::test]
 async fn when_a_token_was_last_used_is_written_within_a_minute() {
     let site = Site::sqlite().await;
@@ -172,7 +230,7 @@ async fn when_a_token_was_last_used_is_written_within_a_minute() {
     site.send(get("/v1/tasks").with(&token)).await.expect(200);
     let used_at = site.engine.now().0;
     site.turn(60_000).await;
-    let listed = site.admin(get("/v1/tokens")).await.expect(200);
+    let listed = site.admin(get("/v1/tokens?limit=1000")).await.expect(200);
     let shown = listed["items"].as_array().unwrap().iter().find(|it| it["id"] == id.as_str()).unwrap();
     assert_eq!(shown["used_at_ms"], used_at, "{shown}");
 }

@@ -43,6 +43,18 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
         assert_eq!(b["usage"], json!({"tasks": 2, "waiting": 2, "payload_bytes": 0, "in_flight": 0}));
         assert_eq!(*b, site.admin(get("/v1/namespaces/b")).await.expect(200));
 
+        for (asked, expected) in [
+            ("prefix=s", &["schedule-only", "set-only"][..]),
+            ("prefix=s&limit=1", &["schedule-only"]),
+            ("prefix=x", &[]),
+            ("state=deleting", &[]),
+            ("state=active&prefix=queue", &["queue-only"]),
+        ] {
+            let page = site.admin(get(format!("/v1/namespaces?{asked}"))).await.expect(200);
+            assert_eq!(names(&page), expected, "{asked}");
+        }
+        site.admin(get("/v1/namespaces?state=asleep")).await.expect_problem(400, "request.invalid");
+
         let (_, token) = site.token("viewer", &["b", "d", "x-*"], &["mail"]).await;
         let (mut found, mut cursor) = (Vec::new(), String::new());
         loop {
@@ -63,6 +75,8 @@ async fn namespaces_are_listed_with_what_they_hold_for_who_reaches_them() {
         assert_eq!(of_schedules["state"], "active");
         let gone = ask("DELETE", "/v1/namespaces/schedule-only?confirm=schedule-only");
         site.admin(gone).await.expect(202);
+        let deleting = site.admin(get("/v1/namespaces?state=deleting&limit=1")).await.expect(200);
+        assert_eq!(names(&deleting), ["schedule-only"], "past all that are active");
         let (_, stranger) = site.token("admin", &["elsewhere"], &["*"]).await;
         let none = site.send(get("/v1/namespaces").with(&stranger)).await.expect(200);
         assert_eq!(none, json!({"items": [], "next_cursor": null}));

@@ -1,7 +1,7 @@
 //! An engine with the API in front and an admin's token in its configuration, on either kind of store. Time stands still
 //! until a test moves it. Each request comes from the address that it says.
 
-use axum::{Router, body::Body, http::Request};
+use axum::{Router, body::Body, http::Request, response::Response};
 use punctual_bulk::Runner;
 use punctual_bus::MemoryBus;
 use punctual_cluster::Watcher;
@@ -10,9 +10,13 @@ use punctual_domain::{access::SecretHash, time::Millis};
 use punctual_engine::{Backends, Engine, Options};
 use punctual_hot::{MemoryHot, RedisHot, RedisOptions};
 use punctual_schedules::Planner;
-use punctual_server::{ClientAddress, ServerOptions};
+use punctual_server::{ClientAddress, Log, LogFilters, ServerOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
-use punctual_testkit::{clock::ManualClock, faults::FaultyStore, servers};
+use punctual_testkit::{
+    clock::ManualClock,
+    faults::{FaultyBulk, FaultySchedules, FaultyStore, FaultyWorkflows, Wall},
+    servers,
+};
 use punctual_workflows::Runner as Workflows;
 use serde_json::{Value, json};
 use std::{
@@ -21,42 +25,70 @@ use std::{
 };
 use tower::ServiceExt as _;
 
-pub(super) const ADMIN: &str = "an admin's word that nobody guesses";
-pub(super) const START: Millis = Millis(1_900_000_000_000);
+pub(crate) const ADMIN: &str = "an admin's word that nobody guesses";
+pub(crate) const START: Millis = Millis(1_900_000_000_000);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-pub(super) struct Site {
-    pub(super) store: Arc<FaultyStore>,
+pub(crate) struct Site {
+    pub(crate) store: Arc<FaultyStore>,
     hot: Arc<dyn Hot>,
-    pub(super) clock: ManualClock,
-    pub(super) engine: Engine,
-    router: Router,
+    pub(crate) clock: ManualClock,
+    pub(crate) engine: Engine,
+    pub(crate) router: Router,
+    pub(crate) planner: Planner,
+    pub(crate) bulk: Runner,
+    pub(crate) workflows: Workflows,
+    pub(crate) schedules: Arc<FaultySchedules>,
+    pub(crate) bulks: Arc<FaultyBulk>,
+    pub(crate) flows: Arc<FaultyWorkflows>,
+    pub(crate) another: Another,
+    /// All that is durable stands behind it.
+    pub(crate) wall: Arc<Wall>,
+}
+
+/// Another engine on the same store, that no fault and no gate of the site holds up.
+#[derive(Clone)]
+pub(crate) struct Another {
+    pub(crate) engine: Engine,
+    pub(crate) planner: Planner,
+    pub(crate) bulk: Runner,
+    pub(crate) workflows: Workflows,
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) text: String,
-    pub(super) body: Value,
-    pub(super) headers: axum::http::HeaderMap,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+    pub(crate) body: Value,
+    pub(crate) headers: axum::http::HeaderMap,
 }
 
 impl Answer {
     #[track_caller]
-    pub(super) fn expect(self, status: u16) -> Value {
+    pub(crate) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.body
     }
 
     #[track_caller]
-    pub(super) fn expect_problem(self, status: u16, code: &str) {
+    pub(crate) fn expect_problem(self, status: u16, code: &str) {
         assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{}", self.text);
+    }
+}
+
+/// Takes every filter, and writes nothing.
+#[derive(Debug)]
+struct NoLog;
+
+impl Log for NoLog {
+    fn set_filter(&self, _: &str) -> Result<(), String> {
+        Ok(())
     }
 }
 
 /// A request under construction.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
+pub(crate) struct Ask {
     method: String,
     path: String,
     body: Option<Value>,
@@ -64,38 +96,38 @@ pub(super) struct Ask {
     from: IpAddr,
 }
 
-pub(super) fn ask(method: &str, path: impl Into<String>) -> Ask {
+pub(crate) fn ask(method: &str, path: impl Into<String>) -> Ask {
     let (method, path) = (method.to_owned(), path.into());
     Ask { method, path, body: None, headers: Vec::new(), from: HERE }
 }
 
-pub(super) fn get(path: impl Into<String>) -> Ask {
+pub(crate) fn get(path: impl Into<String>) -> Ask {
     ask("GET", path)
 }
 
-pub(super) fn post(path: impl Into<String>, body: Value) -> Ask {
+pub(crate) fn post(path: impl Into<String>, body: Value) -> Ask {
     ask("POST", path).body(Some(body))
 }
 
 impl Ask {
-    pub(super) fn body(self, body: Option<Value>) -> Self {
+    pub(crate) fn body(self, body: Option<Value>) -> Self {
         Self { body, ..self }
     }
 
-    pub(super) fn with(self, token: &str) -> Self {
+    pub(crate) fn with(self, token: &str) -> Self {
         self.header("authorization", format!("Bearer {token}"))
     }
 
-    pub(super) fn within(self, namespace: &str) -> Self {
+    pub(crate) fn within(self, namespace: &str) -> Self {
         self.header("punctual-namespace", namespace)
     }
 
-    pub(super) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    pub(super) fn from(self, nth: u32) -> Self {
+    pub(crate) fn from(self, nth: u32) -> Self {
         Self { from: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + nth)), ..self }
     }
 }
@@ -106,13 +138,13 @@ fn options(name: &str, admin: bool) -> Options {
 }
 
 impl Site {
-    pub(super) async fn sqlite() -> Self {
+    pub(crate) async fn sqlite() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
         let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
         Self::over(Arc::new(store), Arc::new(hot), true)
     }
 
-    pub(super) async fn mysql() -> Self {
+    pub(crate) async fn mysql() -> Self {
         let url = servers::mariadb().await.fresh_database().await;
         let options = MysqlOptions { partitions: 4, ..MysqlOptions::default() };
         let store = MysqlStore::open(&[url], options).await.unwrap();
@@ -127,7 +159,7 @@ impl Site {
     }
 
     /// Nothing is configured.
-    pub(super) async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let store = SqliteStore::in_memory(&punctual_store::Options::default()).unwrap();
         let hot = MemoryHot::new(punctual_hot::Options { partitions: store.partitions() });
         Self::over(Arc::new(store), Arc::new(hot), false)
@@ -139,29 +171,50 @@ impl Site {
         admin: bool,
     ) -> Self {
         let clock = ManualClock::at(START);
-        let schedules: Arc<dyn ScheduleStore> = store.clone();
-        let bulks: Arc<dyn BulkStore> = store.clone();
-        let workflows: Arc<dyn WorkflowStore> = store.clone();
+        let wall = Arc::new(Wall::default());
+        let schedules = Arc::new(FaultySchedules::new(store.clone(), 7));
+        schedules.faults.stand_behind(&wall);
+        let bulks = Arc::new(FaultyBulk::new(store.clone(), 7));
+        bulks.faults.stand_behind(&wall);
+        let flows = Arc::new(FaultyWorkflows::new(store.clone(), 7));
+        flows.faults.stand_behind(&wall);
         let cluster: Arc<dyn ClusterStore> = store.clone();
+        let another = another(&store, &hot, &clock, options("another", admin));
         let store = Arc::new(FaultyStore::new(store, 7));
+        store.faults.stand_behind(&wall);
         let engine = engine(&store, &hot, &clock, options("engine", admin));
-        let planner = Planner::new(engine.clone(), schedules, punctual_schedules::Options::default());
-        let bulk = Runner::new(engine.clone(), bulks, punctual_bulk::Options::default(), None);
-        let workflows = Workflows::new(engine.clone(), workflows, punctual_workflows::Options::default());
+        let planner = Planner::new(engine.clone(), schedules.clone(), punctual_schedules::Options::default());
+        let bulk = Runner::new(engine.clone(), bulks.clone(), punctual_bulk::Options::default(), None);
+        let workflows = Workflows::new(engine.clone(), flows.clone(), punctual_workflows::Options::default());
         let cluster = Watcher::new(engine.clone(), cluster, punctual_cluster::Options::default());
         let serving = ServerOptions {
             cluster: Some(cluster),
-            schedules: Some(planner),
-            bulk: Some(bulk),
-            workflows: Some(workflows),
+            schedules: Some(planner.clone()),
+            bulk: Some(bulk.clone()),
+            workflows: Some(workflows.clone()),
+            log: Some(LogFilters::new(Box::new(NoLog), "info".to_owned())),
             ..ServerOptions::default()
         };
         let router = punctual_server::router(engine.clone(), serving);
-        Self { store, hot, clock, engine, router }
+        Self {
+            store,
+            hot,
+            clock,
+            engine,
+            router,
+            planner,
+            bulk,
+            workflows,
+            schedules,
+            bulks,
+            flows,
+            another,
+            wall,
+        }
     }
 
     /// Its engine, and a new one in its place, where namespaces must be made before they are used.
-    pub(super) fn explicit(self) -> Self {
+    pub(crate) fn explicit(self) -> Self {
         let options = Options { explicit_namespaces: true, ..options("explicit", true) };
         let engine = engine(&self.store, &self.hot, &self.clock, options);
         let router = punctual_server::router(engine.clone(), ServerOptions::default());
@@ -169,14 +222,42 @@ impl Site {
     }
 
     /// Another engine on the same store, and its API.
-    pub(super) fn beside(&self) -> Self {
+    pub(crate) fn beside(&self) -> Self {
         let engine = engine(&self.store, &self.hot, &self.clock, options("beside", true));
         let router = punctual_server::router(engine.clone(), ServerOptions::default());
-        let (store, hot) = (Arc::clone(&self.store), Arc::clone(&self.hot));
-        Self { store, hot, clock: self.clock.clone(), engine, router }
+        Self {
+            store: Arc::clone(&self.store),
+            hot: Arc::clone(&self.hot),
+            clock: self.clock.clone(),
+            engine,
+            router,
+            planner: self.planner.clone(),
+            bulk: self.bulk.clone(),
+            workflows: self.workflows.clone(),
+            schedules: Arc::clone(&self.schedules),
+            bulks: Arc::clone(&self.bulks),
+            flows: Arc::clone(&self.flows),
+            another: self.another.clone(),
+            wall: Arc::clone(&self.wall),
+        }
     }
 
-    pub(super) async fn send(&self, ask: Ask) -> Answer {
+    pub(crate) async fn send(&self, ask: Ask) -> Answer {
+        let (parts, body) = self.open_answer(ask).await.into_parts();
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let body = serde_json::from_str(&text).unwrap_or_default();
+        Answer { status: parts.status.as_u16(), text, body, headers: parts.headers }
+    }
+
+    /// The answer, of which the body has not been read.
+    pub(crate) async fn open_answer(&self, ask: Ask) -> Response {
+        let body = ask.body.as_ref().map_or_else(Body::empty, |it| Body::from(it.to_string()));
+        self.open_with(ask, body).await
+    }
+
+    /// The same, with a body that comes as it comes.
+    pub(crate) async fn open_with(&self, ask: Ask, body: Body) -> Response {
         let mut request =
             Request::builder().method(ask.method.as_str()).uri(&ask.path).header("host", "localhost");
         for (name, value) in &ask.headers {
@@ -185,48 +266,56 @@ impl Site {
         if ask.body.is_some() {
             request = request.header("content-type", "application/json");
         }
-        let body = ask.body.map_or_else(Body::empty, |it| Body::from(it.to_string()));
         let mut request = request.body(body).unwrap();
         request.extensions_mut().insert(ClientAddress(ask.from));
-        let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
-        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let body = serde_json::from_str(&text).unwrap_or_default();
-        Answer { status: parts.status.as_u16(), text, body, headers: parts.headers }
+        self.router.clone().oneshot(request).await.unwrap()
     }
 
-    pub(super) fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    pub(super) async fn admin(&self, ask: Ask) -> Answer {
+    pub(crate) async fn admin(&self, ask: Ask) -> Answer {
         self.send(ask.with(ADMIN)).await
     }
 
     /// Makes a token; its id and its secret.
-    pub(super) async fn token(&self, role: &str, namespaces: &[&str], queues: &[&str]) -> (String, String) {
+    pub(crate) async fn token(&self, role: &str, namespaces: &[&str], queues: &[&str]) -> (String, String) {
         let asked = json!({"name": role, "roles": [role], "namespaces": namespaces, "queues": queues});
         let made = self.admin(post("/v1/tokens", asked)).await.expect(201);
         let text = |field: &str| made[field].as_str().unwrap().to_owned();
         (text("id"), text("token"))
     }
 
-    pub(super) async fn insert(&self, namespace: &str, task: Value) -> String {
+    pub(crate) async fn insert(&self, namespace: &str, task: Value) -> String {
         let inserted = self.admin(post("/v1/tasks", task).within(namespace)).await.expect(201);
         inserted["ref"].as_str().unwrap().to_owned()
     }
 
-    pub(super) async fn turn(&self, ms: u64) {
+    pub(crate) async fn turn(&self, ms: u64) {
         self.clock.advance_ms(ms);
         self.engine.turn().await.unwrap();
     }
 
     /// What of a namespace is leased now.
-    pub(super) async fn lease(&self, namespace: &str, queue: &str) -> Vec<Value> {
+    pub(crate) async fn lease(&self, namespace: &str, queue: &str) -> Vec<Value> {
         let body = json!({"max": 100, "lease_ms": 60_000, "executor": "x"});
         let asked = post(format!("/v1/queues/{queue}/lease"), body).within(namespace);
         self.admin(asked).await.expect(200)["tasks"].as_array().unwrap().clone()
     }
+}
+
+fn another<S: Store + ScheduleStore + BulkStore + WorkflowStore>(
+    store: &Arc<S>,
+    hot: &Arc<dyn Hot>,
+    clock: &ManualClock,
+    options: Options,
+) -> Another {
+    let engine = engine(&Arc::new(FaultyStore::new(store.clone(), 7)), hot, clock, options);
+    let planner = Planner::new(engine.clone(), store.clone(), punctual_schedules::Options::default());
+    let bulk = Runner::new(engine.clone(), store.clone(), punctual_bulk::Options::default(), None);
+    let workflows = Workflows::new(engine.clone(), store.clone(), punctual_workflows::Options::default());
+    Another { engine, planner, bulk, workflows }
 }
 
 fn engine(store: &Arc<FaultyStore>, hot: &Arc<dyn Hot>, clock: &ManualClock, options: Options) -> Engine {

@@ -17,6 +17,27 @@ pub(super) enum Foreign {
     Same,
 }
 
+/// Where it stands who did it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recorded {
+    /// Nothing is changed, or it stands in the histories of tasks and workflows alone: no entry in the audit.
+    Elsewhere,
+    /// In the audit, beside the change: it is made although the audit cannot be written.
+    Beside(Told),
+    /// In the audit, before the change: without an entry it is not made.
+    Before(Told),
+}
+
+/// What the entry says of what was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// What there was, and is no more.
+    Before,
+    /// What there is since.
+    After,
+    Both,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) method: &'static str,
@@ -29,6 +50,17 @@ pub(super) struct Row {
     /// None: it is of everything, and denied to whoever reaches only some namespaces.
     pub(super) own: Option<u16>,
     pub(super) foreign: Foreign,
+    pub(super) recorded: Recorded,
+}
+
+impl Row {
+    const fn beside(self, told: Told) -> Self {
+        Self { recorded: Recorded::Beside(told), ..self }
+    }
+
+    const fn before(self, told: Told) -> Self {
+        Self { recorded: Recorded::Before(told), ..self }
+    }
 }
 
 const READERS: &[&str] = &["viewer", "submitter", "operator", "admin"];
@@ -57,7 +89,7 @@ const fn row(
     foreign: Foreign,
     body: Body,
 ) -> Row {
-    Row { method, path, query: "", body, roles, own, foreign }
+    Row { method, path, query: "", body, roles, own, foreign, recorded: Recorded::Elsewhere }
 }
 
 const TASK: Body = Some(|_| json!({"queue": "q", "delay_ms": 3_600_000}));
@@ -65,6 +97,7 @@ const BATCH: Body = Some(|_| json!({"tasks": [{"queue": "q", "delay_ms": 3_600_0
 const ALL: Body = Some(|_| json!({"all": true}));
 const LATER: Body = Some(|_| json!({"delay_ms": 7_200_000}));
 const LEASE: Body = Some(|_| json!({"executor": "y"}));
+const LEASE_ANY: Body = Some(|_| json!({"executor": "y", "queues": [{"name": "q"}, {"name": "other"}]}));
 const OUTCOMES: Body =
     Some(|place| json!({"outcomes": [{"ref": place, "token": "1-30000", "outcome": "succeeded"}]}));
 const BEATS: Body = Some(|place| json!({"executor": "z", "leases": [{"ref": place, "token": "1-30000"}]}));
@@ -79,7 +112,9 @@ const RANGE: Body = Some(|_| json!({"from": 1_700_000_000_000_i64, "to": 1_740_0
 /// Of tokens it is the namespace that is told.
 const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "namespaces": [namespace]}));
 
-pub(super) const TABLE: [Row; 83] = [
+use Told::{After, Before, Both};
+
+pub(super) const TABLE: [Row; 85] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -91,15 +126,16 @@ pub(super) const TABLE: [Row; 83] = [
         BATCH,
     ),
     row("GET", "/v1/tasks/{ref}", READERS, Some(200), NO_TASK, None),
-    row("PATCH", "/v1/tasks/{ref}", CHANGERS, Some(200), NO_TASK, LATER),
+    row("PATCH", "/v1/tasks/{ref}", CHANGERS, Some(200), NO_TASK, LATER).beside(Both),
     row("GET", "/v1/tasks/{ref}/why", READERS, Some(200), NO_TASK, None),
-    row("POST", "/v1/tasks/{ref}/cancel", CHANGERS, Some(200), NO_TASK, None),
-    row("POST", "/v1/tasks/{ref}/run-now", CHANGERS, Some(200), NO_TASK, None),
-    row("POST", "/v1/tasks/{ref}/redrive", OPERATORS, Some(409), NO_TASK, None),
-    row("POST", "/v1/tasks/{ref}/bury", CHANGERS, Some(200), NO_TASK, None),
+    row("POST", "/v1/tasks/{ref}/cancel", CHANGERS, Some(200), NO_TASK, None).beside(Both),
+    row("POST", "/v1/tasks/{ref}/run-now", CHANGERS, Some(200), NO_TASK, None).beside(Both),
+    row("POST", "/v1/tasks/{ref}/redrive", OPERATORS, Some(409), NO_TASK, None).beside(Both),
+    row("POST", "/v1/tasks/{ref}/bury", CHANGERS, Some(200), NO_TASK, None).beside(Both),
     // It waits: only what is finished is deleted.
-    row("DELETE", "/v1/tasks/{ref}", OPERATORS, Some(409), NO_TASK, None),
+    row("DELETE", "/v1/tasks/{ref}", OPERATORS, Some(409), NO_TASK, None).before(Before),
     row("POST", "/v1/queues/{queue}/lease", WORKERS, Some(200), Foreign::Denied, LEASE),
+    row("POST", "/v1/lease", WORKERS, Some(200), Foreign::Denied, LEASE_ANY),
     row(
         "POST",
         "/v1/outcomes",
@@ -111,65 +147,68 @@ pub(super) const TABLE: [Row; 83] = [
     row("POST", "/v1/heartbeats", WORKERS, Some(200), Foreign::Empty("/leases/0/lost", "true"), BEATS),
     row("GET", "/v1/executors", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/executors/{executor}", READERS, Some(200), NO_EXECUTOR, None),
-    row("POST", "/v1/executors/{executor}/drain", OPERATORS, Some(200), NO_EXECUTOR, None),
-    row("POST", "/v1/executors/{executor}/quiet", OPERATORS, Some(200), NO_EXECUTOR, None),
-    row("POST", "/v1/executors/{executor}/resume", OPERATORS, Some(200), NO_EXECUTOR, None),
+    row("POST", "/v1/executors/{executor}/drain", OPERATORS, Some(200), NO_EXECUTOR, None).before(Both),
+    row("POST", "/v1/executors/{executor}/quiet", OPERATORS, Some(200), NO_EXECUTOR, None).before(Both),
+    row("POST", "/v1/executors/{executor}/resume", OPERATORS, Some(200), NO_EXECUTOR, None).before(Both),
     row("GET", "/v1/dead-letters", READERS, Some(200), NO_ITEMS, None),
-    row("POST", "/v1/dead-letters/redrive", OPERATORS, Some(200), Foreign::Empty("/tasks", "0"), ALL),
+    row("POST", "/v1/dead-letters/redrive", OPERATORS, Some(200), Foreign::Empty("/tasks", "0"), ALL)
+        .before(After),
     row("GET", "/v1/queues", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/queues/{queue}", READERS, Some(200), NO_QUEUE, None),
-    row("PUT", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE),
-    row("PATCH", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE),
-    row("DELETE", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, None),
+    row("PUT", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE).before(Both),
+    row("PATCH", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE).before(Both),
+    row("DELETE", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, None).before(Before),
     row("GET", "/v1/queues/{queue}/changes", READERS, Some(200), NO_ITEMS, None),
-    row("POST", "/v1/queues/{queue}/pause", OPERATORS, Some(200), Foreign::Denied, None),
-    row("POST", "/v1/queues/{queue}/resume", OPERATORS, Some(200), Foreign::Denied, None),
+    row("POST", "/v1/queues/{queue}/pause", OPERATORS, Some(200), Foreign::Denied, None).before(Both),
+    row("POST", "/v1/queues/{queue}/resume", OPERATORS, Some(200), Foreign::Denied, None).before(Both),
     row("GET", "/v1/alerts", READERS, Some(200), Foreign::Same, None),
     row("GET", "/v1/namespaces", READERS, Some(200), Foreign::Same, None),
     row("GET", "/v1/namespaces/{namespace}", READERS, Some(200), Foreign::Empty("/revision", "0"), None),
-    row("PUT", "/v1/namespaces/{namespace}", ADMINS, Some(200), Foreign::Denied, LIMITS),
+    row("PUT", "/v1/namespaces/{namespace}", ADMINS, Some(200), Foreign::Denied, LIMITS).before(Both),
     // Without its name said once more nothing is deleted: the rest of the walk needs what is there.
-    row("DELETE", "/v1/namespaces/{namespace}", ADMINS, Some(400), Foreign::Denied, None),
+    row("DELETE", "/v1/namespaces/{namespace}", ADMINS, Some(400), Foreign::Denied, None).before(Both),
     row("GET", "/v1/limits", READERS, None, Foreign::Denied, None),
-    row("PUT", "/v1/limits", ADMINS, None, Foreign::Denied, LIMITS),
+    row("PUT", "/v1/limits", ADMINS, None, Foreign::Denied, LIMITS).before(Both),
     row("GET", "/v1/log-filter", READERS, None, Foreign::Denied, None),
-    row("PUT", "/v1/log-filter", OPERATORS, None, Foreign::Denied, LOG_FILTER),
-    row("POST", "/v1/tokens", ADMINS, Some(201), Foreign::Denied, TOKEN),
+    row("PUT", "/v1/log-filter", OPERATORS, None, Foreign::Denied, LOG_FILTER).before(Both),
+    row("GET", "/v1/me", READERS, Some(200), Foreign::Same, None),
+    row("POST", "/v1/tokens", ADMINS, Some(201), Foreign::Denied, TOKEN).before(After),
     row("GET", "/v1/tokens", ADMINS, Some(200), Foreign::Same, None),
-    row("DELETE", "/v1/tokens/{id}", ADMINS, Some(200), NO_TOKEN, None),
-    row("POST", "/v1/tokens/{id}/rotate", ADMINS, Some(200), NO_TOKEN, None),
+    row("DELETE", "/v1/tokens/{id}", ADMINS, Some(200), NO_TOKEN, None).before(Both),
+    row("POST", "/v1/tokens/{id}/rotate", ADMINS, Some(200), NO_TOKEN, None).before(Both),
     Row { query: "?namespace={namespace}", ..row("GET", "/v1/audit", ADMINS, Some(200), NO_ITEMS, None) },
     row("GET", "/v1/schedules", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/schedules/{schedule}", READERS, Some(200), NO_SCHEDULE, None),
-    row("PUT", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, SCHEDULE),
-    row("PATCH", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, OTHER_OWNER),
-    row("DELETE", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, None),
+    row("PUT", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, SCHEDULE).before(Both),
+    row("PATCH", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, OTHER_OWNER).before(Both),
+    row("DELETE", "/v1/schedules/{schedule}", CHANGERS, Some(200), Foreign::Denied, None).before(Both),
     row("POST", "/v1/schedules/preview", READERS, Some(200), Foreign::Same, SCHEDULE),
     row("GET", "/v1/schedules/{schedule}/next", READERS, Some(200), NO_SCHEDULE, None),
     row("GET", "/v1/schedules/{schedule}/runs", READERS, Some(200), NO_SCHEDULE, None),
-    row("POST", "/v1/schedules/{schedule}/pause", CHANGERS, Some(200), NO_SCHEDULE, None),
-    row("POST", "/v1/schedules/{schedule}/resume", CHANGERS, Some(200), NO_SCHEDULE, None),
-    row("POST", "/v1/schedules/{schedule}/run", CHANGERS, Some(200), NO_SCHEDULE, None),
-    row("POST", "/v1/schedules/{schedule}/backfill", CHANGERS, Some(200), NO_SCHEDULE, RANGE),
+    row("POST", "/v1/schedules/{schedule}/pause", CHANGERS, Some(200), NO_SCHEDULE, None).before(Both),
+    row("POST", "/v1/schedules/{schedule}/resume", CHANGERS, Some(200), NO_SCHEDULE, None).before(Both),
+    row("POST", "/v1/schedules/{schedule}/run", CHANGERS, Some(200), NO_SCHEDULE, None).before(After),
+    row("POST", "/v1/schedules/{schedule}/backfill", CHANGERS, Some(200), NO_SCHEDULE, RANGE).before(After),
     row("POST", "/v1/workflows", WRITERS, Some(201), Foreign::Denied, WORKFLOW),
     row("GET", "/v1/workflows", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/workflows/{workflow}", READERS, Some(200), NO_WORKFLOW, None),
     row("GET", "/v1/workflows/{workflow}/graph", READERS, Some(200), NO_WORKFLOW, None),
-    row("POST", "/v1/workflows/{workflow}/cancel", CHANGERS, Some(409), NO_WORKFLOW, None),
-    row("POST", "/v1/workflows/{workflow}/retry", CHANGERS, Some(409), NO_WORKFLOW, None),
-    row("POST", "/v1/workflows/{workflow}/nodes/{node}/skip", CHANGERS, Some(409), NO_WORKFLOW, None),
-    row("POST", "/v1/workflows/{workflow}/rerun", WRITERS, Some(201), NO_WORKFLOW, None),
-    row("POST", "/v1/bulk", CHANGERS, Some(201), Foreign::Denied, BULK),
+    row("POST", "/v1/workflows/{workflow}/cancel", CHANGERS, Some(409), NO_WORKFLOW, None).before(Both),
+    row("POST", "/v1/workflows/{workflow}/retry", CHANGERS, Some(409), NO_WORKFLOW, None).before(Both),
+    row("POST", "/v1/workflows/{workflow}/nodes/{node}/skip", CHANGERS, Some(409), NO_WORKFLOW, None)
+        .before(Both),
+    row("POST", "/v1/workflows/{workflow}/rerun", WRITERS, Some(201), NO_WORKFLOW, None).before(After),
+    row("POST", "/v1/bulk", CHANGERS, Some(201), Foreign::Denied, BULK).before(After),
     row("GET", "/v1/bulk", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/bulk/{bulk}", READERS, Some(200), NO_BULK, None),
     row("GET", "/v1/bulk/{bulk}/tasks", READERS, Some(200), NO_BULK, None),
     row("GET", "/v1/bulk/{bulk}/failures", READERS, Some(200), NO_BULK, None),
-    row("POST", "/v1/bulk/{bulk}/confirm", CHANGERS, Some(200), NO_BULK, None),
+    row("POST", "/v1/bulk/{bulk}/confirm", CHANGERS, Some(200), NO_BULK, None).before(Both),
     // It has not begun.
-    row("POST", "/v1/bulk/{bulk}/pause", CHANGERS, Some(409), NO_BULK, None),
-    row("POST", "/v1/bulk/{bulk}/resume", CHANGERS, Some(409), NO_BULK, None),
-    row("POST", "/v1/bulk/{bulk}/stop", CHANGERS, Some(200), NO_BULK, None),
-    row("POST", "/v1/bulk/{bulk}/repeat", CHANGERS, Some(409), NO_BULK, None),
+    row("POST", "/v1/bulk/{bulk}/pause", CHANGERS, Some(409), NO_BULK, None).before(Both),
+    row("POST", "/v1/bulk/{bulk}/resume", CHANGERS, Some(409), NO_BULK, None).before(Both),
+    row("POST", "/v1/bulk/{bulk}/stop", CHANGERS, Some(200), NO_BULK, None).before(Both),
+    row("POST", "/v1/bulk/{bulk}/repeat", CHANGERS, Some(409), NO_BULK, None).before(Both),
     row("GET", "/v1/events", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/engines", READERS, None, Foreign::Denied, None),
     row("GET", "/v1/partitions", READERS, None, Foreign::Denied, None),

@@ -175,7 +175,7 @@ async fn stock(site: &Site) -> Vec<String> {
             format!("{} {}", it["state"], it["updated_at_ms"] == it["created_at_ms"] || it["state"] == "dead")
         })
         .collect();
-    let tokens = site.admin(get("/v1/tokens")).await.expect(200);
+    let tokens = site.admin(get("/v1/tokens?limit=1000")).await.expect(200);
     let of_other = |it: &&Value| it["namespaces"] == json!([OTHER]);
     let revoked =
         tokens["items"].as_array().unwrap().iter().filter(of_other).filter(|it| it["state"] != "active");

@@ -141,7 +141,11 @@ impl Rig {
 
     pub(super) async fn confirmed(&self, bulk: Bulk) -> StoredBulk {
         let previewed = self.runner.preview(&Name::default_namespace(), bulk, "ada").await.unwrap();
-        self.runner.confirm(&Name::default_namespace(), previewed.stored.id, |_| true, "ada").await.unwrap()
+        self.runner
+            .confirm(&Name::default_namespace(), previewed.stored.id, |_| true, "ada")
+            .await
+            .unwrap()
+            .after
     }
 
     pub(super) async fn get(&self, id: i64) -> StoredBulk {

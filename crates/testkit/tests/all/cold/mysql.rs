@@ -25,6 +25,7 @@ pub(super) const THEN: Millis = Millis(1_794_623_400_000);
 pub(super) const NOW: Millis = Millis(THEN.0 + 10 * DAY);
 pub(super) const OPTIONS: BucketOptions = BucketOptions {
     width_hours: 24,
+    first_hours: 24,
     rows: 10_000_000,
     ahead_hours: 48,
     keep_hours: 72,
@@ -119,8 +120,13 @@ pub(super) fn ask(nth: i64) -> NewTask {
 
 pub(super) async fn move_all(store: &MysqlStore, places: impl Iterator<Item = &TaskRef>, change: &Change) {
     let note = Note { by: "caller".to_owned(), ..Note::default() };
-    let step =
-        |place: &TaskRef| Step { place: *place, fence: None, change: change.clone(), note: note.clone() };
+    let step = |place: &TaskRef| Step {
+        place: *place,
+        fence: None,
+        change: change.clone(),
+        note: note.clone(),
+        fired_at: None,
+    };
     let applied = store.apply(places.map(step).collect(), THEN).await.unwrap();
     assert!(applied.iter().all(|it| *it == Applied::Moved));
 }

@@ -48,8 +48,13 @@ fn ask(nth: i64) -> NewTask {
 
 async fn apply(store: &SqliteStore, places: &[TaskRef], change: Change) {
     let note = Note { by: "caller".to_owned(), ..Note::default() };
-    let step =
-        |place: &TaskRef| Step { place: *place, fence: None, change: change.clone(), note: note.clone() };
+    let step = |place: &TaskRef| Step {
+        place: *place,
+        fence: None,
+        change: change.clone(),
+        note: note.clone(),
+        fired_at: None,
+    };
     let applied = store.apply(places.iter().map(step).collect(), THEN).await.unwrap();
     assert!(applied.iter().all(|it| *it == Applied::Moved));
 }

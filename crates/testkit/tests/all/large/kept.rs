@@ -12,6 +12,7 @@ use std::{ops::ControlFlow, path::Path, sync::Arc};
 pub(crate) const PARTITIONS: u16 = 4;
 const BUCKETS: BucketOptions = BucketOptions {
     width_hours: 24,
+    first_hours: 24,
     rows: 10_000_000,
     ahead_hours: 48,
     keep_hours: 72,

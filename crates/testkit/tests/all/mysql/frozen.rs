@@ -10,7 +10,7 @@ use punctual_domain::{history::Note, place::TaskRef};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     patience::until,
-    servers::{MariaDb, Proxy, Way},
+    servers::{MariaDb, Proxy, Way, is_mysql},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
@@ -25,12 +25,12 @@ const FREE_WITHIN: Duration = Duration::from_secs(5);
 
 fn claim(place: TaskRef, fence: i64) -> Vec<Step> {
     let note = Note { by: "test".to_owned(), ..Note::default() };
-    vec![Step { place, fence: Some(fence), change: Change::Claim, note }]
+    vec![Step { place, fence: Some(fence), change: Change::Claim, note, fired_at: None }]
 }
 
 /// How long a living engine waits for a row that a frozen one has locked.
 async fn waited(rewrites: &[(&str, &str)]) -> Duration {
-    let server = MariaDb::with(&["--idle-transaction-timeout=0"]).await;
+    let server = MariaDb::with(&["--loose-idle-transaction-timeout=0"]).await;
     let url = server.fresh_database().await;
     let proxy = Proxy::rewriting(server.port(), rewrites);
     let open = async |url: String| {
@@ -70,5 +70,6 @@ async fn rows_of_a_frozen_engine_are_free_after_three_seconds_where_only_wait_ti
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn rows_of_a_frozen_engine_are_free_after_three_seconds_where_transactions_have_a_time() {
     let waited = waited(&[LATER]).await;
-    assert!(waited < FREE_WITHIN, "{waited:?}");
+    // MySQL has no such time.
+    assert_eq!(waited < FREE_WITHIN, !is_mysql(), "{waited:?}");
 }

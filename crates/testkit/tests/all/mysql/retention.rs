@@ -3,13 +3,17 @@
 //! cancelled ahead of its time (it is not found).
 
 use super::{NOW, ask, fresh, name, open, sql};
+use punctual_bus::MemoryBus;
 use punctual_contract::{
-    Store as _,
+    Store,
     store::{Change, Retired, Step},
 };
 use punctual_domain::{history::Note, task::NewTask, time::Millis};
+use punctual_engine::{Backends, Engine, Options};
+use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_store::MysqlStore;
-use punctual_testkit::servers;
+use punctual_testkit::{clock::ManualClock, servers};
+use std::sync::Arc;
 
 const HOUR: i64 = 3_600_000;
 const ENDING: i64 = 1_000;
@@ -38,14 +42,29 @@ impl Stand {
 
     /// Due within an hour after an instant.
     async fn put(&self, (first, count): (i64, i64), due_from: i64, (state, keep_until): (i64, &str)) {
-        let last = first + count - 1;
+        let numbers = servers::numbers(first, first + count - 1);
         let put = format!(
             "INSERT INTO task (partition_no, due_at, id, namespace, task_id, task_version, queue, kind, priority, state,
                 fence, attempt, max_attempts, execute_at, created_at, updated_at, keep_until, place_due_at,
                 cancel_requested, payload_is_json, payload, history)
              SELECT seq % 16, {due_from} + (seq * 7919) % {HOUR}, seq, 'default', seq, 0, 'mail', 'send', 3, {state}, 1,
                 1, 4, {due_from}, 0, 0, {keep_until}, {due_from}, 0, 0, 'x', ''
-             FROM seq_{first}_to_{last}"
+             FROM {numbers}"
+        );
+        sql(&self.url, &put).await;
+    }
+
+    /// Of one partition, each over a second after the one before it.
+    async fn put_in_order(&self, (first, count): (i64, i64), due_from: i64) {
+        let last = first + count - 1;
+        let put = format!(
+            "INSERT INTO task (partition_no, due_at, id, namespace, task_id, task_version, queue, kind, priority, state,
+                fence, attempt, max_attempts, execute_at, created_at, updated_at, keep_until, place_due_at,
+                cancel_requested, payload_is_json, payload, history)
+             SELECT 0, {due_from} + seq - {first}, seq, 'default', seq, 0, 'mail', 'send', 3, 10, 1,
+                1, 4, {due_from}, 0, 0, {over} + (seq - {first}) * 1000, {due_from}, 0, 0, 'x', ''
+             FROM seq_{first}_to_{last}",
+            over = KEEP.0
         );
         sql(&self.url, &put).await;
     }
@@ -60,6 +79,7 @@ impl Stand {
             fence: None,
             change: Change::Cancel { keep_until: KEEP },
             note: Note::default(),
+            fired_at: None,
         };
         let steps = inserted.iter().map(|task| cancel(task.task.place)).collect();
         self.store.apply(steps, NOW).await.unwrap();
@@ -69,7 +89,7 @@ impl Stand {
     async fn settle(&self) {
         loop {
             let none = self.store.retire(NOW, Millis::MAX, 10_000).await.unwrap();
-            assert_eq!(none, Retired::default());
+            assert_eq!((none.stopped, none.deleted), (0, 0));
             let next = sql(&self.url, "SELECT MIN(look_at) FROM retention_span").await;
             if next.parse::<i64>().unwrap() > NOW.0 {
                 return;
@@ -98,13 +118,97 @@ async fn the_work_of_retention_follows_what_ends_and_not_what_waits() {
         let before = stand.rows_read().await;
         let retired = stand.store.retire(OVER, Millis::MAX, 10_000).await.unwrap();
         let ended = usize::try_from(ENDING + AHEAD).unwrap();
-        assert_eq!(retired, Retired { stopped: 0, deleted: ended }, "of {others}");
+        assert_eq!((retired.stopped, retired.deleted), (0, ended), "of {others}");
         reads.push(stand.rows_read().await - before);
         let left = format!("{}", 2 * others);
         assert_eq!(sql(&stand.url, "SELECT COUNT(*) FROM task").await, left);
         stand.store.close().await;
     }
     assert!(reads[1] < reads[0] + 5_000, "{reads:?} rows for as many that end");
+}
+
+/// Those that end one after the other wait for each other: a span is not read again for each of them. Beside them is much that
+/// waits, so that the walk, which reads so many rows a call, finds few of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_one_after_the_other_is_not_read_again_for_each() {
+    let server = servers::mariadb().await;
+    server.sql("mysql", "SET GLOBAL userstat = 1").await;
+    let (url, rows, walked) = (fresh(1).await.remove(0), 2_000, 2_000);
+    let store = open(std::slice::from_ref(&url)).await;
+    let stand = Stand { url, store };
+    stand.put((1, 60_000), NOW.0 + 24 * HOUR, (1, "NULL")).await;
+    stand.put_in_order((10_000_000, rows), NOW.0 - 24 * HOUR).await;
+    stand.settle().await;
+    let (before, mut calls, mut ended) = (stand.rows_read().await, 0, 0);
+    for now in (0..=rows + 700).step_by(2).map(|second| KEEP.plus(second * 1_000)) {
+        ended += stand.store.retire(now, Millis::MAX, 10_000).await.unwrap().deleted;
+        calls += 1;
+    }
+    assert_eq!(ended, usize::try_from(rows).unwrap());
+    let read = stand.rows_read().await - before - calls * walked;
+    assert!(read <= 10 * rows, "{read} rows read for {rows} that end");
+    stand.store.close().await;
+}
+
+/// What one call looks at is bounded, so that it may find nothing while much is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_says_that_it_has_not_looked_at_everything() {
+    let url = fresh(1).await.remove(0);
+    let store = open(std::slice::from_ref(&url)).await;
+    let stand = Stand { url, store };
+    stand.put((1, 60_000), NOW.0 - 2 * HOUR, (8, "9000000000000")).await;
+    // Due within an hour from then on, and so all of them two minutes ago: later ones may still come among those.
+    stand.put((2_000_001, ENDING), NOW.0 - HOUR - 120_000, (10, "1")).await;
+    let mut ended = 0;
+    for calls in 1.. {
+        let retired = stand.store.retire(NOW, Millis::MAX, 10_000).await.unwrap();
+        ended += retired.deleted;
+        if !retired.has_more {
+            assert!(calls > 3, "so many rows need some calls, not {calls}");
+            break;
+        }
+    }
+    assert_eq!(ended, usize::try_from(ENDING).unwrap());
+    stand.store.close().await;
+}
+
+/// As after the migration, when nothing has been cut into spans yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_goes_on_where_a_call_found_nothing_because_it_was_bounded() {
+    let url = fresh(1).await.remove(0);
+    let store = open(std::slice::from_ref(&url)).await;
+    let stand = Stand { url, store };
+    stand.put((1, 60_000), NOW.0 - 4 * HOUR, (8, "9000000000000")).await;
+    // In the last partition, and due last.
+    let ended = "UPDATE task SET keep_until = 1 WHERE partition_no = 15 ORDER BY due_at DESC LIMIT 10";
+    sql(&stand.url, ended).await;
+    let store = Arc::new(stand.store);
+    let partitions = store.partitions();
+    let backends = Backends {
+        store: Arc::clone(&store) as Arc<dyn Store>,
+        hot: Arc::new(MemoryHot::new(punctual_hot::Options { partitions })),
+        limiter: Arc::new(MemoryLimiter::default()),
+        bus: Arc::new(MemoryBus::default()),
+        clock: Arc::new(ManualClock::at(NOW)),
+        blobs: None,
+        shared: None,
+    };
+    let engine = Engine::new(backends, Options::default());
+    assert_eq!(engine.turn().await.unwrap().retired, 10);
+    store.close().await;
+}
+
+/// A mass of tasks that were cancelled ahead of their time leaves room for the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_ahead_of_its_time_takes_half_of_the_room_at_most() {
+    let stand = Stand::with(3_000).await;
+    stand.settle().await;
+    let ahead = |left: String| AHEAD - left.parse::<i64>().unwrap();
+    let cancelled = "SELECT COUNT(*) FROM task WHERE task_id > 9000000";
+    let retired = stand.store.retire(OVER, Millis::MAX, 20).await.unwrap();
+    assert_eq!((retired.deleted, retired.has_more), (20, true));
+    assert_eq!(ahead(sql(&stand.url, cancelled).await), 10);
+    stand.store.close().await;
 }
 
 /// What is cut off is cut anew as tasks go: a store that stands for years has no more spans than tasks.

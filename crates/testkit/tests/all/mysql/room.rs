@@ -44,6 +44,7 @@ async fn a_row_does_not_grow_by_its_hand_over_and_its_outcome() {
                 keep_until: NOW.plus(1_000_000),
             },
             note: Note { by: executor(usize::try_from(it.task_id).unwrap()), ..Note::default() },
+            fired_at: None,
         };
         store.apply(given.iter().map(success).collect(), NOW).await.unwrap();
         assert!(size().await <= at_first, "{} and {at_first} bytes", size().await);

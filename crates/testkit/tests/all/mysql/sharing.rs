@@ -19,7 +19,7 @@ use tokio::{task::JoinSet, time::Instant};
 
 fn claim(task: &Task) -> Step {
     let note = Note { by: "test".to_owned(), ..Note::default() };
-    Step { place: task.place, fence: Some(task.fence), change: Change::Claim, note }
+    Step { place: task.place, fence: Some(task.fence), change: Change::Claim, note, fired_at: None }
 }
 
 async fn insert(store: &MysqlStore, asks: Vec<NewTask>) -> Vec<Task> {

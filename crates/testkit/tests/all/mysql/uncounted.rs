@@ -95,6 +95,7 @@ async fn a_repair_counts_them_too_and_nobody_counts_them_again() {
         fence: Some(it.fence),
         change: Change::Cancel { keep_until: NOW },
         note: Note::default(),
+        fired_at: None,
     };
     store.apply(tasks.iter().map(retried).collect(), NOW).await.unwrap();
     balanced(&*store).await;

@@ -67,6 +67,7 @@ fn step(it: &Assignment, change: Change) -> Step {
         fence: Some(it.fence),
         change,
         note: Note { by: "x".to_owned(), ..Note::default() },
+        fired_at: None,
     }
 }
 
@@ -139,7 +140,7 @@ async fn a_lease_that_somebody_else_has_now_is_not_reported_on() {
     for (nth, it) in stand.read().await.iter().enumerate() {
         let (wanted, state) =
             if nth == 3 { (Applied::Lost, State::Dispatched) } else { (Applied::Moved, State::Succeeded) };
-        assert_eq!((applied[nth], it.state), (wanted, state), "{nth}");
+        assert_eq!((applied[nth].applied, it.state), (wanted, state), "{nth}");
     }
     balanced(&*stand.here).await;
     assert_eq!(stand.here.apply(vec![success(&other)], NOW.plus(80)).await.unwrap(), [Applied::Moved]);
@@ -393,6 +394,7 @@ async fn what_was_changed_elsewhere_is_not_handed_over_as_it_was_inserted() {
         fence: Some(it.fence),
         change,
         note: Note { by: "y".to_owned(), ..Note::default() },
+        fired_at: None,
     };
     let later =
         Change::Reschedule { execute_at: Some(NOW.plus(9)), priority: None, payload: None, queue: None };

@@ -43,7 +43,13 @@ async fn tasks_that_are_due_in_years_and_centuries_do_not_keep_old_buckets_from_
         queue: None,
     };
     for it in &inserted {
-        let step = Step { place: it.task.place, fence: None, change: change.clone(), note: Note::default() };
+        let step = Step {
+            place: it.task.place,
+            fence: None,
+            change: change.clone(),
+            note: Note::default(),
+            fired_at: None,
+        };
         assert_eq!(shard.store.apply(vec![step], NOW).await.unwrap(), [Applied::Moved]);
     }
     assert_eq!(shard.sql("SELECT COUNT(*) FROM task PARTITION (pmax)").await, "0");

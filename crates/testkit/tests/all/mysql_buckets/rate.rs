@@ -2,6 +2,7 @@
 //! stay. Tried: a width that is always what was asked for.
 
 use super::{DAY, NOW, OPTIONS, Shard, TODAY};
+use punctual_contract::ClusterStore as _;
 use punctual_domain::time::Millis;
 use punctual_store::BucketOptions;
 
@@ -41,4 +42,27 @@ async fn a_bucket_with_many_tasks_stays_wide_whatever_the_rate() {
     let report = shard.run(BucketOptions { cut_rows: 400, ..NARROW }, Millis(NOW.0 + WINDOW)).await;
     assert_eq!(report.wide, 1, "{report:?}");
     assert_eq!(shard.buckets().await[1..3], ["p2026112200", "p2026112300"]);
+    assert_eq!(shard.store.database(0).await.unwrap().buckets_wide, Some(1), "and is told of");
+}
+
+/// What is inserted on the first day is not left in buckets of a day, whatever the rate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_first_buckets_are_narrow_until_it_is_known_how_many_tasks_come() {
+    const FIRST: BucketOptions = BucketOptions { first_hours: 4, ..NARROW };
+    let shard = Shard::fresh().await;
+    let report = shard.run(FIRST, NOW).await;
+    assert_eq!(report.narrowest_hours, 4, "{report:?}");
+    let first = ["p2026112100", "p2026112104", "p2026112108", "p2026112112"];
+    assert_eq!(shard.buckets().await[..4], first);
+    assert!(shard.buckets().await.len() < 120);
+    accept(&shard, 4_000).await;
+    let report = shard.run(FIRST, Millis(NOW.0 + WINDOW)).await;
+    assert_eq!((report.narrowest_hours, report.wide), (1, 0), "{report:?}");
+    let cut = ["p2026112100", "p2026112104", "p2026112105", "p2026112106"];
+    assert_eq!(shard.buckets().await[..4], cut, "by the rate, from the next one on");
+    // Where buckets are there, nothing is cut before something is measured.
+    let known = Shard::fresh().await;
+    known.run(NARROW, NOW).await;
+    let (before, report) = (known.buckets().await, known.run(FIRST, Millis(NOW.0 + 60_000)).await);
+    assert_eq!((report.made, report.narrowest_hours, known.buckets().await), (0, 24, before), "{report:?}");
 }

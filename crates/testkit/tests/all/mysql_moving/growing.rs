@@ -72,3 +72,37 @@ async fn no_partition_goes_where_a_live_engine_could_not_follow() {
     operator.ownership().beat("knows-all", Duration::from_secs(60), &Says::default()).await.unwrap();
     move_to(&operator, 0, 1).await.unwrap();
 }
+
+/// How wide buckets are follows what callers insert: partitions that move are no burst, neither where they arrive nor when
+/// they come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn partitions_that_arrive_are_not_measured_as_inserts() {
+    const WINDOW: i64 = 600_000;
+    let urls = fresh(2).await;
+    let store = open(&urls).await;
+    insert(&store, (1..200).map(ask).collect(), NOW).await;
+    move_to(&store, 0, 1).await;
+    let buckets = store.buckets(punctual_store::BucketOptions::default());
+    let peaks = async || {
+        let mut peaks = Vec::new();
+        for url in &urls {
+            peaks.push(sql(url, "SELECT value FROM meta WHERE name = 'rate_peak'").await);
+        }
+        peaks
+    };
+    buckets.run_once(NOW).await.unwrap();
+    for to in [1, 0] {
+        for partition in 0..PARTITIONS {
+            move_to(&store, partition, to).await;
+        }
+    }
+    buckets.run_once(NOW.plus(WINDOW)).await.unwrap();
+    assert_eq!(peaks().await, ["0", "0"]);
+    for partition in 0..PARTITIONS {
+        move_to(&store, partition, 1).await;
+    }
+    insert(&store, (1_000..1_100).map(ask).collect(), NOW).await;
+    buckets.run_once(NOW.plus(2 * WINDOW)).await.unwrap();
+    assert_eq!(peaks().await, ["0", "600"], "what is inserted is: a hundred in ten minutes");
+    all_is_sound(&store).await;
+}

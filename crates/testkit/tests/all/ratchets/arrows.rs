@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 19] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -21,10 +21,22 @@ const MAY_USE: [(&str, &[&str], &[&str]); 18] = [
     ("workflows", &["engine", "contract", "domain", "expressions"], &[]),
     ("bulk", &["workflows", "engine", "contract", "domain"], &[]),
     ("cluster", &["engine", "contract", "domain"], &[]),
-    ("traces", &["engine", "domain"], &[]),
+    ("traces", &["engine", "contract", "domain"], &["bus"]),
+    ("console", &["protocol"], &[]),
     (
         "server",
-        &["bulk", "cluster", "traces", "schedules", "workflows", "engine", "contract", "domain", "protocol"],
+        &[
+            "console",
+            "bulk",
+            "cluster",
+            "traces",
+            "schedules",
+            "workflows",
+            "engine",
+            "contract",
+            "domain",
+            "protocol",
+        ],
         &[],
     ),
     ("sdk", &["protocol"], &["engine", "store", "hot", "bus", "contract", "domain"]),

@@ -67,6 +67,7 @@ async fn a_cancelled_workflow_begins_nothing_and_asks_what_runs_to_stop(rig: Rig
             fence: Some(it.fence),
             change: punctual_contract::store::Change::Release,
             note: punctual_domain::history::Note::default(),
+            fired_at: None,
         };
         rig.engine.store().apply(vec![step], rig.now()).await.unwrap();
     }

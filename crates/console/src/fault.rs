@@ -1,0 +1,94 @@
+//! Why a page, or a part of it, cannot be shown. What the API says is said on, word for word.
+
+use axum::http::StatusCode;
+use punctual_protocol::{FieldError, Problem};
+
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The API wants a token, or a better one; in its words.
+    SignIn(String),
+    Refused(Box<Problem>),
+    /// No such page.
+    NotFound,
+    /// A form that no page of ours has sent.
+    Forged(&'static str),
+    /// What was sent makes no sense here.
+    Invalid(String),
+    /// The address names a namespace that there cannot be.
+    Misnamed(String),
+    /// An answer of the API that is not understood: a fault of ours.
+    Unreadable(String),
+}
+
+impl Fault {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::SignIn(_) => StatusCode::UNAUTHORIZED,
+            Self::Refused(it) => StatusCode::from_u16(it.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Forged(_) => StatusCode::FORBIDDEN,
+            Self::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Misnamed(_) => StatusCode::BAD_REQUEST,
+            Self::Unreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    pub(crate) fn title(&self) -> &str {
+        match self {
+            Self::SignIn(_) => "Sign in",
+            Self::Refused(it) => &it.title,
+            Self::NotFound => "There is no such page",
+            Self::Forged(_) => "This form did not come from the console",
+            Self::Invalid(_) => "This cannot be done so",
+            Self::Misnamed(_) => "There is no such namespace",
+            Self::Unreadable(_) => "The console does not understand the API's answer",
+        }
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        match self {
+            Self::SignIn(it) | Self::Invalid(it) | Self::Misnamed(it) | Self::Unreadable(it) => it,
+            Self::Refused(it) => &it.detail,
+            Self::NotFound => {
+                "The address is not part of the console. What was there before may have been deleted since."
+            }
+            Self::Forged(it) => it,
+        }
+    }
+
+    /// The stable word, of what the API has refused.
+    pub(crate) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(it) => Some(&it.code),
+            Self::SignIn(_)
+            | Self::NotFound
+            | Self::Forged(_)
+            | Self::Invalid(_)
+            | Self::Misnamed(_)
+            | Self::Unreadable(_) => None,
+        }
+    }
+
+    /// The fields that are not valid.
+    pub(crate) fn fields(&self) -> &[FieldError] {
+        match self {
+            Self::Refused(it) => &it.errors,
+            Self::SignIn(_)
+            | Self::NotFound
+            | Self::Forged(_)
+            | Self::Invalid(_)
+            | Self::Misnamed(_)
+            | Self::Unreadable(_) => &[],
+        }
+    }
+
+    /// The caller's roles or reach do not go so far: nothing is broken.
+    pub(crate) fn is_denied(&self) -> bool {
+        self.status() == StatusCode::FORBIDDEN
+    }
+
+    /// It must be told to the whole page: whoever asks is nobody.
+    pub(crate) fn is_sign_in(&self) -> bool {
+        matches!(self, Self::SignIn(_))
+    }
+}

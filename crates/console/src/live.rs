@@ -1,0 +1,283 @@
+//! Open pages that stay current: server-sent events. The page's own handler makes its live parts again, and what changed is
+//! sent. Viewers of the same page with the same token share one rendering, and all renderings keep to a part of the time, so that
+//! fifty open consoles cost little. Streams are bounded in number and time; a page whose stream ends comes again.
+
+mod seats;
+mod sight;
+
+use crate::{
+    assets,
+    context::{Context, Visit, ZONE_COOKIE, theme},
+    fault::Fault,
+    options::Waiting,
+    router::Site,
+    session::{Session, cookie},
+};
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, Uri, request::Parts},
+    response::{
+        IntoResponse as _, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use blake3::Hash;
+use futures_util::{future::BoxFuture, stream};
+use punctual_protocol::Me;
+use seats::{Full, Seat, Seats};
+use serde_json::json;
+use sight::{Fragment, Look, Shown, Sight, Sights};
+use std::{
+    collections::{HashMap, VecDeque},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
+
+pub(crate) const PATH: &str = "/console/live";
+/// Between two looks.
+const PERIOD: Duration = Duration::from_secs(2);
+/// While a look lasts, its viewers hear this often that it does.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A stream ends after this, and its page comes again: so it meets other engines behind a balancer.
+const LASTS: Duration = Duration::from_secs(300);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// A page that found no place asks again after this.
+const FULL_FOR: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) struct Live {
+    seats: Seats,
+    sights: Sights,
+}
+
+impl Live {
+    pub(crate) fn new(streams_max: usize, of_one_max: usize) -> Self {
+        Self { seats: Seats::new(streams_max, of_one_max), sights: Sights::default() }
+    }
+}
+
+/// `of` is the address of the page. Who it is is looked at before a place is taken.
+pub(crate) async fn stream(State(site): State<Arc<Site>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let query = crate::context::pairs(parts.uri.query().unwrap_or_default());
+    let of = query.iter().find(|one| one.0 == "of").and_then(|one| one.1.parse::<Uri>().ok());
+    let Some(of) = of.filter(|one| site.find(one.path()).is_some()) else {
+        return (StatusCode::NOT_FOUND, "no such page").into_response();
+    };
+    let hello = event("hello", &json!({"build": assets::build()}));
+    // What else fails is told by the first look.
+    if caller(&site, &parts).await.is_err_and(|one| one.is_sign_in()) {
+        return told([hello, event("end", &json!({"why": "signed_out"}))]);
+    }
+    let visit = Visit::of(&site, &parts.headers);
+    let who = visit.session.token().map(|one| blake3::hash(one.as_bytes()));
+    let seat = match site.live.seats.take(who) {
+        Ok(seat) => seat,
+        Err(full) => {
+            let why = match full {
+                Full::OfOne => "token",
+                Full::Of => "engine",
+            };
+            return told([hello, event("full", &json!({"of": why, "again_ms": millis(FULL_FOR)}))]);
+        }
+    };
+    let sight = site.live.sights.of(key(who, &parts.headers, &of));
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let state = Viewer {
+        ends_at: Instant::now() + LASTS,
+        session_ends_ms: visit.session.until_ms(),
+        _seat: seat,
+        site,
+        parts: Arc::new(parts),
+        of,
+        sight,
+        ticks,
+        looking: None,
+        sent: HashMap::new(),
+        queue: VecDeque::from([hello]),
+        is_over: false,
+        refused: None,
+    };
+    let events = stream::unfold(state, |mut one| async move { Some((one.next().await?, one)) });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+fn event(name: &str, data: &serde_json::Value) -> Event {
+    Event::default().event(name).data(data.to_string())
+}
+
+/// These, and no more.
+fn told(events: [Event; 2]) -> Response {
+    Sse::new(stream::iter(events.map(Ok::<_, Infallible>))).into_response()
+}
+
+fn millis(one: Duration) -> u64 {
+    u64::try_from(one.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether the API takes the session.
+async fn caller(site: &Site, parts: &Parts) -> Result<Me, Fault> {
+    let visit = Visit::of(site, &parts.headers);
+    site.api(parts, visit.session.token(), "default").get("/v1/me").await
+}
+
+/// Who sees the same: the token, however often it has signed in, and what the page depends on.
+fn key(who: Option<Hash>, headers: &HeaderMap, of: &Uri) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    let who = who.map(|one| one.to_hex().to_string()).unwrap_or_default();
+    let zone = cookie(headers, ZONE_COOKIE).unwrap_or_default();
+    for text in [&*who, &*zone, theme(headers).unwrap_or_default(), &*of.to_string()] {
+        hasher.update(&text.len().to_le_bytes()).update(text.as_bytes());
+    }
+    hasher.finalize()
+}
+
+struct Viewer {
+    site: Arc<Site>,
+    parts: Arc<Parts>,
+    of: Uri,
+    sight: Arc<Sight>,
+    ticks: Interval,
+    looking: Option<BoxFuture<'static, Shown>>,
+    ends_at: Instant,
+    /// As the cookie says that came with the stream.
+    session_ends_ms: Option<i64>,
+    sent: HashMap<&'static str, Hash>,
+    queue: VecDeque<Event>,
+    is_over: bool,
+    /// Done when the API would take the token no more; None: nobody has looked yet.
+    refused: Option<Waiting>,
+    _seat: Seat,
+}
+
+enum Step {
+    Refused,
+    Stopping,
+    Look,
+    Waits,
+    Seen(Shown),
+}
+
+impl Viewer {
+    /// None: the stream ends.
+    async fn next(&mut self) -> Option<Result<Event, Infallible>> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                return Some(Ok(event));
+            }
+            if self.is_over {
+                return None;
+            }
+            let shutdown = self.site.options.shutdown.cancelled();
+            let step = match &mut self.looking {
+                None => tokio::select! {
+                    () = until(self.refused.as_mut()) => Step::Refused,
+                    () = shutdown => Step::Stopping,
+                    _ = self.ticks.tick() => Step::Look,
+                },
+                Some(looking) => tokio::select! {
+                    () = until(self.refused.as_mut()) => Step::Refused,
+                    () = shutdown => Step::Stopping,
+                    shown = looking => Step::Seen(shown),
+                    () = sleep(PATIENCE) => Step::Waits,
+                },
+            };
+            match step {
+                Step::Refused => self.end("signed_out"),
+                Step::Stopping => self.end("stopping"),
+                Step::Look => self.look(),
+                Step::Waits => {
+                    self.queue.push_back(event("slow", &json!({"as_of_ms": self.sight.as_of_ms()})));
+                }
+                Step::Seen(shown) => {
+                    self.looking = None;
+                    // Afterwards: the look has found the token if it was made at another engine just now.
+                    let now = (self.site.options.now_ms)();
+                    let is_tls = self.site.options.is_tls;
+                    let token = || Session::of(&self.parts.headers, now, is_tls).token().map(str::to_owned);
+                    self.refused.get_or_insert_with(|| (self.site.options.until_refused)(token()));
+                    self.show(shown);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, why: &str) {
+        self.queue.push_back(event("end", &json!({"why": why})));
+        self.is_over = true;
+    }
+
+    /// A session that is over may have been lengthened by another page of its browser: this one comes again, and is told.
+    fn is_out(&self) -> bool {
+        self.session_ends_ms.is_some_and(|one| one <= (self.site.options.now_ms)())
+    }
+
+    fn look(&mut self) {
+        if self.is_out() {
+            return self.end("again");
+        }
+        let (site, parts) = (Arc::clone(&self.site), Arc::clone(&self.parts));
+        let (of, sight) = (self.of.clone(), Arc::clone(&self.sight));
+        self.looking = Some(Box::pin(async move {
+            let now_ms = || (site.options.now_ms)();
+            let shown = sight.shared(&site.live.sights, now_ms, rendered(&site, &parts, &of)).await;
+            // Another has rendered it: of this one's token it is asked all the same, each time.
+            if shown.is_shared && caller(&site, &parts).await.is_err_and(|one| one.is_sign_in()) {
+                return Shown { look: Look::SignedOut, ..shown };
+            }
+            shown
+        }));
+    }
+
+    fn show(&mut self, shown: Shown) {
+        match shown.look {
+            Look::SignedOut if self.is_out() => self.end("again"),
+            Look::SignedOut => self.end("signed_out"),
+            Look::Fault(text) => self.queue.push_back(event("fault", &json!({"text": &*text}))),
+            // No page of ours asks for it.
+            Look::Parts(fragments) if fragments.is_empty() => self.end("still"),
+            Look::Parts(fragments) => {
+                for one in fragments.iter() {
+                    if self.sent.insert(one.id, one.hash) != Some(one.hash) {
+                        self.queue.push_back(event("part", &json!({"id": one.id, "html": one.html})));
+                    }
+                }
+                let ok = json!({"as_of_ms": shown.as_of_ms, "is_slow": shown.is_slow});
+                self.queue.push_back(event("ok", &ok));
+            }
+        }
+        if self.ends_at <= Instant::now() && !self.is_over {
+            self.end("again");
+        }
+    }
+}
+
+async fn until(refused: Option<&mut Waiting>) {
+    match refused {
+        Some(refused) => refused.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn rendered(site: &Site, parts: &Parts, of: &Uri) -> Look {
+    let Some((page, params)) = site.find(of.path()) else { return Look::Fault("no such page".into()) };
+    let shown = async {
+        let mut context = Context::of(site, parts, of, params).await?;
+        context.is_live = true;
+        (page.show)(&context).await
+    };
+    match shown.await {
+        Ok(view) => {
+            let fragments = view.parts.into_iter().filter_map(|one| {
+                let (id, html) = (one.live?, one.markup.into_string());
+                Some(Fragment { id, hash: blake3::hash(html.as_bytes()), html })
+            });
+            Look::Parts(Arc::new(fragments.collect()))
+        }
+        Err(fault) if fault.is_sign_in() => Look::SignedOut,
+        Err(fault) => Look::Fault(format!("{}: {}", fault.title(), fault.detail()).into()),
+    }
+}

@@ -1,0 +1,165 @@
+//! In and out. A token is shown once to the API; when that takes it, it goes into the cookie, and nowhere else.
+
+use crate::{
+    api::Api,
+    context::{Visit, pairs},
+    fault::Fault,
+    form::Form,
+    layout,
+    router::{self, Site, put_cookie, to},
+    session,
+};
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use maud::{Markup, html};
+use punctual_protocol::Me;
+use std::sync::Arc;
+
+pub(crate) const PATH: &str = "/console/login";
+pub(crate) const LOGOUT_PATH: &str = "/console/logout";
+const HOME: &str = "/console";
+const AGAIN: &str = "again";
+/// Of somebody who is nobody yet.
+const FORM_MAX_BYTES: usize = 16 << 10;
+
+/// `next`: where one was.
+pub(crate) fn address(next: &str, why: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    if next != HOME {
+        query.append_pair("next", next);
+    }
+    if !why.is_empty() {
+        query.append_pair("why", why);
+    }
+    let query = query.finish();
+    if query.is_empty() { PATH.to_owned() } else { format!("{PATH}?{query}") }
+}
+
+/// The same once more, and only once.
+fn again(next: &str, why: &str) -> String {
+    let address = address(next, why);
+    let separator = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{separator}{AGAIN}=1")
+}
+
+/// The browser followed a link of another site: it has sent no `SameSite=Strict` cookie, whether it has one or not.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
+    matches!(text("sec-fetch-site"), Some("cross-site" | "same-site")) && !session::was_sent(headers)
+}
+
+/// Only a page of the console.
+fn next(text: Option<&str>) -> &str {
+    let is_ours = |it: &&str| {
+        (*it == HOME || it.starts_with("/console/") || it.starts_with("/console?")) && !it.starts_with(PATH)
+    };
+    text.filter(is_ours).unwrap_or(HOME)
+}
+
+pub(crate) async fn shown(State(site): State<Arc<Site>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let query = pairs(parts.uri.query().unwrap_or_default());
+    let given = |name: &str| query.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
+    let next = next(given("next"));
+    let visit = Visit::of(&site, &parts.headers);
+    let api = site.api(&parts, visit.session.token(), "default");
+    if api.get::<Me>("/v1/me").await.is_ok() {
+        return to(next);
+    }
+    if given(AGAIN).is_none() && is_from_elsewhere(&parts.headers) {
+        return layout::bare_on(&parts.headers, &again(next, given("why").unwrap_or_default()));
+    }
+    let said = match given("why") {
+        Some("ended") => Some(
+            "Your session has ended after 12 hours without use. Sign in again, and you are back where you were.",
+        ),
+        Some("refused") => {
+            Some("The token of your session is good no more: it was revoked, rotated or has expired.")
+        }
+        Some("out") => Some("You are signed out."),
+        _ => None,
+    };
+    page(&parts.headers, next, said, None, StatusCode::OK)
+}
+
+pub(crate) async fn signed_in(State(site): State<Arc<Site>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    // Nobody's form has no seal: it may come to another engine than the one that made it. Where it is from is looked at.
+    let form = match router::own_form(&parts, body, FORM_MAX_BYTES).await {
+        Ok(form) => form,
+        Err(fault) => return page(&parts.headers, HOME, None, Some(fault.detail()), fault.status()),
+    };
+    let next = next(form.get("next"));
+    match taken(&site, &parts, &form).await {
+        Ok(token) => {
+            let is_tls = site.options.is_tls || router::is_https(&parts.headers);
+            let mut response = to(next);
+            put_cookie(&mut response, &session::written(&token, (site.options.now_ms)(), is_tls));
+            response
+        }
+        Err(fault) => {
+            let said = match &fault {
+                Fault::SignIn(detail) => format!("This token is not good: {detail}."),
+                Fault::Refused(problem) if problem.status == 403 => {
+                    "This token may not read: the console needs the role viewer, submitter, operator or admin.".to_owned()
+                }
+                other => format!("{}. {}", other.title(), other.detail()),
+            };
+            page(&parts.headers, next, None, Some(&said), fault.status())
+        }
+    }
+}
+
+async fn taken(site: &Site, parts: &axum::http::request::Parts, form: &Form) -> Result<String, Fault> {
+    let token = form.get("token").ok_or_else(|| Fault::Invalid("Give a token.".to_owned()))?;
+    if !session::is_presentable(token) {
+        return Err(Fault::Invalid(
+            "A token has at most 512 characters, and none but those of the keyboard.".to_owned(),
+        ));
+    }
+    let api: Api = site.api(parts, Some(token), "default");
+    api.get::<Me>("/v1/me").await?;
+    Ok(token.to_owned())
+}
+
+pub(crate) async fn signed_out(State(site): State<Arc<Site>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    if let Err(fault) = router::sealed_form(&site, &parts, body).await {
+        return router::failed(&site, &parts, fault).await;
+    }
+    let mut response = to(&address(HOME, "out"));
+    session::cleared().iter().for_each(|it| put_cookie(&mut response, it));
+    response
+}
+
+fn page(
+    headers: &HeaderMap,
+    next: &str,
+    said: Option<&str>,
+    fault: Option<&str>,
+    status: StatusCode,
+) -> Response {
+    let body: Markup = html! {
+        h1 { "Sign in" }
+        p.help { "With a token of this server. It is kept in a cookie of this browser only, for 12 hours after its last use." }
+        @if let Some(said) = said { p.note role="status" { (said) } }
+        @if let Some(fault) = fault { p.note.bad #login-fault role="alert" { (fault) } }
+        form #login method="post" action=(PATH) {
+            input type="hidden" name="next" value=(next);
+            label for="token" { "Token" }
+            input #token type="password" name="token" required autofocus autocomplete="current-password"
+                autocapitalize="none" spellcheck="false" placeholder="punctual_…";
+            button.primary type="submit" { "Sign in" }
+        }
+        details {
+            summary { "I have no token" }
+            p { "Somebody with access to the server makes one:" }
+            pre { "punctual token create --name me --role operator" }
+            p { "A viewer sees everything and changes nothing; an operator pauses queues, redrives and drains; an admin may do all." }
+        }
+    };
+    layout::bare(headers, "Sign in", &body, status)
+}

@@ -1,0 +1,305 @@
+//! Bulk operations: asked for, previewed, confirmed, watched. Nothing happens before it is confirmed, and it is confirmed with the
+//! revision that was looked at.
+
+mod new;
+
+use crate::{
+    confirm::Confirm,
+    context::Context,
+    fault::Fault,
+    parts, texts,
+    view::{Done, Page, View},
+};
+use axum::http::Method;
+use maud::{Markup, html};
+use punctual_protocol::{BulkFailure, BulkFilter, BulkOperation, BulkState, Page as Items};
+use serde_json::json;
+
+const CHANGE: &str = "change_tasks";
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page { path: "/console/bulk", show: |it| Box::pin(list(it)), act: None },
+        Page {
+            path: "/console/bulk/new",
+            show: |it| Box::pin(new::ask(it)),
+            act: Some(|it, form| Box::pin(new::preview(it, form))),
+        },
+        Page { path: "/console/bulk/{bulk}", show: |it| Box::pin(show(it)), act: None },
+        Page {
+            path: "/console/bulk/{bulk}/confirm",
+            show: |it| Box::pin(ask(it, "confirm")),
+            act: Some(|it, form| Box::pin(act(it, "confirm", form.get("revision").map(str::to_owned)))),
+        },
+        Page {
+            path: "/console/bulk/{bulk}/pause",
+            show: |it| Box::pin(ask(it, "pause")),
+            act: Some(|it, _| Box::pin(act(it, "pause", None))),
+        },
+        Page {
+            path: "/console/bulk/{bulk}/resume",
+            show: |it| Box::pin(ask(it, "resume")),
+            act: Some(|it, _| Box::pin(act(it, "resume", None))),
+        },
+        Page {
+            path: "/console/bulk/{bulk}/stop",
+            show: |it| Box::pin(ask(it, "stop")),
+            act: Some(|it, _| Box::pin(act(it, "stop", None))),
+        },
+        Page {
+            path: "/console/bulk/{bulk}/repeat",
+            show: |it| Box::pin(ask(it, "repeat")),
+            act: Some(|it, _| Box::pin(act(it, "repeat", None))),
+        },
+    ]
+}
+
+async fn list(context: &Context) -> Result<View, Fault> {
+    let mut query = vec![("limit", "50")];
+    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    let page: Items<BulkOperation> = context.api.get_with("/v1/bulk", &query).await?;
+    Ok(View::new("Bulk operations", "One action on all tasks that match: what was asked for, how far it is, and what failed. The newest first.")
+        .actions(parts::link_button(context, CHANGE, &context.href("/console/bulk/new", &[]), "New operation", "primary"))
+        .live("bulk", table(context, &page)))
+}
+
+fn table(context: &Context, page: &Items<BulkOperation>) -> Markup {
+    if page.items.is_empty() {
+        return parts::empty(
+            "There was no bulk operation.",
+            &html! { "Search " a href=(context.href("/console/tasks", &[])) { "tasks" } " and act on all that match, or redrive a group of " a href=(context.href("/console/dead-letters", &[])) { "dead letters" } "." },
+        );
+    }
+    html! {
+        div.scroll.list tabindex="0" role="region" aria-label="Bulk operations" { table.cards #operations {
+            caption.hidden { "Bulk operations" }
+            thead { tr { th.num scope="col" { "Id" } th scope="col" { "What" } th scope="col" { "State" } th scope="col" { "How far" } th scope="col" { "Who" } th scope="col" { "When" } th scope="col" { "Why" } } }
+            tbody data-rows {
+                @for it in &page.items { @let (word, tone) = texts::bulk_state(it.state); tr data-row data-key=(it.id) data-bulk=(it.id) {
+                    th.num scope="row" { a href=(address(context, it.id)) { (it.id) } }
+                    td.wrap data-label="What" { strong { (texts::bulk_action(it.action)) } " " span.dim { (said(&it.filter)) } }
+                    td data-label="State" { (parts::badge(word, tone)) }
+                    td data-label="How far" { (how_far(it)) }
+                    td data-label="Who" { (it.created_by) }
+                    td data-label="When" { (parts::ago(context, it.created_at_ms)) }
+                    td data-label="Why" { (parts::text_or_dash(it.reason.as_deref())) }
+                } }
+                (parts::pager(context, page.next_cursor.as_deref(), 7, page.items.len()))
+            }
+        } }
+    }
+}
+
+fn how_far(it: &BulkOperation) -> Markup {
+    let over = it.done + it.skipped + it.failed;
+    html! {
+        (texts::number(over)) " of " @if !it.count_is_exact { "about " } (texts::number(it.count))
+        @if it.failed > 0 { " · " span.badge.bad { (texts::number(it.failed)) " failed" } }
+        (parts::progress(over, it.count.max(over)))
+    }
+}
+
+/// In words.
+fn said(it: &BulkFilter) -> String {
+    let word = |name: &str, value: Option<&str>| value.map(|it| format!("{name} {it}"));
+    let at = |name: &str, at: Option<i64>| at.map(|at| format!("{name} {}", texts::rfc3339(at)));
+    let all: Vec<String> = [
+        word("queue", it.queue.as_deref()),
+        word("state", it.state.map(texts::state)),
+        word("phase", it.phase.map(texts::phase)),
+        word("kind", it.kind.as_deref()),
+        word("label", it.label.as_deref()),
+        at("due from", it.due_after.as_ref().and_then(|it| it.ms())),
+        at("due before", it.due_before.as_ref().and_then(|it| it.ms())),
+        word("error", it.error.as_deref()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if all.is_empty() { "all tasks of the namespace".to_owned() } else { all.join(" · ") }
+}
+
+fn address(context: &Context, id: i64) -> String {
+    context.href(&format!("/console/bulk/{id}"), &[])
+}
+
+fn call(context: &Context, rest: &str) -> String {
+    format!("/v1/bulk/{}{rest}", crate::api::segment(context.param("bulk")))
+}
+
+async fn show(context: &Context) -> Result<View, Fault> {
+    let it: BulkOperation = context.api.get(&call(context, "")).await?;
+    let failures: Result<Items<BulkFailure>, Fault> = match it.failed {
+        0 => Ok(Items { items: Vec::new(), next_cursor: None }),
+        _ => context.api.get(&call(context, "/failures?limit=50")).await,
+    };
+    let title = format!("Bulk operation {}: {}", it.id, texts::bulk_action(it.action));
+    let help = if it.state == BulkState::Previewed {
+        "Counted, and not confirmed: nothing has happened yet."
+    } else {
+        "How far it is, and what could not be done."
+    };
+    let view = View::new(title, help)
+        .under("Bulk operations", context.href("/console/bulk", &[]))
+        .live("state", state(context, &it))
+        .live(
+            "failures",
+            match &failures {
+                Ok(failures) => failed(context, &it, failures),
+                Err(fault) => parts::missing(fault),
+            },
+        );
+    Ok(if it.state == BulkState::Previewed { view.part(sample(context).await) } else { view })
+}
+
+fn state(context: &Context, it: &BulkOperation) -> Markup {
+    let (word, tone) = texts::bulk_state(it.state);
+    let to = |action: &str| context.href(&format!("/console/bulk/{}/{action}", it.id), &[]);
+    html! {
+        section.panel #state data-state=(word) {
+            div.panel-head {
+                p { (parts::badge(word, tone)) " " strong { (how_far(it)) } }
+                div.buttons.small #actions {
+                    @match it.state {
+                        BulkState::Previewed => (parts::button(context, CHANGE, &to("confirm"), "Confirm…", "primary")),
+                        BulkState::Running => { (parts::button(context, CHANGE, &to("pause"), "Pause", "")) (parts::button(context, CHANGE, &to("stop"), "Stop", "danger")) },
+                        BulkState::Paused => { (parts::button(context, CHANGE, &to("resume"), "Resume", "primary")) (parts::button(context, CHANGE, &to("stop"), "Stop", "danger")) },
+                        BulkState::Done | BulkState::Stopped => { @if it.failed > 0 { (parts::button(context, CHANGE, &to("repeat"), "Try the failed ones again", "")) } },
+                    }
+                }
+            }
+            @if let Some(why) = &it.waits_for { p.note.warn { "It does not go on just now, and is tried again: " (why) } }
+            dl.facts {
+                (parts::fact("Tasks", html! { @if !it.count_is_exact { "about " } (texts::number(it.count)) }))
+                (parts::fact("Done", texts::number(it.done)))
+                (parts::fact("Skipped", html! { (texts::number(it.skipped)) span.dim { " not what was looked for any more" } }))
+                (parts::fact("Failed", texts::number(it.failed)))
+                (parts::fact("Rate", html! { (texts::number(it.rate)) " a second" }))
+                (parts::fact(if matches!(it.state, BulkState::Running | BulkState::Paused) { "Left, at its rate" } else { "Takes, at its rate" }, texts::duration(i64::try_from(it.takes_ms).unwrap_or(i64::MAX))))
+                (parts::fact("Which tasks", html! { (said(&it.filter)) }))
+                (parts::fact("In the states", html! { @for state in &it.states { (parts::state(*state)) " " } }))
+                @if let Ok(args) = serde_json::to_string(&it.args) { @if args != "{}" { (parts::fact("With", html! { code { (args) } })) } }
+                (parts::fact("Asked for", html! { (parts::time(context, it.created_at_ms)) " by " (it.created_by) }))
+                @if let Some(at) = it.confirmed_at_ms { (parts::fact("Confirmed", html! { (parts::time(context, at)) " by " (it.confirmed_by.as_deref().unwrap_or("–")) })) }
+                @if let Some(at) = it.ended_at_ms { (parts::fact("Ended", parts::time(context, at))) }
+                @if let Some(it) = &it.reason { (parts::fact("Why", html! { (it) })) }
+                @if let Some(it) = &it.note { (parts::fact("Note", html! { (it) })) }
+            }
+        }
+    }
+}
+
+fn failed(context: &Context, it: &BulkOperation, failures: &Items<BulkFailure>) -> Markup {
+    html! {
+        @if it.failed > 0 {
+            section.panel { h2 { "What could not be done" }
+                div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards { caption.hidden { "Failures" }
+                    thead { tr { th scope="col" { "Task" } th scope="col" { "When" } th scope="col" { "Error" } } }
+                    tbody { @for failure in &failures.items { tr data-row {
+                        th scope="row" { (parts::task_link(context, &failure.task_ref)) }
+                        td data-label="When" { (parts::ago(context, failure.at_ms)) }
+                        td.wrap data-label="Error" { (parts::short(&failure.error, 2_000)) }
+                    } } }
+                } }
+                @if failures.next_cursor.is_some() { p.dim { "The first 50." } }
+            }
+        }
+    }
+}
+
+/// The first tasks that it is about.
+async fn sample(context: &Context) -> Markup {
+    let found: Result<Items<punctual_protocol::Task>, Fault> =
+        context.api.get(&call(context, "/tasks?limit=20")).await;
+    match &found {
+        Err(fault) => parts::missing(fault),
+        Ok(found) => parts::panel(
+            "Some of them",
+            &html! {
+                @if found.items.is_empty() { p.dim { "No task matches now." } }
+                @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards #sample { caption.hidden { "Some of the tasks" }
+                    thead { tr { th scope="col" { "Task" } th scope="col" { "Queue" } th scope="col" { "Kind" } th scope="col" { "State" } th scope="col" { "Due" } } }
+                    tbody { @for task in &found.items { tr data-row {
+                        th scope="row" { (parts::task_link(context, task.reference())) }
+                        td data-label="Queue" { (task.queue) } td data-label="Kind" { (task.kind) } td data-label="State" { (parts::state(task.state)) } td data-label="Due" { (parts::time(context, task.execute_at_ms)) }
+                    } } }
+                } } }
+            },
+        ),
+    }
+}
+
+async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
+    let it: BulkOperation = context.api.get(&call(context, "")).await?;
+    Ok(question(context, action, &it, None))
+}
+
+fn question(context: &Context, action: &str, it: &BulkOperation, fault: Option<&Fault>) -> View {
+    let about = if it.count_is_exact { "" } else { "about " };
+    let tasks = format!("{about}{}", texts::count(it.count, "task", "tasks"));
+    let what = texts::bulk_action(it.action);
+    let (title, does, says) = match action {
+        "confirm" => (
+            format!("{}: {tasks}?", super::overview::sentence(what)),
+            format!("Yes: {what} {tasks}"),
+            html! {
+                p { "The action " strong { (what) } " is carried out on " strong #count { (tasks) } ": " (said(&it.filter)) ", at " (texts::number(it.rate)) " a second, in about " (texts::duration(i64::try_from(it.takes_ms).unwrap_or(i64::MAX))) "." }
+                p { "Only tasks that were there when it was counted. It can be paused and stopped; what is done then stays done." }
+            },
+        ),
+        "pause" => (
+            "Pause this operation?".to_owned(),
+            "Pause it".to_owned(),
+            html! { p { "It goes no further until it is resumed. What is done stays done." } },
+        ),
+        "resume" => (
+            "Resume this operation?".to_owned(),
+            "Resume it".to_owned(),
+            html! { p { "It goes on where it stopped." } },
+        ),
+        "stop" => (
+            "Stop this operation?".to_owned(),
+            "Stop it for good".to_owned(),
+            html! { p { "It ends where it is, after " (texts::number(it.done)) " of " (tasks) ", and does not go on. What is done stays done." } },
+        ),
+        _ => (
+            "Try the failed ones again?".to_owned(),
+            "Try them again".to_owned(),
+            html! { p { strong { (texts::count(it.failed, "task", "tasks")) } " could not be changed; each is tried once more." } },
+        ),
+    };
+    let is_dangerous = (action == "confirm" && !matches!(it.action, punctual_protocol::BulkAction::Export))
+        || action == "stop";
+    let fields = html! { input type="hidden" name="revision" value=(it.revision); };
+    let back = address(context, it.id);
+    Confirm { title: &title, says, fields, does: &does, permission: CHANGE, is_dangerous, back }
+        .with(context, fault)
+}
+
+async fn act(context: &Context, action: &'static str, revision: Option<String>) -> Result<Done, Fault> {
+    let it: BulkOperation = context.api.get(&call(context, "")).await?;
+    let looked_at = revision.map(|revision| format!("\"{}.{revision}\"", it.id));
+    let sent = context
+        .api
+        .send(
+            Method::POST,
+            &call(context, &format!("/{action}")),
+            Some(json!({}).to_string()),
+            looked_at.as_deref(),
+        )
+        .await;
+    match sent {
+        Ok(_) => {
+            let said = match action {
+                "confirm" => "It runs.",
+                "pause" => "It is paused.",
+                "resume" => "It goes on.",
+                "stop" => "It is stopped.",
+                _ => "The failed ones are tried again.",
+            };
+            Ok(Done::to(address(context, it.id), said))
+        }
+        Err(fault) if fault.is_sign_in() => Err(fault),
+        Err(fault) => Ok(Done::Again(Box::new(question(context, action, &it, Some(&fault))))),
+    }
+}

@@ -1,0 +1,276 @@
+//! The machines: engines and what they own, databases and how full they are, what happened to them. Estimates are said to be
+//! estimates, and what does not answer is shown as not answering.
+
+use crate::{
+    context::Context,
+    fault::Fault,
+    parts, texts,
+    view::{Page, View},
+};
+use maud::{Markup, html};
+use punctual_protocol::{Engine, EngineState, Event, Page as Items, Partition, Shard};
+use std::collections::BTreeMap;
+
+const DAY_MS: i64 = 86_400_000;
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page { path: "/console/engines", show: |it| Box::pin(show(it)), act: None },
+        Page { path: "/console/events", show: |it| Box::pin(events(it)), act: None },
+    ]
+}
+
+async fn show(context: &Context) -> Result<View, Fault> {
+    let api = &context.api;
+    // To the minute, so that the call is the same for a while.
+    let since = (context.now_ms - DAY_MS) / 60_000 * 60_000;
+    let of_the_day = format!("/v1/events?limit=20&since={since}");
+    let (engines, shards, partitions, happened) = futures_util::join!(
+        api.get::<Items<Engine>>("/v1/engines"),
+        api.get::<Items<Shard>>("/v1/shards"),
+        api.get::<Items<Partition>>("/v1/partitions?limit=1000"),
+        api.get::<Items<Event>>(&of_the_day),
+    );
+    let view = View::new(
+        "Engines and shards",
+        "Which engines live and what each owns, how full the databases are, and what happened to them in the last day.",
+    );
+    let shown = |it: &Result<Markup, &Fault>| match it {
+        Ok(markup) => markup.clone(),
+        Err(fault) => parts::missing(fault),
+    };
+    let of_engines = engines.as_ref().map(|it| engine_table(context, &it.items));
+    let of_shards = shards.as_ref().map(|it| shard_table(context, &it.items));
+    let of_partitions = partitions.as_ref().map(|it| ownership(context, it));
+    let of_events = happened.as_ref().map(|it| event_list(context, it, true));
+    Ok(view
+        .live("engines", shown(&of_engines))
+        .live("shards", shown(&of_shards))
+        .live("partitions", shown(&of_partitions))
+        .live("events", shown(&of_events)))
+}
+
+fn engine_table(context: &Context, engines: &[Engine]) -> Markup {
+    html! {
+        div.scroll.list tabindex="0" role="region" aria-label="Engines" { table.cards #engines {
+            caption.hidden { "Engines" }
+            thead { tr {
+                th scope="col" { "Engine" } th scope="col" { "State" } th.num scope="col" { "Partitions" }
+                th.num scope="col" { "In /s" } th.num scope="col" { "Fired /s" } th.num scope="col" { "Done /s" }
+                th scope="col" { "Reaches" } th scope="col" { "Version" } th scope="col" { "Started" }
+            } }
+            tbody { @for it in engines { tr data-row data-engine=(it.name) {
+                th scope="row" { (it.name) @if it.is_this { " " span.badge.off title="It answered this page" { "this one" } } @if it.leads { " " span.badge.off title="It does what one engine is to do for all" { "leads" } } }
+                td data-label="State" { @match it.state { EngineState::Alive => (parts::badge("alive", "good")), EngineState::Silent => { (parts::badge("silent", "bad")) " for " (texts::duration(it.silent_ms.unwrap_or_default())) } } }
+                td.num data-label="Partitions" { (texts::number(it.partitions)) }
+                td.num data-label="In /s" { @match it.rates { Some(it) => (texts::rate(it.inserted)), None => (parts::dash()) } }
+                td.num data-label="Fired /s" { @match it.rates { Some(it) => (texts::rate(it.fired)), None => (parts::dash()) } }
+                td.num data-label="Done /s" { @match it.rates { Some(it) => (texts::rate(it.succeeded)), None => (parts::dash()) } }
+                td data-label="Reaches" { (reaches(it)) }
+                td data-label="Version" { (parts::text_or_dash(it.version.as_deref())) }
+                td data-label="Started" { @match it.started_at_ms { Some(at) => (parts::ago(context, at)), None => (parts::dash()) } }
+            } } }
+        } }
+    }
+}
+
+fn reaches(it: &Engine) -> Markup {
+    html! {
+        @if it.has_hot_set && it.databases_away.is_empty() { span.dim { "all" } }
+        @if !it.has_hot_set { (parts::badge("not the hot set", "bad")) " " }
+        @for database in &it.databases_away { (parts::badge(&format!("not database {database}"), "bad")) " " }
+    }
+}
+
+fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
+    parts::panel(
+        "Databases",
+        &html! {
+            div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards #shards {
+                caption.hidden { "Databases" }
+                thead { tr {
+                    th.num scope="col" { "Shard" } th scope="col" { "Database" } th scope="col" { "State" } th.num scope="col" { "Partitions" }
+                    th.num scope="col" { "Rows, about" } th scope="col" { "Size, about" } th.num scope="col" { "Buckets" }
+                } }
+                tbody { @for it in shards { tr data-row data-shard=(it.shard) {
+                    th.num scope="row" { (it.shard) }
+                    td data-label="Database" { (parts::text_or_dash(it.database.as_deref())) }
+                    td data-label="State" {
+                        @if it.answers { (parts::badge("answers", "good")) } @else { (parts::badge("away", "bad")) }
+                        @if !it.away_from.is_empty() { " not reached by " (it.away_from.join(", ")) }
+                    }
+                    td.num data-label="Partitions" { (texts::number(it.partitions)) }
+                    td.num data-label="Rows, about" { (parts::number_or_dash(it.rows_estimated)) }
+                    td data-label="Size, about" { @match it.bytes { Some(bytes) => (texts::bytes(bytes)), None => (parts::dash()) } }
+                    td.num data-label="Buckets" { @match it.buckets { Some(it) => (texts::number(it)), None => span.dim title="Its time axis is not cut" { "not cut" } } }
+                } } }
+            } }
+            @for it in shards.iter().filter(|it| !it.time_axis.is_empty()) { (axis(context, it)) }
+            p.dim { "Sizes are the database server's own estimates, at most a quarter of a minute old." }
+        },
+    )
+}
+
+/// The buckets of a database from the past to the future; as high as they have rows, on a scale on which ten times as many are one step.
+fn axis(context: &Context, shard: &Shard) -> Markup {
+    const WIDTH: usize = 18;
+    const HEIGHT: usize = 56;
+    const STEPS: usize = 8;
+    let buckets = &shard.time_axis;
+    let now = buckets.iter().position(|it| it.until_ms.is_none_or(|at| at > context.now_ms));
+    let day = |ms: Option<i64>| {
+        let date = ms.map(|ms| context.zone.date(ms).map_or_else(|| texts::rfc3339(ms), |it| it.to_string()));
+        date.unwrap_or_else(|| "the end of time".to_owned())
+    };
+    let tall = |rows: i64| {
+        usize::try_from(rows.max(0))
+            .unwrap_or(0)
+            .checked_ilog10()
+            .map_or(1, |it| 6 + (usize::try_from(it).unwrap_or(0) + 1) * (HEIGHT - 6) / STEPS)
+    };
+    html! {
+        h3 { "Time axis of " @match &shard.database { Some(name) => (name), None => { "shard " (shard.shard) } } }
+        div.scroll tabindex="0" role="group" aria-label="Buckets, scrolls" {
+            svg.heat.axis viewBox={ "0 0 " (buckets.len() * WIDTH) " " (HEIGHT + 16) } width=(buckets.len() * WIDTH) height=(HEIGHT + 16) role="img" aria-label={ (buckets.len()) " buckets in order of time" } {
+                @for (nth, it) in buckets.iter().enumerate() {
+                    @let height = tall(it.rows_estimated).min(HEIGHT);
+                    @let tone = match now { Some(now) if nth < now => "fill-off", Some(now) if nth == now => "fill-due", _ => "fill-run" };
+                    rect class=(tone) x=(nth * WIDTH) y=(HEIGHT - height) width=(WIDTH - 2) height=(height) {
+                        title { "due before " (day(it.until_ms)) ": about " (texts::count(it.rows_estimated.max(0).unsigned_abs(), "row", "rows")) }
+                    }
+                }
+                @if let Some(now) = now { text x=(now * WIDTH) y=(HEIGHT + 13) { "now" } }
+            }
+        }
+        p.dim { "Each bar is a bucket: what is due up to " (day(buckets.first().and_then(|it| it.until_ms))) " on the left, without an end on the right. Ten times as many rows are one step higher." }
+    }
+}
+
+/// Numbers of the partitions, with the terms of their owners.
+fn terms(all: &[Partition]) -> Markup {
+    html! {
+        details #terms {
+            summary { "As a table, with terms" }
+            div.scroll tabindex="0" role="region" aria-label="Partitions" { table.cards {
+                caption.hidden { "Partitions" }
+                thead { tr { th.num scope="col" { "Partition" } th.num scope="col" { "Database" } th scope="col" { "Owner" } th.num scope="col" title="Grows with every change of the owner" { "Term" } } }
+                tbody { @for it in all { tr {
+                    th.num scope="row" { (it.partition) }
+                    td.num data-label="Database" { (it.database) }
+                    td data-label="Owner" { (parts::text_or_dash(it.engine.as_deref())) }
+                    td.num data-label="Term" { (it.term) }
+                } } }
+            } }
+        }
+    }
+}
+
+/// A square for each partition, in the colour of its owner.
+fn ownership(context: &Context, page: &Items<Partition>) -> Markup {
+    const TONES: [&str; 6] = ["run", "due", "good", "warn", "off", "wait"];
+    let all = &page.items;
+    let mut owners: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+    for it in all.iter().filter_map(|it| it.engine.as_deref()) {
+        let nth = owners.len();
+        owners.entry(it).or_insert((nth, 0)).1 += 1;
+    }
+    let tone = |it: &Partition| match &it.engine {
+        None => "bad",
+        Some(engine) => {
+            owners.get(engine.as_str()).and_then(|it| TONES.get(it.0 % TONES.len())).copied().unwrap_or("off")
+        }
+    };
+    let overdue: Vec<&Partition> = all.iter().filter(|it| it.overdue_since_ms.is_some()).collect();
+    let free = all.iter().filter(|it| it.engine.is_none()).count();
+    let (columns, size) = (64, 14);
+    let rows = all.len().div_ceil(columns).max(1);
+    parts::panel(
+        "Partitions and their owners",
+        &html! {
+            svg.heat #owners viewBox={ "0 0 " (columns * size) " " (rows * size) } role="img" aria-label="Partitions by owner" {
+                @for (nth, it) in all.iter().enumerate() {
+                    rect class={ "fill-" (tone(it)) @if it.overdue_since_ms.is_some() { " over" } } x=((nth % columns) * size) y=((nth / columns) * size) width=(size - 2) height=(size - 2) {
+                        title { "partition " (it.partition) ", database " (it.database) ": " (it.engine.as_deref().unwrap_or("nobody")) ", term " (it.term) @if it.overdue_since_ms.is_some() { ", overdue" } }
+                    }
+                }
+            }
+            ul.states {
+                @for (name, (nth, count)) in &owners { li { (parts::badge(name, TONES.get(nth % TONES.len()).copied().unwrap_or("off"))) " " (texts::number(*count)) } }
+                @if free > 0 { li { (parts::badge("nobody", "bad")) " " (free) } }
+            }
+            @if overdue.is_empty() { p.dim { "None is overdue: what was due more than ten seconds ago has fired everywhere." } }
+            @else { p.note.warn { (texts::count(overdue.len() as u64, "partition has", "partitions have")) " tasks that should have fired more than ten seconds ago: "
+                @for it in overdue.iter().take(10) { code { (it.partition) } " " @if let Some(at) = it.overdue_since_ms { "(" (parts::ago(context, at)) ") " } } } }
+            @if page.next_cursor.is_some() { p.dim { "The first " (all.len()) "." } }
+            (terms(all))
+        },
+    )
+}
+
+fn event_list(context: &Context, page: &Items<Event>, is_short: bool) -> Markup {
+    let more = html! { a href=(context.href("/console/events", &[])) { "All events" } };
+    parts::panel_with(
+        if is_short { "What happened in the last day" } else { "Events" },
+        &more,
+        &html! {
+            @if page.items.is_empty() { p.dim { "Nothing: no engine started, stopped or fell silent, no partition was taken over, no database or hot set was away." } }
+            @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards {
+                caption.hidden { "Events" }
+                thead { tr { th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "Engine" } th scope="col" { "In words" } } }
+                tbody data-rows {
+                    @for it in &page.items { tr data-row data-event=(it.event) {
+                        td data-label="When" { (parts::time(context, it.at_ms)) }
+                        td data-label="What" { (parts::badge(&it.event.replace('_', " "), tone_of(&it.event))) }
+                        td data-label="Engine" { (parts::text_or_dash(it.engine.as_deref())) }
+                        td.wrap data-label="In words" { (it.text) }
+                    } }
+                    @if !is_short { (parts::pager(context, page.next_cursor.as_deref(), 4, page.items.len())) }
+                }
+            } } }
+        },
+    )
+}
+
+fn tone_of(event: &str) -> &'static str {
+    match event {
+        "engine_lost" | "hot_set_lost" | "database_away" => "bad",
+        "engine_back" | "hot_set_back" | "database_back" | "engine_started" => "good",
+        "partitions_taken_over" | "partition_moved" => "warn",
+        _ => "off",
+    }
+}
+
+async fn events(context: &Context) -> Result<View, Fault> {
+    let mut query = vec![("limit", "100")];
+    query.extend(["event", "engine", "cursor"].into_iter().filter_map(|it| Some((it, context.query(it)?))));
+    let page: Items<Event> = context.api.get_with("/v1/events", &query).await?;
+    let kinds = [
+        "",
+        "engine_started",
+        "engine_stopped",
+        "engine_lost",
+        "engine_back",
+        "partitions_taken_over",
+        "partition_moved",
+        "hot_set_lost",
+        "hot_set_back",
+        "database_away",
+        "database_back",
+    ];
+    let kinds: Vec<(&str, &str)> =
+        kinds.into_iter().map(|it| (it, if it.is_empty() { "any" } else { it })).collect();
+    let filters = html! {
+        form.filters #filters method="get" action="/console/events" role="search" aria-label="Events" data-filter {
+            div { label for="event" { "What" } (parts::choice("event", &kinds, context.query("event").unwrap_or(""))) }
+            div { label for="engine" { "Engine" } (parts::input("engine", context.query("engine").unwrap_or(""), "")) }
+            button type="submit" { "Show" }
+        }
+    };
+    Ok(View::new(
+        "Events",
+        "What happened to the cluster, the newest first: engines, partitions, hot sets and databases.",
+    )
+    .under("Engines and shards", context.href("/console/engines", &[]))
+    .part(filters)
+    .part(event_list(context, &page, false)))
+}

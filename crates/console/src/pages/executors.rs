@@ -1,0 +1,265 @@
+//! Executors: who lives, what each can and holds, and what is wished of it.
+
+use crate::{
+    api::segment,
+    confirm::Confirm,
+    context::Context,
+    fault::Fault,
+    layout::under,
+    parts, texts,
+    view::{Done, Page, View},
+};
+use maud::{Markup, html};
+use punctual_protocol::{Executor, ExecutorState, Page as Items};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+const OPERATE: &str = "operate";
+const COLUMNS: usize = 7;
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page { path: "/console/executors", show: |it| Box::pin(list(it)), act: None },
+        Page { path: "/console/executors/{executor}", show: |it| Box::pin(show(it)), act: None },
+        Page {
+            path: "/console/executors/{executor}/quiet",
+            show: |it| Box::pin(ask(it, "quiet")),
+            act: Some(|it, _| Box::pin(act(it, "quiet"))),
+        },
+        Page {
+            path: "/console/executors/{executor}/drain",
+            show: |it| Box::pin(ask(it, "drain")),
+            act: Some(|it, _| Box::pin(act(it, "drain"))),
+        },
+        Page {
+            path: "/console/executors/{executor}/resume",
+            show: |it| Box::pin(ask(it, "resume")),
+            act: Some(|it, _| Box::pin(act(it, "resume"))),
+        },
+    ]
+}
+
+async fn list(context: &Context) -> Result<View, Fault> {
+    let mut query = vec![("limit", "200")];
+    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    let page: Items<Executor> = context.api.get_with("/v1/executors", &query).await?;
+    Ok(View::new("Executors", "Who takes tasks in this namespace: alive, told to be quiet or to end, or silent; their versions, and how much each has in hand.")
+        .live("executors", html! { (facets(context, &page)) (versions(&page)) (table(context, &page)) }))
+}
+
+fn facets(context: &Context, page: &Items<Executor>) -> Markup {
+    let wanted = context.query("state").unwrap_or("");
+    let count = |word: &str| page.items.iter().filter(|it| texts::executor_state(it.state).0 == word).count();
+    html! {
+        @if !page.items.is_empty() {
+            nav.facet aria-label="By state" {
+                a href=(context.here_with("state", "")) aria-current=[wanted.is_empty().then_some("true")] { "all " (page.items.len()) }
+                @for word in ["alive", "quiet", "draining", "silent"] {
+                    @if count(word) > 0 || wanted == word {
+                        a href=(context.here_with("state", word)) aria-current=[(wanted == word).then_some("true")] { (word) " " (count(word)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where handlers of several versions stand beside each other.
+fn versions(page: &Items<Executor>) -> Markup {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for it in page.items.iter().filter(|it| it.state != ExecutorState::Dead) {
+        *all.entry(it.version.as_deref().unwrap_or("no version")).or_default() += 1;
+    }
+    html! {
+        @if all.len() > 1 { p.dim { "Versions: " @for (version, count) in &all { span.badge.off { (version) } " " (count) "  " } } }
+    }
+}
+
+fn table(context: &Context, page: &Items<Executor>) -> Markup {
+    let wanted = context.query("state");
+    let shown: Vec<&Executor> = page
+        .items
+        .iter()
+        .filter(|it| wanted.is_none_or(|wanted| texts::executor_state(it.state).0 == wanted))
+        .collect();
+    if page.items.is_empty() {
+        return parts::empty(
+            "No executor has shown itself here.",
+            &html! { "Fired tasks wait until one asks for them. Start one: " code { "punctual work --queue mail --exec ./handler" } },
+        );
+    }
+    html! {
+        div.scroll.list tabindex="0" role="region" aria-label="Executors" { table.cards #executors {
+            caption.hidden { "Executors" }
+            thead { tr {
+                th scope="col" { "Executor" } th scope="col" { "State" } th scope="col" { "In hand" } th scope="col" { "Version" }
+                th scope="col" { "Queues" } th scope="col" { "Last heard" } th scope="col" { "Since" }
+            } }
+            tbody data-rows {
+                @for it in &shown { (row(context, it)) }
+                (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, shown.len()))
+            }
+        } }
+    }
+}
+
+fn row(context: &Context, it: &Executor) -> Markup {
+    let (word, tone) = texts::executor_state(it.state);
+    html! {
+        tr data-row data-key=(it.name) data-executor=(it.name) {
+            th scope="row" { a href=(address(context, &it.name)) { (it.name) } @if let Some(host) = &it.host { br; span.dim { (host) } } }
+            td data-label="State" { (parts::badge(word, tone)) }
+            td data-label="In hand" { (in_hand(it)) }
+            td data-label="Version" { (parts::text_or_dash(it.version.as_deref())) }
+            td data-label="Queues" { (queues(context, it)) }
+            td data-label="Last heard" { (parts::ago(context, it.last_seen_at_ms)) }
+            td data-label="Since" { (parts::ago(context, it.first_seen_at_ms)) }
+        }
+    }
+}
+
+fn queues(context: &Context, it: &Executor) -> Markup {
+    html! {
+        @if it.queues.is_empty() { (parts::dash()) }
+        @for (nth, queue) in it.queues.iter().take(5).enumerate() { @if nth > 0 { ", " } (parts::queue_link(context, queue)) }
+        @if it.queues.len() > 5 { span.dim { " and " (it.queues.len() - 5) " more" } }
+    }
+}
+
+fn in_hand(it: &Executor) -> Markup {
+    let most = it.concurrency.or(it.capacity).map(u64::from);
+    html! {
+        @match (it.running, most) {
+            (Some(running), Some(most)) => {
+                (texts::number(running)) " / " (texts::number(most))
+                (parts::meter(running, most))
+            },
+            (Some(running), None) => (texts::number(running)),
+            (None, Some(most)) => span.dim { "– / " (texts::number(most)) },
+            (None, None) => (parts::dash()),
+        }
+    }
+}
+
+fn address(context: &Context, name: &str) -> String {
+    context.href(&under("/console/executors", name), &[])
+}
+
+async fn get(context: &Context) -> Result<Executor, Fault> {
+    context.api.get(&format!("/v1/executors/{}", segment(context.param("executor")))).await
+}
+
+async fn show(context: &Context) -> Result<View, Fault> {
+    let it = get(context).await?;
+    Ok(View::new(
+        it.name.clone(),
+        "What this executor said of itself, and the tasks that it has in hand, since when.",
+    )
+    .under("Executors", context.href("/console/executors", &[]))
+    .live("executor", html! { (state(context, &it)) (held(context, &it)) }))
+}
+
+fn state(context: &Context, it: &Executor) -> Markup {
+    let (word, tone) = texts::executor_state(it.state);
+    let to = |action: &str| context.href(&format!("{}/{action}", under("/console/executors", &it.name)), &[]);
+    html! {
+        section.panel #state data-state=(word) {
+            div.panel-head {
+                p { (parts::badge(word, tone)) " " span.dim { (means(it.state)) } }
+                div.buttons.small #actions {
+                    @match it.state {
+                        ExecutorState::Alive => { (parts::button(context, OPERATE, &to("quiet"), "Quiet", "")) (parts::button(context, OPERATE, &to("drain"), "Drain and end", "danger")) },
+                        ExecutorState::Quiet => { (parts::button(context, OPERATE, &to("resume"), "Resume", "primary")) (parts::button(context, OPERATE, &to("drain"), "Drain and end", "danger")) },
+                        ExecutorState::Draining => (parts::button(context, OPERATE, &to("resume"), "Resume", "primary")),
+                        ExecutorState::Dead => {},
+                    }
+                }
+            }
+            dl.facts {
+                (parts::fact("In hand", in_hand(it)))
+                (parts::fact("Version", parts::text_or_dash(it.version.as_deref())))
+                (parts::fact("Host", parts::text_or_dash(it.host.as_deref())))
+                (parts::fact("First heard", parts::time(context, it.first_seen_at_ms)))
+                (parts::fact("Last heard", parts::time(context, it.last_seen_at_ms)))
+                (parts::fact(if it.state == ExecutorState::Dead { "Counts as silent since" } else { "Counts as silent if not heard by" }, parts::ago(context, it.alive_until_ms)))
+                (parts::fact("Queues", queues(context, it)))
+                (parts::fact("Kinds", html! { @if it.kinds.is_empty() { span.dim { "any" } } @else { (it.kinds.iter().map(String::as_str).collect::<Vec<_>>().join(", ")) } }))
+                @if !it.labels.is_empty() { (parts::fact("Labels", html! { @for (key, value) in &it.labels { span.badge.off { (key) "=" (value) } " " } })) }
+            }
+        }
+    }
+}
+
+const fn means(it: ExecutorState) -> &'static str {
+    match it {
+        ExecutorState::Alive => "asks for tasks and gives signs of life",
+        ExecutorState::Quiet => "gets no new tasks until it is resumed",
+        ExecutorState::Draining => "gets no new tasks, finishes what it has, and ends",
+        ExecutorState::Dead => "fell silent: its tasks run elsewhere when their leases end",
+    }
+}
+
+fn held(context: &Context, it: &Executor) -> Markup {
+    let leases = it.leases.as_deref().unwrap_or_default();
+    parts::panel(
+        "What it has in hand",
+        &html! {
+            @if leases.is_empty() { p.dim { "Nothing that its last heartbeat named." } }
+            @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table.cards #held {
+                caption.hidden { "Leases" }
+                thead { tr { th scope="col" { "Task" } th scope="col" { "Queue" } th scope="col" { "Kind" } th scope="col" { "State" } th.num scope="col" { "Attempt" } th scope="col" { "Since" } th scope="col" { "Lease ends" } } }
+                tbody { @for lease in leases { tr data-row {
+                    th scope="row" { (parts::task_link(context, &lease.r#ref)) }
+                    td data-label="Queue" { (parts::queue_link(context, &lease.queue)) }
+                    td data-label="Kind" { (lease.kind) }
+                    td data-label="State" { (parts::state(lease.state)) @if lease.cancel_requested { " " (parts::badge("asked to stop", "warn")) } }
+                    td.num data-label="Attempt" { (lease.attempt) }
+                    td data-label="Since" { @match lease.since_ms { Some(at) => (parts::ago(context, at)), None => (parts::dash()) } }
+                    td data-label="Lease ends" { (parts::ago(context, lease.lease_until_ms)) }
+                } } }
+            } } }
+        },
+    )
+}
+
+async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
+    let it = get(context).await?;
+    let running = it.running.unwrap_or(0);
+    let (title, does, says) = match action {
+        "quiet" => (
+            "Quiet",
+            "Quiet the executor",
+            "gets no new tasks until it is resumed. What it has, it finishes.",
+        ),
+        "drain" => (
+            "Drain",
+            "Drain the executor",
+            "gets no new tasks, finishes what it has, and ends. Whoever starts it must start it again.",
+        ),
+        _ => ("Resume", "Resume the executor", "gets tasks again."),
+    };
+    let title = format!("{title} {}?", it.name);
+    let says = html! { p { strong { (it.name) } " " (says) } p { "It has " strong { (texts::count(running, "task", "tasks")) } " in hand." } };
+    let back = address(context, &it.name);
+    Ok(Confirm {
+        title: &title,
+        says,
+        fields: html! {},
+        does,
+        permission: OPERATE,
+        is_dangerous: action == "drain",
+        back,
+    }
+    .view(context))
+}
+
+async fn act(context: &Context, action: &'static str) -> Result<Done, Fault> {
+    let name = context.param("executor");
+    context.api.post(&format!("/v1/executors/{}/{action}", segment(name)), &json!({})).await?;
+    let said = match action {
+        "quiet" => "gets no new tasks",
+        "drain" => "finishes what it has, and ends",
+        _ => "gets tasks again",
+    };
+    Ok(Done::to(address(context, name), format!("{name} {said}; it learns of it at its next call.")))
+}

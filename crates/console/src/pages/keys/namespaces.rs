@@ -1,0 +1,202 @@
+//! Namespaces: what each holds and may hold, and the deletion of one.
+
+use super::settings::{limit_fields, limits_of, wanted_limits};
+use crate::{
+    api::segment,
+    confirm::Confirm,
+    context::Context,
+    fault::Fault,
+    form::Form,
+    layout::under,
+    parts, texts,
+    view::{Done, Page, View},
+};
+use axum::http::Method;
+use maud::{Markup, html};
+use punctual_protocol::{Namespace, NamespaceState, Page as Items};
+use serde_json::json;
+
+const MANAGE: &str = "manage_namespaces";
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page { path: "/console/namespaces", show: |it| Box::pin(list(it)), act: None },
+        Page {
+            path: "/console/namespaces/{namespace}",
+            show: |it| Box::pin(show(it)),
+            act: Some(|it, form| Box::pin(set(it, form))),
+        },
+        Page {
+            path: "/console/namespaces/{namespace}/delete",
+            show: |it| Box::pin(ask_delete(it, None)),
+            act: Some(|it, form| Box::pin(delete(it, form))),
+        },
+    ]
+}
+
+async fn list(context: &Context) -> Result<View, Fault> {
+    let mut query = vec![("limit", "100")];
+    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    let page: Items<Namespace> = context.api.get_with("/v1/namespaces", &query).await?;
+    Ok(View::new("Namespaces", "Tenants: what each holds, what it may hold, and where to look at it. The pages of the console show one at a time.")
+        .live("namespaces", table(context, &page)))
+}
+
+fn name(it: &Namespace) -> &str {
+    it.limits.namespace.as_deref().unwrap_or_default()
+}
+
+fn address(context: &Context, name: &str) -> String {
+    context.href(&under("/console/namespaces", name), &[])
+}
+
+fn table(context: &Context, page: &Items<Namespace>) -> Markup {
+    if page.items.is_empty() {
+        return parts::empty(
+            "No namespace holds anything, and nothing is set for any.",
+            &html! { "One is there as soon as a task is put into it with the header " code { "Punctual-Namespace" } "." },
+        );
+    }
+    html! {
+        div.scroll.list tabindex="0" role="region" aria-label="Namespaces" { table.cards #namespaces {
+            caption.hidden { "Namespaces" }
+            thead { tr { th scope="col" { "Namespace" } th scope="col" { "State" } th.num scope="col" { "Tasks" } th.num scope="col" { "Waiting" } th.num scope="col" { "In flight" } th scope="col" { "Payloads that wait" } th scope="col" { "Limits" } th scope="col" { span.hidden { "Look at it" } } } }
+            tbody data-rows {
+                @for it in &page.items { (row(context, it)) }
+                (parts::pager(context, page.next_cursor.as_deref(), 8, page.items.len()))
+            }
+        } }
+    }
+}
+
+fn row(context: &Context, it: &Namespace) -> Markup {
+    html! {
+        tr data-row data-key=(name(it)) data-namespace=(name(it)) {
+            th scope="row" { a href=(address(context, name(it))) { (name(it)) } @if let Some(text) = &it.description { br; span.dim { (parts::short(text, 200)) } } }
+            td data-label="State" { (state(it)) }
+            td.num data-label="Tasks" { (parts::number_or_dash(it.usage.map(|it| it.tasks))) }
+            td.num data-label="Waiting" { (parts::number_or_dash(it.usage.map(|it| it.waiting))) @if let Some(most) = it.limits.max_waiting { span.dim { " / " (texts::number(most)) } } }
+            td.num data-label="In flight" { (parts::number_or_dash(it.usage.map(|it| it.in_flight))) @if let Some(most) = it.limits.concurrency { span.dim { " / " (texts::number(most)) } } }
+            td data-label="Payloads that wait" { @match it.usage { Some(it) => (texts::bytes(it.payload_bytes)), None => (parts::dash()) } }
+            td data-label="Limits" { @let said = limits_of(&it.limits); @if said.is_empty() { (parts::dash()) } @else { (said.join(" · ")) } }
+            td { a href=(context.href_in(name(it), "/console/queues", &[])) { "Queues" } " " a href=(context.href_in(name(it), "/console/tasks", &[])) { "Tasks" } }
+        }
+    }
+}
+
+fn state(it: &Namespace) -> Markup {
+    match it.state {
+        NamespaceState::Active => parts::badge("active", "good"),
+        NamespaceState::Deleting => html! { (parts::badge("being deleted", "bad"))
+        @if let Some(left) = it.deletion.as_ref().and_then(|it| it.left) { " " (texts::number(left)) " left" } },
+        NamespaceState::Absent => parts::badge("empty", "off"),
+    }
+}
+
+fn call(context: &Context) -> String {
+    format!("/v1/namespaces/{}", segment(context.param("namespace")))
+}
+
+async fn show(context: &Context) -> Result<View, Fault> {
+    let it: Namespace = context.api.get(&call(context)).await?;
+    let form = Form::of(limit_fields(&it.limits, it.description.as_deref()));
+    Ok(view(context, &it, &form, None))
+}
+
+fn view(context: &Context, it: &Namespace, form: &Form, fault: Option<&Fault>) -> View {
+    let wanted = context.param("namespace");
+    let delete = context.href(&format!("{}/delete", under("/console/namespaces", wanted)), &[]);
+    View::new(
+        format!("Namespace {wanted}"),
+        "What it holds, and what it may hold. What is left empty has no limit.",
+    )
+    .under("Namespaces", context.href("/console/namespaces", &[]))
+    .actions(html! {
+        a.button href=(context.href_in(wanted, "/console/queues", &[])) { "Its queues" }
+        a.button href=(context.href_in(wanted, "/console/tasks", &[])) { "Its tasks" }
+        (parts::button(context, MANAGE, &delete, "Delete", "danger"))
+    })
+    .live("usage", usage(context, it))
+    .part(super::settings::limits_form(context, form, it.limits.revision, MANAGE, true, fault))
+}
+
+fn usage(context: &Context, it: &Namespace) -> Markup {
+    html! {
+        @if let Some(deletion) = &it.deletion {
+            div.note.bad { strong { "It is being deleted" } ", asked for by " (deletion.by) " " (parts::ago(context, deletion.since_ms)) ": "
+                @match deletion.left { Some(left) => { (texts::number(left)) " tasks are left" }, None => "how much is left is not known now" } "." }
+        }
+        @match &it.usage {
+            None => div.note.warn { "What it holds cannot be known now: a database is away." },
+            Some(usage) => div.figures {
+                (parts::figure("State", &state(it), &html! {}, ""))
+                (parts::figure("Tasks", &parts::number(usage.tasks), &html! { "in all states" }, ""))
+                (parts::figure("Waiting", &parts::number(usage.waiting), &html! { "not handed over yet" }, ""))
+                (parts::figure("In flight", &parts::number(usage.in_flight), &html! { "with executors" }, ""))
+                (parts::figure("Payloads that wait", &html! { (texts::bytes(usage.payload_bytes)) }, &html! {}, ""))
+            },
+        }
+    }
+}
+
+async fn set(context: &Context, form: &Form) -> Result<Done, Fault> {
+    let revision = form.raw("revision").to_owned();
+    let sent = match wanted_limits(form, true) {
+        Ok(body) => {
+            context
+                .api
+                .send(Method::PUT, &call(context), Some(body.to_string()), Some(&format!("\"{revision}\"")))
+                .await
+        }
+        Err(fault) => Err(fault),
+    };
+    let wanted = context.param("namespace");
+    match sent {
+        Ok(_) => Ok(Done::to(address(context, wanted), format!("The limits of {wanted} are set."))),
+        Err(fault) if fault.is_sign_in() => Err(fault),
+        Err(fault) => {
+            let it: Namespace = context.api.get(&call(context)).await?;
+            Ok(Done::Again(Box::new(view(context, &it, form, Some(&fault)))))
+        }
+    }
+}
+
+async fn ask_delete(context: &Context, fault: Option<&Fault>) -> Result<View, Fault> {
+    let wanted = context.param("namespace");
+    let it: Namespace = context.api.get(&call(context)).await?;
+    let says = html! {
+        p { "Everything in " strong { (wanted) } " is deleted: "
+            @match it.usage { Some(usage) => strong { (texts::count(u64::try_from(usage.tasks).unwrap_or(0), "task", "tasks")) }, None => "its tasks" }
+            ", with histories and payloads, its queues' settings, schedules and workflows. It takes nothing new from now on." }
+        p { "What runs is finished first. It cannot be stopped and not be undone." }
+    };
+    let fields = parts::field(
+        "name_again",
+        "Its name, once more",
+        Some("So that nobody deletes a namespace by a slip of the hand."),
+        &parts::input("name_again", "", wanted),
+        None,
+    );
+    let title = format!("Delete the namespace {wanted}?");
+    Ok(Confirm {
+        title: &title,
+        says,
+        fields,
+        does: "Delete the namespace",
+        permission: MANAGE,
+        is_dangerous: true,
+        back: address(context, wanted),
+    }
+    .with(context, fault))
+}
+
+async fn delete(context: &Context, form: &Form) -> Result<Done, Fault> {
+    let wanted = context.param("namespace");
+    let query = json!({"confirm": form.get("name_again").unwrap_or_default()});
+    let path = crate::api::with_query(&call(context), &query)?;
+    match context.api.send(Method::DELETE, &path, None, None).await {
+        Ok(_) => Ok(Done::to(address(context, wanted), format!("{wanted} is being deleted."))),
+        Err(fault) if fault.is_sign_in() => Err(fault),
+        Err(fault) => Ok(Done::Again(Box::new(ask_delete(context, Some(&fault)).await?))),
+    }
+}

@@ -1,0 +1,231 @@
+//! Tokens: who has which, made, rotated and revoked. A secret is shown on the one page that answers the form, and nowhere again.
+
+use crate::{
+    api::segment,
+    confirm::Confirm,
+    context::Context,
+    fault::Fault,
+    form::{self, Form},
+    parts,
+    view::{Done, Page, View},
+};
+use axum::http::Method;
+use maud::{Markup, html};
+use punctual_protocol::{AccessToken, Page as Items, Role, TokenState};
+use serde_json::{Map, Value, json};
+
+const COLUMNS: usize = 8;
+const MANAGE: &str = "manage_access";
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page { path: "/console/tokens", show: |it| Box::pin(list(it)), act: None },
+        Page {
+            path: "/console/tokens/new",
+            show: |it| Box::pin(ask_new(it)),
+            act: Some(|it, form| Box::pin(create(it, form))),
+        },
+        Page {
+            path: "/console/tokens/{id}/rotate",
+            show: |it| Box::pin(ask_rotate(it)),
+            act: Some(|it, form| Box::pin(rotate(it, form))),
+        },
+        Page {
+            path: "/console/tokens/{id}/revoke",
+            show: |it| Box::pin(ask_revoke(it)),
+            act: Some(|it, _| Box::pin(revoke(it))),
+        },
+    ]
+}
+
+fn home(context: &Context) -> String {
+    context.href("/console/tokens", &[])
+}
+
+async fn list(context: &Context) -> Result<View, Fault> {
+    let mut query = vec![("limit", "200")];
+    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    let page: Items<AccessToken> = context.api.get_with("/v1/tokens", &query).await?;
+    Ok(View::new("Tokens", "Who may call, with which roles and how far, and when each was last used. A token's secret is shown once, when it is made.")
+        .actions(parts::link_button(context, MANAGE, &context.href("/console/tokens/new", &[]), "New token", "primary"))
+        .part(table(context, &page)))
+}
+
+fn table(context: &Context, page: &Items<AccessToken>) -> Markup {
+    if page.items.is_empty() && context.query("cursor").is_none() {
+        return parts::empty(
+            "There are no tokens.",
+            &html! { "Whoever reaches this server may do everything, and it listens on this machine only. From the first token on, every request needs one: make one for yourself first." },
+        );
+    }
+    html! {
+        div.scroll.list tabindex="0" role="region" aria-label="Tokens" { table.cards #tokens {
+            caption.hidden { "Tokens" }
+            thead { tr { th scope="col" { "Name" } th scope="col" { "State" } th scope="col" { "Roles" } th scope="col" { "Reach" } th scope="col" { "Last used" } th scope="col" { "Made" } th scope="col" { "Expires" } th scope="col" { span.hidden { "Do" } } } }
+            tbody data-rows { @for it in &page.items { (row(context, it)) } (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len())) }
+        } }
+    }
+}
+
+fn row(context: &Context, it: &AccessToken) -> Markup {
+    let to = |action: &str| context.href(&format!("/console/tokens/{}/{action}", segment(&it.id)), &[]);
+    let (word, tone) = match it.state {
+        TokenState::Active => ("active", "good"),
+        TokenState::Expired => ("expired", "off"),
+        TokenState::Revoked => ("revoked", "off"),
+    };
+    html! {
+        tr data-row data-token=(it.id) {
+            th scope="row" { (it.name) br; code.dim { (it.id) } }
+            td data-label="State" { (parts::badge(word, tone)) @if let Some(at) = it.previous_until_ms { br; span.dim { "old secret good " (parts::ago(context, at)) } } }
+            td data-label="Roles" { @for role in &it.roles { (parts::badge(role.word(), "wait")) " " } }
+            td data-label="Reach" { "namespaces " code { (it.namespaces.join(", ")) } br; "queues " code { (it.queues.join(", ")) } }
+            td data-label="Last used" { @match it.used_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim { "never" } } }
+            td data-label="Made" { (parts::ago(context, it.created_at_ms)) br; span.dim { "by " (it.created_by) } }
+            td data-label="Expires" { @match it.expires_at_ms { Some(at) => (parts::ago(context, at)), None => span.dim { "never" } } }
+            td.small { @if it.state == TokenState::Active { (parts::button(context, MANAGE, &to("rotate"), "Rotate", "")) " " (parts::button(context, MANAGE, &to("revoke"), "Revoke", "danger")) } }
+        }
+    }
+}
+
+async fn ask_new(context: &Context) -> Result<View, Fault> {
+    Ok(new_view(context, &Form::default(), None))
+}
+
+fn new_view(context: &Context, form: &Form, fault: Option<&Fault>) -> View {
+    let lacks = context.lacks(MANAGE);
+    View::new("New token", "Nobody gives more than they have. The secret is shown once, on the next page.").under("Tokens", home(context)).part(html! {
+        form.settings #token method="post" action=(context.here()) {
+            @if let Some(fault) = fault { (parts::faults(fault)) }
+            input type="hidden" name=(form::TOKEN) value=(context.form_token);
+            @if !context.me.needs_token { p.note.warn { strong { "No token exists yet. " } "From the first one on every request needs one, this console too: make an admin's first, and keep it." } }
+            (parts::field("name", "Name", Some("For people: it is shown in lists, histories and the audit."), &parts::input("name", form.raw("name"), "billing"), None))
+            fieldset { legend { "Roles" } @for (role, means) in Role::ALL.map(|it| (it.word(), it.means())) {
+                div { label.check { input type="checkbox" name="role" value=(role) checked[form.all("role").any(|it| it == role)]; strong { (role) } span.dim { (means) } } }
+            } }
+            div.fields {
+                (parts::field("namespaces", "Namespaces", Some("With commas; a star at the end stands for any rest."), &parts::input("namespaces", form.raw("namespaces"), "*"), None))
+                (parts::field("queues", "Queues", Some("The same."), &parts::input("queues", form.raw("queues"), "*"), None))
+                (parts::field("expires", "Expires after", Some("Such as 90 d; empty: never."), &parts::input("expires", form.raw("expires"), "never"), None))
+            }
+            div.buttons {
+                @match &lacks { None => button #make.primary type="submit" { "Make it" }, Some(why) => (parts::dead_button("Make it", why)) }
+                a.button href=(home(context)) { "Leave it" }
+            }
+        }
+    })
+}
+
+fn wanted(context: &Context, form: &Form) -> Result<Value, Fault> {
+    let patterns = |name: &str| -> Vec<String> {
+        form.raw(name).split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
+    };
+    let mut body = Map::from_iter([
+        ("name".to_owned(), json!(form.get("name").unwrap_or_default())),
+        ("roles".to_owned(), json!(form.all("role").collect::<Vec<_>>())),
+    ]);
+    for name in ["namespaces", "queues"] {
+        let patterns = patterns(name);
+        if !patterns.is_empty() {
+            body.insert(name.to_owned(), json!(patterns));
+        }
+    }
+    if let Some(span) = form.span("expires", "Expires after")? {
+        body.insert("expires_at_ms".to_owned(), json!(context.now_ms.saturating_add(span)));
+    }
+    Ok(Value::Object(body))
+}
+
+async fn create(context: &Context, form: &Form) -> Result<Done, Fault> {
+    let sent = match wanted(context, form) {
+        Ok(body) => context.api.post("/v1/tokens", &body).await,
+        Err(fault) => Err(fault),
+    };
+    match sent {
+        Ok(answer) => Ok(Done::Show(Box::new(revealed(context, &answer.read()?)))),
+        Err(fault) if fault.is_sign_in() => Err(fault),
+        Err(fault) => Ok(Done::Again(Box::new(new_view(context, form, Some(&fault))))),
+    }
+}
+
+fn revealed(context: &Context, token: &AccessToken) -> View {
+    let secret = token.token.as_ref().map_or("", |it| it.0.as_str());
+    View::new(format!("The token of {}", token.name), "Copy it now: it is shown this once, and nobody can see it again.").under("Tokens", home(context)).part(html! {
+        section.panel {
+            p.secret #secret { code { (secret) } " " (parts::copy(secret, "Copy the token")) }
+            p.dim { "It is sent as " code { "Authorization: Bearer …" } ", or given to the command line as " code { "PUNCTUAL_TOKEN" } "." }
+            p { a.button.primary href=(home(context)) { "I have it" } }
+        }
+    })
+}
+
+async fn of_this(context: &Context) -> Result<AccessToken, Fault> {
+    let id = context.param("id");
+    let mut cursor = None;
+    loop {
+        let mut query = vec![("limit", "1000")];
+        query.extend(cursor.as_deref().map(|it| ("cursor", it)));
+        let page: Items<AccessToken> = context.api.get_with("/v1/tokens", &query).await?;
+        if let Some(found) = page.items.into_iter().find(|it| it.id == id) {
+            return Ok(found);
+        }
+        cursor = Some(page.next_cursor.ok_or(Fault::NotFound)?);
+    }
+}
+
+async fn ask_rotate(context: &Context) -> Result<View, Fault> {
+    let token = of_this(context).await?;
+    let title = format!("Rotate the token {}?", token.name);
+    let says = html! { p { "It gets a new secret, which is shown once. The secret that it has is good for a while longer, so that its users can change over." } };
+    let fields = parts::field(
+        "overlap",
+        "The old one is good for",
+        Some("0 for not at all."),
+        &parts::input("overlap", "1 h", "1 h"),
+        None,
+    );
+    Ok(Confirm {
+        title: &title,
+        says,
+        fields,
+        does: "Rotate it",
+        permission: MANAGE,
+        is_dangerous: false,
+        back: home(context),
+    }
+    .view(context))
+}
+
+async fn rotate(context: &Context, form: &Form) -> Result<Done, Fault> {
+    let overlap = form.span("overlap", "The old one is good for")?;
+    let body = overlap.map_or_else(|| json!({}), |it| json!({"overlap_ms": it}));
+    let answer =
+        context.api.post(&format!("/v1/tokens/{}/rotate", segment(context.param("id"))), &body).await?;
+    Ok(Done::Show(Box::new(revealed(context, &answer.read()?))))
+}
+
+async fn ask_revoke(context: &Context) -> Result<View, Fault> {
+    let token = of_this(context).await?;
+    let title = format!("Revoke the token {}?", token.name);
+    let says = html! {
+        p { "Whoever uses " strong { (token.name) } " is refused within a second, at every engine." }
+        p { "It was last used " @match token.used_at_ms { Some(at) => (parts::ago(context, at)), None => "never" } "." }
+        @if context.me.token_id.as_deref() == Some(&*token.id) { p.note.warn { "It is the token of this session: you are signed out by it." } }
+    };
+    Ok(Confirm {
+        title: &title,
+        says,
+        fields: html! {},
+        does: "Revoke it",
+        permission: MANAGE,
+        is_dangerous: true,
+        back: home(context),
+    }
+    .view(context))
+}
+
+async fn revoke(context: &Context) -> Result<Done, Fault> {
+    let id = context.param("id");
+    context.api.send(Method::DELETE, &format!("/v1/tokens/{}", segment(id)), None, None).await?;
+    Ok(Done::to(home(context), "It is revoked."))
+}

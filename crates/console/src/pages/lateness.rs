@@ -1,0 +1,197 @@
+//! Alerts, and how late tasks fire: against what was promised. What was not measured is left empty. The API tells lateness of the
+//! cluster as a whole over the last hour; of a queue, what the engine that answers has seen since it began.
+
+use super::{
+    overview::{as_float, late, of_alert, queue_address, whole_steps},
+    queues::{BUDGET_MS, budget},
+};
+use crate::{
+    charts::{self, Series, Unit},
+    context::Context,
+    fault::Fault,
+    parts, texts,
+    view::{Page, View},
+};
+use maud::{Markup, html};
+use punctual_protocol::{Alert, Lateness, Page as Items, Queue, Severity, Stats};
+
+/// Queues that are looked at, and of these, rows.
+const LOOKED_AT: &str = "200";
+const ROWS: usize = 50;
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![Page { path: "/console/lateness", show: |it| Box::pin(show(it)), act: None }]
+}
+
+async fn show(context: &Context) -> Result<View, Fault> {
+    let alerts: Result<Items<Alert>, Fault> = context.api.get("/v1/alerts").await;
+    let stats: Result<Stats, Fault> = context.api.get("/v1/stats").await;
+    let queues: Result<Items<Queue>, Fault> = context.api.get(&format!("/v1/queues?limit={LOOKED_AT}")).await;
+    let view = View::new("Alerts and lateness", "What a human should look at and what to do about it; and how late tasks fired in the last hour, against what is promised.")
+        .live("alerts", match &alerts {
+            Ok(alerts) => alert_list(context, &alerts.items),
+            Err(fault) => parts::missing(fault),
+        });
+    let view = match &stats {
+        Ok(stats) => view
+            .live("promises", promises(stats))
+            .live("heat", heat(context, stats))
+            .live("curves", curves(context, stats)),
+        Err(fault) => view.live("promises", parts::missing(fault)),
+    };
+    Ok(view.live(
+        "queues",
+        match &queues {
+            Ok(queues) => by_queue(context, queues),
+            Err(fault) => parts::missing(fault),
+        },
+    ))
+}
+
+fn alert_list(context: &Context, alerts: &[Alert]) -> Markup {
+    parts::panel(
+        "Alerts",
+        &html! {
+            @if alerts.is_empty() { p.calm { span.tick aria-hidden="true" { "✓" } " None is active. What raises one stands in the documentation of " code { "GET /v1/alerts" } "." } }
+            @else { ul.needs #alerts { @for it in alerts {
+                @let need = of_alert(context, it);
+                li class=(if it.severity == Severity::Critical { "critical" } else { "warning" }) data-row data-alert=(it.name) {
+                    a href=(need.address) { (need.what) }
+                    span.detail { (it.text) br; span.dim { (it.what_to_do) } }
+                    (parts::ago(context, it.since_ms))
+                }
+            } } }
+        },
+    )
+}
+
+fn promises(stats: &Stats) -> Markup {
+    let hour = &stats.lateness_hour;
+    let unaccounted = stats.backlog.as_ref().map(|it| it.unaccounted);
+    let tone = |is_kept: bool| if is_kept { "promise kept" } else { "promise broken" };
+    html! {
+        div.figures #promises {
+            (parts::figure("Fired early, last hour", &html! { span class=(tone(hour.early == 0)) #early { (texts::number(hour.early)) } }, &html! { "promised: 0, always" }, ""))
+            (parts::figure("Not accounted for", &html! { @match unaccounted { Some(it) => span class=(tone(it == 0)) #unaccounted { (texts::number(it)) }, None => (parts::dash()) } },
+                &html! { @if unaccounted.is_some() { "promised: 0, always" } @else { "the account cannot be read now" } }, ""))
+            (parts::figure("Over their budget, last hour", &html! { (texts::number(hour.over_budget)) }, &html! { "of queues; 1 s unless set" }, if hour.over_budget > 0 { "warn" } else { "" }))
+            (quantile("p50", hour.p50_ms, stats.lateness.p50_ms))
+            (quantile("p99", hour.p99_ms, stats.lateness.p99_ms))
+            (quantile("p99.9", hour.p999_ms, stats.lateness.p999_ms))
+            (quantile("max", hour.max_ms, stats.lateness.max_ms))
+        }
+    }
+}
+
+fn quantile(label: &str, hour: Option<i64>, now: Option<i64>) -> Markup {
+    parts::figure(
+        &format!("Late, {label}"),
+        &parts::lateness(hour),
+        &html! { "last minutes: " (parts::lateness(now)) },
+        "",
+    )
+}
+
+/// Each against its budget, the worst first.
+fn by_queue(context: &Context, page: &Items<Queue>) -> Markup {
+    let mut all: Vec<(&Queue, Lateness)> = page
+        .items
+        .iter()
+        .filter_map(|it| Some((it, it.counted.filter(|it| it.fired > 0)?.lateness)))
+        .collect();
+    let allowed = |it: &Queue| it.lateness_budget_ms.unwrap_or(BUDGET_MS);
+    all.sort_by_key(|(queue, it)| {
+        std::cmp::Reverse((it.over_budget, it.p99_ms.unwrap_or(0) * 1_000 / allowed(queue).max(1)))
+    });
+    parts::panel(
+        "Queue by queue, against its budget",
+        &html! {
+            @if all.is_empty() { p.dim { "This engine has fired nothing of this namespace since it began." } }
+            @else { div.scroll tabindex="0" role="region" aria-label="Queues" { table.cards #by-queue {
+                caption.hidden { "Lateness by queue" }
+                thead { tr { th scope="col" { "Queue" } th.num scope="col" { "Fired" } th.num scope="col" { "p50" } th.num scope="col" { "p99" } th.num scope="col" { "max" } th.num scope="col" { "Budget" } th scope="col" { "p99 of the budget" } th.num scope="col" { "Over it" } } }
+                tbody { @for (queue, it) in all.iter().take(ROWS) { tr data-row data-key=(queue.queue) {
+                    th scope="row" { a href=(queue_address(context, &queue.queue)) { (queue.queue) } }
+                    td.num data-label="Fired" { (texts::number(queue.counted.map_or(0, |it| it.fired))) }
+                    td.num data-label="p50" { (parts::lateness(it.p50_ms)) }
+                    td.num data-label="p99" { (parts::lateness(it.p99_ms)) }
+                    td.num data-label="max" { (parts::lateness(it.max_ms)) }
+                    td.num data-label="Budget" { (budget(queue)) }
+                    td data-label="p99 of the budget" { @if allowed(queue) > 0 { (parts::meter(it.p99_ms.unwrap_or(0).unsigned_abs(), allowed(queue).unsigned_abs())) } @else { (parts::dash()) } }
+                    td.num data-label="Over it" { @if it.over_budget > 0 { (parts::badge(&texts::number(it.over_budget), "warn")) } @else { "0" } }
+                } } }
+            } } }
+            p.dim { "By the engine that made this page, since it began."
+                @if all.len() > ROWS { " The " (ROWS) " worst." }
+                @if page.next_cursor.is_some() { " Of the first " (LOOKED_AT) " queues by name." } }
+        },
+    )
+}
+
+/// Upper bounds of the classes, milliseconds.
+const CLASSES: [(i64, &str); 4] = [(5, "h1"), (50, "h2"), (1_000, "h3"), (i64::MAX, "h4")];
+
+fn class(ms: Option<i64>) -> &'static str {
+    ms.map_or("h0", |ms| CLASSES.iter().find(|it| ms <= it.0).map_or("h4", |it| it.1))
+}
+
+/// Minutes from left to right, the worst on top.
+fn heat(context: &Context, stats: &Stats) -> Markup {
+    const LEFT: usize = 44;
+    const WIDTH: usize = 14;
+    const HEIGHT: usize = 20;
+    type Of = fn(&Lateness) -> Option<i64>;
+    let rows: [(&str, Of); 4] = [
+        ("max", |it| it.max_ms),
+        ("p99.9", |it| it.p999_ms),
+        ("p99", |it| it.p99_ms),
+        ("p50", |it| it.p50_ms),
+    ];
+    let steps = whole_steps(stats);
+    let width = LEFT + steps.len() * WIDTH;
+    parts::panel(
+        "Lateness, minute by minute",
+        &html! {
+            div.scroll tabindex="0" role="group" aria-label="Heat map, scrolls" {
+            svg.heat viewBox={ "0 0 " (width.max(LEFT + 60)) " " (HEIGHT * 4 + 18) } role="img" aria-label="Lateness by minute; the same numbers are in the table of the curves" {
+                @for (nth, (label, of)) in rows.iter().enumerate() {
+                    text x=(LEFT - 6) y=(nth * HEIGHT + 14) text-anchor="end" { (label) }
+                    @for (at, step) in steps.iter().enumerate() {
+                        rect class={ (class(of(&step.lateness))) @if step.lateness.over_budget > 0 && nth == 0 { " over" } } x=(LEFT + at * WIDTH) y=(nth * HEIGHT) width=(WIDTH - 1) height=(HEIGHT - 2) {
+                            title { (context.zone.minute(step.at_ms)) " " (label) ": " @match of(&step.lateness) { Some(ms) => (texts::duration(ms)), None => "nothing fired" }
+                                @if step.lateness.over_budget > 0 { "; " (texts::number(step.lateness.over_budget)) " over their budget" } }
+                        }
+                    }
+                }
+                @for (at, step) in steps.iter().enumerate().filter(|it| it.0 % 10 == 0) {
+                    text x=(LEFT + at * WIDTH) y=(HEIGHT * 4 + 13) { (context.zone.minute(step.at_ms)) }
+                }
+            }
+            }
+            ul.states {
+                li { svg.swatch.heat viewBox="0 0 12 12" aria-hidden="true" { rect.h0 width="12" height="12" {} } " nothing fired" }
+                @for ((_, class), label) in CLASSES.iter().zip(["up to 5 ms", "up to 50 ms", "up to 1 s", "later"]) {
+                    li { svg.swatch.heat viewBox="0 0 12 12" aria-hidden="true" { rect class=(class) width="12" height="12" {} } " " (label) }
+                }
+                li.dim { "framed: some were over the budget of their queue" }
+            }
+        },
+    )
+}
+
+fn curves(context: &Context, stats: &Stats) -> Markup {
+    let at: Vec<i64> = whole_steps(stats).iter().map(|it| it.at_ms).collect();
+    let over = whole_steps(stats).iter().map(|it| Some(as_float(it.lateness.over_budget))).collect();
+    html! {
+        div.charts {
+            (charts::lines(context, "late", "Lateness", &at, Unit::Millis, &[
+                late(stats, "p50", "in", |it| it.lateness.p50_ms),
+                late(stats, "p99", "fired", |it| it.lateness.p99_ms),
+                late(stats, "p99.9", "warn", |it| it.lateness.p999_ms),
+                late(stats, "max", "bad", |it| it.lateness.max_ms),
+            ]))
+            (charts::lines(context, "over", "Over their budget, per minute", &at, Unit::Count, &[Series { label: "over budget", tone: "warn", values: over }]))
+        }
+        p.dim { "Numbers are the upper bounds of the buckets that they are in, of all engines together." }
+    }
+}

@@ -1,0 +1,332 @@
+//! One queue: what stands in it, who holds its slots, what is set for it and who changed that; pause, resume, settings.
+
+mod settings;
+
+pub(super) use settings::{rate_fields, wanted_rate};
+
+use super::queues::{address, budget, by_state};
+use crate::{
+    api::segment,
+    confirm::Confirm,
+    context::Context,
+    fault::Fault,
+    form::Form,
+    layout::under,
+    parts, texts,
+    view::{Done, Page, View},
+};
+use axum::http::Method;
+use maud::{Markup, html};
+use punctual_protocol::{Alert, Page as Items, ParkedFor, Queue, SettingChange};
+use serde_json::{Map, Value, json};
+
+const OPERATE: &str = "operate";
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page { path: "/console/queues/{queue}", show: |it| Box::pin(show(it)), act: None },
+        Page {
+            path: "/console/queues/{queue}/settings",
+            show: |it| Box::pin(settings::settings(it)),
+            act: Some(|it, form| Box::pin(settings::set(it, form))),
+        },
+        Page {
+            path: "/console/queues/{queue}/pause",
+            show: |it| Box::pin(ask_pause(it)),
+            act: Some(|it, form| Box::pin(pause(it, form))),
+        },
+        Page {
+            path: "/console/queues/{queue}/resume",
+            show: |it| Box::pin(ask_resume(it)),
+            act: Some(|it, _| Box::pin(resume(it))),
+        },
+        Page {
+            path: "/console/queues/{queue}/reset",
+            show: |it| Box::pin(ask_reset(it)),
+            act: Some(|it, _| Box::pin(reset(it))),
+        },
+    ]
+}
+
+fn call(context: &Context, rest: &str) -> String {
+    format!("/v1/queues/{}{rest}", segment(context.param("queue")))
+}
+
+async fn show(context: &Context) -> Result<View, Fault> {
+    let name = context.param("queue");
+    let queue: Queue = context.api.get(&call(context, "")).await?;
+    let alerts = context.api.get_with::<Items<Alert>>("/v1/alerts", &[("queue", name)]).await;
+    let changes = context.api.get::<Items<SettingChange>>(&call(context, "/changes?limit=20")).await;
+    let view = View::new(
+        name,
+        "What stands in this queue, who holds its slots, what is set for it, and who changed that.",
+    )
+    .under("Queues", context.href("/console/queues", &[]))
+    .live_actions(actions(context, &queue))
+    .live("state", state(context, &queue, alerts.as_ref().map_or(&[], |it| &it.items)))
+    .live("holders", holders(context, &queue))
+    .part(standing(context, &queue));
+    Ok(view.part(match &changes {
+        Ok(changes) => history(context, changes),
+        Err(fault) => parts::missing(fault),
+    }))
+}
+
+fn actions(context: &Context, queue: &Queue) -> Markup {
+    let to = |rest: &str| context.href(&format!("{}/{rest}", under("/console/queues", &queue.queue)), &[]);
+    html! {
+        @if queue.pause.is_some() { (parts::button(context, OPERATE, &to("resume"), "Resume", "primary")) }
+        @else { (parts::button(context, OPERATE, &to("pause"), "Pause", "")) }
+        a.button href=(to("settings")) { "Settings" }
+        a.button href=(context.href("/console/tasks", &[("queue", &queue.queue)])) { "Its tasks" }
+    }
+}
+
+fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
+    let of = |word: &str| queue.tasks.get(word).copied().unwrap_or(0);
+    let running = of("dispatched") + of("running");
+    let held = queue.slots.as_ref().map(|it| it.held);
+    html! {
+        @if let Some(pause) = &queue.pause {
+            div.note.warn #paused { strong { "Paused" } " by " (pause.by) " " (parts::ago(context, pause.at_ms))
+                @if let Some(reason) = &pause.reason { ": " (reason) } ". Nothing starts; what runs goes on." }
+        }
+        @for alert in alerts {
+            div.note.bad { strong { (super::overview::sentence(&alert.name)) } ": " (alert.text) ". " (alert.what_to_do) " " (parts::ago(context, alert.since_ms)) }
+        }
+        div.figures {
+            (parts::figure("Waiting", &html! { a href=(tasks(context, queue, "scheduled")) { (texts::number(queue.waiting)) } }, &html! { (texts::number(of("scheduled"))) " for their time" }, ""))
+            (parts::figure("Ready", &html! { a href=(tasks(context, queue, "ready")) { (texts::number(queue.ready)) } }, &html! { "fired, wait for their turn" }, ""))
+            (parts::figure("Running", &html! { a href=(tasks(context, queue, "running")) { (texts::number(running)) } },
+                &html! { @match (queue.concurrency, held) { (Some(limit), Some(held)) => { (texts::number(held)) " of " (texts::number(limit)) " slots" }, _ => "no limit" } }, ""))
+            (parts::figure("To be retried", &html! { a href=(tasks(context, queue, "retrying")) { (texts::number(of("retrying") + of("dispatch_failed"))) } }, &html! { "have a time for it" }, ""))
+            @let lateness = queue.counted.map(|it| it.lateness).unwrap_or_default();
+            (parts::figure("Late, p99", &parts::lateness(lateness.p99_ms), &html! { "budget " (budget(queue)) " · max " (parts::lateness(lateness.max_ms)) @if lateness.over_budget > 0 { " · " strong { (texts::number(lateness.over_budget)) " over" } } },
+                if lateness.over_budget > 0 { "warn" } else { "" }))
+            (parts::figure("Succeeded", &html! { (texts::number(of("succeeded"))) }, &html! { "and still kept" }, ""))
+            (parts::figure("Dead", &html! { a href=(context.href("/console/dead-letters", &[("queue", &queue.queue)])) { (texts::number(of("dead"))) } }, &html! { "will not run by themselves" }, if of("dead") > 0 { "warn" } else { "" }))
+        }
+        (by_state(queue))
+        @if let Some(it) = queue.counted {
+            p.dim #counted { "This engine, since it began: " (texts::number(it.inserted)) " inserted, " (texts::number(it.fired)) " fired, " (texts::number(it.retried)) " to be retried, " (texts::number(it.dead)) " dead, " (texts::number(it.cancelled)) " cancelled." }
+        }
+    }
+}
+
+fn tasks(context: &Context, queue: &Queue, state: &str) -> String {
+    context.href("/console/tasks", &[("queue", &queue.queue), ("state", state)])
+}
+
+fn holders(context: &Context, queue: &Queue) -> Markup {
+    let slots = queue.slots.as_ref().filter(|it| it.held > 0 || !it.holders.is_empty());
+    html! {
+        @if slots.is_some() || !queue.parked.is_empty() || !queue.indexing.is_empty() {
+            div.columns {
+                @if let Some(slots) = slots {
+                    section.panel {
+                        h2 { "Who holds the slots: " (texts::number(slots.held)) @if let Some(limit) = slots.limit { " of " (texts::number(limit)) } }
+                        div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table {
+                            caption.hidden { "Holders of slots" }
+                            thead { tr { th scope="col" { "Task" } th scope="col" { "Since" } th scope="col" { "Counts for" } } }
+                            tbody { @for it in slots.holders.iter().take(50) { tr data-row {
+                                td { (parts::task_link(context, &it.r#ref)) }
+                                td { (parts::ago(context, it.since_ms)) }
+                                td { (it.scopes.join(", ")) }
+                            } } }
+                        } }
+                        @if slots.held > 50 { p.dim { "The first 50." } }
+                    }
+                }
+                @if !queue.parked.is_empty() {
+                    section.panel {
+                        h2 { "Put aside until something is free" }
+                        table {
+                            caption.hidden { "Parked tasks" }
+                            thead { tr { th scope="col" { "Wait for" } th.num scope="col" { "Tasks" } } }
+                            tbody { @for it in &queue.parked { tr {
+                                td { (waits_for(it.waits_for)) @if let Some(name) = &it.name { " " code { (name) } } }
+                                td.num { (texts::number(it.tasks)) }
+                            } } }
+                        }
+                    }
+                }
+                @if !queue.indexing.is_empty() {
+                    section.panel {
+                        h2 { "Labels that are being indexed" }
+                        ul { @for it in &queue.indexing { li { code { (it.label) } " " (it.percent) " %" } } }
+                        p.dim { "Until then a search for them walks." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+const fn waits_for(it: ParkedFor) -> &'static str {
+    match it {
+        ParkedFor::Key => "a slot or a start of the key",
+        ParkedFor::Retries => "a slot for retries",
+        ParkedFor::HandlerVersions => "an executor of version",
+        ParkedFor::Kind => "an executor that takes the kind",
+    }
+}
+
+/// What is set, in words.
+fn standing(context: &Context, queue: &Queue) -> Markup {
+    let set: Vec<(&str, String)> =
+        settings::fields(queue).into_iter().filter(|it| !it.1.is_empty()).collect();
+    let edit = html! { a.button.small href=(context.href(&format!("{}/settings", under("/console/queues", &queue.queue)), &[])) { "Change" } };
+    parts::panel_with(
+        "What is set",
+        &edit,
+        &html! {
+            @if set.is_empty() { p.dim { "Nothing: the defaults hold. No limit, lateness budget 1 s." } }
+            @else { dl.facts { @for (name, value) in set { (parts::fact(settings::label(name), value)) } } }
+            @if let (Some(at), Some(by)) = (queue.updated_at_ms, &queue.updated_by) {
+                p.dim { "Revision " (queue.revision) ", by " (by) " " (parts::ago(context, at)) }
+            }
+        },
+    )
+}
+
+fn history(context: &Context, changes: &Items<SettingChange>) -> Markup {
+    parts::panel(
+        "Who changed it",
+        &html! {
+            @if changes.items.is_empty() { p.dim { "Nobody: nothing was ever set." } }
+            @else { div.scroll tabindex="0" role="group" aria-label="Table, scrolls" { table {
+                caption.hidden { "Changes of settings" }
+                thead { tr { th.num scope="col" { "Revision" } th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "Different from before" } } }
+                tbody { @for (nth, it) in changes.items.iter().enumerate() {
+                    @let before = changes.items.get(nth + 1).and_then(|it| it.settings.as_ref());
+                    tr data-row {
+                        td.num { (it.revision) }
+                        td { (parts::time(context, it.changed_at_ms)) }
+                        td { (it.changed_by) }
+                        td.wrap { (difference(before, it.settings.as_ref())) }
+                    }
+                } }
+            } } }
+            @if changes.next_cursor.is_some() { p.dim { "The last 20; the JSON of this page leads to the others." } }
+        },
+    )
+}
+
+/// Field by field.
+pub(super) fn difference(before: Option<&Value>, after: Option<&Value>) -> Markup {
+    let none = Map::new();
+    let of = |it: Option<&Value>| it.and_then(Value::as_object).cloned().unwrap_or_else(|| none.clone());
+    let told = |it: Option<&Value>| -> Map<String, Value> {
+        of(it).into_iter().filter_map(|(name, it)| Some((name, without_nulls(it)?))).collect()
+    };
+    let (before, after) = (told(before), told(after));
+    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+    names.sort();
+    names.dedup();
+    let shown = |it: Option<&Value>| match it {
+        None | Some(Value::Null) => "–".to_owned(),
+        Some(Value::String(text)) => parts::short(text, 200),
+        Some(other) => parts::short(&other.to_string(), 200),
+    };
+    let changed: Vec<_> = names.into_iter().filter(|it| before.get(*it) != after.get(*it)).collect();
+    html! {
+        @if changed.is_empty() { span.dim { "the same" } }
+        @for (nth, name) in changed.iter().enumerate() {
+            @if nth > 0 { br; }
+            code { (name) } " " (shown(before.get(*name))) " → " strong { (shown(after.get(*name))) }
+        }
+    }
+}
+
+/// Nothing that is set to nothing.
+fn without_nulls(it: Value) -> Option<Value> {
+    match it {
+        Value::Null => None,
+        Value::Object(fields) => {
+            let fields: Map<String, Value> =
+                fields.into_iter().filter_map(|(name, it)| Some((name, without_nulls(it)?))).collect();
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        other => Some(other),
+    }
+}
+
+async fn ask_pause(context: &Context) -> Result<View, Fault> {
+    let queue: Queue = context.api.get(&call(context, "")).await?;
+    let of = |word: &str| queue.tasks.get(word).copied().unwrap_or(0);
+    let running = of("dispatched") + of("running");
+    let says = html! {
+        p { "No task of " strong { (queue.queue) } " starts any more, from this second on, at any engine." }
+        p { strong { (texts::number(queue.waiting)) } " wait now. The " strong { (texts::number(running)) } " that run go on to their end. Inserts are taken as before." }
+    };
+    let reason = parts::field(
+        "reason",
+        "Why",
+        Some("Shown wherever the pause is."),
+        &parts::input("reason", "", "database maintenance"),
+        None,
+    );
+    Ok(asked(context, &format!("Pause {}?", queue.queue), says, reason, "Pause the queue", false)
+        .view(context))
+}
+
+async fn pause(context: &Context, form: &Form) -> Result<Done, Fault> {
+    let mut body = json!({"by": "console"});
+    if let (Some(body), Some(reason)) = (body.as_object_mut(), form.get("reason")) {
+        body.insert("reason".to_owned(), json!(reason));
+    }
+    context.api.post(&call(context, "/pause"), &body).await?;
+    let name = context.param("queue");
+    Ok(Done::to(address(context, name), format!("{name} is paused: nothing of it starts.")))
+}
+
+async fn ask_resume(context: &Context) -> Result<View, Fault> {
+    let queue: Queue = context.api.get(&call(context, "")).await?;
+    let says = html! {
+        p { "Tasks of " strong { (queue.queue) } " start again." }
+        p { strong { (texts::number(queue.ready)) } " are due already and start as fast as limits and executors let them." }
+    };
+    Ok(asked(context, &format!("Resume {}?", queue.queue), says, html! {}, "Resume the queue", false)
+        .view(context))
+}
+
+async fn resume(context: &Context) -> Result<Done, Fault> {
+    context.api.post(&call(context, "/resume"), &json!({})).await?;
+    let name = context.param("queue");
+    Ok(Done::to(address(context, name), format!("{name} is resumed.")))
+}
+
+async fn ask_reset(context: &Context) -> Result<View, Fault> {
+    let queue: Queue = context.api.get(&call(context, "")).await?;
+    let says = html! {
+        p { "Everything that is set for " strong { (queue.queue) } " is forgotten, and the defaults hold: no limit of any kind." }
+        p { "Its " strong { (texts::number(queue.tasks.values().sum::<i64>())) } " tasks stay. A pause stays. What was set stands in the history." }
+    };
+    Ok(asked(
+        context,
+        &format!("Forget the settings of {}?", queue.queue),
+        says,
+        html! {},
+        "Forget the settings",
+        true,
+    )
+    .view(context))
+}
+
+async fn reset(context: &Context) -> Result<Done, Fault> {
+    context.api.send(Method::DELETE, &call(context, ""), None, None).await?;
+    let name = context.param("queue");
+    Ok(Done::to(address(context, name), format!("Nothing is set for {name} any more.")))
+}
+
+fn asked<'a>(
+    context: &Context,
+    title: &'a str,
+    says: Markup,
+    fields: Markup,
+    does: &'a str,
+    is_dangerous: bool,
+) -> Confirm<'a> {
+    let back = address(context, context.param("queue"));
+    Confirm { title, says, fields, does, permission: OPERATE, is_dangerous, back }
+}

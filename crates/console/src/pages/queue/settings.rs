@@ -1,0 +1,357 @@
+//! What is set for a queue, as a form. It is checked by the API, and set only if nobody has changed it since it was read.
+
+use super::{OPERATE, call};
+use crate::{
+    context::Context,
+    fault::Fault,
+    form::{self, Form},
+    layout::under,
+    pages::queues::address,
+    parts, texts,
+    view::{Done, View},
+};
+use axum::http::Method;
+use maud::{Markup, html};
+use punctual_protocol::{Choice, Mode, Queue, Rate};
+use serde_json::{Map, Value, json};
+
+/// Names of the form's fields, with what stands.
+pub(super) fn fields(queue: &Queue) -> Vec<(&'static str, String)> {
+    let number = |it: Option<u64>| it.map_or_else(String::new, |it| it.to_string());
+    let span = |it: Option<i64>| it.map_or_else(String::new, texts::duration_for_input);
+    let keep = queue.keep.unwrap_or_default();
+    let retries = queue.retries;
+    let (by, percent, weights) = match queue.choice {
+        None => ("", String::new(), String::new()),
+        Some(Choice::HighestFirst { percent }) => ("highest_first", percent.to_string(), String::new()),
+        Some(Choice::Weights { weights }) => {
+            ("weights", String::new(), weights.map(|it| it.to_string()).join(" "))
+        }
+    };
+    let mut all = vec![
+        ("concurrency", number(queue.concurrency.map(u64::from))),
+        ("key_concurrency", number(queue.key_concurrency.map(u64::from))),
+        ("max_waiting", number(queue.max_waiting)),
+        ("weight", number(queue.weight.map(u64::from))),
+    ];
+    all.extend(rate_fields(["rate_limit", "rate_period", "rate_burst"], queue.rate.as_ref()));
+    all.extend(rate_fields(["key_rate_limit", "key_rate_period", "key_rate_burst"], queue.key_rate.as_ref()));
+    all.extend([
+        ("max_attempts", number(queue.max_attempts.map(u64::from))),
+        ("retry", queue.retry.as_ref().and_then(|it| serde_json::to_string(it).ok()).unwrap_or_default()),
+        ("timeout", span(queue.timeout_ms)),
+        ("pending_timeout", span(queue.pending_timeout_ms)),
+        ("retries_lower_by", retries.map_or_else(String::new, |it| it.lower_by.to_string())),
+        ("retries_share", number(retries.and_then(|it| it.share_percent).map(u64::from))),
+        ("retries_concurrency", number(retries.and_then(|it| it.concurrency).map(u64::from))),
+        ("lateness_budget", span(queue.lateness_budget_ms)),
+        ("keep_succeeded", span(keep.succeeded_ms)),
+        ("keep_dead", span(keep.dead_ms)),
+        ("keep_cancelled", span(keep.cancelled_ms)),
+        (
+            "mode",
+            queue
+                .mode
+                .map_or("", |it| match it {
+                    Mode::Pull => "pull",
+                    Mode::Push => "push",
+                })
+                .to_owned(),
+        ),
+        ("choice", by.to_owned()),
+        ("choice_percent", percent),
+        ("choice_weights", weights),
+        ("indexed_labels", queue.indexed_labels.clone().unwrap_or_default().join(", ")),
+    ]);
+    all
+}
+
+pub(crate) fn rate_fields(names: [&'static str; 3], rate: Option<&Rate>) -> [(&'static str, String); 3] {
+    let [limit, period, burst] = names;
+    let of = |it: fn(&Rate) -> String| rate.map_or_else(String::new, it);
+    [
+        (limit, of(|it| it.limit.to_string())),
+        (period, of(|it| texts::duration_for_input(it.period_ms))),
+        (burst, of(|it| it.burst.to_string())),
+    ]
+}
+
+pub(super) fn label(name: &str) -> &str {
+    LABELS.iter().find(|it| it.0 == name).map_or(name, |it| it.1)
+}
+
+/// Name, label, what to know of it, what stands where nothing is set.
+const LABELS: [(&str, &str, &str, &str); 26] = [
+    ("concurrency", "Attempts at a time", "", "no limit"),
+    (
+        "key_concurrency",
+        "Attempts at a time for each key",
+        "Of tasks with the same concurrency_key.",
+        "no limit",
+    ),
+    ("max_waiting", "Most that may wait", "Inserts beyond are refused with queue.full.", "no limit"),
+    ("weight", "Weight", "Among the queues of its namespace, when slots are short.", "1"),
+    ("rate_limit", "Starts", "", "no limit"),
+    ("rate_period", "in a time of", "", "1 s"),
+    ("rate_burst", "at once after a rest", "", "10"),
+    ("key_rate_limit", "Starts for each key", "", "no limit"),
+    ("key_rate_period", "each key: in a time of", "", "1 s"),
+    ("key_rate_burst", "each key: at once after a rest", "", "10"),
+    ("max_attempts", "Attempts", "For tasks that do not say.", "5"),
+    (
+        "retry",
+        "When it is tried again",
+        "JSON, for tasks that do not say.",
+        "{\"strategy\":\"fixed\",\"delay_ms\":300}",
+    ),
+    ("timeout", "Longest time of an attempt", "For tasks that do not say.", "no limit"),
+    ("pending_timeout", "Dead if it cannot start within", "", "never"),
+    ("retries_lower_by", "Retries: priorities lower", "", "0"),
+    ("retries_share", "Retries: share of starts, percent", "", "as they come"),
+    ("retries_concurrency", "Retries: attempts at a time", "", "no limit"),
+    (
+        "lateness_budget",
+        "Lateness budget",
+        "What fires later is counted and raises an alert; 0 for never.",
+        "1 s",
+    ),
+    ("keep_succeeded", "Keep succeeded tasks", "", "as the engines were started"),
+    ("keep_dead", "Keep dead tasks", "", "as the engines were started"),
+    ("keep_cancelled", "Keep cancelled tasks", "", "as the engines were started"),
+    ("mode", "Who has tasks brought", "", ""),
+    ("choice", "Which goes next", "", ""),
+    ("choice_percent", "Highest first, percent", "", "80"),
+    ("choice_weights", "Shares of the priorities 1 to 5", "", "5 4 3 2 1"),
+    ("indexed_labels", "Labels that are found fast", "Keys, with commas.", "none"),
+];
+
+pub(super) async fn settings(context: &Context) -> Result<View, Fault> {
+    let queue = stands(context).await?;
+    let form = Form::of(fields(&queue).into_iter().map(|it| (it.0.to_owned(), it.1)).collect());
+    Ok(form_view(context, &form, queue.revision, None))
+}
+
+/// A queue that is not there yet can be set, too.
+async fn stands(context: &Context) -> Result<Queue, Fault> {
+    match context.api.get(&call(context, "")).await {
+        Err(fault) if fault.code() == Some("queue.not_found") => Ok(Queue::default()),
+        other => other,
+    }
+}
+
+fn form_view(context: &Context, form: &Form, revision: i64, fault: Option<&Fault>) -> View {
+    let name = context.param("queue");
+    let reset = context.href(&format!("{}/reset", under("/console/queues", name)), &[]);
+    let lacks = context.lacks(OPERATE);
+    View::new(format!("Settings of {name}"), "What is left empty has its default. It holds at every engine within a second; nobody else's change in between is overwritten.")
+        .under("Queues", context.href("/console/queues", &[]))
+        .under(name, address(context, name))
+        .part(html! {
+            form.settings #settings method="post" action=(context.here()) {
+                @if let Some(fault) = fault { (parts::faults(fault)) }
+                input type="hidden" name=(form::TOKEN) value=(context.form_token);
+                input type="hidden" name="revision" value=(revision);
+                (group("Limits", form, fault, &["concurrency", "key_concurrency", "max_waiting", "weight"]))
+                (group("Rate of starts", form, fault, &["rate_limit", "rate_period", "rate_burst", "key_rate_limit", "key_rate_period", "key_rate_burst"]))
+                (group("Attempts", form, fault, &["max_attempts", "retry", "timeout", "pending_timeout", "retries_lower_by", "retries_share", "retries_concurrency"]))
+                (group("Order", form, fault, &["choice", "choice_percent", "choice_weights", "mode"]))
+                (group("Watching and keeping", form, fault, &["lateness_budget", "keep_succeeded", "keep_dead", "keep_cancelled", "indexed_labels"]))
+                div.buttons {
+                    @match &lacks { None => button #save.primary type="submit" { "Set" }, Some(why) => (parts::dead_button("Set", why)) }
+                    a.button href=(address(context, name)) { "Leave it" }
+                    (parts::button(context, OPERATE, &reset, "Forget all settings", "danger"))
+                }
+                @if let Some(why) = &lacks { p.hint { (why) } }
+            }
+        })
+}
+
+fn group(title: &str, form: &Form, fault: Option<&Fault>, names: &[&str]) -> Markup {
+    html! {
+        fieldset {
+            legend { (title) }
+            div.fields { @for name in names { (one_field(name, form, fault)) } }
+        }
+    }
+}
+
+fn one_field(name: &str, form: &Form, fault: Option<&Fault>) -> Markup {
+    let Some((name, label, help, default)) = LABELS.iter().find(|it| it.0 == name) else { return html! {} };
+    let value = form.raw(name);
+    let input = match *name {
+        "mode" => parts::choice(
+            name,
+            &[
+                ("", "as the engines were started"),
+                ("pull", "executors ask for them"),
+                ("push", "published to the bus"),
+            ],
+            value,
+        ),
+        "choice" => parts::choice(
+            name,
+            &[
+                ("", "80 % the highest priority first"),
+                ("highest_first", "highest first, in percent"),
+                ("weights", "shares of priorities"),
+            ],
+            value,
+        ),
+        _ => parts::input(name, value, default),
+    };
+    let pointer = pointer(name);
+    let wrong = fault.and_then(|it| it.fields().iter().find(|it| it.pointer.starts_with(&pointer)));
+    parts::field(
+        name,
+        label,
+        Some(*help).filter(|it| !it.is_empty()),
+        &input,
+        wrong.map(|it| it.detail.as_str()),
+    )
+}
+
+/// Where the API says that it is wrong.
+fn pointer(name: &str) -> String {
+    let (first, rest) = match name {
+        "rate_limit" | "rate_burst" => ("rate", name.strip_prefix("rate_").unwrap_or_default()),
+        "rate_period" => ("rate", "period_ms"),
+        "key_rate_limit" | "key_rate_burst" => {
+            ("key_rate", name.strip_prefix("key_rate_").unwrap_or_default())
+        }
+        "key_rate_period" => ("key_rate", "period_ms"),
+        "retries_lower_by" => ("retries", "lower_by"),
+        "retries_share" => ("retries", "share_percent"),
+        "retries_concurrency" => ("retries", "concurrency"),
+        "keep_succeeded" => ("keep", "succeeded_ms"),
+        "keep_dead" => ("keep", "dead_ms"),
+        "keep_cancelled" => ("keep", "cancelled_ms"),
+        "choice_percent" => ("choice", "percent"),
+        "choice_weights" => ("choice", "weights"),
+        "timeout" => ("timeout_ms", ""),
+        "pending_timeout" => ("pending_timeout_ms", ""),
+        "lateness_budget" => ("lateness_budget_ms", ""),
+        other => (other, ""),
+    };
+    if rest.is_empty() { format!("/{first}") } else { format!("/{first}/{rest}") }
+}
+
+pub(super) async fn set(context: &Context, form: &Form) -> Result<Done, Fault> {
+    let name = context.param("queue");
+    let revision = form.number::<i64>("revision", "Revision")?.unwrap_or(0);
+    let sent = match wanted(form) {
+        Ok(wanted) => {
+            let if_match = format!("\"{revision}\"");
+            context
+                .api
+                .send(Method::PATCH, &call(context, ""), Some(wanted.to_string()), Some(&if_match))
+                .await
+        }
+        Err(fault) => Err(fault),
+    };
+    match sent {
+        Ok(_) => Ok(Done::to(address(context, name), format!("The settings of {name} are set."))),
+        Err(fault) if fault.is_sign_in() => Err(fault),
+        Err(fault) if fault.code() == Some("precondition.failed") => {
+            let now = stands(context).await?.revision;
+            let detail = format!(
+                "Somebody has changed it since you opened this form (revision {revision}, now {now}). Look at the queue's history; \
+                 send it once more to put your values over theirs."
+            );
+            Ok(Done::Again(Box::new(form_view(context, form, now, Some(&Fault::Invalid(detail))))))
+        }
+        Err(fault) => Ok(Done::Again(Box::new(form_view(context, form, revision, Some(&fault))))),
+    }
+}
+
+/// Every setting, by name: null where nothing is to be set.
+fn wanted(form: &Form) -> Result<Value, Fault> {
+    let number = |name: &'static str| form.number::<u64>(name, label(name));
+    let span = |name: &'static str| form.span(name, label(name));
+    let keep: Map<String, Value> =
+        [("succeeded_ms", "keep_succeeded"), ("dead_ms", "keep_dead"), ("cancelled_ms", "keep_cancelled")]
+            .into_iter()
+            .filter_map(|(field, name)| {
+                span(name).map(|it| it.map(|it| (field.to_owned(), json!(it)))).transpose()
+            })
+            .collect::<Result<_, _>>()?;
+    let labels: Vec<&str> = form
+        .get("indexed_labels")
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .filter(|it| !it.is_empty())
+        .collect();
+    Ok(json!({
+        "concurrency": number("concurrency")?,
+        "key_concurrency": number("key_concurrency")?,
+        "max_waiting": number("max_waiting")?,
+        "weight": number("weight")?,
+        "rate": wanted_rate(form, ["rate_limit", "rate_period", "rate_burst"])?,
+        "key_rate": wanted_rate(form, ["key_rate_limit", "key_rate_period", "key_rate_burst"])?,
+        "max_attempts": number("max_attempts")?,
+        "retry": wanted_json(form, "retry")?,
+        "timeout_ms": span("timeout")?,
+        "pending_timeout_ms": span("pending_timeout")?,
+        "retries": wanted_retries(form)?,
+        "lateness_budget_ms": span("lateness_budget")?,
+        "keep": if keep.is_empty() { Value::Null } else { Value::Object(keep) },
+        "mode": form.get("mode"),
+        "choice": wanted_choice(form)?,
+        "indexed_labels": if labels.is_empty() { Value::Null } else { json!(labels) },
+    }))
+}
+
+pub(crate) fn wanted_rate(form: &Form, [limit, period, burst]: [&'static str; 3]) -> Result<Value, Fault> {
+    let Some(starts) = form.number::<u64>(limit, label(limit))? else {
+        let is_half = form.has(period) || form.has(burst);
+        return if is_half {
+            Err(Fault::Invalid("A rate needs how many starts it lets through.".to_owned()))
+        } else {
+            Ok(Value::Null)
+        };
+    };
+    let period_ms = form.span(period, label(period))?.unwrap_or(1_000);
+    let burst = form.number::<u64>(burst, label(burst))?.unwrap_or(starts);
+    Ok(json!({"limit": starts, "period_ms": period_ms, "burst": burst}))
+}
+
+fn wanted_json(form: &Form, name: &'static str) -> Result<Value, Fault> {
+    let Some(text) = form.get(name) else { return Ok(Value::Null) };
+    serde_json::from_str(text).map_err(|error| Fault::Invalid(format!("{}: not JSON: {error}", label(name))))
+}
+
+fn wanted_retries(form: &Form) -> Result<Value, Fault> {
+    let number = |name: &'static str| form.number::<u64>(name, label(name));
+    let (lower_by, share, concurrency) =
+        (number("retries_lower_by")?, number("retries_share")?, number("retries_concurrency")?);
+    if (lower_by, share, concurrency) == (None, None, None) {
+        return Ok(Value::Null);
+    }
+    let mut retries = Map::from_iter([("lower_by".to_owned(), json!(lower_by.unwrap_or(0)))]);
+    retries.extend(share.map(|it| ("share_percent".to_owned(), json!(it))));
+    retries.extend(concurrency.map(|it| ("concurrency".to_owned(), json!(it))));
+    Ok(Value::Object(retries))
+}
+
+fn wanted_choice(form: &Form) -> Result<Value, Fault> {
+    Ok(match form.get("choice") {
+        Some("highest_first") => {
+            json!({"by": "highest_first", "percent": form.number::<u64>("choice_percent", label("choice_percent"))?.unwrap_or(80)})
+        }
+        Some("weights") => {
+            let weights: Vec<u64> = form
+                .get("choice_weights")
+                .unwrap_or_default()
+                .split(|it: char| it == ',' || it.is_whitespace())
+                .filter(|it| !it.is_empty())
+                .map(|it| {
+                    it.parse().map_err(|_| {
+                        Fault::Invalid(format!("Shares of the priorities: {it:?} is not a number."))
+                    })
+                })
+                .collect::<Result<_, _>>()?;
+            json!({"by": "weights", "weights": weights})
+        }
+        _ => Value::Null,
+    })
+}

@@ -1,0 +1,149 @@
+//! All queues of the namespace, a page at a time.
+
+use crate::{
+    charts,
+    context::Context,
+    fault::Fault,
+    layout::under,
+    parts, texts,
+    view::{Page, View},
+};
+use maud::{Markup, html};
+use punctual_protocol::{Page as Items, Queue, Rate};
+
+/// Rows of a page.
+const ROWS: &str = "100";
+const COLUMNS: usize = 8;
+/// What a queue is allowed that has no budget of its own.
+pub(super) const BUDGET_MS: i64 = 1_000;
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![Page { path: "/console/queues", show: |it| Box::pin(list(it)), act: None }]
+}
+
+async fn list(context: &Context) -> Result<View, Fault> {
+    let mut query = vec![("limit", ROWS)];
+    query.extend(["prefix", "paused", "cursor"].into_iter().filter_map(|it| Some((it, context.query(it)?))));
+    let page: Items<Queue> = context.api.get_with("/v1/queues", &query).await?;
+    Ok(View::new(
+        "Queues",
+        "Every queue that has tasks or settings: what waits in it, what runs, what is set for it, and whether somebody has paused it.",
+    )
+    .part(filters(context))
+    .live("queues", table(context, &page)))
+}
+
+fn filters(context: &Context) -> Markup {
+    html! {
+        form.filters #filters method="get" action="/console/queues" role="search" aria-label="Queues" data-filter {
+            @if context.namespace != "default" { input type="hidden" name="ns" value=(context.namespace); }
+            div { label for="prefix" { "Name begins with" } (parts::input("prefix", context.query("prefix").unwrap_or(""), "mail")) }
+            div { label for="paused" { "Paused" } (parts::choice("paused", &[("", "all"), ("true", "only paused"), ("false", "not paused")], context.query("paused").unwrap_or(""))) }
+            button type="submit" { "Show" }
+        }
+    }
+}
+
+fn table(context: &Context, page: &Items<Queue>) -> Markup {
+    if page.items.is_empty() {
+        let is_filtered = context.query("prefix").is_some() || context.query("paused").is_some();
+        return match is_filtered {
+            true => parts::empty(
+                "No queue is like that.",
+                &html! { a href=(context.href("/console/queues", &[])) { "Show all queues" } },
+            ),
+            false => parts::empty(
+                "There are no queues yet.",
+                &html! { "A queue is there as soon as a task is put into it: " code { "punctual task insert --queue mail --delay 5s" } },
+            ),
+        };
+    }
+    html! {
+        div.scroll.list tabindex="0" role="region" aria-label="Queues" {
+            table.cards #queues {
+                caption.hidden { "Queues" }
+                thead { tr {
+                    th scope="col" { "Queue" }
+                    th.num scope="col" title="Not handed over yet, due or not" { "Waiting" }
+                    th.num scope="col" title="Fired, wait for a slot or an executor" { "Ready" }
+                    th.num scope="col" title="With executors" { "Running" }
+                    th.num scope="col" { "Dead" }
+                    th scope="col" { "By state" }
+                    th scope="col" { "Limits" }
+                    th scope="col" title="By this engine since it began, and what is allowed" { "Late, p99 of budget" }
+                } }
+                tbody data-rows { @for queue in &page.items { (row(context, queue)) } (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len())) }
+            }
+        }
+    }
+}
+
+fn row(context: &Context, queue: &Queue) -> Markup {
+    let of = |word: &str| queue.tasks.get(word).copied().unwrap_or(0);
+    let running = of("dispatched") + of("running");
+    html! {
+        tr data-row data-key=(queue.queue) data-queue=(queue.queue) {
+            th scope="row" {
+                (parts::queue_link(context, &queue.queue))
+                @if let Some(pause) = &queue.pause { br; (parts::paused(&pause.by, pause.reason.as_deref())) }
+            }
+            td.num data-label="Waiting" { (texts::number(queue.waiting)) }
+            td.num data-label="Ready" { (texts::number(queue.ready)) }
+            td.num data-label="Running" { (texts::number(running)) @if let Some(limit) = queue.concurrency { span.dim { " / " (texts::number(limit)) } } }
+            td.num data-label="Dead" { @if of("dead") > 0 { a href=(context.href("/console/dead-letters", &[("queue", &queue.queue)])) { (texts::number(of("dead"))) } } @else { "0" } }
+            td data-label="By state" { (by_state(queue)) }
+            td data-label="Limits" { (limits(queue)) }
+            td data-label="Late, p99 of budget" { (late(queue)) }
+        }
+    }
+}
+
+/// Of what this engine has fired, against what is allowed; how many were over it.
+pub(super) fn late(queue: &Queue) -> Markup {
+    let lateness = queue.counted.map(|it| it.lateness);
+    html! {
+        @match lateness.and_then(|it| it.p99_ms) { Some(ms) => (parts::lateness(Some(ms))), None => (parts::dash()) }
+        span.dim { " / " (budget(queue)) }
+        @if let Some(over) = lateness.map(|it| it.over_budget).filter(|it| *it > 0) { " " (parts::badge(&format!("{} over", texts::number(over)), "warn")) }
+    }
+}
+
+pub(super) fn budget(queue: &Queue) -> String {
+    match queue.lateness_budget_ms {
+        Some(0) => "none".to_owned(),
+        Some(it) => texts::duration(it),
+        None => texts::duration(BUDGET_MS),
+    }
+}
+
+pub(super) fn by_state(queue: &Queue) -> Markup {
+    let bars: Vec<(&str, &str, i64)> = texts::STATES
+        .into_iter()
+        .map(texts::state)
+        .filter_map(|it| Some((it, texts::tone_of_state(it), *queue.tasks.get(it)?)))
+        .collect();
+    charts::shares(&format!("Tasks of {} by state", queue.queue), &bars)
+}
+
+pub(super) fn rate(it: &Rate) -> String {
+    format!(
+        "{} per {}, {} at once",
+        texts::number(it.limit),
+        texts::duration(it.period_ms),
+        texts::number(it.burst)
+    )
+}
+
+fn limits(queue: &Queue) -> Markup {
+    let mut said = Vec::new();
+    said.extend(queue.concurrency.map(|it| format!("{} at a time", texts::number(it))));
+    said.extend(queue.key_concurrency.map(|it| format!("{} a key", texts::number(it))));
+    said.extend(queue.rate.as_ref().map(rate));
+    said.extend(queue.max_waiting.map(|it| format!("{} waiting", texts::number(it))));
+    html! { @if said.is_empty() { (parts::dash()) } @else { (said.join(" · ")) } }
+}
+
+/// Of one queue.
+pub(super) fn address(context: &Context, queue: &str) -> String {
+    context.href(&under("/console/queues", queue), &[])
+}

@@ -1,0 +1,279 @@
+//! Schedules: which there are, when each runs next and ran last, what became of its runs, and what can be done with it. When an
+//! expression fires is the API's to say: nothing is computed here but where an instant stands in a calendar.
+
+mod act;
+mod calendar;
+mod form;
+
+use crate::{
+    api::segment,
+    context::Context,
+    fault::Fault,
+    layout::under,
+    parts,
+    texts::{self, Zone},
+    view::{Page, View},
+};
+use maud::{Markup, html};
+use punctual_protocol::{
+    Missed, Overlap, Page as Items, RunKind, RunOutcome, Schedule, ScheduleRun, UpcomingRun,
+};
+
+const LIST: &str = "/console/schedules";
+const MANAGE: &str = "manage_schedules";
+const ROWS: &str = "100";
+const COLUMNS: usize = 8;
+/// Coming runs that are looked at for a calendar.
+const COMING: &str = "500";
+
+pub(super) fn pages() -> Vec<Page> {
+    let mut pages = vec![
+        Page { path: LIST, show: |it| Box::pin(list(it)), act: None },
+        Page { path: "/console/schedules/{schedule}", show: |it| Box::pin(show(it)), act: None },
+    ];
+    // Before the page of a schedule that is called `new`, which can be reached by the API alone.
+    pages.splice(1..1, form::pages());
+    pages.extend(act::pages());
+    pages
+}
+
+fn address(context: &Context, name: &str) -> String {
+    context.href(&under(LIST, name), &[])
+}
+
+fn call(context: &Context, rest: &str) -> String {
+    format!("/v1/schedules/{}{rest}", segment(context.param("schedule")))
+}
+
+async fn list(context: &Context) -> Result<View, Fault> {
+    let mut query = vec![("limit", ROWS)];
+    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    let page: Items<Schedule> = context.api.get_with("/v1/schedules", &query).await?;
+    Ok(View::new("Schedules", "What is made again and again: when each runs next and ran last, in which zone it reckons, and what it does when the run before is not over.")
+        .actions(parts::link_button(context, MANAGE, &context.href("/console/schedules/new", &[]), "New schedule", "primary"))
+        .live("schedules", table(context, &page)))
+}
+
+fn table(context: &Context, page: &Items<Schedule>) -> Markup {
+    if page.items.is_empty() {
+        return parts::empty(
+            "There are no schedules yet.",
+            &html! { "Make one " a href=(context.href("/console/schedules/new", &[])) { "here" } ", or with " code { "punctual schedule create digest --cron '0 9 * * MON-FRI' --queue mail" } },
+        );
+    }
+    html! {
+        div.scroll.list tabindex="0" role="region" aria-label="Schedules" { table.cards #schedules {
+            caption.hidden { "Schedules" }
+            thead { tr {
+                th scope="col" { "Schedule" } th scope="col" { "State" } th scope="col" { "Next run" } th scope="col" { "Last run" }
+                th scope="col" { "When" } th scope="col" { "Zone" } th scope="col" { "If the last is not over" } th scope="col" { "Task" }
+            } }
+            tbody data-rows {
+                @for it in &page.items { (row(context, it)) }
+                (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len()))
+            }
+        } }
+    }
+}
+
+fn row(context: &Context, it: &Schedule) -> Markup {
+    html! {
+        tr data-row data-key=(it.name) data-schedule=(it.name) {
+            th scope="row" { a href=(address(context, &it.name)) { (it.name) } }
+            td data-label="State" { (state_of(it)) }
+            td data-label="Next run" { (parts::time_or(context, it.next_run_at_ms, "none")) }
+            td data-label="Last run" { (parts::time_or(context, it.last_run_at_ms, "never")) }
+            td data-label="When" { code { (when(it)) } }
+            td data-label="Zone" { (it.time_zone) }
+            td data-label="If the last is not over" { (overlap(it.overlap).0) @if it.buffered > 0 { " " (parts::badge(&format!("{} wait", texts::number(it.buffered)), "warn")) } }
+            td data-label="Task" { (parts::queue_link(context, &it.task.queue)) @if let Some(kind) = &it.task.kind { " · " (kind) } }
+        }
+    }
+}
+
+fn state_of(it: &Schedule) -> Markup {
+    match (&it.pause, it.enabled, it.next_run_at_ms) {
+        (Some(pause), ..) => parts::paused(&pause.by, pause.reason.as_deref()),
+        (None, false, _) => parts::badge("disabled", "off"),
+        (None, true, Some(_)) => parts::badge("active", "good"),
+        (None, true, None) => parts::badge("over", "off"),
+    }
+}
+
+/// As it was asked for.
+fn when(it: &Schedule) -> String {
+    let mut said = it.cron.clone();
+    said.extend(it.every_ms.map(|ms| format!("every {}", texts::duration(ms))));
+    match it.at.as_slice() {
+        [] => {}
+        [one] => said.push(format!("at {}", texts::rfc3339(one.ms()))),
+        many => said.push(format!("at {} instants", many.len())),
+    }
+    said.join(" · ")
+}
+
+/// In words, and as the form sends it.
+const OVERLAPS: [(Overlap, &str, &str); 5] = [
+    (Overlap::Allow, "runs beside it", "allow"),
+    (Overlap::Skip, "is left out", "skip"),
+    (Overlap::BufferOne, "one waits, others are left out", "buffer_one"),
+    (Overlap::BufferAll, "all wait", "buffer_all"),
+    (Overlap::CancelOther, "the old one is stopped", "cancel_other"),
+];
+const MISSED: [(Missed, &str, &str); 3] = [
+    (Missed::Latest, "the last one runs, once", "latest"),
+    (Missed::Skip, "they are left out", "skip"),
+    (Missed::All, "all of them run", "all"),
+];
+
+fn overlap(it: Overlap) -> (&'static str, &'static str) {
+    OVERLAPS.iter().find(|known| known.0 == it).map_or(("", ""), |known| (known.1, known.2))
+}
+
+fn missed(it: Missed) -> (&'static str, &'static str) {
+    MISSED.iter().find(|known| known.0 == it).map_or(("", ""), |known| (known.1, known.2))
+}
+
+async fn show(context: &Context) -> Result<View, Fault> {
+    let schedule: Schedule = context.api.get(&call(context, "")).await?;
+    let coming = context.api.get::<Items<UpcomingRun>>(&call(context, &format!("/next?n={COMING}"))).await;
+    let mut query = vec![("limit", "50")];
+    query.extend(context.query("cursor").map(|it| ("cursor", it)));
+    let runs = context.api.get_with::<Items<ScheduleRun>>(&call(context, "/runs"), &query).await;
+    let zone = Zone::named(context.query("zone").unwrap_or(&schedule.time_zone));
+    let view = View::new(
+        schedule.name.clone(),
+        "When it runs next, in a calendar; what became of its runs; and what it makes.",
+    )
+    .under("Schedules", context.href(LIST, &[]))
+    .live_actions(actions(context, &schedule))
+    .live("state", state(context, &schedule))
+    .part(calendar::chooser(context, &schedule, &zone))
+    .live(
+        "calendar",
+        match &coming {
+            Ok(coming) => calendar::month(context, &zone, &coming.items),
+            Err(fault) => parts::missing(fault),
+        },
+    )
+    .live(
+        "runs",
+        match &runs {
+            Ok(runs) => history(context, runs),
+            Err(fault) => parts::missing(fault),
+        },
+    );
+    Ok(view.part(task(context, &schedule)))
+}
+
+fn actions(context: &Context, it: &Schedule) -> Markup {
+    let to = |rest: &str| context.href(&format!("{}/{rest}", under(LIST, &it.name)), &[]);
+    html! {
+        @if it.pause.is_some() { (parts::button(context, MANAGE, &to("resume"), "Resume", "primary")) }
+        @else { (parts::button(context, MANAGE, &to("pause"), "Pause", "")) }
+        (parts::button(context, MANAGE, &to("run"), "Run now", ""))
+        (parts::link_button(context, MANAGE, &to("change"), "Change", ""))
+        (parts::button(context, MANAGE, &to("backfill"), "Backfill", ""))
+        (parts::button(context, MANAGE, &to("delete"), "Delete", "danger"))
+    }
+}
+
+fn state(context: &Context, it: &Schedule) -> Markup {
+    html! {
+        @if let Some(pause) = &it.pause {
+            div.note.warn #paused { strong { "Paused" } " by " (pause.by) " " (parts::ago(context, pause.at_ms))
+                @if let Some(reason) = &pause.reason { ": " (reason) } ". Nothing of it runs"
+                @if let Some(at) = pause.until_ms { " until " (parts::time(context, at)) } "." }
+        }
+        section.panel #state {
+            @if let Some(text) = &it.description { p.why { (text) } }
+            dl.facts {
+                (parts::fact("State", state_of(it)))
+                (parts::fact("Next run", parts::time_or(context, it.next_run_at_ms, "none")))
+                (parts::fact("Last run", parts::time_or(context, it.last_run_at_ms, "never")))
+                (parts::fact("Runs made", html! { (texts::number(it.runs)) @if let Some(most) = it.max_runs { " of at most " (texts::number(most)) } }))
+                (parts::fact("When", html! { code { (when(it)) } }))
+                (parts::fact("Zone", html! { (it.time_zone) }))
+                @if it.jitter_ms > 0 { (parts::fact("Later by up to", texts::duration(it.jitter_ms))) }
+                @if let Some(at) = it.start_at { (parts::fact("From", parts::time(context, at.ms()))) }
+                @if let Some(at) = it.end_at { (parts::fact("Until", parts::time(context, at.ms()))) }
+                @if !it.exclude.is_empty() { (parts::fact("But not", it.exclude.join(", "))) }
+                (parts::fact("If the last is not over", html! { (overlap(it.overlap).0) @if it.buffered > 0 { " · " (texts::number(it.buffered)) " wait" } }))
+                (parts::fact("What was missed", html! { (missed(it.missed).0) ", of the last " (texts::duration(it.missed_window_ms)) }))
+                @if let Some(owner) = &it.owner { (parts::fact("Owner", html! { (owner) })) }
+                (parts::fact("Revision", html! { (it.revision) ", by " (it.updated_by) " " (parts::ago(context, it.updated_at_ms)) }))
+            }
+        }
+    }
+}
+
+const fn outcome(it: RunOutcome) -> (&'static str, &'static str) {
+    match it {
+        RunOutcome::Created => ("made", "good"),
+        RunOutcome::Skipped => ("left out", "warn"),
+        RunOutcome::Buffered => ("waits", "wait"),
+        RunOutcome::Missed => ("missed", "bad"),
+        RunOutcome::Cancelled => ("taken back", "off"),
+    }
+}
+
+const fn kind(it: RunKind) -> &'static str {
+    match it {
+        RunKind::Planned => "by plan",
+        RunKind::Manual => "by hand",
+        RunKind::Backfill => "backfill",
+    }
+}
+
+fn history(context: &Context, runs: &Items<ScheduleRun>) -> Markup {
+    parts::panel(
+        "What became of its runs",
+        &html! {
+            @if runs.items.is_empty() { p.dim { "It has not run yet." } }
+            @else { div.scroll tabindex="0" role="region" aria-label="Runs" { table.cards #runs {
+                caption.hidden { "Runs" }
+                thead { tr {
+                    th scope="col" { "Instant" } th scope="col" { "What became of it" } th scope="col" { "Task" }
+                    th scope="col" { "Due" } th scope="col" { "Asked for" } th.num scope="col" { "Run" } th scope="col" { "Why" }
+                } }
+                tbody data-rows {
+                    @for it in &runs.items { @let (word, tone) = outcome(it.outcome); tr data-row data-key={ (it.at_ms) "-" (kind(it.kind)) } data-outcome=(word) {
+                        th scope="row" { (parts::time(context, it.at_ms)) }
+                        td data-label="What became of it" { (parts::badge(word, tone)) }
+                        td data-label="Task" { @match &it.task_ref { Some(it) => (parts::task_link(context, it)), None => (parts::dash()) } }
+                        td data-label="Due" { (parts::ago(context, it.execute_at_ms)) }
+                        td data-label="Asked for" { (kind(it.kind)) }
+                        td.num data-label="Run" { @if it.run > 0 { (texts::number(it.run)) } @else { (parts::dash()) } }
+                        td.wrap data-label="Why" { (parts::text_or_dash(it.reason.as_deref())) }
+                    } }
+                    (parts::pager(context, runs.next_cursor.as_deref(), 7, runs.items.len()))
+                }
+            } } }
+        },
+    )
+}
+
+/// What each run makes.
+fn task(context: &Context, it: &Schedule) -> Markup {
+    let labels: Vec<String> = it.task.labels.iter().map(|it| format!("{}={}", it.0, it.1)).collect();
+    let tasks = context.href("/console/tasks", &[("label", &format!("schedule={}", it.name))]);
+    parts::panel_with(
+        "What each run makes",
+        &html! { a.button.small href=(tasks) { "Its tasks" } },
+        &html! {
+            dl.facts {
+                (parts::fact("Queue", parts::queue_link(context, &it.task.queue)))
+                (parts::fact("Kind", html! { (it.task.kind.as_deref().unwrap_or("default")) }))
+                @if let Some(it) = it.task.priority { (parts::fact("Priority", html! { (it) " of 5" })) }
+                @if let Some(it) = it.task.max_attempts { (parts::fact("Attempts", html! { (it) })) }
+                @if let Some(it) = it.task.timeout_ms { (parts::fact("Longest attempt", texts::duration(it))) }
+                @if !labels.is_empty() { (parts::fact("Labels", labels.join(", "))) }
+            }
+            @match (&it.task.payload, &it.task.payload_base64) {
+                (Some(json), _) => (crate::json::json(json.get())),
+                (_, Some(bytes)) => (parts::hex(&bytes.0)),
+                (None, None) => p.dim { "Without a payload." },
+            }
+        },
+    )
+}

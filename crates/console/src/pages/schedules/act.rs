@@ -1,0 +1,172 @@
+//! What is done with a schedule: pause, resume, run now, backfill, delete. Each asks first, and says what will happen.
+
+use super::{MANAGE, Schedule, address, call, form::rfc3339_of, when};
+use crate::{
+    confirm::Confirm,
+    context::Context,
+    fault::Fault,
+    form::Form,
+    parts, texts,
+    view::{Done, Page, View},
+};
+use axum::http::Method;
+use maud::{Markup, html};
+use punctual_protocol::{BackfillAnswer, ScheduleRun};
+use serde_json::{Map, Value, json};
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page {
+            path: "/console/schedules/{schedule}/pause",
+            show: |it| Box::pin(ask(it, "pause")),
+            act: Some(|it, form| Box::pin(act(it, "pause", form))),
+        },
+        Page {
+            path: "/console/schedules/{schedule}/resume",
+            show: |it| Box::pin(ask(it, "resume")),
+            act: Some(|it, form| Box::pin(act(it, "resume", form))),
+        },
+        Page {
+            path: "/console/schedules/{schedule}/run",
+            show: |it| Box::pin(ask(it, "run")),
+            act: Some(|it, form| Box::pin(act(it, "run", form))),
+        },
+        Page {
+            path: "/console/schedules/{schedule}/backfill",
+            show: |it| Box::pin(ask(it, "backfill")),
+            act: Some(|it, form| Box::pin(act(it, "backfill", form))),
+        },
+        Page {
+            path: "/console/schedules/{schedule}/delete",
+            show: |it| Box::pin(ask(it, "delete")),
+            act: Some(|it, form| Box::pin(act(it, "delete", form))),
+        },
+    ]
+}
+
+async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
+    let schedule: Schedule = context.api.get(&call(context, "")).await?;
+    Ok(question(context, action, &schedule, &Form::default(), None))
+}
+
+fn question(context: &Context, action: &str, it: &Schedule, form: &Form, fault: Option<&Fault>) -> View {
+    let (label, does, fields) = match action {
+        "pause" => ("Pause", "Pause the schedule", pause_fields(context, form)),
+        "resume" => ("Resume", "Resume the schedule", html! {}),
+        "run" => ("Run now:", "Make one run now", html! {}),
+        "backfill" => ("Backfill", "Make the runs", backfill_fields(context, form)),
+        _ => ("Delete", "Delete the schedule", html! {}),
+    };
+    let title = format!("{label} {}?", it.name);
+    let says = html! {
+        p { (says(context, action, it)) }
+        p { code { (when(it)) } " in " (it.time_zone) ", into the queue " strong { (it.task.queue) } }
+    };
+    let back = address(context, &it.name);
+    Confirm { title: &title, says, fields, does, permission: MANAGE, is_dangerous: action == "delete", back }
+        .with(context, fault)
+}
+
+fn says(context: &Context, action: &str, it: &Schedule) -> Markup {
+    html! {
+        @match action {
+            "pause" => {
+                "Nothing of it runs any more. "
+                @if let Some(at) = it.next_run_at_ms { "The first that does not come is that of " (parts::time(context, at)) ". " }
+                "Tasks that it has made already go on."
+            },
+            "resume" => { "It runs again by its plan. Of what it has missed meanwhile, within the last " (texts::duration(it.missed_window_ms)) ": " strong { (super::missed(it.missed).0) } "." },
+            "run" => "One task is made and is due at once, beside its own runs, whatever stands for overlaps, and also while it is paused.",
+            "backfill" => "The runs of a range that has gone by are made as tasks, up to 10,000, so many of them a second. One that was made already is not made twice.",
+            _ => "It is forgotten, and nothing of it runs any more. Runs that were made ahead and have not fired are taken back; other tasks of it stay.",
+        }
+    }
+}
+
+fn time_field(id: &str, label: &str, help: &str, form: &Form) -> Markup {
+    parts::field(
+        id,
+        label,
+        Some(help),
+        &html! { input id=(id) name=(id) type="datetime-local" step="1" value=(form.raw(id)); },
+        None,
+    )
+}
+
+fn pause_fields(context: &Context, form: &Form) -> Markup {
+    html! {
+        (parts::field("reason", "Why", Some("Shown wherever the pause is."), &parts::input("reason", form.raw("reason"), "the printer burns"), None))
+        (time_field("until", "Until", &format!("In {}. Empty: until somebody resumes it.", context.zone.name), form))
+    }
+}
+
+fn backfill_fields(context: &Context, form: &Form) -> Markup {
+    let zone = format!("In {}.", context.zone.name);
+    html! {
+        div.fields {
+            (time_field("from", "From", &zone, form))
+            (time_field("to", "To, without it", &zone, form))
+            (parts::field("rate", "Runs a second", None, &parts::input("rate", form.raw("rate"), "100"), None))
+        }
+    }
+}
+
+async fn act(context: &Context, action: &'static str, form: &Form) -> Result<Done, Fault> {
+    let schedule: Schedule = context.api.get(&call(context, "")).await?;
+    match send(context, action, form).await {
+        Ok(said) if action == "delete" => Ok(Done::to(context.href(super::LIST, &[]), said)),
+        Ok(said) => Ok(Done::to(address(context, &schedule.name), said)),
+        Err(fault) if fault.is_sign_in() => Err(fault),
+        Err(fault) => Ok(Done::Again(Box::new(question(context, action, &schedule, form, Some(&fault))))),
+    }
+}
+
+async fn send(context: &Context, action: &str, form: &Form) -> Result<String, Fault> {
+    let post =
+        |body: Value| async move { context.api.post(&call(context, &format!("/{action}")), &body).await };
+    Ok(match action {
+        "pause" => {
+            let mut body = Map::new();
+            body.extend(form.get("reason").map(|it| ("reason".to_owned(), json!(it))));
+            body.extend(
+                rfc3339_of(context, form, "until", "Until")?.map(|it| ("until".to_owned(), json!(it))),
+            );
+            post(Value::Object(body)).await?;
+            "It is paused: nothing of it runs.".to_owned()
+        }
+        "resume" => {
+            post(json!({})).await?;
+            "It runs again.".to_owned()
+        }
+        "run" => {
+            let run: ScheduleRun =
+                context.api.send(Method::POST, &call(context, "/run"), None, None).await?.read()?;
+            run.task_ref.map_or_else(
+                || "One run is being made.".to_owned(),
+                |it| format!("One run is made: task {it}."),
+            )
+        }
+        "backfill" => {
+            let needed = |name: &'static str, label: &'static str| {
+                rfc3339_of(context, form, name, label)?
+                    .ok_or_else(|| Fault::Invalid(format!("{label}: give a time.")))
+            };
+            let mut body = Map::from_iter([
+                ("from".to_owned(), json!(needed("from", "From")?)),
+                ("to".to_owned(), json!(needed("to", "To")?)),
+            ]);
+            body.extend(
+                form.number::<u32>("rate", "Runs a second")?.map(|it| ("rate".to_owned(), json!(it))),
+            );
+            let made: BackfillAnswer = post(Value::Object(body)).await?.read()?;
+            format!(
+                "The range has {}; those that were not there are made.",
+                texts::count(made.runs, "run", "runs")
+            )
+        }
+        _ => {
+            context.api.send(Method::DELETE, &call(context, ""), None, None).await?;
+            format!("{} is deleted.", context.param("schedule"))
+        }
+    })
+}

@@ -1,0 +1,291 @@
+//! What can be done with one task. Each asks first; the API has the last word on whether it still can be done.
+
+use super::has_ended;
+use crate::{
+    api::segment,
+    confirm::Confirm,
+    context::Context,
+    fault::Fault,
+    form::Form,
+    layout::under,
+    parts,
+    view::{Done, Page, View},
+};
+use axum::http::Method;
+use maud::{Markup, html};
+use punctual_protocol::{ActionAnswer, Json, State, Task};
+use serde_json::{Map, Value, json};
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page {
+            path: "/console/tasks/{ref}/run-now",
+            show: |it| Box::pin(ask(it, "run-now")),
+            act: Some(|it, form| Box::pin(act(it, "run-now", form))),
+        },
+        Page {
+            path: "/console/tasks/{ref}/cancel",
+            show: |it| Box::pin(ask(it, "cancel")),
+            act: Some(|it, form| Box::pin(act(it, "cancel", form))),
+        },
+        Page {
+            path: "/console/tasks/{ref}/redrive",
+            show: |it| Box::pin(ask(it, "redrive")),
+            act: Some(|it, form| Box::pin(act(it, "redrive", form))),
+        },
+        Page {
+            path: "/console/tasks/{ref}/bury",
+            show: |it| Box::pin(ask(it, "bury")),
+            act: Some(|it, form| Box::pin(act(it, "bury", form))),
+        },
+        Page {
+            path: "/console/tasks/{ref}/delete",
+            show: |it| Box::pin(ask(it, "delete")),
+            act: Some(|it, form| Box::pin(act(it, "delete", form))),
+        },
+        Page {
+            path: "/console/tasks/{ref}/change",
+            show: |it| Box::pin(ask(it, "change")),
+            act: Some(|it, form| Box::pin(act(it, "change", form))),
+        },
+    ]
+}
+
+fn permission(action: &str) -> &'static str {
+    match action {
+        "redrive" => "redrive",
+        "delete" => "operate",
+        _ => "change_tasks",
+    }
+}
+
+/// Those that can do something with it as it stands.
+pub(super) fn buttons(context: &Context, task: &Task) -> Markup {
+    let waits = matches!(task.state, State::Scheduled | State::Retrying | State::DispatchFailed);
+    let all: [(&str, &str, bool, &str); 6] = [
+        ("run-now", "Run now", waits, ""),
+        ("change", "Change", waits, ""),
+        ("redrive", "Redrive", task.state == State::Dead, "primary"),
+        ("cancel", "Cancel", !has_ended(task.state), "danger"),
+        ("bury", "Bury", waits || task.state == State::Ready, "danger"),
+        ("delete", "Delete", has_ended(task.state), "danger"),
+    ];
+    html! {
+        @for (action, label, fits, tone) in all {
+            @if fits {
+                @let address = context.href(&format!("{}/{action}", under("/console/tasks", task.reference())), &[]);
+                (parts::button(context, permission(action), &address, label, tone)) " "
+            }
+        }
+    }
+}
+
+fn path(context: &Context) -> String {
+    format!("/v1/tasks/{}", segment(context.param("ref")))
+}
+
+async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
+    let task: Task = context.api.get(&path(context)).await?;
+    Ok(question(context, action, &task, None, None))
+}
+
+fn question(
+    context: &Context,
+    action: &str,
+    task: &Task,
+    form: Option<&Form>,
+    fault: Option<&Fault>,
+) -> View {
+    let (label, fields) = match action {
+        "run-now" => ("Run now", html! {}),
+        "cancel" => (
+            "Cancel",
+            html! {
+                label.check { input type="checkbox" name="stop_if_fired" value="true" checked[is_fired(task)]; "Also if it has fired: take it out of its queue, and ask an executor that has it to stop" }
+            },
+        ),
+        "redrive" => (
+            "Redrive",
+            html! { p.hint { "As it is. To change its payload or time as well:" } (changes(context, task, form, false)) },
+        ),
+        "bury" => (
+            "Bury",
+            parts::field(
+                "reason",
+                "Why",
+                Some("Its last error from then on, by which it is found among the dead."),
+                &parts::input("reason", "", "buried by hand"),
+                None,
+            ),
+        ),
+        "delete" => ("Delete", html! {}),
+        _ => ("Change", changes(context, task, form, true)),
+    };
+    let title = format!("{label} this task?");
+    let does = format!("{label} {}", if action == "change" { "it" } else { "the task" });
+    let says = html! {
+        p { (says(action)) }
+        p { (parts::state(task.state)) " " code { (task.reference()) } " in " strong { (task.queue) } ", " (task.kind) ", due " (parts::time(context, task.execute_at_ms)) }
+    };
+    let back = address(context);
+    let is_dangerous = matches!(action, "cancel" | "delete");
+    Confirm { title: &title, says, fields, does: &does, permission: permission(action), is_dangerous, back }
+        .with(context, fault)
+}
+
+const fn is_fired(task: &Task) -> bool {
+    matches!(task.state, State::Ready | State::Dispatching | State::Dispatched | State::Running)
+}
+
+fn says(action: &str) -> &'static str {
+    match action {
+        "run-now" => "One task is due at once, instead of at its time.",
+        "cancel" => {
+            "One task will not run. If an executor has it already, it is asked to stop, and does so when its handler looks."
+        }
+        "redrive" => "One dead task gets its attempts again.",
+        "bury" => "One task is put among the dead: it does not run, and can be looked at and redriven.",
+        "delete" => {
+            "One task is deleted, with its history and payload. Nothing of it is left but in archives and the audit."
+        }
+        _ => "One task is changed, if it has not fired until then. What is left as it is stays.",
+    }
+}
+
+/// Fields of a change, with what stands.
+fn changes(context: &Context, task: &Task, form: Option<&Form>, is_whole: bool) -> Markup {
+    let stands = |name: &str, stands: String| form.map_or(stands, |it| it.raw(name).to_owned());
+    let at = stands(
+        "execute_at",
+        if is_whole { context.zone.for_input(task.execute_at_ms) } else { String::new() },
+    );
+    let payload = stands("payload", task.payload.as_ref().map_or_else(String::new, |it| it.get().to_owned()));
+    let zone = format!("In {}.", context.zone.name);
+    html! {
+        div.fields {
+            (parts::field("execute_at", "Due at", Some(&zone), &html! { input #execute_at type="datetime-local" step="1" name="execute_at" value=(at); }, None))
+            (parts::field("delay", "or after", Some("Such as 90 s, 10 min, 2 h."), &parts::input("delay", &stands("delay", String::new()), ""), None))
+            (parts::field("priority", "Priority", Some("1 (first) to 5 (last)."), &parts::input("priority", &stands("priority", if is_whole { task.priority.to_string() } else { String::new() }), ""), None))
+            (parts::field("queue", "Queue", None, &parts::input("queue", &stands("queue", if is_whole { task.queue.clone() } else { String::new() }), &task.queue), None))
+        }
+        @if task.payload_base64.is_none() {
+            (parts::field("payload", "Payload, JSON", None, &html! { textarea #payload name="payload" spellcheck="false" rows="8" { (payload) } }, None))
+        }
+    }
+}
+
+fn address(context: &Context) -> String {
+    context.href(&under("/console/tasks", context.param("ref")), &[])
+}
+
+async fn act(context: &Context, action: &'static str, form: &Form) -> Result<Done, Fault> {
+    let task: Task = context.api.get(&path(context)).await?;
+    let sent = match body(context, action, &task, form) {
+        Ok(body) => send(context, action, body).await,
+        Err(fault) => Err(fault),
+    };
+    match sent {
+        Ok(said) if action == "delete" => Ok(Done::to(context.href("/console/tasks", &[]), said)),
+        Ok(said) => Ok(Done::to(address(context), said)),
+        Err(fault) if fault.is_sign_in() => Err(fault),
+        Err(fault) => Ok(Done::Again(Box::new(question(context, action, &task, Some(form), Some(&fault))))),
+    }
+}
+
+async fn send(context: &Context, action: &str, body: String) -> Result<String, Fault> {
+    let path = path(context);
+    let answer = match action {
+        "delete" => context.api.send(Method::DELETE, &path, None, None).await?,
+        "change" => context.api.send(Method::PATCH, &path, Some(body), None).await?,
+        _ => context.api.send(Method::POST, &format!("{path}/{action}"), Some(body), None).await?,
+    };
+    let outcome = answer.read::<ActionAnswer>().ok().and_then(|it| serde_json::to_value(it.outcome).ok());
+    let outcome = outcome.as_ref().and_then(Value::as_str).unwrap_or_default();
+    Ok(match (action, outcome) {
+        (_, "stop_requested") => "An executor has it: it was asked to stop.".to_owned(),
+        ("run-now", _) => "It is due now.".to_owned(),
+        ("change", _) => "It is changed.".to_owned(),
+        (_, outcome) => format!("Done: {outcome}."),
+    })
+}
+
+/// JSON.
+fn body(context: &Context, action: &str, task: &Task, form: &Form) -> Result<String, Fault> {
+    Ok(match action {
+        "cancel" => json!({"stop_if_fired": form.has("stop_if_fired")}).to_string(),
+        "bury" => form.get("reason").map_or_else(|| json!({}), |it| json!({"reason": it})).to_string(),
+        "change" | "redrive" => {
+            let fields = changed(context, task, form)?;
+            let payload = new_payload(task, form)?;
+            if fields.is_empty() && payload.is_none() && action == "change" {
+                return Err(Fault::Invalid("Nothing of it is different.".to_owned()));
+            }
+            with_payload(fields, payload.as_ref())
+        }
+        // These take no body.
+        _ => String::new(),
+    })
+}
+
+/// None: it is as it stands.
+fn new_payload(task: &Task, form: &Form) -> Result<Option<Json>, Fault> {
+    let stands = task.payload.as_ref().map_or("", |it| it.get());
+    // A browser sends the ends of lines in its own way.
+    let sent = form.raw("payload").replace("\r\n", "\n");
+    let sent = sent.trim();
+    if sent.is_empty() || sent == stands.trim() {
+        return Ok(None);
+    }
+    let payload = Json::from_text(sent.to_owned());
+    payload.map(Some).map_err(|error| Fault::Invalid(format!("Payload: not JSON: {error}")))
+}
+
+/// Letter for letter: a number keeps its digits.
+pub(super) fn with_payload(fields: Map<String, Value>, payload: Option<&Json>) -> String {
+    let Some(payload) = payload else { return Value::Object(fields).to_string() };
+    let mut text = Value::Object(fields).to_string();
+    text.pop();
+    if text.len() > 1 {
+        text.push(',');
+    }
+    text.push_str(&format!("\"payload\":{}}}", payload.get()));
+    text
+}
+
+/// What of the form is not as it stands.
+fn changed(context: &Context, task: &Task, form: &Form) -> Result<Map<String, Value>, Fault> {
+    let mut fields = Map::new();
+    if let Some(delay) = form.span("delay", "After")? {
+        fields.insert("delay_ms".to_owned(), json!(delay));
+    } else if let Some(text) =
+        form.get("execute_at").filter(|it| *it != context.zone.for_input(task.execute_at_ms))
+    {
+        let at = context
+            .zone
+            .read(text)
+            .ok_or_else(|| Fault::Invalid(format!("Due at: {text:?} is not a time.")))?;
+        fields.insert("execute_at_ms".to_owned(), json!(at));
+    }
+    if let Some(priority) = form.number::<u8>("priority", "Priority")?.filter(|it| *it != task.priority) {
+        fields.insert("priority".to_owned(), json!(priority));
+    }
+    if let Some(queue) = form.get("queue").filter(|it| *it != task.queue) {
+        fields.insert("queue".to_owned(), json!(queue));
+    }
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_sent_letter_for_letter() {
+        let payload = Json::from_text("{\"n\": 123456789012345678901234567890}".to_owned()).unwrap();
+        assert_eq!(with_payload(Map::new(), Some(&payload)), format!("{{\"payload\":{}}}", payload.get()));
+        let fields = Map::from_iter([("priority".to_owned(), json!(2))]);
+        let both = format!("{{\"priority\":2,\"payload\":{}}}", payload.get());
+        assert_eq!(with_payload(fields.clone(), Some(&payload)), both);
+        assert_eq!(with_payload(fields, None), "{\"priority\":2}");
+    }
+}

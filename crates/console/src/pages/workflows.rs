@@ -1,0 +1,192 @@
+//! Workflows: which there are and how they stand; one of them drawn, with its nodes as a table beside it, and what can be done with it.
+
+mod act;
+mod graph;
+mod nodes;
+
+use crate::{
+    api::segment,
+    context::Context,
+    fault::Fault,
+    layout::under,
+    parts, texts,
+    view::{Page, View},
+};
+use maud::{Markup, html};
+use punctual_protocol::{NodeState, NodeStatus, Page as Items, Workflow, WorkflowState};
+use std::collections::BTreeMap;
+
+const LIST: &str = "/console/workflows";
+const CHANGE: &str = "change_tasks";
+const ROWS: &str = "100";
+const COLUMNS: usize = 6;
+
+pub(super) fn pages() -> Vec<Page> {
+    let mut pages = vec![
+        Page { path: LIST, show: |it| Box::pin(list(it)), act: None },
+        Page { path: "/console/workflows/{workflow}", show: |it| Box::pin(show(it)), act: None },
+    ];
+    pages.extend(act::pages());
+    pages
+}
+
+fn address(context: &Context, reference: &str) -> String {
+    context.href(&under(LIST, reference), &[])
+}
+
+fn call(context: &Context, rest: &str) -> String {
+    format!("/v1/workflows/{}{rest}", segment(context.param("workflow")))
+}
+
+const STATES: [(WorkflowState, &str, &str); 6] = [
+    (WorkflowState::Running, "running", "run"),
+    (WorkflowState::Compensating, "compensating", "warn"),
+    (WorkflowState::Succeeded, "succeeded", "good"),
+    (WorkflowState::Failed, "failed", "bad"),
+    (WorkflowState::Compensated, "compensated", "warn"),
+    (WorkflowState::Cancelled, "cancelled", "off"),
+];
+
+fn word(it: WorkflowState) -> (&'static str, &'static str) {
+    STATES.iter().find(|known| known.0 == it).map_or(("", ""), |known| (known.1, known.2))
+}
+
+const NODE_STATES: [(NodeState, &str, &str); 6] = [
+    (NodeState::Blocked, "blocked", "wait"),
+    (NodeState::Running, "running", "run"),
+    (NodeState::Succeeded, "succeeded", "good"),
+    (NodeState::Failed, "failed", "bad"),
+    (NodeState::Skipped, "skipped", "off"),
+    (NodeState::Cancelled, "cancelled", "off"),
+];
+
+fn node_word(it: NodeState) -> (&'static str, &'static str) {
+    NODE_STATES.iter().find(|known| known.0 == it).map_or(("", ""), |known| (known.1, known.2))
+}
+
+/// How many are in which state, in the order of a life.
+fn counts<'a>(nodes: impl Iterator<Item = &'a NodeStatus>) -> Vec<(&'static str, &'static str, i64)> {
+    let mut counts = NODE_STATES.map(|it| (it.1, it.2, 0));
+    for node in nodes {
+        let word = node_word(node.state).0;
+        if let Some(count) = counts.iter_mut().find(|it| it.0 == word) {
+            count.2 += 1;
+        }
+    }
+    counts.into_iter().filter(|it| it.2 > 0).collect()
+}
+
+async fn list(context: &Context) -> Result<View, Fault> {
+    let mut query = vec![("limit", ROWS)];
+    query.extend(["name", "state", "cursor"].into_iter().filter_map(|it| Some((it, context.query(it)?))));
+    let page: Items<Workflow> = context.api.get_with("/v1/workflows", &query).await?;
+    Ok(View::new("Workflows", "Tasks that wait for each other: how each workflow stands, the newest first.")
+        .part(filters(context))
+        .live("workflows", table(context, &page)))
+}
+
+fn filters(context: &Context) -> Markup {
+    let mut states = vec![("", "any")];
+    states.extend(STATES.map(|it| (it.1, it.1)));
+    html! {
+        form.filters #filters method="get" action=(LIST) role="search" aria-label="Workflows" data-filter {
+            @if context.namespace != "default" { input type="hidden" name="ns" value=(context.namespace); }
+            div { label for="name" { "Name" } (parts::input("name", context.query("name").unwrap_or(""), "order")) }
+            div { label for="state" { "State" } (parts::choice("state", &states, context.query("state").unwrap_or(""))) }
+            button type="submit" { "Show" }
+        }
+    }
+}
+
+fn table(context: &Context, page: &Items<Workflow>) -> Markup {
+    if page.items.is_empty() {
+        return match context.query("name").or_else(|| context.query("state")) {
+            Some(_) => parts::empty(
+                "No workflow is like that.",
+                &html! { a href=(context.href(LIST, &[])) { "All workflows" } },
+            ),
+            None => parts::empty(
+                "There are no workflows yet.",
+                &html! { "Begin one: " code { "punctual workflow run order.json" } },
+            ),
+        };
+    }
+    html! {
+        div.scroll.list tabindex="0" role="region" aria-label="Workflows" { table.cards #workflows {
+            caption.hidden { "Workflows" }
+            thead { tr {
+                th scope="col" { "Workflow" } th scope="col" { "Name" } th scope="col" { "State" } th scope="col" { "Begun" } th scope="col" { "Took" } th scope="col" { "Why" }
+            } }
+            tbody data-rows {
+                @for it in &page.items { tr data-row data-key=(it.r#ref) data-workflow=(it.r#ref) {
+                    th scope="row" { a.ref href=(address(context, &it.r#ref)) { (it.r#ref) } }
+                    td data-label="Name" { @match &it.name { Some(name) => { (name) span.dim { " v" (it.version) } }, None => (parts::dash()) } }
+                    td data-label="State" { (state_of(it)) }
+                    td data-label="Begun" { (parts::time(context, it.created_at_ms)) }
+                    td data-label="Took" { (took(it.created_at_ms, it.finished_at_ms)) }
+                    td.wrap data-label="Why" { @match &it.reason { Some(it) => (parts::short(it, 300)), None => (parts::dash()) } }
+                } }
+                (parts::pager(context, page.next_cursor.as_deref(), COLUMNS, page.items.len()))
+            }
+        } }
+    }
+}
+
+fn state_of(it: &Workflow) -> Markup {
+    let (now, tone) = word(it.state);
+    html! { (parts::badge(now, tone)) @if let Some(ending) = it.ending { " " span.dim { "soon " (word(ending).0) } } }
+}
+
+fn took(from_ms: i64, to_ms: Option<i64>) -> Markup {
+    parts::duration_or_dash(to_ms.map(|it| it - from_ms))
+}
+
+async fn show(context: &Context) -> Result<View, Fault> {
+    let workflow: Workflow = context.api.get(&call(context, "")).await?;
+    let none = BTreeMap::new();
+    let all = workflow.nodes.as_ref().unwrap_or(&none);
+    let title = workflow.name.clone().unwrap_or_else(|| format!("Workflow {}", workflow.r#ref));
+    let view = View::new(
+        title,
+        "Its nodes, in the order in which they wait for each other; each leads to its task.",
+    )
+    .under("Workflows", context.href(LIST, &[]))
+    .live("state", state(context, &workflow, all))
+    .part(graph::tools())
+    .live("graph", graph::drawn(context, &workflow, all))
+    .live("nodes", nodes::table(context, &workflow, all));
+    Ok(match &workflow.input {
+        Some(input) if input.get() != "null" => {
+            view.part(parts::panel("Input", &crate::json::json(input.get())))
+        }
+        _ => view,
+    })
+}
+
+fn state(context: &Context, it: &Workflow, nodes: &BTreeMap<String, NodeStatus>) -> Markup {
+    let compensated = nodes.values().filter(|it| it.compensation.is_some()).count();
+    html! {
+        section.panel #state data-state=(word(it.state).0) {
+            div.panel-head {
+                p { (state_of(it)) @if let Some(reason) = &it.reason { " " (parts::short(reason, 2_000)) } }
+                div.buttons.small #actions { (act::buttons(context, it)) }
+            }
+            ul.states #counts { @for (word, tone, count) in counts(nodes.values()) {
+                li { a href=(context.here_with("state", word)) { (parts::badge(word, tone)) " " (texts::number(count)) } }
+            } }
+            dl.facts {
+                (parts::fact("Ref", parts::copyable(&it.r#ref)))
+                @if let Some(name) = &it.name { (parts::fact("Name", html! { a href=(context.href(LIST, &[("name", name)])) { (name) } span.dim { " version " (it.version) } })) }
+                (parts::fact("Begun", html! { (parts::time(context, it.created_at_ms)) " by " (it.created_by) }))
+                @match it.finished_at_ms {
+                    Some(at) => { (parts::fact("Ended", parts::time(context, at))) (parts::fact("Took", took(it.created_at_ms, Some(at)))) },
+                    None => { @if let Some(at) = it.deadline_at_ms { (parts::fact("Must be over", parts::time(context, at))) } },
+                }
+                (parts::fact("Nodes", texts::number(nodes.len() as u64)))
+                @if compensated > 0 { (parts::fact("Undone, or being undone", texts::number(compensated as u64))) }
+                @if let Some(parent) = &it.parent_ref { (parts::fact("A node of", html! { a.ref href=(address(context, parent)) { (parent) } })) }
+                (parts::fact("Tasks", html! { a href=(context.href("/console/tasks", &[("label", &format!("workflow={}", it.r#ref))])) { "all of it" } }))
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What is done with a workflow: cancel, retry from what has failed, begin a copy, skip a node. Each asks first.
+
+use super::{CHANGE, Workflow, address, call, counts, node_word, word};
+use crate::{
+    api::segment,
+    confirm::Confirm,
+    context::Context,
+    fault::Fault,
+    form::Form,
+    layout::under,
+    parts, texts,
+    view::{Done, Page, View},
+};
+use axum::http::Method;
+use maud::{Markup, html};
+use punctual_protocol::{NodeState, NodeStatus, WorkflowState};
+use serde_json::json;
+
+pub(super) fn pages() -> Vec<Page> {
+    vec![
+        Page {
+            path: "/console/workflows/{workflow}/cancel",
+            show: |it| Box::pin(ask(it, "cancel")),
+            act: Some(|it, form| Box::pin(act(it, "cancel", form))),
+        },
+        Page {
+            path: "/console/workflows/{workflow}/retry",
+            show: |it| Box::pin(ask(it, "retry")),
+            act: Some(|it, form| Box::pin(act(it, "retry", form))),
+        },
+        Page {
+            path: "/console/workflows/{workflow}/rerun",
+            show: |it| Box::pin(ask(it, "rerun")),
+            act: Some(|it, form| Box::pin(act(it, "rerun", form))),
+        },
+        Page {
+            path: "/console/workflows/{workflow}/nodes/{node}/skip",
+            show: |it| Box::pin(ask(it, "skip")),
+            act: Some(|it, form| Box::pin(act(it, "skip", form))),
+        },
+    ]
+}
+
+fn permission(action: &str) -> &'static str {
+    if action == "rerun" { "insert" } else { CHANGE }
+}
+
+pub(super) fn buttons(context: &Context, it: &Workflow) -> Markup {
+    let to = |action: &str| context.href(&format!("{}/{action}", under(super::LIST, &it.r#ref)), &[]);
+    let can_be_retried = matches!(it.state, WorkflowState::Failed | WorkflowState::Cancelled);
+    html! {
+        @if can_be_retried { (parts::button(context, CHANGE, &to("retry"), "Retry from failed", "primary")) " " }
+        (parts::button(context, "insert", &to("rerun"), "Begin a copy", "")) " "
+        @if !it.state.is_finished() { (parts::button(context, CHANGE, &to("cancel"), "Cancel", "danger")) }
+    }
+}
+
+async fn ask(context: &Context, action: &str) -> Result<View, Fault> {
+    let workflow: Workflow = context.api.get(&call(context, "")).await?;
+    Ok(question(context, action, &workflow, &Form::default(), None))
+}
+
+fn question(context: &Context, action: &str, it: &Workflow, form: &Form, fault: Option<&Fault>) -> View {
+    let name = it.name.as_deref().unwrap_or(&it.r#ref);
+    let node = context.param("node");
+    let (title, does) = match action {
+        "cancel" => (format!("Cancel {name}?"), "Cancel the workflow"),
+        "retry" => (format!("Retry {name} from what has failed?"), "Retry it"),
+        "rerun" => (format!("Begin a copy of {name}?"), "Begin a copy"),
+        _ => (format!("Skip the node {node}?"), "Skip the node"),
+    };
+    let nodes = || it.nodes.iter().flat_map(|it| it.values());
+    let says = html! {
+        p { (says(action, node, nodes)) }
+        p { (parts::badge(word(it.state).0, word(it.state).1)) " " code { (it.r#ref) } ": "
+            @for (word, _, count) in counts(nodes()) { (texts::number(count)) " " (word) " " } }
+    };
+    let fields = match action {
+        "cancel" => parts::field(
+            "reason",
+            "Why",
+            Some("Shown with the workflow, and in the audit."),
+            &parts::input("reason", form.raw("reason"), "ordered twice"),
+            None,
+        ),
+        _ => html! {},
+    };
+    let back = address(context, &it.r#ref);
+    Confirm {
+        title: &title,
+        says,
+        fields,
+        does,
+        permission: permission(action),
+        is_dangerous: action == "cancel",
+        back,
+    }
+    .with(context, fault)
+}
+
+fn says<'a, Nodes: Iterator<Item = &'a NodeStatus>>(
+    action: &str,
+    node: &str,
+    nodes: impl Fn() -> Nodes,
+) -> Markup {
+    let count = |is: fn(&NodeStatus) -> bool| nodes().filter(|it| is(it)).count() as u64;
+    html! {
+        @match action {
+            "cancel" => {
+                "Nothing of it begins any more: " strong { (texts::count(count(|it| it.state == NodeState::Blocked), "node", "nodes")) } " will not run, and "
+                strong { (texts::number(count(|it| it.state == NodeState::Running))) } " that run are asked to stop. Then what was done is undone, the last first, where a node says how."
+            },
+            "retry" => {
+                strong { (texts::count(count(|it| matches!(it.state, NodeState::Failed | NodeState::Cancelled)), "node", "nodes")) }
+                " that failed or were cancelled run again, with a new attempt. What has succeeded stays."
+            },
+            "rerun" => "A new workflow of the same document with the same input begins. This one stays as it is.",
+            _ => { "The node " strong { (node) } " is taken for done, without a result: what comes after it goes on. What runs of it is stopped first." },
+        }
+    }
+}
+
+async fn act(context: &Context, action: &'static str, form: &Form) -> Result<Done, Fault> {
+    let workflow: Workflow = context.api.get(&call(context, "")).await?;
+    let post = |rest: String, body: Option<String>| async move {
+        context.api.send(Method::POST, &call(context, &rest), body, None).await
+    };
+    let sent = match action {
+        "cancel" => {
+            post(
+                "/cancel".to_owned(),
+                Some(form.get("reason").map_or_else(|| json!({}), |it| json!({"reason": it})).to_string()),
+            )
+            .await
+        }
+        "skip" => post(format!("/nodes/{}/skip", segment(context.param("node"))), None).await,
+        _ => post(format!("/{action}"), None).await,
+    };
+    match sent {
+        Ok(answer) => {
+            let after: Workflow = answer.read()?;
+            let said = match action {
+                "rerun" => "It has begun: a copy.".to_owned(),
+                "retry" => "What has failed runs again.".to_owned(),
+                "skip" => {
+                    let state = after
+                        .nodes
+                        .as_ref()
+                        .and_then(|it| it.get(context.param("node")))
+                        .map(|it| node_word(it.state).0);
+                    format!("{} is {}.", context.param("node"), state.unwrap_or("skipped"))
+                }
+                _ => "It is being cancelled.".to_owned(),
+            };
+            Ok(Done::to(address(context, &after.r#ref), said))
+        }
+        Err(fault) if fault.is_sign_in() => Err(fault),
+        Err(fault) => Ok(Done::Again(Box::new(question(context, action, &workflow, form, Some(&fault))))),
+    }
+}

@@ -1,0 +1,88 @@
+//! What a page's handler gives back: parts, of which some are live.
+
+use crate::{context::Context, fault::Fault, form::Form};
+use futures_util::future::BoxFuture;
+use maud::Markup;
+
+pub(crate) type Show = for<'a> fn(&'a Context) -> BoxFuture<'a, Result<View, Fault>>;
+pub(crate) type Act = for<'a> fn(&'a Context, &'a Form) -> BoxFuture<'a, Result<Done, Fault>>;
+
+/// An address of the console.
+pub(crate) struct Page {
+    pub(crate) path: &'static str,
+    pub(crate) show: Show,
+    /// What a POST does.
+    pub(crate) act: Option<Act>,
+}
+
+pub(crate) struct View {
+    pub(crate) title: String,
+    /// One sentence that says what one sees.
+    pub(crate) help: String,
+    /// Where it stands: label and address, the nearest last.
+    pub(crate) trail: Vec<(String, String)>,
+    /// Beside the title.
+    pub(crate) actions: Option<Markup>,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// The live part that stands beside the title.
+pub(crate) const ACTIONS: &str = "actions";
+
+pub(crate) struct Part {
+    /// Of a live one; unique in the page.
+    pub(crate) live: Option<&'static str>,
+    pub(crate) markup: Markup,
+}
+
+/// What came of a POST.
+pub(crate) enum Done {
+    /// See there; what was done is said on top of it.
+    To { address: String, said: Option<String> },
+    /// The form once more, with what is wrong.
+    Again(Box<View>),
+    /// What is shown this once only.
+    Show(Box<View>),
+}
+
+impl Done {
+    pub(crate) fn to(address: impl Into<String>, said: impl Into<String>) -> Self {
+        Self::To { address: address.into(), said: Some(said.into()) }
+    }
+}
+
+impl View {
+    pub(crate) fn new(title: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { title: title.into(), help: help.into(), trail: Vec::new(), actions: None, parts: Vec::new() }
+    }
+
+    #[must_use]
+    pub(crate) fn under(mut self, label: impl Into<String>, address: String) -> Self {
+        self.trail.push((label.into(), address));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn actions(mut self, markup: Markup) -> Self {
+        self.actions = Some(markup);
+        self
+    }
+
+    /// The same where they change with what the page is about: sent like a live part, and placed beside the title.
+    #[must_use]
+    pub(crate) fn live_actions(self, markup: Markup) -> Self {
+        self.live(ACTIONS, markup)
+    }
+
+    #[must_use]
+    pub(crate) fn part(mut self, markup: Markup) -> Self {
+        self.parts.push(Part { live: None, markup });
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn live(mut self, id: &'static str, markup: Markup) -> Self {
+        self.parts.push(Part { live: Some(id), markup });
+        self
+    }
+}

@@ -1,0 +1,120 @@
+//! Who was let in, for as long as they stay: a call that waits, and an answer that is sent bit by bit, end when their caller
+//! would be let in no more. Whoever waits is woken by what is read of the store, and by the instants at which secrets end, which
+//! one loop looks for: however many wait, none has a timer of its own.
+
+use super::{Access, Identified, Identity, NO_TOKEN, UNKNOWN};
+use crate::engine::Engine;
+use punctual_domain::{access::SecretHash, time::Millis};
+use std::sync::{Arc, atomic::Ordering::SeqCst};
+use tokio::sync::watch;
+
+/// Who was let in, and by what.
+#[derive(Clone, Debug)]
+pub struct Admitted(By);
+
+#[derive(Clone, Debug)]
+enum By {
+    /// There were no tokens.
+    NoToken,
+    /// A token has two secrets for a while: the one that was sent may end before the other.
+    Secret { of: Arc<Identity>, sent: SecretHash },
+}
+
+impl Admitted {
+    /// By having to show nothing.
+    #[must_use]
+    pub const fn without_token() -> Self {
+        Self(By::NoToken)
+    }
+
+    pub(super) const fn with(of: Arc<Identity>, sent: SecretHash) -> Self {
+        Self(By::Secret { of, sent })
+    }
+
+    /// None: there were no tokens.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Identity> {
+        match &self.0 {
+            By::NoToken => None,
+            By::Secret { of, .. } => Some(of),
+        }
+    }
+}
+
+/// Wakes those who wait for a change of who may.
+#[derive(Debug)]
+pub(super) struct Changes {
+    sender: watch::Sender<()>,
+    /// Up to which secrets that end by themselves have been told of.
+    told_until: std::sync::atomic::AtomicI64,
+}
+
+impl Changes {
+    pub(super) fn new() -> Self {
+        Self { sender: watch::Sender::new(()), told_until: i64::MIN.into() }
+    }
+
+    pub(super) fn tell(&self) {
+        self.sender.send_replace(());
+    }
+}
+
+impl Access {
+    /// None: it would be let in now. Costs a look-up.
+    fn refusal(&self, admitted: &Admitted, now: Millis) -> Option<&'static str> {
+        match &admitted.0 {
+            By::NoToken => self.is_configured().then_some(NO_TOKEN),
+            By::Secret { of, sent } => {
+                let id = of.id.as_ref()?;
+                let found = self.known.read().tokens.get(id.as_str()).map(Arc::clone);
+                found.map_or(Some(UNKNOWN), |it| it.refusal(sent, now))
+            }
+        }
+    }
+
+    /// Tells those who wait when a secret has ended by itself since the last time.
+    pub(super) fn tell_of_ends(&self, now: Millis) {
+        let since = self.changes.told_until.swap(now.0, SeqCst);
+        let has_ended = |at: Millis| since < at.0 && at <= now;
+        // A clock that went back: what has ended is good again, and nobody waits for that.
+        let ends = |it: &Arc<Identity>| {
+            let token = it.token.as_ref();
+            let previous = token.and_then(|it| it.previous.as_ref()).map(|it| it.until);
+            [it.expires_at(), previous].into_iter().flatten().any(has_ended)
+        };
+        if self.known().tokens.values().any(ends) {
+            self.changes.tell();
+        }
+    }
+}
+
+impl Engine {
+    /// Why it would be let in no more, as far as this engine knows; None: it would be. Costs a look-up.
+    #[must_use]
+    pub fn refusal_of(&self, admitted: &Admitted) -> Option<&'static str> {
+        self.core.access.refusal(admitted, self.core.now())
+    }
+
+    /// Waits until it would be let in no more, and says why. Soon enough for a revocation to hold within a second.
+    pub async fn until_refused(&self, admitted: &Admitted) -> &'static str {
+        let mut changes = self.core.access.changes.sender.subscribe();
+        loop {
+            if let Some(reason) = self.refusal_of(admitted) {
+                return reason;
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The same of what somebody sent, or of nobody who sent anything.
+    pub async fn until_not_identified(&self, sent: Option<&str>) {
+        let admitted = match self.identify(sent) {
+            Identified::As(admitted) => admitted,
+            Identified::Anyone => Admitted::without_token(),
+            Identified::Refused(_) => return,
+        };
+        self.until_refused(&admitted).await;
+    }
+}

@@ -1,0 +1,40 @@
+//! What a change of a task changes, in the words of its history: what stood before, and what stands since. Written by the
+//! transaction that makes the change, under the fence of the task that is given here: what it says was so. Never contents.
+
+use punctual_contract::store::Change;
+use punctual_domain::task::Task;
+use std::fmt::Display;
+
+/// None: nothing that a line of the history does not say by itself.
+pub(super) fn what_changes(task: &Task, change: &Change) -> Option<String> {
+    let asked = &task.ask;
+    let mut said = Vec::new();
+    if let Some(to) = change.queue().filter(|to| **to != asked.queue.queue) {
+        // As it has always been said, and is read by others.
+        said.push(format!("from queue {} to {to}", asked.queue.queue));
+    }
+    match change {
+        Change::Reschedule { execute_at, priority, .. } => {
+            said.extend(turned("execute_at_ms", asked.execute_at.0, execute_at.map(|it| it.0)));
+            said.extend(turned("priority", asked.priority.level(), priority.map(|it| it.level())));
+        }
+        Change::Amend { max_attempts, priority, timeout_ms, retry, .. } => {
+            said.extend(turned("max_attempts", asked.max_attempts, *max_attempts));
+            said.extend(turned("priority", asked.priority.level(), priority.map(|it| it.level())));
+            let before = asked.timeout_ms.map_or_else(|| "none".to_owned(), |it| it.to_string());
+            said.extend(turned("timeout_ms", before, timeout_ms.map(|it| it.to_string())));
+            said.extend(
+                retry.as_ref().filter(|it| **it != asked.retry).map(|_| "another retry policy".to_owned()),
+            );
+        }
+        _ => {}
+    }
+    if change.payload().is_some() {
+        said.push("another payload".to_owned());
+    }
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+fn turned<T: Display + PartialEq>(field: &str, from: T, to: Option<T>) -> Option<String> {
+    to.filter(|to| *to != from).map(|to| format!("{field} from {from} to {to}"))
+}

@@ -1,0 +1,188 @@
+//! One caller that waits for several queues. It stands at each of them: nothing is given to it or leased ahead for it, because two
+//! queues would give at one instant, and together more than it takes. It hears where something has come, and looks there as
+//! a caller of that queue alone does; so an idle queue costs a look in a while, and no more. It begins with all of them, in an order
+//! that is drawn anew each time: whichever has more work than it takes is as often behind the others as before them.
+//!
+//! A crash between the leases of two queues is what it is after that of one: the executor never hears of them, and they run out. What
+//! the caller was granted when it goes, or this engine stood still, is given back, of all queues.
+
+use super::{
+    Caller, EXECUTOR_GONE, Late, LeaseRequest, admit_and_grant, give_back, is_known_empty, looks_again_after,
+    or_never,
+};
+use crate::{
+    arrivals::{Arrival, Looker, Standing, Waiting},
+    core::Core,
+    pipeline::{ahead, kinds::Restrictions},
+};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use punctual_contract::{Error, store::Assignment};
+use std::{mem, sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// One of the queues.
+struct Line<'a> {
+    request: LeaseRequest,
+    arrival: &'a Arc<Arrival>,
+    looker: Option<Looker<'a>>,
+    look_at: Option<Instant>,
+    _waiting: Waiting<'a>,
+    _standing: Standing<'a>,
+}
+
+/// What was leased so far. Given back if it is dropped: its caller has gone.
+struct Leased {
+    core: Arc<Core>,
+    assignments: Vec<Assignment>,
+    /// Of time, when the call began.
+    breaks: u64,
+}
+
+impl Leased {
+    fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core), assignments: Vec::new(), breaks: core.breaks() }
+    }
+
+    /// The caller has them from here on. After a break of time nobody knows how long ago they were leased.
+    fn hand_over(mut self) -> Vec<Assignment> {
+        if self.core.breaks() != self.breaks {
+            self.give_back(ahead::TOO_LATE);
+            return Vec::new();
+        }
+        mem::take(&mut self.assignments)
+    }
+
+    fn give_back(&mut self, reason: &'static str) {
+        let leased = mem::take(&mut self.assignments);
+        if leased.is_empty() {
+            return;
+        }
+        ahead::was_not_handed_over(&self.core, &leased);
+        let core = Arc::clone(&self.core);
+        self.core.detach(async move { give_back(&core, leased, reason).await });
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        self.give_back(EXECUTOR_GONE);
+    }
+}
+
+/// Leases at most `max`, of each queue at most what its request says. Empty: as `hand_over::lease`.
+pub(crate) async fn lease(
+    core: &Arc<Core>,
+    requests: Vec<LeaseRequest>,
+    max: usize,
+    only: Restrictions,
+) -> Result<Vec<Assignment>, Error> {
+    let wait = requests.first().map_or(Duration::ZERO, |it| Duration::from_millis(it.wait_ms));
+    let deadline = Instant::now() + wait;
+    let arrivals: Vec<_> = requests.iter().map(|it| core.arrival(&it.queue)).collect();
+    let line = |(request, arrival)| Line::new(core, request, arrival);
+    let mut lines: Vec<Line<'_>> = requests.into_iter().zip(&arrivals).map(line).collect();
+    fastrand::shuffle(&mut lines);
+    let bound = only.bound.as_ref().map(|bound| core.admissions.bounds.wait(bound));
+    let (mut late, mut leased) = (Late::new(core), Leased::new(core));
+    loop {
+        // Said before the look: what comes after it wakes.
+        let mut woken: FuturesUnordered<_> =
+            lines.iter().enumerate().map(|it| hears(it.0, it.1.arrival)).collect();
+        let freed = or_never(bound.as_ref().map(|it| it.freed()));
+        let is_late = Instant::now() >= deadline;
+        for line in &mut lines {
+            let wanted = line.request.max.min(max - leased.assignments.len());
+            if wanted == 0 || !line.is_to_be_looked_at() {
+                continue;
+            }
+            let caller = Caller { hears: late.hears(), is_late, only: only.clone() };
+            match line.look(core, wanted, caller).await {
+                Ok(more) => leased.assignments.extend(more),
+                Err(error) if leased.assignments.is_empty() => return Err(error),
+                // What is leased already must be heard of.
+                Err(_) => break,
+            }
+        }
+        if !leased.assignments.is_empty() || is_late {
+            return Ok(leased.hand_over());
+        }
+        let wake_at = lines.iter().filter_map(|it| it.look_at).min().map_or(deadline, |it| it.min(deadline));
+        tokio::select! {
+            more = late.next() => {
+                leased.assignments = more;
+                return Ok(leased.hand_over());
+            }
+            Some(nth) = woken.next() => goes_first(&mut lines, nth),
+            () = freed => lines.iter_mut().for_each(|it| it.look_at = None),
+            () = tokio::time::sleep_until(wake_at) => {}
+            () = core.stopping.cancelled() => return Ok(Vec::new()),
+        }
+        if core.breaks() != leased.breaks {
+            // What woke this one goes to the next.
+            lines.iter().filter(|it| it.look_at.is_none()).for_each(|it| core.arrived(&it.request.queue, 1));
+            return Ok(Vec::new());
+        }
+    }
+}
+
+/// The place of the queue in which something has come since this was called.
+fn hears(nth: usize, arrival: &Arrival) -> impl Future<Output = usize> {
+    let notified = arrival.notified();
+    async move {
+        notified.await;
+        nth
+    }
+}
+
+/// What woke the caller is not looked for by anybody else.
+fn goes_first(lines: &mut [Line<'_>], nth: usize) {
+    if let Some(it) = lines.get_mut(nth) {
+        it.look_at = None;
+        lines.swap(0, nth);
+    }
+}
+
+impl<'a> Line<'a> {
+    fn new(core: &Core, request: LeaseRequest, arrival: &'a Arc<Arrival>) -> Self {
+        let (waiting, standing) = (arrival.wait(core.now()), arrival.stand());
+        Self { request, arrival, looker: None, look_at: None, _waiting: waiting, _standing: standing }
+    }
+
+    fn is_to_be_looked_at(&self) -> bool {
+        self.look_at.is_none_or(|at| at <= Instant::now())
+    }
+
+    /// Runs to its end even if the caller goes, from the moment that it is asked.
+    async fn look(
+        &mut self,
+        core: &Arc<Core>,
+        wanted: usize,
+        caller: Caller,
+    ) -> Result<Vec<Assignment>, Error> {
+        let request = LeaseRequest { max: wanted, ..self.request.clone() };
+        let (only, may_be_given) = (caller.only.clone(), caller.only.are_none());
+        if may_be_given {
+            let lies_here = self.arrival.take(wanted, core.present());
+            let leased = ahead::handed_over(core, &request, lies_here);
+            if !leased.is_empty() {
+                return Ok(leased);
+            }
+        }
+        let known_empty = is_known_empty(core, &request, &only, self.arrival);
+        let may_lie = may_be_given && known_empty.is_some();
+        let given = if may_lie { self.arrival.take_lying(wanted) } else { Vec::new() };
+        let looked_at = match known_empty {
+            Some(at) if given.is_empty() && !caller.is_late => at,
+            _ => {
+                let leased = admit_and_grant(core, &request, given, caller).await?;
+                if !leased.is_empty() {
+                    return Ok(leased);
+                }
+                Instant::now()
+            }
+        };
+        let after = looks_again_after(core, &request, &only, self.arrival, &mut self.looker);
+        self.look_at = Some(looked_at + after);
+        Ok(Vec::new())
+    }
+}

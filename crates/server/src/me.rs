@@ -1,0 +1,33 @@
+//! Who asks: so that a client can say beforehand what the caller may not do. It is not told to whoever may not read.
+
+use crate::{access::Who, answer, refusal::Refusal, tokens::wire_role};
+use axum::{http::StatusCode, response::Response};
+use punctual_domain::access::{Grant, Permission, Role};
+use punctual_protocol::{At, Me};
+
+/// Who asks, and what they may do.
+///
+/// Of the token that is sent: its roles, what they permit, and the namespaces and queues in which they hold.
+#[utoipa::path(
+    get, path = "/v1/me", operation_id = "get_me", tag = "access",
+    responses((status = 200, description = "The caller.", body = Me)),
+)]
+pub(crate) async fn get_me(who: Who) -> Result<Response, Refusal> {
+    let everything = Grant::everywhere(Role::Admin);
+    let identity = who.identity();
+    let grant = identity.map_or(&everything, |it| &it.grant);
+    let permitted = Permission::ALL.into_iter().filter(|it| grant.permits(*it));
+    let expires_at = identity.and_then(|it| it.expires_at());
+    let me = Me {
+        name: who.name().to_owned(),
+        token_id: who.token_id().map(str::to_owned),
+        needs_token: identity.is_some(),
+        roles: grant.roles.iter().map(|it| wire_role(*it)).collect(),
+        permissions: permitted.map(|it| it.word().to_owned()).collect(),
+        namespaces: grant.namespaces.iter().map(ToString::to_string).collect(),
+        queues: grant.queues.iter().map(ToString::to_string).collect(),
+        expires_at: expires_at.map(|it| At::from_ms(it.0)),
+        expires_at_ms: expires_at.map(|it| it.0),
+    };
+    Ok(answer::json(StatusCode::OK, &me))
+}

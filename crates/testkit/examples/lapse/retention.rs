@@ -1,0 +1,180 @@
+//! What one pass of retention costs while few wait, and while millions do: as many tasks end in both. Then what it costs when
+//! successes end, which are stopped first and deleted later, among millions of finished ones that are kept.
+
+use crate::{
+    bounds::fire,
+    stand::{DAY, HOUR, Kind, START, Stand, rss_mib},
+};
+use punctual_contract::store::{Applied, Change, Step};
+use punctual_domain::{history::Note, place::TaskRef, time::Millis};
+use std::time::{Duration, Instant};
+
+/// That end in each pass.
+const ENDING: i64 = 10_000;
+/// When they end, in the first pass and in the second.
+const OVER: [Millis; 2] = [Millis(START.0 + DAY), Millis(START.0 + 2 * DAY)];
+
+#[derive(Debug)]
+pub(crate) struct Costs {
+    rows: i64,
+    /// Nothing ends: (nothing waits, all wait).
+    idle: [Duration; 2],
+    /// `ENDING` end.
+    ending: [Duration; 2],
+    kept: i64,
+    /// `ENDING` successes are stopped, and deleted, among those that are kept.
+    successes: [Pass; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pass {
+    took: Duration,
+    /// Of tasks, by the server. None: there is none.
+    rows_read: Option<i64>,
+}
+
+impl Costs {
+    pub(crate) fn summary(&self) -> String {
+        let ms = |it: &[Duration; 2]| it.map(|it| it.as_secs_f64() * 1_000.0);
+        let ([idle, idle_full], [ending, full]) = (ms(&self.idle), ms(&self.ending));
+        format!(
+            "a pass in which nothing ends: {idle:.1} ms, with {rows} rows that wait {idle_full:.1} ms\n\
+             a pass in which {ENDING} end: {ending:.0} ms, with {rows} rows that wait {full:.0} ms\n\
+             among {kept} finished ones that are kept, {ENDING} successes are stopped: {stopped}; and deleted: {deleted}",
+            rows = self.rows,
+            kept = self.kept,
+            stopped = self.successes[0].words(),
+            deleted = self.successes[1].words(),
+        )
+    }
+}
+
+impl Pass {
+    fn words(&self) -> String {
+        let read = self.rows_read.map_or_else(|| "-".to_owned(), |it| it.to_string());
+        format!("{:.0} ms, {read} rows read", self.took.as_secs_f64() * 1_000.0)
+    }
+}
+
+pub(crate) async fn run(
+    kind: Kind,
+    (rows, kept): (i64, i64),
+    buffer_pool: &str,
+    say: impl Fn(String),
+) -> Costs {
+    // Without archives: retention deletes.
+    let stand = Stand::new(kind, (1, buffer_pool), false).await;
+    let before = pass(&stand, 1_000_000_000, OVER[0]).await;
+    say(format!("with nothing that waits: {before:?}"));
+    let step = (rows / 10).max(1);
+    for from in (0..rows).step_by(usize::try_from(step).unwrap_or(1)) {
+        let to = (from + step).min(rows);
+        // Due in the week after what ends.
+        let due = |nth: i64| START.plus(10 * DAY + nth * (7 * DAY) / rows.max(1));
+        stand.insert(from..to, due).await;
+        say(format!("{to} rows wait; {} MiB", rss_mib()));
+    }
+    let began = now();
+    nothing_ends(&stand, OVER[0].plus(2 * HOUR)).await;
+    say(format!("the first look at all of them: {:?}", began.elapsed()));
+    let after = pass(&stand, 2_000_000_000, OVER[1]).await;
+    say(format!("with {rows} that wait: {after:?}"));
+    let successes = successes(&stand, kept, &say).await;
+    Costs { rows, idle: [before.0, after.0], ending: [before.1, after.1], kept, successes }
+}
+
+async fn nothing_ends(stand: &Stand, now: Millis) {
+    let retired = stand.retire(now).await;
+    assert_eq!((retired.stopped, retired.deleted), (0, 0));
+}
+
+/// Successes end in an hour of the fifth day, among others of the days before and after that are kept for years.
+async fn successes(stand: &Stand, kept: i64, say: &impl Fn(String)) -> [Pass; 2] {
+    let (first, step) = (3_000_000_000, (kept / 10).max(1));
+    let due = |nth: i64| START.plus(2 * DAY + (nth - first) * (5 * DAY) / kept.max(1));
+    for from in (first..first + kept).step_by(usize::try_from(step).unwrap_or(1)) {
+        let to = (from + step).min(first + kept);
+        stand.insert(from..to, due).await;
+        fire(stand, due(to - 1), START.plus(3_650 * DAY)).await;
+        say(format!("{} finished ones are kept; {} MiB", to - first, rss_mib()));
+    }
+    let (from, until) = (4_000_000_000, START.plus(8 * DAY));
+    stand.insert(from..from + ENDING, |nth| START.plus(7 * DAY + (nth - from) * HOUR / ENDING)).await;
+    let fired = fire(stand, until, until.plus(HOUR)).await;
+    assert_eq!(fired, ENDING.unsigned_abs(), "what is kept has fired before");
+    // What is new is looked at once.
+    nothing_ends(stand, until.plus(HOUR - 1)).await;
+    let stopped = counted(stand, until.plus(2 * HOUR), (ENDING, 0)).await;
+    let deleted = counted(stand, until.plus(12 * HOUR), (0, ENDING)).await;
+    [stopped, deleted]
+}
+
+async fn counted(stand: &Stand, now: Millis, ends: (i64, i64)) -> Pass {
+    let (began, before) = (self::now(), stand.rows_read().await);
+    let retired = stand.retire(now).await;
+    let took = began.elapsed();
+    let count = |it: usize| i64::try_from(it).unwrap_or(i64::MAX);
+    assert_eq!((count(retired.stopped), count(retired.deleted)), ends);
+    let rows_read = stand.rows_read().await.zip(before).map(|(after, before)| after - before);
+    Pass { took, rows_read }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// How long it takes before anything ends, and when `ENDING` do.
+async fn pass(stand: &Stand, first: i64, over: Millis) -> (Duration, Duration) {
+    let store = stand.store();
+    let due = |nth: i64| START.plus(HOUR + (nth * 7_919).rem_euclid(HOUR));
+    stand.insert(first..first + ENDING, due).await;
+    let mut places: Vec<TaskRef> = Vec::new();
+    for partition in (0..store.partitions()).map(punctual_domain::place::Partition) {
+        let scan = punctual_contract::store::Scan {
+            partition,
+            until: START.plus(3 * HOUR),
+            after: None,
+            limit: usize::try_from(ENDING).unwrap_or(usize::MAX),
+        };
+        places.extend(store.scan(scan).await.expect("a scan").iter().map(|it| it.row()));
+    }
+    let cancel = |place: &TaskRef| Step {
+        place: *place,
+        fence: None,
+        change: Change::Cancel { keep_until: over },
+        note: Note::default(),
+        fired_at: None,
+    };
+    for some in places.chunks(1_000) {
+        let applied = store.apply(some.iter().map(cancel).collect(), START).await.expect("moves");
+        assert!(applied.iter().all(|it| *it == Applied::Moved));
+    }
+    // What is new is looked at once.
+    stand.retire(over.plus(-1)).await;
+    let began = now();
+    nothing_ends(stand, over.plus(-1)).await;
+    let idle = began.elapsed();
+    let began = now();
+    let retired = stand.retire(over.plus(HOUR)).await;
+    assert_eq!((retired.stopped, retired.deleted), (0, usize::try_from(ENDING).unwrap_or(0)));
+    (idle, began.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_ends_goes_while_others_wait_in_a_file() {
+        let costs = run(Kind::Sqlite, (500, 300), "128M", drop).await;
+        assert_eq!((costs.rows, costs.successes[0].rows_read), (500, None));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_ends_goes_while_others_wait_in_a_database() {
+        let costs = run(Kind::Mysql, (500, 300), "128M", drop).await;
+        let read = costs.successes.map(|it| it.rows_read.unwrap());
+        assert!(read.iter().all(|it| (ENDING..100 * ENDING).contains(it)), "{costs:?}");
+    }
+}

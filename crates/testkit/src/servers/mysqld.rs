@@ -1,0 +1,69 @@
+//! Which program a private MySQL server is, and in what its command line differs: MariaDB of the distribution, or the program
+//! that `PUNCTUAL_TEST_MYSQLD` names, which must be a MySQL (8.0.30 or newer). Must not start anything.
+
+use super::{mariadb::PACKAGE, process::program};
+
+const VARIABLE: &str = "PUNCTUAL_TEST_MYSQLD";
+
+/// The MySQL that the tests are to run on.
+fn named() -> Option<String> {
+    std::env::var(VARIABLE).ok().filter(|path| !path.is_empty())
+}
+
+/// Whether the private servers are MySQL: for what only one of the two programs has.
+#[must_use]
+pub fn is_mysql() -> bool {
+    named().is_some()
+}
+
+/// A table of one column, `seq`, for the statements of tests. MySQL has none of MariaDB's.
+#[must_use]
+pub fn numbers(first: i64, last: i64) -> String {
+    if !is_mysql() {
+        return format!("seq_{first}_to_{last}");
+    }
+    let (first, last) = (first.to_string(), last.to_string());
+    include_str!("numbers.sql").replace("{first}", &first).replace("{last}", &last)
+}
+
+pub(super) fn server() -> String {
+    named().unwrap_or_else(|| program("mariadbd", PACKAGE))
+}
+
+/// The command that makes a data directory in which root has no password.
+pub(super) fn installing(base: Vec<String>) -> Vec<String> {
+    let (program, own) = match named() {
+        Some(server) => (server, vec!["--initialize-insecure", NO_FILES]),
+        None => (
+            program("mariadb-install-db", PACKAGE),
+            vec!["--auth-root-authentication-method=normal", "--skip-test-db"],
+        ),
+    };
+    let mut words = vec![program];
+    words.extend(base);
+    words.extend(own.into_iter().map(str::to_owned));
+    words
+}
+
+/// Its default is a directory of the package, without which it does not start.
+const NO_FILES: &str = "--secure-file-priv=NULL";
+
+/// What only one of the programs knows. Without `tls`, it speaks none.
+pub(super) fn settings(tls: bool) -> Vec<String> {
+    let words: &[&str] = match (is_mysql(), tls) {
+        // One port, which is ours; events as on MariaDB. MySQL makes certificates for itself unless it has no version to speak.
+        (true, true) => &[NO_FILES, "--mysqlx=OFF", "--event-scheduler=OFF"],
+        (true, false) => &[NO_FILES, "--mysqlx=OFF", "--event-scheduler=OFF", "--tls-version="],
+        (false, true) => &["--ssl"],
+        (false, false) => &["--skip-ssl"],
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The size of the redo log.
+pub(super) fn log_of(size: &str) -> String {
+    match is_mysql() {
+        true => format!("--innodb-redo-log-capacity={size}"),
+        false => format!("--innodb-log-file-size={size}"),
+    }
+}

@@ -1,0 +1,168 @@
+//! The hot set carries out what it was asked, and its answer is lost: what it took is handed over at once, not when a walk
+//! finds it after seconds. Time stands still here, so that nothing can come by waiting. In memory, and on MySQL and Redis.
+
+use crate::crash_points::{Embedded, Ground, OnServers, Stand, queue, succeeded};
+use punctual_contract::store::Assignment;
+use punctual_domain::{name::Name, task::NewTask, time::Millis};
+use punctual_engine::{Backends, Engine, LeaseRequest, Options, Settled};
+use punctual_testkit::{
+    clock::ManualClock,
+    faults::{Dials, FaultyHot, HotGroup},
+    patience::until,
+};
+use std::{sync::Arc, time::SystemTime};
+use tokio::task::JoinSet;
+
+struct Rig {
+    engine: Engine,
+    hot: Arc<FaultyHot>,
+    clock: ManualClock,
+}
+
+impl Rig {
+    async fn new(ground: &dyn Ground) -> Self {
+        let Stand { store, hot, limiter, bus, shared } = ground.stand().await;
+        // MySQL compares leases of partitions by its own clock, which goes on.
+        let clock = ManualClock::at(wall_now());
+        let hot = Arc::new(FaultyHot::new(hot, 1));
+        let (blobs, clocks) = (None, Arc::new(clock.clone()));
+        let backends = Backends { store, hot: hot.clone(), limiter, bus, clock: clocks, blobs, shared };
+        let engine = Engine::new(backends, Options::default());
+        until("it has its partitions", || async {
+            let _ = engine.turn().await;
+            engine.owned() > 0
+        })
+        .await;
+        Self { engine, hot, clock }
+    }
+
+    /// Claimed, and due half a second from now: in Redis, since what is near would stay in the process.
+    async fn claimed(&self, count: usize) -> Millis {
+        let at = self.engine.now().plus(15_000);
+        let tasks = (0..count).map(|_| NewTask::new(queue(), Name::new("k").unwrap(), at)).collect();
+        self.engine.insert(tasks, "test").await.unwrap();
+        self.clock.set(at.plus(-500));
+        self.engine.turn().await.unwrap();
+        at
+    }
+
+    async fn leased(&self, max: usize) -> Vec<Assignment> {
+        self.engine.lease(request(max, 0)).await.unwrap()
+    }
+
+    async fn all_end_well(&self, leased: Vec<Assignment>) {
+        let settled = self.engine.settle(leased.iter().map(succeeded).collect(), "test").await.unwrap();
+        assert!(settled.iter().all(|it| *it == Settled::Accepted), "{settled:?}");
+        assert!(leased.iter().all(|it| it.attempt == 1), "{leased:?}");
+        // Nobody waits for what was handed over to leave a hot set that is a server.
+        until("nothing is left", || async {
+            self.engine.turn().await.unwrap();
+            let depth = self.engine.depth().await.unwrap();
+            (depth.due, depth.firing) == (0, 0)
+        })
+        .await;
+    }
+}
+
+fn request(max: usize, wait_ms: u64) -> LeaseRequest {
+    let (queue, executor) = (Arc::new(queue()), "test".to_owned());
+    LeaseRequest { queue, max, wait_ms, lease_ms: 30_000, executor, version: None }
+}
+
+#[expect(clippy::disallowed_methods, reason = "where the clock of this test begins")]
+fn wall_now() -> Millis {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    Millis(i64::try_from(since.as_millis()).unwrap())
+}
+
+async fn what_a_take_popped_without_an_answer_is_handed_over_at_once(ground: Arc<dyn Ground>) {
+    let rig = Rig::new(&*ground).await;
+    let at = rig.claimed(40).await;
+    rig.clock.set(at);
+    rig.hot.faults.set(HotGroup::Take, Dials::ANSWERS_LOST);
+    assert!(rig.engine.turn().await.is_err(), "the answers were lost");
+    let depth = rig.engine.depth().await.unwrap();
+    assert_eq!((depth.due, depth.firing), (0, 40), "and all has been carried out: {depth:?}");
+    assert!(rig.leased(100).await.is_empty(), "nobody knows");
+    rig.hot.faults.set(HotGroup::Take, Dials::SOUND);
+    rig.engine.turn().await.unwrap();
+    let leased = rig.leased(100).await;
+    assert_eq!(leased.len(), 40);
+    assert!(leased.iter().all(|it| it.fired_at >= at), "never early");
+    assert!(rig.leased(100).await.is_empty(), "each once");
+    rig.all_end_well(leased).await;
+}
+
+async fn what_was_admitted_without_an_answer_is_handed_over_at_once(ground: Arc<dyn Ground>) {
+    let rig = Rig::new(&*ground).await;
+    let at = rig.claimed(40).await;
+    rig.clock.set(at);
+    rig.engine.turn().await.unwrap();
+    rig.hot.faults.set(HotGroup::Ready, Dials::ANSWERS_LOST);
+    assert!(rig.engine.lease(request(30, 0)).await.is_err(), "the answer was lost");
+    rig.hot.faults.set(HotGroup::Ready, Dials::SOUND);
+    // What was not popped.
+    let rest = rig.leased(100).await;
+    rig.clock.set(at.plus(1));
+    rig.engine.turn().await.unwrap();
+    let popped = rig.leased(100).await;
+    assert_eq!(rest.len() + popped.len(), 40, "{} and {}", rest.len(), popped.len());
+    assert!(popped.len() >= 30, "{}", popped.len());
+    rig.all_end_well(rest.into_iter().chain(popped).collect()).await;
+}
+
+/// They leave the hot set with the take: that they fired is known to nobody.
+async fn what_was_leased_ahead_is_given_back_at_once_when_its_take_is_not_answered(ground: Arc<dyn Ground>) {
+    let rig = Rig::new(&*ground).await;
+    let mut executor = JoinSet::new();
+    let engine = rig.engine.clone();
+    executor.spawn(async move { engine.lease(request(10, 20_000)).await });
+    until("it waits", || async { rig.engine.waiting(&queue()) == 1 }).await;
+    let at = rig.claimed(1).await;
+    rig.clock.set(at.plus(-50));
+    rig.engine.turn().await.unwrap();
+    rig.clock.set(at);
+    rig.hot.faults.set(HotGroup::Take, Dials::ANSWERS_LOST);
+    assert!(rig.engine.turn().await.is_err(), "the answer was lost");
+    let depth = rig.engine.depth().await.unwrap();
+    assert_eq!((depth.due, depth.firing), (0, 0), "it was leased ahead, and has left: {depth:?}");
+    rig.hot.faults.set(HotGroup::Take, Dials::SOUND);
+    rig.engine.turn().await.unwrap();
+    rig.engine.turn().await.unwrap();
+    let leased = executor.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(leased.len(), 1);
+    rig.all_end_well(leased).await;
+}
+
+async fn one_look_that_fails_is_not_a_hot_set_that_is_away(ground: Arc<dyn Ground>) {
+    let rig = Rig::new(&*ground).await;
+    rig.hot.faults.set_once(HotGroup::Look, Dials::SILENT);
+    let _ = rig.engine.turn().await;
+    assert!(!rig.engine.hot_is_away(), "it was asked once more");
+    rig.hot.faults.set(HotGroup::Look, Dials::SILENT);
+    let _ = rig.engine.turn().await;
+    assert!(rig.engine.hot_is_away());
+}
+
+macro_rules! on_both {
+    ($($case:ident)*) => {$(
+        mod $case {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn in_memory() {
+                super::$case(super::Embedded::ground().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_mysql_and_redis() {
+                super::$case(super::OnServers::ground().await).await;
+            }
+        }
+    )*};
+}
+
+on_both! {
+    what_a_take_popped_without_an_answer_is_handed_over_at_once
+    what_was_admitted_without_an_answer_is_handed_over_at_once
+    what_was_leased_ahead_is_given_back_at_once_when_its_take_is_not_answered
+    one_look_that_fails_is_not_a_hot_set_that_is_away
+}

@@ -1,0 +1,76 @@
+//! A steady load on a queue of its own, while consoles are looked at or not: how late its tasks come.
+
+use crate::{
+    clock::{now_ms, now_us},
+    execute::{Manner, execute_all},
+    http::Target,
+    insert::{Call, insert_all},
+    job::{Job, Lane},
+    measure::{Percentiles, Spans},
+    plan::{Frame, Load, Plan},
+    server::Server,
+    wire::Shape,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+const LOOK: Duration = Duration::from_millis(100);
+const LEAD_MS: i64 = 100;
+/// Least time from insert to due, and how long they may take in the end.
+const AHEAD_MS: i64 = 1_000;
+const GRACE_MS: i64 = 30_000;
+
+/// Lateness, and what was broken.
+pub(super) async fn run(
+    (rate, duration_ms): (u64, i64),
+    server: &mut Server,
+    target: &Target,
+    mut check: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<(Percentiles, Vec<String>)> {
+    let start_ms = now_ms() + LEAD_MS;
+    let shape = Shape::new(format!("beside-{start_ms}"), start_ms * 1_000, 200);
+    let batch = usize::try_from(rate / 10).unwrap_or(1).clamp(1, 1_000);
+    let frame = Frame { start_ms, ahead_ms: AHEAD_MS, batch, seed: 1 };
+    let job = Job::new(target.clone(), shape, Plan::new(Load::Sustained { rate, duration_ms }, frame));
+    let (stop, stopped) = watch::channel(false);
+    let (inserted, executed) = (Arc::clone(&job), Arc::clone(&job));
+    let manner = Manner {
+        executors: 2,
+        lease_max: 500,
+        wait_ms: 5_000,
+        lease_ms: 10_000,
+        linger: Duration::from_millis(5),
+        work: Duration::ZERO,
+    };
+    let mut lanes = vec![
+        Lane::start("insert", stopped.clone(), move || insert_all(inserted, Call::Batch, 2))?,
+        Lane::start("execute", stopped, move || execute_all(executed, manner, None))?,
+    ];
+    let until_us = (job.plan.last_due_ms + GRACE_MS) * 1_000;
+    let all = u64::try_from(job.plan.len())?;
+    let is_over = || {
+        let checker = job.checker.lock();
+        checker.so_far().inserted >= all && checker.open() == 0 && now_us() > job.plan.last_due_ms * 1_000
+    };
+    while !is_over() && now_us() < until_us {
+        tokio::time::sleep(LOOK).await;
+        check()?;
+        server.check_alive()?;
+        let mut working = Vec::new();
+        for mut lane in lanes {
+            match lane.poll() {
+                None => working.push(lane),
+                Some(result) => result?,
+            }
+        }
+        lanes = working;
+    }
+    stop.send_replace(true);
+    for lane in lanes {
+        lane.join().await?;
+    }
+    let checker = job.checker.lock();
+    let mut spans = Spans::default();
+    spans.add(&checker.measured.lateness);
+    Ok((spans.percentiles(), checker.judge().broken()))
+}
