@@ -97,7 +97,11 @@ pub(crate) async fn get_queue(
     QueueOf(queue): QueueOf,
 ) -> Result<Response, Refusal> {
     let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
-    let numbers = Numbers::read(&app, max_age).await?;
+    let mut numbers = Numbers::read(&app, max_age).await?;
+    if stands.is_none() && !numbers.0.knows(&queue) && max_age != MaxAge::NONE {
+        // Its first task may have come since then: that there is no such queue is never said from what is older than the question.
+        numbers = Numbers::read(&app, MaxAge::NONE).await?;
+    }
     if !who.reaches(&queue) || (stands.is_none() && !numbers.0.knows(&queue)) {
         let detail = format!("{:?} has no tasks, and nothing was set for it", queue.queue.as_str());
         return Err(Refusal::new(Code::QueueNotFound, detail));

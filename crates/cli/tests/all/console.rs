@@ -124,9 +124,10 @@ fn drive(site: &mut Site) {
     if !faults.is_empty() {
         let kept = directory.keep();
         panic!(
-            "{} of {} flows failed, pictures in {}\n\n{}",
+            "{} of {} flows failed: {}\n\npictures in {}\n\n{}",
             faults.len(),
             flows.len(),
+            faults.iter().filter_map(|it| it.lines().next()).collect::<Vec<_>>().join("; "),
             kept.display(),
             faults.join("\n\n")
         );

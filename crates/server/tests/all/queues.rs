@@ -423,3 +423,15 @@ async fn a_push_queue_refuses_tasks_that_demand_a_version() {
     world.send(put("/v1/queues/mail", &json!({"mode": "pull"}))).await.expect(200);
     world.insert(asked).await;
 }
+
+#[tokio::test]
+async fn a_queue_whose_first_task_just_came_is_there_however_old_numbers_may_be() {
+    let world = World::new();
+    let recent = |path: &str| get(path).header("cache-control", "max-age=60");
+    world.send(recent("/v1/queues/mail")).await.expect_problem(404, "queue.not_found");
+    world
+        .send(post("/v1/tasks", &json!({"queue": "mail", "kind": "k", "delay_ms": 60_000})))
+        .await
+        .expect(201);
+    assert_eq!(world.send(recent("/v1/queues/mail")).await.expect(200)["waiting"], 1);
+}
