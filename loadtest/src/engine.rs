@@ -11,13 +11,17 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::process::{Child, Command};
 
 /// From start to `GET /readyz` answering 200; a recovery of millions of tasks is in it.
 const READY_LIMIT_US: i64 = 120_000_000;
 const READY_POLL: Duration = Duration::from_millis(5);
+/// An engine that says within this time that it cannot start has not begun to work.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// With this status `serve` refuses to start what a supervisor may start again, as the systemd unit does.
+const REFUSED: i32 = 1;
 const LOG_TAIL_BYTES: usize = 4_000;
 /// Of the caller's shell; what an engine works on is said by the run alone.
 const FORGOTTEN: [&str; 4] = ["PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL", "PUNCTUAL_DATA", "PUNCTUAL_CONFIG"];
@@ -47,6 +51,7 @@ pub(crate) struct Place {
 pub(crate) struct Engine {
     launch: Launch,
     child: Child,
+    begun: Instant,
     /// Sum over the processes that have ended.
     before: Usage,
     /// It was told to end: then its end is no failure.
@@ -82,7 +87,8 @@ impl Engine {
         let Place { data, output, log } = place;
         let launch = Launch { program, data, port, environment, output, log };
         let child = launch.child()?;
-        Ok(Self { launch, child, before: Usage::default(), is_ending: false, _directory: None })
+        let (begun, before) = (Instant::now(), Usage::default());
+        Ok(Self { launch, child, begun, before, is_ending: false, _directory: None })
     }
 
     pub(crate) fn url(&self) -> String {
@@ -106,8 +112,14 @@ impl Engine {
     /// The same without waiting for it to be ready.
     pub(crate) fn begin_again(&mut self) -> anyhow::Result<()> {
         self.child = self.launch.child()?;
-        self.is_ending = false;
+        (self.begun, self.is_ending) = (Instant::now(), false);
         Ok(())
+    }
+
+    /// It has ended, and said so early that it was still starting.
+    pub(crate) fn has_refused_to_start(&mut self) -> anyhow::Result<bool> {
+        let is_early = self.begun.elapsed() < STARTS_WITHIN;
+        Ok(is_early && self.ended()?.is_some_and(|it| it.code() == Some(REFUSED)))
     }
 
     /// From its next start on.
@@ -244,7 +256,8 @@ impl Engine {
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         assert!(child.stdout.as_mut().unwrap().read_u8().await.is_ok(), "{script}");
-        Self { launch, child, before: Usage::default(), is_ending: false, _directory: Some(directory) }
+        let (begun, before) = (Instant::now(), Usage::default());
+        Self { launch, child, begun, before, is_ending: false, _directory: Some(directory) }
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
@@ -267,6 +280,23 @@ mod tests {
         let error = Engine::start(&program, None, &environment).await.unwrap_err().to_string();
         assert!(error.contains("exit status: 3") && error.contains("cannot serve on 127.0.0.1:"), "{error}");
         assert!(error.contains("redis://x"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn only_who_ends_early_and_with_one_has_refused_to_start() {
+        for (script, has_refused) in
+            [("exit 1", true), ("exit 101", false), ("exit 0", false), ("exec sleep 60", false)]
+        {
+            let mut engine = Engine::of_script(&format!("echo; {script}")).await;
+            if !script.contains("sleep") {
+                engine.child.wait().await.unwrap();
+            }
+            assert_eq!(engine.has_refused_to_start().unwrap(), has_refused, "{script}");
+            if let Some(long_ago) = Instant::now().checked_sub(STARTS_WITHIN) {
+                engine.begun = long_ago;
+                assert!(!engine.has_refused_to_start().unwrap(), "{script}");
+            }
+        }
     }
 
     fn make_executable(path: &Path) {

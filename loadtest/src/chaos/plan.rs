@@ -102,6 +102,11 @@ impl What {
         matches!(self, Self::MysqlCut | Self::MysqlSilent | Self::MysqlAnswersLost | Self::MysqlVanish)
     }
 
+    /// Engines may find no server to start on while it lasts, and shortly after.
+    pub(crate) const fn breaks_a_server(self) -> bool {
+        matches!(self.victim(), Victim::Mariadb | Victim::Redis)
+    }
+
     /// Over as soon as it has happened.
     pub(crate) const fn is_instant(self) -> bool {
         matches!(self, Self::RedisFlush | Self::MysqlOneSilent | Self::RedisOneSilent)

@@ -116,6 +116,8 @@ struct Run<'a> {
     quiet_after_s: f64,
     progress: Progress,
     asking: JoinSet<()>,
+    /// From the first such fault of a step until it is recovered from.
+    is_a_server_broken: bool,
 }
 
 impl<'a> Run<'a> {
@@ -152,6 +154,7 @@ impl<'a> Run<'a> {
             quiet_after_s: 0.0,
             progress: Progress::new(options.progress),
             asking: JoinSet::new(),
+            is_a_server_broken: false,
         })
     }
 
@@ -182,6 +185,7 @@ impl<'a> Run<'a> {
     }
 
     async fn step(&mut self, step: &Step) -> anyhow::Result<()> {
+        self.is_a_server_broken = step.faults.iter().any(|it| it.what.breaks_a_server());
         let begun_us = now_us();
         let mut going_on: Vec<(&Fault, FaultLine, i64)> = Vec::new();
         for fault in &step.faults {
@@ -219,6 +223,7 @@ impl<'a> Run<'a> {
         }
         let Some(over) = Over::of(step, done.iter().map(|(_, _, ended_us)| *ended_us)) else { return Ok(()) };
         let recovered_after_s = self.recovered(over).await?;
+        self.is_a_server_broken = false;
         if let (Some(fault), [(_, from_us, _)]) = (alone(step), done.as_slice()) {
             let what = format!("{} {}", fault.what.name(), fault.whom());
             self.windows.push(Window {
@@ -304,6 +309,11 @@ impl<'a> Run<'a> {
                 continue;
             }
             if let Err(error) = member.engine.check_alive() {
+                // No engine starts without its servers: whoever supervises it starts it again, as here, until they are back.
+                if self.is_a_server_broken && member.engine.has_refused_to_start()? {
+                    member.engine.begin_again()?;
+                    continue;
+                }
                 let text = format!("engine {n} has ended by itself: {error:#}");
                 self.broken.push(Broken { promise: "alive", task: None, text });
                 member.engine.begin_again()?;
