@@ -317,13 +317,14 @@ async fn shared_on(ground: Arc<dyn Ground>, engines: usize) {
     work_on(&other, &b, 3 * LIMIT);
     until("the other has its half", async || held(&b).await == LIMIT / 2).await;
     let mut beyond = Vec::new();
+    let mut moments = tokio::time::interval(WORK / 4);
     for _ in 0..LOOKS {
         let (of_a, of_b) = (held(&a).await, held(&b).await);
         assert!(at_once.load(SeqCst) <= LIMIT, "more than the limit");
         if of_b > LIMIT / 2 || of_a > LIMIT / 2 + 1 {
             beyond.push((of_a, of_b));
         }
-        tokio::time::sleep(WORK / 4).await;
+        moments.tick().await;
     }
     // Engines that read at different instants differ for a moment, and who does not ask in time leaves its slots to the other.
     assert!(beyond.len() <= LOOKS / 20, "not a moment: {beyond:?}");
