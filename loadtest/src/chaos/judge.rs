@@ -80,10 +80,16 @@ impl Judge<'_> {
 
     fn is_never_early(&mut self, n: usize, track: &Track) {
         let moved = track.change.as_ref().and_then(|it| Some((it.to_ms?, &it.answer)));
+        // The answer shows the task as it is by then: what it was moved to may have come before.
+        let answered_us =
+            track.change.as_ref().map_or(0..0, |it| it.sent_us..it.answered_us.saturating_add(1));
         let mut retry_from_us: Option<(u32, i64)> = None;
         for receipt in &track.receipts {
             let earliest_ms = match moved {
                 Some((to_ms, Answer::Confirmed { attempt })) if receipt.attempt > *attempt => to_ms,
+                Some((to_ms, Answer::Confirmed { .. })) if answered_us.contains(&receipt.at_us) => {
+                    to_ms.min(track.earliest_ms())
+                }
                 Some((to_ms, Answer::Unknown(_))) => to_ms.min(track.earliest_ms()),
                 _ => track.earliest_ms(),
             };

@@ -150,6 +150,21 @@ fn what_is_moved_keeps_its_new_time() {
 }
 
 #[test]
+fn what_came_at_its_new_time_before_the_answer_to_its_move_is_not_early() {
+    for (answered_us, expected) in [(CAME_US + 200, vec![]), (CAME_US - 1_001_000, vec!["early"])] {
+        let mut book = inserted(Lane::Plain, 100);
+        let nth = came(&mut book, 1, CAME_US - 1_000_000);
+        said(&mut book, nth, true, OutcomeStatus::Accepted);
+        book.changing += 1;
+        let sent_us = CAME_US - 1_100_000;
+        let to_ms = Some((CAME_US - 1_050_000) / 1_000);
+        let answer = Answer::Confirmed { attempt: 1 };
+        book.changed(0, Change { to_ms, sent_us, answered_us, answer });
+        assert_eq!(broken(&book, &end("succeeded", 1)), expected);
+    }
+}
+
+#[test]
 fn the_dead_had_each_of_their_attempts_with_an_executor_or_on_the_way_to_one() {
     let mut book = inserted(Lane::Once, 1);
     assert_eq!(broken(&book, &end("dead", 1)), ["dead unseen"]);
