@@ -221,7 +221,10 @@ impl<'a> Run<'a> {
             }
             done.push((line, from_us, now_us()));
         }
-        let Some(over) = Over::of(step, done.iter().map(|(_, _, ended_us)| *ended_us)) else { return Ok(()) };
+        let Some(over) = Over::of(step, done.iter().map(|(_, _, ended_us)| *ended_us)) else {
+            self.is_a_server_broken = false;
+            return Ok(());
+        };
         let recovered_after_s = self.recovered(over).await?;
         self.is_a_server_broken = false;
         if let (Some(fault), [(_, from_us, _)]) = (alone(step), done.as_slice()) {

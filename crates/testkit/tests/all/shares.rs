@@ -326,8 +326,9 @@ async fn shared_on(ground: Arc<dyn Ground>, engines: usize) {
         }
         moments.tick().await;
     }
-    // Engines that read at different instants differ for a moment, and who does not ask in time leaves its slots to the other.
-    assert!(beyond.len() <= LOOKS / 20, "not a moment: {beyond:?}");
+    // Engines that read at different instants differ for a moment; one agrees with itself.
+    let moment = if engines > 1 { LOOKS / 20 } else { 0 };
+    assert!(beyond.len() <= moment, "not a moment: {beyond:?}");
     stop.store(true, SeqCst);
     executors.join_all().await;
     for (_, running) in all {
