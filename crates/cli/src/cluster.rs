@@ -2,7 +2,7 @@
 //! nothing.
 
 mod lists;
-mod stats;
+pub(crate) mod stats;
 mod tail;
 mod top;
 

@@ -1,6 +1,7 @@
 //! `punctual queue`: the queues, what is set for them, pause and resume.
 
 use crate::{
+    cluster::stats,
     connect::{ConnectArgs, TRIES_OF_ONE_CALL},
     fields::{self, Written},
     output::{self, Form},
@@ -8,7 +9,9 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use punctual_protocol::{PauseRequest, PutQueue, Queue, SettingChange};
+use punctual_protocol::{
+    Parked, ParkedFor, PauseRequest, PutQueue, Queue, QueueCounts, SettingChange, Slots,
+};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -155,11 +158,48 @@ fn print_one(it: &Queue) {
         let because = pause.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
         facts.push(("paused", format!("by {} at {}{because}", pause.by, times::full(pause.at))));
     }
+    facts.extend(it.slots.iter().map(|slots| ("slots", told_slots(slots))));
+    facts.extend(it.parked.iter().map(|parked| ("set aside", told_parked(parked))));
+    facts.extend(it.indexing.iter().map(|it| ("indexing", format!("{}: {} %", it.label, it.percent))));
+    if let Some(counted) = &it.counted {
+        let QueueCounts { inserted, fired, retried, dead, cancelled, lateness } = counted;
+        let since = [(inserted, "inserted"), (fired, "fired"), (retried, "retried"), (dead, "dead")];
+        let since = since.into_iter().chain([(cancelled, "cancelled")]);
+        let since = since.map(|(many, what)| format!("{} {what}", output::count(*many))).collect::<Vec<_>>();
+        facts.push(("here", format!("{} since this engine began", since.join(", "))));
+        facts.push(("lateness", stats::lateness(lateness)));
+    }
     output::settings(&facts, &fields::lines(it, &TOLD_ELSEWHERE));
 }
 
+/// `3 of 10 held: t1 since …`, the first of them.
+fn told_slots(slots: &Slots) -> String {
+    const HOLDERS_SHOWN: usize = 3;
+    let of = slots.limit.map_or_else(String::new, |limit| format!(" of {limit}"));
+    let holders = slots.holders.iter().take(HOLDERS_SHOWN);
+    let mut shown: Vec<String> =
+        holders.map(|it| format!("{} (began {})", it.r#ref, times::away(it.since))).collect();
+    if slots.holders.len() > shown.len() {
+        shown.push("…".to_owned());
+    }
+    let shown = if shown.is_empty() { String::new() } else { format!(": {}", shown.join(", ")) };
+    format!("{}{of} held{shown}", slots.held)
+}
+
+/// `12 for key "customer-7"`.
+fn told_parked(parked: &Parked) -> String {
+    let tasks = output::count(parked.tasks);
+    let name = parked.name.as_deref().unwrap_or_default();
+    match parked.waits_for {
+        ParkedFor::Key => format!("{tasks}, for the concurrency key {name:?}"),
+        ParkedFor::Retries => format!("{tasks}, for a slot of what is tried again"),
+        ParkedFor::HandlerVersions => format!("{tasks}, for an executor of version {name}"),
+        ParkedFor::Kind => format!("{tasks}, for an executor that takes the kind {name:?}"),
+    }
+}
+
 /// What an answer has besides settings.
-const TOLD_ELSEWHERE: [&str; 10] = [
+const TOLD_ELSEWHERE: [&str; 14] = [
     "queue",
     "namespace",
     "revision",
@@ -170,6 +210,10 @@ const TOLD_ELSEWHERE: [&str; 10] = [
     "tasks",
     "waiting",
     "ready",
+    "slots",
+    "parked",
+    "indexing",
+    "counted",
 ];
 
 fn print_changes(changes: &[SettingChange]) {

@@ -47,6 +47,8 @@ mod objects;
 mod operate;
 #[path = "all/packaging.rs"]
 mod packaging;
+#[path = "all/pages.rs"]
+mod pages;
 #[path = "all/profile.rs"]
 mod profile;
 #[path = "all/recovery.rs"]

@@ -117,7 +117,7 @@ impl Watcher {
     /// The engine is about to stop: said at once, or not at all.
     pub async fn farewell(&self, now: Millis) {
         let me = self.inner.engine.name();
-        let text = format!("engine {me} stops");
+        let text = format!("{} stops", self.inner.called());
         self.inner.push(notice::own(me, now, EventKind::EngineStopped, text, json!({})));
         let written = async {
             let events = self.inner.write().await;
@@ -177,6 +177,14 @@ impl Inner {
         Look { hot, databases_away: engine.databases_away(), held }
     }
 
+    /// One that is alone has no name that anybody gave it.
+    fn called(&self) -> String {
+        match self.engine.is_shared() {
+            true => format!("engine {}", self.engine.name()),
+            false => "the engine".to_owned(),
+        }
+    }
+
     fn notice(&self, now: Millis) {
         let (me, after) = (self.engine.name(), self.look());
         let mut events = Vec::new();
@@ -184,7 +192,7 @@ impl Inner {
             let mut state = self.state.lock();
             let before = state.seen.replace(after.clone());
             if before.is_none() {
-                let (text, details) = (format!("engine {me} has started"), version());
+                let (text, details) = (format!("{} has started", self.called()), version());
                 events.push(notice::own(me, now, EventKind::EngineStarted, text, details));
             }
             // What an engine without others has from the start was nobody's.

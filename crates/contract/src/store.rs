@@ -558,3 +558,25 @@ pub struct Reply {
     pub body: Vec<u8>,
     pub keep_until: Millis,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_of_which_a_part_happened_is_never_said_not_to_have_happened() {
+        let refused = || Error::did_not_happen("insert tasks", "away");
+        let lost = || Error::may_have_happened("insert tasks", "silent");
+        let told = |answers| all_of::<u8>(answers).map_err(|it| it.happened);
+        assert_eq!(told(vec![Ok(1), Ok(2)]), Ok(vec![1, 2]));
+        assert_eq!(told(vec![Err(refused()), Err(refused())]), Err(Happened::No));
+        for answers in [
+            vec![Ok(1), Err(refused())],
+            vec![Err(refused()), Ok(1)],
+            vec![Err(refused()), Err(lost())],
+            vec![Err(lost()), Err(refused())],
+        ] {
+            assert_eq!(told(answers), Err(Happened::Maybe));
+        }
+    }
+}

@@ -7,7 +7,10 @@ use punctual_contract::Error;
 use punctual_domain::time::Millis;
 use std::{
     future::Future,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::Duration,
 };
 use tokio::task::{JoinError, JoinHandle};
@@ -26,6 +29,8 @@ type Ask = Arc<dyn Fn(Arc<Core>) -> BoxFuture<'static, ()> + Send + Sync>;
 #[derive(Debug, Default)]
 pub(crate) struct Supervisor {
     services: TaskTracker,
+    /// Periodic ones so far.
+    periodic: AtomicU32,
 }
 
 impl Supervisor {
@@ -57,6 +62,7 @@ impl Supervisor {
 
     fn run_every(&self, core: &Arc<Core>, name: &'static str, period: Duration, asked: Ask, once: Once) {
         let meters = core.meters.service(name);
+        let turn = turn_of(self.periodic.fetch_add(1, Relaxed), period);
         let (its, runs) = (Arc::clone(core), self.services.clone());
         self.keep(core, Arc::clone(&meters), move || {
             let (core, meters, runs) = (Arc::clone(&its), Arc::clone(&meters), runs.clone());
@@ -65,9 +71,14 @@ impl Supervisor {
                 let stopping = core.stopping.clone();
                 let mut ticks = tokio::time::interval(period);
                 ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-                while tick(&mut ticks, asked(Arc::clone(&core)), &stopping).await {
+                // The first run is at once.
+                ticks.tick().await;
+                ticks.reset_after(turn);
+                let mut goes_on = !stopping.is_cancelled();
+                while goes_on {
                     let run = runs.spawn(once(Arc::clone(&core)));
                     record(&core, &meters, run.await);
+                    goes_on = tick(&mut ticks, asked(Arc::clone(&core)), &stopping).await;
                 }
             })
         });
@@ -166,6 +177,16 @@ impl Running {
     }
 }
 
+/// From its first run to the next, of the nth service: then it comes every `period`. All begin together, and their periods are
+/// multiples of each other; so they would for ever be at work at the same instants, and what is due then would wait for all of
+/// them. Multiples of the golden section lie apart, however many there are.
+fn turn_of(nth: u32, period: Duration) -> Duration {
+    /// Nearly all periods are multiples of this.
+    const COMMON: Duration = Duration::from_millis(250);
+    const GOLDEN: f64 = 0.618_033_988_75;
+    period.min(COMMON).mul_f64((f64::from(nth + 1) * GOLDEN).fract())
+}
+
 async fn tick(
     ticks: &mut tokio::time::Interval,
     asked: impl Future<Output = ()>,
@@ -214,5 +235,29 @@ fn record(core: &Core, meters: &ServiceMeters, run: Run) {
             meters.panicked();
             tracing::error!(service = meters.name, %panic, "service panicked; it is started again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twenty, as an engine has, in their periods: for a minute no two begin in the same 2 ms.
+    #[test]
+    fn services_take_turns() {
+        const PERIODS_MS: [u32; 5] = [250, 1_000, 500, 1_000, 5_000];
+        let mut begun = vec![0; 30_000];
+        for nth in 0..20 {
+            let period = PERIODS_MS[nth as usize % PERIODS_MS.len()];
+            let turn = turn_of(nth, Duration::from_millis(period.into()));
+            assert!(turn < Duration::from_millis(period.into()));
+            let first = usize::try_from(turn.as_millis()).unwrap();
+            (first..60_000).step_by(period as usize).for_each(|at| begun[at / 2] += 1);
+        }
+        assert_eq!(
+            begun.iter().max(),
+            Some(&1),
+            "without turns all twenty begin together every five seconds"
+        );
     }
 }

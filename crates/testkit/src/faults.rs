@@ -26,7 +26,7 @@ pub use hot::{FaultyHot, HotGroup};
 pub use limiter::{FaultyLimiter, LimiterGroup};
 pub use schedules::{FaultySchedules, ScheduleGroup};
 pub use store::{FaultyStore, StoreGroup};
-pub use wall::Wall;
+pub use wall::{Rise, Wall};
 pub use workflows::{FaultyWorkflows, WorkflowGroup};
 
 use crate::patience::PATIENCE;

@@ -53,7 +53,8 @@ pub(super) fn print(stats: &Stats) {
     output::facts(&facts);
 }
 
-fn lateness(it: &Lateness) -> String {
+/// On one line.
+pub(crate) fn lateness(it: &Lateness) -> String {
     let (Some(p50), Some(p99), Some(p999), Some(max)) = (it.p50_ms, it.p99_ms, it.p999_ms, it.max_ms) else {
         return "nothing fired".to_owned();
     };

@@ -63,7 +63,7 @@ const OF_UPGRADE: [(&str, usize, &str); 1] = [("One engine", 1, "")];
 const AS_THE_UNIT: &str = "sudo env -u PUNCTUAL_LISTEN punctual serve --config /etc/punctual/punctual.toml";
 
 /// Of one language, with the headings that they are below.
-fn all_blocks<'p>(page: &'p str, language: &str) -> Vec<(&'p str, &'p str)> {
+pub(crate) fn all_blocks<'p>(page: &'p str, language: &str) -> Vec<(&'p str, &'p str)> {
     let fence = format!("```{language}");
     let (mut heading, mut found, mut block, mut offset) = ("", Vec::new(), None, 0);
     for line in page.split_inclusive('\n') {
@@ -103,7 +103,7 @@ fn every_block_of_commands_of_these_pages_is_known_here() {
 }
 
 /// What stands for something of the reader's own.
-fn with(block: &str, own: &[(&str, &str)]) -> String {
+pub(crate) fn with(block: &str, own: &[(&str, &str)]) -> String {
     own.iter().fold(block.to_owned(), |block, (stands, own)| {
         assert!(block.contains(stands), "{stands} in {block}");
         block.replace(stands, own)
@@ -111,13 +111,13 @@ fn with(block: &str, own: &[(&str, &str)]) -> String {
 }
 
 /// A machine of the newcomer's: a directory to stand in, a root, a port.
-struct Machine {
+pub(crate) struct Machine {
     directory: TempDir,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["shims", "run", "root", "here/scripts"] {
             fs::create_dir_all(directory.path().join(name)).unwrap();
@@ -132,20 +132,20 @@ impl Machine {
         Self { directory, port }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
 
     /// A block, letter for letter; what it said.
-    fn run(&self, block: &str) -> String {
+    pub(crate) fn run(&self, block: &str) -> String {
         self.run_with(block, &[])
     }
 
-    fn run_with(&self, block: &str, variables: &[(&str, String)]) -> String {
+    pub(crate) fn run_with(&self, block: &str, variables: &[(&str, String)]) -> String {
         let path = std::env::var("PATH").unwrap_or_default();
         let find = |name: &str| path.split(':').map(|it| Path::new(it).join(name)).find(|it| it.is_file());
         let curl = find("curl").expect("these pages ask for curl");
@@ -189,14 +189,14 @@ impl Machine {
     }
 
     /// The documents that a command with `--json` says.
-    fn ask(&self, args: &str) -> Vec<Value> {
+    pub(crate) fn ask(&self, args: &str) -> Vec<Value> {
         self.run(&format!("punctual {args} --json"))
             .lines()
             .map(|it| serde_json::from_str(it).unwrap())
             .collect()
     }
 
-    fn tasks(&self, query: &str) -> Vec<Value> {
+    pub(crate) fn tasks(&self, query: &str) -> Vec<Value> {
         self.ask(&format!("task list {query}")).remove(0)["items"].as_array().unwrap().clone()
     }
 }

@@ -1,8 +1,9 @@
 //! Dead letters: looked for, and redriven many at a time.
 
 use crate::world::{START_MS, World, get, post};
-use punctual_testkit::faults::{Dials, StoreGroup};
+use punctual_testkit::faults::{Dials, Rise, StoreGroup, Wall};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 impl World {
     /// A task that died of `error`, one second after the one before.
@@ -140,4 +141,28 @@ async fn a_redrive_that_failed_can_be_made_again() {
     world.advance(5_000).await;
     world.advance(5_000).await;
     assert_eq!(world.lease("mail").await.len() + world.lease("sms").await.len(), 5, "each once");
+}
+
+/// Of more than one page: the first is done when the second cannot be read.
+#[tokio::test]
+async fn a_redrive_that_fails_halfway_is_not_said_to_have_done_nothing() {
+    const DEAD: usize = 501;
+    let world = World::new();
+    let tasks: Vec<_> = (0..DEAD).map(|_| json!({"queue": "mail"})).collect();
+    world.send(post("/v1/tasks/batch", &json!({"tasks": tasks}))).await.expect(200);
+    world.advance(0).await;
+    let leased = world.send(post("/v1/queues/mail/lease", &json!({"max": DEAD}))).await.expect(200);
+    let reject = |it: &Value| json!({"ref": it["ref"], "token": it["token"], "outcome": "reject"});
+    let outcomes: Vec<_> = leased["tasks"].as_array().unwrap().iter().map(reject).collect();
+    assert_eq!(outcomes.len(), DEAD);
+    world.send(post("/v1/outcomes", &json!({"outcomes": outcomes}))).await.expect(200);
+    let wall = Arc::new(Wall::default());
+    world.store.faults.stand_behind(&wall);
+    let all = || post("/v1/dead-letters/redrive", &json!({"all": true, "limit": DEAD}));
+    wall.goes_up(Rise::BehindChanges(0));
+    world.send(all()).await.expect_problem(503, "store.unavailable");
+    wall.goes_up(Rise::BehindChanges(1));
+    world.send(all()).await.expect_problem(503, "store.outcome_unknown");
+    assert!(wall.down() > 0);
+    assert_eq!(world.dead_ids("limit=1000").await.len(), 1, "the first page was redriven");
 }

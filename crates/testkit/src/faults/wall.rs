@@ -1,5 +1,5 @@
-//! A wall that goes up behind a change: what a caller is told then, who has done something and sees nothing any more. Never
-//! loses an answer: what is refused did not happen, and what happens is told.
+//! A wall that goes up behind a change, or any other call: what a caller is told then, who has done something and sees nothing
+//! any more. Never loses an answer: what is refused did not happen, and what happens is told.
 
 use parking_lot::Mutex;
 use punctual_contract::Error;
@@ -17,6 +17,15 @@ const BESIDE: [&str; 7] = [
     "note tokens used",
 ];
 
+/// When a wall goes up, and what it then refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rise {
+    /// When so many changes have passed: reads.
+    BehindChanges(usize),
+    /// When so many calls of any kind have passed: everything.
+    BehindCalls(usize),
+}
+
 /// Shared by all that stands behind it. It is down, and lets everything pass, until it is told otherwise.
 #[derive(Debug, Default)]
 pub struct Wall {
@@ -25,17 +34,14 @@ pub struct Wall {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Changes that pass before it is up. None: it stays down.
-    changes_left: Option<usize>,
-    /// Changes are refused, too.
-    is_whole: bool,
+    /// What is left of it. None: it stays down.
+    rise: Option<Rise>,
     refused: usize,
 }
 
 impl Wall {
-    /// Goes up when so many changes have passed: then no read passes, and no change, where it `is_whole`.
-    pub fn up_after(&self, changes: usize, is_whole: bool) {
-        *self.inner.lock() = Inner { changes_left: Some(changes), is_whole, refused: 0 };
+    pub fn goes_up(&self, rise: Rise) {
+        *self.inner.lock() = Inner { rise: Some(rise), refused: 0 };
     }
 
     /// Everything passes. How many calls were refused.
@@ -54,15 +60,27 @@ impl Wall {
         let is_read = READS.iter().any(|it| doing.starts_with(it));
         {
             let mut inner = self.inner.lock();
-            if inner.changes_left == Some(0) && (is_read || inner.is_whole) {
+            let is_refused = match &mut inner.rise {
+                Some(Rise::BehindChanges(0)) => is_read,
+                Some(Rise::BehindCalls(0)) => true,
+                // Counted as it begins: those that are made at once are told apart.
+                Some(Rise::BehindCalls(left)) => {
+                    *left -= 1;
+                    false
+                }
+                Some(Rise::BehindChanges(_)) | None => false,
+            };
+            if is_refused {
                 inner.refused += 1;
                 return Err(Error::did_not_happen(doing, "it stands behind a wall"));
             }
         }
         let answer = call.await;
-        if !is_read && answer.is_ok() {
-            let mut inner = self.inner.lock();
-            inner.changes_left = inner.changes_left.map(|left| left.saturating_sub(1));
+        if !is_read
+            && answer.is_ok()
+            && let Some(Rise::BehindChanges(left)) = &mut self.inner.lock().rise
+        {
+            *left = left.saturating_sub(1);
         }
         answer
     }

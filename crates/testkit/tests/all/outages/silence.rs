@@ -83,7 +83,7 @@ async fn one_connection_costs_a_second(connection: Connection) {
 
 async fn redis_costs_a_second(what: &str, fault: impl FnOnce(&Proxy)) {
     let site = Site::behind_proxies().await;
-    let crew = site.crew(2).await;
+    let crew = site.busy_crew(2).await;
     crew.insert(2_000, 1_500..10_000).await;
     crew.have_come(SOME).await;
     let at_ms = crew.elapsed_ms();

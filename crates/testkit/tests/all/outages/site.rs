@@ -44,6 +44,8 @@ static TURNS: Semaphore = Semaphore::const_new(2);
 pub(super) const PARTITIONS: u16 = 8;
 /// Executors at each engine.
 const EXECUTORS: usize = 3;
+/// How long one that is busy is at work on what it has: longer than it takes until something is due again.
+const BUSY: Duration = Duration::from_millis(50);
 /// Whoever was refused asks again.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Longer than anything here takes.
@@ -213,8 +215,18 @@ impl Site {
         self.crew_by(&vec![self.redis.url(); engines]).await
     }
 
+    /// One executor at each engine, which hardly ever waits: next to nothing is leased ahead of its instant, and each task
+    /// comes out of Redis when it is due.
+    pub(super) async fn busy_crew(&self, engines: usize) -> Crew {
+        self.crew_of(&vec![self.redis.url(); engines], (1, BUSY)).await
+    }
+
     /// Each engine has its own way to Redis.
     pub(super) async fn crew_by(&self, redis_urls: &[String]) -> Crew {
+        self.crew_of(redis_urls, (EXECUTORS, Duration::ZERO)).await
+    }
+
+    async fn crew_of(&self, redis_urls: &[String], (executors_each, busy): (usize, Duration)) -> Crew {
         let mut nodes = Vec::new();
         for (nth, url) in redis_urls.iter().enumerate() {
             nodes.push(self.node(format!("e{nth}"), url).await);
@@ -225,8 +237,8 @@ impl Site {
         let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
         let mut executors = JoinSet::new();
         for node in &nodes {
-            for _ in 0..EXECUTORS {
-                executors.spawn(work(node.engine.clone(), Arc::clone(&log), Arc::clone(&is_over)));
+            for _ in 0..executors_each {
+                executors.spawn(work(node.engine.clone(), busy, Arc::clone(&log), Arc::clone(&is_over)));
             }
         }
         let began_at = nodes[0].engine.now();
@@ -235,7 +247,7 @@ impl Site {
 }
 
 /// Leases and reports until it is over. A report whose answer was lost is made again until there is one.
-async fn work(engine: Engine, log: Arc<Mutex<Log>>, is_over: Arc<AtomicBool>) {
+async fn work(engine: Engine, busy: Duration, log: Arc<Mutex<Log>>, is_over: Arc<AtomicBool>) {
     while !is_over.load(SeqCst) {
         let request = LeaseRequest {
             queue: Arc::new(queue()),
@@ -250,6 +262,9 @@ async fn work(engine: Engine, log: Arc<Mutex<Log>>, is_over: Arc<AtomicBool>) {
             continue;
         };
         log.lock().came(&leased, engine.now());
+        if !busy.is_zero() && !leased.is_empty() {
+            tokio::time::sleep(busy).await;
+        }
         let reports: Vec<OutcomeReport> = leased.iter().map(succeeded).collect();
         let settled = loop {
             match engine.settle(reports.clone(), "test").await {

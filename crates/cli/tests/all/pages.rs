@@ -1,0 +1,196 @@
+//! The other pages, as their readers type them: every page of docs/ with blocks of commands stands in the table below. What is said
+//! to be run here is run letter for letter, but for what stands for something of the reader's own.
+
+use crate::{
+    binary::{DURABLE, blocking, wait_for},
+    newcomer::{Machine, all_blocks, with},
+};
+use punctual_testkit::servers::{MariaDb, Redis};
+use serde_json::Value;
+use std::{collections::BTreeMap, fs};
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+
+/// How many blocks a page has, and what runs them.
+const BLOCKS: [(&str, usize, &str); 18] = [
+    ("archive", 2, "the first here; the second wants zstd and jq of the reader's"),
+    ("backup", 7, "backup::…"),
+    ("bulk", 2, "here"),
+    ("capacity", 1, "nothing: two minutes of a quiet machine"),
+    ("cli", 1, "profile::…, command by command"),
+    ("clients", 6, "clients::…"),
+    ("cluster", 1, "here"),
+    ("doctor", 1, "here, but for jq"),
+    ("fair-shares", 1, "here"),
+    ("figures", 1, "nothing: it wants a release build"),
+    ("install", 7, "newcomer::…"),
+    ("queues", 1, "here"),
+    ("schedules", 1, "here"),
+    ("search", 2, "here"),
+    ("sharding", 1, "here"),
+    ("tls", 3, "tls::… and backup::…, command by command"),
+    ("upgrade", 1, "newcomer::…"),
+    ("workflows", 1, "here"),
+];
+
+fn page(name: &str) -> String {
+    fs::read_to_string(format!("{DOCS}/{name}.md")).unwrap()
+}
+
+fn block(name: &str, nth: usize) -> String {
+    all_blocks(&page(name), "sh")[nth].1.to_owned()
+}
+
+#[test]
+fn every_page_with_commands_is_known_here() {
+    let mut found = BTreeMap::new();
+    for it in fs::read_dir(DOCS).unwrap().map(|it| it.unwrap().path()) {
+        let Some(name) = it.to_str().and_then(|it| it.strip_suffix(".md")) else { continue };
+        let name = name.rsplit('/').next().unwrap().to_owned();
+        let count = all_blocks(&page(&name), "sh").len();
+        if count > 0 {
+            found.insert(name, count);
+        }
+    }
+    let known = BLOCKS.iter().map(|it| (it.0.to_owned(), it.1)).collect();
+    assert_eq!(found, known);
+}
+
+/// The command of a block that begins so.
+fn line<'b>(block: &'b str, beginning: &str) -> &'b str {
+    block.lines().find(|it| it.starts_with(beginning)).expect(beginning)
+}
+
+/// What the page of bulk operations finds there.
+struct Bulk(Machine);
+
+impl Bulk {
+    /// The newest bulk operation of a kind.
+    fn newest(&self, action: &str) -> String {
+        let all = self.0.ask("bulk list").remove(0)["items"].as_array().unwrap().clone();
+        let ids = all.iter().filter(|it| it["action"] == action).map(|it| it["id"].as_i64().unwrap());
+        ids.max().expect(action).to_string()
+    }
+
+    /// Inserted, and dead of this at once.
+    fn dead(&self, error: &str) {
+        self.0.run("punctual task insert --queue mail --max-attempts 1");
+        let lease = "curl -s localhost:7450/v1/queues/mail/lease -H 'content-type: application/json' -d '{\"max\":1,\"wait_ms\":10000,\"executor\":\"me\"}'";
+        let leased: Value = serde_json::from_str(&self.0.run(lease)).unwrap();
+        let task = &leased["tasks"][0];
+        let outcome = serde_json::json!({"outcomes": [
+            {"ref": task["ref"], "token": task["token"], "outcome": "failed", "status_msg": error}]});
+        let told = self.0.run(&format!(
+            "curl -s localhost:7450/v1/outcomes -H 'content-type: application/json' -d '{outcome}'"
+        ));
+        assert!(told.contains("accepted"), "{told}");
+    }
+}
+
+#[test]
+fn pages_of_what_an_engine_does() {
+    let machine = Machine::new();
+    machine.run("punctual serve");
+    let queues = machine.run(&block("queues", 0));
+    for word in ["concurrency", "the provider is down", "REVISION"] {
+        assert!(queues.contains(word), "{word}: {queues}");
+    }
+    let schedules = machine.run(&block("schedules", 0));
+    assert!(schedules.matches("(in ").count() > 5, "{schedules}");
+    machine.run(&block("search", 0));
+    machine.run(&block("search", 1));
+    assert_eq!(machine.ask("queue get mail")[0]["indexed_labels"], serde_json::json!(["customer", "order"]));
+    machine.run(&block("fair-shares", 0));
+    let shop = machine.run("punctual namespace get shop --json");
+    assert!(shop.contains("\"weight\":3"), "{shop}");
+    let log = machine.run(&block("cluster", 0));
+    assert!(log.contains("punctual_engine=debug"), "{log}");
+    machine.run("punctual work --queue demo --exec cat");
+    let workflow = machine.run(&block("workflows", 0));
+    assert!(workflow.contains("succeeded"), "{workflow}");
+}
+
+#[test]
+fn the_page_of_bulk_operations() {
+    let bulk = Bulk(Machine::new());
+    let machine = &bulk.0;
+    machine.run("punctual serve");
+    machine.run("punctual task insert --queue mail --delay 1h --label campaign=spring");
+    bulk.dead("mailbox full");
+    let operations = block("bulk", 0);
+    machine.run(line(&operations, "punctual bulk cancel"));
+    let id = bulk.newest("cancel");
+    machine.run(&with(line(&operations, "punctual bulk confirm"), &[("17", &id)]));
+    assert_eq!(machine.tasks("--queue mail --state cancelled").len(), 1);
+    machine.run(line(&operations, "punctual bulk redrive"));
+    wait_for("the redrive", || machine.tasks("--queue mail --state dead").is_empty().then_some(()));
+
+    bulk.dead("mailbox full");
+    let lines = "{\"queue\":\"mail\",\"delay_ms\":90000}\n{\"queue\":\"\"}\n{\"queue\":\"mail\",\"delay_ms\":90000}\n";
+    fs::write(machine.path("here/tasks.ndjson"), lines).unwrap();
+    let other = Machine::new();
+    other.run("punctual serve");
+    let there = format!("127.0.0.1:{}", other.port);
+    let files = block("bulk", 1);
+    for command in files.lines() {
+        let command = match command {
+            // Some of its lines are refused, and it says so with its exit code.
+            it if it.starts_with("punctual task import tasks") => format!("{it} || [ $? = 1 ]"),
+            it if it.contains("http://other:7450") => it.replace("other:7450", &there),
+            it if it.contains("bulk tasks 18") => it.replace("18", &bulk.newest("export")),
+            it => it.to_owned(),
+        };
+        machine.run(&command);
+    }
+    let read = |name: &str| fs::read_to_string(machine.path(&format!("here/{name}"))).unwrap();
+    assert_eq!(other.tasks("--queue mail").len(), 5, "what the one had, the other has");
+    assert_eq!(read("rejected.ndjson").lines().count(), 1);
+    assert!(read("dead.ndjson").contains("mailbox full") && read("found.ndjson").contains("mailbox full"));
+}
+
+#[test]
+fn pages_of_an_operator() {
+    let machine = Machine::new();
+    let (mysql, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let stores: Vec<String> = (0..3).map(|_| blocking(mysql.fresh_database())).collect();
+    let stores = stores.join(",");
+    let archive = format!("file://{}", machine.text("run/archive"));
+    let settings = format!(
+        "[store]\nurl = \"{stores}\"\n[hot]\nurl = \"{}\"\n[archive]\nurl = \"{archive}\"\n",
+        redis.url()
+    );
+    fs::create_dir_all(machine.path("root/etc/punctual")).unwrap();
+    let file = machine.path("root/etc/punctual/punctual.toml");
+    fs::write(&file, settings).unwrap();
+    let there = [
+        ("PUNCTUAL_STORE_URL", stores),
+        ("PUNCTUAL_HOT_URL", redis.url()),
+        ("PUNCTUAL_ARCHIVE_URL", archive),
+    ];
+    machine.run_with("punctual serve", &there);
+    for _ in 0..20 {
+        machine.run("punctual task insert --queue mail --delay 1h");
+    }
+    let doctor = block("doctor", 0);
+    let own = [("/etc/punctual/punctual.toml", file.to_str().unwrap())];
+    // A machine may be so busy that it is told.
+    let said = machine.run(&format!("{} || true", with(line(&doctor, "punctual doctor --config"), &own)));
+    assert!(said.contains("mysql.schema") && said.contains("redis."), "{said}");
+
+    for command in block("sharding", 0).lines() {
+        let said = match command {
+            // Nothing is there to be taken back.
+            it if it.contains("--undo") => {
+                machine.run_with(&format!("! {}", it.split('#').next().unwrap()), &there)
+            }
+            it => machine.run_with(it, &there),
+        };
+        if command.contains("move --partition 3,7") {
+            assert!(said.contains("partition 3 is in database 1 now"), "{said}");
+        }
+    }
+    for command in block("archive", 0).lines() {
+        machine.run_with(command, &there);
+    }
+    assert_eq!(machine.tasks("--queue mail").len(), 20, "none was lost on the way");
+}
