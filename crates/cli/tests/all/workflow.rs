@@ -17,8 +17,8 @@ fn done(output: &std::process::Output) -> Value {
 /// Between the lines that `cat` writes to the file.
 fn example() -> String {
     let (_, rest) = PAGE.split_once("<<'END'\n").unwrap();
-    let (text, _) = rest.split_once("    END\n").unwrap();
-    text.lines().map(str::trim_start).collect::<Vec<_>>().join("\n")
+    let (text, _) = rest.split_once("\nEND\n").unwrap();
+    text.to_owned()
 }
 
 #[test]
