@@ -172,7 +172,7 @@ fn print_one(it: &Queue) {
     output::settings(&facts, &fields::lines(it, &TOLD_ELSEWHERE));
 }
 
-/// `3 of 10 held: t1 since …`, the first of them.
+/// `3 of 10 held: t1 (began 3 s ago), …`: the first of them.
 fn told_slots(slots: &Slots) -> String {
     const HOLDERS_SHOWN: usize = 3;
     let of = slots.limit.map_or_else(String::new, |limit| format!(" of {limit}"));
@@ -186,7 +186,7 @@ fn told_slots(slots: &Slots) -> String {
     format!("{}{of} held{shown}", slots.held)
 }
 
-/// `12 for key "customer-7"`.
+/// `12, for the concurrency key "customer-7"`.
 fn told_parked(parked: &Parked) -> String {
     let tasks = output::count(parked.tasks);
     let name = parked.name.as_deref().unwrap_or_default();
