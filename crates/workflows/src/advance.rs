@@ -345,13 +345,14 @@ impl Step<'_> {
         if self.write(advance, now).await? == Applied::Lost {
             return Ok(Once::Lost);
         }
+        // What was committed is not undone by what fails from here on.
         let mut ends = Vec::new();
         if makes && !unmade.is_empty() {
-            ends.extend(make::make(&mut self, unmade).await?);
+            ends.extend(make::make(&mut self, unmade).await.map_err(BackendError::after_a_change)?);
         }
         let begins_to_end = self.run.ending.is_some() && self.stored.progress.ending.is_none();
         if wish.look || wish.command.is_some() || begins_to_end {
-            ends.extend(stop::stop(&self).await?);
+            ends.extend(stop::stop(&self).await.map_err(BackendError::after_a_change)?);
         }
         Ok(Once::Done(Committed { ends, moved: !is_same, states, look: false }))
     }

@@ -146,7 +146,7 @@ impl Runner {
     /// [`Error::Refused`] where it is over, a failing store.
     pub async fn cancel(&self, id: WorkflowId, reason: &str) -> Result<Moved, Error> {
         let reason = reason.to_owned();
-        changed(self.inner.carry_out(id, Command::Cancel { reason }).await)
+        self.inner.carry_out(id, Command::Cancel { reason }).await
     }
 
     /// Goes on from what has failed.
@@ -154,7 +154,7 @@ impl Runner {
     /// # Errors
     /// As [`Runner::cancel`].
     pub async fn retry(&self, id: WorkflowId) -> Result<Moved, Error> {
-        changed(self.inner.carry_out(id, Command::Retry).await)
+        self.inner.carry_out(id, Command::Retry).await
     }
 
     /// Takes a node for done.
@@ -163,14 +163,6 @@ impl Runner {
     /// [`Error::NoSuchNode`]; as [`Runner::cancel`].
     pub async fn skip(&self, id: WorkflowId, plan: &Plan, node: &Name) -> Result<Moved, Error> {
         let node = plan.graph.number(node).ok_or(Error::NoSuchNode)?;
-        changed(self.inner.carry_out(id, Command::Skip { node }).await)
-    }
-}
-
-/// What was committed is not undone by what fails afterwards.
-fn changed(done: Result<Moved, Error>) -> Result<Moved, Error> {
-    match done {
-        Err(Error::Engine(punctual_engine::Error::Backend(error))) => Err(error.after_a_change().into()),
-        other => other,
+        self.inner.carry_out(id, Command::Skip { node }).await
     }
 }
