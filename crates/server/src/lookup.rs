@@ -90,7 +90,7 @@ pub(crate) async fn why_task(
 /// Search, or the versions of one `task_id` or `key`.
 ///
 /// Newest first, or with `due_after` or `due_before` the latest due first, where the store has a key for that, or as `sort` says; with
-/// `task_id` or `key`, the highest version first. What no key answers is looked through for half a second; `search` says along what it was looked, and how
+/// `task_id` or `key`, the highest version first. What no key answers is looked through for a tenth of a second; `search` says along what it was looked, and how
 /// far, and `next_cursor` goes on from there. Histories are left out of a search. Payloads and results that are kept outside of
 /// the store (`payloads.inline_max_bytes`) are left out always: get the one task.
 #[utoipa::path(
