@@ -31,7 +31,7 @@ const FORGOTTEN: [&str; 4] = ["PUNCTUAL_STORE_URL", "PUNCTUAL_HOT_URL", "PUNCTUA
 struct Launch {
     program: PathBuf,
     data: PathBuf,
-    port: u16,
+    port: Port,
     environment: Vec<(&'static str, String)>,
     /// Where it writes: a file, or a pipe that somebody reads.
     output: PathBuf,
@@ -83,7 +83,7 @@ impl Engine {
         place: Place,
         environment: &[(&'static str, String)],
     ) -> anyhow::Result<Self> {
-        let (program, port, environment) = (program.to_path_buf(), free_port()?, environment.to_vec());
+        let (program, port, environment) = (program.to_path_buf(), Port::free()?, environment.to_vec());
         let Place { data, output, log } = place;
         let launch = Launch { program, data, port, environment, output, log };
         let child = launch.child()?;
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.launch.port)
+        format!("http://127.0.0.1:{}", self.launch.port.number)
     }
 
     /// SIGKILL: it has no chance to finish anything. It is gone when this returns.
@@ -214,7 +214,7 @@ impl Launch {
             command.env_remove(name);
         }
         command
-            .args(["serve", "--listen", &format!("127.0.0.1:{}", self.port), "--data"])
+            .args(["serve", "--listen", &format!("127.0.0.1:{}", self.port.number), "--data"])
             .arg(&self.data)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -228,13 +228,28 @@ impl Launch {
 
 /// Below those that the system gives to outgoing connections, and beside those of the private servers: an engine that is
 /// started again must find its port free.
-const PORTS: std::ops::Range<u16> = 20_000..30_000;
+const PORTS: std::ops::Range<u16> = 30_000..32_700;
 
-/// Another process may take it before the server does; the server then says so and the run ends.
-fn free_port() -> anyhow::Result<u16> {
-    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let mut tried = std::iter::repeat_with(|| fastrand::u16(PORTS)).take(1_000);
-    tried.find(is_free).context("no port is free")
+/// An engine's, from before its first start until after its end. No two load tests of a machine take the same one: an engine that
+/// could not listen would end, and its run would go on with another's. Whoever has it holds the UDP port of this number.
+#[derive(Debug)]
+struct Port {
+    number: u16,
+    _claim: std::net::UdpSocket,
+}
+
+impl Port {
+    /// A program that does not claim it may still be faster; the server then says so and the run ends.
+    fn free() -> anyhow::Result<Self> {
+        let mut tried = std::iter::repeat_with(|| fastrand::u16(PORTS)).take(1_000);
+        tried.find_map(Self::claim).context("no port is free")
+    }
+
+    fn claim(number: u16) -> Option<Self> {
+        let address = ("127.0.0.1", number);
+        let _claim = std::net::UdpSocket::bind(address).ok()?;
+        std::net::TcpListener::bind(address).ok().map(|_| Self { number, _claim })
+    }
 }
 
 #[cfg(test)]
@@ -247,7 +262,7 @@ impl Engine {
         let launch = Launch {
             program: "sh".into(),
             data: "".into(),
-            port: 0,
+            port: Port::free().unwrap(),
             environment: Vec::new(),
             output: log.clone(),
             log,
@@ -295,6 +310,15 @@ mod tests {
             engine.begun_us -= STARTS_WITHIN_US;
             assert!(!engine.has_refused_to_start().unwrap(), "{script}");
         }
+    }
+
+    #[test]
+    fn a_port_is_one_engine_s_until_that_is_gone() {
+        let port = Port::free().unwrap();
+        let number = port.number;
+        assert!(Port::claim(number).is_none());
+        drop(port);
+        assert!(Port::claim(number).is_some());
     }
 
     fn make_executable(path: &Path) {

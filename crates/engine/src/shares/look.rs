@@ -28,6 +28,7 @@ const SEARCHED_MAX: usize = 1_000;
 /// What is known of one queue before it is divided.
 #[derive(Debug, Default)]
 struct Found {
+    is_told_of: bool,
     held: u64,
     ready: u64,
     short_of_slots: bool,
@@ -71,6 +72,7 @@ async fn gather(
     for it in demands {
         let Demand { queue, short_of_slots, short_of_starts, starts_per_ks } = it;
         let all = queues.entry(queue).or_default();
+        all.is_told_of = true;
         all.short_of_slots |= short_of_slots;
         all.short_of_starts |= short_of_starts;
         all.starts_per_ks = all.starts_per_ks.saturating_add(starts_per_ks);
@@ -155,6 +157,8 @@ fn divide(
     let mut queues: BTreeMap<Name, Vec<(Name, Wanted)>> = BTreeMap::new();
     let mut starts: HashMap<Name, u64> = HashMap::new();
     for (queue, it) in &mut found {
+        // It holds its first slots, and the engine that gave them has not told of it yet: it may well want more.
+        it.short_of_slots |= it.held > 0 && !it.is_told_of && memory.is_new(queue);
         (it.short_of_slots, it.short_of_starts) =
             memory.short(queue, (it.short_of_slots, it.short_of_starts), now);
         let mut wanted = wanted(known, queue, it);

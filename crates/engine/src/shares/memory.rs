@@ -90,6 +90,11 @@ impl Memory {
         u64::try_from(since_ms).unwrap_or(0)
     }
 
+    /// Queues that had nothing lately.
+    pub(super) fn is_new(&self, queue: &QueueKey) -> bool {
+        !self.queues.contains_key(queue)
+    }
+
     /// Whether executors of a queue are, or lately were, sent away for want of slots, and of starts.
     pub(super) fn short(&mut self, queue: &QueueKey, seen: (bool, bool), now: Millis) -> (bool, bool) {
         let lately = self.queues.entry(queue.clone()).or_default();

@@ -4,7 +4,12 @@
 
 use crate::crash_points::{Embedded, Ground, OnServers, Stand, WallClock};
 use punctual_bus::MemoryBus;
-use punctual_contract::{Clock, Limiter, settings::SaveSetting, store::Assignment};
+use punctual_contract::{
+    Clock, Limiter,
+    limiter::{Held, Member},
+    settings::SaveSetting,
+    store::Assignment,
+};
 use punctual_domain::{
     limits::Scope as LimitScope,
     name::{Name, QueueKey},
@@ -197,6 +202,27 @@ async fn what_one_does_not_use_goes_to_the_others_and_tasks_that_nobody_asks_for
     assert_eq!(rig.held("a").await, 12, "b is long gone");
 }
 
+/// Its executors ask another engine, of which this one has heard nothing yet.
+#[tokio::test]
+async fn who_has_its_first_slot_at_another_engine_is_left_its_share_before_that_has_told() {
+    let rig = Rig::new(slots(12)).await;
+    let (a, b) = (queue("a"), queue("b"));
+    rig.flood(&a, 300).await;
+    let flood = rig.lease(&a, 100).await;
+    let place = rig.flood(&b, 50).await;
+    end(&rig.engine, &flood[..1]).await;
+    let now = rig.clock.now();
+    let scopes = vec![LimitScope::Everything, LimitScope::Namespace(name("b")), LimitScope::Queue(b)];
+    let member = Member { id: place.id, fence: 1 };
+    let first = Held { member, place, granted_at: now, until: now.plus(60_000), scopes };
+    rig.limiter.restore(vec![first]).await.unwrap();
+    rig.pass(250).await;
+    end(&rig.engine, &flood[1..]).await;
+    assert_eq!(rig.lease(&a, 100).await.len(), 6, "five are left to b");
+    rig.pass(2_001).await;
+    assert_eq!(rig.lease(&a, 100).await.len(), 4, "b has one, and one is kept for it: nobody asks for more");
+}
+
 /// Whoever asks first would always get the only slot.
 #[tokio::test]
 async fn the_only_slot_goes_round_by_weight() {
@@ -315,19 +341,22 @@ async fn shared_on(ground: Arc<dyn Ground>, engines: usize) {
     until("the flood has all slots", async || held(&a).await >= LIMIT - 1).await;
     insert(&other, &b, 2_000).await;
     work_on(&other, &b, 3 * LIMIT);
+    // Until an engine has looked it knows nothing of a newcomer at another; from its first look on it leaves it its half.
+    let counted = |engine: &Engine| engine.shares().iter().any(|it| it.namespace == b.namespace);
+    until("each engine counts the other", async || all.iter().all(|it| counted(&it.0))).await;
     until("the other has its half", async || held(&b).await == LIMIT / 2).await;
     let mut beyond = Vec::new();
     let mut moments = tokio::time::interval(WORK / 4);
-    for _ in 0..LOOKS {
+    for look in 0..LOOKS {
         let (of_a, of_b) = (held(&a).await, held(&b).await);
         assert!(at_once.load(SeqCst) <= LIMIT, "more than the limit");
         if of_b > LIMIT / 2 || of_a > LIMIT / 2 + 1 {
-            beyond.push((of_a, of_b));
+            beyond.push((look, of_a, of_b));
         }
         moments.tick().await;
     }
     // Engines that read at different instants differ for a moment; one agrees with itself.
-    let moment = if engines > 1 { LOOKS / 20 } else { 0 };
+    let moment = if engines > 1 { LOOKS / 40 } else { 0 };
     assert!(beyond.len() <= moment, "not a moment: {beyond:?}");
     stop.store(true, SeqCst);
     executors.join_all().await;
