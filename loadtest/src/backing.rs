@@ -8,11 +8,9 @@ use crate::{
 use punctual_testkit::servers::{MariaDb, Redis};
 
 /// A commit is on the disk before it is answered.
-const DURABLE_MARIADB: [&str; 2] = [
-    "--innodb-flush-log-at-trx-commit=1",
-    // Room for a burst without a checkpoint in the middle of it.
-    "--innodb-log-file-size=1G",
-];
+const DURABLE_MARIADB: &str = "--innodb-flush-log-at-trx-commit=1";
+/// Room for a burst without a checkpoint in the middle of it.
+const REDO_LOG: &str = "1G";
 const BUFFER_POOL: &str = "2G";
 const DURABLE_REDIS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "everysec"];
 
@@ -30,8 +28,8 @@ impl Backing {
         if options.store == Store::Mysql {
             let size = options.buffer_pool.as_deref().unwrap_or(BUFFER_POOL);
             let buffer_pool = format!("--innodb-buffer-pool-size={size}");
-            let [durable, log] = DURABLE_MARIADB;
-            let mariadb = MariaDb::with(&[durable, log, &buffer_pool]).await;
+            let log = format!("--innodb-log-file-size={}", options.redo_log.as_deref().unwrap_or(REDO_LOG));
+            let mariadb = MariaDb::with(&[DURABLE_MARIADB, &log, &buffer_pool]).await;
             let mut urls = Vec::new();
             for _ in 0..options.databases() {
                 urls.push(mariadb.fresh_database().await);

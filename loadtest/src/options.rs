@@ -110,6 +110,9 @@ pub(crate) struct ServerOptions {
     /// Of that MariaDB: what it keeps of its tables in memory [default: 2G]
     #[arg(long, conflicts_with = "url", value_parser = crate::backing::size)]
     pub(crate) buffer_pool: Option<String>,
+    /// Of that MariaDB: its redo log, which is how much is changed between two checkpoints [default: 1G]
+    #[arg(long, conflicts_with = "url", value_parser = crate::backing::size)]
+    pub(crate) redo_log: Option<String>,
     /// What it keeps the near future in; redis is a private one, with an append-only file
     #[arg(long, value_enum, default_value_t = Hot::Memory, conflicts_with = "url")]
     pub(crate) hot: Hot,

@@ -87,9 +87,12 @@ pub(crate) struct PartitionsArgs {
     connect: ConnectArgs,
 }
 
-/// Show the whole cluster in numbers: rates, lateness, what stands in the store, the last hour, what falls due
+/// Show the whole cluster in numbers: rates, lateness, what stands in the store, the last hour, what falls due; or one queue
 #[derive(Args, Debug)]
 pub(crate) struct StatsArgs {
+    /// Only of this queue: rates, lateness and the last hour
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
     /// Also each minute of the last hour, and of the next
     #[arg(long)]
     steps: bool,

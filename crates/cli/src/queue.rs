@@ -161,6 +161,15 @@ fn print_one(it: &Queue) {
     facts.extend(it.slots.iter().map(|slots| ("slots", told_slots(slots))));
     facts.extend(it.parked.iter().map(|parked| ("set aside", told_parked(parked))));
     facts.extend(it.indexing.iter().map(|it| ("indexing", format!("{}: {} %", it.label, it.percent))));
+    if let Some(rates) = &it.rates {
+        let per_second = |what, rate: f64| format!("{what} {rate:.1}/s");
+        let [inserted, fired, done] = [
+            per_second("inserted", rates.inserted),
+            per_second("fired", rates.fired),
+            per_second("succeeded", rates.succeeded),
+        ];
+        facts.push(("rates", format!("{inserted}, {fired}, {done}")));
+    }
     if let Some(counted) = &it.counted {
         let QueueCounts { inserted, fired, retried, dead, cancelled, lateness } = counted;
         let since = [(inserted, "inserted"), (fired, "fired"), (retried, "retried"), (dead, "dead")];
@@ -199,7 +208,7 @@ fn told_parked(parked: &Parked) -> String {
 }
 
 /// What an answer has besides settings.
-const TOLD_ELSEWHERE: [&str; 14] = [
+const TOLD_ELSEWHERE: [&str; 15] = [
     "queue",
     "namespace",
     "revision",
@@ -214,6 +223,7 @@ const TOLD_ELSEWHERE: [&str; 14] = [
     "parked",
     "indexing",
     "counted",
+    "rates",
 ];
 
 fn print_changes(changes: &[SettingChange]) {

@@ -1,10 +1,11 @@
 //! What engines count of tasks, as differences that can be added up: within a step, and over all engines. Pure.
 
-use crate::alerts::ToldAlert;
+use crate::{alerts::ToldAlert, queues::QueuesTold};
 use punctual_contract::cluster::Sample;
-use punctual_domain::time::Millis;
-use punctual_engine::{LATENESS_BOUNDS_MS, Meters, QueueNumbers};
+use punctual_domain::{name::QueueKey, time::Millis};
+use punctual_engine::{Ended, LATENESS_BOUNDS_MS, Meters, QueueNumbers};
 use serde::{Deserialize, Serialize};
+use std::{collections::HashMap, sync::Arc};
 
 /// One step of the list: a minute.
 pub(crate) const STEP_MS: i64 = 60_000;
@@ -18,39 +19,67 @@ pub const LATENESS_BEYOND_MS: i64 = match LATENESS_BOUNDS_MS.last() {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
+    #[serde(skip_serializing_if = "is_zero")]
     pub inserted: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub fired: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub dispatched: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub succeeded: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub retried: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub dead: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub cancelled: u64,
     /// Fired before their time: 0, or the first promise is broken.
+    #[serde(skip_serializing_if = "is_zero")]
     pub early: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub over_budget: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub lateness_sum_ms: u64,
     /// By the bounds of the engine's meters, and the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lateness: Vec<u64>,
 }
 
-impl Counts {
-    /// Of all queues, since the process began.
-    pub(crate) fn of(meters: &Meters) -> Self {
-        let mut all = Self { succeeded: meters.succeeded_total(), ..Self::default() };
-        for it in meters.queues() {
-            all.add(&Self::of_queue(&it));
-        }
-        all
-    }
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
 
-    /// What an engine has counted of one queue; how many succeeded it does not tell by queue.
+/// What an engine has counted since its process began.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) all: Counts,
+    pub(crate) queues: HashMap<Arc<QueueKey>, Counts>,
+}
+
+impl Totals {
+    pub(crate) fn of(meters: &Meters) -> Self {
+        let mut it = Self::default();
+        for queue in meters.queues() {
+            let counts = Counts::of_queue(&queue);
+            it.all.add(&counts);
+            it.queues.insert(queue.queue, counts);
+        }
+        // Of queues that are long idle it is all that is left.
+        it.all.succeeded = meters.succeeded_total();
+        it
+    }
+}
+
+impl Counts {
+    /// What an engine has counted of one queue.
     #[must_use]
     pub fn of_queue(it: &QueueNumbers) -> Self {
         Self {
             inserted: it.inserted,
             fired: it.fired,
             dispatched: it.dispatched,
-            succeeded: 0,
+            succeeded: it.outcomes.counts.get(Ended::Succeeded as usize).copied().unwrap_or(0),
             retried: it.retried,
             dead: it.dead,
             cancelled: it.cancelled,
@@ -59,6 +88,19 @@ impl Counts {
             lateness_sum_ms: it.lateness_sum_ms,
             lateness: it.lateness.iter().map(|bucket| bucket.tasks).collect(),
         }
+    }
+
+    /// How much happened.
+    pub(crate) fn changes(&self) -> u64 {
+        let counts = [self.inserted, self.fired, self.dispatched, self.succeeded, self.retried, self.dead];
+        counts.iter().fold(self.cancelled, |sum, it| sum.saturating_add(*it))
+    }
+
+    /// The same, written shorter.
+    pub(crate) fn cut_short(mut self) -> Self {
+        let length = self.lateness.iter().rposition(|it| *it > 0).map_or(0, |last| last + 1);
+        self.lateness.truncate(length);
+        self
     }
 
     pub fn add(&mut self, more: &Self) {
@@ -135,7 +177,8 @@ impl Told {
 pub(crate) struct Sampling {
     started_at: Millis,
     step_at: Millis,
-    base: Counts,
+    /// As it was when the step began.
+    base: Totals,
     told_at: Option<Millis>,
 }
 
@@ -145,26 +188,40 @@ pub(crate) const fn step_of(now: Millis) -> Millis {
 
 impl Sampling {
     pub(crate) fn new(now: Millis) -> Self {
-        Self { started_at: now, step_at: step_of(now), base: Counts::default(), told_at: None }
+        Self { started_at: now, step_at: step_of(now), base: Totals::default(), told_at: None }
     }
 
     /// What is to be kept now: the step that is over, or the one that is not, every so often.
-    pub(crate) fn next(&mut self, now: Millis, every_ms: i64, total: Counts) -> Option<(Millis, Told)> {
+    pub(crate) fn next(
+        &mut self,
+        now: Millis,
+        every_ms: i64,
+        totals: impl FnOnce() -> Totals,
+    ) -> Option<(Millis, Told, QueuesTold)> {
         let is_over = step_of(now) != self.step_at;
         let is_due = self.told_at.is_none_or(|it| now.since(it).abs() >= every_ms);
         if !is_over && !is_due {
             return None;
         }
-        let (step_at, counts) = (self.step_at, total.clone().minus(&self.base));
+        let totals = totals();
+        let (step_at, counts) = (self.step_at, totals.all.clone().minus(&self.base.all));
         let until = if is_over { now.min(step_at.plus(STEP_MS)) } else { now };
+        let since = |(queue, counts): (&Arc<QueueKey>, &Counts)| {
+            let counts = match self.base.queues.get(queue) {
+                Some(base) => counts.clone().minus(base),
+                None => counts.clone(),
+            };
+            (Arc::clone(queue), counts)
+        };
+        let of_queues = QueuesTold::of((self.started_at.0, until.0), totals.queues.iter().map(since));
         if is_over {
-            (self.step_at, self.base) = (step_of(now), total);
+            (self.step_at, self.base) = (step_of(now), totals);
         }
         self.told_at = (!is_over).then_some(now);
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (started_ms, until_ms) = (self.started_at.0, until.0);
         let told = Told { version, started_ms, until_ms, counts, alerts: Vec::new() };
-        Some((step_at, told))
+        Some((step_at, told, of_queues))
     }
 }
 
@@ -181,7 +238,7 @@ mod tests {
         let mut sampling = Sampling::new(Millis(60_000));
         let mut next = |now: i64, total: u64| {
             sampling
-                .next(Millis(now), 10_000, fired(total))
+                .next(Millis(now), 10_000, || Totals { all: fired(total), ..Totals::default() })
                 .map(|it| (it.0.0, it.1.until_ms, it.1.counts.fired))
         };
         assert_eq!(next(60_000, 1), Some((60_000, 60_000, 1)));

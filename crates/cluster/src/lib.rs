@@ -11,11 +11,15 @@ mod watcher;
 
 mod alerts;
 mod due;
+mod hour;
+mod queues;
 mod views;
 
 pub use alerts::{Elsewhere, ToldAlert};
 pub use counts::{Counts, LATENESS_BEYOND_MS};
 pub use due::Due;
+pub use hour::{HourView, Rates, Step};
 pub use options::Options;
-pub use views::{DatabaseView, EngineView, PartitionView, Rates, Stats, Step};
+pub use queues::QueueRates;
+pub use views::{DatabaseView, EngineView, HotStanding, PartitionView, Stats};
 pub use watcher::Watcher;

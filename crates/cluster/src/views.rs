@@ -1,7 +1,7 @@
-//! What any engine answers for all of them: engines, partitions, databases, and what was counted in the last hour.
+//! What any engine answers for all of them: engines, partitions, databases, and the whole cluster in numbers.
 
 use crate::{
-    counts::{Counts, STEP_MS, Told, step_of},
+    hour::{Hour, HourView, Rates},
     watcher::{Inner, Watcher},
 };
 use punctual_contract::{Error, cluster::Database};
@@ -14,10 +14,6 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// Steps of the list: the last hour.
-const STEPS: i64 = 60;
-/// An engine that has not told anything for so long has no rates.
-const SILENT_MS: i64 = 60_000;
 /// A database that takes longer to say how large it is is shown without.
 const SIZES_WITHIN: Duration = Duration::from_secs(2);
 
@@ -40,22 +36,12 @@ pub struct EngineView {
     pub rates: Option<Rates>,
 }
 
-/// Per second, over the last minute or two.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rates {
-    pub inserted: f64,
-    pub fired: f64,
-    pub dispatched: f64,
-    pub succeeded: f64,
-    pub retried: f64,
-    pub dead: f64,
-    pub cancelled: f64,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionView {
     pub partition: Partition,
     pub database: usize,
+    /// It is on its way to this one.
+    pub moves_to: Option<usize>,
     /// None: nobody has it now.
     pub engine: Option<String>,
     pub term: i64,
@@ -77,107 +63,28 @@ pub struct DatabaseView {
 
 #[derive(Clone, Debug)]
 pub struct Stats {
-    pub at: Millis,
     /// Engines that live.
     pub engines: usize,
-    pub rates: Rates,
-    /// Of the last hour.
-    pub total: Counts,
-    /// Of the last step that is over and the one that is not.
-    pub lately: Counts,
+    pub hour: HourView,
     /// None: the account could not be read.
     pub account: Option<Arc<Account>>,
-    pub step_ms: i64,
-    /// The oldest first, without gaps; the last is not over.
-    pub steps: Vec<Step>,
+    /// None: the hot set does not answer.
+    pub hot: Option<HotStanding>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
-    pub at: Millis,
-    pub counts: Counts,
+/// How much stands in the hot set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HotStanding {
+    pub due: usize,
+    pub firing: usize,
+    pub ready: usize,
+    pub parked: usize,
+    /// In thousandths.
+    pub fullness: u32,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseCache(tokio::sync::Mutex<Option<(Millis, Vec<Option<Database>>)>>);
-
-impl Rates {
-    fn of(counts: &Counts, over_ms: i64) -> Self {
-        let seconds = Duration::from_millis(u64::try_from(over_ms.max(1_000)).unwrap_or(1_000)).as_secs_f64();
-        #[expect(clippy::cast_precision_loss, reason = "a rate is rounded anyway")]
-        let per_second = |count: u64| count as f64 / seconds;
-        Self {
-            inserted: per_second(counts.inserted),
-            fired: per_second(counts.fired),
-            dispatched: per_second(counts.dispatched),
-            succeeded: per_second(counts.succeeded),
-            retried: per_second(counts.retried),
-            dead: per_second(counts.dead),
-            cancelled: per_second(counts.cancelled),
-        }
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.inserted += more.inserted;
-        self.fired += more.fired;
-        self.dispatched += more.dispatched;
-        self.succeeded += more.succeeded;
-        self.retried += more.retried;
-        self.dead += more.dead;
-        self.cancelled += more.cancelled;
-    }
-}
-
-/// What one engine has told of its last two steps.
-#[derive(Clone, Debug, Default)]
-struct Lately {
-    version: String,
-    started_at: Millis,
-    until: Millis,
-    counts: Counts,
-}
-
-/// What engines have told of the last hour.
-#[derive(Debug, Default)]
-struct Hour {
-    steps: BTreeMap<Millis, Counts>,
-    lately: BTreeMap<String, Lately>,
-}
-
-impl Hour {
-    async fn read(inner: &Inner, now: Millis) -> Result<Self, Error> {
-        let first = step_of(now).plus(-STEP_MS * (STEPS - 1));
-        let mut hour = Self::default();
-        for sample in inner.store.samples(first).await? {
-            if let Some(told) = Told::read(&sample) {
-                hour.add(now, sample.step_at, sample.engine, &told);
-            }
-        }
-        Ok(hour)
-    }
-
-    fn add(&mut self, now: Millis, step_at: Millis, engine: String, told: &Told) {
-        self.steps.entry(step_at).or_default().add(&told.counts);
-        let lately = self.lately.entry(engine).or_default();
-        lately.version.clone_from(&told.version);
-        lately.started_at = Millis(told.started_ms);
-        lately.until = lately.until.max(Millis(told.until_ms));
-        if step_at >= since(now) {
-            lately.counts.add(&told.counts);
-        }
-    }
-
-    fn rates(&self, engine: &str, now: Millis) -> Option<Rates> {
-        let lately = self.lately.get(engine).filter(|it| now.since(it.until) < SILENT_MS)?;
-        let over_ms = lately.until.since(since(now).max(lately.started_at));
-        Some(Rates::of(&lately.counts, over_ms))
-    }
-}
-
-/// Where the step before the present one begins.
-fn since(now: Millis) -> Millis {
-    step_of(now).plus(-STEP_MS)
-}
 
 impl Watcher {
     /// Every engine that lives or fell silent a short while ago, by name.
@@ -213,12 +120,15 @@ impl Watcher {
         let overdue: BTreeMap<Partition, Millis> =
             overdue.into_iter().filter_map(|it| Some((it.0, it.2?.due_at))).collect();
         let store = inner.engine.store();
+        let moves = inner.store.moves().await?;
+        let moves: BTreeMap<Partition, usize> = moves.into_iter().map(|it| (it.partition, it.to)).collect();
         let view = |partition: Partition| {
             let owner = owners.get(&partition);
             let has_end = owner.is_some_and(|it| it.left != Duration::MAX);
             PartitionView {
                 partition,
                 database: store.part_of(partition),
+                moves_to: moves.get(&partition).copied(),
                 engine: owner.map(|it| it.engine.clone()),
                 term: owner.map_or(0, |it| it.tenure.term),
                 lease_left_ms: owner
@@ -259,26 +169,26 @@ impl Watcher {
     pub async fn stats(&self, max_age: Duration) -> Result<Stats, Error> {
         let inner = &self.inner;
         let now = inner.engine.now();
-        let hour = Hour::read(inner, now).await?;
-        let (mut rates, mut total, mut lately) = (Rates::default(), Counts::default(), Counts::default());
-        hour.lately.keys().filter_map(|it| hour.rates(it, now)).for_each(|it| rates.add(&it));
-        hour.steps.values().for_each(|it| total.add(it));
-        hour.steps.range(since(now)..).for_each(|it| lately.add(it.1));
-        let step = |nth: i64| {
-            let at = step_of(now).plus(-STEP_MS * nth);
-            Step { at, counts: hour.steps.get(&at).cloned().unwrap_or_default() }
-        };
+        let hour = Hour::read(inner, now).await?.view(now);
         Ok(Stats {
-            at: now,
             engines: known(inner).values().filter(|it| it.silent_ms == 0).count(),
-            rates,
-            total,
-            lately,
+            hour,
             account: inner.engine.account(max_age).await.ok(),
-            step_ms: STEP_MS,
-            steps: (0..STEPS).rev().map(step).collect(),
+            hot: hot(inner).await,
         })
     }
+}
+
+async fn hot(inner: &Inner) -> Option<HotStanding> {
+    if inner.engine.hot_is_away() {
+        // Whoever looks at an overview does not wait for it.
+        return None;
+    }
+    let depth = inner.engine.depth().await.ok()?;
+    let sum = |all: &[(_, usize)]| all.iter().map(|it| it.1).sum();
+    let (ready, parked) = (sum(&depth.ready), sum(&depth.parked));
+    let fullness = inner.engine.hot_fullness();
+    Some(HotStanding { due: depth.due, firing: depth.firing, ready, parked, fullness })
 }
 
 async fn owners(inner: &Inner) -> Result<BTreeMap<Partition, punctual_contract::ownership::Owner>, Error> {
@@ -344,25 +254,4 @@ async fn sizes(inner: &Inner) -> Vec<Option<Database>> {
     }
     *cached = Some((now, sizes.clone()));
     sizes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(until_ms: i64, fired: u64) -> Told {
-        Told { until_ms, counts: Counts { fired, ..Counts::default() }, ..Told::default() }
-    }
-
-    #[test]
-    fn rates_are_of_the_last_two_steps_as_far_as_they_were_told() {
-        let (now, mut hour) = (Millis(190_000), Hour::default());
-        hour.add(now, Millis(60_000), "a".to_owned(), &told(120_000, 9_000));
-        hour.add(now, Millis(120_000), "a".to_owned(), &told(180_000, 600));
-        hour.add(now, Millis(180_000), "a".to_owned(), &told(185_000, 50));
-        assert_eq!(hour.rates("a", now).unwrap().fired, 10.0, "650 in 65 s");
-        assert_eq!(hour.rates("a", Millis(245_000)), None, "it has fallen silent");
-        assert_eq!(hour.rates("b", now), None);
-        assert_eq!(hour.steps[&Millis(60_000)].fired, 9_000);
-    }
 }

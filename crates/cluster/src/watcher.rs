@@ -4,10 +4,11 @@
 
 use crate::{
     alerts::ElsewhereCache,
-    counts::{Counts, Sampling, Told},
+    counts::{Sampling, Told, Totals},
     due::DueCache,
     notice::{self, HotSet, Look, Silent, TakenOver},
     options::Options,
+    queues::QueueRatesCache,
     views::DatabaseCache,
 };
 use parking_lot::Mutex;
@@ -54,6 +55,7 @@ pub(crate) struct Inner {
     pub(crate) due: DueCache,
     pub(crate) databases: DatabaseCache,
     pub(crate) elsewhere: ElsewhereCache,
+    pub(crate) queue_rates: QueueRatesCache,
 }
 
 #[derive(Debug)]
@@ -94,8 +96,9 @@ impl Watcher {
             forgot_at: None,
         };
         let (state, due, databases) = (Mutex::new(state), DueCache::default(), DatabaseCache::default());
-        let elsewhere = ElsewhereCache::default();
-        Self { inner: Arc::new(Inner { engine, store, options, state, due, databases, elsewhere }) }
+        let (elsewhere, queue_rates) = (ElsewhereCache::default(), QueueRatesCache::default());
+        let inner = Inner { engine, store, options, state, due, databases, elsewhere, queue_rates };
+        Self { inner: Arc::new(inner) }
     }
 
     /// How many events were written.
@@ -271,11 +274,12 @@ impl Inner {
     }
 
     async fn tell(&self, now: Millis) -> Result<(), Error> {
-        let total = Counts::of(self.engine.meters());
-        let told = self.state.lock().sampling.next(now, self.options.sample_every_ms, total);
-        let Some((step_at, told)) = told else { return Ok(()) };
+        let totals = || Totals::of(self.engine.meters());
+        let told = self.state.lock().sampling.next(now, self.options.sample_every_ms, totals);
+        let Some((step_at, told, of_queues)) = told else { return Ok(()) };
         let told = Told { alerts: self.own_alerts().await, ..told };
-        self.keep(step_at, &told).await
+        let kept = self.keep(step_at, &told).await;
+        kept.and(self.keep_queues(step_at, &of_queues).await)
     }
 
     async fn keep(&self, step_at: Millis, told: &Told) -> Result<(), Error> {

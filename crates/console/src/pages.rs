@@ -4,6 +4,7 @@ mod bulk;
 mod dead;
 mod engines;
 mod executors;
+mod hour;
 mod keys;
 mod lateness;
 mod overview;

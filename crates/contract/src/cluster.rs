@@ -3,7 +3,7 @@
 
 use crate::{error::Error, store::Applied};
 use async_trait::async_trait;
-use punctual_domain::{event::EventKind, place::Partition, time::Millis};
+use punctual_domain::{event::EventKind, name::QueueKey, place::Partition, time::Millis};
 use std::fmt;
 
 /// Promises:
@@ -27,7 +27,13 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
     /// Of all engines, from a step on, in order of step and engine.
     async fn samples(&self, since: Millis) -> Result<Vec<Sample>, Error>;
 
-    /// Forgets samples of steps before an instant. How many.
+    /// The same by queue; its body has `started_ms`, `until_ms`, and in `queues` the counts of each under [`in_sample`].
+    async fn save_queue_sample(&self, sample: Sample) -> Result<(), Error>;
+
+    /// As `samples`, of queues. Of one queue only: the body has `counts` instead of `queues`, `{}` where none were told.
+    async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, Error>;
+
+    /// Forgets samples of steps before an instant, of queues too. How many steps of engines.
     async fn trim_samples(&self, before: Millis) -> Result<usize, Error>;
 
     /// The last sign of life of every engine that has not left, by name; those that are silent for long may be missing.
@@ -36,6 +42,9 @@ pub trait ClusterStore: Send + Sync + fmt::Debug + 'static {
 
     /// What one database holds, as it estimates it.
     async fn database(&self, part: usize) -> Result<Database, Error>;
+
+    /// Partitions that are on their way from one database to another, by number.
+    async fn moves(&self) -> Result<Vec<Move>, Error>;
 
     /// How many tasks of one partition wait for a time in each step of a span: one range of the key.
     async fn due_counts(&self, look: DueLook) -> Result<DueCounts, Error>;
@@ -80,6 +89,12 @@ pub struct Sample {
     pub body: String,
 }
 
+/// Under what a queue stands in samples.
+#[must_use]
+pub fn in_sample(queue: &QueueKey) -> String {
+    format!("{}/{}", queue.namespace, queue.queue)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignOfLife {
     pub engine: String,
@@ -104,6 +119,14 @@ pub struct Database {
     pub axis: Vec<Slice>,
     /// How often archives of it were published; None: nothing is archived of it.
     pub archives: Option<i64>,
+}
+
+/// Of a partition, from one database to another: begun, and neither over nor taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub partition: Partition,
+    pub from: usize,
+    pub to: usize,
 }
 
 /// A piece of the time axis of a database.

@@ -9,19 +9,21 @@ use punctual_contract::{
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A page that has found nothing is no answer before this. Short enough that a person who looks at a page in the console sees how far
+/// A page that has found nothing is no answer as long as the next one can be there by then. Short enough that a person who looks at a page in the console sees how far
 /// it was looked within 200 ms; a program pays for one more call.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The first page that has something; or none has, as far as it was looked.
 pub(crate) async fn first_found(core: &Core, query: &Query) -> Result<Page, Error> {
-    let until = Instant::now() + PATIENCE;
+    let began = Instant::now();
     let mut page = core.store.list(query).await?;
-    let mut query = query.clone();
-    while page.tasks.is_empty() && page.has_next() && Instant::now() < until {
+    let (mut query, mut pages) = (query.clone(), 1);
+    // Pages pass over as much as each other.
+    while page.tasks.is_empty() && page.has_next() && began.elapsed() * (pages + 1) / pages <= PATIENCE {
         (query.before_id, query.behind_due) = (page.next_before_id, page.next_behind_due);
         query.after_id = page.next_after_id;
         page = core.store.list(&query).await?;
+        pages += 1;
     }
     Ok(page)
 }

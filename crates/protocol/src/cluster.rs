@@ -145,6 +145,9 @@ pub struct Partition {
     pub partition: u16,
     /// The number of the database that has it.
     pub database: u64,
+    /// The number of the one that it is being moved to (`punctual shard move`); absent: it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving_to: Option<u64>,
     /// Absent: nobody has it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
@@ -180,6 +183,9 @@ pub struct Shard {
     /// These slices, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time_axis: Vec<Bucket>,
+    /// How often what is old was moved to archives; absent: it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archives_published: Option<i64>,
     /// Names of the engines that do not reach it.
     pub away_from: Vec<String>,
 }
@@ -212,6 +218,9 @@ pub struct Stats {
     /// Absent where the account cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
+    /// Absent where it does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot_set: Option<HotSet>,
     pub step_ms: i64,
     /// The last hour, the oldest first; the last step is not over.
     pub steps: Vec<StatsStep>,
@@ -247,6 +256,22 @@ pub struct Backlog {
     pub unaccounted: i64,
     /// Of payloads of tasks that wait.
     pub pending_bytes: i64,
+}
+
+/// What stands in Redis, or in the memory of an engine that has none: what is due soon, and what waits for executors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HotSet {
+    /// Tasks whose time has not come.
+    pub due: u64,
+    /// Tasks that an engine is firing.
+    pub firing: u64,
+    /// Tasks that wait for an executor.
+    pub ready: u64,
+    /// Tasks that wait because their queue is paused.
+    pub parked: u64,
+    /// Of the memory that it may have (`hot.memory_max_mib`), 0 to 1: what is used. From 0.8 on only the next half minute is
+    /// loaded into it.
+    pub fullness: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -10,8 +10,8 @@ use crate::{
 };
 use axum::{extract::State, http::StatusCode, response::Response};
 use punctual_cluster::{
-    Counts, DatabaseView, EngineView, PartitionView, Rates as CountedRates, Stats as Counted, ToldAlert,
-    Watcher,
+    Counts, DatabaseView, EngineView, HotStanding, HourView, PartitionView, QueueRates,
+    Rates as CountedRates, Stats as Counted, ToldAlert, Watcher,
 };
 use punctual_contract::cluster::{Event as Noticed, EventQuery, Slice};
 use punctual_domain::{
@@ -20,9 +20,11 @@ use punctual_domain::{
 };
 use punctual_engine::Account;
 use punctual_protocol::{
-    Alert, At, Backlog, Bucket, Code, Due, DueStep, Engine, EngineState, Event, Lateness, ListPartitions,
-    Page, Partition, Rates, SearchEvents, Severity, Shard, Stats, StatsStep, limits::PAGE_DEFAULT,
+    Alert, At, Backlog, Bucket, Code, Due, DueStep, Engine, EngineState, Event, HotSet, Lateness,
+    ListPartitions, Page, Partition, QueueStats, Rates, SearchEvents, Severity, Shard, Stats, StatsStep,
+    limits::PAGE_DEFAULT,
 };
+use std::sync::Arc;
 
 fn watcher(app: &App) -> Result<&Watcher, Refusal> {
     let none = || {
@@ -155,6 +157,7 @@ fn partition(it: PartitionView) -> Partition {
     Partition {
         partition: it.partition.0,
         database: as_u64(it.database),
+        moving_to: it.moves_to.map(as_u64),
         engine: it.engine,
         term: it.term,
         lease_left_ms: it.lease_left_ms,
@@ -186,6 +189,7 @@ fn shard(it: DatabaseView) -> Shard {
         rows_estimated: database.rows,
         bytes: database.bytes,
         buckets: database.buckets,
+        archives_published: database.archives,
         time_axis: database.axis.into_iter().map(bucket).collect(),
         away_from: it.away_from,
     }
@@ -209,6 +213,37 @@ fn bucket(it: Slice) -> Bucket {
 )]
 pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Result<Response, Refusal> {
     let it: Counted = watcher(&app)?.stats(max_age.0).await?;
+    let QueueStats { at, at_ms, rates, lateness, lateness_hour, step_ms, steps } = hour(it.hour);
+    let stats = Stats {
+        at,
+        at_ms,
+        engines: as_u64(it.engines),
+        rates,
+        lateness,
+        lateness_hour,
+        backlog: it.account.map(|account| backlog(&account)),
+        hot_set: it.hot.as_ref().map(hot_set),
+        step_ms,
+        steps,
+    };
+    Ok(answer::json(StatusCode::OK, &stats))
+}
+
+/// The last hour of a queue.
+pub(crate) async fn queue_hour(app: &App, queue: &QueueKey) -> Result<QueueStats, Refusal> {
+    Ok(hour(watcher(app)?.queue_hour(queue).await?))
+}
+
+/// None: what engines tell cannot be read, which keeps nobody from the rest.
+pub(crate) async fn queue_rates(app: &App) -> Option<Arc<QueueRates>> {
+    app.options.cluster.as_ref()?.queue_rates().await.ok()
+}
+
+pub(crate) fn rates_of(all: Option<&QueueRates>, queue: &QueueKey) -> Option<Rates> {
+    all?.of(queue).map(|it| shown(&it))
+}
+
+fn hour(it: HourView) -> QueueStats {
     let step = |it: punctual_cluster::Step| StatsStep {
         at: At::from_ms(it.at.0),
         at_ms: it.at.0,
@@ -221,18 +256,15 @@ pub(crate) async fn get_stats(State(app): State<Shared>, max_age: MaxAge) -> Res
         cancelled: it.counts.cancelled,
         lateness: lateness(&it.counts),
     };
-    let stats = Stats {
+    QueueStats {
         at: At::from_ms(it.at.0),
         at_ms: it.at.0,
-        engines: as_u64(it.engines),
         rates: shown(&it.rates),
         lateness: lateness(&it.lately),
         lateness_hour: lateness(&it.total),
-        backlog: it.account.map(|account| backlog(&account)),
         step_ms: it.step_ms,
         steps: it.steps.into_iter().map(step).collect(),
-    };
-    Ok(answer::json(StatusCode::OK, &stats))
+    }
 }
 
 pub(crate) fn lateness(counts: &Counts) -> Lateness {
@@ -243,6 +275,16 @@ pub(crate) fn lateness(counts: &Counts) -> Lateness {
         max_ms: counts.lateness_ms(1_000),
         over_budget: counts.over_budget,
         early: counts.early,
+    }
+}
+
+fn hot_set(it: &HotStanding) -> HotSet {
+    HotSet {
+        due: as_u64(it.due),
+        firing: as_u64(it.firing),
+        ready: as_u64(it.ready),
+        parked: as_u64(it.parked),
+        fullness: f64::from(it.fullness) / 1_000.0,
     }
 }
 

@@ -210,7 +210,7 @@ fn own_refusals(operation_id: &str) -> &'static [Code] {
             Code::NamespaceNotFound,
         ],
         "lease_tasks" | "lease_tasks_from_several" => &[Code::NamespaceDeleting, Code::NamespaceNotFound],
-        "get_queue" => &[Code::QueueNotFound],
+        "get_queue" | "get_queue_stats" => &[Code::QueueNotFound],
         "put_queue" | "patch_queue" => {
             &[Code::PreconditionFailed, Code::TaskContended, Code::NamespaceDeleting, Code::NamespaceNotFound]
         }

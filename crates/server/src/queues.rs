@@ -26,7 +26,7 @@ use punctual_domain::{
 use punctual_engine::{Account, Put, Stood};
 use punctual_protocol::{
     At, Code, Indexing, ListQueues, Mode, Page, Parked, ParkedFor, PauseRequest, PauseWish, PutQueue, Queue,
-    QueueCounts, SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
+    QueueCounts, QueueStats, SearchChanges, SettingChange, SlotHolder, Slots, limits::PAGE_DEFAULT, parse,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -68,8 +68,10 @@ pub(crate) async fn list_queues(
     let limit = asked.limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX));
     let next_cursor = queues.keys().nth(limit).map(|it| it.queue.as_str().to_owned());
     let page = queues.iter().take(limit);
+    let rates = cluster::queue_rates(&app).await;
     let shown = |(queue, it): (&QueueKey, &Option<Standing>)| -> Result<Queue, Refusal> {
-        Ok(Queue { counted: counted(&app, queue), ..numbers.shown(queue, it.as_ref())? })
+        let rates = cluster::rates_of(rates.as_deref(), queue);
+        Ok(Queue { counted: counted(&app, queue), rates, ..numbers.shown(queue, it.as_ref())? })
     };
     let items = page.map(shown).collect::<Result<_, _>>()?;
     Ok(answer::json(StatusCode::OK, &Page { items, next_cursor }))
@@ -96,17 +98,46 @@ pub(crate) async fn get_queue(
     max_age: MaxAge,
     QueueOf(queue): QueueOf,
 ) -> Result<Response, Refusal> {
+    let (numbers, stands) = there(&app, &who, max_age, &queue).await?;
+    one(&app, &numbers, &queue, stands.as_ref()).await
+}
+
+/// Rates and lateness of a queue: the last hour.
+///
+/// In steps of a minute, of all engines together.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/stats", operation_id = "get_queue_stats", tag = "queues",
+    params(("queue" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "The hour.", body = QueueStats)),
+)]
+pub(crate) async fn get_queue_stats(
+    State(app): State<Shared>,
+    who: Who,
+    max_age: MaxAge,
+    QueueOf(queue): QueueOf,
+) -> Result<Response, Refusal> {
+    there(&app, &who, max_age, &queue).await?;
+    Ok(answer::json(StatusCode::OK, &cluster::queue_hour(&app, &queue).await?))
+}
+
+/// Refused where there is no such queue, or not for this caller.
+async fn there(
+    app: &App,
+    who: &Who,
+    max_age: MaxAge,
+    queue: &QueueKey,
+) -> Result<(Numbers, Option<Standing>), Refusal> {
     let stands = app.engine.setting(&Scope::Queue(queue.clone())).await?;
-    let mut numbers = Numbers::read(&app, max_age).await?;
-    if stands.is_none() && !numbers.0.knows(&queue) && max_age != MaxAge::NONE {
+    let mut numbers = Numbers::read(app, max_age).await?;
+    if stands.is_none() && !numbers.0.knows(queue) && max_age != MaxAge::NONE {
         // Its first task may have come since then: that there is no such queue is never said from what is older than the question.
-        numbers = Numbers::read(&app, MaxAge::NONE).await?;
+        numbers = Numbers::read(app, MaxAge::NONE).await?;
     }
-    if !who.reaches(&queue) || (stands.is_none() && !numbers.0.knows(&queue)) {
+    if !who.reaches(queue) || (stands.is_none() && !numbers.0.knows(queue)) {
         let detail = format!("{:?} has no tasks, and nothing was set for it", queue.queue.as_str());
         return Err(Refusal::new(Code::QueueNotFound, detail));
     }
-    one(&app, &numbers, &queue, stands.as_ref()).await
+    Ok((numbers, stands))
 }
 
 fn holder(it: &Held) -> SlotHolder {
@@ -379,6 +410,7 @@ async fn one(
     let indexing = app.engine.indexing(queue).await.unwrap_or_default();
     shown.indexing = indexing.into_iter().map(|(label, percent)| Indexing { label, percent }).collect();
     shown.counted = counted(app, queue);
+    shown.rates = cluster::rates_of(cluster::queue_rates(app).await.as_deref(), queue);
     let tag = [(header::ETAG, etag::of_revision(stands.map_or(0, |it| it.revision)))];
     Ok((tag, answer::json(StatusCode::OK, &shown)).into_response())
 }

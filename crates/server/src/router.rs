@@ -164,8 +164,9 @@ fn of_workflows() -> Guarded {
 /// The part of what all engines are together.
 fn of_the_cluster() -> Guarded {
     use Permission::{Operate, Read};
-    use Reach::Everything;
+    use Reach::{Everything, Own};
     Guarded::new()
+        .needing(Read, Own, routes!(queues::get_queue_stats))
         .needing(Read, Everything, routes!(cluster::list_events))
         .needing(Read, Everything, routes!(cluster::list_engines))
         .needing(Read, Everything, routes!(cluster::list_partitions))

@@ -82,7 +82,10 @@ pub(super) async fn partitions(args: PartitionsArgs) -> Result<ExitCode> {
     let rows = page.items.iter().map(|it| {
         [
             it.partition.to_string(),
-            it.database.to_string(),
+            match it.moving_to {
+                Some(to) => format!("{}, moving to {to}", it.database),
+                None => it.database.to_string(),
+            },
             it.engine.clone().unwrap_or_else(|| "(nobody)".to_owned()),
             it.term.to_string(),
             it.lease_left_ms.map(spans::span).unwrap_or_default(),

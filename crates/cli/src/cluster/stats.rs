@@ -7,7 +7,7 @@ use crate::{
     spans, times,
 };
 use anyhow::Result;
-use punctual_protocol::{Due, Lateness, Stats};
+use punctual_protocol::{Due, Lateness, Rates, Stats, StatsStep};
 use std::process::ExitCode;
 
 /// Beyond the last bound of lateness.
@@ -15,6 +15,19 @@ const BEYOND_MS: i64 = 300_001;
 
 pub(super) async fn run(args: StatsArgs) -> Result<ExitCode> {
     let client = args.connect.client(TRIES_OF_ONE_CALL)?;
+    if let Some(queue) = &args.queue {
+        let stats = client.queue_stats(queue).await?;
+        if args.connect.form() == Form::Json {
+            output::json(&stats)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        output::facts(&flow(&stats.rates, &stats.lateness, &stats.lateness_hour));
+        if args.steps {
+            output::line("");
+            steps(&stats.steps);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let (stats, due) = (client.stats().await?, client.due().await?);
     if args.connect.form() == Form::Json {
         output::json(&serde_json::json!({ "stats": stats, "due": due }))?;
@@ -24,7 +37,7 @@ pub(super) async fn run(args: StatsArgs) -> Result<ExitCode> {
     ahead(&due);
     if args.steps {
         output::line("");
-        steps(&stats);
+        steps(&stats.steps);
         output::line("");
         due_steps(&due);
     }
@@ -32,17 +45,8 @@ pub(super) async fn run(args: StatsArgs) -> Result<ExitCode> {
 }
 
 pub(super) fn print(stats: &Stats) {
-    let (rates, per_second) = (&stats.rates, |rate: f64| format!("{rate:.1}/s"));
-    let mut facts = vec![
-        ("engines", stats.engines.to_string()),
-        ("inserted", per_second(rates.inserted)),
-        ("fired", per_second(rates.fired)),
-        ("handed over", per_second(rates.dispatched)),
-        ("succeeded", per_second(rates.succeeded)),
-        ("retried, dead", format!("{}, {}", per_second(rates.retried), per_second(rates.dead))),
-        ("lateness", lateness(&stats.lateness)),
-        ("in an hour", lateness(&stats.lateness_hour)),
-    ];
+    let mut facts = vec![("engines", stats.engines.to_string())];
+    facts.extend(flow(&stats.rates, &stats.lateness, &stats.lateness_hour));
     if let Some(backlog) = &stats.backlog {
         let states =
             backlog.states.iter().map(|(state, tasks)| format!("{} {state}", count(tasks.unsigned_abs())));
@@ -50,7 +54,31 @@ pub(super) fn print(stats: &Stats) {
         facts.push(("tasks", if states.is_empty() { "none".to_owned() } else { states }));
         facts.push(("unaccounted", backlog.unaccounted.to_string()));
     }
+    if let Some(hot) = &stats.hot_set {
+        let of = |tasks, what| format!("{} {what}", count(tasks));
+        let all = [
+            of(hot.due, "due soon"),
+            of(hot.firing, "firing"),
+            of(hot.ready, "ready"),
+            of(hot.parked, "parked"),
+        ];
+        facts.push(("hot set", format!("{}; {:.1} % full", all.join(", "), hot.fullness * 100.0)));
+    }
     output::facts(&facts);
+}
+
+/// Of the whole cluster, or of a queue.
+fn flow(rates: &Rates, lately: &Lateness, hour: &Lateness) -> Vec<(&'static str, String)> {
+    let per_second = |rate: f64| format!("{rate:.1}/s");
+    vec![
+        ("inserted", per_second(rates.inserted)),
+        ("fired", per_second(rates.fired)),
+        ("handed over", per_second(rates.dispatched)),
+        ("succeeded", per_second(rates.succeeded)),
+        ("retried, dead", format!("{}, {}", per_second(rates.retried), per_second(rates.dead))),
+        ("lateness", lateness(lately)),
+        ("in an hour", lateness(hour)),
+    ]
 }
 
 /// On one line.
@@ -81,8 +109,8 @@ pub(super) fn ahead(due: &Due) {
     )]);
 }
 
-fn steps(stats: &Stats) {
-    let rows = stats.steps.iter().map(|it| {
+fn steps(steps: &[StatsStep]) {
+    let rows = steps.iter().map(|it| {
         [
             times::stamp(it.at),
             count(it.inserted),

@@ -159,8 +159,7 @@ impl Server {
 
     /// The value of a metric without labels.
     pub(crate) fn metric(&self, name: &str) -> f64 {
-        let url = format!("{}/metrics", self.url);
-        let text = blocking(async move { http().get(url).send().await.unwrap().text().await.unwrap() });
+        let text = self.page("/metrics");
         let line = text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
     }
@@ -195,6 +194,12 @@ impl Server {
             let bytes = response.bytes().await.unwrap();
             (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
         })
+    }
+
+    /// As whoever has no token and no browser sees it.
+    pub(crate) fn page(&self, path: &str) -> String {
+        let url = format!("{}{path}", self.url);
+        blocking(async move { http().get(url).timeout(PATIENCE).send().await.unwrap().text().await.unwrap() })
     }
 
     /// The command with this server's address, its answer as JSON.

@@ -14,10 +14,11 @@ struct Site {
 }
 
 impl Site {
-    fn new() -> Self {
+    fn new(databases: usize) -> Self {
         let runtime = Runtime::new().unwrap();
         let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
-        let store_url = runtime.block_on(mysql.fresh_database());
+        let urls: Vec<String> = (0..databases).map(|_| runtime.block_on(mysql.fresh_database())).collect();
+        let store_url = urls.join(",");
         Self { runtime, mysql, redis, store_url }
     }
 
@@ -28,6 +29,27 @@ impl Site {
         let url = address(&process.first_line());
         Server { process, url }
     }
+}
+
+/// A mover that was stopped leaves its move where it was: that is what stands here.
+#[test]
+fn a_partition_on_its_way_to_another_database_is_told_and_drawn() {
+    let site = Site::new(2);
+    let server = site.engine();
+    let catalog = site.store_url.split(',').next().unwrap().rsplit('/').next().unwrap();
+    let begin = "INSERT INTO partition_move (partition_no, from_shard, to_shard, step, term, closed_until) VALUES (2, 0, 1, 1, 0, 0)";
+    assert!(items(&server, "/v1/partitions").iter().all(|it| it["moving_to"].is_null()));
+    site.runtime.block_on(site.mysql.sql(catalog, begin));
+    let moving: Vec<Value> = items(&server, "/v1/partitions")
+        .into_iter()
+        .filter(|it| !it["moving_to"].is_null())
+        .map(|it| json!([it["partition"], it["database"], it["moving_to"]]))
+        .collect();
+    assert_eq!(moving, [json!([2, 0, 1])]);
+    let listed = run(&["partition", "list", "--url", &server.url]);
+    assert!(stdout(&listed).contains("0, moving to 1"), "{}", stdout(&listed));
+    let page = server.page("/console/engines");
+    assert!(page.contains("partition 2: from database 0 to 1"), "{page}");
 }
 
 /// What each of them has inserted counts, and what falls due in all partitions.
@@ -47,6 +69,26 @@ fn the_whole_clusters_rates_and_backlog_are_told_by_any(engines: &[&Server]) {
             (inserted.sum::<u64>() == all as u64).then_some(stats)
         });
         assert_eq!((&stats["engines"], &stats["backlog"]["accepted"]), (&json!(engines.len()), &json!(all)));
+        let hour = wait_for("the hour of the queue, of all engines", || {
+            let (status, hour) = server.get("/v1/queues/stats/stats");
+            assert_eq!(status, 200, "{hour}");
+            let inserted =
+                hour["steps"].as_array().unwrap().iter().map(|it| it["inserted"].as_u64().unwrap());
+            (inserted.sum::<u64>() == all as u64).then_some(hour)
+        });
+        assert_eq!(hour["steps"].as_array().unwrap().len(), 60);
+        let told = server.client(&["stats", "--queue", "stats", "--steps"]);
+        assert_eq!(documents(&told)[0]["steps"].as_array().unwrap().len(), 60);
+        // It is the only queue in which anything happens; both are told every ten seconds, and one is read once a second.
+        wait_for("the rates of the queue, of all engines", || {
+            let rate = |it: &Value| it["rates"]["inserted"].as_f64().unwrap();
+            let (_, queue) = server.get("/v1/queues/stats");
+            let (_, queues) = server.get("/v1/queues");
+            let (_, stats) = server.get("/v1/stats");
+            let all = rate(&stats);
+            let is_the_same = |it: &Value| (rate(it) - all).abs() < 0.011;
+            (all > 0.0 && is_the_same(&queue) && is_the_same(&queues["items"][0])).then_some(())
+        });
         let (_, due) = server.get("/v1/stats/due");
         let ahead = due["steps"].as_array().unwrap().iter().filter_map(|step| step["tasks"].as_u64());
         assert!((all as u64 - 3..=all as u64).contains(&ahead.sum::<u64>()), "{due}");
@@ -80,7 +122,7 @@ fn this(server: &Server) -> String {
 
 #[test]
 fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
-    let site = Site::new();
+    let site = Site::new(1);
     let (a, b, mut c) = (site.engine(), site.engine(), site.engine());
     let all = items(&a, "/v1/partitions").len() as u64;
     let shared = || {
@@ -155,7 +197,7 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
 
 #[test]
 fn redis_and_the_database_that_go_and_come_are_events_with_the_time_at_which_they_went() {
-    let site = Site::new();
+    let site = Site::new(1);
     let server = site.engine();
     wait_for("it owns all", || {
         items(&server, "/v1/partitions").iter().all(|it| it["engine"].is_string()).then_some(())

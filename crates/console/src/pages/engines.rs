@@ -8,7 +8,7 @@ use crate::{
     view::{Page, View},
 };
 use maud::{Markup, html};
-use punctual_protocol::{Engine, EngineState, Event, Page as Items, Partition, Shard};
+use punctual_protocol::{Engine, EngineState, Event, HotSet, Page as Items, Partition, Shard, Stats};
 use std::collections::BTreeMap;
 
 const DAY_MS: i64 = 86_400_000;
@@ -24,12 +24,17 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let api = &context.api;
     // To the minute, so that the call is the same for a while.
     let since = (context.now_ms - DAY_MS) / 60_000 * 60_000;
-    let of_the_day = format!("/v1/events?limit=20&since={since}");
-    let (engines, shards, partitions, happened) = futures_util::join!(
+    let of_the_day = |kind: &str| format!("/v1/events?limit=20&since={since}{kind}");
+    let (any, taken, moved) =
+        (of_the_day(""), of_the_day("&event=partitions_taken_over"), of_the_day("&event=partition_moved"));
+    let (engines, shards, partitions, stats, happened, taken, moved) = futures_util::join!(
         api.get::<Items<Engine>>("/v1/engines"),
         api.get::<Items<Shard>>("/v1/shards"),
         api.get::<Items<Partition>>("/v1/partitions?limit=1000"),
-        api.get::<Items<Event>>(&of_the_day),
+        api.get::<Stats>("/v1/stats"),
+        api.get::<Items<Event>>(&any),
+        api.get::<Items<Event>>(&taken),
+        api.get::<Items<Event>>(&moved),
     );
     let view = View::new(
         "Engines and shards",
@@ -41,12 +46,16 @@ async fn show(context: &Context) -> Result<View, Fault> {
     };
     let of_engines = engines.as_ref().map(|it| engine_table(context, &it.items));
     let of_shards = shards.as_ref().map(|it| shard_table(context, &it.items));
+    let of_hot = stats.as_ref().map(|it| hot_set(it.hot_set));
     let of_partitions = partitions.as_ref().map(|it| ownership(context, it));
+    let of_owners = taken.as_ref().and_then(|taken| Ok(changes_of_owners(context, taken, moved.as_ref()?)));
     let of_events = happened.as_ref().map(|it| event_list(context, it, true));
     Ok(view
         .live("engines", shown(&of_engines))
         .live("shards", shown(&of_shards))
+        .live("hot", shown(&of_hot))
         .live("partitions", shown(&of_partitions))
+        .live("owners", shown(&of_owners))
         .live("events", shown(&of_events)))
 }
 
@@ -91,6 +100,7 @@ fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
                 thead { tr {
                     th.num scope="col" { "Shard" } th scope="col" { "Database" } th scope="col" { "State" } th.num scope="col" { "Partitions" }
                     th.num scope="col" { "Rows, about" } th scope="col" { "Size, about" } th.num scope="col" { "Buckets" }
+                    th.num scope="col" title="How often what is old was moved to archives" { "Archived" }
                 } }
                 tbody { @for it in shards { tr data-row data-shard=(it.shard) {
                     th.num scope="row" { (it.shard) }
@@ -103,10 +113,52 @@ fn shard_table(context: &Context, shards: &[Shard]) -> Markup {
                     td.num data-label="Rows, about" { (parts::number_or_dash(it.rows_estimated)) }
                     td data-label="Size, about" { @match it.bytes { Some(bytes) => (texts::bytes(bytes)), None => (parts::dash()) } }
                     td.num data-label="Buckets" { @match it.buckets { Some(it) => (texts::number(it)), None => span.dim title="Its time axis is not cut" { "not cut" } } }
+                    td.num data-label="Archived" { @match it.archives_published { Some(times) => (texts::count(times.max(0).unsigned_abs(), "time", "times")), None => span.dim title="Nothing of it is in archives" { "never" } } }
                 } } }
             } }
             @for it in shards.iter().filter(|it| !it.time_axis.is_empty()) { (axis(context, it)) }
             p.dim { "Sizes are the database server's own estimates, at most a quarter of a minute old." }
+        },
+    )
+}
+
+/// What is due soon and what waits for executors.
+fn hot_set(it: Option<HotSet>) -> Markup {
+    let of =
+        |name, count: u64, title| html! { div title=(title) { dt { (name) } dd { (texts::number(count)) } } };
+    parts::panel(
+        "Hot set",
+        &html! {
+            @match it {
+                None => p.note.bad #hot-set { "It does not answer: tasks fire from the databases until it does, some of them later." },
+                Some(it) => {
+                    dl.facts #hot-set {
+                        (of("Due soon", it.due, "Their time has not come"))
+                        (of("Firing", it.firing, "An engine is about to fire them"))
+                        (of("Ready", it.ready, "They wait for an executor"))
+                        (of("Parked", it.parked, "They wait because their queue is paused"))
+                        div title="Of what it may have" { dt { "Memory" } dd { @let percent = it.fullness * 100.0; (format!("{percent:.1}")) " %" } }
+                    }
+                    @if it.fullness >= 0.8 { p.note.warn { "It is nearly full: only what is due within half a minute is loaded, and the rest waits in the databases." } }
+                }
+            }
+        },
+    )
+}
+
+/// Partitions that changed their engine or their database.
+fn changes_of_owners(context: &Context, taken: &Items<Event>, moved: &Items<Event>) -> Markup {
+    let mut all: Vec<&Event> = taken.items.iter().chain(&moved.items).collect();
+    all.sort_by_key(|it| std::cmp::Reverse(it.at_ms));
+    let is_cut = taken.next_cursor.is_some() || moved.next_cursor.is_some();
+    parts::panel(
+        "Changes of owners in the last day",
+        &html! {
+            @if all.is_empty() { p.dim #owner-changes { "None: every partition is where it was." } }
+            @else { ul #owner-changes {
+                @for it in &all { li data-event=(it.event) { (parts::time(context, it.at_ms)) " " (it.text) } }
+            } }
+            @if is_cut { p { a href=(context.href("/console/events", &[("event", "partitions_taken_over")])) { "All takeovers" } " " a href=(context.href("/console/events", &[("event", "partition_moved")])) { "All moves" } } }
         },
     )
 }
@@ -180,6 +232,7 @@ fn ownership(context: &Context, page: &Items<Partition>) -> Markup {
             owners.get(engine.as_str()).and_then(|it| TONES.get(it.0 % TONES.len())).copied().unwrap_or("off")
         }
     };
+    let moving: Vec<&Partition> = all.iter().filter(|it| it.moving_to.is_some()).collect();
     let overdue: Vec<&Partition> = all.iter().filter(|it| it.overdue_since_ms.is_some()).collect();
     let free = all.iter().filter(|it| it.engine.is_none()).count();
     let (columns, size) = (64, 14);
@@ -201,6 +254,8 @@ fn ownership(context: &Context, page: &Items<Partition>) -> Markup {
             @if overdue.is_empty() { p.dim { "None is overdue: what was due more than ten seconds ago has fired everywhere." } }
             @else { p.note.warn { (texts::count(overdue.len() as u64, "partition has", "partitions have")) " tasks that should have fired more than ten seconds ago: "
                 @for it in overdue.iter().take(10) { code { (it.partition) } " " @if let Some(at) = it.overdue_since_ms { "(" (parts::ago(context, at)) ") " } } } }
+            @if !moving.is_empty() { div #moving { p { (texts::count(moving.len() as u64, "partition is", "partitions are")) " on the way to another database:" }
+                ul { @for it in moving.iter().take(20) { li data-moving=(it.partition) { "partition " (it.partition) ": from database " (it.database) " to " (parts::number_or_dash(it.moving_to)) } } } } }
             @if page.next_cursor.is_some() { p.dim { "The first " (all.len()) "." } }
             (terms(all))
         },

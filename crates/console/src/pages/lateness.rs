@@ -2,7 +2,8 @@
 //! cluster as a whole over the last hour; of a queue, what the engine that answers has seen since it began.
 
 use super::{
-    overview::{as_float, late, of_alert, queue_address, whole_steps},
+    hour::{as_float, late, whole},
+    overview::{of_alert, queue_address},
     queues::{BUDGET_MS, budget},
 };
 use crate::{
@@ -147,7 +148,7 @@ fn heat(context: &Context, stats: &Stats) -> Markup {
         ("p99", |it| it.p99_ms),
         ("p50", |it| it.p50_ms),
     ];
-    let steps = whole_steps(stats);
+    let steps = whole(&stats.steps);
     let width = LEFT + steps.len() * WIDTH;
     parts::panel(
         "Lateness, minute by minute",
@@ -180,15 +181,15 @@ fn heat(context: &Context, stats: &Stats) -> Markup {
 }
 
 fn curves(context: &Context, stats: &Stats) -> Markup {
-    let at: Vec<i64> = whole_steps(stats).iter().map(|it| it.at_ms).collect();
-    let over = whole_steps(stats).iter().map(|it| Some(as_float(it.lateness.over_budget))).collect();
+    let at: Vec<i64> = whole(&stats.steps).iter().map(|it| it.at_ms).collect();
+    let over = whole(&stats.steps).iter().map(|it| Some(as_float(it.lateness.over_budget))).collect();
     html! {
         div.charts {
             (charts::lines(context, "late", "Lateness", &at, Unit::Millis, &[
-                late(stats, "p50", "in", |it| it.lateness.p50_ms),
-                late(stats, "p99", "fired", |it| it.lateness.p99_ms),
-                late(stats, "p99.9", "warn", |it| it.lateness.p999_ms),
-                late(stats, "max", "bad", |it| it.lateness.max_ms),
+                late(&stats.steps, "p50", "in", |it| it.lateness.p50_ms),
+                late(&stats.steps, "p99", "fired", |it| it.lateness.p99_ms),
+                late(&stats.steps, "p99.9", "warn", |it| it.lateness.p999_ms),
+                late(&stats.steps, "max", "bad", |it| it.lateness.max_ms),
             ]))
             (charts::lines(context, "over", "Over their budget, per minute", &at, Unit::Count, &[Series { label: "over budget", tone: "warn", values: over }]))
         }

@@ -1,6 +1,6 @@
 //! What one sees first: what needs somebody now, and the whole in numbers. What cannot be read is said, and never drawn as 0.
 
-use super::queues::BUDGET_MS;
+use super::{hour, queues::BUDGET_MS};
 use crate::{
     charts::{self, Series, Unit},
     context::Context,
@@ -262,7 +262,7 @@ fn of_stats(context: &Context, stats: &Stats) -> Markup {
     let now = &stats.lateness;
     let tasks = |state: &str| context.href("/console/tasks", &[("state", state)]);
     let spark = |of: fn(&StatsStep) -> u64, label: &str, tone: &'static str| {
-        let values = whole_steps(stats).iter().map(|it| Some(as_float(of(it)))).collect();
+        let values = hour::whole(&stats.steps).iter().map(|it| Some(hour::as_float(of(it)))).collect();
         charts::spark(label, tone, values)
     };
     html! {
@@ -319,57 +319,10 @@ fn of_databases(context: &Context, all: &[Shard]) -> Markup {
     )
 }
 
-/// The last step is not over: its numbers would look like a fall.
-pub(super) fn whole_steps(stats: &Stats) -> &[StatsStep] {
-    stats.steps.split_last().map_or(&[], |it| it.1)
-}
-
-pub(super) fn as_float(it: u64) -> f64 {
-    texts::lossy(i64::try_from(it).unwrap_or(i64::MAX))
-}
-
-/// Per second.
-fn per_second(stats: &Stats, label: &'static str, tone: &'static str, of: fn(&StatsStep) -> u64) -> Series {
-    let seconds = texts::lossy(stats.step_ms.max(1)) / 1_000.0;
-    Series {
-        label,
-        tone,
-        values: whole_steps(stats).iter().map(|it| Some(as_float(of(it)) / seconds)).collect(),
-    }
-}
-
-fn counted(stats: &Stats, label: &'static str, tone: &'static str, of: fn(&StatsStep) -> u64) -> Series {
-    Series { label, tone, values: whole_steps(stats).iter().map(|it| Some(as_float(of(it)))).collect() }
-}
-
-pub(super) fn late(
-    stats: &Stats,
-    label: &'static str,
-    tone: &'static str,
-    of: fn(&StatsStep) -> Option<i64>,
-) -> Series {
-    Series { label, tone, values: whole_steps(stats).iter().map(|it| of(it).map(texts::lossy)).collect() }
-}
-
 fn curves(context: &Context, stats: &Stats, due: Option<&Due>) -> Markup {
-    let at: Vec<i64> = whole_steps(stats).iter().map(|it| it.at_ms).collect();
     html! {
         div.charts {
-            (charts::lines(context, "rates", "In and out, per second", &at, Unit::PerSecond, &[
-                per_second(stats, "inserted", "in", |it| it.inserted),
-                per_second(stats, "fired", "fired", |it| it.fired),
-                per_second(stats, "succeeded", "good", |it| it.succeeded),
-            ]))
-            (charts::lines(context, "lateness", "Lateness", &at, Unit::Millis, &[
-                late(stats, "p50", "in", |it| it.lateness.p50_ms),
-                late(stats, "p99", "fired", |it| it.lateness.p99_ms),
-                late(stats, "max", "bad", |it| it.lateness.max_ms),
-            ]))
-            (charts::lines(context, "failures", "Failures, per minute", &at, Unit::Count, &[
-                counted(stats, "retried", "warn", |it| it.retried),
-                counted(stats, "dead", "bad", |it| it.dead),
-                counted(stats, "cancelled", "off", |it| it.cancelled),
-            ]))
+            (hour::curves(context, &stats.steps, stats.step_ms))
             @if let Some(due) = due { (coming(context, due)) }
         }
     }
@@ -377,7 +330,7 @@ fn curves(context: &Context, stats: &Stats, due: Option<&Due>) -> Markup {
 
 fn coming(context: &Context, due: &Due) -> Markup {
     let at: Vec<i64> = due.steps.iter().map(|it| it.at_ms).collect();
-    let values = due.steps.iter().map(|it| it.tasks.map(as_float)).collect();
+    let values = due.steps.iter().map(|it| it.tasks.map(hour::as_float)).collect();
     let title = if due.is_estimate {
         "Falls due in the next hour, per minute (estimated)"
     } else {
@@ -429,18 +382,23 @@ async fn find(context: &Context) -> Result<View, Fault> {
     let mut found: Vec<(&str, String, String)> = Vec::new();
     let things = [
         ("Task", "/v1/tasks/", "/console/tasks/"),
-        ("Queue", "/v1/queues/", "/console/queues/"),
         ("Executor", "/v1/executors/", "/console/executors/"),
         ("Workflow", "/v1/workflows/", "/console/workflows/"),
     ];
     for (what, call, page) in things {
         if context.api.get::<serde_json::Value>(&format!("{call}{name}")).await.is_ok() {
             found.push((what, wanted.clone(), context.href(&format!("{page}{name}"), &[])));
-            // The engine made it, and nothing else has this name: what asks every queue for it is left out.
             if what == "Task" {
+                // It is a ref: only an engine makes these, and nothing else is named so.
                 break;
             }
         }
+    }
+    // From a list, which may be a little old: one that is asked for by its name, and is not there, is counted anew in all queues.
+    let alike =
+        context.api.get_with::<Items<Queue>>("/v1/queues", &[("prefix", &*wanted), ("limit", "1")]).await;
+    if alike.is_ok_and(|it| it.items.first().is_some_and(|it| it.queue == wanted)) {
+        found.push(("Queue", wanted.clone(), queue_address(context, &wanted)));
     }
     for key in ["task_id", "key"] {
         let is_number = wanted.parse::<i64>().is_ok();

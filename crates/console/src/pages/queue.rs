@@ -17,7 +17,7 @@ use crate::{
 };
 use axum::http::Method;
 use maud::{Markup, html};
-use punctual_protocol::{Alert, Page as Items, ParkedFor, Queue, SettingChange};
+use punctual_protocol::{Alert, Page as Items, ParkedFor, Queue, QueueStats, SettingChange};
 use serde_json::{Map, Value, json};
 
 const OPERATE: &str = "operate";
@@ -56,6 +56,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     let name = context.param("queue");
     let queue: Queue = context.api.get(&call(context, "")).await?;
     let alerts = context.api.get_with::<Items<Alert>>("/v1/alerts", &[("queue", name)]).await;
+    let hour = context.api.get::<QueueStats>(&call(context, "/stats")).await;
     let changes = context.api.get::<Items<SettingChange>>(&call(context, "/changes?limit=20")).await;
     let view = View::new(
         name,
@@ -64,6 +65,7 @@ async fn show(context: &Context) -> Result<View, Fault> {
     .under("Queues", context.href("/console/queues", &[]))
     .live_actions(actions(context, &queue))
     .live("state", state(context, &queue, alerts.as_ref().map_or(&[], |it| &it.items)))
+    .live("curves", curves(context, &hour))
     .live("holders", holders(context, &queue))
     .part(standing(context, &queue));
     Ok(view.part(match &changes {
@@ -103,6 +105,7 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
             @let lateness = queue.counted.map(|it| it.lateness).unwrap_or_default();
             (parts::figure("Late, p99", &parts::lateness(lateness.p99_ms), &html! { "budget " (budget(queue)) " · max " (parts::lateness(lateness.max_ms)) @if lateness.over_budget > 0 { " · " strong { (texts::number(lateness.over_budget)) " over" } } },
                 if lateness.over_budget > 0 { "warn" } else { "" }))
+            @if let Some(rates) = queue.rates { (parts::figure("In, a second", &html! { span #rate-in { (texts::rate(rates.inserted)) } }, &html! { (texts::rate(rates.fired)) " fired · " (texts::rate(rates.succeeded)) " done · " (texts::rate(rates.retried + rates.dead)) " failed" }, "")) }
             (parts::figure("Succeeded", &html! { (texts::number(of("succeeded"))) }, &html! { "and still kept" }, ""))
             (parts::figure("Dead", &html! { a href=(context.href("/console/dead-letters", &[("queue", &queue.queue)])) { (texts::number(of("dead"))) } }, &html! { "will not run by themselves" }, if of("dead") > 0 { "warn" } else { "" }))
         }
@@ -110,6 +113,13 @@ fn state(context: &Context, queue: &Queue, alerts: &[Alert]) -> Markup {
         @if let Some(it) = queue.counted {
             p.dim #counted { "This engine, since it began: " (texts::number(it.inserted)) " inserted, " (texts::number(it.fired)) " fired, " (texts::number(it.retried)) " to be retried, " (texts::number(it.dead)) " dead, " (texts::number(it.cancelled)) " cancelled." }
         }
+    }
+}
+
+fn curves(context: &Context, hour: &Result<QueueStats, Fault>) -> Markup {
+    match hour {
+        Ok(it) => html! { div.charts { (super::hour::curves(context, &it.steps, it.step_ms)) } },
+        Err(fault) => parts::missing(fault),
     }
 }
 

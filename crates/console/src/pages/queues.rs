@@ -13,7 +13,7 @@ use punctual_protocol::{Page as Items, Queue, Rate};
 
 /// Rows of a page.
 const ROWS: &str = "100";
-const COLUMNS: usize = 8;
+const COLUMNS: usize = 9;
 /// What a queue is allowed that has no budget of its own.
 pub(super) const BUDGET_MS: i64 = 1_000;
 
@@ -68,6 +68,7 @@ fn table(context: &Context, page: &Items<Queue>) -> Markup {
                     th.num scope="col" title="Fired, wait for a slot or an executor" { "Ready" }
                     th.num scope="col" title="With executors" { "Running" }
                     th.num scope="col" { "Dead" }
+                    th.num scope="col" title="Inserted and succeeded, a second, over the last minute or two" { "In, done /s" }
                     th scope="col" { "By state" }
                     th scope="col" { "Limits" }
                     th scope="col" title="By this engine since it began, and what is allowed" { "Late, p99 of budget" }
@@ -91,6 +92,7 @@ fn row(context: &Context, queue: &Queue) -> Markup {
             td.num data-label="Ready" { (texts::number(queue.ready)) }
             td.num data-label="Running" { (texts::number(running)) @if let Some(limit) = queue.concurrency { span.dim { " / " (texts::number(limit)) } } }
             td.num data-label="Dead" { @if of("dead") > 0 { a href=(context.href("/console/dead-letters", &[("queue", &queue.queue)])) { (texts::number(of("dead"))) } } @else { "0" } }
+            td.num data-label="In, done /s" { @match queue.rates { Some(it) => { (texts::rate(it.inserted)) ", " (texts::rate(it.succeeded)) }, None => (parts::dash()) } }
             td data-label="By state" { (by_state(queue)) }
             td data-label="Limits" { (limits(queue)) }
             td data-label="Late, p99 of budget" { (late(queue)) }

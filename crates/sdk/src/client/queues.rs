@@ -1,7 +1,7 @@
 //! The calls about queues: what is set, what stands in them, pause and resume.
 
 use bytes::Bytes;
-use punctual_protocol::{Alert, Page, PauseRequest, PutQueue, Queue, SettingChange};
+use punctual_protocol::{Alert, Page, PauseRequest, PutQueue, Queue, QueueStats, SettingChange};
 use reqwest::Method;
 
 use super::tasks::{body, segment};
@@ -17,6 +17,11 @@ impl Client {
     /// One queue, with its settings.
     pub async fn queue(&self, queue: &str) -> Result<Queue, Error> {
         self.fetch(path(queue, "")).await
+    }
+
+    /// Rates and lateness of a queue in the last hour, minute by minute.
+    pub async fn queue_stats(&self, queue: &str) -> Result<QueueStats, Error> {
+        self.fetch(path(queue, "/stats")).await
     }
 
     /// Gives a queue all of its settings: what is left out has its default from then on, and only a pause stays. With a

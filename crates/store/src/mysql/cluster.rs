@@ -4,6 +4,7 @@
 use super::{
     Inner, MysqlStore, archive, hosted,
     limits::LONG,
+    moving::steps,
     ownership::{Statement, apart},
     row,
     statements::sql,
@@ -12,10 +13,13 @@ use crate::Error;
 use async_trait::async_trait;
 use punctual_contract::{
     ClusterStore, Error as CallError, Happened,
-    cluster::{Database, DueCounts, DueLook, EVENT_KEY_MAX, Event, EventQuery, Sample, SignOfLife, Slice},
+    cluster::{
+        Database, DueCounts, DueLook, EVENT_KEY_MAX, Event, EventQuery, Move, Sample, SignOfLife, Slice,
+        in_sample,
+    },
     store::Applied,
 };
-use punctual_domain::{history::clip, time::Millis};
+use punctual_domain::{history::clip, name::QueueKey, time::Millis};
 use sqlx::{Row as _, mysql::MySqlRow};
 use std::sync::Arc;
 
@@ -85,17 +89,41 @@ impl ClusterStore for MysqlStore {
         let work = move |inner: Arc<Inner>| async move {
             let asked = sqlx::query(sql!("cluster/samples.sql")).bind(since.0).bind(SAMPLES_MAX);
             let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
-            let sample = |it: &MySqlRow| {
-                Ok(Sample { step_at: row::millis(it, 0)?, engine: it.try_get(1)?, body: it.try_get(2)? })
-            };
             rows.iter().map(sample).collect::<sqlx::Result<_>>()
         };
         self.reading("read samples", work).await
     }
 
+    async fn save_queue_sample(&self, sample: Sample) -> Result<(), CallError> {
+        let catalog = self.inner.catalog.clone();
+        apart("keep a sample of queues", Happened::Maybe, async move {
+            let save = Statement::new(sql!("cluster/save_queue_sample.sql")).int(sample.step_at.0);
+            save.text(clip(&sample.engine, ENGINE_MAX)).text(&sample.body).execute(&catalog).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, CallError> {
+        let path = only.map(|it| format!("$.queues.\"{}\"", in_sample(it)));
+        let work = move |inner: Arc<Inner>| async move {
+            let asked = match path {
+                Some(path) => sqlx::query(sql!("cluster/queue_samples_of.sql")).bind(path),
+                None => sqlx::query(sql!("cluster/queue_samples.sql")),
+            };
+            let asked = asked.bind(since.0).bind(SAMPLES_MAX);
+            let rows = asked.fetch_all(&mut *inner.catalog.acquire().await?).await?;
+            rows.iter().map(sample).collect::<sqlx::Result<_>>()
+        };
+        self.reading("read samples of queues", work).await
+    }
+
     async fn trim_samples(&self, before: Millis) -> Result<usize, CallError> {
         let catalog = self.inner.catalog.clone();
         apart("trim samples", Happened::Maybe, async move {
+            let of_queues =
+                Statement::new(sql!("cluster/trim_queue_samples.sql")).int(before.0).int(FORGET_SAMPLES);
+            of_queues.execute(&catalog).await?;
             let trim = Statement::new(sql!("cluster/trim_samples.sql")).int(before.0).int(FORGET_SAMPLES);
             Ok(count(trim.execute(&catalog).await?))
         })
@@ -134,6 +162,15 @@ impl ClusterStore for MysqlStore {
         self.reading("read the size of a database", work).await
     }
 
+    async fn moves(&self) -> Result<Vec<Move>, CallError> {
+        let work = |inner: Arc<Inner>| async move {
+            let rows = steps::list(&mut *inner.catalog.acquire().await?).await?;
+            let it = |it: steps::Row| Move { partition: it.partition, from: it.from, to: it.to };
+            Ok::<Vec<Move>, sqlx::Error>(rows.into_iter().map(it).collect())
+        };
+        self.reading("read which partitions move", work).await
+    }
+
     async fn due_counts(&self, look: DueLook) -> Result<DueCounts, CallError> {
         let work = move |inner: Arc<Inner>| async move {
             let Some(shard) = inner.shard(look.partition) else { return Err(Error::NoDatabase) };
@@ -156,6 +193,10 @@ impl ClusterStore for MysqlStore {
         };
         self.reading_within(LONG, "count what is due", work).await
     }
+}
+
+fn sample(it: &MySqlRow) -> sqlx::Result<Sample> {
+    Ok(Sample { step_at: row::millis(it, 0)?, engine: it.try_get(1)?, body: it.try_get(2)? })
 }
 
 fn most(limit: usize) -> i64 {

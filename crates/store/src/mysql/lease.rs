@@ -168,7 +168,8 @@ pub(crate) async fn extend(
             round.iter().filter_map(|nth| beats.get(*nth)).map(|it| it.place).collect();
         let found = place::find(conn, sql::HELD, &places).await?;
         let moves = Moves::new(density, now);
-        let mut signs = Signs { now, rows: Rows::default(), said: Rows::default(), moves };
+        let (rows, said, fired) = (Rows::default(), Rows::default(), Rows::default());
+        let mut signs = Signs { now, rows, said, fired, moves };
         for (nth, it) in round.iter().zip(found.rows) {
             let (Some(beat), Some(it), Some(answer)) = (beats.get(*nth), it, extended.get_mut(*nth)) else {
                 continue;
@@ -186,6 +187,8 @@ struct Signs<'d> {
     now: Millis,
     rows: Rows,
     said: Rows,
+    /// Of attempts that were over before the store was told.
+    fired: Rows,
     moves: Moves<'d>,
 }
 
@@ -202,6 +205,13 @@ impl Signs<'_> {
         let (state, fence): (State, i64) = (row::state(row, 4)?, row.try_get(5)?);
         let until = row.try_get::<Option<i64>, _>(8)?.map(Millis).filter(|it| *it > self.now);
         let Some(until) = until.filter(|_| state.is_in_flight() && fence == beat.fence) else {
+            let known = row.try_get::<Option<i64>, _>(11)?.map(Millis);
+            let told = beat
+                .handed_over_at
+                .filter(|it| (state.is_finished() || state == State::Retrying) && known != Some(*it));
+            if let Some(fired_at) = told.filter(|_| fence == beat.fence) {
+                self.fired.row(*place).int(fence).at(fired_at);
+            }
             return Ok(Extended::Lost);
         };
         // What is told late does not take back what the executor's own sign of life has got.
@@ -237,6 +247,9 @@ impl Signs<'_> {
             sqlx::query(sql::EXTEND).bind(self.rows.json()).bind(self.now.0).execute(&mut *conn).await?;
         }
         self.moves.finish(&mut *conn).await?;
+        if self.fired.len() > 0 {
+            sqlx::query(sql::FIRED).bind(self.fired.json()).execute(&mut *conn).await?;
+        }
         if self.said.len() > 0 {
             sqlx::query(sql::LOG).bind(self.said.json()).execute(conn).await?;
         }

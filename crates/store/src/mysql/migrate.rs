@@ -32,6 +32,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0017_uncounted_bytes", include_str!("../../../../migrations/mysql/0017_uncounted_bytes.sql")),
     ("0018_cluster", include_str!("../../../../migrations/mysql/0018_cluster.sql")),
     ("0019_retention", include_str!("../../../../migrations/mysql/0019_retention.sql")),
+    ("0020_queue_samples", include_str!("../../../../migrations/mysql/0020_queue_samples.sql")),
 ];
 
 /// One row of the record.

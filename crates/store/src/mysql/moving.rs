@@ -20,7 +20,7 @@
 mod copy;
 mod replies;
 mod side;
-mod steps;
+pub(super) mod steps;
 mod work;
 
 pub(crate) use steps::{guard, mend};
@@ -28,7 +28,7 @@ pub(crate) use steps::{guard, mend};
 use super::{
     Inner, MysqlStore,
     hosted::State,
-    limits::{READ, elsewhere, lasting, on_its_own},
+    limits::{elsewhere, lasting},
     pauses, repair, row,
     session::{Door, Known},
     shards,
@@ -190,15 +190,6 @@ impl MysqlStore {
     pub async fn undo_move(&self, partition: Partition, progress: Progress<'_>) -> Result<(), Error> {
         let mover = async { Mover::start(&self.inner, partition, progress).await?.undo().await };
         lasting(Box::pin(mover)).await
-    }
-
-    /// Moves that are not over: partition, from, to.
-    ///
-    /// # Errors
-    /// When the catalog cannot be read.
-    pub async fn moves(&self) -> Result<Vec<(Partition, usize, usize)>, Error> {
-        let rows = on_its_own(READ, self.inner.door(0)?, async |conn| steps::list(conn).await).await?;
-        Ok(rows.into_iter().map(|it| (it.partition, it.from, it.to)).collect())
     }
 }
 

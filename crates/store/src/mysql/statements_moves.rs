@@ -16,6 +16,7 @@ pub(crate) const GRANT: &str = sql!("lease/grant.sql");
 pub(crate) const GRANT_READ: &str = sql!("lease/read.sql");
 pub(crate) const HELD: &str = sql!("lease/held.sql");
 pub(crate) const EXTEND: &str = sql!("lease/extend.sql");
+pub(crate) const FIRED: &str = sql!("lease/fired.sql");
 pub(crate) const STOP: &str = sql!("lease/stop.sql");
 pub(crate) const LOG: &str = sql!("lease/log.sql");
 

@@ -5,10 +5,10 @@ use super::{SqliteStore, lanes::Lane, ledger::Ledger, row, statements as sql};
 use async_trait::async_trait;
 use punctual_contract::{
     ClusterStore, Error as CallError,
-    cluster::{Database, DueCounts, DueLook, Event, EventQuery, Sample, SignOfLife},
+    cluster::{Database, DueCounts, DueLook, Event, EventQuery, Move, Sample, SignOfLife, in_sample},
     store::Applied,
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{name::QueueKey, time::Millis};
 use rusqlite::{Connection, Row, params, types::Type};
 
 const SAMPLES_MAX: i64 = 100_000;
@@ -65,17 +65,38 @@ impl ClusterStore for SqliteStore {
 
     async fn samples(&self, since: Millis) -> Result<Vec<Sample>, CallError> {
         let work = move |conn: &Connection| {
-            let sample = |it: &Row<'_>| {
-                Ok(Sample { step_at: row::millis(it, 0)?, engine: it.get(1)?, body: it.get(2)? })
-            };
             let asked = params![since.0, SAMPLES_MAX];
             conn.prepare_cached(sql::CLUSTER_SAMPLES)?.query_map(asked, sample)?.collect()
         };
         self.reading("read samples", Lane::Bulk, work).await
     }
 
+    async fn save_queue_sample(&self, sample: Sample) -> Result<(), CallError> {
+        let work = move |conn: &Connection, _: &mut Ledger| {
+            let values = params![sample.step_at.0, sample.engine, sample.body];
+            conn.prepare_cached(sql::CLUSTER_SAVE_QUEUE_SAMPLE)?.execute(values).map(drop)
+        };
+        self.maintaining("keep a sample of queues", 1, work).await
+    }
+
+    async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, CallError> {
+        let path = only.map(|it| format!("$.queues.\"{}\"", in_sample(it)));
+        let work = move |conn: &Connection| match path {
+            Some(path) => {
+                let asked = params![path, since.0, SAMPLES_MAX];
+                conn.prepare_cached(sql::CLUSTER_QUEUE_SAMPLES_OF)?.query_map(asked, sample)?.collect()
+            }
+            None => {
+                let asked = params![since.0, SAMPLES_MAX];
+                conn.prepare_cached(sql::CLUSTER_QUEUE_SAMPLES)?.query_map(asked, sample)?.collect()
+            }
+        };
+        self.reading("read samples of queues", Lane::Bulk, work).await
+    }
+
     async fn trim_samples(&self, before: Millis) -> Result<usize, CallError> {
         let work = move |conn: &Connection, _: &mut Ledger| {
+            conn.prepare_cached(sql::CLUSTER_TRIM_QUEUE_SAMPLES)?.execute([before.0])?;
             conn.prepare_cached(sql::CLUSTER_TRIM_SAMPLES)?.execute([before.0])
         };
         self.maintaining("trim samples", 1, work).await
@@ -103,6 +124,11 @@ impl ClusterStore for SqliteStore {
         self.reading("read the size of the store", Lane::Bulk, work).await
     }
 
+    async fn moves(&self) -> Result<Vec<Move>, CallError> {
+        // There is one file.
+        Ok(Vec::new())
+    }
+
     async fn due_counts(&self, look: DueLook) -> Result<DueCounts, CallError> {
         let work = move |conn: &Connection| {
             let asked =
@@ -121,6 +147,10 @@ impl ClusterStore for SqliteStore {
 
 fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn sample(it: &Row<'_>) -> rusqlite::Result<Sample> {
+    Ok(Sample { step_at: row::millis(it, 0)?, engine: it.get(1)?, body: it.get(2)? })
 }
 
 fn event(found: &Row<'_>) -> rusqlite::Result<(i64, Event)> {

@@ -107,6 +107,7 @@ pub(crate) fn extend(
         now,
         held: conn.prepare_cached(sql::HELD)?,
         extend: conn.prepare_cached(sql::EXTEND)?,
+        fired: conn.prepare_cached(sql::FIRED)?,
         log: conn.prepare_cached(sql::LOG)?,
         moves: Moves::prepare(conn, now)?,
     };
@@ -117,6 +118,7 @@ struct Leases<'c> {
     now: Millis,
     held: CachedStatement<'c>,
     extend: CachedStatement<'c>,
+    fired: CachedStatement<'c>,
     log: CachedStatement<'c>,
     moves: Moves<'c>,
 }
@@ -135,6 +137,9 @@ impl Leases<'_> {
         let (id, fence) = (beat.place.id, beat.fence);
         let held = |it: &Row<'_>| held(it, ledger);
         let Some(it) = self.held.query_row(params![id, fence, self.now.0], held).optional()? else {
+            if let Some(fired_at) = beat.handed_over_at {
+                self.fired.execute(params![id, fence, fired_at.0])?;
+            }
             return Ok(Extended::Lost);
         };
         // What is told late does not take back what the executor's own sign of life has got.

@@ -36,6 +36,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0010_dead", include_str!("../../../../migrations/sqlite/0010_dead.sql")),
     ("0011_workflow_marks", include_str!("../../../../migrations/sqlite/0011_workflow_marks.sql")),
     ("0012_cluster", include_str!("../../../../migrations/sqlite/0012_cluster.sql")),
+    ("0013_queue_samples", include_str!("../../../../migrations/sqlite/0013_queue_samples.sql")),
 ];
 
 pub(crate) const KNOWN: usize = MIGRATIONS.len();

@@ -101,6 +101,7 @@ macro_rules! for_each_store_case {
             leases::a_beat_never_extends_beyond_the_timeout,
             leases::an_attempt_that_is_leased_ahead_begins_when_it_fires,
             leases::whoever_was_handed_a_task_is_written_down_and_has_not_begun,
+            leases::when_an_attempt_fired_is_told_after_its_end_too,
             leases::a_lease_that_has_ended_is_lost,
             leases::a_beat_with_another_fence_is_lost,
             leases::a_beat_for_a_finished_or_unknown_task_is_lost,
@@ -280,10 +281,12 @@ macro_rules! for_each_cluster_case {
     ($stamp:ident) => {
         $stamp! {
             cluster::an_event_comes_back_as_it_was_appended,
+            cluster::no_partition_moves_unless_somebody_moves_one,
             cluster::of_events_with_one_key_the_first_stands,
             cluster::each_condition_on_events_holds_and_pages_find_everything_once,
             cluster::events_are_bounded_in_time_and_number,
             cluster::a_sample_takes_the_place_of_its_engines_last_of_that_step,
+            cluster::samples_of_queues_are_kept_beside_and_read_by_queue,
             cluster::what_waits_for_its_time_is_counted_by_step_and_nothing_else,
             cluster::a_database_says_its_name,
         }

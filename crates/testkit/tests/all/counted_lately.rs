@@ -5,10 +5,10 @@ use async_trait::async_trait;
 use punctual_cluster::Watcher;
 use punctual_contract::{
     ClusterStore, Error,
-    cluster::{Database, DueCounts, DueLook, Event, EventQuery, Sample, SignOfLife},
+    cluster::{Database, DueCounts, DueLook, Event, EventQuery, Move, Sample, SignOfLife},
     store::Applied,
 };
-use punctual_domain::time::Millis;
+use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_store::SqliteStore;
 use serde_json::json;
 use std::{
@@ -45,6 +45,12 @@ impl ClusterStore for Slow {
     async fn samples(&self, since: Millis) -> Result<Vec<Sample>, Error> {
         self.store.samples(since).await
     }
+    async fn save_queue_sample(&self, sample: Sample) -> Result<(), Error> {
+        self.store.save_queue_sample(sample).await
+    }
+    async fn queue_samples(&self, since: Millis, only: Option<&QueueKey>) -> Result<Vec<Sample>, Error> {
+        self.store.queue_samples(since, only).await
+    }
     async fn trim_samples(&self, before: Millis) -> Result<usize, Error> {
         self.store.trim_samples(before).await
     }
@@ -53,6 +59,9 @@ impl ClusterStore for Slow {
     }
     async fn database(&self, part: usize) -> Result<Database, Error> {
         self.store.database(part).await
+    }
+    async fn moves(&self) -> Result<Vec<Move>, Error> {
+        self.store.moves().await
     }
     async fn due_counts(&self, look: DueLook) -> Result<DueCounts, Error> {
         self.begun.fetch_add(1, SeqCst);

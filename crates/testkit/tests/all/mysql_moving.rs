@@ -8,7 +8,8 @@ mod labels;
 mod mending;
 
 use punctual_contract::{
-    Store,
+    ClusterStore, Store,
+    cluster::Move,
     hot::HotEntry,
     store::{Applied, Assignment, Change, Dispatched, Grant, Query, Scan, Step},
 };
@@ -118,7 +119,7 @@ async fn all_is_sound(store: &MysqlStore) {
     let (books, audit) = (store.books().await.unwrap(), store.audit().await.unwrap());
     assert_eq!(books, audit);
     assert_eq!(books.unaccounted(), 0);
-    assert_eq!(store.moves().await.unwrap(), []);
+    assert_eq!(ClusterStore::moves(store).await.unwrap(), []);
 }
 
 /// Each of the tasks by its reference, by its id, and in a search: once.

@@ -4,6 +4,7 @@ import { ensure, until } from "../browser.mjs";
 
 async function executors(tab, server) {
   await server.insert({ queue: "in-hand", kind: "work", delay_ms: 0 });
+  await server.insert({ queue: "in-hand", kind: "work", delay_ms: 1_800_000 });
   const before = Date.now();
   const lease = () => server.api("POST", "/v1/queues/in-hand/lease", { max: 1, wait_ms: 0, lease_ms: 60_000, executor: "box-1", version: "2.0.1" });
   const [task] = await until("it can be leased", async () => { const it = (await lease()).tasks; return it.length && it; });
@@ -33,6 +34,11 @@ async function engines(tab, server) {
   const { items: [shard] } = await server.api("GET", "/v1/shards");
   ensure(await tab.see(() => /^\d/.test(document.querySelector('#shards td[data-label="Size, about"]')?.innerText ?? "")), "a database says how large it is");
   ensure((await tab.see(() => document.querySelectorAll("svg.axis rect").length)) === (shard.time_axis ?? []).length, "a bar for each bucket");
+  const { hot_set } = await server.api("GET", "/v1/stats");
+  ensure(hot_set && hot_set.due >= 1 && hot_set.fullness >= 0 && hot_set.fullness < 1, `the hot set is told: ${JSON.stringify(hot_set)}`);
+  await tab.shows("Due soon", "#hot-set");
+  ensure(await tab.see(() => [...document.querySelectorAll("#hot-set dd")].every(it => /^[\d\u202f,. ]+( %)?$/.test(it.innerText))), "in numbers");
+  ensure(await tab.see(() => /has taken over|None/.test(document.querySelector("#owner-changes").innerText)), "who got which partitions");
   await tab.click("#terms summary");
   ensure((await tab.see(() => document.querySelectorAll("#terms tbody tr").length)) === items.length, "a line for each partition");
   await tab.go("/console/events");

@@ -81,6 +81,8 @@ const PLANS: &[(&str, &str)] = &[
     ),
     ("cluster/events", "SEARCH event USING INTEGER PRIMARY KEY (rowid<?)"),
     ("cluster/samples", "SEARCH engine_sample USING PRIMARY KEY (step_at>?)"),
+    ("cluster/queue_samples", "SEARCH queue_sample USING PRIMARY KEY (step_at>?)"),
+    ("cluster/queue_samples_of", "SEARCH queue_sample USING PRIMARY KEY (step_at>?)"),
     ("meta/read", "SEARCH meta USING PRIMARY KEY (key=?)"),
     ("ledger/count", "SEARCH meta USING PRIMARY KEY (key=?)"),
 ];

@@ -6,7 +6,14 @@ use punctual_contract::{
     cluster::{DueLook, Event, EventQuery, Sample},
     store::{Applied, Change, Step},
 };
-use punctual_domain::{event::EventKind, history::Note, place::Partition, task::NewTask, time::Millis};
+use punctual_domain::{
+    event::EventKind,
+    history::Note,
+    name::{Name, QueueKey},
+    place::Partition,
+    task::NewTask,
+    time::Millis,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 fn event(key: &str) -> Event {
@@ -37,6 +44,10 @@ pub async fn an_event_comes_back_as_it_was_appended(store: Arc<dyn ClusterStore>
     let found = store.events(query()).await.unwrap();
     assert!(found[0].0 > found[1].0, "later ones have higher numbers");
     assert_eq!(found.into_iter().map(|it| it.1).collect::<Vec<_>>(), [plain, event("a")]);
+}
+
+pub async fn no_partition_moves_unless_somebody_moves_one(store: Arc<dyn ClusterStore>, _: Arc<dyn Store>) {
+    assert_eq!(store.moves().await.unwrap(), []);
 }
 
 pub async fn of_events_with_one_key_the_first_stands(store: Arc<dyn ClusterStore>, _: Arc<dyn Store>) {
@@ -109,6 +120,42 @@ pub async fn a_sample_takes_the_place_of_its_engines_last_of_that_step(
     assert_eq!(store.samples(Millis(2)).await.unwrap(), all[2..]);
     assert_eq!(store.trim_samples(Millis(2)).await.unwrap(), 2);
     assert_eq!(store.samples(Millis(0)).await.unwrap(), all[2..]);
+}
+
+/// One queue's counts can be had by themselves, whatever characters its name has.
+pub async fn samples_of_queues_are_kept_beside_and_read_by_queue(
+    store: Arc<dyn ClusterStore>,
+    _: Arc<dyn Store>,
+) {
+    let queue =
+        |queue: &str| QueueKey { namespace: Name::new("a.b").unwrap(), queue: Name::new(queue).unwrap() };
+    let sample = |step_at: i64, engine: &str, body: &str| Sample {
+        step_at: Millis(step_at),
+        engine: engine.to_owned(),
+        body: body.to_owned(),
+    };
+    let body = r#"{"started_ms":5,"until_ms":9,"is_cut":false,"queues":{"a.b/q.1:x-y_z":{"fired":3,"lateness":[1,2]},"a.b/other":{}}}"#;
+    let idle = r#"{"started_ms":6,"until_ms":8,"queues":{}}"#;
+    for it in [sample(1, "a", "{}"), sample(1, "a", body), sample(2, "\u{1F980}", idle)] {
+        store.save_queue_sample(it).await.unwrap();
+    }
+    let all = [sample(1, "a", body), sample(2, "\u{1F980}", idle)];
+    assert_eq!(store.queue_samples(Millis(0), None).await.unwrap(), all);
+    assert_eq!(store.queue_samples(Millis(2), None).await.unwrap(), all[1..]);
+    assert_eq!(store.samples(Millis(0)).await.unwrap(), []);
+    let of = async |name: &str, since| {
+        let found = store.queue_samples(Millis(since), Some(&queue(name))).await.unwrap();
+        let read = |it: Sample| (it.step_at.0, it.engine, serde_json::from_str(&it.body).unwrap());
+        found.into_iter().map(read).collect::<Vec<(i64, String, serde_json::Value)>>()
+    };
+    let told = |started: i64, until: i64, counts| serde_json::json!({ "started_ms": started, "until_ms": until, "counts": counts });
+    let nothing = (2, "\u{1F980}".to_owned(), told(6, 8, serde_json::json!({})));
+    let counts = serde_json::json!({ "fired": 3, "lateness": [1, 2] });
+    assert_eq!(of("q.1:x-y_z", 0).await, [(1, "a".to_owned(), told(5, 9, counts)), nothing.clone()]);
+    assert_eq!(of("q.1:x-y_z", 2).await, std::slice::from_ref(&nothing));
+    assert_eq!(of("q", 2).await, [nothing]);
+    store.trim_samples(Millis(2)).await.unwrap();
+    assert_eq!(store.queue_samples(Millis(0), None).await.unwrap(), all[1..]);
 }
 
 pub async fn what_waits_for_its_time_is_counted_by_step_and_nothing_else(

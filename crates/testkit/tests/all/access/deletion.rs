@@ -110,6 +110,8 @@ async fn stock(site: &Site) -> Vec<String> {
         it.as_object_mut().unwrap().remove("slots");
         // What the engine that answers has counted.
         it.as_object_mut().unwrap().remove("counted");
+        // Not every server here has a watcher.
+        it.as_object_mut().unwrap().remove("rates");
         all.push(it.to_string());
     }
     let mut tasks: Vec<String> = seen("/v1/tasks?limit=1000").await["items"]

@@ -114,7 +114,7 @@ const TOKEN: Body = Some(|namespace| json!({"name": "t", "roles": ["viewer"], "n
 
 use Told::{After, Before, Both};
 
-pub(super) const TABLE: [Row; 85] = [
+pub(super) const TABLE: [Row; 86] = [
     row("POST", "/v1/tasks", WRITERS, Some(201), Foreign::Denied, TASK),
     row("GET", "/v1/tasks", READERS, Some(200), NO_ITEMS, None),
     row(
@@ -155,6 +155,7 @@ pub(super) const TABLE: [Row; 85] = [
         .before(After),
     row("GET", "/v1/queues", READERS, Some(200), NO_ITEMS, None),
     row("GET", "/v1/queues/{queue}", READERS, Some(200), NO_QUEUE, None),
+    row("GET", "/v1/queues/{queue}/stats", READERS, Some(200), NO_QUEUE, None),
     row("PUT", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE).before(Both),
     row("PATCH", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, QUEUE).before(Both),
     row("DELETE", "/v1/queues/{queue}", OPERATORS, Some(200), Foreign::Denied, None).before(Before),

@@ -59,6 +59,9 @@ async fn one(at: MoveStep, undo: bool, filled: Arc<Barrier>) {
     let others: Vec<i64> = ids_in(1).take(40).collect();
     filled.wait().await;
     killed(&operator, at).await;
+    let standing = Move { partition: Partition(0), from: 0, to: 1 };
+    let expected = if at < MoveStep::Over { vec![standing] } else { Vec::new() };
+    assert_eq!(ClusterStore::moves(&*engine).await.unwrap(), expected, "{at:?}");
     tasks.extend(works_on(&engine, at, &ids[40..50]).await);
     if undo {
         let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());

@@ -1,0 +1,175 @@
+//! The last hour in steps of a minute, added up from what engines have told: of all queues, or of one. Pure but for reading.
+
+use crate::{
+    counts::{Counts, STEP_MS, Told, step_of},
+    watcher::Inner,
+};
+use punctual_contract::{Error, cluster::Sample};
+use punctual_domain::{name::QueueKey, time::Millis};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Steps of the list: the last hour.
+const STEPS: i64 = 60;
+/// An engine that has not told anything for so long has no rates.
+const SILENT_MS: i64 = 60_000;
+
+/// Per second, over the last minute or two.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    pub inserted: f64,
+    pub fired: f64,
+    pub dispatched: f64,
+    pub succeeded: f64,
+    pub retried: f64,
+    pub dead: f64,
+    pub cancelled: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    pub at: Millis,
+    pub counts: Counts,
+}
+
+/// What was counted in the last hour.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HourView {
+    pub at: Millis,
+    pub rates: Rates,
+    /// Of the whole hour.
+    pub total: Counts,
+    /// Of the last step that is over and the one that is not.
+    pub lately: Counts,
+    pub step_ms: i64,
+    /// The oldest first, without gaps; the last is not over.
+    pub steps: Vec<Step>,
+}
+
+impl Rates {
+    pub(crate) fn of(counts: &Counts, over_ms: i64) -> Self {
+        let seconds = Duration::from_millis(u64::try_from(over_ms.max(1_000)).unwrap_or(1_000)).as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "a rate is rounded anyway")]
+        let per_second = |count: u64| count as f64 / seconds;
+        Self {
+            inserted: per_second(counts.inserted),
+            fired: per_second(counts.fired),
+            dispatched: per_second(counts.dispatched),
+            succeeded: per_second(counts.succeeded),
+            retried: per_second(counts.retried),
+            dead: per_second(counts.dead),
+            cancelled: per_second(counts.cancelled),
+        }
+    }
+
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.inserted += more.inserted;
+        self.fired += more.fired;
+        self.dispatched += more.dispatched;
+        self.succeeded += more.succeeded;
+        self.retried += more.retried;
+        self.dead += more.dead;
+        self.cancelled += more.cancelled;
+    }
+}
+
+/// What one engine has told of its last two steps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lately {
+    pub(crate) version: String,
+    pub(crate) started_at: Millis,
+    until: Millis,
+    counts: Counts,
+}
+
+/// What engines have told of the last hour.
+#[derive(Debug, Default)]
+pub(crate) struct Hour {
+    steps: BTreeMap<Millis, Counts>,
+    pub(crate) lately: BTreeMap<String, Lately>,
+}
+
+impl Hour {
+    pub(crate) async fn read(inner: &Inner, now: Millis) -> Result<Self, Error> {
+        Ok(Self::of(now, inner.store.samples(first(now)).await?))
+    }
+
+    /// Of one queue, as far as it was told of.
+    pub(crate) async fn read_queue(inner: &Inner, now: Millis, queue: &QueueKey) -> Result<Self, Error> {
+        Ok(Self::of(now, inner.store.queue_samples(first(now), Some(queue)).await?))
+    }
+
+    fn of(now: Millis, samples: Vec<Sample>) -> Self {
+        let mut hour = Self::default();
+        for sample in samples {
+            if let Some(told) = Told::read(&sample) {
+                hour.add(now, sample.step_at, sample.engine, &told);
+            }
+        }
+        hour
+    }
+
+    pub(crate) fn view(&self, now: Millis) -> HourView {
+        let (mut rates, mut total, mut lately) = (Rates::default(), Counts::default(), Counts::default());
+        self.lately.keys().filter_map(|it| self.rates(it, now)).for_each(|it| rates.add(&it));
+        self.steps.values().for_each(|it| total.add(it));
+        self.steps.range(since(now)..).for_each(|it| lately.add(it.1));
+        let step = |nth: i64| {
+            let at = step_of(now).plus(-STEP_MS * nth);
+            Step { at, counts: self.steps.get(&at).cloned().unwrap_or_default() }
+        };
+        let steps = (0..STEPS).rev().map(step).collect();
+        HourView { at: now, rates, total, lately, step_ms: STEP_MS, steps }
+    }
+
+    fn add(&mut self, now: Millis, step_at: Millis, engine: String, told: &Told) {
+        self.steps.entry(step_at).or_default().add(&told.counts);
+        let lately = self.lately.entry(engine).or_default();
+        lately.version.clone_from(&told.version);
+        lately.started_at = Millis(told.started_ms);
+        lately.until = lately.until.max(Millis(told.until_ms));
+        if step_at >= since(now) {
+            lately.counts.add(&told.counts);
+        }
+    }
+
+    pub(crate) fn rates(&self, engine: &str, now: Millis) -> Option<Rates> {
+        let it = self.lately.get(engine)?;
+        Some(Rates::of(&it.counts, told_for_ms(now, it.started_at, it.until)?))
+    }
+}
+
+/// For how long an engine has told of the last two steps. None: it has told nothing for a while.
+pub(crate) fn told_for_ms(now: Millis, started_at: Millis, until: Millis) -> Option<i64> {
+    (now.since(until) < SILENT_MS).then(|| until.since(since(now).max(started_at)))
+}
+
+/// Where the first step of the hour begins.
+fn first(now: Millis) -> Millis {
+    step_of(now).plus(-STEP_MS * (STEPS - 1))
+}
+
+/// Where the step before the present one begins.
+pub(crate) fn since(now: Millis) -> Millis {
+    step_of(now).plus(-STEP_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(until_ms: i64, fired: u64) -> Told {
+        Told { until_ms, counts: Counts { fired, ..Counts::default() }, ..Told::default() }
+    }
+
+    #[test]
+    fn rates_are_of_the_last_two_steps_as_far_as_they_were_told() {
+        let (now, mut hour) = (Millis(190_000), Hour::default());
+        hour.add(now, Millis(60_000), "a".to_owned(), &told(120_000, 9_000));
+        hour.add(now, Millis(120_000), "a".to_owned(), &told(180_000, 600));
+        hour.add(now, Millis(180_000), "a".to_owned(), &told(185_000, 50));
+        assert_eq!(hour.rates("a", now).unwrap().fired, 10.0, "650 in 65 s");
+        assert_eq!(hour.rates("a", Millis(245_000)), None, "it has fallen silent");
+        assert_eq!(hour.rates("b", now), None);
+        assert_eq!(hour.steps[&Millis(60_000)].fired, 9_000);
+    }
+}

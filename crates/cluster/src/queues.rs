@@ -1,0 +1,179 @@
+//! What engines count of each queue: told beside what they count of all, of the busiest queues of a step only, so that what is
+//! written and read stays small however many queues there are. Whoever asks often reads it once a second.
+
+use crate::{
+    counts::Counts,
+    hour::{Hour, HourView, Rates, since, told_for_ms},
+    watcher::{Inner, Watcher},
+};
+use punctual_contract::{
+    Error,
+    cluster::{Sample, in_sample},
+};
+use punctual_domain::{name::QueueKey, time::Millis};
+use serde::{Deserialize, Serialize};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// Queues that an engine tells of in one step.
+const TOLD_MAX: usize = 500;
+/// What is told changes every ten seconds.
+const CACHED_MS: i64 = 1_000;
+
+/// What stands in a sample of queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct QueuesTold {
+    pub(crate) started_ms: i64,
+    /// Everything up to here is in it.
+    pub(crate) until_ms: i64,
+    /// Something happened in more queues than are told of.
+    pub(crate) is_cut: bool,
+    pub(crate) queues: BTreeMap<String, Counts>,
+}
+
+impl QueuesTold {
+    /// `counted`: of each queue, since the step began.
+    pub(crate) fn of(
+        (started_ms, until_ms): (i64, i64),
+        counted: impl Iterator<Item = (Arc<QueueKey>, Counts)>,
+    ) -> Self {
+        let mut busy: Vec<(Arc<QueueKey>, Counts)> = counted.filter(|it| it.1.changes() > 0).collect();
+        busy.sort_by(|a, b| (Reverse(a.1.changes()), &a.0).cmp(&(Reverse(b.1.changes()), &b.0)));
+        let is_cut = busy.len() > TOLD_MAX;
+        busy.truncate(TOLD_MAX);
+        let queues =
+            busy.into_iter().map(|(queue, counts)| (in_sample(&queue), counts.cut_short())).collect();
+        Self { started_ms, until_ms, is_cut, queues }
+    }
+}
+
+/// How fast tasks of each queue come and go, over the last minute or two, of all engines together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueRates {
+    by_queue: HashMap<String, Rates>,
+    is_cut: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct QueueRatesCache(tokio::sync::Mutex<Option<(Millis, Arc<QueueRates>)>>);
+
+impl QueueRates {
+    /// None: so many others are busier that it was not told of.
+    #[must_use]
+    pub fn of(&self, queue: &QueueKey) -> Option<Rates> {
+        let told = self.by_queue.get(&in_sample(queue)).copied();
+        told.or_else(|| (!self.is_cut).then(Rates::default))
+    }
+
+    fn add_up(now: Millis, samples: Vec<Sample>) -> Self {
+        let mut engines: HashMap<String, QueuesTold> = HashMap::new();
+        for Sample { engine, body, .. } in samples {
+            let Ok(told) = serde_json::from_str::<QueuesTold>(&body) else { continue };
+            let all = engines.entry(engine).or_default();
+            all.started_ms = told.started_ms;
+            all.until_ms = all.until_ms.max(told.until_ms);
+            all.is_cut |= told.is_cut;
+            for (queue, counts) in told.queues {
+                all.queues.entry(queue).or_default().add(&counts);
+            }
+        }
+        let mut rates = Self::default();
+        for it in engines.into_values() {
+            let Some(over_ms) = told_for_ms(now, Millis(it.started_ms), Millis(it.until_ms)) else {
+                continue;
+            };
+            rates.is_cut |= it.is_cut;
+            for (queue, counts) in it.queues {
+                rates.by_queue.entry(queue).or_default().add(&Rates::of(&counts, over_ms));
+            }
+        }
+        rates
+    }
+}
+
+impl Watcher {
+    /// As of a second ago.
+    ///
+    /// # Errors
+    /// When what engines have told cannot be read.
+    pub async fn queue_rates(&self) -> Result<Arc<QueueRates>, Error> {
+        let inner = &self.inner;
+        let mut cached = inner.queue_rates.0.lock().await;
+        let now = inner.engine.now();
+        if let Some((at, rates)) = &*cached
+            && now.since(*at).abs() < CACHED_MS
+        {
+            return Ok(Arc::clone(rates));
+        }
+        let rates = Arc::new(QueueRates::add_up(now, inner.store.queue_samples(since(now), None).await?));
+        *cached = Some((now, Arc::clone(&rates)));
+        Ok(rates)
+    }
+
+    /// The last hour of one queue, as far as it was told of.
+    ///
+    /// # Errors
+    /// When what engines have told cannot be read.
+    pub async fn queue_hour(&self, queue: &QueueKey) -> Result<HourView, Error> {
+        let now = self.inner.engine.now();
+        Ok(Hour::read_queue(&self.inner, now, queue).await?.view(now))
+    }
+}
+
+impl Inner {
+    pub(crate) async fn keep_queues(&self, step_at: Millis, told: &QueuesTold) -> Result<(), Error> {
+        let body = serde_json::to_string(told).map_err(|it| Error::did_not_happen("keep a sample", it))?;
+        self.store.save_queue_sample(Sample { step_at, engine: self.engine.name().to_owned(), body }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_domain::name::Name;
+
+    fn queue(name: &str) -> Arc<QueueKey> {
+        Arc::new(QueueKey { namespace: Name::new("n").unwrap(), queue: Name::new(name).unwrap() })
+    }
+
+    fn counts(fired: u64) -> Counts {
+        Counts { fired, lateness: vec![0, fired, 0, 0], ..Counts::default() }
+    }
+
+    fn sample(engine: &str, step_at: i64, told: &QueuesTold) -> Sample {
+        let body = serde_json::to_string(told).unwrap();
+        Sample { step_at: Millis(step_at), engine: engine.to_owned(), body }
+    }
+
+    #[test]
+    fn of_very_many_queues_the_busiest_are_told_and_the_others_are_not_said_to_be_idle() {
+        let many = (1..=600).map(|it| (queue(&format!("q{it}")), counts(it)));
+        let told = QueuesTold::of((0, 60_000), many.chain([(queue("idle"), counts(0))]));
+        assert_eq!((told.is_cut, told.queues.len()), (true, 500));
+        assert!(told.queues.contains_key("n/q101") && !told.queues.contains_key("n/q100"));
+        let body = serde_json::to_string(&told).unwrap();
+        assert!(body.len() < 500 * 60, "what is 0 is left out: {} bytes", body.len());
+        let rates = QueueRates::add_up(Millis(60_000), vec![sample("a", 0, &told)]);
+        assert_eq!(rates.of(&queue("q600")).unwrap().fired, 10.0);
+        assert_eq!(rates.of(&queue("q1")), None);
+    }
+
+    #[test]
+    fn rates_are_of_all_engines_that_still_tell_and_of_their_last_two_steps() {
+        let told = |until_ms, fired| QueuesTold::of((0, until_ms), [(queue("q"), counts(fired))].into_iter());
+        let all = vec![
+            sample("a", 60_000, &told(120_000, 600)),
+            sample("b", 60_000, &told(120_000, 60)),
+            sample("a", 120_000, &told(140_000, 200)),
+            sample("c", 60_000, &told(79_000, 9_000)),
+            Sample { body: "of another release".to_owned(), ..sample("d", 120_000, &told(1, 1)) },
+        ];
+        let rates = QueueRates::add_up(Millis(140_000), all);
+        assert_eq!(rates.of(&queue("q")).unwrap().fired, 11.0, "800 in 80 s, 60 in 60 s; c is silent");
+        assert_eq!(rates.of(&queue("other")), Some(Rates::default()));
+    }
+}
