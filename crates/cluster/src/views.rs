@@ -83,6 +83,12 @@ pub struct HotStanding {
     pub fullness: u32,
 }
 
+/// Counting it takes Redis the longer the more queues there are.
+const HOT_CACHED_MS: i64 = 5_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct HotCache(tokio::sync::Mutex<Option<(Millis, HotStanding)>>);
+
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseCache(tokio::sync::Mutex<Option<(Millis, Vec<Option<Database>>)>>);
 
@@ -184,11 +190,20 @@ async fn hot(inner: &Inner) -> Option<HotStanding> {
         // Whoever looks at an overview does not wait for it.
         return None;
     }
+    let mut cached = inner.hot.0.lock().await;
+    let now = inner.engine.now();
+    if let Some((at, standing)) = *cached
+        && now.since(at).abs() < HOT_CACHED_MS
+    {
+        return Some(standing);
+    }
     let depth = inner.engine.depth().await.ok()?;
     let sum = |all: &[(_, usize)]| all.iter().map(|it| it.1).sum();
     let (ready, parked) = (sum(&depth.ready), sum(&depth.parked));
     let fullness = inner.engine.hot_fullness();
-    Some(HotStanding { due: depth.due, firing: depth.firing, ready, parked, fullness })
+    let standing = HotStanding { due: depth.due, firing: depth.firing, ready, parked, fullness };
+    *cached = Some((now, standing));
+    Some(standing)
 }
 
 async fn owners(inner: &Inner) -> Result<BTreeMap<Partition, punctual_contract::ownership::Owner>, Error> {

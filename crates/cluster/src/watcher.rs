@@ -9,7 +9,7 @@ use crate::{
     notice::{self, HotSet, Look, Silent, TakenOver},
     options::Options,
     queues::QueueRatesCache,
-    views::DatabaseCache,
+    views::{DatabaseCache, HotCache},
 };
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -54,6 +54,7 @@ pub(crate) struct Inner {
     state: Mutex<State>,
     pub(crate) due: DueCache,
     pub(crate) databases: DatabaseCache,
+    pub(crate) hot: HotCache,
     pub(crate) elsewhere: ElsewhereCache,
     pub(crate) queue_rates: QueueRatesCache,
 }
@@ -97,7 +98,8 @@ impl Watcher {
         };
         let (state, due, databases) = (Mutex::new(state), DueCache::default(), DatabaseCache::default());
         let (elsewhere, queue_rates) = (ElsewhereCache::default(), QueueRatesCache::default());
-        let inner = Inner { engine, store, options, state, due, databases, elsewhere, queue_rates };
+        let hot = HotCache::default();
+        let inner = Inner { engine, store, options, state, due, databases, hot, elsewhere, queue_rates };
         Self { inner: Arc::new(inner) }
     }
 

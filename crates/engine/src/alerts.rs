@@ -189,9 +189,10 @@ impl Alerts {
     }
 
     /// `what`: behind how many more there are of it.
-    fn happened(&self, (look, now): (Look, Millis), about: About, count: u64, what: &str) {
+    fn happened(&self, (look, now): (Look, Millis), about: About, count: u64, (one, many): (&str, &str)) {
         let more = self.more(look, &about, count);
         if more > 0 {
+            let what = if more == 1 { one } else { many };
             self.is_more(look, about, now, format!("{more} more {what}"));
         }
     }
@@ -209,6 +210,9 @@ impl Alerts {
     }
 }
 
+/// Of one task, and of several.
+const DEAD: (&str, &str) = ("task is dead", "tasks are dead");
+
 /// One look by the period. How many alerts are active.
 pub(crate) async fn run_once(core: &Arc<Core>, now: Millis) -> Result<usize, Error> {
     look(core, now, Look::ByThePeriod).await
@@ -218,16 +222,27 @@ async fn look(core: &Arc<Core>, now: Millis, by: Look) -> Result<usize, Error> {
     let (alerts, look) = (&core.alerts, (by, now));
     for it in core.meters.queues() {
         let about = |kind| (kind, Some((*it.queue).clone()), "");
-        alerts.happened(look, about(AlertKind::FiredEarly), it.early, "tasks have fired before their time");
-        let what = "tasks have fired later than the budget";
-        alerts.happened(look, about(AlertKind::LateTasks), it.over_budget, what);
-        alerts.happened(look, about(AlertKind::DeadLetters), it.dead, "tasks are dead");
+        let early = ("task has fired before its time", "tasks have fired before their time");
+        alerts.happened(look, about(AlertKind::FiredEarly), it.early, early);
+        let late = ("task has fired later than the budget", "tasks have fired later than the budget");
+        alerts.happened(look, about(AlertKind::LateTasks), it.over_budget, late);
+        alerts.happened(look, about(AlertKind::DeadLetters), it.dead, DEAD);
     }
     let process = &core.options.process;
     let about = |kind| (kind, None, "");
-    alerts.happened(look, about(AlertKind::Panicked), process.panics_total(), "panics in this process");
+    alerts.happened(
+        look,
+        about(AlertKind::Panicked),
+        process.panics_total(),
+        ("panic in this process", "panics in this process"),
+    );
     let lost = process.log_lines_lost_total();
-    alerts.happened(look, about(AlertKind::LogLinesLost), lost, "lines of the log are lost");
+    alerts.happened(
+        look,
+        about(AlertKind::LogLinesLost),
+        lost,
+        ("line of the log is lost", "lines of the log are lost"),
+    );
     let state_ms = i64::try_from(PERIOD.as_millis()).unwrap_or(i64::MAX) * 2;
     for it in core.meters.services().iter().filter(|it| it.failures_in_a_row >= FAILURES_IN_A_ROW) {
         let text = format!("service {:?} has failed {} times in a row", it.name, it.failures_in_a_row);
@@ -355,21 +370,20 @@ mod tests {
         let listed =
             |at: i64| alerts.list(Millis(at)).into_iter().map(|it| (it.since.0, it.text)).collect::<Vec<_>>();
         let by = |at: i64| (Look::ByThePeriod, Millis(at));
-        alerts.happened(by(0), about(), 0, "tasks are dead");
+        alerts.happened(by(0), about(), 0, DEAD);
         assert_eq!(listed(0), []);
-        alerts.happened(by(10), about(), 2, "tasks are dead");
-        alerts.happened(by(20), about(), 2, "tasks are dead");
+        alerts.happened(by(10), about(), 2, DEAD);
+        alerts.happened(by(20), about(), 2, DEAD);
         assert_eq!(listed(20), [(10, "2 more tasks are dead".to_owned())]);
-        alerts.happened(by(30), about(), 3, "tasks are dead");
-        assert_eq!(listed(30 + QUIET_MS), [(10, "1 more tasks are dead".to_owned())]);
+        alerts.happened(by(30), about(), 3, DEAD);
+        assert_eq!(listed(30 + QUIET_MS), [(10, "1 more task is dead".to_owned())]);
         assert_eq!(listed(31 + QUIET_MS), []);
     }
 
     #[test]
     fn whoever_asks_changes_nothing_of_what_is_told() {
         let (alerts, about) = (Alerts::default(), || (AlertKind::DeadLetters, None, ""));
-        let happened =
-            |by, at: i64, count| alerts.happened((by, Millis(at)), about(), count, "tasks are dead");
+        let happened = |by, at: i64, count| alerts.happened((by, Millis(at)), about(), count, DEAD);
         let listed =
             |at: i64| alerts.list(Millis(at)).into_iter().map(|it| (it.since.0, it.text)).collect::<Vec<_>>();
         happened(Look::ByThePeriod, 0, 1);

@@ -258,7 +258,8 @@ pub struct Backlog {
     pub pending_bytes: i64,
 }
 
-/// What stands in Redis, or in the memory of an engine that has none: what is due soon, and what waits for executors.
+/// What stands in Redis, or in the memory of an engine that has none: what is due soon, and what waits for executors. At most five
+/// seconds old.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HotSet {
     /// Tasks whose time has not come.

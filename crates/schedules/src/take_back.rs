@@ -141,6 +141,7 @@ pub(crate) async fn finish(
     let mut progress = stored.progress.clone();
     (progress.takes_back, progress.jitter_ms) = (false, 0);
     progress.runs = progress.runs.saturating_sub(u64::try_from(taken.cancelled).unwrap_or(0));
+    progress.taken_back(taken.fired_until.map_or(now, |it| it.max(now)));
     progress.decided_until = progress.decided_until.max(taken.fired_until.unwrap_or(Millis::ZERO));
     let advance =
         Advance { id: stored.id, step: stored.step, progress, wake_at: Some(now), runs: Vec::new() };

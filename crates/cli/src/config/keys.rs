@@ -367,7 +367,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: INSERT_WAIT_MAX_MS,
         variable: "PUNCTUAL_LIMITS_INSERT_WAIT_MAX_MS",
         default: || Options::default().insert_wait_max_ms.to_string(),
-        about: "an insert that would wait longer than this for the store is answered 429",
+        about: "an insert that may wait longer than this for the store is answered 429",
     },
     Key {
         name: LOG_FILTER,

@@ -122,3 +122,72 @@ fn how_many_tasks_are_carried_out_of_an_old_bucket_is_a_setting_that_a_run_holds
     assert_eq!(sql("SELECT COUNT(*) FROM task"), "3");
     end(server);
 }
+
+/// The bucket of three cancelled tasks that were kept for long enough goes into one archive.
+#[test]
+fn how_often_a_database_was_archived_is_told_by_metrics_and_by_the_api() {
+    const DAY_MS: i64 = 86_400_000;
+    let (mariadb, redis) = blocking(async {
+        let mariadb = MariaDb::with(&DURABLE).await;
+        mariadb.sql("mysql", "CREATE DATABASE d").await;
+        (mariadb, Redis::own().await)
+    });
+    let place = tempfile::tempdir().unwrap();
+    let serve = || {
+        let set = format!("archive.url=file://{}", place.path().display());
+        let mut serve = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--set", &set]);
+        serve.env("PUNCTUAL_STORE_URL", mariadb.plain_url("d")).env("PUNCTUAL_HOT_URL", redis.url());
+        let mut process = Running::start(&mut serve);
+        let url = address(&process.first_line());
+        Server { process, url }
+    };
+    let sql = |text: &str| blocking(mariadb.sql("d", text)).trim().to_owned();
+    let archives = |server: &Server| {
+        let name = r#"punctual_database_archives_published_total{database="0"} "#;
+        let counted: Option<i64> =
+            server.page("/metrics").lines().find_map(|it| it.strip_prefix(name)?.parse().ok());
+        let (_, shards) = server.get("/v1/shards");
+        (counted, shards["items"][0]["archives_published"].as_i64())
+    };
+    let mut server = serve();
+    let tasks: Vec<_> =
+        (0..3).map(|_| server.insert(json!({ "queue": "q", "delay_ms": 3_600_000 }))).collect();
+    for task in &tasks {
+        let reference = task["ref"].as_str().unwrap();
+        assert_eq!(server.post(&format!("/v1/tasks/{reference}/cancel"), json!({})).0, 200);
+    }
+    assert_eq!(archives(&server), (None, None));
+    server.process.signal("-TERM");
+    assert!(server.process.ended().success());
+    drop(server);
+
+    let first = sql(
+        "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = 'd' AND TABLE_NAME = 'task' \
+         ORDER BY PARTITION_ORDINAL_POSITION LIMIT 1",
+    );
+    let ends = sql(&format!(
+        "SELECT PARTITION_DESCRIPTION FROM information_schema.PARTITIONS \
+         WHERE TABLE_SCHEMA = 'd' AND PARTITION_NAME = '{first}' AND TABLE_NAME = 'task'"
+    ));
+    let now_ms: i64 = sql("SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)").parse().unwrap();
+    let old_ends = now_ms - 20 * DAY_MS;
+    sql(&format!(
+        "ALTER TABLE task REORGANIZE PARTITION {first} INTO \
+         (PARTITION pold VALUES LESS THAN ({old_ends}), PARTITION {first} VALUES LESS THAN ({ends}))"
+    ));
+    let due_at = old_ends - DAY_MS;
+    sql(&format!(
+        "UPDATE task SET due_at = {due_at}, place_due_at = {due_at}, keep_until = {due_at}; \
+         UPDATE registry SET due_at = {due_at}"
+    ));
+    let server = serve();
+    let told =
+        wait_for("an archive", || Some(archives(&server)).filter(|it| it.0.is_some() && it.1.is_some()));
+    assert_eq!(told, (Some(1), Some(1)));
+    assert_eq!(sql("SELECT COUNT(*) FROM task"), "0");
+    for task in &tasks {
+        let (_, found) = server.get(&format!("/v1/tasks?task_id={}", task["task_id"]));
+        let found = &found["items"][0];
+        assert_eq!((&found["task_id"], &found["state"]), (&task["task_id"], &json!("cancelled")), "{found}");
+    }
+}

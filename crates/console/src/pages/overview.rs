@@ -395,9 +395,13 @@ async fn find(context: &Context) -> Result<View, Fault> {
         }
     }
     // From a list, which may be a little old: one that is asked for by its name, and is not there, is counted anew in all queues.
-    let alike =
-        context.api.get_with::<Items<Queue>>("/v1/queues", &[("prefix", &*wanted), ("limit", "1")]).await;
-    if alike.is_ok_and(|it| it.items.first().is_some_and(|it| it.queue == wanted)) {
+    let is_a_ref = found.iter().any(|it| it.0 == "Task");
+    let query = [("prefix", &*wanted), ("limit", "1")];
+    let alike = match is_a_ref {
+        true => None,
+        false => context.api.get_with::<Items<Queue>>("/v1/queues", &query).await.ok(),
+    };
+    if alike.is_some_and(|it| it.items.first().is_some_and(|it| it.queue == wanted)) {
         found.push(("Queue", wanted.clone(), queue_address(context, &wanted)));
     }
     for key in ["task_id", "key"] {

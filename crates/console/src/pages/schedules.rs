@@ -80,7 +80,7 @@ fn row(context: &Context, it: &Schedule) -> Markup {
     html! {
         tr data-row data-key=(it.name) data-schedule=(it.name) {
             th scope="row" { a href=(address(context, &it.name)) { (it.name) } }
-            td data-label="State" { (state_of(it)) }
+            td.told data-label="State" { (state_of(it)) }
             td data-label="Next run" { (parts::time_or(context, it.next_run_at_ms, "none")) }
             td data-label="Last run" { (parts::time_or(context, it.last_run_at_ms, "never")) }
             td data-label="When" { code { (when(it)) } }

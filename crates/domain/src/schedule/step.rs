@@ -110,6 +110,7 @@ pub fn step(schedule: &Schedule, timing: &Timing, progress: &Progress, facts: &F
         last_is_over: facts.last_is_over || progress.last.is_none(),
         step: Step { progress: progress.clone(), runs: Vec::new(), wake_at: None, cancels: None },
     };
+    stepping.step.progress.look(facts.now);
     if !schedule.enabled {
         return stepping.step;
     }
@@ -162,8 +163,7 @@ impl Stepping<'_> {
 
     fn make(&mut self, at: Millis, execute_at: Millis, reason: Option<String>) {
         let progress = &mut self.step.progress;
-        progress.runs += 1;
-        progress.last_run_at = Some(at);
+        progress.made(at, self.facts.now);
         if self.schedule.overlap != Overlap::Allow {
             progress.last = Some(LastRun { at, version: self.facts.revision, planned_at: self.facts.now });
             self.last_is_over = false;

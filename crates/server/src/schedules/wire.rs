@@ -70,8 +70,7 @@ pub(super) fn shown(stored: &StoredSchedule, now: Millis, next: Option<Millis>) 
     let (schedule, progress) = (&stored.schedule, &stored.progress);
     let pause = schedule.pause.as_ref().filter(|_| schedule.is_paused(now));
     let ScheduleKey { namespace, name } = &stored.key;
-    // What is made ahead has not come yet.
-    let last = progress.last_run_at.filter(|it| *it <= now);
+    let last = progress.last_run(now);
     wire::Schedule {
         name: name.as_str().to_owned(),
         namespace: namespace.as_str().to_owned(),

@@ -12,6 +12,11 @@
 //! millions wait, and what memory it takes, is for `loadtest idle`.
 #![expect(clippy::print_stdout, reason = "its purpose")]
 
+const HELP: &str = "\
+lapse bounds [--tasks 10000000] [--far 1000] [--days 30] [--databases 2]
+lapse retention [--rows 20000000] [--kept 0]
+Both: [--store mysql | sqlite] [--buffer-pool 2G]";
+
 mod bounds;
 mod retention;
 mod stand;
@@ -74,6 +79,7 @@ async fn main() {
             let costs = retention::run(kind, (rows, kept), &buffer_pool, |line| println!("{line}")).await;
             println!("{}", costs.summary());
         }
-        other => panic!("{other:?}: bounds or retention"),
+        "--help" | "help" => println!("{HELP}"),
+        other => panic!("{other:?}: bounds or retention; --help says what they take"),
     }
 }

@@ -35,7 +35,8 @@ while read -r verb rest; do
     ;;
   esac
 done
-for pid in $pids; do kill -s KILL "$pid"; done
+# One that has ended by itself is no longer there.
+for pid in $pids; do kill -s KILL "$pid" 2>/dev/null; done
 wait 2>/dev/null
 # A child that a server had forked (a dump for a replica) may write for another moment.
 for _ in 1 2 3 4 5; do rm -rf "$dir" 2>/dev/null && break; done

@@ -78,6 +78,14 @@ async fn a_pause_takes_back_what_had_not_fired_and_a_resume_goes_on(rig: Rig) {
     assert!(runs[1].reason.as_ref().unwrap().contains("it was paused"), "{runs:?}");
     rig.pass(30_000).await;
     assert_eq!(rig.leased().await.len(), 1);
+    let progress = rig.planner.get(&key("digest")).await.unwrap().progress;
+    let (now, next) = (runs[0].key.at, runs[0].key.at.plus(MINUTE_MS));
+    let last = |at: Millis| progress.last_run(at);
+    assert_eq!(
+        (last(now), last(next.plus(-1)), last(next)),
+        (Some(now), Some(now), Some(next)),
+        "one is made ahead"
+    );
 }
 
 on_both!(a_pause_and_a_resume_before_the_instant_lose_no_run_and_make_none_twice);

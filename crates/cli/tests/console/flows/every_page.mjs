@@ -22,6 +22,12 @@ async function fill(server) {
     if (it.ref === dead.ref) await server.report(it, { outcome: "reject", status_code: 7, status_msg: ALL, result: { [CORPUS[2]]: ALL }, log });
     else await server.api("POST", "/v1/heartbeats", { executor: "every", host: CORPUS[1], version: "1.2.3", labels, leases: [{ ref: it.ref, token: it.token, progress: { said: ALL }, log }] });
   }
+  const buried = await server.insert({ queue: "every", kind: "page", delay_ms: 3_600_000 });
+  await server.api("POST", `/v1/tasks/${buried.ref}/bury`, { reason: ALL });
+  const retried = await server.insert({ queue: "every", kind: "page", delay_ms: 0 });
+  const [again] = await until("one more is leased", async () => { const it = await server.lease("every"); return it.length && it; });
+  await server.report(again, { outcome: "failed", status_msg: ALL, result: CORPUS });
+  await server.api("PUT", "/v1/namespaces/injected", { description: ALL });
   const runs = leased.find(it => it.ref !== dead.ref).ref;
   await server.api("PATCH", "/v1/queues/every", { concurrency: 5, indexed_labels: ["l0", CORPUS[4]] });
   await server.api("POST", "/v1/queues/every/pause", { reason: ALL.slice(0, 200), by: CORPUS[0] });
@@ -31,7 +37,7 @@ async function fill(server) {
   await server.api("POST", "/v1/schedules/every/run");
   const node = more => ({ task: { queue: "every", kind: "page", payload: { x: ALL } }, ...more });
   const workflow = await server.api("POST", "/v1/workflows", { name: "every", input: { [CORPUS[0]]: ALL }, nodes: { first: node({ compensate: { task: { queue: "every" } } }), left: node({ after: ["first"] }), right: node({ after: ["first"], when: "input != null" }), last: node({ after: ["left", "right"] }) } });
-  return { waits: waits.ref, dead: dead.ref, runs, bulk: bulk.id, token: token.id, workflow: workflow.ref };
+  return { waits: waits.ref, dead: dead.ref, buried: buried.ref, retried: retried.ref, runs, bulk: bulk.id, token: token.id, workflow: workflow.ref };
 }
 
 function addresses(there) {
@@ -39,13 +45,13 @@ function addresses(there) {
     "/console", "/console/queues", "/console/queues/every", "/console/queues/every/settings", "/console/queues/every/pause", "/console/queues/every/resume", "/console/queues/every/reset",
     "/console/tasks", `/console/tasks?queue=every&key=${encodeURIComponent(CORPUS[0])}`, `/console/tasks?queue=every&label=${encodeURIComponent(`l0=${CORPUS[0]}`)}&col=labels&col=key&col=error`, `/console/tasks/picked?action=cancel&ref=${there.waits}`,
     `/console/tasks/${there.waits}`, `/console/tasks/${there.dead}`, `/console/tasks/${there.runs}`, `/console/tasks/${there.waits}/change`, `/console/tasks/${there.waits}/cancel`, `/console/tasks/${there.waits}/bury`, `/console/tasks/${there.dead}/redrive`,
-    `/console/tasks/${there.waits}/run-now`, `/console/tasks/${there.dead}/delete`,
+    `/console/tasks/${there.buried}`, `/console/tasks/${there.retried}`, `/console/dead-letters?error=${encodeURIComponent(CORPUS[0])}`, `/console/tasks/${there.waits}/run-now`, `/console/tasks/${there.dead}/delete`,
     "/console/schedules", "/console/schedules/new", "/console/schedules/every", "/console/schedules/every/change", "/console/schedules/every/pause", "/console/schedules/every/resume", "/console/schedules/every/run", "/console/schedules/every/backfill", "/console/schedules/every/delete",
     "/console/workflows", `/console/workflows/${there.workflow}`, `/console/workflows/${there.workflow}/cancel`, `/console/workflows/${there.workflow}/retry`, `/console/workflows/${there.workflow}/rerun`, `/console/workflows/${there.workflow}/nodes/last/skip`,
     "/console/dead-letters", "/console/bulk", "/console/bulk/new", `/console/bulk/new?action=cancel&error=${encodeURIComponent(CORPUS[1])}`, `/console/bulk/${there.bulk}`, `/console/bulk/${there.bulk}/confirm`,
     `/console/bulk/${there.bulk}/pause`, `/console/bulk/${there.bulk}/resume`, `/console/bulk/${there.bulk}/stop`, `/console/bulk/${there.bulk}/repeat`,
     "/console/executors", "/console/executors/every", "/console/executors/every/quiet", "/console/executors/every/resume", "/console/executors/every/drain", "/console/engines", "/console/events", "/console/lateness",
-    "/console/namespaces", "/console/namespaces/default", "/console/namespaces/default/delete", "/console/settings", "/console/settings/log",
+    "/console/namespaces", "/console/namespaces/default", "/console/namespaces/injected", "/console/namespaces/injected/delete", "/console/namespaces/default/delete", "/console/settings", "/console/settings/log",
     "/console/tokens", "/console/tokens/new", `/console/tokens/${there.token}/rotate`, `/console/tokens/${there.token}/revoke`, "/console/audit", "/console/preferences",
     `/console/find?q=${encodeURIComponent(CORPUS[1])}`,
   ];
@@ -125,5 +131,5 @@ export default async function ({ tab, open, server, setup }) {
       if ((await tab.text("main")).includes("<script>alert(1)</script>")) seen += 1;
     }
   })]);
-  ensure(seen >= 12, `the corpus stands as text on many pages, and not on ${seen} only`);
+  ensure(seen >= 16, `the corpus stands as text on many pages, and not on ${seen} only`);
 }

@@ -34,8 +34,8 @@ async function engines(tab, server) {
   const { items: [shard] } = await server.api("GET", "/v1/shards");
   ensure(await tab.see(() => /^\d/.test(document.querySelector('#shards td[data-label="Size, about"]')?.innerText ?? "")), "a database says how large it is");
   ensure((await tab.see(() => document.querySelectorAll("svg.axis rect").length)) === (shard.time_axis ?? []).length, "a bar for each bucket");
-  const { hot_set } = await server.api("GET", "/v1/stats");
-  ensure(hot_set && hot_set.due >= 1 && hot_set.fullness >= 0 && hot_set.fullness < 1, `the hot set is told: ${JSON.stringify(hot_set)}`);
+  const hot_set = await until("what is due soon is counted", async () => { const it = (await server.api("GET", "/v1/stats")).hot_set; return it?.due >= 1 && it; });
+  ensure(hot_set.fullness >= 0 && hot_set.fullness < 1, `the hot set is told: ${JSON.stringify(hot_set)}`);
   await tab.shows("Due soon", "#hot-set");
   ensure(await tab.see(() => [...document.querySelectorAll("#hot-set dd")].every(it => /^[\d\u202f,. ]+( %)?$/.test(it.innerText))), "in numbers");
   ensure(await tab.see(() => /has taken over|None/.test(document.querySelector("#owner-changes").innerText)), "who got which partitions");
