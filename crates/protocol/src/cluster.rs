@@ -291,6 +291,23 @@ pub struct StatsStep {
     pub lateness: Lateness,
 }
 
+/// The last hour of one queue, of all engines together. Each tells of the 500 queues in which most happens in a minute: what a quiet
+/// queue did in a minute in which more than 500 did more is not in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct QueueStats {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: At,
+    pub at_ms: i64,
+    pub rates: Rates,
+    /// Of what fired in the last minute or two.
+    pub lateness: Lateness,
+    /// Of what fired in the last hour.
+    pub lateness_hour: Lateness,
+    pub step_ms: i64,
+    /// The last hour, the oldest first; the last step is not over.
+    pub steps: Vec<StatsStep>,
+}
+
 /// What falls due in each minute of the next hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Due {

@@ -59,7 +59,7 @@ pub use bulk::{
 pub use change::{ActionAnswer, ActionOutcome, BuryRequest, CancelRequest, PatchTask};
 pub use cluster::{
     Backlog, Bucket, Due, DueStep, Engine, EngineState, Event, HotSet, Lateness, ListPartitions, Partition,
-    Rates, SearchEvents, Shard, Stats, StatsStep,
+    QueueStats, Rates, SearchEvents, Shard, Stats, StatsStep,
 };
 pub use codes::{CODES, Code, CodeInfo};
 pub use dead::{RedriveAnswer, RedriveDead, SearchDead};
@@ -80,7 +80,7 @@ pub use parse::{parse, query_in_words};
 pub use problem::{PROBLEM_CONTENT_TYPE, Problem};
 pub use queues::{
     Choice, Indexing, Keep, Limits, Mode, Parked, ParkedFor, Pause, PauseRequest, PauseWish, PutLimits,
-    PutQueue, Queue, QueueCounts, QueueStats, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
+    PutQueue, Queue, QueueCounts, Rate, Retries, SearchChanges, SettingChange, SlotHolder, Slots,
 };
 pub use retry::Retry;
 pub use schedule::When;

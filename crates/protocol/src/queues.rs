@@ -13,7 +13,7 @@ use crate::limits::{
     DURATION_MAX_MS, INDEXED_LABELS_MAX, LABEL_KEY_MAX_CHARS, LIMIT_MAX, MAX_ATTEMPTS_MAX, PAGE_MAX,
     PAUSE_REASON_MAX_CHARS, PAYLOAD_BYTES_MAX, WAITING_MAX, WEIGHT_MAX,
 };
-use crate::{At, Lateness, Rates, Retry, StatsStep, parse};
+use crate::{At, Lateness, Rates, Retry, parse};
 
 /// Structs that have all settings of a queue, and more.
 macro_rules! with_queue_settings {
@@ -144,23 +144,6 @@ pub struct QueueCounts {
     pub dead: u64,
     pub cancelled: u64,
     pub lateness: Lateness,
-}
-
-/// The last hour of one queue, of all engines together. Each tells of the 500 queues in which most happens in a minute: what a quiet
-/// queue did in a minute in which more than 500 did more is not in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct QueueStats {
-    #[schema(value_type = String, format = DateTime)]
-    pub at: At,
-    pub at_ms: i64,
-    pub rates: Rates,
-    /// Of what fired in the last minute or two.
-    pub lateness: Lateness,
-    /// Of what fired in the last hour.
-    pub lateness_hour: Lateness,
-    pub step_ms: i64,
-    /// The last hour, the oldest first; the last step is not over.
-    pub steps: Vec<StatsStep>,
 }
 
 /// A label that is not wholly indexed yet.

@@ -86,6 +86,10 @@ async fn queues_are_listed_with_what_stands_in_them() {
             "waiting": 2, "ready": 0, "counted": {
                 "inserted": 2, "fired": 0, "retried": 0, "dead": 0, "cancelled": 0,
                 "lateness": {"early": 0, "over_budget": 0}
+            },
+            "rates": {
+                "inserted": 0.0, "fired": 0.0, "dispatched": 0.0, "succeeded": 0.0, "retried": 0.0,
+                "dead": 0.0, "cancelled": 0.0
             }
         })
     );

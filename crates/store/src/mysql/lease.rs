@@ -206,9 +206,7 @@ impl Signs<'_> {
         let until = row.try_get::<Option<i64>, _>(8)?.map(Millis).filter(|it| *it > self.now);
         let Some(until) = until.filter(|_| state.is_in_flight() && fence == beat.fence) else {
             let known = row.try_get::<Option<i64>, _>(11)?.map(Millis);
-            let told = beat
-                .handed_over_at
-                .filter(|it| (state.is_finished() || state == State::Retrying) && known != Some(*it));
+            let told = beat.handed_over_at.filter(|it| state.is_finished() && known != Some(*it));
             if let Some(fired_at) = told.filter(|_| fence == beat.fence) {
                 self.fired.row(*place).int(fence).at(fired_at);
             }

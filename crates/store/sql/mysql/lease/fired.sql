@@ -1,4 +1,4 @@
--- When attempts fired that are over, of which only their planned time was known. No move.
+-- When the last attempts of finished tasks fired, of which only their planned time was known. No move.
 -- 1 the rows (JSON: [partition, due_at (ms), id, fence, fired_at (ms)]).
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     partition_no INT PATH '$[0]', due_at BIGINT PATH '$[1]', id BIGINT PATH '$[2]', fence BIGINT PATH '$[3]',

@@ -1,3 +1,3 @@
--- When an attempt fired that is over, of which only its planned time was known; no move. ?1 id, ?2 fence, ?3 fired_at (ms).
+-- When the last attempt of a task that is finished fired, of which only its planned time was known; no move. ?1 id, ?2 fence, ?3 fired_at (ms).
 UPDATE task SET fired_at = ?3
-WHERE id = ?1 AND fence = ?2 AND state IN (7, 8, 9, 10, 11)
+WHERE id = ?1 AND fence = ?2 AND state IN (8, 9, 10, 11)

@@ -109,19 +109,24 @@ pub async fn whoever_was_handed_a_task_is_written_down_and_has_not_begun(store: 
 /// Its outcome came by way of an engine that did not hand it over.
 pub async fn when_an_attempt_fired_is_told_after_its_end_too(store: Arc<dyn Store>) {
     let fired_at = NOW.plus(3);
-    let retry = Change::Retry { due_at: NOW.plus(9_000), result: None };
-    for (id, change) in [(1, success()), (2, retry)] {
-        let task = dispatched(&*store, ask(id)).await;
-        let ended = moved(&*store, &task, change, LATER).await;
-        assert_eq!(ended.fired_at, task.fired_at, "as it was planned");
-        let told =
-            Beat { handed_over_at: Some(fired_at), executor: "bob".to_owned(), ..beat(&task, LEASE_END) };
-        let other = Beat { fence: task.fence - 1, ..told.clone() };
-        assert_eq!(extend(&*store, other, LATER).await, Extended::Lost);
-        assert_eq!(read(&*store, task.place).await, ended);
-        assert_eq!(extend(&*store, told, LATER).await, Extended::Lost);
-        assert_eq!(read(&*store, task.place).await, Task { fired_at: Some(fired_at), ..ended });
-    }
+    let told = |task: &Task| Beat {
+        handed_over_at: Some(fired_at),
+        executor: "bob".to_owned(),
+        ..beat(task, LEASE_END)
+    };
+    let task = dispatched(&*store, ask(1)).await;
+    let ended = moved(&*store, &task, success(), LATER).await;
+    assert_eq!(ended.fired_at, task.fired_at, "as it was planned");
+    let other = Beat { fence: task.fence - 1, ..told(&task) };
+    assert_eq!(extend(&*store, other, LATER).await, Extended::Lost);
+    assert_eq!(read(&*store, task.place).await, ended);
+    assert_eq!(extend(&*store, told(&task), LATER).await, Extended::Lost);
+    assert_eq!(read(&*store, task.place).await, Task { fired_at: Some(fired_at), ..ended });
+
+    let task = dispatched(&*store, ask(2)).await;
+    let retries = moved(&*store, &task, Change::Retry { due_at: NOW.plus(9_000), result: None }, LATER).await;
+    assert_eq!(extend(&*store, told(&task), LATER).await, Extended::Lost);
+    assert_eq!(read(&*store, task.place).await, retries, "its next attempt has not fired");
 }
 
 pub async fn a_lease_that_has_ended_is_lost(store: Arc<dyn Store>) {

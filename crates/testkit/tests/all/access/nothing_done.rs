@@ -261,11 +261,13 @@ impl Scene<'_> {
         let mut all = BTreeSet::new();
         let tasks = self.asked(get("/v1/tasks?limit=1000")).await;
         let tasks = tasks["items"].as_array().unwrap();
-        all.extend(tasks.iter().map(|task| format!("/v1/tasks {task}")));
+        // What is due is claimed beside whoever has asked for it, and maybe only now.
+        let unclaimed = |said: String| said.replace(r#""state":"dispatching""#, r#""state":"scheduled""#);
+        all.extend(tasks.iter().map(|task| unclaimed(format!("/v1/tasks {task}"))));
         // With its history and its log.
         if let [task] = tasks.as_slice() {
             let path = format!("/v1/tasks/{}", task["ref"].as_str().unwrap());
-            all.insert(format!("{path} {}", self.asked(get(path.clone())).await));
+            all.insert(unclaimed(format!("{path} {}", self.asked(get(path.clone())).await)));
         }
         let here = format!("/v1/namespaces/{}", self.namespace);
         // With its nodes.

@@ -93,7 +93,8 @@ async fn tables_that_stand_already_are_altered_once_and_stay_alike() {
             "0016_workflow_marks",
             "0017_uncounted_bytes",
             "0018_cluster",
-            "0019_retention"
+            "0019_retention",
+            "0020_queue_samples"
         ]
     );
     assert_eq!(sql(url, "SELECT LENGTH(room) FROM task").await, "0");
