@@ -131,7 +131,7 @@ fn calls_that_wait_and_callers_that_send_slowly_keep_no_insert_out() {
 /// How long those that are taken wait is for a machine with nothing else to do.
 #[test]
 fn more_than_the_store_takes_is_told_to_come_again() {
-    let report = kept("overload --flood 24 --batch 5000 --singles 32 --duration 3s --within-ms 100000");
+    let report = kept("overload --flood 24 --batch 2000 --singles 32 --duration 5s --within-ms 100000");
     assert!(report["taken"]["count"].as_u64() > Some(0), "{report}");
     assert!(report["batches_refused"].as_u64() > Some(0), "{report}");
 }
