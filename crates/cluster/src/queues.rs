@@ -16,12 +16,16 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
+use tokio::time::timeout;
 
 /// Queues that an engine tells of in one step.
 const TOLD_MAX: usize = 500;
-/// What is told changes every ten seconds.
+/// What is told changes every ten seconds. That it cannot be read is remembered as long: nobody waits for a silent database behind others.
 const CACHED_MS: i64 = 1_000;
+/// Whoever looks at queues does not wait longer for their rates.
+const WITHIN: Duration = Duration::from_secs(1);
 
 /// What stands in a sample of queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +63,7 @@ pub struct QueueRates {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct QueueRatesCache(tokio::sync::Mutex<Option<(Millis, Arc<QueueRates>)>>);
+pub(crate) struct QueueRatesCache(tokio::sync::Mutex<Option<(Millis, Option<Arc<QueueRates>>)>>);
 
 impl QueueRates {
     /// None: so many others are busier that it was not told of.
@@ -96,22 +100,26 @@ impl QueueRates {
 }
 
 impl Watcher {
-    /// As of a second ago.
-    ///
-    /// # Errors
-    /// When what engines have told cannot be read.
-    pub async fn queue_rates(&self) -> Result<Arc<QueueRates>, Error> {
+    /// As of a second ago. None: what engines have told cannot be read.
+    pub async fn queue_rates(&self) -> Option<Arc<QueueRates>> {
         let inner = &self.inner;
         let mut cached = inner.queue_rates.0.lock().await;
         let now = inner.engine.now();
         if let Some((at, rates)) = &*cached
             && now.since(*at).abs() < CACHED_MS
         {
-            return Ok(Arc::clone(rates));
+            return rates.clone();
         }
-        let rates = Arc::new(QueueRates::add_up(now, inner.store.queue_samples(since(now), None).await?));
-        *cached = Some((now, Arc::clone(&rates)));
-        Ok(rates)
+        let rates = match timeout(WITHIN, inner.store.queue_samples(since(now), None)).await {
+            Ok(Ok(samples)) => Some(Arc::new(QueueRates::add_up(now, samples))),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the rates of queues cannot be read");
+                None
+            }
+            Err(_) => None,
+        };
+        *cached = Some((inner.engine.now(), rates.clone()));
+        rates
     }
 
     /// The last hour of one queue, as far as it was told of.

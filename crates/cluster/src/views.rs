@@ -85,9 +85,12 @@ pub struct HotStanding {
 
 /// Counting it takes Redis the longer the more queues there are.
 const HOT_CACHED_MS: i64 = 5_000;
+/// That it does not answer is remembered: nobody waits for it behind others.
+const HOT_LOST_CACHED_MS: i64 = 1_000;
+const HOT_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(crate) struct HotCache(tokio::sync::Mutex<Option<(Millis, HotStanding)>>);
+pub(crate) struct HotCache(tokio::sync::Mutex<Option<(Millis, Option<HotStanding>)>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseCache(tokio::sync::Mutex<Option<(Millis, Vec<Option<Database>>)>>);
@@ -193,17 +196,19 @@ async fn hot(inner: &Inner) -> Option<HotStanding> {
     let mut cached = inner.hot.0.lock().await;
     let now = inner.engine.now();
     if let Some((at, standing)) = *cached
-        && now.since(at).abs() < HOT_CACHED_MS
+        && now.since(at).abs() < standing.map_or(HOT_LOST_CACHED_MS, |_| HOT_CACHED_MS)
     {
-        return Some(standing);
+        return standing;
     }
-    let depth = inner.engine.depth().await.ok()?;
-    let sum = |all: &[(_, usize)]| all.iter().map(|it| it.1).sum();
-    let (ready, parked) = (sum(&depth.ready), sum(&depth.parked));
-    let fullness = inner.engine.hot_fullness();
-    let standing = HotStanding { due: depth.due, firing: depth.firing, ready, parked, fullness };
-    *cached = Some((now, standing));
-    Some(standing)
+    let depth = timeout(HOT_WITHIN, inner.engine.depth()).await.ok().and_then(Result::ok);
+    let standing = depth.map(|depth| {
+        let sum = |all: &[(_, usize)]| all.iter().map(|it| it.1).sum();
+        let (ready, parked) = (sum(&depth.ready), sum(&depth.parked));
+        let fullness = inner.engine.hot_fullness();
+        HotStanding { due: depth.due, firing: depth.firing, ready, parked, fullness }
+    });
+    *cached = Some((inner.engine.now(), standing));
+    standing
 }
 
 async fn owners(inner: &Inner) -> Result<BTreeMap<Partition, punctual_contract::ownership::Owner>, Error> {

@@ -236,7 +236,7 @@ pub(crate) async fn queue_hour(app: &App, queue: &QueueKey) -> Result<QueueStats
 
 /// None: what engines tell cannot be read, which keeps nobody from the rest.
 pub(crate) async fn queue_rates(app: &App) -> Option<Arc<QueueRates>> {
-    app.options.cluster.as_ref()?.queue_rates().await.ok()
+    app.options.cluster.as_ref()?.queue_rates().await
 }
 
 pub(crate) fn rates_of(all: Option<&QueueRates>, queue: &QueueKey) -> Option<Rates> {
