@@ -1,7 +1,9 @@
 //! What stands in all queues, for answers and pages: read once for all who ask meanwhile. It is never older than the request,
-//! unless the caller takes an older one; what has to be exact for other reasons (caps, drains) does not come here.
+//! unless the caller takes an older one; where reading takes long, whoever takes an older one is not kept waiting by it. What
+//! has to be exact for other reasons (caps, drains) does not come here.
 
 use crate::engine::Engine;
+use parking_lot::Mutex;
 use punctual_contract::{
     Error,
     store::{Books, PendingBytes, Tally},
@@ -11,7 +13,7 @@ use punctual_domain::{
     state::State,
 };
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{sync, time::Instant};
 
 /// For those who take an older one it is this old at most.
 const KEPT_FOR: Duration = Duration::from_secs(1);
@@ -101,11 +103,14 @@ fn range<T>(all: &[T], compare: impl Fn(&T) -> Ordering) -> &[T] {
     rest.get(..length).unwrap_or_default()
 }
 
-/// The last that was read, and whoever reads it holds it.
 #[derive(Debug, Default)]
-pub(crate) struct Accounts(Mutex<Option<Last>>);
+pub(crate) struct Accounts {
+    last: Mutex<Option<Last>>,
+    /// Whoever reads holds it.
+    reading: Arc<sync::Mutex<()>>,
+}
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Last {
     began: Instant,
     done: Instant,
@@ -114,12 +119,27 @@ struct Last {
 
 impl Last {
     fn is_good(&self, asked_at: Instant, max_age: Duration) -> bool {
-        let kept_for = KEPT_FOR.max((self.done - self.began) * KEPT_FACTOR).min(max_age);
+        let kept_for = KEPT_FOR.max(self.pause()).min(max_age);
         match &self.account {
             Ok(_) => self.began > asked_at || asked_at - self.began < kept_for,
             // Whoever has waited for it need not wait for another.
             Err(_) => self.done > asked_at,
         }
+    }
+
+    /// Good enough while the next one is read.
+    fn is_good_meanwhile(&self, asked_at: Instant, max_age: Duration) -> bool {
+        self.account.is_ok() && asked_at - self.began < (self.pause() * 2).min(max_age)
+    }
+
+    fn pause(&self) -> Duration {
+        (self.done - self.began) * KEPT_FACTOR
+    }
+}
+
+impl Accounts {
+    fn last(&self, is_good: impl Fn(&Last) -> bool) -> Option<Result<Arc<Account>, Error>> {
+        self.last.lock().as_ref().filter(|one| is_good(one)).map(|one| one.account.clone())
     }
 }
 
@@ -129,18 +149,33 @@ impl Engine {
     /// # Errors
     /// A failing store.
     pub async fn account(&self, max_age: Duration) -> Result<Arc<Account>, Error> {
-        let asked_at = Instant::now();
-        let mut last = self.core.accounts.0.lock().await;
-        if let Some(one) = last.as_ref().filter(|one| one.is_good(asked_at, max_age)) {
-            return one.account.clone();
+        let (accounts, asked_at) = (&self.core.accounts, Instant::now());
+        if let Some(account) = accounts.last(|one| one.is_good(asked_at, max_age)) {
+            return account;
         }
+        if let Some(account) = accounts.last(|one| one.is_good_meanwhile(asked_at, max_age)) {
+            if let Ok(reading) = Arc::clone(&accounts.reading).try_lock_owned() {
+                let engine = self.clone();
+                self.core.detach(async move { drop(engine.read_account(reading).await) });
+            }
+            return account;
+        }
+        let reading = Arc::clone(&accounts.reading).lock_owned().await;
+        match accounts.last(|one| one.is_good(asked_at, max_age)) {
+            Some(account) => account,
+            None => self.read_account(reading).await,
+        }
+    }
+
+    async fn read_account(&self, _reading: sync::OwnedMutexGuard<()>) -> Result<Arc<Account>, Error> {
         let began = Instant::now();
-        let account = self.read_account().await.map(Arc::new);
-        *last = Some(Last { began, done: Instant::now(), account: account.clone() });
+        let account = self.counted().await.map(Arc::new);
+        let last = Last { began, done: Instant::now(), account: account.clone() };
+        *self.core.accounts.last.lock() = Some(last);
         account
     }
 
-    async fn read_account(&self) -> Result<Account, Error> {
+    async fn counted(&self) -> Result<Account, Error> {
         let books = self.books().await?;
         // While the hot set is away nothing is in its ready sets.
         let depth = self.depth().await.unwrap_or_default();
@@ -196,7 +231,12 @@ mod tests {
         let slow = last(ms(200));
         assert!(slow.is_good(began + ms(3_999), ms(10_000)) && !slow.is_good(began + ms(4_000), ms(10_000)));
         assert!(!slow.is_good(began + ms(2_000), ms(2_000)), "a caller's word counts");
+        let meanwhile = |one: &Last, age, max_age| one.is_good_meanwhile(began + ms(age), ms(max_age));
+        assert!(meanwhile(&slow, 7_999, 10_000) && !meanwhile(&slow, 8_000, 10_000));
+        assert!(meanwhile(&slow, 4_999, 5_000) && !meanwhile(&slow, 5_000, 5_000) && !meanwhile(&slow, 0, 0));
+        assert!(!meanwhile(&quick, 1_000, 10_000), "what is read at once is waited for");
         let failed = Last { account: Err(Error::did_not_happen("read", "away")), ..slow };
+        assert!(!meanwhile(&failed, 1, 10_000));
         assert!(
             failed.is_good(began + ms(199), Duration::ZERO) && !failed.is_good(began + ms(200), ms(9_000))
         );

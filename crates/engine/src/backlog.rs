@@ -152,10 +152,10 @@ impl Backlog {
 
 impl Engine {
     /// How long an insert of this namespace would wait for the store, if that may become longer than it may be: the pace at
-    /// which it takes them falls by a fifth now and then while one waits (a checkpoint of the file, seen with `loadtest overload`).
+    /// which it takes them falls by a third now and then while one waits (a checkpoint of the file, seen with `loadtest overload`).
     #[must_use]
     pub fn insert_backlog(&self, namespace: &Name) -> Option<Duration> {
-        let most = Duration::from_millis(self.core.options.insert_wait_max_ms) * 4 / 5;
+        let most = Duration::from_millis(self.core.options.insert_wait_max_ms) * 2 / 3;
         Some(self.core.backlog.wait(namespace)).filter(|it| *it > most)
     }
 }

@@ -12,6 +12,12 @@ impl Engine {
         self.core.shared.is_some()
     }
 
+    /// Whether tasks can be published to a bus that executors subscribe to.
+    #[must_use]
+    pub fn can_push(&self) -> bool {
+        self.core.options.can_push
+    }
+
     /// The engines that live, as far as was last heard; empty: nothing was heard, or nobody shares.
     #[must_use]
     pub fn live(&self) -> Vec<Live> {

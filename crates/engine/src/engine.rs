@@ -10,7 +10,7 @@ use crate::{
     core::Core,
     executors, idle,
     maintenance::{
-        compensate, deletion, leases, mark_ready, offer_again::OfferAgain, reconcile, retention,
+        compensate, deletion, leases, mark_ready, offer_again::OfferAgain, overdue, reconcile, retention,
         sweep::Sweep, unused,
     },
     meters::{Meters, ProcessMeters},
@@ -149,6 +149,7 @@ impl Engine {
         audit::run_once(core, now).await?;
         shares::run_once(core, now).await?;
         announce::run_once(core).await?;
+        overdue::run_once(core, now).await?;
         Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
     }
 
@@ -537,12 +538,6 @@ impl Engine {
     }
 
     /// How full the hot set was when last looked at, in thousandths; 0: it has no bound.
-    /// Whether tasks can be published to a bus that executors subscribe to.
-    #[must_use]
-    pub fn can_push(&self) -> bool {
-        self.core.options.can_push
-    }
-
     #[must_use]
     pub fn hot_fullness(&self) -> u32 {
         self.core.room.fullness()

@@ -128,6 +128,8 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
     let shared = || {
         let engines = engines(&a);
         let owned: u64 = engines.iter().map(|it| it.1).sum();
+        // Shown where it fails.
+        eprintln!("{engines:?} of {all}");
         (engines.len() == 3 && owned == all && engines.iter().all(|it| it.1 > 0)).then_some(engines)
     };
     wait_for("all three to share", shared);

@@ -153,18 +153,22 @@ fn a_database_that_is_away_is_a_few_lines_whose_times_add_up() {
     const ROUNDS: usize = 60;
     let it = Flooded::new();
     it.mysql.kill();
-    let mut refused = 0;
+    let mut codes = BTreeMap::<String, usize>::new();
     for _ in 0..ROUNDS {
-        let answers = it.insert(AT_ONCE, 100_000);
-        let of_store = |it: &&Value| it["code"].as_str().is_some_and(|code| code.starts_with("store."));
-        refused += answers.iter().filter(of_store).count();
+        for answer in it.insert(AT_ONCE, 100_000) {
+            *codes.entry(answer["code"].to_string()).or_default() += 1;
+        }
     }
-    assert_eq!(refused, AT_ONCE * ROUNDS);
+    let refused: usize = codes.iter().filter(|(code, _)| code.starts_with("\"store.")).map(|it| it.1).sum();
+    // Where a store takes nothing for long, who comes then is told to come later; a busy machine is that slow.
+    let told_to_wait = codes.get("\"overload\"").copied().unwrap_or(0);
+    assert_eq!(refused + told_to_wait, AT_ONCE * ROUNDS, "{codes:?}");
+    assert!(refused > AT_ONCE * ROUNDS / 2, "{codes:?}");
     it.runtime.block_on(it.mysql.start_again());
     let worries = it.worries();
     let of_requests = worries.iter().filter(|it| it["fields"]["message"] == "a request failed in a back end");
     assert_eq!(times(of_requests), refused as u64, "{worries:#?}");
-    assert!(times(&worries) > 3_000, "{worries:#?}");
+    assert!(times(&worries) > refused as u64, "{worries:#?}");
     are_at_most_one_a_second_of_a_kind(&worries);
 }
 

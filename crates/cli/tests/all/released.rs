@@ -281,14 +281,25 @@ struct Servers {
     places: TempDir,
 }
 
+/// Where a released version has left them.
+struct Kept {
+    dumps: [&'static str; 2],
+    redis: &'static str,
+    places: &'static str,
+}
+
+const OF_NOW: Kept =
+    Kept { dumps: ["punctual_1", "punctual_2"], redis: "redis.rdb", places: "places.tar.gz" };
+/// What was over three days before is in the archive, and messages lie on the streams.
+const OF_DAYS: Kept = Kept { dumps: ["days_1", "days_2"], redis: "days.rdb", places: "days-places.tar.gz" };
 const DATABASES: [&str; 2] = ["punctual_1", "punctual_2"];
 
 impl Servers {
-    fn of(version: &Path) -> Self {
+    fn of(version: &Path, kept: &Kept) -> Self {
         let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
-        for name in DATABASES {
+        for (name, dump) in DATABASES.into_iter().zip(kept.dumps) {
             let mut gzip = Command::new("gzip");
-            gzip.arg("-dc").arg(version.join(format!("{name}.sql.gz"))).stdin(Stdio::null());
+            gzip.arg("-dc").arg(version.join(format!("{dump}.sql.gz"))).stdin(Stdio::null());
             let dump = gzip.output().unwrap();
             assert!(dump.status.success());
             let text = String::from_utf8(dump.stdout).unwrap();
@@ -298,13 +309,13 @@ impl Servers {
             });
         }
         redis.kill();
-        fs::copy(version.join("redis.rdb"), redis.dir().join("redis.rdb")).unwrap();
+        fs::copy(version.join(kept.redis), redis.dir().join("redis.rdb")).unwrap();
         blocking(async {
             redis.start_again().await;
             assert_ne!(redis.command(&["DBSIZE"]).await, "0");
         });
         let places = tempfile::tempdir().unwrap();
-        unpack(&version.join("places.tar.gz"), places.path());
+        unpack(&version.join(kept.places), places.path());
         Self { mariadb, redis, places }
     }
 
@@ -313,24 +324,67 @@ impl Servers {
     }
 
     fn serve(&self) -> Server {
-        let payloads = format!("payloads.url=file://{}/payloads", self.places.path().display());
+        let places = self.places.path().display();
         let (store, hot) = (self.store(), self.redis.url());
         let base = ["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &store, "--hot-url", &hot];
         let mut command = punctual(&base);
-        command.args(["--set", &payloads]);
+        for kind in ["payloads", "archive"] {
+            command.args(["--set", &format!("{kind}.url=file://{places}/{kind}")]);
+        }
         let mut process = Running::start(&mut command);
         let url = address(&process.first_line());
         Server { process, url }
+    }
+
+    /// On all streams.
+    fn messages(&self) -> usize {
+        blocking(async {
+            let keys = self.redis.command(&["KEYS", "*:stream"]).await;
+            let mut messages = 0;
+            for key in keys.lines() {
+                messages += self.redis.command(&["XLEN", key]).await.parse::<usize>().unwrap();
+            }
+            messages
+        })
+    }
+
+    fn are_whole(&self) {
+        let checked = run(&["shard", "check", "--store-url", &self.store()]);
+        assert!(checked.status.success(), "{}", stderr(&checked));
     }
 }
 
 #[test]
 fn databases_and_redis_of_each_released_version_are_gone_on_with() {
     for version in versions() {
-        let servers = Servers::of(&version);
+        let servers = Servers::of(&version, &OF_NOW);
         let site = Site::new(servers.serve(), &version.join("cluster.jsonl"));
         is_seen_through(&site);
-        let checked = run(&["shard", "check", "--store-url", &servers.store()]);
-        assert!(checked.status.success(), "{}", stderr(&checked));
+        servers.are_whole();
+    }
+}
+
+/// The leases that the messages speak of are over: they are refused where they are read, and the tasks come anew.
+#[test]
+fn archives_and_unread_messages_of_each_released_version_are_read() {
+    for version in versions() {
+        let servers = Servers::of(&version, &OF_DAYS);
+        let site = Site::new(servers.serve(), &version.join("days.jsonl"));
+        let archived = site.task("archived");
+        assert_eq!(archived["payload"], json!({ "kept": "in the archive" }), "{archived}");
+        assert_eq!(archived["result"]["result"], json!({ "was": "archived" }), "{archived}");
+        let messages = servers.messages();
+        assert_eq!(messages, 2);
+        let args = ["work", "--url", &site.server.url, "-q", "pushed", "--exec", "cat", "--subscribe"];
+        let mut command = punctual(&args);
+        command.env("PUNCTUAL_BUS_URL", servers.redis.url()).env("PUNCTUAL_TOKEN", &site.token);
+        let _worker = Running::start(&mut command);
+        for nth in 1..=2 {
+            let case = format!("pushed-{nth}");
+            let done = wait_for(&case, || Some(site.task(&case)).filter(|it| it["state"] == "succeeded"));
+            assert_eq!(done["result"]["result"], json!({ "nth": nth }), "{done}");
+        }
+        wait_for("no message to be left", || (servers.messages() == 0).then_some(()));
+        servers.are_whole();
     }
 }

@@ -4,7 +4,7 @@ use crate::world::{World, ask, get, post};
 use punctual_server::metrics::{Kind, METRICS, Metric};
 use punctual_testkit::faults::{Dials, StoreGroup};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst};
 
 type Labels = BTreeMap<String, String>;
 
@@ -231,4 +231,31 @@ async fn limits_of_which_there_are_many_alike_are_shown_by_queue_and_namespace()
     assert_eq!(of("punctual_executor_slots_held"), only("default", 2.0));
     assert_eq!(of("punctual_executor_slots_limit"), only("default", 2.0));
     assert_eq!(of("punctual_executors_saturated"), only("default", 1.0));
+}
+
+/// By its value, not only by its name: what the sweep cannot mend, as the hot set loses it again.
+#[tokio::test]
+async fn how_long_the_oldest_unfired_task_of_a_partition_is_overdue_is_told_in_seconds() {
+    let world = World::new();
+    world.hot.loses_what_is_loaded.store(true, SeqCst);
+    world.insert(json!({"queue": "q", "delay_ms": 1_000})).await;
+    let overdue = async || {
+        let samples = parse(&world.send(get("/metrics")).await.text);
+        let mut all: Vec<f64> = samples
+            .into_iter()
+            .filter(|it| it.0 == "punctual_overdue_not_fired_seconds")
+            .map(|it| it.2)
+            .collect();
+        all.sort_by(f64::total_cmp);
+        all
+    };
+    for _ in 0..3 {
+        world.advance(10_500).await;
+    }
+    assert_eq!(overdue().await, [0.0, 0.0, 0.0, 30.5]);
+    world.hot.loses_what_is_loaded.store(false, SeqCst);
+    for _ in 0..3 {
+        world.advance(10_500).await;
+    }
+    assert_eq!(overdue().await, [0.0; 4]);
 }

@@ -10,6 +10,7 @@ use punctual_contract::{
 };
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_store::SqliteStore;
+use punctual_testkit::faults::{Gate, StoreGroup};
 use serde_json::json;
 use std::{
     sync::{
@@ -124,6 +125,42 @@ async fn an_account_is_as_old_as_its_caller_takes_it() {
     site.insert("default", json!({"queue": "mail", "delay_ms": 60_000})).await;
     tokio::time::advance(Duration::from_secs(10)).await;
     assert_eq!(waiting(&site, "max-age=10").await, [3; 4], "it is old");
+}
+
+/// Nothing else goes on meanwhile: the clock stands but where it is moved here.
+#[tokio::test(start_paused = true)]
+async fn an_account_that_takes_long_is_read_beside_whoever_takes_an_older_one() {
+    let site = Site::open().await;
+    let (ms, ten_seconds) = (Duration::from_millis, Duration::from_secs(10));
+    let held = async |gate: &Gate| {
+        while gate.came() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let gate = site.store.faults.hold(StoreGroup::Read);
+    let let_through = async {
+        held(&gate).await;
+        tokio::time::advance(ms(200)).await;
+        gate.open();
+    };
+    let (first, ()) = tokio::join!(site.engine.account(ten_seconds), let_through);
+    let first = first.unwrap();
+    // Twenty times as long as it took it is good, and as long again while the next one is read.
+    tokio::time::advance(ms(5_000)).await;
+    let gate = site.store.faults.hold(StoreGroup::Read);
+    for _ in 0..3 {
+        assert!(Arc::ptr_eq(&first, &site.engine.account(ten_seconds).await.unwrap()));
+        tokio::task::yield_now().await;
+    }
+    held(&gate).await;
+    assert_eq!(gate.came(), 1, "once for all");
+    gate.open();
+    while Arc::ptr_eq(&first, &site.engine.account(ten_seconds).await.unwrap()) {
+        tokio::task::yield_now().await;
+    }
+    // Who takes no older one has waited for it, and has its own.
+    let exact = site.engine.account(Duration::ZERO).await.unwrap();
+    assert!(!Arc::ptr_eq(&exact, &site.engine.account(Duration::ZERO).await.unwrap()));
 }
 
 #[tokio::test]
