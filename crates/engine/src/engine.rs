@@ -149,7 +149,7 @@ impl Engine {
         audit::run_once(core, now).await?;
         shares::run_once(core, now).await?;
         announce::run_once(core).await?;
-        overdue::run_once(core, now).await?;
+        overdue::turn(core, now).await?;
         Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
     }
 

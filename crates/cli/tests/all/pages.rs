@@ -13,7 +13,7 @@ const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
 /// How many blocks a page has, and what runs them.
 const BLOCKS: [(&str, usize, &str); 18] = [
-    ("archive", 2, "the first here; the second wants zstd and jq of the reader's"),
+    ("archive", 2, "here"),
     ("backup", 7, "backup::…"),
     ("bulk", 2, "here"),
     ("capacity", 1, "nothing: two minutes of a quiet machine"),
@@ -28,7 +28,7 @@ const BLOCKS: [(&str, usize, &str); 18] = [
     ("schedules", 1, "here"),
     ("search", 2, "here"),
     ("sharding", 1, "here"),
-    ("tls", 3, "tls::… and backup::…, command by command"),
+    ("tls", 3, "here"),
     ("upgrade", 1, "newcomer::…"),
     ("workflows", 1, "here"),
 ];
@@ -193,4 +193,63 @@ fn pages_of_an_operator() {
         machine.run_with(command, &there);
     }
     assert_eq!(machine.tasks("--queue mail").len(), 20, "none was lost on the way");
+}
+
+/// With what the page names, and nothing of ours, on what a release has written.
+#[test]
+fn the_page_of_archives_for_whoever_reads_one_without_us() {
+    let machine = Machine::new();
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/released/0.1.0/days-places.tar.gz");
+    machine.run(&format!("tar --no-same-owner -xzf {kept}"));
+    let file = machine.run("ls archive/shard-*/*/*.tasks.zst | head -1").trim().to_owned();
+    let (directory, name) = file.rsplit_once('/').unwrap();
+    let day = directory.rsplit('/').next().unwrap();
+    let task: Value = serde_json::from_str(&machine.run(&format!("zstdcat {file} | sed -n 2p"))).unwrap();
+    let (reference, id) = (task["ref"].as_str().unwrap(), task["task_id"].to_string());
+    let reads = block("archive", 1);
+    for (nth, command) in reads.lines().enumerate() {
+        let there = if command.contains("shard-*") { "archive" } else { directory };
+        let own = command
+            .replace("x.tasks.zst", name)
+            .replace("2026-11-14", day)
+            .replace("t000…", reference)
+            .replace("task_id == 42", &format!("task_id == {id}"));
+        let said = machine.run(&format!("cd {there}\n{own}"));
+        match nth {
+            0 => {}
+            2 => assert!(said.contains("{\"punctual_archive_end\":1}"), "{said}"),
+            _ => assert!(said.contains(reference), "{command}: {said}"),
+        }
+    }
+    assert_eq!(reads.lines().count(), 6);
+}
+
+/// A certificate of one's own, a server that has it, a user of Redis with the rights that are named, and addresses in files.
+#[test]
+fn the_page_of_tls() {
+    let machine = Machine::new();
+    machine.run(&block("tls", 1));
+    let here = machine.text("here");
+    let server = [
+        format!("--ssl-ca={here}/ca.pem"),
+        format!("--ssl-cert={here}/server.pem"),
+        format!("--ssl-key={here}/server.key"),
+    ];
+    let settings = [DURABLE[0], &server[0], &server[1], &server[2], "--require-secure-transport=ON"];
+    let (mariadb, redis) = blocking(async { (MariaDb::with(&settings).await, Redis::own().await) });
+    let store = blocking(mariadb.fresh_database());
+    let port = redis.url().rsplit(':').next().unwrap().to_owned();
+    machine.run(&with(&block("tls", 0), &[("redis-cli", &format!("redis-cli -p {port}"))]));
+    let etc = machine.path("root/etc/punctual");
+    fs::create_dir_all(&etc).unwrap();
+    fs::write(etc.join("hot-url"), format!("redis://punctual:PASSWORD@127.0.0.1:{port}\n")).unwrap();
+    let addresses = block("tls", 2);
+    let store = format!("{}?ssl-ca={here}/ca.pem", store.split('?').next().unwrap());
+    let page = "mysql://punctual:PASSWORD@db.example/punctual?ssl-ca=/etc/punctual/ca.pem";
+    let own = [(page, store.as_str()), ("/etc/punctual", etc.to_str().unwrap())];
+    machine.run(&with(&addresses, &own));
+    machine.run("punctual task insert --queue mail --delay 1h");
+    assert_eq!(machine.tasks("--queue mail").len(), 1);
+    let clients = machine.run(&format!("redis-cli -p {port} CLIENT LIST"));
+    assert!(clients.contains("user=punctual"), "{clients}");
 }

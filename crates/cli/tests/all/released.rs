@@ -369,12 +369,11 @@ fn databases_and_redis_of_each_released_version_are_gone_on_with() {
 fn archives_and_unread_messages_of_each_released_version_are_read() {
     for version in versions() {
         let servers = Servers::of(&version, &OF_DAYS);
+        assert_eq!(servers.messages(), 2);
         let site = Site::new(servers.serve(), &version.join("days.jsonl"));
         let archived = site.task("archived");
         assert_eq!(archived["payload"], json!({ "kept": "in the archive" }), "{archived}");
         assert_eq!(archived["result"]["result"], json!({ "was": "archived" }), "{archived}");
-        let messages = servers.messages();
-        assert_eq!(messages, 2);
         let args = ["work", "--url", &site.server.url, "-q", "pushed", "--exec", "cat", "--subscribe"];
         let mut command = punctual(&args);
         command.env("PUNCTUAL_BUS_URL", servers.redis.url()).env("PUNCTUAL_TOKEN", &site.token);

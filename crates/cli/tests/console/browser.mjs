@@ -5,7 +5,8 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
-const PATIENCE_MS = 30_000;
+// A live page is looked at each minute at least, however slow the machine is.
+const PATIENCE_MS = 90_000;
 const LOOK_EVERY_MS = 40;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 

@@ -57,6 +57,8 @@ pub type OverduePartition = (Partition, usize, Option<OverdueTask>);
 #[derive(Debug, Default)]
 pub(crate) struct OverdueWatch {
     partitions: Mutex<BTreeMap<Partition, Watched>>,
+    /// By the clock of whoever turns the engine by hand.
+    looked_at: Mutex<Option<Millis>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -118,6 +120,17 @@ pub(crate) async fn run_once(core: &Core, now: Millis) -> Result<usize, Error> {
     }
     let overdue = core.overdue.list(now).iter().filter(|it| it.2.is_some()).count();
     result.map(|()| overdue)
+}
+
+/// The same for whoever turns the engine by hand: as often as a running engine looks.
+pub(crate) async fn turn(core: &Core, now: Millis) -> Result<(), Error> {
+    let interval_ms = i64::try_from(core.options.overdue_look_interval_ms).unwrap_or(i64::MAX);
+    let is_early = |last: Millis| (0..interval_ms).contains(&now.since(last));
+    if core.overdue.looked_at.lock().is_some_and(is_early) {
+        return Ok(());
+    }
+    *core.overdue.looked_at.lock() = Some(now);
+    run_once(core, now).await.map(drop)
 }
 
 /// A look at one partition.
