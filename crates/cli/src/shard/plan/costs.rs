@@ -14,18 +14,31 @@ pub(super) const REDIS_ENTRY_BYTES: f64 = 234.0;
 /// Copy on write while the append-only file is rewritten, and fragments.
 pub(super) const REDIS_HEADROOM: f64 = 1.5;
 
-/// Microseconds of a database's processor a task, from insert to outcome, with one engine: docs/figures-0.1.0.md, 10,000/s for 60 s
-/// (P2), 97 to 109.
-pub(super) const MYSQL_US: f64 = 109.0;
+/// Of a processor: a task of thousands a second; and what is taken at all where fewer come, since each step then finds less to do
+/// at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    /// Microseconds a task, where thousands come a second.
+    pub(super) us: f64,
+    /// The same where few come, each alone.
+    pub(super) alone_us: f64,
+    /// Cores that this grows to, before `us` is more.
+    pub(super) least_cores: f64,
+}
+
+/// Of databases, from insert to outcome, with one engine: docs/figures-0.1.0.md, 10,000/s for 60 s (P2), 97 to 109. Where fewer come:
+/// docs/capacity.md.
+pub(super) const MYSQL: Cost = Cost { us: 109.0, alone_us: 616.0, least_cores: 0.5 };
 /// With several: what is due soon goes by way of Redis then, and batches are smaller. The same page, 8,333/s with four engines
 /// and two databases: 154 and 164.
-pub(super) const MYSQL_SEVERAL_US: f64 = 164.0;
-/// Of an engine with its API, where it is the only one; the same runs as `MYSQL_US`, 56 to 59.
-pub(super) const ENGINE_US: f64 = 59.0;
+pub(super) const MYSQL_SEVERAL: Cost = Cost { us: 164.0, alone_us: 955.0, least_cores: 0.84 };
+/// Of engines with their API, where there is only one; the same runs as `MYSQL`, 56 to 59.
+pub(super) const ENGINE: Cost = Cost { us: 59.0, alone_us: 653.0, least_cores: 0.65 };
 /// Where it is one of several. On a faster machine four took 73 where one took 43, in one hour: 1.7 times as much.
-pub(super) const ENGINE_SEVERAL_US: f64 = 100.0;
-/// Of Redis's one thread, where tasks wait there before they fire: docs/figures-0.1.0.md, 10,000/s, 27.5 to 30.
-pub(super) const REDIS_US: f64 = 30.0;
+pub(super) const ENGINE_SEVERAL: Cost = Cost { us: 100.0, alone_us: 811.0, least_cores: 0.75 };
+/// Of Redis's one thread, where tasks wait there before they fire: docs/figures-0.1.0.md, 10,000/s, 27.5 to 30; 8,000/s
+/// (docs/capacity.md) 30 and 33.
+pub(super) const REDIS: Cost = Cost { us: 33.0, alone_us: 147.0, least_cores: 0.19 };
 /// What a task on the bus takes besides. Not measured in a whole: an entry of a stream 3.2 and the guard 3.0 in batches of 1,000,
 /// and a product reaches 65 % of such parts.
 pub(super) const REDIS_PUSH_US: f64 = 9.5;
@@ -41,17 +54,22 @@ pub(super) const PARTITION_RATE: f64 = 500.0;
 pub(super) const BUCKETS_MOST: f64 = 4_096.0;
 
 #[cfg(test)]
-pub(super) const ALL: [(&str, f64); 15] = [
+pub(super) const ALL: [(&str, f64); 20] = [
     ("TASK_ROW_BYTES", TASK_ROW_BYTES),
     ("PAYLOAD_FACTOR", PAYLOAD_FACTOR),
     ("REGISTRY_ROW_BYTES", REGISTRY_ROW_BYTES),
     ("REDIS_ENTRY_BYTES", REDIS_ENTRY_BYTES),
     ("REDIS_HEADROOM", REDIS_HEADROOM),
-    ("MYSQL_US", MYSQL_US),
-    ("MYSQL_SEVERAL_US", MYSQL_SEVERAL_US),
-    ("ENGINE_US", ENGINE_US),
-    ("ENGINE_SEVERAL_US", ENGINE_SEVERAL_US),
-    ("REDIS_US", REDIS_US),
+    ("MYSQL", MYSQL.us),
+    ("MYSQL, few", MYSQL.alone_us),
+    ("MYSQL_SEVERAL", MYSQL_SEVERAL.us),
+    ("MYSQL_SEVERAL, few", MYSQL_SEVERAL.alone_us),
+    ("ENGINE", ENGINE.us),
+    ("ENGINE, few", ENGINE.alone_us),
+    ("ENGINE_SEVERAL", ENGINE_SEVERAL.us),
+    ("ENGINE_SEVERAL, few", ENGINE_SEVERAL.alone_us),
+    ("REDIS", REDIS.us),
+    ("REDIS, few", REDIS.alone_us),
     ("REDIS_PUSH_US", REDIS_PUSH_US),
     ("BUSY_MOST", BUSY_MOST),
     ("DISK_FULL_MOST", DISK_FULL_MOST),

@@ -3,8 +3,8 @@
 use super::{
     DAY_S,
     costs::{
-        BUCKETS_MOST, BUSY_MOST, DISK_FULL_MOST, ENGINE_SEVERAL_US, ENGINE_US, MYSQL_SEVERAL_US, MYSQL_US,
-        PARTITION_RATE, PAYLOAD_FACTOR, REDIS_ENTRY_BYTES, REDIS_HEADROOM, REDIS_PUSH_US, REDIS_US,
+        BUCKETS_MOST, BUSY_MOST, Cost, DISK_FULL_MOST, ENGINE, ENGINE_SEVERAL, MYSQL, MYSQL_SEVERAL,
+        PARTITION_RATE, PAYLOAD_FACTOR, REDIS, REDIS_ENTRY_BYTES, REDIS_HEADROOM, REDIS_PUSH_US,
         REGISTRY_ROW_BYTES, TASK_ROW_BYTES,
     },
     delay::Delay,
@@ -100,33 +100,38 @@ impl Load {
     }
 
     /// Processors that do nothing else at the peak.
-    fn cores_busy(&self, us_per_task: f64) -> f64 {
-        self.peak_rate() * us_per_task * MICRO
+    fn cores_busy(&self, cost: Cost) -> f64 {
+        let few = (self.peak_rate() * cost.alone_us * MICRO).min(cost.least_cores);
+        few.max(self.peak_rate() * cost.us * MICRO)
     }
 
-    fn machines(&self, us_per_task: f64) -> u64 {
-        up(self.cores_busy(us_per_task) / (f64::from(self.cores) * BUSY_MOST)).max(1)
+    fn us_per_task(&self, cost: Cost) -> f64 {
+        self.cores_busy(cost) / (self.peak_rate() * MICRO)
+    }
+
+    fn machines(&self, cost: Cost) -> u64 {
+        up(self.cores_busy(cost) / (f64::from(self.cores) * BUSY_MOST)).max(1)
     }
 
     fn is_one_engine(&self) -> bool {
         self.engines == Some(1)
     }
 
-    fn mysql_us(&self) -> f64 {
-        if self.is_one_engine() { MYSQL_US } else { MYSQL_SEVERAL_US }
+    fn mysql(&self) -> Cost {
+        if self.is_one_engine() { MYSQL } else { MYSQL_SEVERAL }
     }
 
-    fn engine_us(&self) -> f64 {
-        if self.is_one_engine() { ENGINE_US } else { ENGINE_SEVERAL_US }
+    fn engine(&self) -> Cost {
+        if self.is_one_engine() { ENGINE } else { ENGINE_SEVERAL }
     }
 
-    fn redis_us(&self) -> f64 {
-        if self.mode == Mode::Push { REDIS_US + REDIS_PUSH_US } else { REDIS_US }
+    fn redis(&self) -> Cost {
+        if self.mode == Mode::Push { Cost { us: REDIS.us + REDIS_PUSH_US, ..REDIS } } else { REDIS }
     }
 
     /// Enough for the peak, of which none may fail.
     pub(super) fn engines_least(&self) -> u64 {
-        self.machines(self.engine_us())
+        self.machines(self.engine())
     }
 
     fn row_bytes(&self) -> f64 {
@@ -143,7 +148,7 @@ impl Load {
     /// there are not too many.
     fn databases(&self) -> u64 {
         let narrowest = self.rows_per_bucket(1, 1);
-        let mut databases = self.machines(self.mysql_us()).max(up(narrowest / exact(self.row_limit)));
+        let mut databases = self.machines(self.mysql()).max(up(narrowest / exact(self.row_limit)));
         let widest = WIDTHS_HOURS.last().copied().unwrap_or(1);
         while exact(self.buckets(databases)) > BUCKETS_MOST && self.width_hours(databases) < widest {
             databases += 1 + databases / 8;
@@ -197,11 +202,11 @@ impl Need {
             disk_bytes_per_database: up(disk_bytes),
             redis_entries: up(redis_entries),
             redis_bytes: up(redis_entries * REDIS_ENTRY_BYTES * REDIS_HEADROOM),
-            redis_masters: up(load.cores_busy(load.redis_us()) / BUSY_MOST).max(1),
+            redis_masters: up(load.cores_busy(load.redis()) / BUSY_MOST).max(1),
             engines,
-            database_cores_busy: load.cores_busy(load.mysql_us()),
-            engine_cores_busy: load.cores_busy(load.engine_us()),
-            redis_cores_busy: load.cores_busy(load.redis_us()),
+            database_cores_busy: load.cores_busy(load.mysql()),
+            engine_cores_busy: load.cores_busy(load.engine()),
+            redis_cores_busy: load.cores_busy(load.redis()),
         }
     }
 
@@ -247,9 +252,9 @@ impl Need {
                 "databases",
                 count(self.databases),
                 format!(
-                    "{:.2} cores at the peak, {} µs a task; an hour of it must fit {} rows",
+                    "{:.2} cores at the peak, {:.0} µs a task; an hour of it must fit {} rows",
                     self.database_cores_busy,
-                    load.mysql_us(),
+                    load.us_per_task(load.mysql()),
                     count(load.row_limit)
                 ),
             ),
@@ -301,9 +306,9 @@ impl Need {
                 "Redis masters",
                 count(self.redis_masters),
                 format!(
-                    "{:.2} cores at the peak, {} µs a task, {:.0} % of one thread each",
+                    "{:.2} cores at the peak, {:.0} µs a task, {:.0} % of one thread each",
                     self.redis_cores_busy,
-                    load.redis_us(),
+                    load.us_per_task(load.redis()),
                     100.0 * BUSY_MOST
                 ),
             ),
@@ -311,9 +316,9 @@ impl Need {
                 "engines",
                 count(self.engines),
                 format!(
-                    "{:.2} cores at the peak, {} µs a task; {}",
+                    "{:.2} cores at the peak, {:.0} µs a task; {}",
                     self.engine_cores_busy,
-                    load.engine_us(),
+                    load.us_per_task(load.engine()),
                     self.spare(load)
                 ),
             ),
