@@ -89,12 +89,12 @@ async fn an_insert_that_would_wait_for_long_is_told_when_to_come_again() {
         for _ in 0..3 {
             gate.reached().await;
         }
-        // 30,000 rows wait, at 20,000 a second as long as nothing else is known.
+        // 30,000 rows wait, at 20,000 a second as long as nothing else is known; and half as long again.
         for refused in [single(), post("/v1/tasks/batch", &json!({"tasks": [{"queue": "q"}]}))] {
             let told = world.send(refused).await;
-            assert_eq!(told.header("retry-after"), Some("2"));
+            assert_eq!(told.header("retry-after"), Some("3"));
             let problem = told.expect_problem(429, "overload");
-            assert_eq!(problem["retry_after_ms"], 1_500);
+            assert_eq!(problem["retry_after_ms"], 2_250);
         }
         let quiet = world.send(single().header("punctual-namespace", "quiet"));
         let opened = async {
