@@ -33,8 +33,23 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Pace {
     rows_per_second: Option<f64>,
-    /// Since a crowd waits: when that began, and rows that were taken since.
-    window: Option<(Instant, usize)>,
+    /// Since a crowd waits.
+    window: Option<Window>,
+}
+
+/// How long the store takes for as many rows as waited at its beginning: a single row that is taken beside a large batch shows
+/// nothing of the pace.
+#[derive(Debug)]
+struct Window {
+    began: Instant,
+    waited: usize,
+    taken: usize,
+}
+
+impl Window {
+    fn open(rows: usize, now: Instant) -> Option<Self> {
+        (rows >= CROWD).then_some(Self { began: now, waited: rows, taken: 0 })
+    }
 }
 
 impl Pace {
@@ -42,18 +57,21 @@ impl Pace {
         self.rows_per_second.unwrap_or(PACE_AT_FIRST).max(1.0)
     }
 
-    fn look(&mut self, is_crowded: bool, taken: usize, now: Instant) {
-        let Some((began, before)) = self.window else {
-            self.window = is_crowded.then_some((now, 0));
+    /// `rows` wait now.
+    fn look(&mut self, rows: usize, taken: usize, now: Instant) {
+        let Some(window) = &mut self.window else {
+            self.window = Window::open(rows, now);
             return;
         };
-        let (took, taken) = (now.saturating_duration_since(began), before + taken);
-        self.window = is_crowded.then_some((began, taken));
-        if took >= WINDOW && taken > 0 {
+        window.taken += taken;
+        let took = now.saturating_duration_since(window.began);
+        if took >= WINDOW && window.taken >= window.waited {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let lately = taken as f64 / took.as_secs_f64();
+            let lately = window.taken as f64 / took.as_secs_f64();
             self.rows_per_second = Some(self.rows_per_second.map_or(lately, |it| f64::midpoint(it, lately)));
-            self.window = is_crowded.then_some((now, 0));
+            self.window = Window::open(rows, now);
+        } else if rows < CROWD {
+            self.window = None;
         }
     }
 }
@@ -122,8 +140,8 @@ impl Drop for Inserting<'_> {
         let mut waiting = self.backlog.0.lock();
         self.namespaces.iter().for_each(|(namespace, rows)| waiting.end(namespace, *rows));
         let taken = if self.is_stored { self.namespaces.iter().map(|it| it.1).sum() } else { 0 };
-        let (is_crowded, now) = (waiting.rows >= CROWD, Instant::now());
-        waiting.pace.look(is_crowded, taken, now);
+        let (rows, now) = (waiting.rows, Instant::now());
+        waiting.pace.look(rows, taken, now);
         if waiting.rows == 0 {
             waiting.idle_since = None;
         } else if self.is_stored {
@@ -140,8 +158,8 @@ impl Backlog {
         let now = Instant::now();
         let mut waiting = self.0.lock();
         namespaces.iter().for_each(|(namespace, rows)| waiting.begin(namespace, *rows, now));
-        let is_crowded = waiting.rows >= CROWD;
-        waiting.pace.look(is_crowded, 0, now);
+        let rows = waiting.rows;
+        waiting.pace.look(rows, 0, now);
         drop(waiting);
         Inserting { backlog: self, namespaces, is_stored: false }
     }
@@ -210,6 +228,25 @@ mod tests {
             backlog.wait(&name("a")),
             Duration::from_millis(75),
             "the pace at first, and not 50 a second"
+        );
+    }
+
+    /// Seen in a browser beside a busy machine: a single insert was told to come again in a minute.
+    #[tokio::test(start_paused = true)]
+    async fn a_single_that_is_taken_beside_a_large_batch_says_nothing_of_the_pace() {
+        let backlog = Backlog::default();
+        let batch = backlog.begin(&tasks("a", 300));
+        let single = backlog.begin(&tasks("a", 1));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        single.stored();
+        assert_eq!(backlog.wait(&name("a")), Duration::from_micros(22_500), "by the pace at first");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        batch.stored();
+        let _next = backlog.begin(&tasks("a", 301));
+        assert_eq!(
+            backlog.wait(&name("a")).as_secs_f64().round().to_bits(),
+            3.0_f64.to_bits(),
+            "301 in two seconds"
         );
     }
 
