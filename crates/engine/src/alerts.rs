@@ -352,6 +352,13 @@ impl Engine {
         self.core.overdue.list(self.core.now())
     }
 
+    /// Queues with tasks that should have fired, and when the oldest of each was due; as of the last look, which remembers
+    /// the eight oldest that it has found in each partition.
+    #[must_use]
+    pub fn overdue_by_queue(&self) -> Vec<(QueueKey, Millis)> {
+        self.core.overdue.by_queue(self.core.now()).into_iter().collect()
+    }
+
     /// Queues that are paused, as far as this engine knows.
     #[must_use]
     pub fn paused(&self) -> Vec<QueueKey> {

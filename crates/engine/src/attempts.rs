@@ -1,14 +1,22 @@
 //! Outcomes counted by queue and by how long their attempts took, as the move that settled one has found them: whichever engine
 //! handed over, the one that accepts the outcome counts. Nothing rests on it.
 
-use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder},
+    metrics::{MetricType, exemplar::HistogramWithExemplars},
+};
 use punctual_contract::store::EndedAttempt;
 use punctual_domain::{outcome::Report, time::Millis};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, SystemTime},
+};
 
-/// Upper bounds of the histogram of processing times, in milliseconds; above the last: the rest.
-pub const PROCESSING_BOUNDS_MS: [i64; 14] =
-    [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 30_000, 120_000, 600_000, 3_600_000];
+/// Upper bounds of the histogram of processing times, in seconds; above the last: the rest.
+const PROCESSING_BOUNDS_S: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 120.0, 600.0, 3_600.0];
+
 /// What an accepted outcome said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -44,68 +52,85 @@ impl Ended {
 }
 
 /// `00-<trace id>-<parent>-<flags>`, with the lowest flag.
-fn sampled_trace(traceparent: &str) -> Option<Box<str>> {
+fn sampled_trace(traceparent: &str) -> Option<Trace> {
     let mut fields = traceparent.split('-');
     let (trace_id, _, flags) = (fields.nth(1)?, fields.next()?, fields.next()?);
     let is_sampled = u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1);
-    (is_sampled && trace_id.len() == 32).then(|| trace_id.into())
+    (is_sampled && trace_id.len() == 32).then(|| Trace { trace_id: trace_id.to_owned() })
 }
 
-/// The last attempt of a bucket whose trace is sampled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exemplar {
-    pub trace_id: Box<str>,
-    pub took_ms: i64,
-    pub at: Millis,
+/// What a bucket shows an example of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Trace {
+    trace_id: String,
+}
+
+/// How long attempts took, in seconds, with the last sampled trace of each bucket. A clone is the same histogram.
+#[derive(Clone, Debug)]
+pub struct Processing(HistogramWithExemplars<Trace>);
+
+impl Default for Processing {
+    fn default() -> Self {
+        Self(HistogramWithExemplars::new(PROCESSING_BOUNDS_S.into_iter()))
+    }
+}
+
+impl EncodeMetric for Processing {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.0.metric_type()
+    }
+}
+
+impl Processing {
+    fn took(&self, took_ms: i64, trace: Option<Trace>, at: Millis) {
+        let took = Duration::from_millis(took_ms.max(0).unsigned_abs());
+        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(at.0.max(0).unsigned_abs());
+        self.0.observe(took.as_secs_f64(), trace, Some(at));
+    }
 }
 
 /// Outcomes of one queue since the process began.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Outcomes {
     /// In the order of [`Ended::ALL`].
     pub counts: [u64; Ended::ALL.len()],
-    /// Attempts that took at most a bound and more than the one before, the last without bound.
-    pub processing: [u64; PROCESSING_BOUNDS_MS.len() + 1],
-    pub processing_sum_ms: u64,
-    pub exemplars: [Option<Exemplar>; PROCESSING_BOUNDS_MS.len() + 1],
+    pub processing: Processing,
+    /// `processing` is that of all queues that came too late to have one of their own.
+    pub is_together: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeMeters {
     counts: [AtomicU64; Ended::ALL.len()],
-    processing: [AtomicU64; PROCESSING_BOUNDS_MS.len() + 1],
-    processing_sum_ms: AtomicU64,
-    exemplars: Mutex<[Option<Exemplar>; PROCESSING_BOUNDS_MS.len() + 1]>,
+    processing: Processing,
+    is_together: bool,
 }
 
 impl OutcomeMeters {
+    /// `with`: the histogram of all that are not told apart; None: it gets its own.
+    pub(crate) fn new(with: Option<&Processing>) -> Self {
+        Self {
+            counts: Default::default(),
+            processing: with.cloned().unwrap_or_default(),
+            is_together: with.is_some(),
+        }
+    }
+
     pub(crate) fn ended(&self, ended: Ended) {
         if let Some(count) = self.counts.get(ended as usize) {
             count.fetch_add(1, Relaxed);
         }
     }
 
-    pub(crate) fn took(&self, took_ms: i64, trace_id: Option<Box<str>>, at: Millis) {
-        let took_ms = took_ms.max(0);
-        let nth = PROCESSING_BOUNDS_MS.partition_point(|bound| *bound < took_ms);
-        if let Some(count) = self.processing.get(nth) {
-            count.fetch_add(1, Relaxed);
-        }
-        self.processing_sum_ms.fetch_add(took_ms.unsigned_abs(), Relaxed);
-        if let Some(trace_id) = trace_id
-            && let Some(exemplar) = self.exemplars.lock().get_mut(nth)
-        {
-            *exemplar = Some(Exemplar { trace_id, took_ms, at });
-        }
-    }
-
     pub(crate) fn numbers(&self) -> Outcomes {
-        let read = |counter: &AtomicU64| counter.load(Relaxed);
         Outcomes {
-            counts: self.counts.each_ref().map(read),
-            processing: self.processing.each_ref().map(read),
-            processing_sum_ms: read(&self.processing_sum_ms),
-            exemplars: self.exemplars.lock().clone(),
+            counts: self.counts.each_ref().map(|it| it.load(Relaxed)),
+            processing: self.processing.clone(),
+            is_together: self.is_together,
         }
     }
 }
@@ -115,19 +140,21 @@ impl crate::core::Core {
     pub(crate) fn count_outcome(&self, report: Report, attempt: &EndedAttempt, now: Millis) {
         let meters = self.meters.queue(&attempt.queue);
         meters.outcomes.ended(Ended::of(report));
-        let trace_id = attempt.traceparent.as_deref().and_then(sampled_trace);
-        meters.outcomes.took(now.since(attempt.leased_since), trace_id, now);
+        let trace = attempt.traceparent.as_deref().and_then(sampled_trace);
+        meters.outcomes.processing.took(now.since(attempt.leased_since), trace, now);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prometheus_client::registry::Registry;
 
     #[test]
     fn a_trace_is_named_where_its_caller_samples_it() {
         let id = "0af7651916cd43dd8448eb211c80319c";
-        assert_eq!(sampled_trace(&format!("00-{id}-b7ad6b7169203331-01")).as_deref(), Some(id));
+        let trace = sampled_trace(&format!("00-{id}-b7ad6b7169203331-01"));
+        assert_eq!(trace.map(|it| it.trace_id).as_deref(), Some(id));
         for text in [format!("00-{id}-b7ad6b7169203331-00"), format!("00-{id}"), "00-a-b-01".to_owned()] {
             assert_eq!(sampled_trace(&text), None, "{text}");
         }
@@ -135,14 +162,26 @@ mod tests {
 
     #[test]
     fn the_buckets_have_what_took_at_most_their_bound_and_keep_the_last_trace() {
-        let meters = OutcomeMeters::default();
-        for (took_ms, trace) in [(-3, None), (5, Some("a")), (6, Some("b")), (10, None), (3_600_001, None)] {
-            meters.took(took_ms, trace.map(Into::into), Millis(7));
+        let processing = Processing::default();
+        let named = |it: &str| Some(Trace { trace_id: it.to_owned() });
+        let took = [(-3, None), (5, named("a")), (6, named("b")), (10, None), (3_600_001, None)];
+        for (took_ms, trace) in took {
+            processing.took(took_ms, trace, Millis(7_000));
         }
-        let numbers = meters.numbers();
-        assert_eq!((numbers.processing[0], numbers.processing[1], numbers.processing[14]), (2, 2, 1));
-        assert_eq!(numbers.processing_sum_ms, 3_600_022);
-        let of = |nth: usize| numbers.exemplars[nth].as_ref().map(|it| (&*it.trace_id, it.took_ms));
-        assert_eq!((of(0), of(1), of(2)), (Some(("a", 5)), Some(("b", 6)), None));
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        registry.register("p", "", processing);
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "p_sum 3600.022",
+            "p_count 5",
+            "p_bucket{le=\"0.005\"} 2 # {trace_id=\"a\"} 0.005 7.0",
+            "p_bucket{le=\"0.01\"} 4 # {trace_id=\"b\"} 0.006 7.0",
+            "p_bucket{le=\"0.025\"} 4",
+            "p_bucket{le=\"3600.0\"} 4",
+            "p_bucket{le=\"+Inf\"} 5",
+        ] {
+            // The sum is one of floats.
+            assert!(text.lines().any(|it| it.starts_with(line)), "{line}: {text}");
+        }
     }
 }

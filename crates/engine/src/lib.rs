@@ -108,14 +108,16 @@ mod maintenance {
 pub use account::Account;
 pub use alerts::{Alert, AlertKind};
 pub use answer::{Cancelled, Changed, Deleted, Error, Settled};
-pub use attempts::{Ended, Exemplar, Outcomes, PROCESSING_BOUNDS_MS};
+pub use attempts::{Ended, Outcomes, Processing};
 pub use caps::{Full, QueueRefused, Refused, TooManyBytes};
 pub use clock::{MachineClocks, Reading, TrustedClock, Witness};
 pub use control::{Put, Stood};
 pub use engine::{Backends, Engine, Running, Shared, Turn};
 pub use executors::Seen;
 pub use maintenance::overdue::{OverduePartition, OverdueTask};
-pub use meters::{Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QueueNumbers, ServiceNumbers};
+pub use meters::{
+    Bucket, LATENESS_BOUNDS_MS, Meters, ProcessMeters, QUEUES_TOLD_APART, QueueNumbers, ServiceNumbers,
+};
 pub use namespaces::{Closed, NamespacePut};
 pub use options::Options;
 pub use pipeline::hand_over::LeaseRequest;

@@ -1,7 +1,8 @@
-//! What the engine counts of itself. Cheap enough for every task: atomics, no locks on the way of a task. Counts
-//! are of this process; the account that must always be right is the store's (`Books`).
+//! What the engine counts of itself. Cheap enough for every task: atomics, and for each outcome one lock of its queue that is
+//! held for as long as a number is added. Counts are of this process; the account that must always be right is the
+//! store's (`Books`).
 
-use crate::attempts::{OutcomeMeters, Outcomes};
+use crate::attempts::{OutcomeMeters, Outcomes, Processing};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use punctual_domain::{name::QueueKey, time::Millis};
@@ -14,6 +15,10 @@ use std::sync::{
 pub const LATENESS_BOUNDS_MS: [i64; 14] =
     [0, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 30_000, 300_000];
 
+/// Queues whose numbers are told apart by whoever shows all of them; the processing times of what comes after so many are
+/// counted together.
+pub const QUEUES_TOLD_APART: usize = 1_000;
+
 /// Of a queue for which none is set.
 pub(crate) const LATENESS_BUDGET_MS: i64 = 1_000;
 const NO_BUDGET: i64 = -1;
@@ -21,6 +26,8 @@ const NO_BUDGET: i64 = -1;
 #[derive(Debug, Default)]
 pub struct Meters {
     queues: RwLock<HashMap<Arc<QueueKey>, Arc<QueueMeters>>>,
+    /// Of the queues that are not told apart.
+    together: Processing,
     services: Mutex<Vec<Arc<ServiceMeters>>>,
     succeeded: AtomicU64,
     preloaded: AtomicU64,
@@ -83,7 +90,7 @@ pub(crate) struct ServiceMeters {
 }
 
 /// One queue's counts since the process began.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct QueueNumbers {
     pub queue: Arc<QueueKey>,
     pub inserted: u64,
@@ -267,7 +274,10 @@ impl Meters {
         if let Some(it) = self.queues.read().get(key) {
             return Arc::clone(it);
         }
-        Arc::clone(self.queues.write().entry(Arc::new(key.clone())).or_default())
+        let mut queues = self.queues.write();
+        let with = (queues.len() >= QUEUES_TOLD_APART).then_some(&self.together);
+        let new = || Arc::new(QueueMeters { outcomes: OutcomeMeters::new(with), ..QueueMeters::default() });
+        Arc::clone(queues.entry(Arc::new(key.clone())).or_insert_with(new))
     }
 
     pub(crate) fn service(&self, name: &'static str) -> Arc<ServiceMeters> {

@@ -16,7 +16,7 @@ use crate::readable::unreadable;
 pub struct FieldError {
     #[schema(example = "/execute_at")]
     pub pointer: String,
-    #[schema(example = "must be between 1 and 5")]
+    #[schema(example = "must be between 1 and 5, not 9")]
     pub detail: String,
 }
 
@@ -100,20 +100,21 @@ impl Checks {
     where
         T: PartialOrd + std::fmt::Display,
     {
-        if value.is_some_and(|value| !range.contains(&value)) {
-            self.refuse(pointer, format!("must be between {} and {}", range.start(), range.end()));
+        if let Some(value) = value.filter(|value| !range.contains(value)) {
+            let (least, most) = (range.start(), range.end());
+            self.refuse(pointer, format!("must be between {least} and {most}, not {value}"));
         }
     }
 
     /// As `range`, of a number of milliseconds, which are told as a person has them.
     pub(crate) fn span<T>(&mut self, pointer: &str, value: Option<T>, range: RangeInclusive<T>)
     where
-        T: PartialOrd + Copy + TryInto<i64>,
+        T: PartialOrd + Copy + TryInto<i64> + std::fmt::Display,
     {
-        if value.is_some_and(|value| !range.contains(&value)) {
+        if let Some(value) = value.filter(|value| !range.contains(value)) {
             let [least, most] =
                 [*range.start(), *range.end()].map(|ms| in_words(ms.try_into().unwrap_or(i64::MAX)));
-            self.refuse(pointer, format!("must be between {least} and {most}, in milliseconds"));
+            self.refuse(pointer, format!("must be between {least} and {most}, in milliseconds, not {value}"));
         }
     }
 
@@ -291,7 +292,14 @@ mod tests {
         let mut checks = Checks::default();
         checks.span("/timeout_ms", Some(0_i64), 1..=31_536_000_000);
         let said = checks.done().unwrap_err().summary();
-        assert!(said.contains("between 1 ms and 365 days"), "{said}");
+        assert!(said.contains("between 1 ms and 365 days, in milliseconds, not 0"), "{said}");
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named() {
+        let mut checks = Checks::default();
+        checks.range("/priority", Some(9), 1..=5);
+        assert_eq!(checks.done().unwrap_err().summary(), "/priority: must be between 1 and 5, not 9");
     }
 
     #[test]

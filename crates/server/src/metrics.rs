@@ -1,5 +1,5 @@
 //! The one list of metrics: names, labels, meanings. `docs/metrics.md` is written from it. A name is never given another
-//! meaning. Labels are bounded: beyond [`QUEUES_SHOWN_MAX`] queues, the rest is counted together.
+//! meaning. Labels are bounded: beyond [`QUEUES_TOLD_APART`] queues, the rest is counted together.
 
 mod connections;
 mod databases;
@@ -11,8 +11,7 @@ mod queues;
 pub(crate) use http::HttpMeters;
 pub(crate) mod render;
 
-/// Queues that have series of their own.
-pub const QUEUES_SHOWN_MAX: usize = 1_000;
+use punctual_engine::QUEUES_TOLD_APART;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -121,6 +120,8 @@ metrics! {
         "Tasks that fired later than the `lateness_budget_ms` of their queue."
     OLDEST_WAITING Gauge "punctual_oldest_waiting_seconds" ["namespace", "queue"]
         "How long the oldest fired task has waited for an executor, from 1 s on, as of a look every 5 s, in queues that are not paused and partitions of this engine; of each partition the 100 oldest are looked at."
+    OLDEST_OVERDUE Gauge "punctual_oldest_overdue_seconds" ["namespace", "queue"]
+        "How long ago the oldest task of a queue that has not fired was due, from 10 s on, read from the rows of every partition, whoever owns it: of the 8 oldest such tasks that were found in each; absent where there is none."
     OVERDUE_NOT_FIRED Gauge "punctual_overdue_not_fired_seconds" ["database", "partition"]
         "How long ago the oldest task that has not fired was due, from 10 s on, 0: there is none; read from the rows of every partition, whoever owns it."
     DATABASE_ANSWERS Gauge "punctual_database_answers" ["database"]
@@ -268,11 +269,11 @@ metrics! {
 /// `docs/metrics.md`.
 #[must_use]
 pub fn page() -> String {
-    let mut page = String::from(
+    let mut page = format!(
         "# Metrics\n\n<!-- Written from crates/server/src/metrics.rs by its test; UPDATE_EXPECT=1 cargo test -p punctual-server rewrites it. -->\n\n\
         `GET /metrics`, in the Prometheus text format, or in OpenMetrics 1.0 for those who ask for it (`Accept: application/openmetrics-text`), \
         with traces as exemplars. Counters without another word count since the process began.\n\
-        Queues beyond the first 1,000 are counted together, as queue `(other)`.\n\n\
+        Up to {QUEUES_TOLD_APART} queues have series of their own, those first of which this engine counted something; the rest is counted together, as queue `(other)`.\n\n\
         | metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     for it in METRICS {

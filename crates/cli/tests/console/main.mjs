@@ -2,6 +2,7 @@
 // and asks its parent, who holds the server, to kill it and to start it again. Its parent answers each line with one.
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { launch, Tab, ensure } from "./browser.mjs";
 
 // Side by side. Most of a flow is waiting for the page to be sent what changed.
@@ -12,10 +13,14 @@ const server = {
   url: setup.url,
   token: setup.token,
   async api(method, path, body, { expect = [200, 201, 202], token = this.token, namespace } = {}) {
-    const answer = await fetch(this.url + path, {
-      method, headers: { authorization: `Bearer ${token}`, ...(namespace ? { "punctual-namespace": namespace } : {}), ...(body === undefined ? {} : { "content-type": "application/json" }) },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
+    const headers = { authorization: `Bearer ${token}`, ...(namespace ? { "punctual-namespace": namespace } : {}), ...(body === undefined ? {} : { "content-type": "application/json" }) };
+    const ask = () => fetch(this.url + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    let answer = await ask();
+    // As any client does: a store that is slow beside everything else tells inserts to come again.
+    for (let nth = 0; nth < 10 && answer.status === 429 && ![expect].flat().includes(429); nth++) {
+      await sleep(1_000 * Number(answer.headers.get("retry-after") ?? 1));
+      answer = await ask();
+    }
     const text = await answer.text();
     ensure([expect].flat().includes(answer.status), `${method} ${path}: ${answer.status} ${text}`);
     return text ? JSON.parse(text) : null;

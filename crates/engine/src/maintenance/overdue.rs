@@ -15,7 +15,7 @@ use punctual_contract::{
     Error,
     store::{Overdue, OverdueLook, OverduePage},
 };
-use punctual_domain::{place::Partition, time::Millis};
+use punctual_domain::{name::QueueKey, place::Partition, time::Millis};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -71,9 +71,11 @@ struct Watched {
     suspects: BTreeMap<Key, Suspect>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Suspect {
     overdue: Overdue,
+    /// None: not read yet. Rows are looked at by key alone; only of what stands at a second look is more read.
+    queue: Option<QueueKey>,
     /// When it was first seen: what is seen once may be about to fire, after a start for example.
     seen_at: Millis,
 }
@@ -83,6 +85,19 @@ impl OverdueWatch {
     pub(crate) fn list(&self, now: Millis) -> Vec<OverduePartition> {
         let all = self.partitions.lock();
         all.iter().map(|(partition, it)| (*partition, it.database, it.oldest(*partition, now))).collect()
+    }
+
+    /// The oldest of each queue, of those that are remembered.
+    pub(crate) fn by_queue(&self, now: Millis) -> BTreeMap<QueueKey, Millis> {
+        let mut oldest: BTreeMap<QueueKey, Millis> = BTreeMap::new();
+        for watched in self.partitions.lock().values() {
+            for ((due_at, _), it) in watched.suspects.iter().filter(|it| it.1.seen_at < now) {
+                let Some(queue) = &it.queue else { continue };
+                let first = oldest.entry(queue.clone()).or_insert(*due_at);
+                *first = (*first).min(*due_at);
+            }
+        }
+        oldest
     }
 
     fn take(&self, partition: Partition) -> Watched {
@@ -169,9 +184,21 @@ impl Look<'_> {
             let stands = page.found.first() == Some(&suspect.overdue);
             if !stands || self.have_fired(&page.found).await.contains(&key.1) {
                 watched.suspects.remove(&key);
+            } else if suspect.queue.is_none()
+                && let Some(it) = watched.suspects.get_mut(&key)
+            {
+                it.queue = self.queue_of(&suspect.overdue).await;
             }
         }
         Ok(())
+    }
+
+    /// That it cannot be read hides no task: it is known by its partition, and its queue is asked for at the next look.
+    async fn queue_of(&self, overdue: &Overdue) -> Option<QueueKey> {
+        let read = self.core.store.read(&[overdue.place]).await;
+        let read =
+            read.inspect_err(|error| tracing::warn!(%error, "the queue of an overdue task cannot be read"));
+        read.ok()?.pop()?.map(|task| task.ask.queue)
     }
 
     /// Where it stopped; None: at the end.
@@ -192,7 +219,7 @@ impl Look<'_> {
                 if watched.suspects.len() >= SUSPECTS_MAX && !watched.suspects.contains_key(&key) {
                     return Ok(Some((key.0, key.1 - 1)));
                 }
-                let suspect = Suspect { overdue: *overdue, seen_at: self.now };
+                let suspect = Suspect { overdue: *overdue, queue: None, seen_at: self.now };
                 watched.suspects.entry(key).or_insert(suspect);
             }
             after = next;

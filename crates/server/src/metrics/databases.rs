@@ -9,7 +9,7 @@ use punctual_cluster::DatabaseView;
 type Number = fn(&DatabaseView) -> Option<i64>;
 
 pub(super) fn render(out: &mut Exposition, databases: &[DatabaseView]) {
-    let table: [(&Metric, Number); 7] = [
+    let table: [(&'static Metric, Number); 7] = [
         (&DATABASE_ANSWERS, |view| Some(i64::from(view.database.is_some()))),
         (&DATABASE_ROWS, |view| view.database.as_ref()?.rows),
         (&DATABASE_BYTES, |view| view.database.as_ref()?.bytes),

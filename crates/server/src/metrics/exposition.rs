@@ -1,7 +1,15 @@
-//! Writes the Prometheus text format, version 0.0.4, or OpenMetrics 1.0. Knows no metric.
+//! What a scrape has read, on its way to the text of prometheus-client: Prometheus' own format, version 0.0.4, or
+//! OpenMetrics 1.0. Knows no metric, and writes no text itself.
 
 use super::{Kind, Metric};
-use std::fmt::{Display, Write as _};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _, MetricEncoder, NoLabelSet, prometheus_text, text},
+    metrics::MetricType,
+    registry::Registry,
+};
+use punctual_engine::Processing;
+use std::fmt;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Format {
@@ -26,162 +34,244 @@ impl Format {
 
 #[derive(Debug, Default)]
 pub(super) struct Exposition {
-    text: String,
-    format: Format,
+    families: Vec<Family>,
 }
 
-/// What a bucket shows an example of.
 #[derive(Debug)]
-pub(super) struct Example<'a> {
-    pub(super) trace_id: &'a str,
-    /// In seconds.
-    pub(super) value: String,
-    /// In seconds since the epoch.
-    pub(super) at: String,
+struct Family {
+    metric: &'static Metric,
+    samples: Vec<(Vec<(&'static str, String)>, Sample)>,
 }
 
-/// A histogram at one instant: how many were within each bound and above the one before, the last without bound.
 #[derive(Debug)]
-pub(super) struct Buckets<'a> {
-    /// Bounds as text, in seconds; one fewer than `counts`.
-    pub(super) bounds: &'a [String],
-    pub(super) counts: &'a [u64],
-    /// In seconds.
-    pub(super) sum: &'a str,
-    /// In the order of `counts`; those that are missing have none.
-    pub(super) examples: &'a [Option<Example<'a>>],
+enum Sample {
+    Number(Number),
+    Buckets(Buckets),
+    Processing(Processing),
+}
+
+/// A value of a counter or a gauge.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Number {
+    Natural(u64),
+    Whole(i64),
+    Real(f64),
+}
+
+/// A histogram at one instant, in seconds: up to which bound how many more than up to the one before, the last without bound.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    buckets: Vec<(f64, u64)>,
+    sum: f64,
+}
+
+impl Buckets {
+    /// `counts` has one more than `bounds_us`.
+    pub(super) fn new(bounds_us: impl Iterator<Item = u64>, counts: &[u64], sum_us: u64) -> Self {
+        let bounds = bounds_us.map(seconds).chain([f64::INFINITY]);
+        Self { buckets: bounds.zip(counts.iter().copied()).collect(), sum: seconds(sum_us) }
+    }
 }
 
 impl Exposition {
-    pub(super) const fn new(format: Format) -> Self {
-        Self { text: String::new(), format }
-    }
-
     /// Begins a metric; its samples follow.
-    pub(super) fn begin(&mut self, metric: &Metric) {
-        let (mut name, kind) = (metric.name, metric.kind.word());
-        if self.format == Format::OpenMetrics && metric.kind == Kind::Counter {
-            // There `_total` belongs to the sample.
-            name = name.strip_suffix("_total").unwrap_or(name);
-        }
-        let _ = writeln!(self.text, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
+    pub(super) fn begin(&mut self, metric: &'static Metric) {
+        self.families.push(Family { metric, samples: Vec::new() });
     }
 
     /// A sample; `labels` are the values of the metric's labels, in their order.
-    pub(super) fn sample(&mut self, metric: &Metric, labels: &[&str], value: impl Display) {
-        debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
-        self.line(metric.name, metric, labels, None, value);
+    pub(super) fn sample(&mut self, metric: &Metric, labels: &[&str], value: impl Into<Number>) {
+        debug_assert_ne!(metric.kind, Kind::Histogram);
+        self.add(metric, labels, Sample::Number(value.into()));
     }
 
     /// A metric with one sample and no labels.
-    pub(super) fn single(&mut self, metric: &Metric, value: impl Display) {
+    pub(super) fn single(&mut self, metric: &'static Metric, value: impl Into<Number>) {
         self.begin(metric);
         self.sample(metric, &[], value);
     }
 
-    pub(super) fn histogram(&mut self, metric: &Metric, labels: &[&str], buckets: &Buckets<'_>) {
+    pub(super) fn histogram(&mut self, metric: &Metric, labels: &[&str], buckets: Buckets) {
         debug_assert_eq!(metric.kind, Kind::Histogram);
-        let bounds = buckets.bounds.iter().map(String::as_str).chain(["+Inf"]);
-        let bucket = format!("{}_bucket", metric.name);
-        let mut count = 0;
-        for (nth, (bound, more)) in bounds.zip(buckets.counts).enumerate() {
-            count += more;
-            match buckets.examples.get(nth).and_then(Option::as_ref) {
-                Some(example) if self.format == Format::OpenMetrics => {
-                    let Example { trace_id, value, at } = example;
-                    let shown = format!("{count} # {{trace_id=\"{}\"}} {value} {at}", escape(trace_id));
-                    self.line(&bucket, metric, labels, Some(bound), shown);
-                }
-                _ => self.line(&bucket, metric, labels, Some(bound), count),
+        self.add(metric, labels, Sample::Buckets(buckets));
+    }
+
+    pub(super) fn processing(&mut self, metric: &Metric, labels: &[&str], processing: Processing) {
+        debug_assert_eq!(metric.kind, Kind::Histogram);
+        self.add(metric, labels, Sample::Processing(processing));
+    }
+
+    fn add(&mut self, metric: &Metric, labels: &[&str], sample: Sample) {
+        debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
+        let labels = metric.labels.iter().copied().zip(labels.iter().map(|it| (*it).to_owned()));
+        if let Some(family) = self.families.last_mut() {
+            debug_assert_eq!(family.metric.name, metric.name, "a sample follows the beginning of its metric");
+            family.samples.push((labels.collect(), sample));
+        }
+    }
+
+    pub(super) fn write(self, format: Format) -> Result<String, fmt::Error> {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        registry.register_collector(Box::new(self));
+        match format {
+            Format::Prometheus => prometheus_text::encode(&mut text, &registry)?,
+            Format::OpenMetrics => text::encode(&mut text, &registry)?,
+        }
+        Ok(text)
+    }
+}
+
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for Family { metric, samples } in &self.families {
+            // Both formats add it where it belongs.
+            let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
+            let mut family = encoder.encode_descriptor(name, metric.help, None, metric.kind.of_client())?;
+            for (labels, sample) in samples {
+                sample.encode(metric.kind, family.encode_family(labels)?)?;
             }
         }
-        self.line(&format!("{}_sum", metric.name), metric, labels, None, buckets.sum);
-        self.line(&format!("{}_count", metric.name), metric, labels, None, count);
-    }
-
-    fn line(&mut self, name: &str, metric: &Metric, labels: &[&str], le: Option<&str>, value: impl Display) {
-        self.text.push_str(name);
-        let pairs = metric.labels.iter().copied().zip(labels.iter().copied());
-        let mut open = '{';
-        for (label, value) in pairs.chain(le.map(|it| ("le", it))) {
-            let _ = write!(self.text, "{open}{label}=\"{}\"", escape(value));
-            open = ',';
-        }
-        let close = if open == ',' { "}" } else { "" };
-        let _ = writeln!(self.text, "{close} {value}");
-    }
-
-    pub(super) fn done(mut self) -> String {
-        if self.format == Format::OpenMetrics {
-            self.text.push_str("# EOF\n");
-        }
-        self.text
+        Ok(())
     }
 }
 
-fn escape(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+impl Sample {
+    fn encode(&self, kind: Kind, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        match (self, kind) {
+            (Self::Number(it), Kind::Counter) => match it {
+                Number::Natural(it) => encoder.encode_counter::<NoLabelSet, _, u64>(it, None),
+                Number::Real(it) => encoder.encode_counter::<NoLabelSet, _, u64>(it, None),
+                // A counter does not go below zero.
+                Number::Whole(it) => {
+                    encoder.encode_counter::<NoLabelSet, _, u64>(&u64::try_from(*it).unwrap_or(0), None)
+                }
+            },
+            (Self::Number(it), Kind::Gauge | Kind::Histogram) => match it {
+                Number::Natural(it) => encoder.encode_gauge(it),
+                Number::Whole(it) => encoder.encode_gauge(it),
+                Number::Real(it) => encoder.encode_gauge(it),
+            },
+            (Self::Buckets(it), _) => {
+                let count = it.buckets.iter().map(|it| it.1).sum();
+                encoder.encode_histogram::<NoLabelSet>(it.sum, count, &it.buckets, None)
+            }
+            (Self::Processing(it), _) => it.encode(encoder),
+        }
+    }
 }
 
-/// Microseconds as seconds, without needless zeros: exact, and the same text each time.
-pub(super) fn seconds(micros: u64) -> String {
-    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+impl Kind {
+    const fn of_client(self) -> MetricType {
+        match self {
+            Self::Counter => MetricType::Counter,
+            Self::Gauge => MetricType::Gauge,
+            Self::Histogram => MetricType::Histogram,
+        }
+    }
+}
+
+impl From<u64> for Number {
+    fn from(it: u64) -> Self {
+        Self::Natural(it)
+    }
+}
+
+impl From<u32> for Number {
+    fn from(it: u32) -> Self {
+        Self::Natural(it.into())
+    }
+}
+
+impl From<usize> for Number {
+    fn from(it: usize) -> Self {
+        Self::Natural(u64::try_from(it).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<bool> for Number {
+    fn from(it: bool) -> Self {
+        Self::Natural(it.into())
+    }
+}
+
+impl From<i64> for Number {
+    fn from(it: i64) -> Self {
+        Self::Whole(it)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(it: f64) -> Self {
+        Self::Real(it)
+    }
+}
+
+/// Exact to the microsecond for longer than there are computers.
+pub(super) const fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{HTTP_LATENCY, TASKS, TASKS_ACCEPTED};
+    use crate::metrics::{HTTP_LATENCY, PROCESS_CPU, TASKS, TASKS_ACCEPTED};
 
-    #[test]
-    fn seconds_are_exact_and_short() {
-        for (micros, text) in
-            [(0, "0"), (250, "0.00025"), (1_000, "0.001"), (30_000_000, "30"), (1_500_000, "1.5")]
-        {
-            assert_eq!(seconds(micros), text);
-        }
-    }
-
-    #[test]
-    fn a_sample_and_a_histogram_read_like_this() {
+    fn some() -> Exposition {
         let mut out = Exposition::default();
-        out.sample(&TASKS, &["a", "b\"\\\n", "ready"], 3);
-        let bounds = ["0.5".to_owned()];
+        out.begin(&TASKS);
+        out.sample(&TASKS, &["a", "b\"\\\n", "ready"], -3_i64);
+        out.single(&TASKS_ACCEPTED, 3_u64);
+        out.single(&PROCESS_CPU, seconds(1_250_000));
+        out.begin(&HTTP_LATENCY);
         out.histogram(
             &HTTP_LATENCY,
             &["GET", "/"],
-            &Buckets { bounds: &bounds, counts: &[2, 1], sum: "1.5", examples: &[] },
+            Buckets::new([250, 1_000_000].into_iter(), &[2, 0, 1], 1_500_000),
         );
-        let golden = concat!(
-            "punctual_tasks{namespace=\"a\",queue=\"b\\\"\\\\\\n\",state=\"ready\"} 3\n",
-            "punctual_http_request_seconds_bucket{method=\"GET\",route=\"/\",le=\"0.5\"} 2\n",
-            "punctual_http_request_seconds_bucket{method=\"GET\",route=\"/\",le=\"+Inf\"} 3\n",
-            "punctual_http_request_seconds_sum{method=\"GET\",route=\"/\"} 1.5\n",
-            "punctual_http_request_seconds_count{method=\"GET\",route=\"/\"} 3\n",
-        );
-        assert_eq!(out.done(), golden);
+        out
     }
 
     #[test]
-    fn openmetrics_has_counters_by_their_family_examples_and_an_end() {
-        assert_eq!(Format::asked("text/plain;version=0.0.4"), Format::Prometheus);
-        let asked = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
-        let mut out = Exposition::new(Format::asked(asked));
-        out.single(&TASKS_ACCEPTED, 3);
-        let example = Example { trace_id: "0af7", value: "0.4".to_owned(), at: "1.5".to_owned() };
-        let (bounds, examples) = (["0.5".to_owned()], [Some(example), None]);
-        let buckets = Buckets { bounds: &bounds, counts: &[2, 1], sum: "1.5", examples: &examples };
-        out.histogram(&HTTP_LATENCY, &["GET", "/"], &buckets);
-        let text = out.done();
+    fn both_formats_read_like_this() {
+        let text = some().write(Format::asked("text/plain;version=0.0.4")).unwrap();
         for line in [
-            "# TYPE punctual_tasks_accepted counter",
+            "punctual_tasks{namespace=\"a\",queue=\"b\\\"\\\\\\n\",state=\"ready\"} -3",
+            "# TYPE punctual_tasks_accepted_total counter",
             "punctual_tasks_accepted_total 3",
-            "punctual_http_request_seconds_bucket{method=\"GET\",route=\"/\",le=\"0.5\"} 2 # {trace_id=\"0af7\"} 0.4 1.5",
-            "punctual_http_request_seconds_bucket{method=\"GET\",route=\"/\",le=\"+Inf\"} 3",
+            "punctual_process_cpu_seconds_total 1.25",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }
+        assert!(!text.contains("# EOF"));
+        let asked = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+        let text = some().write(Format::asked(asked)).unwrap();
+        for line in ["# TYPE punctual_tasks_accepted counter", "punctual_tasks_accepted_total 3"] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
         assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn the_buckets_of_a_histogram_are_cumulative() {
+        for (format, one) in [(Format::Prometheus, "le=\"1\""), (Format::OpenMetrics, "le=\"1.0\"")] {
+            let text = some().write(format).unwrap();
+            let of = |le: &str, count| {
+                // The order of labels means nothing.
+                let is_it = |line: &&str| {
+                    line.starts_with("punctual_http_request_seconds_bucket{") && line.contains(le)
+                };
+                let line = text.lines().find(is_it).unwrap_or_else(|| panic!("{le}: {text}"));
+                assert!(line.ends_with(&format!("}} {count}")), "{line}");
+            };
+            of("le=\"0.00025\"", 2);
+            of(one, 2);
+            of("le=\"+Inf\"", 3);
+            for line in [
+                "punctual_http_request_seconds_sum{method=\"GET\",route=\"/\"} 1.5",
+                "punctual_http_request_seconds_count{method=\"GET\",route=\"/\"} 3",
+            ] {
+                assert!(text.lines().any(|it| it == line), "{line}: {text}");
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     HTTP_LATENCY, HTTP_REFUSALS, HTTP_REQUESTS,
-    exposition::{Buckets, Exposition, seconds},
+    exposition::{Buckets, Exposition},
 };
 use parking_lot::{Mutex, RwLock};
 use punctual_protocol::Code;
@@ -67,20 +67,18 @@ impl HttpMeters {
         out.begin(&HTTP_REQUESTS);
         for ((method, route), meters) in routes.iter() {
             for (status, count) in meters.statuses.lock().iter() {
-                out.sample(&HTTP_REQUESTS, &[method, route, &status.to_string()], count);
+                out.sample(&HTTP_REQUESTS, &[method, route, &status.to_string()], *count);
             }
         }
         out.begin(&HTTP_REFUSALS);
         for (name, (code, count)) in self.refusals.lock().iter() {
-            out.sample(&HTTP_REFUSALS, &[name, &code.status().to_string()], count);
+            out.sample(&HTTP_REFUSALS, &[name, &code.status().to_string()], *count);
         }
         out.begin(&HTTP_LATENCY);
-        let bounds = BOUNDS_US.map(seconds);
         for ((method, route), meters) in routes.iter() {
             let counts = meters.latency.each_ref().map(|it| it.load(Relaxed));
-            let sum = seconds(meters.latency_sum_us.load(Relaxed));
-            let buckets = Buckets { bounds: &bounds, counts: &counts, sum: &sum, examples: &[] };
-            out.histogram(&HTTP_LATENCY, &[method, route], &buckets);
+            let buckets = Buckets::new(BOUNDS_US.into_iter(), &counts, meters.latency_sum_us.load(Relaxed));
+            out.histogram(&HTTP_LATENCY, &[method, route], buckets);
         }
     }
 }

@@ -2,25 +2,26 @@
 
 use super::{
     EXECUTOR_SLOTS_HELD, EXECUTOR_SLOTS_LIMIT, EXECUTORS_SATURATED, KEY_SLOTS_HELD_MAX, KEY_SLOTS_LIMIT,
-    KEYS_SATURATED, LATENESS, Metric, OLDEST_WAITING, OUTCOMES, PROCESSING, QUEUE_PAUSED, QUEUES_SHOWN_MAX,
-    RETRY_SLOTS_HELD, RETRY_SLOTS_LIMIT, SHARE_SLOTS, SHARE_SLOTS_HELD, SHARE_STARTS, SHARED_SLOTS_HELD,
-    SHARED_SLOTS_LIMIT, SLOTS_HELD, SLOTS_LIMIT, TASKS, TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD,
-    TASKS_DISPATCHED, TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED, TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY,
-    TASKS_RETRIED, TASKS_THROTTLED,
-    exposition::{Buckets, Example, Exposition, seconds},
+    KEYS_SATURATED, LATENESS, Metric, OUTCOMES, PROCESSING, QUEUE_PAUSED, RETRY_SLOTS_HELD,
+    RETRY_SLOTS_LIMIT, SHARE_SLOTS, SHARE_SLOTS_HELD, SHARE_STARTS, SHARED_SLOTS_HELD, SHARED_SLOTS_LIMIT,
+    SLOTS_HELD, SLOTS_LIMIT, TASKS, TASKS_BLOCKED, TASKS_CANCELLED, TASKS_DEAD, TASKS_DISPATCHED,
+    TASKS_EARLY, TASKS_FIRED, TASKS_INSERTED, TASKS_OVER_BUDGET, TASKS_PARKED, TASKS_READY, TASKS_RETRIED,
+    TASKS_THROTTLED,
+    exposition::{Buckets, Exposition, seconds},
 };
 use punctual_contract::{hot::Depth, store::Books};
 use punctual_domain::{name::QueueKey, time::Millis};
 use punctual_engine::{
-    Ended, ExecutorSlots, Exemplar, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Outcomes,
-    PROCESSING_BOUNDS_MS, QueueNumbers, SharedSlots, Slots,
+    Ended, ExecutorSlots, LATENESS_BOUNDS_MS, ManySlots, NamespaceShare, Processing, QUEUES_TOLD_APART,
+    QueueNumbers, SharedSlots, Slots,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No queue has brackets in its name.
 const OTHER: &str = "(other)";
 
-/// The first queues by name, of those that any of the sources knows.
+/// Those that the engine tells apart; if they are fewer than may be shown, the first by name of those that any other source
+/// knows.
 #[derive(Debug)]
 pub(super) struct Shown<'a>(BTreeSet<&'a QueueKey>);
 
@@ -29,9 +30,13 @@ type Count = fn(&QueueNumbers) -> u64;
 type SharedCount = fn(&SharedSlots) -> u64;
 
 impl<'a> Shown<'a> {
-    pub(super) fn of(queues: impl Iterator<Item = &'a QueueKey>) -> Self {
-        let all: BTreeSet<&QueueKey> = queues.collect();
-        Self(all.into_iter().take(QUEUES_SHOWN_MAX).collect())
+    pub(super) fn of(numbers: &'a [QueueNumbers], queues: impl Iterator<Item = &'a QueueKey>) -> Self {
+        let told_apart = numbers.iter().filter(|it| !it.outcomes.is_together);
+        let mut shown: BTreeSet<&QueueKey> = told_apart.map(|it| &*it.queue).collect();
+        let others: BTreeSet<&QueueKey> = queues.filter(|it| !shown.contains(it)).collect();
+        let room = QUEUES_TOLD_APART.saturating_sub(shown.len());
+        shown.extend(others.into_iter().take(room));
+        Self(shown)
     }
 
     fn label(&self, queue: &'a QueueKey) -> Label<'a> {
@@ -90,7 +95,7 @@ pub(super) fn shared_slots(out: &mut Exposition, slots: &[SharedSlots]) {
         Some(namespace) => ("namespace", namespace.as_str().to_owned()),
         None => ("everything", String::new()),
     };
-    let table: [(&Metric, SharedCount); 2] = [
+    let table: [(&'static Metric, SharedCount); 2] = [
         (&SHARED_SLOTS_HELD, |it| u64::try_from(it.held).unwrap_or(u64::MAX)),
         (&SHARED_SLOTS_LIMIT, |it| u64::from(it.most)),
     ];
@@ -128,7 +133,7 @@ pub(super) fn shares(out: &mut Exposition, shares: &[NamespaceShare]) {
 fn gauge<'a>(
     out: &mut Exposition,
     shown: &Shown<'a>,
-    metric: &Metric,
+    metric: &'static Metric,
     numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
 ) {
     joined(out, shown, metric, numbers, |sum, it| sum + it);
@@ -137,7 +142,7 @@ fn gauge<'a>(
 fn highest<'a>(
     out: &mut Exposition,
     shown: &Shown<'a>,
-    metric: &Metric,
+    metric: &'static Metric,
     numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
 ) {
     joined(out, shown, metric, numbers, usize::max);
@@ -147,7 +152,7 @@ fn highest<'a>(
 fn joined<'a>(
     out: &mut Exposition,
     shown: &Shown<'a>,
-    metric: &Metric,
+    metric: &'static Metric,
     numbers: impl Iterator<Item = (&'a QueueKey, usize)>,
     join: fn(usize, usize) -> usize,
 ) {
@@ -162,21 +167,23 @@ fn joined<'a>(
     }
 }
 
+/// How long ago the oldest of each queue waits, or was due.
 pub(super) fn oldest<'a>(
     out: &mut Exposition,
     shown: &Shown<'a>,
+    metric: &'static Metric,
     oldest: &'a [(QueueKey, Millis)],
     now: Millis,
 ) {
     let mut longest: BTreeMap<Label<'_>, u64> = BTreeMap::new();
-    for (queue, fired_at) in oldest {
-        let waited_us = now.since(*fired_at).max(0).unsigned_abs() * 1_000;
+    for (queue, since) in oldest {
+        let waited_us = now.since(*since).max(0).unsigned_abs() * 1_000;
         let it = longest.entry(shown.label(queue)).or_default();
         *it = waited_us.max(*it);
     }
-    out.begin(&OLDEST_WAITING);
+    out.begin(metric);
     for ((namespace, queue), us) in longest {
-        out.sample(&OLDEST_WAITING, &[namespace, queue], seconds(us));
+        out.sample(metric, &[namespace, queue], seconds(us));
     }
 }
 
@@ -184,7 +191,7 @@ pub(super) fn paused<'a>(out: &mut Exposition, shown: &Shown<'a>, paused: &'a [Q
     let labels: BTreeSet<Label<'_>> = paused.iter().map(|it| shown.label(it)).collect();
     out.begin(&QUEUE_PAUSED);
     for (namespace, queue) in labels {
-        out.sample(&QUEUE_PAUSED, &[namespace, queue], 1);
+        out.sample(&QUEUE_PAUSED, &[namespace, queue], true);
     }
 }
 
@@ -196,7 +203,7 @@ pub(super) fn counters<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
         }
         sums
     };
-    let table: [(&Metric, Count); 10] = [
+    let table: [(&'static Metric, Count); 10] = [
         (&TASKS_INSERTED, |it| it.inserted),
         (&TASKS_FIRED, |it| it.fired),
         (&TASKS_EARLY, |it| it.early),
@@ -224,62 +231,39 @@ pub(super) fn lateness<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
         counts.iter_mut().zip(&it.lateness).for_each(|(count, bucket)| *count += bucket.tasks);
         *sum_ms += it.lateness_sum_ms;
     }
-    let bounds = LATENESS_BOUNDS_MS.map(|ms| seconds(ms.unsigned_abs() * 1_000));
     out.begin(&LATENESS);
     for ((namespace, queue), (counts, sum_ms)) in sums {
-        let buckets = Buckets {
-            bounds: &bounds,
-            counts: &counts,
-            sum: &seconds(sum_ms.saturating_mul(1_000)),
-            examples: &[],
-        };
-        out.histogram(&LATENESS, &[namespace, queue], &buckets);
+        let bounds_us = LATENESS_BOUNDS_MS.iter().map(|ms| ms.unsigned_abs() * 1_000);
+        let buckets = Buckets::new(bounds_us, &counts, sum_ms.saturating_mul(1_000));
+        out.histogram(&LATENESS, &[namespace, queue], buckets);
     }
 }
 
 pub(super) fn outcomes<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a [QueueNumbers]) {
-    let mut sums: BTreeMap<Label<'a>, Outcomes> = BTreeMap::new();
-    let known = numbers.iter().map(|it| (shown.label(&it.queue), &it.outcomes));
-    for (label, more) in known {
-        if more.counts.iter().any(|count| *count > 0) {
-            add(sums.entry(label).or_default(), more);
-        }
+    let mut sums: BTreeMap<Label<'a>, [u64; Ended::ALL.len()]> = BTreeMap::new();
+    let mut processing: BTreeMap<Label<'a>, &Processing> = BTreeMap::new();
+    for it in numbers.iter().filter(|it| it.outcomes.counts.iter().any(|count| *count > 0)) {
+        let counts = sums.entry(shown.label(&it.queue)).or_default();
+        counts.iter_mut().zip(it.outcomes.counts).for_each(|(sum, more)| *sum += more);
+        let label = if it.outcomes.is_together { (OTHER, OTHER) } else { shown.label(&it.queue) };
+        processing.insert(label, &it.outcomes.processing);
     }
     out.begin(&OUTCOMES);
-    for ((namespace, queue), sum) in &sums {
-        for (ended, count) in Ended::ALL.into_iter().zip(sum.counts) {
+    for ((namespace, queue), counts) in sums {
+        for (ended, count) in Ended::ALL.into_iter().zip(counts) {
             out.sample(&OUTCOMES, &[namespace, queue, ended.word()], count);
         }
     }
-    let bounds = PROCESSING_BOUNDS_MS.map(|ms| seconds(ms.unsigned_abs() * 1_000));
     out.begin(&PROCESSING);
-    for ((namespace, queue), it) in &sums {
-        let examples = it.exemplars.each_ref().map(|it| it.as_ref().map(example));
-        let sum = seconds(it.processing_sum_ms.saturating_mul(1_000));
-        let buckets = Buckets { bounds: &bounds, counts: &it.processing, sum: &sum, examples: &examples };
-        out.histogram(&PROCESSING, &[namespace, queue], &buckets);
+    for ((namespace, queue), it) in processing {
+        out.processing(&PROCESSING, &[namespace, queue], it.clone());
     }
-}
-
-fn add(sum: &mut Outcomes, more: &Outcomes) {
-    sum.counts.iter_mut().zip(more.counts).for_each(|(sum, more)| *sum += more);
-    sum.processing.iter_mut().zip(more.processing).for_each(|(sum, more)| *sum += more);
-    sum.processing_sum_ms = sum.processing_sum_ms.saturating_add(more.processing_sum_ms);
-    for (standing, more) in sum.exemplars.iter_mut().zip(&more.exemplars) {
-        if let Some(more) = more {
-            *standing = Some(more.clone());
-        }
-    }
-}
-
-fn example(it: &Exemplar) -> Example<'_> {
-    let of_ms = |ms: i64| seconds(ms.unsigned_abs().saturating_mul(1_000));
-    Example { trace_id: &it.trace_id, value: of_ms(it.took_ms), at: of_ms(it.at.0) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::exposition::Format;
     use punctual_contract::store::Tally;
     use punctual_domain::{name::Name, state::State};
 
@@ -293,11 +277,11 @@ mod tests {
             state: State::Scheduled,
             tasks: 1,
         };
-        let books = Books { standing: (0..QUEUES_SHOWN_MAX + 7).map(tally).collect(), ..Books::default() };
+        let books = Books { standing: (0..QUEUES_TOLD_APART + 7).map(tally).collect(), ..Books::default() };
         let mut out = Exposition::default();
-        states(&mut out, &Shown::of(books.standing.iter().map(|it| &it.queue)), &books);
-        let text = out.done();
-        assert_eq!(text.lines().count(), 2 + QUEUES_SHOWN_MAX + 1);
+        states(&mut out, &Shown::of(&[], books.standing.iter().map(|it| &it.queue)), &books);
+        let text = out.write(Format::Prometheus).unwrap();
+        assert_eq!(text.lines().count(), 2 + QUEUES_TOLD_APART + 1);
         let other = "punctual_tasks{namespace=\"(other)\",queue=\"(other)\",state=\"scheduled\"} 7";
         assert!(text.lines().any(|it| it == other), "{text}");
     }

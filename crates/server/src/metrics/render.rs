@@ -5,16 +5,19 @@ use super::{
     BULK_AT_WORK, BULK_BEHIND, BULK_TASKS, CLOCK_DATABASE_AHEAD, CLOCK_DOUBTFUL, CLOCK_STEPS,
     CLOCK_WALL_AHEAD, DURABILITY_WEAK, EXECUTORS, EXECUTORS_DIED, FIRED_FROM_STORE, HOT_AWAY, HOT_DUE,
     HOT_FIRING, HOT_FULLNESS, HOT_OF_ANOTHER, HOT_REBUILT, LEASES_ENDED, LOG_LINES_LOST, Metric,
-    OFFERED_AGAIN, OVERDUE_NOT_FIRED, PANICS, PARTITIONS_OWNED, PROCESS_CPU, PROCESS_MEMORY, PROCESS_START,
-    PUBLISH_FAILURES, SCHEDULE_RUNS, SCHEDULES_BEHIND, SERVICE_FAILING, SERVICE_FAILURES, SERVICE_HANDLED,
-    SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED, TASKS_COMPENSATED, TASKS_DELETED,
-    TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT, TASKS_UNACCOUNTED, TASKS_UNSENT,
-    TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES, TRACE_SPANS, TRACES_DROPPED, WHEEL_TASKS,
-    connections, databases,
+    OFFERED_AGAIN, OLDEST_OVERDUE, OLDEST_WAITING, OVERDUE_NOT_FIRED, PANICS, PARTITIONS_OWNED, PROCESS_CPU,
+    PROCESS_MEMORY, PROCESS_START, PUBLISH_FAILURES, SCHEDULE_RUNS, SCHEDULES_BEHIND, SERVICE_FAILING,
+    SERVICE_FAILURES, SERVICE_HANDLED, SERVICE_PANICS, SERVICE_RUNS, SERVICE_SUCCEEDED_AT, TASKS_ACCEPTED,
+    TASKS_COMPENSATED, TASKS_DELETED, TASKS_PRELOADED, TASKS_STUCK, TASKS_SUCCEEDED, TASKS_SWEPT,
+    TASKS_UNACCOUNTED, TASKS_UNSENT, TERMS_GAINED, TERMS_LOST, TERMS_RAISED, TRACE_FAILURES, TRACE_SPANS,
+    TRACES_DROPPED, WHEEL_TASKS, connections, databases,
     exposition::{Exposition, Format, seconds},
     process, queues,
 };
-use crate::app::{App, Shared};
+use crate::{
+    app::{App, Shared},
+    refusal::Refusal,
+};
 use axum::{
     extract::State,
     http::{HeaderMap, header},
@@ -24,6 +27,7 @@ use punctual_bulk::Runner;
 use punctual_contract::{clock::Standing, hot::Depth, store::Books};
 use punctual_domain::executor::Roll;
 use punctual_engine::{ManySlots, ServiceNumbers, Slots};
+use punctual_protocol::Code;
 use std::{collections::BTreeMap, time::Duration};
 
 /// A scrape must not hang on a store that does.
@@ -40,10 +44,13 @@ type Count = fn(&ServiceNumbers) -> u64;
 pub(crate) async fn get_metrics(State(app): State<Shared>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let format = Format::asked(accept);
-    ([(header::CONTENT_TYPE, format.content_type())], render(&app, format).await).into_response()
+    match read(&app).await.write(format) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
+        Err(error) => Refusal::new(Code::Internal, error.to_string()).into_response(),
+    }
 }
 
-async fn render(app: &App, format: Format) -> String {
+async fn read(app: &App) -> Exposition {
     let books = tokio::time::timeout(PATIENCE, app.engine.store().books()).await.ok().and_then(Result::ok);
     let depth = tokio::time::timeout(PATIENCE, app.engine.depth()).await.ok().and_then(Result::ok);
     let slots = tokio::time::timeout(PATIENCE, app.engine.slots()).await.ok().and_then(Result::ok);
@@ -54,7 +61,7 @@ async fn render(app: &App, format: Format) -> String {
         Some(watcher) => tokio::time::timeout(PATIENCE, watcher.databases()).await.unwrap_or_default(),
         None => Vec::new(),
     };
-    let mut out = Exposition::new(format);
+    let mut out = Exposition::default();
     tasks(
         &mut out,
         app,
@@ -74,7 +81,7 @@ async fn render(app: &App, format: Format) -> String {
     bulk(&mut out, app, bulk_behind);
     traces(&mut out, app);
     process(&mut out, app);
-    out.done()
+    out
 }
 
 /// Milliseconds. None: the store does not answer, or there are no schedules here.
@@ -139,8 +146,9 @@ fn tasks(
     let waiting = waiting.chain(slots.iter().chain(&many.retries).map(|it| it.queue.as_ref()));
     let waiting = waiting.chain(many.keys.iter().map(|it| it.queue.as_ref()));
     let named = numbers.iter().map(|it| it.queue.as_ref());
-    let set = oldest.iter().map(|it| &it.0).chain(&paused);
-    let shown = queues::Shown::of(standing.chain(waiting).chain(named).chain(set));
+    let overdue_by_queue = app.engine.overdue_by_queue();
+    let set = oldest.iter().chain(&overdue_by_queue).map(|it| &it.0).chain(&paused);
+    let shown = queues::Shown::of(&numbers, standing.chain(waiting).chain(named).chain(set));
     if let Some(books) = books {
         queues::states(out, &shown, books);
         out.single(&TASKS_ACCEPTED, books.accepted);
@@ -150,7 +158,8 @@ fn tasks(
     queues::counters(out, &shown, &numbers);
     queues::lateness(out, &shown, &numbers);
     queues::outcomes(out, &shown, &numbers);
-    queues::oldest(out, &shown, &oldest, app.engine.now());
+    queues::oldest(out, &shown, &OLDEST_WAITING, &oldest, app.engine.now());
+    queues::oldest(out, &shown, &OLDEST_OVERDUE, &overdue_by_queue, app.engine.now());
     overdue(out, app);
     queues::paused(out, &shown, &paused);
     queues::slots(out, &shown, slots);
@@ -191,10 +200,10 @@ fn engine(out: &mut Exposition, app: &App) {
 fn sharing(out: &mut Exposition, app: &App) {
     let meters = app.engine.meters();
     let fullness = app.engine.hot_fullness();
-    out.single(&HOT_FULLNESS, format!("{}.{:03}", fullness / 1_000, fullness % 1_000));
-    out.single(&HOT_AWAY, u8::from(app.engine.hot_is_away()));
+    out.single(&HOT_FULLNESS, f64::from(fullness) / 1e3);
+    out.single(&HOT_AWAY, app.engine.hot_is_away());
     clock(out, &app.engine.clock_standing());
-    out.single(&HOT_OF_ANOTHER, u8::from(app.engine.hot_is_another_clusters()));
+    out.single(&HOT_OF_ANOTHER, app.engine.hot_is_another_clusters());
     out.single(&TERMS_RAISED, meters.terms_raised_total());
     out.single(&TASKS_STUCK, meters.stuck_total());
     out.single(&HOT_REBUILT, meters.rebuilt_total());
@@ -210,13 +219,12 @@ fn clock(out: &mut Exposition, it: &Standing) {
     if let Some(ms) = it.keeper_ahead_ms {
         out.sample(&CLOCK_DATABASE_AHEAD, &[], signed_seconds(ms));
     }
-    out.single(&CLOCK_DOUBTFUL, u8::from(it.is_doubtful || it.is_keeper_doubtful));
+    out.single(&CLOCK_DOUBTFUL, it.is_doubtful || it.is_keeper_doubtful);
     out.single(&CLOCK_STEPS, it.steps);
 }
 
-fn signed_seconds(ms: i64) -> String {
-    let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
-    format!("{sign}{}.{:03}", ms / 1_000, ms % 1_000)
+const fn signed_seconds(ms: i64) -> f64 {
+    ms as f64 / 1e3
 }
 
 fn executors(out: &mut Exposition, roll: &Roll) {
@@ -231,7 +239,7 @@ fn executors(out: &mut Exposition, roll: &Roll) {
 
 /// Services of one name (one for each push queue) are counted together.
 fn services(out: &mut Exposition, services: Vec<ServiceNumbers>) {
-    let table: [(&Metric, Count); 4] = [
+    let table: [(&'static Metric, Count); 4] = [
         (&SERVICE_RUNS, |it| it.runs),
         (&SERVICE_FAILURES, |it| it.failures),
         (&SERVICE_PANICS, |it| it.panics),

@@ -235,27 +235,35 @@ async fn limits_of_which_there_are_many_alike_are_shown_by_queue_and_namespace()
 
 /// By its value, not only by its name: what the sweep cannot mend, as the hot set loses it again.
 #[tokio::test]
-async fn how_long_the_oldest_unfired_task_of_a_partition_is_overdue_is_told_in_seconds() {
+async fn how_long_the_oldest_unfired_task_is_overdue_is_told_by_partition_and_by_queue() {
     let world = World::new();
     world.hot.loses_what_is_loaded.store(true, SeqCst);
     world.insert(json!({"queue": "q", "delay_ms": 1_000})).await;
-    let overdue = async || {
+    world.insert(json!({"queue": "later", "delay_ms": 12_000})).await;
+    let of = async |name: &str| {
         let samples = parse(&world.send(get("/metrics")).await.text);
-        let mut all: Vec<f64> = samples
-            .into_iter()
-            .filter(|it| it.0 == "punctual_overdue_not_fired_seconds")
-            .map(|it| it.2)
-            .collect();
-        all.sort_by(f64::total_cmp);
+        let found = samples.into_iter().filter(|it| it.0 == name);
+        let mut all: Vec<_> =
+            found.map(|it| (it.1.get("queue").cloned().unwrap_or_default(), it.2)).collect();
+        all.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
         all
     };
+    let by_partition =
+        async || of("punctual_overdue_not_fired_seconds").await.iter().map(|it| it.1).collect::<Vec<_>>();
+    let by_queue = async || of("punctual_oldest_overdue_seconds").await;
+    assert_eq!(by_queue().await, []);
     for _ in 0..3 {
         world.advance(10_500).await;
     }
-    assert_eq!(overdue().await, [0.0, 0.0, 0.0, 30.5]);
+    let longest = *by_partition().await.last().unwrap();
+    assert_eq!(longest, 30.5);
+    world.advance(10_500).await;
+    let two = [("later".to_owned(), 30.0), ("q".to_owned(), 41.0)];
+    assert_eq!(by_queue().await, two);
     world.hot.loses_what_is_loaded.store(false, SeqCst);
     for _ in 0..3 {
         world.advance(10_500).await;
     }
-    assert_eq!(overdue().await, [0.0; 4]);
+    assert_eq!(by_partition().await, [0.0; 4]);
+    assert_eq!(by_queue().await, []);
 }
