@@ -7,7 +7,7 @@ import { join } from "node:path";
 
 // A live page is looked at each minute at least, however slow the machine is.
 const PATIENCE_MS = 90_000;
-const LOOK_EVERY_MS = 40;
+const LOOK_EVERY_MS = 80;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Until `look` answers something true, which is answered; what a page that is just leaving says does not count. */

@@ -1,6 +1,7 @@
 //! What everything that says who owns which partition must do. Leases run on the keeper's clock, which no case can
 //! move: those that wait for an end take short leases and ask until they have ended.
 
+use crate::patience::a_moment;
 use punctual_contract::{
     Ownership,
     ownership::{Live, Owner, Says, Tenure},
@@ -33,7 +34,7 @@ async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
             return it;
         }
         assert!(Instant::now() < deadline, "it never came");
-        tokio::task::yield_now().await;
+        a_moment().await;
     }
 }
 
@@ -62,7 +63,7 @@ pub async fn renewing_makes_the_lease_last_and_keeps_the_term(it: Arc<dyn Owners
     let over = Instant::now() + SHORT;
     while Instant::now() <= over {
         assert_eq!(acquire_one(&*it, "b", LONG).await, None, "it was renewed");
-        tokio::task::yield_now().await;
+        a_moment().await;
     }
     assert_eq!(it.renew("a", &[tenure], LONG).await.unwrap(), [true]);
 }

@@ -13,7 +13,7 @@ use punctual_domain::{
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Running, Settled};
 use punctual_testkit::{
-    patience::until,
+    patience::{a_moment, until},
     servers::{Redis, Sentinels},
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -96,7 +96,7 @@ impl Site {
         let over = Instant::now() + DEADLINE;
         while !holds(&self.watch.lock()) {
             assert!(Instant::now() < over, "not in time: {what}");
-            tokio::task::yield_now().await;
+            a_moment().await;
         }
     }
 
@@ -110,7 +110,7 @@ impl Site {
                 return;
             }
             assert!(Instant::now() < over, "not {held} slots are held, but {holders:?}");
-            tokio::task::yield_now().await;
+            a_moment().await;
         }
     }
 
@@ -143,7 +143,7 @@ async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, mut work: watch::Rec
         let lease_ms = if is_long { 120_000 } else { 2_000 };
         let request = LeaseRequest { queue, max: 1, wait_ms: 300, lease_ms, executor, version: None };
         let Ok(leased) = engine.lease(request).await else {
-            tokio::task::yield_now().await;
+            a_moment().await;
             continue;
         };
         watch.lock().asked += 1;
@@ -169,7 +169,7 @@ async fn executor(engine: Engine, watch: Arc<Mutex<Watch>>, mut work: watch::Rec
         let settled = loop {
             match engine.settle(vec![succeeded(it)], "test").await {
                 Ok(settled) => break settled,
-                Err(_) => tokio::task::yield_now().await,
+                Err(_) => a_moment().await,
             }
         };
         if settled == [Settled::Accepted] {
@@ -217,7 +217,7 @@ async fn master_dies(is_lossy: bool) {
     let promoted = format!("127.0.0.1\n{}", sentinels.replica().port());
     while sentinels.sentinels()[0].command(&MASTER).await != promoted {
         assert!(killed.elapsed() < DEADLINE, "the replica is not promoted");
-        tokio::task::yield_now().await;
+        a_moment().await;
     }
     let promoted = killed.elapsed();
     site.until_slots_are(LIMIT).await;

@@ -8,7 +8,10 @@
 use crate::crash_points::{Ground, OnServers, Stand, WallClock, queue, succeeded};
 use punctual_domain::{name::Name, task::NewTask};
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Running};
-use punctual_testkit::{patience::until, servers};
+use punctual_testkit::{
+    patience::{a_moment, until},
+    servers,
+};
 use std::{
     net::SocketAddr,
     sync::{
@@ -170,7 +173,7 @@ async fn a_task_for_who_waits_at_a_deaf_engine_comes_by_the_safety_net() {
     way.is_mute.store(false, SeqCst);
     while way.subscribed.load(SeqCst) == subscribed {
         assert!(since.elapsed() < HEARS_AGAIN_WITHIN, "it does not find out that it is deaf");
-        tokio::task::yield_now().await;
+        a_moment().await;
     }
     eprintln!(
         "late by {heard_ms} ms with signals, {deaf_ms} without; it listens again {:?} later",

@@ -19,7 +19,7 @@ use punctual_hot::MemoryHot;
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{Dials, FaultyStore, StoreGroup},
-    patience::until,
+    patience::{a_moment, until},
     servers,
     shared::{MemoryOwnership, SignalHub},
 };
@@ -94,7 +94,7 @@ async fn nothing_starts_after_the_answer(stores: [Arc<dyn Store>; 2]) {
     };
     tokio::time::timeout(Duration::from_secs(20), async {
         while started().await < 20 {
-            tokio::task::yield_now().await;
+            a_moment().await;
         }
     })
     .await
@@ -208,7 +208,7 @@ async fn a_pause_whose_engine_died_before_it_was_spread_comes_into_force_by_itse
     };
     while !is_spread().await {
         assert!(looked.elapsed() < Duration::from_secs(20), "it was never spread");
-        tokio::task::yield_now().await;
+        a_moment().await;
     }
     assert_eq!(refused(&second, &tasks).await, tasks.len());
 }

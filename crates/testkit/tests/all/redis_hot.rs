@@ -15,6 +15,7 @@ use punctual_domain::{
 use punctual_hot::{RedisHot, RedisOptions, RedisProblem};
 use punctual_testkit::{
     conformance::hot::{PARTITIONS, entry, strict},
+    patience::a_moment,
     servers::{self, Redis, RedisCluster, Sentinels},
 };
 use std::{sync::Arc, time::Duration};
@@ -329,7 +330,7 @@ async fn again<T, F: Future<Output = Result<T, punctual_contract::Error>>>(act: 
         loop {
             match act().await {
                 Ok(it) => return it,
-                Err(_) => tokio::task::yield_now().await,
+                Err(_) => a_moment().await,
             }
         }
     })

@@ -20,7 +20,7 @@ use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     faults::{FaultyHot, FaultyStore, StoreGroup},
-    patience::until,
+    patience::{a_moment, until},
     shared::{MemoryOwnership, SignalHub},
 };
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -373,7 +373,7 @@ async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after
         let task = async || cluster.truth.read(&[place]).await.unwrap().remove(0).unwrap();
         let mut now = task().await;
         while now.state == State::Scheduled {
-            tokio::task::yield_now().await;
+            a_moment().await;
             now = task().await;
         }
         let is_ahead = now.state == State::Dispatched && now.lease.as_ref().is_some_and(Lease::is_ahead);

@@ -2,7 +2,7 @@
 //! call on, for each n: what is said agrees with what stands. "Nothing was done" is never said of what was done; where nothing was
 //! done, it is said. Seen to fail where the answer after a change was taken for one before it, each place by itself: outcomes with
 //! lines of a log, patches of tasks, states of bulk operations, changes and removals of schedules, runs asked for, queues, executors,
-//! workflows, of either store. Not tried so: one step of a workflow after another. Redrives of more than one page (`server: dead`) and batches over several databases (`contract: store::tests`) have tests of their own.
+//! workflows and each of their steps, of either store. Redrives of more than one page (`server: dead`) and batches over several databases (`contract: store::tests`) have tests of their own.
 
 use super::{
     site::{Answer, Ask, Site, ask, get, post},

@@ -4,9 +4,9 @@ use super::site::{ADMIN, Answer, Ask, Site, ask, get, post};
 use axum::body::{Body, Bytes};
 use futures_util::{StreamExt as _, stream};
 use punctual_domain::access::TokenId;
-use punctual_testkit::faults::StoreGroup;
+use punctual_testkit::{faults::StoreGroup, patience::a_moment};
 use serde_json::json;
-use tokio::{sync::oneshot, task::yield_now};
+use tokio::sync::oneshot;
 
 /// Longer than any test: a call that is not ended answers 200 after it.
 const WAIT_MS: u64 = 20_000;
@@ -21,7 +21,7 @@ async fn meanwhile(site: &Site, waits: Ask, number: usize, what: impl Future<Out
     let then = async {
         let line = format!("punctual_http_long_polls {number}");
         while !site.send(get("/metrics").with(ADMIN)).await.text.lines().any(|it| it == line) {
-            yield_now().await;
+            a_moment().await;
         }
         what.await;
     };
@@ -114,7 +114,7 @@ async fn who_waits_without_a_token_is_asked_for_one_when_the_first_is_made() {
     let waits = site.send(post("/v1/queues/q/lease", body));
     let then = async {
         while !site.send(get("/metrics")).await.text.contains("\npunctual_http_long_polls 1\n") {
-            yield_now().await;
+            a_moment().await;
         }
         site.send(post("/v1/tokens", json!({"name": "first", "roles": ["admin"]}))).await.expect(201);
     };

@@ -5,6 +5,7 @@ use super::*;
 use punctual_contract::limiter::Member;
 use punctual_domain::executor::Profile;
 use punctual_engine::Seen;
+use punctual_testkit::patience::a_moment;
 
 const MOST: u32 = 3;
 
@@ -191,7 +192,7 @@ async fn an_executor_that_is_full_goes_on_as_soon_as_one_of_its_tasks_has_ended(
         let mut waiting = JoinSet::new();
         waiting.spawn(async move { its.lease_within(asks(other_queue(), 9, 20_000), 1).await.unwrap() });
         while engine.waiting(&other_queue()) == 0 {
-            tokio::task::yield_now().await;
+            a_moment().await;
         }
         let began = Instant::now();
         end(&engine, &held).await;

@@ -6,6 +6,7 @@
 
 use super::*;
 use punctual_engine::{Only, Running};
+use punctual_testkit::patience::a_moment;
 
 const QUEUES: [&str; 3] = ["mail", "sms", "push"];
 
@@ -113,7 +114,7 @@ async fn one_wait_is_for_any(ground: Arc<dyn Ground>) {
                 engine.lease_from_several(any(&QUEUES, 9, 30_000), 9, Only::default()).await.unwrap()
             });
             while QUEUES.iter().any(|it| site.engine(0).waiting(&of(it)) == 0) {
-                tokio::task::yield_now().await;
+                a_moment().await;
             }
             let began = Instant::now();
             site.insert(vec![of_kind(name, "k", site.engine(0).now())]).await;
@@ -259,7 +260,7 @@ async fn who_waits_for_a_kind_is_woken_where_another_executor_leaves_it() {
             });
             let wanted = if kind == "a" { 1 } else { 2 };
             while site.engine(0).waiting(&of("mail")) < wanted {
-                tokio::task::yield_now().await;
+                a_moment().await;
             }
         }
         let began = Instant::now();
