@@ -128,12 +128,17 @@ fn cells<const N: usize>(header: &[&str; N], row: [String; N]) -> Vec<Cell> {
     header.iter().zip(row).map(cell).collect()
 }
 
-/// Pairs of a name and a value, one a line; that of `state` in its colour.
+/// Pairs of a name and a value, one a line, which goes on below where the terminal is too narrow; that of `state` in its
+/// colour.
 pub(crate) fn facts(rows: &[(&str, String)]) {
-    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let names = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in rows {
-        let value = if *name == "state" { look::state(value) } else { value.clone() };
-        line(&format!("  {name:width$}  {value}"));
+        let first = format!("  {name:names$}  ");
+        if *name == "state" {
+            line(&format!("{first}{}", look::state(value)));
+        } else {
+            prose(value, &first, &" ".repeat(first.len()));
+        }
     }
 }
 
@@ -179,6 +184,8 @@ mod tests {
         let text = "one more task is dead-and-nobody-looks";
         assert_eq!(wrapped(text, ("", "  "), 13), ["one more task", "  is", "  dead-and-nobody-looks"]);
         assert_eq!(wrapped(text, ("    ", ""), usize::MAX), [format!("    {text}")]);
+        let fact = ["  tasks  3 ready,", "         1 dead"];
+        assert_eq!(wrapped("3 ready, 1 dead", ("  tasks  ", "         "), 20), fact);
     }
 
     #[test]
