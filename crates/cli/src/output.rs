@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(wrapped(text, ("", "  "), 13), ["one more task", "  is", "  dead-and-nobody-looks"]);
         assert_eq!(wrapped(text, ("    ", ""), usize::MAX), [format!("    {text}")]);
         let fact = ["  tasks  3 ready,", "         1 dead"];
-        assert_eq!(wrapped("3 ready, 1 dead", ("  tasks  ", "         "), 20), fact);
+        assert_eq!(wrapped("3 ready, 1 dead", ("  tasks  ", "         "), 17), fact);
     }
 
     #[test]

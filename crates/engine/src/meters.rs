@@ -453,6 +453,25 @@ impl Meters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_domain::name::Name;
+
+    #[test]
+    fn queues_beyond_those_that_are_told_apart_share_a_histogram() {
+        let meters = Meters::default();
+        let name = |nth: usize| Name::new(&format!("q{nth}")).unwrap();
+        let queue = |nth| QueueKey { namespace: Name::default_namespace(), queue: name(nth) };
+        (0..QUEUES_TOLD_APART + 2).for_each(|nth| drop(meters.queue(&queue(nth))));
+        let together = |numbers: Vec<QueueNumbers>| {
+            let their = numbers.into_iter().filter(|it| it.outcomes.is_together);
+            their.map(|it| it.queue.queue.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(together(meters.queues()), ["q1000", "q1001"]);
+        // Others that come when some were forgotten have their own.
+        meters.forget_idle(Millis(1), 0);
+        meters.forget_idle(Millis(2), 0);
+        drop(meters.queue(&queue(7_000)));
+        assert_eq!(together(meters.queues()), [""; 0]);
+    }
 
     #[test]
     fn a_queue_has_the_default_budget_until_another_is_set_and_none_where_it_is_0() {

@@ -12,7 +12,7 @@ const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/prometheu
 const SCRAPING: &str = include_str!("../../../../deploy/prometheus.yml");
 const DASHBOARD: &str = include_str!("../../../../deploy/grafana/punctual.json");
 /// What a run without a fault has nothing of.
-const OF_A_FAULT: &str = "punctual_service_failures_in_a_row";
+const OF_A_FAULT: [&str; 2] = ["punctual_service_failures_in_a_row", "punctual_oldest_overdue_seconds"];
 /// What a run on one file has nothing of.
 const OF_MYSQL: [&str; 2] = ["punctual_database_buckets", "punctual_database_rows"];
 const ADMIN: &str = "the-admins-word-0123456789";
@@ -213,7 +213,7 @@ fn a_prometheus_that_scraped_a_run_answers_the_dashboard() {
     let data = tempfile::tempdir().unwrap();
     let engines = Engines::start([Server::command(data.path(), &[])]);
     engines.prepare();
-    let absent = [&OF_MYSQL[..], &[OF_A_FAULT]].concat();
+    let absent = [OF_MYSQL, OF_A_FAULT].concat();
     let prometheus = engines.answer_the_dashboard(&absent);
     for query in absent {
         assert!(prometheus.ask("query", &[("query", query)]).is_some());
@@ -236,7 +236,7 @@ fn a_prometheus_that_scraped_two_engines_on_mysql_and_redis_answers_the_dashboar
     };
     let engines = Engines::start([engine(), engine()]);
     engines.prepare();
-    let prometheus = engines.answer_the_dashboard(&[OF_A_FAULT]);
+    let prometheus = engines.answer_the_dashboard(&OF_A_FAULT);
     // One series for each engine that was scraped.
     let up = prometheus.ask("query", &[("query", "sum(up{job=\"punctual\"})")]).unwrap();
     assert_eq!(up["result"][0]["value"][1], "2");
