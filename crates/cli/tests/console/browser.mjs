@@ -41,6 +41,8 @@ export async function launch(directory, origin) {
     userDataDir: join(directory, "profile"),
     args: [
       "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--mute-audio", "--no-first-run", "--lang=en",
+      // One process for the pages of all flows, and none for a page that was left and could be gone back to.
+      "--process-per-site", "--disable-features=BackForwardCache,SpareRendererForSitePerProcess",
       // Pages beside the one in front are live too.
       "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
       // The browser itself calls nobody either.
