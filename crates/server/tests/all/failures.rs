@@ -129,7 +129,9 @@ async fn inserts_into_a_store_that_stalls_are_told_to_come_again() {
         let told = tokio::time::timeout(Duration::from_secs(60), single());
         let told = told.await.expect("an answer, though the store gives none");
         tokio::time::resume();
-        assert_eq!(told.header("retry-after"), Some("3"));
+        // As long as nothing has moved: three seconds, and what it took until all of these waited.
+        let after: u64 = told.header("retry-after").unwrap().parse().unwrap();
+        assert!((3..30).contains(&after), "{after} s");
         told.expect_problem(429, "overload");
         gate.open();
     };
