@@ -24,7 +24,11 @@ use axum::{
 };
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 /// Longest form, in bytes: a payload that is edited, as a form writes it.
 const FORM_MAX_BYTES: usize = 8 << 20;
@@ -36,13 +40,12 @@ pub(crate) struct Site {
     pub(crate) options: Options,
     /// Of forms where there are no tokens.
     pub(crate) key: Key,
-    pages: Vec<Page>,
     pub(crate) live: live::Live,
 }
 
 impl fmt::Debug for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site").field("pages", &self.pages.len()).finish_non_exhaustive()
+        f.debug_struct("Site").finish_non_exhaustive()
     }
 }
 
@@ -56,21 +59,22 @@ pub fn router(api: Router, options: Options) -> Router {
         live: live::Live::new(options.streams_max, options.streams_of_one_max),
         options,
         key: Key::random().expect("the system gives random numbers"),
-        pages: pages::all(),
     });
-    let made = made(&site.pages);
-    made.router.layer(from_fn(headers::guarded)).with_state(site)
+    MADE.router.clone().layer(from_fn(headers::guarded)).with_state(site)
 }
 
 /// Each route, with a method that it takes. Nobody needs a permission for them: the calls behind them do.
 #[must_use]
 pub fn routes() -> Vec<(Method, &'static str)> {
-    made(&pages::all()).routes
+    MADE.routes.clone()
 }
 
-fn made(pages: &[Page]) -> Made {
+static PAGES: LazyLock<Vec<Page>> = LazyLock::new(pages::all);
+static MADE: LazyLock<Made> = LazyLock::new(made);
+
+fn made() -> Made {
     let mut made = Made::default();
-    for page in pages {
+    for page in PAGES.iter() {
         made.route(Method::GET, page.path, get(shown));
         if page.act.is_some() {
             made.route(Method::POST, page.path, post(acted));
@@ -117,7 +121,7 @@ impl Site {
 
     /// The page at this path, with what stands in the path.
     pub(crate) fn find(&self, path: &str) -> Option<(&Page, Vec<(&'static str, String)>)> {
-        self.pages.iter().find_map(|it| Some((it, params(it.path, path)?)))
+        PAGES.iter().find_map(|it| Some((it, params(it.path, path)?)))
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) options: ServerOptions,
     /// What each route needs.
-    pub(crate) needs: Needs,
+    pub(crate) needs: &'static Needs,
     /// Tokens that were not good.
     pub(crate) attempts: Attempts,
     pub(crate) http: HttpMeters,

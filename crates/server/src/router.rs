@@ -47,15 +47,15 @@ pub(crate) fn routes(app: &Shared) -> Router {
 
 /// The interface, and what stands beside it, with what every request passes.
 fn layered(beside: Router, app: &Shared) -> Router {
-    let interface: Router<Shared> = interface().apart().0.into();
-    let interface = interface
+    let interface = REGISTERED
+        .interface
+        .clone()
         .layer(from_fn_with_state(Arc::clone(app), idempotency::keep_replies))
         .layer(from_fn(observe::refuse_query))
         .layer(from_fn_with_state(Arc::clone(app), observe::shed));
-    let operation: Router<Shared> = operation().apart().0.into();
     Router::new()
         .merge(interface)
-        .merge(operation)
+        .merge(REGISTERED.operation.clone())
         .merge(pages().into_iter().fold(Router::new(), |all, (path, page)| all.route(path, page)))
         .merge(beside.with_state(()))
         .fallback(observe::unknown_route)
@@ -66,6 +66,27 @@ fn layered(beside: Router, app: &Shared) -> Router {
         .layer(from_fn_with_state(Arc::clone(app), observe::observe))
         .with_state(Arc::clone(app))
 }
+
+/// What is registered, without its documentation: that takes longer than everything else of a start, and is the same for
+/// every server of a process.
+struct Registered {
+    interface: Router<Shared>,
+    operation: Router<Shared>,
+    needs: Needs,
+}
+
+static REGISTERED: LazyLock<Registered> = LazyLock::new(|| {
+    let (interface, mut needs) = interface().apart();
+    let (operation, more) = operation().apart();
+    needs.extend(more);
+    for (path, _) in pages() {
+        needs.open(Method::GET, path);
+    }
+    for (method, path) in punctual_console::routes() {
+        needs.open(method, path);
+    }
+    Registered { interface: interface.into(), operation: operation.into(), needs }
+});
 
 /// Every route of the interface, with the permission that it needs and who looks at what the token reaches.
 fn interface() -> Guarded {
@@ -186,15 +207,8 @@ fn operation() -> Guarded {
 }
 
 /// What each route needs.
-pub(crate) fn needs() -> Needs {
-    let mut needs = interface().merge(operation()).apart().1;
-    for (path, _) in pages() {
-        needs.open(Method::GET, path);
-    }
-    for (method, path) in punctual_console::routes() {
-        needs.open(method, path);
-    }
-    needs
+pub(crate) fn needs() -> &'static Needs {
+    &REGISTERED.needs
 }
 
 /// Pages for people: they say nothing of what is here.

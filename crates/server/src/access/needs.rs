@@ -82,6 +82,12 @@ impl Needs {
         self.0.entry(path.to_owned()).or_default().push((method, guard));
     }
 
+    pub(crate) fn extend(&mut self, other: Self) {
+        for (path, guards) in other.0 {
+            self.0.entry(path).or_default().extend(guards);
+        }
+    }
+
     /// Pages for people, which are no part of the interface.
     pub(crate) fn open(&mut self, method: Method, path: &str) {
         self.add(path, method, Guard::Open);
@@ -143,9 +149,7 @@ impl Guarded {
     }
 
     pub(crate) fn merge(mut self, other: Self) -> Self {
-        for (path, guards) in other.needs.0 {
-            self.needs.0.entry(path).or_default().extend(guards);
-        }
+        self.needs.extend(other.needs);
         Self { routes: self.routes.merge(other.routes), ..self }
     }
 
