@@ -287,6 +287,3 @@ impl<G: Copy + Eq + Hash + Debug + Send> Faults<G> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

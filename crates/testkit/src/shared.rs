@@ -5,4 +5,4 @@ mod ownership;
 mod signals;
 
 pub use ownership::MemoryOwnership;
-pub use signals::{MemorySignals, SignalHub};
+pub use signals::{MemorySignals, SIGNALS_KEPT, SignalHub};

@@ -35,6 +35,17 @@ impl MysqlStore {
         Ok(found_at(urls, options.partitions).await?.1.migrated)
     }
 
+    /// Brings one database up to date, and makes it no member of anything: whatever is copied from it can become one.
+    /// Answers the names of what it applied.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub async fn migrate_alone(url: &str) -> Result<Vec<String>, Error> {
+        let door = Door::new(url)?;
+        let doors = std::slice::from_ref(&door);
+        locked(doors, async |database, _, _| migrate::migrate(database, &door).await).await
+    }
+
     /// Makes the databases at the end of the list members of the cluster, which have none of its partitions yet. All
     /// engines should name them before. Answers how many databases there were, and how many there are.
     ///

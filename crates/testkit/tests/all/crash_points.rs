@@ -104,7 +104,7 @@ impl OnServers {
 
     /// With this Redis.
     pub(crate) async fn at(redis_url: String) -> Self {
-        let mysql_url = servers::mariadb().await.fresh_database().await;
+        let mysql_url = servers::migrated_database().await;
         let prefix = servers::redis().await.fresh_prefix();
         Self { mysql_url, redis_url, prefix, partitions: PARTITIONS }
     }

@@ -16,7 +16,7 @@ struct Filled {
 
 impl Filled {
     async fn new() -> Self {
-        let url = servers::mariadb().await.fresh_database().await;
+        let url = servers::migrated_database().await;
         let store = MysqlStore::open(std::slice::from_ref(&url), MysqlOptions::default()).await.unwrap();
         store.close().await;
         let it = Self { database: url.rsplit('/').next().unwrap().to_owned() };

@@ -17,6 +17,7 @@ mod databases;
 mod engine;
 mod flow_plans;
 mod housekeeping;
+mod kit;
 mod large;
 mod late_commits;
 mod limits;

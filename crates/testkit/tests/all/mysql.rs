@@ -33,10 +33,9 @@ use std::{
 const NOW: Millis = Millis(1_900_000_000_000);
 
 async fn fresh(databases: usize) -> Vec<String> {
-    let server = servers::mariadb().await;
     let mut urls = Vec::new();
     for _ in 0..databases {
-        urls.push(server.fresh_database().await);
+        urls.push(servers::migrated_database().await);
     }
     urls
 }

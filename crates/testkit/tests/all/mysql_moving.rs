@@ -31,10 +31,9 @@ const OPTIONS: MysqlOptions =
     MysqlOptions { partitions: PARTITIONS, writers_per_database: 2, readers_per_database: 4 };
 
 async fn fresh(databases: usize) -> Vec<String> {
-    let server = servers::mariadb().await;
     let mut urls = Vec::new();
     for _ in 0..databases {
-        urls.push(server.fresh_database().await);
+        urls.push(servers::migrated_database().await);
     }
     urls
 }

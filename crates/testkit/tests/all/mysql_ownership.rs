@@ -24,7 +24,7 @@ struct Catalog {
 impl Catalog {
     async fn fresh() -> Self {
         let server = servers::mariadb().await;
-        let url = server.fresh_database().await;
+        let url = servers::migrated_database().await;
         let database = url.rsplit('/').next().unwrap().to_owned();
         Self { server, database, url }
     }

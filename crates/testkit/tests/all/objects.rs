@@ -211,7 +211,7 @@ impl Kept {
     }
 
     async fn mysql(site: &Site) -> Self {
-        let url = servers::mariadb().await.fresh_database().await;
+        let url = servers::migrated_database().await;
         let store = MysqlStore::open(&[url], MysqlOptions::default()).await.unwrap();
         let store = store.with_archive(site.cold().await).await.unwrap();
         store.buckets(BUCKETS).run_once(THEN).await.unwrap();

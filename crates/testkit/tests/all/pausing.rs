@@ -128,8 +128,7 @@ async fn nothing_starts_after_a_pause_at_an_engine_that_knows_nothing_of_it_embe
 }
 
 async fn databases() -> Vec<String> {
-    let server = servers::mariadb().await;
-    vec![server.fresh_database().await, server.fresh_database().await]
+    vec![servers::migrated_database().await, servers::migrated_database().await]
 }
 
 async fn open(urls: &[String]) -> Arc<MysqlStore> {

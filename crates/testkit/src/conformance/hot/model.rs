@@ -352,6 +352,3 @@ pub fn agrees_with<F: Future<Output = Arc<dyn Hot>>>(cases: u32, fresh: impl Fn(
         panic!("{failure}");
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,7 +2,7 @@
 //! how they are found, how they end, who runs them, and that the account is right at all times.
 
 mod sample;
-mod walk;
+pub mod walk;
 
 pub mod identity;
 pub mod insert;

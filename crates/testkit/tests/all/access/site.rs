@@ -145,7 +145,7 @@ impl Site {
     }
 
     pub(crate) async fn mysql() -> Self {
-        let url = servers::mariadb().await.fresh_database().await;
+        let url = servers::migrated_database().await;
         let options = MysqlOptions { partitions: 4, ..MysqlOptions::default() };
         let store = MysqlStore::open(&[url], options).await.unwrap();
         let redis = servers::redis().await;

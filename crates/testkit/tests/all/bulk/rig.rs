@@ -72,7 +72,7 @@ impl Rig {
     }
 
     pub(super) async fn mysql() -> Self {
-        let url = servers::mariadb().await.fresh_database().await;
+        let url = servers::migrated_database().await;
         let options = MysqlOptions { partitions: 4, ..MysqlOptions::default() };
         let store = MysqlStore::open(&[url], options).await.unwrap();
         let redis = servers::redis().await;
@@ -89,7 +89,7 @@ impl Rig {
     pub(super) async fn two_databases() -> (Self, Proxy) {
         let server = servers::mariadb().await;
         let second = Proxy::before(server.port());
-        let mut urls = vec![server.fresh_database().await, server.fresh_database().await];
+        let mut urls = vec![servers::migrated_database().await, servers::migrated_database().await];
         urls[1] = urls[1].replace(&format!(":{}/", server.port()), &format!(":{}/", second.port()));
         let options = MysqlOptions { partitions: 8, ..MysqlOptions::default() };
         let store = MysqlStore::open(&urls, options).await.unwrap();

@@ -89,7 +89,7 @@ impl Rig {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn finished_tasks_go_to_the_archive_and_are_read_there_and_the_stuck_one_still_runs_once() {
-    let url = servers::mariadb().await.fresh_database().await;
+    let url = servers::migrated_database().await;
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(opened(&url, &dir).await);
     let clock = ManualClock::at(THEN);
@@ -148,7 +148,7 @@ async fn finished_tasks_go_to_the_archive_and_are_read_there_and_the_stuck_one_s
 /// A task that an executor has when its bucket goes keeps its lease, and its outcome counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_task_that_runs_while_it_is_carried_over_is_settled_by_its_old_reference() {
-    let url = servers::mariadb().await.fresh_database().await;
+    let url = servers::migrated_database().await;
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(opened(&url, &dir).await);
     let clock = ManualClock::at(THEN);

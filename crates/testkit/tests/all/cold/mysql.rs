@@ -51,7 +51,7 @@ impl World {
     /// Tasks that are over: some with long payloads, some moved in time.
     pub(super) async fn with_tasks() -> Self {
         let server = servers::mariadb().await;
-        let url = server.fresh_database().await;
+        let url = servers::migrated_database().await;
         let dir = tempfile::tempdir().unwrap();
         let store = opened(&url, &dir).await;
         store.buckets(OPTIONS).run_once(THEN).await.unwrap();

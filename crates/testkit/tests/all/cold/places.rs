@@ -65,7 +65,7 @@ async fn an_engine_without_archives_or_with_others_drops_nothing_and_does_not_st
         "nothing is left where it was refused"
     );
 
-    let other_store = plain(&servers::mariadb().await.fresh_database().await).await;
+    let other_store = plain(&servers::migrated_database().await).await;
     let refused = other_store.with_archive(cold(world.dir.path()).await).await.unwrap_err();
     assert!(matches!(refused, Error::OtherArchives { found: Some(_), .. }), "{refused}");
     let file = tempfile::tempdir().unwrap();
@@ -77,7 +77,7 @@ async fn an_engine_without_archives_or_with_others_drops_nothing_and_does_not_st
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn engines_that_start_at_the_same_time_agree_about_the_place() {
-    let url = servers::mariadb().await.fresh_database().await;
+    let url = servers::migrated_database().await;
     let dir = tempfile::tempdir().unwrap();
     let (one, other) = (plain(&url).await, plain(&url).await);
     let (first, second) = (cold(dir.path()).await, cold(dir.path()).await);

@@ -88,8 +88,7 @@ fn a_file() -> SqliteStore {
 }
 
 async fn databases() -> MysqlStore {
-    let server = servers::mariadb().await;
-    let urls = [server.fresh_database().await, server.fresh_database().await];
+    let urls = [servers::migrated_database().await, servers::migrated_database().await];
     let options = MysqlOptions { partitions: PARTITIONS, ..MysqlOptions::default() };
     MysqlStore::open(&urls, options).await.unwrap()
 }

@@ -3,8 +3,17 @@
 use super::{fresh, migrate, open, sql};
 use punctual_contract::Store as _;
 use punctual_store::{MysqlOptions, MysqlStore};
+use punctual_testkit::servers;
 
 const FIRST: &str = include_str!("../../../../../migrations/mysql/0001_tasks.sql");
+
+async fn empty(databases: usize) -> Vec<String> {
+    let mut urls = Vec::new();
+    for _ in 0..databases {
+        urls.push(servers::mariadb().await.fresh_database().await);
+    }
+    urls
+}
 
 async fn refused(urls: &[String]) -> String {
     MysqlStore::open(urls, MysqlOptions::default()).await.unwrap_err().to_string()
@@ -34,7 +43,7 @@ async fn schema(url: &str) -> String {
 
 #[tokio::test]
 async fn migrating_names_what_it_applied_and_the_second_time_nothing() {
-    let urls = fresh(2).await;
+    let urls = empty(2).await;
     let applied = migrate(&urls).await.unwrap();
     let names = recorded(&urls[0]).await;
     assert_eq!(applied, [names.as_slice(), &names].concat(), "once for each database");
@@ -48,7 +57,7 @@ async fn migrating_names_what_it_applied_and_the_second_time_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_migrate_at_once_each_step_is_made_by_one() {
-    let urls = fresh(2).await;
+    let urls = empty(2).await;
     let mut engines = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let urls = urls.clone();
@@ -60,7 +69,7 @@ async fn of_many_who_migrate_at_once_each_step_is_made_by_one() {
 
 #[tokio::test]
 async fn a_migration_that_was_interrupted_is_run_again() {
-    let urls = fresh(2).await;
+    let urls = empty(2).await;
     migrate(&urls[..1]).await.unwrap();
     let whole = schema(&urls[0]).await;
     let record = sql(&urls[0], "SHOW CREATE TABLE migration").await.replace("\\n", " ");
@@ -75,7 +84,7 @@ async fn a_migration_that_was_interrupted_is_run_again() {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_by_name() {
-    let urls = fresh(1).await;
+    let urls = empty(1).await;
     migrate(&urls).await.unwrap();
     sql(&urls[0], "INSERT INTO migration VALUES (9999, '9999_of_the_future', 'x')").await;
     let refused = refused(&urls).await;
@@ -84,7 +93,7 @@ async fn a_newer_schema_is_refused_by_name() {
 
 #[tokio::test]
 async fn an_altered_schema_is_refused_by_name() {
-    let urls = fresh(1).await;
+    let urls = empty(1).await;
     migrate(&urls).await.unwrap();
     sql(&urls[0], "UPDATE migration SET checksum = 'another' WHERE position = 1").await;
     let refused = refused(&urls).await;
@@ -93,7 +102,7 @@ async fn an_altered_schema_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_database_of_another_application_is_refused_and_left_alone() {
-    let urls = fresh(1).await;
+    let urls = empty(1).await;
     sql(&urls[0], "CREATE TABLE invoice (id INT PRIMARY KEY)").await;
     let refused = refused(&urls).await;
     assert!(refused.contains("invoice") && !refused.contains("t:t"), "{refused}");
@@ -102,7 +111,7 @@ async fn a_database_of_another_application_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn databases_in_another_order_or_number_or_of_another_cluster_are_refused() {
-    let urls = fresh(3).await;
+    let urls = empty(3).await;
     migrate(&urls).await.unwrap();
     let swapped = [urls[0].clone(), urls[2].clone(), urls[1].clone()];
     let other_first = [urls[1].clone(), urls[0].clone(), urls[2].clone()];
@@ -115,13 +124,32 @@ async fn databases_in_another_order_or_number_or_of_another_cluster_are_refused(
         let refused = refused(wrong).await;
         assert!(refused.contains(why), "{refused}");
     }
-    let strangers = fresh(3).await;
+    let strangers = empty(3).await;
     migrate(&strangers).await.unwrap();
     let mixed = [urls[0].clone(), strangers[1].clone(), urls[2].clone()];
     assert!(refused(&mixed).await.contains("another cluster"));
-    let more = [urls.as_slice(), &fresh(1).await].concat();
+    let more = [urls.as_slice(), &empty(1).await].concat();
     migrate(&more).await.unwrap();
     assert_eq!(sql(&more[3], "SHOW TABLES").await, "", "one that is not added yet is left alone");
     assert_eq!(sql(&more[0], "SELECT value FROM meta WHERE name = 'shards'").await, "3");
     migrate(&urls).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_of_what_was_migrated_is_what_migrating_makes() {
+    let (migrated, copy) = (empty(1).await.remove(0), fresh(1).await.remove(0));
+    let rows = async |url: &str| {
+        let mut all = String::new();
+        for table in ["meta", "gone_to", "indexed_label", "migration"] {
+            let columns = if table == "migration" { "position, name, checksum" } else { "*" };
+            all += &sql(url, &format!("SELECT {columns} FROM {table} ORDER BY 1")).await;
+        }
+        all
+    };
+    assert_eq!(MysqlStore::migrate_alone(&migrated).await.unwrap(), recorded(&migrated).await);
+    assert_eq!(schema(&copy).await, schema(&migrated).await);
+    assert_eq!(rows(&copy).await, rows(&migrated).await);
+    assert_eq!(MysqlStore::migrate_alone(&copy).await.unwrap(), [""; 0]);
+    // Each becomes a cluster of its own.
+    assert_ne!(open(&[migrated]).await.cluster().0, open(&[copy]).await.cluster().0);
 }

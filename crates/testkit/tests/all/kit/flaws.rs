@@ -1,13 +1,15 @@
 //! The model must notice: a sound hot set with one flaw each.
 
-use super::*;
 use async_trait::async_trait;
 use punctual_contract::{
-    Error,
-    hot::{Admission, Depth, Wholeness},
+    Error, Hot,
+    hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
+    ownership::Tenure,
 };
+use punctual_domain::{name::QueueKey, place::Partition, settings::Retries, time::Millis};
 use punctual_hot::{MemoryHot, Options};
-use std::{ops::Range, panic::catch_unwind};
+use punctual_testkit::conformance::hot::{PARTITIONS, model::agrees_with, strict};
+use std::{ops::Range, panic::catch_unwind, sync::Arc};
 
 #[derive(Clone, Copy, Debug)]
 enum Flaw {

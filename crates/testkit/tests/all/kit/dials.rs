@@ -1,11 +1,13 @@
 //! Each setting of the dials does to a caller what its row says, and the back end agrees.
 
-use super::*;
-use crate::conformance::{bus::assignment, hot::entry};
 use punctual_bus::MemoryBus;
 use punctual_contract::{Bus as _, Happened, Hot as _, ownership::Tenure};
 use punctual_domain::{place::Partition, time::Millis};
 use punctual_hot::{MemoryHot, Options};
+use punctual_testkit::{
+    conformance::{bus::assignment, hot::entry},
+    faults::{BusGroup, Counts, Dials, FaultyBus, FaultyHot, HotGroup},
+};
 use std::{sync::Arc, time::Duration};
 
 async fn load_under(dials: Dials) -> (Option<Happened>, usize, Counts) {
