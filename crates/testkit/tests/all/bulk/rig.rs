@@ -73,7 +73,7 @@ impl Rig {
 
     pub(super) async fn mysql() -> Self {
         let url = servers::migrated_database().await;
-        let options = MysqlOptions { partitions: 4, ..MysqlOptions::default() };
+        let options = MysqlOptions { partitions: 2, ..MysqlOptions::default() };
         let store = MysqlStore::open(&[url], options).await.unwrap();
         let redis = servers::redis().await;
         let options = RedisOptions {

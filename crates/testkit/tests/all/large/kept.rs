@@ -9,7 +9,7 @@ use punctual_store::{
 use punctual_testkit::servers;
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
-pub(crate) const PARTITIONS: u16 = 4;
+pub(crate) const PARTITIONS: u16 = 2;
 const BUCKETS: BucketOptions = BucketOptions {
     width_hours: 24,
     first_hours: 24,
