@@ -100,14 +100,14 @@ pub struct Outcomes {
     pub counts: [u64; Ended::ALL.len()],
     pub processing: Processing,
     /// `processing` is that of all queues that came too late to have one of their own.
-    pub is_together: bool,
+    pub shares_histogram: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeMeters {
     counts: [AtomicU64; Ended::ALL.len()],
     processing: Processing,
-    is_together: bool,
+    shares_histogram: bool,
 }
 
 impl OutcomeMeters {
@@ -116,7 +116,7 @@ impl OutcomeMeters {
         Self {
             counts: Default::default(),
             processing: with.cloned().unwrap_or_default(),
-            is_together: with.is_some(),
+            shares_histogram: with.is_some(),
         }
     }
 
@@ -130,7 +130,7 @@ impl OutcomeMeters {
         Outcomes {
             counts: self.counts.each_ref().map(|it| it.load(Relaxed)),
             processing: self.processing.clone(),
-            is_together: self.is_together,
+            shares_histogram: self.shares_histogram,
         }
     }
 }

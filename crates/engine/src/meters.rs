@@ -462,7 +462,7 @@ mod tests {
         let queue = |nth| QueueKey { namespace: Name::default_namespace(), queue: name(nth) };
         (0..QUEUES_TOLD_APART + 2).for_each(|nth| drop(meters.queue(&queue(nth))));
         let together = |numbers: Vec<QueueNumbers>| {
-            let their = numbers.into_iter().filter(|it| it.outcomes.is_together);
+            let their = numbers.into_iter().filter(|it| it.outcomes.shares_histogram);
             their.map(|it| it.queue.queue.as_str().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(together(meters.queues()), ["q1000", "q1001"]);

@@ -31,7 +31,7 @@ type SharedCount = fn(&SharedSlots) -> u64;
 
 impl<'a> Shown<'a> {
     pub(super) fn of(numbers: &'a [QueueNumbers], queues: impl Iterator<Item = &'a QueueKey>) -> Self {
-        let told_apart = numbers.iter().filter(|it| !it.outcomes.is_together);
+        let told_apart = numbers.iter().filter(|it| !it.outcomes.shares_histogram);
         let mut shown: BTreeSet<&QueueKey> = told_apart.map(|it| &*it.queue).collect();
         let others: BTreeSet<&QueueKey> = queues.filter(|it| !shown.contains(it)).collect();
         let room = QUEUES_TOLD_APART.saturating_sub(shown.len());
@@ -245,7 +245,7 @@ pub(super) fn outcomes<'a>(out: &mut Exposition, shown: &Shown<'a>, numbers: &'a
     for it in numbers.iter().filter(|it| it.outcomes.counts.iter().any(|count| *count > 0)) {
         let counts = sums.entry(shown.label(&it.queue)).or_default();
         counts.iter_mut().zip(it.outcomes.counts).for_each(|(sum, more)| *sum += more);
-        let label = if it.outcomes.is_together { (OTHER, OTHER) } else { shown.label(&it.queue) };
+        let label = if it.outcomes.shares_histogram { (OTHER, OTHER) } else { shown.label(&it.queue) };
         processing.insert(label, &it.outcomes.processing);
     }
     out.begin(&OUTCOMES);

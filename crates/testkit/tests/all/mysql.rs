@@ -102,7 +102,7 @@ mod cluster_in_one_database {
     punctual_testkit::for_each_cluster_case!(stamp);
 }
 
-mod bulk_in_three_databases {
+mod bulk_over_three {
     use super::{MysqlStore, fresh, open};
     use std::sync::Arc;
 
@@ -119,7 +119,7 @@ mod bulk_in_three_databases {
     punctual_testkit::for_each_bulk_case!(stamp);
 }
 
-mod cluster_in_three_databases {
+mod cluster_over_three {
     use super::{MysqlStore, fresh, open};
     use std::sync::Arc;
 
