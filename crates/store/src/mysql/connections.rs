@@ -7,6 +7,7 @@ use super::{
     limits::{ACQUIRE, PING, Unit, elsewhere},
     session::{Door, Known},
 };
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sqlx::{Connection as _, MySqlConnection};
 use std::{
@@ -74,13 +75,16 @@ impl Connections {
     }
 
     /// Of work that runs `within` a limit; outside of one, the connection is closed after it.
-    pub(crate) async fn acquire(&self) -> sqlx::Result<Lent> {
-        let (permit, known) = elsewhere(self.free()).await?;
-        let unit = Unit::current();
-        if let Some(unit) = &unit {
-            unit.holds(known.number, &self.pool.door);
-        }
-        Ok(Lent { known: Some(known), unit, pool: Arc::clone(&self.pool), _permit: permit })
+    /// Boxed: nearly all work awaits it, and for each piece of work the compiler would look anew at all that is in it.
+    pub(crate) fn acquire(&self) -> BoxFuture<'_, sqlx::Result<Lent>> {
+        Box::pin(async {
+            let (permit, known) = elsewhere(self.free()).await?;
+            let unit = Unit::current();
+            if let Some(unit) = &unit {
+                unit.holds(known.number, &self.pool.door);
+            }
+            Ok(Lent { known: Some(known), unit, pool: Arc::clone(&self.pool), _permit: permit })
+        })
     }
 
     async fn free(&self) -> sqlx::Result<(OwnedSemaphorePermit, Known)> {

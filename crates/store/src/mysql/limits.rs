@@ -10,7 +10,10 @@
 
 use super::session::{self, Door, Known, Seen};
 use crate::Error;
-use futures_util::{future::join_all, task::AtomicWaker};
+use futures_util::{
+    future::{BoxFuture, join_all},
+    task::AtomicWaker,
+};
 use parking_lot::Mutex;
 use sqlx::{Connection as _, MySqlConnection};
 use std::{
@@ -166,26 +169,29 @@ pub(crate) async fn here<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// Work that lasts, on connections of its own (`Door::own`).
-pub(crate) async fn lasting<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+pub(crate) async fn lasting<T>(work: impl Future<Output = Result<T, Error>> + Unpin) -> Result<T, Error> {
     let unit = Arc::new(Unit::default());
     let done = in_unit(&unit, LASTING, work).await;
     done.unwrap_or_else(|| Err(Error::Silent { at: unit.databases() }))
 }
 
 /// Work on connections of pools, within a limit. Given up, it fails as if the connection had been cut.
-pub(crate) async fn within<T, E: From<sqlx::Error>>(
+/// Boxed: what watches over work is compiled for each kind of answer, not for each piece of work.
+pub(crate) fn within<'a, T: Send + 'a, E: From<sqlx::Error> + Send + 'a>(
     limit: Limit,
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    let unit = Arc::new(Unit::default());
-    in_unit(&unit, limit, work).await.unwrap_or_else(|| Err(silent().into()))
+    work: impl Future<Output = Result<T, E>> + Send + 'a,
+) -> BoxFuture<'a, Result<T, E>> {
+    let work = Box::pin(work);
+    Box::pin(async move {
+        let unit = Arc::new(Unit::default());
+        in_unit(&unit, limit, work).await.unwrap_or_else(|| Err(silent().into()))
+    })
 }
 
 /// None: it was given up.
-async fn in_unit<T>(unit: &Arc<Unit>, limit: Limit, work: impl Future<Output = T>) -> Option<T> {
+async fn in_unit<T>(unit: &Arc<Unit>, limit: Limit, mut work: impl Future<Output = T> + Unpin) -> Option<T> {
     let watched = async {
-        let mut work = pin!(work);
-        let done = watched(limit, || unit.held(), work.as_mut()).await;
+        let done = watched(limit, || unit.held(), &mut work).await;
         // Before the work is dropped, and its connections with it.
         unit.state.lock().is_cut = done.is_none();
         done
@@ -195,7 +201,7 @@ async fn in_unit<T>(unit: &Arc<Unit>, limit: Limit, work: impl Future<Output = T
 
 /// The same for statements that may be sent twice: once more, on another connection, if the first was given up or its
 /// connection broke.
-pub(crate) async fn twice<T, F: Future<Output = sqlx::Result<T>>>(
+pub(crate) async fn twice<T: Send, F: Future<Output = sqlx::Result<T>> + Send>(
     limit: Limit,
     work: impl Fn() -> F,
 ) -> sqlx::Result<T> {

@@ -241,9 +241,9 @@ fn unsent(error: sqlx::Error) -> Broken {
     Broken { error, is_sent: false }
 }
 
-async fn change<T, F>(inner: Arc<Inner>, doing: &'static str, work: F) -> Result<T, CallError>
+async fn change<T: Send, F>(inner: Arc<Inner>, doing: &'static str, work: F) -> Result<T, CallError>
 where
-    F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+    F: for<'c> FnOnce(&'c mut MySqlConnection) -> BoxFuture<'c, sqlx::Result<T>> + Send,
 {
     let door = inner.door(0).map_err(|it| CallError::did_not_happen(doing, it))?;
     let done = within(WRITE, async {

@@ -17,6 +17,7 @@ use super::{
     writer,
 };
 use crate::Error;
+use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error as CallError,
     hot::HotEntry,
@@ -48,34 +49,37 @@ pub(super) enum Account {
 impl MysqlStore {
     /// A short read in a task of its own: a caller that hangs up drops the answer, not a connection in the middle of its
     /// work.
-    pub(super) async fn reading<A, E, F>(
+    pub(super) fn reading<A, E, F>(
         &self,
         doing: &'static str,
         work: impl FnOnce(Arc<Inner>) -> F,
-    ) -> Result<A, CallError>
+    ) -> BoxFuture<'static, Result<A, CallError>>
     where
         A: Send + 'static,
         E: From<sqlx::Error> + Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
         F: Future<Output = Result<A, E>> + Send + 'static,
     {
-        self.reading_within(READ, doing, work).await
+        self.reading_within(READ, doing, work)
     }
 
-    pub(super) async fn reading_within<A, E, F>(
+    pub(super) fn reading_within<A, E, F>(
         &self,
         limit: Limit,
         doing: &'static str,
         work: impl FnOnce(Arc<Inner>) -> F,
-    ) -> Result<A, CallError>
+    ) -> BoxFuture<'static, Result<A, CallError>>
     where
         A: Send + 'static,
         E: From<sqlx::Error> + Into<Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
         F: Future<Output = Result<A, E>> + Send + 'static,
     {
-        match to_its_end(within(limit, work(Arc::clone(&self.inner)))).await {
-            Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
-            Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
-        }
+        let work = within(limit, work(Arc::clone(&self.inner)));
+        Box::pin(async move {
+            match to_its_end(work).await {
+                Ok(done) => done.map_err(|it| CallError::did_not_happen(doing, it)),
+                Err(panicked) => Err(CallError::did_not_happen(doing, Error::Panicked(panicked.to_string()))),
+            }
+        })
     }
 }
 

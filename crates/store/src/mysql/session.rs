@@ -8,6 +8,7 @@ use super::{
     tls,
 };
 use crate::Error;
+use futures_util::future::BoxFuture;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, Row as _,
     mysql::{MySqlConnectOptions, MySqlSslMode},
@@ -89,15 +90,15 @@ impl Door {
         Ok(self.known().await?.conn)
     }
 
-    pub(crate) async fn known(&self) -> sqlx::Result<Known> {
+    /// Boxed: with TLS in it, it is large, and everything that may connect would carry it.
+    pub(crate) fn known(&self) -> BoxFuture<'_, sqlx::Result<Known>> {
         let connecting = async {
-            // Boxed: with TLS in it, it is large, and everything that may connect would carry it.
-            let mut conn = Box::pin(self.options.connect()).await?;
+            let mut conn = self.options.connect().await?;
             let number = set(&mut conn).await?;
             Ok(Known { conn, number })
         };
         // Nothing is lost with a connection that never was.
-        elsewhere(timeout(CONNECT, connecting)).await.unwrap_or_else(|_| Err(silent()))
+        Box::pin(async { elsewhere(timeout(CONNECT, connecting)).await.unwrap_or_else(|_| Err(silent())) })
     }
 
     /// One of work that lasts, which is watched over until it is closed.
@@ -126,7 +127,16 @@ impl Door {
 
     /// Whether anything is being done for a connection whose answer is awaited. `is_late`: that does not matter any more.
     /// `heard` grows with all that comes on it.
-    pub(crate) async fn look_at(&self, number: u64, is_late: bool, heard: &AtomicU64) -> Seen {
+    pub(crate) fn look_at<'a>(
+        &'a self,
+        number: u64,
+        is_late: bool,
+        heard: &'a AtomicU64,
+    ) -> BoxFuture<'a, Seen> {
+        Box::pin(self.look(number, is_late, heard))
+    }
+
+    async fn look(&self, number: u64, is_late: bool, heard: &AtomicU64) -> Seen {
         let before = heard.load(Relaxed);
         let asked = async {
             let mut conn = self.connect().await?;
