@@ -13,6 +13,10 @@ use tempfile::TempDir;
 /// What `serve` asks of a server; those of the tests are faster by default.
 pub(crate) const DURABLE: [&str; 1] = ["--innodb-flush-log-at-trx-commit=1"];
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How soon `wait_for` looks again: less and less often, since a look asks a server or starts a program, and they and what is
+/// waited for share the processors.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const LOOK_AGAIN_MOST: Duration = Duration::from_millis(64);
 
 /// The binary, without the settings of whoever runs the tests.
 pub(crate) fn punctual(args: &[&str]) -> Command {
@@ -48,12 +52,14 @@ pub(crate) fn documents(output: &Output) -> Vec<Value> {
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     #[expect(clippy::disallowed_methods, reason = "a deadline of a test on real processes")]
     let begun = Instant::now();
+    let mut pause = LOOK_AGAIN;
     loop {
         if let Some(seen) = look() {
             return seen;
         }
         assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
-        thread::park_timeout(Duration::from_millis(5));
+        thread::park_timeout(pause);
+        pause = (2 * pause).min(LOOK_AGAIN_MOST);
     }
 }
 

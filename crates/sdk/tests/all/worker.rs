@@ -1,15 +1,12 @@
 //! The worker against a server in process, under a paused clock: minutes pass in no time, and waits are exact.
 
-#[cfg(test)]
-mod fake;
-#[path = "worker/several.rs"]
 mod several;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fake::Fake;
+use crate::fake::Fake;
 use punctual_sdk::protocol::{Code, LeasedTask, NewLogLine, OutcomeKind, Problem, Wish};
 use punctual_sdk::{CancellationToken, Error, HandlerError, Task, Worked, Worker};
 use tokio::sync::Barrier;

@@ -1,6 +1,5 @@
 //! A server in the same process that speaks the interface strictly (it reads requests as the real one does), keeps
 //! what it was told, and can be away or lose answers. In process, so that tests can pause the clock.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,11 +1,8 @@
 //! The same over real connections: what the sockets do must become the right kind of error.
 
-#[cfg(test)]
-mod fake;
-
 use std::time::Duration;
 
-use fake::Fake;
+use crate::fake::Fake;
 use punctual_sdk::{Client, Error, InsertTask, Job, NewTask, Worker};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

@@ -1,11 +1,8 @@
 //! The client against a server in process: what is sent, what is sent again, and what an error says.
 
-#[cfg(test)]
-mod fake;
-
 use std::time::Duration;
 
-use fake::Fake;
+use crate::fake::Fake;
 use punctual_sdk::protocol::{ActionOutcome, Code, Int64, Problem};
 use punctual_sdk::{Client, Error, InsertTask, NewTask, PatchTask, SearchTasks};
 use tokio::time::Instant;
