@@ -82,7 +82,7 @@ async fn a_busy_server_is_given_the_time_it_asks_for() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_final_and_shows_what_stands_in_the_way() {
     let fake = Fake::new();
-    let existing = serde_json::from_value(fake::task_json("t9", "existing")).unwrap();
+    let existing = serde_json::from_value(crate::fake::task_json("t9", "existing")).unwrap();
     let refusal = Problem::new(Code::TaskVersionSuperseded, "version 3 is known").with_existing(existing);
     fake.change(|kept| kept.refuse.push_back(refusal));
     let error = fake.client().insert(&InsertTask::new("q")).await.unwrap_err();

@@ -81,7 +81,7 @@ impl Exposition {
 
     /// A sample; `labels` are the values of the metric's labels, in their order.
     pub(super) fn sample(&mut self, metric: &Metric, labels: &[&str], value: impl Into<Number>) {
-        debug_assert_ne!(metric.kind, Kind::Histogram);
+        assert_ne!(metric.kind, Kind::Histogram);
         self.add(metric, labels, Sample::Number(value.into()));
     }
 
@@ -92,20 +92,20 @@ impl Exposition {
     }
 
     pub(super) fn histogram(&mut self, metric: &Metric, labels: &[&str], buckets: Buckets) {
-        debug_assert_eq!(metric.kind, Kind::Histogram);
+        assert_eq!(metric.kind, Kind::Histogram);
         self.add(metric, labels, Sample::Buckets(buckets));
     }
 
     pub(super) fn processing(&mut self, metric: &Metric, labels: &[&str], processing: Processing) {
-        debug_assert_eq!(metric.kind, Kind::Histogram);
+        assert_eq!(metric.kind, Kind::Histogram);
         self.add(metric, labels, Sample::Processing(processing));
     }
 
     fn add(&mut self, metric: &Metric, labels: &[&str], sample: Sample) {
-        debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
+        assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
         let labels = metric.labels.iter().copied().zip(labels.iter().map(|it| (*it).to_owned()));
         if let Some(family) = self.families.last_mut() {
-            debug_assert_eq!(family.metric.name, metric.name, "a sample follows the beginning of its metric");
+            assert_eq!(family.metric.name, metric.name, "a sample follows the beginning of its metric");
             family.samples.push((labels.collect(), sample));
         }
     }

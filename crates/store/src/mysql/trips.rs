@@ -105,7 +105,7 @@ impl Trips {
 
 /// The text with its parameters in their places.
 fn filled(text: &str, values: &[Literal<'_>]) -> String {
-    debug_assert_eq!(text.matches('?').count(), values.len(), "{text}");
+    assert_eq!(text.matches('?').count(), values.len(), "{text}");
     let mut filled = String::with_capacity(text.len() + values.len() * 16);
     let mut parts = text.split('?');
     filled.push_str(parts.next().unwrap_or_default());

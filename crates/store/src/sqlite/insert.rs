@@ -216,7 +216,7 @@ impl<'a> Insert<'a> {
         let note = Note { by: self.context.by.to_owned(), due_at: Some(due_at), ..Note::default() };
         let mut moves = Moves::prepare(self.conn, self.context.now)?;
         let moved = moves.replace(ledger, id, ask, &note)?;
-        debug_assert!(moved, "decide() and the table agree on what may be replaced");
+        assert!(moved, "decide() and the table agree on what may be replaced");
         self.stands(Decision::Replace, id)
     }
 
