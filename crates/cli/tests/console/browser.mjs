@@ -1,7 +1,7 @@
 // Chromium, and what a flow does with a page. Waits on conditions, with a deadline; never for a time. Every page is watched: one
 // that asks another host, opens a dialog of its own, throws, or offends the console's policy has failed, whatever the flow says.
 import puppeteer from "puppeteer-core";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
@@ -34,7 +34,7 @@ export function ensure(is, sentence) {
 
 /** In a profile of its own below `directory`; it ends with this program, whose pipe it listens to. */
 export async function launch(directory, origin) {
-  const browser = await puppeteer.launch({
+  return await puppeteer.launch({
     executablePath: process.env.CHROMIUM || "/usr/bin/chromium-headless-shell",
     headless: true,
     pipe: true,
@@ -54,11 +54,6 @@ export async function launch(directory, origin) {
     timeout: PATIENCE_MS,
     protocolTimeout: 2 * PATIENCE_MS,
   });
-  // It runs in a session of its own, and where Linux shares the processor out between sessions, it had half of it whatever its
-  // priority: the tests beside it that mind the time were late.
-  const share = `/proc/${browser.process().pid}/autogroup`;
-  if (existsSync(share)) writeFileSync(share, "5");
-  return browser;
 }
 
 /** One flow's own browser: its cookies are nobody else's. */
