@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -56,18 +55,6 @@ impl Site {
         self.process = Running::start(&mut Self::command(&self.settings, listen));
         assert_eq!(address(&self.process.first_line()), self.url);
     }
-}
-
-/// As root, Chromium raises the priority of its processes above that of the tests, and whatever minds the time is late beside it:
-/// it may not.
-fn node() -> Command {
-    let is_root = fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
-    if !is_root {
-        return Command::new("node");
-    }
-    let mut node = Command::new("setpriv");
-    node.args(["--bounding-set", "-sys_nice", "node"]);
-    node
 }
 
 /// Killed with the test; the browser ends with it, as the pipe between them does.
@@ -114,7 +101,7 @@ fn drive(site: &mut Site) {
     let setup = json!({"url": site.url, "token": TOKEN, "directory": directory.path(), "axe": true, "ended": ended_session(), "flows": flows, "alone": ALONE});
     let file = directory.path().join("setup.json");
     fs::write(&file, setup.to_string()).unwrap();
-    let mut node = node();
+    let mut node = Command::new("node");
     node.arg(main).arg(file).current_dir(directory.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut driver = Driver(node.spawn().unwrap());
     let mut answers = driver.0.stdin.take().unwrap();
