@@ -1,9 +1,8 @@
 //! Archives from the outside: what a server with `archive.url` remembers, and what it refuses afterwards.
 
 use crate::binary::{
-    DURABLE, Running, Server, address, blocking, documents, http, punctual, run, stderr, wait_for,
+    Running, Server, address, blocking, documents, http, punctual, run, servers, stderr, wait_for,
 };
-use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::json;
 
 fn refused(args: &[&str]) -> String {
@@ -61,15 +60,13 @@ fn archives_are_off_by_default_and_shown_with_the_other_settings() {
 #[test]
 fn how_many_tasks_are_carried_out_of_an_old_bucket_is_a_setting_that_a_run_holds_to() {
     const DAY_MS: i64 = 86_400_000;
-    let (mariadb, redis) = blocking(async {
-        let mariadb = MariaDb::with(&DURABLE).await;
-        mariadb.sql("mysql", "CREATE DATABASE d").await;
-        (mariadb, Redis::own().await)
-    });
+    let (mariadb, redis) = blocking(servers());
+    let store_url = blocking(mariadb.fresh_database());
+    let database = store_url.rsplit('/').next().unwrap();
     let serve = |carry_rows: u32| {
         let set = format!("buckets.carry_rows={carry_rows}");
         let mut serve = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--set", &set]);
-        serve.env("PUNCTUAL_STORE_URL", mariadb.plain_url("d")).env("PUNCTUAL_HOT_URL", redis.url());
+        serve.env("PUNCTUAL_STORE_URL", &store_url).env("PUNCTUAL_HOT_URL", redis.url());
         let mut process = Running::start(&mut serve);
         let url = address(&process.first_line());
         Server { process, url }
@@ -78,10 +75,10 @@ fn how_many_tasks_are_carried_out_of_an_old_bucket_is_a_setting_that_a_run_holds
         server.process.signal("-TERM");
         assert!(server.process.ended().success());
     };
-    let sql = |text: &str| blocking(mariadb.sql("d", text)).trim().to_owned();
+    let sql = |text: &str| blocking(mariadb.sql(database, text)).trim().to_owned();
     let named = |which: &str| {
         let read = format!(
-            "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = 'd' AND TABLE_NAME = 'task' \
+            "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = '{database}' AND TABLE_NAME = 'task' \
              AND {which} ORDER BY PARTITION_ORDINAL_POSITION LIMIT 1"
         );
         sql(&read)
@@ -95,7 +92,7 @@ fn how_many_tasks_are_carried_out_of_an_old_bucket_is_a_setting_that_a_run_holds
     let first = named("TRUE");
     let ends = sql(&format!(
         "SELECT PARTITION_DESCRIPTION FROM information_schema.PARTITIONS \
-         WHERE TABLE_SCHEMA = 'd' AND PARTITION_NAME = '{first}' AND TABLE_NAME = 'task'"
+         WHERE TABLE_SCHEMA = '{database}' AND PARTITION_NAME = '{first}' AND TABLE_NAME = 'task'"
     ));
     let old_ends = now_ms - 20 * DAY_MS;
     sql(&format!(
@@ -127,21 +124,19 @@ fn how_many_tasks_are_carried_out_of_an_old_bucket_is_a_setting_that_a_run_holds
 #[test]
 fn how_often_a_database_was_archived_is_told_by_metrics_and_by_the_api() {
     const DAY_MS: i64 = 86_400_000;
-    let (mariadb, redis) = blocking(async {
-        let mariadb = MariaDb::with(&DURABLE).await;
-        mariadb.sql("mysql", "CREATE DATABASE d").await;
-        (mariadb, Redis::own().await)
-    });
+    let (mariadb, redis) = blocking(servers());
+    let store_url = blocking(mariadb.fresh_database());
+    let database = store_url.rsplit('/').next().unwrap();
     let place = tempfile::tempdir().unwrap();
     let serve = || {
         let set = format!("archive.url=file://{}", place.path().display());
         let mut serve = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--set", &set]);
-        serve.env("PUNCTUAL_STORE_URL", mariadb.plain_url("d")).env("PUNCTUAL_HOT_URL", redis.url());
+        serve.env("PUNCTUAL_STORE_URL", &store_url).env("PUNCTUAL_HOT_URL", redis.url());
         let mut process = Running::start(&mut serve);
         let url = address(&process.first_line());
         Server { process, url }
     };
-    let sql = |text: &str| blocking(mariadb.sql("d", text)).trim().to_owned();
+    let sql = |text: &str| blocking(mariadb.sql(database, text)).trim().to_owned();
     let archives = |server: &Server| {
         let name = r#"punctual_database_archives_published_total{database="0"} "#;
         let counted: Option<i64> =
@@ -161,13 +156,13 @@ fn how_often_a_database_was_archived_is_told_by_metrics_and_by_the_api() {
     assert!(server.process.ended().success());
     drop(server);
 
-    let first = sql(
-        "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = 'd' AND TABLE_NAME = 'task' \
-         ORDER BY PARTITION_ORDINAL_POSITION LIMIT 1",
-    );
+    let first = sql(&format!(
+        "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = '{database}' AND TABLE_NAME = 'task' \
+         ORDER BY PARTITION_ORDINAL_POSITION LIMIT 1"
+    ));
     let ends = sql(&format!(
         "SELECT PARTITION_DESCRIPTION FROM information_schema.PARTITIONS \
-         WHERE TABLE_SCHEMA = 'd' AND PARTITION_NAME = '{first}' AND TABLE_NAME = 'task'"
+         WHERE TABLE_SCHEMA = '{database}' AND PARTITION_NAME = '{first}' AND TABLE_NAME = 'task'"
     ));
     let now_ms: i64 = sql("SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)").parse().unwrap();
     let old_ends = now_ms - 20 * DAY_MS;

@@ -4,8 +4,7 @@
 //! Seen to fail: with a command taken out of the table; with `migrate` as it was, without an entry; with an upgrade by `serve`
 //! that is not noted.
 
-use crate::binary::{DURABLE, Running, Server, blocking, documents, punctual, run, stderr, stdout};
-use punctual_testkit::servers::{MariaDb, Redis};
+use crate::binary::{Running, Server, blocking, documents, mariadb, punctual, run, servers, stderr, stdout};
 use std::{collections::BTreeSet, process::Command};
 
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +198,7 @@ fn every_command_that_changes_something_through_a_server_is_in_the_audit() {
 
 #[test]
 fn every_command_that_changes_a_store_itself_is_in_the_audit() {
-    let mariadb = blocking(MariaDb::with(&DURABLE));
+    let mariadb = blocking(mariadb());
     let urls = blocking(async { [mariadb.fresh_database().await, mariadb.fresh_database().await] });
     let database = urls[0].rsplit('/').next().unwrap();
     let on_store = |words: &[&str], urls: &[String]| -> Command {
@@ -251,7 +250,7 @@ fn a_file_that_is_made_or_brought_up_to_date_by_a_command_says_so_in_its_audit()
 /// A database that a newer program opens on the way to something else is brought up to date, and that is in the audit.
 #[test]
 fn an_upgrade_on_the_way_is_in_the_audit_whichever_command_made_it() {
-    let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mariadb, redis) = blocking(servers());
     let url = blocking(mariadb.fresh_database());
     let database = url.rsplit('/').next().unwrap();
     let command = |words: &[&str]| {

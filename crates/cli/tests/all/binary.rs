@@ -1,5 +1,6 @@
 //! Runs the binary and talks to it. Waits on conditions, with a deadline; never for a time.
 
+use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader, Read},
@@ -9,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
 /// What `serve` asks of a server; those of the tests are faster by default.
 pub(crate) const DURABLE: [&str; 1] = ["--innodb-flush-log-at-trx-commit=1"];
@@ -252,6 +254,17 @@ pub(crate) fn address(first_line: &str) -> String {
 pub(crate) fn http() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().tls_certs_only([]).build().unwrap()
+}
+
+/// A MariaDB that `serve` takes. Shared: take a fresh database, and never stop it.
+pub(crate) async fn mariadb() -> &'static MariaDb {
+    static ONE: OnceCell<MariaDb> = OnceCell::const_new();
+    ONE.get_or_init(|| MariaDb::with(&DURABLE)).await
+}
+
+/// That one, and a Redis of the caller's own.
+pub(crate) async fn servers() -> (&'static MariaDb, Redis) {
+    (mariadb().await, Redis::own().await)
 }
 
 pub(crate) fn blocking<T>(future: impl Future<Output = T>) -> T {

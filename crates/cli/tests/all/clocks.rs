@@ -1,8 +1,8 @@
 //! Engines whose wall clock is set while they run, by libfaketime, which leaves the steady clocks alone. What is early or
 //! late is told by this process, whose clock is right.
 
-use crate::binary::{DURABLE, Running, Server, blocking, http, punctual, wait_for};
-use punctual_testkit::servers::{MariaDb, Redis};
+use crate::binary::{Running, Server, blocking, http, punctual, servers, wait_for};
+use punctual_testkit::servers::Redis;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -70,15 +70,13 @@ impl WallClock {
 struct Servers {
     store_url: String,
     redis: Redis,
-    _mariadb: MariaDb,
 }
 
 impl Servers {
     fn start() -> Self {
         blocking(async {
-            let (mariadb, redis) = (MariaDb::with(&DURABLE).await, Redis::own().await);
-            let store_url = mariadb.fresh_database().await;
-            Self { store_url, redis, _mariadb: mariadb }
+            let (mariadb, redis) = servers().await;
+            Self { store_url: mariadb.fresh_database().await, redis }
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A log that cannot be written: a pipe that is closed, one that nobody reads. Tasks fire all the same, signals are
 //! obeyed, and what was lost is counted.
 
-use crate::binary::{DURABLE, Running, Server, address, http, punctual, wait_for};
+use crate::binary::{DURABLE, Running, Server, address, http, punctual, servers, wait_for};
 use jiff::Timestamp;
 use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
 #[test]
 fn a_closed_log_and_a_redis_that_is_frozen_for_a_while_end_no_service() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mysql, redis) = runtime.block_on(servers());
     let (store, hot) = (runtime.block_on(mysql.fresh_database()), redis.url());
     let args = ["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &store, "--hot-url", &hot];
     let (reader, writer) = std::io::pipe().unwrap();

@@ -4,11 +4,8 @@
 //!
 //! Seen to fail: with `cargo run -- serve` in the README; with an older version in the name of the package.
 
-use crate::binary::{DURABLE, blocking, stderr, stdout, wait_for};
-use punctual_testkit::{
-    certificates::Authority,
-    servers::{MariaDb, Redis, free_port},
-};
+use crate::binary::{blocking, servers, stderr, stdout, wait_for};
+use punctual_testkit::{certificates::Authority, servers::free_port};
 use serde_json::Value;
 use std::{
     fs,
@@ -265,7 +262,7 @@ fn five_minutes_with_the_readme() {
 #[test]
 fn many_engines_with_the_readme() {
     let machine = Machine::new();
-    let (mysql, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mysql, redis) = blocking(servers());
     let stores = [blocking(mysql.fresh_database()), blocking(mysql.fresh_database())].join(",");
     let hot = redis.url();
     let block = with(blocks(README, "Many engines")[0], &[("mysql://…", &stores), ("redis://…", &hot)]);
@@ -363,7 +360,7 @@ fn the_first_token_comes_into_mysql_and_the_doctor_looks_at_it() {
     let blocks_of_package = blocks(INSTALL, "Debian package, systemd");
     machine.run(blocks_of_package[0].split_once("systemctl status").unwrap().0);
     machine.run(blocks_of_package[1]);
-    let (mysql, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mysql, redis) = blocking(servers());
     let store_url = blocking(mysql.fresh_database());
     for (name, url) in [("store.url", store_url), ("hot.url", redis.url())] {
         let file = machine.path(&format!("root/etc/punctual/{name}"));

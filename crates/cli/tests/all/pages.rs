@@ -2,7 +2,7 @@
 //! to be run here is run letter for letter, but for what stands for something of the reader's own.
 
 use crate::{
-    binary::{DURABLE, blocking, wait_for},
+    binary::{DURABLE, blocking, servers, wait_for},
     newcomer::{Machine, all_blocks, with},
 };
 use punctual_testkit::servers::{MariaDb, Redis};
@@ -151,7 +151,7 @@ fn the_page_of_bulk_operations() {
 #[test]
 fn pages_of_an_operator() {
     let machine = Machine::new();
-    let (mysql, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mysql, redis) = blocking(servers());
     let stores: Vec<String> = (0..3).map(|_| blocking(mysql.fresh_database())).collect();
     let stores = stores.join(",");
     let archive = format!("file://{}", machine.text("run/archive"));

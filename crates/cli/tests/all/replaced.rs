@@ -4,7 +4,7 @@
 //!
 //! Seen to fail: with a database that stands still for four seconds in the middle.
 
-use crate::binary::{DURABLE, Running, Server, address, documents, http, punctual, run, stderr, wait_for};
+use crate::binary::{Running, Server, address, documents, http, punctual, run, servers, stderr, wait_for};
 use parking_lot::Mutex;
 use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ impl Load {
 
 struct Cluster {
     runtime: Runtime,
-    mysql: MariaDb,
+    mysql: &'static MariaDb,
     redis: Redis,
     store_url: String,
     /// Of the version that is replaced.
@@ -118,7 +118,7 @@ struct Cluster {
 impl Cluster {
     fn new() -> Self {
         let runtime = Runtime::new().unwrap();
-        let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+        let (mysql, redis) = runtime.block_on(servers());
         let store_url = runtime.block_on(mysql.fresh_database());
         Self { runtime, mysql, redis, store_url, old: std::env::var_os("PUNCTUAL_RELEASED_BINARY") }
     }

@@ -4,9 +4,8 @@
 //! Seen to fail: without the columns that stay in one piece; with every time in UTC.
 
 use crate::binary::{
-    DURABLE, Running, Server, address, blocking, documents, punctual, run, stderr, stdout, wait_for,
+    Running, Server, address, blocking, documents, punctual, run, servers, stderr, stdout, wait_for,
 };
-use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
 use std::process::{Command, Output};
 
@@ -130,7 +129,7 @@ fn needs_no_server(args: &[&str]) -> bool {
 
 #[test]
 fn tables_of_databases_fit_80_columns() {
-    let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mariadb, redis) = blocking(servers());
     let urls = blocking(async { [mariadb.fresh_database().await, mariadb.fresh_database().await] }).join(",");
     let mut serve =
         punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &urls, "--hot-url"]);

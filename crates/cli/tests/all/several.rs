@@ -1,9 +1,9 @@
 //! Several engines of one cluster, whose addresses a client has with commas between: what it does when one is killed.
 
 use crate::binary::{
-    DURABLE, Running, Server, address, blocking, documents, http, punctual, stderr, wait_for,
+    Running, Server, address, blocking, documents, http, punctual, servers, stderr, wait_for,
 };
-use punctual_testkit::servers::{MariaDb, Redis};
+use punctual_testkit::servers::Redis;
 use serde_json::{Value, json};
 
 fn engine(store: &str, redis: &Redis) -> Server {
@@ -16,7 +16,7 @@ fn engine(store: &str, redis: &Redis) -> Server {
 
 #[test]
 fn a_worker_and_the_command_line_go_on_with_the_engine_that_is_left() {
-    let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mariadb, redis) = blocking(servers());
     let store = blocking(mariadb.fresh_database());
     let (mut first, second) = (engine(&store, &redis), engine(&store, &redis));
     let urls = format!("{},{}", first.url, second.url);
@@ -49,7 +49,7 @@ fn of_queue(server: &Server, metric: &str) -> Option<f64> {
 
 #[test]
 fn an_outcome_is_counted_by_its_queue_at_the_engine_that_accepts_it() {
-    let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mariadb, redis) = blocking(servers());
     let store = blocking(mariadb.fresh_database());
     let (leases, accepts) = (engine(&store, &redis), engine(&store, &redis));
     leases.insert(json!({ "queue": "far" }));
@@ -65,7 +65,7 @@ fn an_outcome_is_counted_by_its_queue_at_the_engine_that_accepts_it() {
 /// One call, several queues, at either engine.
 #[test]
 fn one_lease_over_several_queues_gets_what_any_of_them_has_on_mysql_and_redis() {
-    let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mariadb, redis) = blocking(servers());
     let store = blocking(mariadb.fresh_database());
     let (first, second) = (engine(&store, &redis), engine(&store, &redis));
     for queue in ["one", "two", "other"] {

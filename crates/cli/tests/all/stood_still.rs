@@ -1,8 +1,7 @@
 //! An engine that stands still for longer than its callers' patience: tasks that may run once only are not given to
 //! executors that have hung up meanwhile.
 
-use crate::binary::{DURABLE, Running, Server, address, punctual, wait_for};
-use punctual_testkit::servers::{MariaDb, Redis};
+use crate::binary::{Running, Server, address, punctual, servers, wait_for};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -94,7 +93,7 @@ fn whoever_hung_up_while_the_embedded_engine_stood_still_took_no_task_along() {
 #[test]
 fn whoever_hung_up_while_an_engine_on_mysql_and_redis_stood_still_took_no_task_along() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mysql, redis) = runtime.block_on(servers());
     let (store, hot) = (runtime.block_on(mysql.fresh_database()), redis.url());
     let args = ["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &store, "--hot-url", &hot];
     let mut process = Running::start(&mut punctual(&args));

@@ -1,8 +1,7 @@
 //! `punctual token`, and a server that wants tokens: the first one on the store itself, the others over the API; secrets are
 //! shown once, and the token of the configuration nowhere.
 
-use crate::binary::{DURABLE, Server, documents, punctual, run, stderr, stdout};
-use punctual_testkit::servers::{MariaDb, Redis};
+use crate::binary::{Server, documents, punctual, run, servers, stderr, stdout};
 use serde_json::Value;
 use std::{
     path::Path,
@@ -135,7 +134,7 @@ fn the_token_of_the_configuration_lets_in_and_is_shown_nowhere() {
 /// Two engines on MySQL and Redis: a token that is revoked at one is refused at the other within a second.
 #[test]
 fn a_revocation_holds_at_every_engine_within_a_second() {
-    let (db, redis) = crate::binary::blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (db, redis) = crate::binary::blocking(servers());
     let store = crate::binary::blocking(db.fresh_database());
     let place = ["--store-url", store.as_str(), "--hot-url", &redis.url()];
     let data = tempfile::tempdir().unwrap();

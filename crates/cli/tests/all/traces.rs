@@ -2,11 +2,10 @@
 //! attempt linked to the first; on both back ends. One that is away costs spans and no task.
 
 use crate::binary::{
-    DURABLE, Running, Server, address, blocking, documents, http, punctual, stderr, wait_for,
+    Running, Server, address, blocking, documents, http, punctual, servers, stderr, wait_for,
 };
 use punctual_protocol::InsertTask;
 use punctual_sdk::{Client, NewTask, retry};
-use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -235,7 +234,7 @@ fn the_embedded_engine_tells_a_collector_the_whole_trace_of_a_task() {
 #[test]
 fn an_engine_on_mysql_and_redis_tells_a_collector_the_whole_trace_of_a_task() {
     let (collector, runtime) = (Collector::start(), Runtime::new().unwrap());
-    let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mysql, redis) = runtime.block_on(servers());
     let store_url = runtime.block_on(mysql.fresh_database());
     let mut command = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--store-url", &store_url]);
     command.args(["--hot-url", &redis.url(), "--set", &format!("traces.otlp_url={}", collector.url)]);

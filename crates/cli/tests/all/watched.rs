@@ -3,8 +3,7 @@
 //!
 //! Seen to fail: with a panel whose metric is not served, with a bracket of a query left out.
 
-use crate::binary::{DURABLE, Running, Server, address, blocking, http, punctual, stderr, stdout, wait_for};
-use punctual_testkit::servers::{MariaDb, Redis};
+use crate::binary::{Running, Server, address, blocking, http, punctual, servers, stderr, stdout, wait_for};
 use serde_json::{Value, json};
 use std::{fs, net::TcpListener, path::Path, process::Command};
 
@@ -227,7 +226,7 @@ fn a_prometheus_that_scraped_a_run_answers_the_dashboard() {
 
 #[test]
 fn a_prometheus_that_scraped_two_engines_on_mysql_and_redis_answers_the_dashboard() {
-    let (mysql, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mysql, redis) = blocking(servers());
     let store_url = blocking(mysql.fresh_database());
     let engine = || {
         let mut command = punctual(&["serve", "--listen", "127.0.0.1:0", "--json"]);

@@ -1,7 +1,7 @@
 //! `work --exec`.
 
-use crate::binary::{DURABLE, Running, Server, address, blocking, punctual, run, stderr, wait_for};
-use punctual_testkit::servers::{MariaDb, Redis};
+use crate::binary::{Running, Server, address, blocking, punctual, run, servers, stderr, wait_for};
+use punctual_testkit::servers::Redis;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -95,14 +95,10 @@ fn sigterm_lets_running_commands_finish_and_report() {
 
 #[test]
 fn commands_run_for_tasks_of_the_bus_under_their_guard() {
-    let (mariadb, redis) = blocking(async {
-        let mariadb = MariaDb::with(&DURABLE).await;
-        mariadb.sql("mysql", "CREATE DATABASE d").await;
-        (mariadb, Redis::own().await)
-    });
+    let (mariadb, redis) = blocking(servers());
     let hot = redis.url();
     let mut serve = punctual(&["serve", "--listen", "127.0.0.1:0", "--json", "--set", "queues.streams=2"]);
-    serve.env("PUNCTUAL_STORE_URL", mariadb.plain_url("d")).env("PUNCTUAL_HOT_URL", &hot);
+    serve.env("PUNCTUAL_STORE_URL", blocking(mariadb.fresh_database())).env("PUNCTUAL_HOT_URL", &hot);
     let mut process = Running::start(&mut serve);
     let url = address(&process.first_line());
     let server = Server { process, url };

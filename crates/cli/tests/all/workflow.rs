@@ -1,8 +1,7 @@
 //! `workflow …` against a server: the example of the page as it stands there; each subcommand once; a fan-out of a thousand with
 //! a join whose engine is killed in the middle.
 
-use crate::binary::{DURABLE, Running, Server, blocking, documents, punctual, run, stderr, stdout, wait_for};
-use punctual_testkit::servers::{MariaDb, Redis};
+use crate::binary::{Running, Server, blocking, documents, punctual, run, servers, stderr, stdout, wait_for};
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -175,7 +174,7 @@ fn a_fan_out_of_a_thousand_goes_on_after_its_engine_was_killed() {
 
 #[test]
 fn a_fan_out_of_a_thousand_goes_on_at_another_engine_after_its_own_was_killed() {
-    let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mariadb, redis) = blocking(servers());
     let store_url = blocking(mariadb.fresh_database());
     let data = tempfile::tempdir().unwrap();
     let start = || {

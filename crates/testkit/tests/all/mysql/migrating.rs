@@ -100,6 +100,19 @@ async fn an_altered_schema_is_refused_by_name() {
     assert!(refused.contains("0001_tasks") && refused.contains("another"), "{refused}");
 }
 
+/// As 0.1.0 recorded them.
+#[tokio::test]
+async fn checksums_are_what_the_server_says_of_the_files() {
+    let url = servers::migrated_database().await;
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/mysql");
+    for file in std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()) {
+        let text: String = std::fs::read(&file).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let read = format!("SELECT checksum = SHA2(x'{text}', 256) FROM migration WHERE name = '{name}'");
+        assert_eq!(sql(&url, &read).await, "1", "{name}");
+    }
+}
+
 #[tokio::test]
 async fn a_database_of_another_application_is_refused_and_left_alone() {
     let urls = empty(1).await;
