@@ -205,8 +205,6 @@ struct Maker {
 }
 
 impl Maker {
-    const DONE: &str = "done";
-
     fn start(dir: &Path) -> Self {
         let mut child = client(dir, "mysql");
         let mut child = child.arg("--unbuffered").spawn().expect("it was found");
@@ -218,9 +216,9 @@ impl Maker {
     fn run(&mut self, text: &str) {
         let sent = self.child.stdin.as_mut().expect("it was piped");
         // What it says of an error tells more than that it does not listen.
-        let _ = writeln!(sent, "{text}\nSELECT '{}';", Self::DONE);
+        let _ = writeln!(sent, "{text}\n{}", include_str!("made.sql"));
         let mut answer = String::new();
-        while answer.trim_end() != Self::DONE {
+        while answer.trim_end() != "made" {
             answer.clear();
             if self.answers.read_line(&mut answer).unwrap_or(0) == 0 {
                 let mut said = String::new();
