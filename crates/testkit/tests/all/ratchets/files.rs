@@ -132,6 +132,19 @@ fn files_stay_short_and_long_ones_only_get_shorter() {
     assert_eq!(is_too_long(&File::new("a.rs", &"x\n".repeat(LINES_MAX))).len(), 0);
 }
 
+fn is_not_there_with_tests(file: &File) -> Vec<String> {
+    let is_rust = file.is_rust();
+    lines_with(file, move |line| is_rust && line.contains(concat!("cfg(not(", "test")))
+}
+
+/// Crates are linted where they are compiled with their tests (scripts/compile).
+#[test]
+fn all_code_is_there_with_tests() {
+    nowhere(is_not_there_with_tests);
+    let code = concat!("#[cfg(not(", "test))]");
+    assert_eq!(is_not_there_with_tests(&File::new("a.rs", code)).len(), 1);
+}
+
 fn ignores_a_test(file: &File) -> Vec<String> {
     let is_rust = file.is_rust();
     lines_with(file, move |line| is_rust && line.trim().starts_with(concat!("#[ign", "ore")))
