@@ -39,7 +39,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
 
 /// By which their texts are recorded, in the same order.
 static CHECKSUMS: LazyLock<Vec<String>> =
-    LazyLock::new(|| MIGRATIONS.iter().map(|it| checksum(it.1)).collect());
+    LazyLock::new(|| MIGRATIONS.iter().map(|(_, text)| checksum(text)).collect());
 
 /// One row of the record.
 struct Recorded {

@@ -222,7 +222,7 @@ impl Maker {
             answer.clear();
             if self.answers.read_line(&mut answer).unwrap_or(0) == 0 {
                 let mut said = String::new();
-                let _ = self.child.stderr.take().map(|mut it| it.read_to_string(&mut said));
+                let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
                 panic!("what makes databases has ended: {said}");
             }
         }

@@ -105,7 +105,7 @@ async fn an_altered_schema_is_refused_by_name() {
 async fn checksums_are_what_the_server_says_of_the_files() {
     let url = servers::migrated_database().await;
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/mysql");
-    for file in std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()) {
+    for file in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let text: String = std::fs::read(&file).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
         let name = file.file_stem().unwrap().to_str().unwrap();
         let read = format!("SELECT checksum = SHA2(x'{text}', 256) FROM migration WHERE name = '{name}'");
