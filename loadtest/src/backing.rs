@@ -5,7 +5,7 @@ use crate::{
     options::{Hot, ServerOptions, Store},
     proc::Usage,
 };
-use punctual_testkit::servers::{MariaDb, Redis};
+use punctual_test_servers::{MariaDb, Redis};
 
 /// A commit is on the disk before it is answered.
 const DURABLE_MARIADB: &str = "--innodb-flush-log-at-trx-commit=1";

@@ -29,7 +29,7 @@ pub use store::{FaultyStore, StoreGroup};
 pub use wall::{Rise, Wall};
 pub use workflows::{FaultyWorkflows, WorkflowGroup};
 
-use crate::patience::PATIENCE;
+use crate::patience::HANG_LIMIT;
 use parking_lot::Mutex;
 use punctual_contract::Error;
 use std::{
@@ -96,9 +96,9 @@ impl Gate {
     pub fn reached(&self) -> impl Future<Output = ()> {
         let caller = Location::caller();
         async move {
-            let call = timeout(PATIENCE, self.reached.acquire()).await;
+            let call = timeout(HANG_LIMIT, self.reached.acquire()).await;
             if let Ok(call) =
-                call.unwrap_or_else(|_| panic!("{caller}: nobody came to the gate in {PATIENCE:?}"))
+                call.unwrap_or_else(|_| panic!("{caller}: nobody came to the gate in {HANG_LIMIT:?}"))
             {
                 call.forget();
             }

@@ -1,12 +1,12 @@
 //! What tests stand on: the suites that every back end must pass, a clock that a test holds, back ends that fail
 //! on request. Only ever a dev-dependency; nothing of a product may rest on it.
 
-pub mod certificates;
 pub mod clock;
 pub mod conformance;
 pub mod faults;
-pub mod patience;
 pub mod servers;
 pub mod shared;
 pub mod simulation;
 pub mod test_engine;
+
+pub use punctual_test_servers::{certificates, patience};

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::clock::now_us;
 use anyhow::Context as _;
-use punctual_testkit::servers::{Proxy, Way};
+use punctual_test_servers::{Proxy, Way};
 use std::time::Duration;
 
 /// From SIGTERM to the end: a bounded drain, and a store that may be away meanwhile.
@@ -183,10 +183,10 @@ fn member<'a>(stack: &'a mut Stack, fault: &Fault) -> anyhow::Result<&'a mut Mem
     stack.members.get_mut(n).context("there are as many engines as planned")
 }
 
-fn mariadb(stack: &Stack) -> anyhow::Result<&punctual_testkit::servers::MariaDb> {
+fn mariadb(stack: &Stack) -> anyhow::Result<&punctual_test_servers::MariaDb> {
     stack.mariadb.as_ref().context("there is a MariaDB")
 }
 
-fn redis(stack: &Stack) -> anyhow::Result<&punctual_testkit::servers::Redis> {
+fn redis(stack: &Stack) -> anyhow::Result<&punctual_test_servers::Redis> {
     stack.redis.as_ref().context("there is a Redis")
 }

@@ -8,7 +8,7 @@ use crate::{
     server::find_program,
 };
 use anyhow::Context as _;
-use punctual_testkit::servers::{MariaDb, Proxy, Redis};
+use punctual_test_servers::{MariaDb, Proxy, Redis};
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},

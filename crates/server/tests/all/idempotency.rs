@@ -5,7 +5,7 @@ use punctual_contract::store::{ReplyKey, Reservation, Reserved};
 use punctual_domain::name::Name;
 use punctual_testkit::{
     faults::{Dials, StoreGroup},
-    patience::PATIENCE,
+    patience::HANG_LIMIT,
 };
 use serde_json::json;
 
@@ -152,7 +152,7 @@ async fn the_same_key_at_two_engines_at_once_has_one_effect() {
     let meanwhile = async {
         gate.reached().await;
         // Without a reservation it would come to the gate as well, and never be answered.
-        let second = tokio::time::timeout(PATIENCE, send_to(other.clone(), request())).await;
+        let second = tokio::time::timeout(HANG_LIMIT, send_to(other.clone(), request())).await;
         gate.open();
         second.expect("an answer while the first is worked on")
     };

@@ -21,7 +21,7 @@ use tokio::{
 
 const LONG: Duration = Duration::from_secs(60);
 /// Longest wait for something that comes by itself.
-const PATIENCE: Duration = Duration::from_secs(30);
+const HANG_LIMIT: Duration = Duration::from_secs(30);
 
 fn queue(name: &str) -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new(name).unwrap() }
@@ -142,7 +142,7 @@ async fn a_waiting_receive_is_told_when_redis_dies() {
     waiting.spawn(async move { one.receive(&queue("mail"), 9, LONG, Millis::ZERO).await.is_err() });
     until("it blocks", || async { blocked_clients(&redis).await == 1 }).await;
     redis.kill();
-    assert!(timeout(PATIENCE, waiting.join_next()).await.unwrap().unwrap().unwrap(), "an error, at once");
+    assert!(timeout(HANG_LIMIT, waiting.join_next()).await.unwrap().unwrap().unwrap(), "an error, at once");
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn a_flushed_redis_is_set_up_again() {
         redis.command(break_it).await;
         publish(&bus, 100 + number).await.unwrap();
         let got =
-            timeout(PATIENCE, waiting.join_next()).await.expect("it was not left blocked").unwrap().unwrap();
+            timeout(HANG_LIMIT, waiting.join_next()).await.expect("it was not left blocked").unwrap().unwrap();
         assert_eq!(numbers(&got), [100 + number]);
         bus.acknowledge(&queue("mail"), &[got[0].id]).await.unwrap();
     }
@@ -271,7 +271,7 @@ async fn what_is_read_for_nobody_is_given_back() {
         until("it blocks", || async { blocked_clients(&redis).await == 1 }).await;
         waiting.shutdown().await;
         publish(&gone, number).await.unwrap();
-        let got = timeout(PATIENCE, receive(&other, 9, LONG, Millis::ZERO)).await.expect("it was kept");
+        let got = timeout(HANG_LIMIT, receive(&other, 9, LONG, Millis::ZERO)).await.expect("it was kept");
         assert_eq!((numbers(&got), got[0].times), (vec![number], 1));
         other.acknowledge(&queue("mail"), &[got[0].id]).await.unwrap();
         let began = Instant::now();
@@ -303,7 +303,7 @@ async fn nothing_is_lost_among_receives_that_are_dropped() {
         assert!(results.iter().all(Result::is_ok));
         tokio::task::yield_now().await;
     }
-    let done = timeout(PATIENCE, async { while work.join_next().await.is_some() {} });
+    let done = timeout(HANG_LIMIT, async { while work.join_next().await.is_some() {} });
     assert!(done.await.is_ok(), "{} of {MESSAGES}", seen.lock().len());
     until("nothing is left", || async {
         let got = receive(&buses[0], 100, Duration::ZERO, Millis::ZERO).await;

@@ -35,7 +35,7 @@ use tokio::{task::JoinSet, time::timeout};
 use tower::ServiceExt;
 
 const LONG: Duration = Duration::from_secs(60);
-const PATIENCE: Duration = Duration::from_secs(30);
+const HANG_LIMIT: Duration = Duration::from_secs(30);
 
 /// Carries calls straight into the server's router.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl Working {
     /// Tasks that succeeded, and were told so.
     async fn end(self) -> u64 {
         self.shutdown.iter().for_each(CancellationToken::cancel);
-        let worked = timeout(PATIENCE, self.work.join_all()).await.expect("a prompt end");
+        let worked = timeout(HANG_LIMIT, self.work.join_all()).await.expect("a prompt end");
         worked.iter().map(|it| it.succeeded).sum()
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use punctual_contract::Hot as _;
 use punctual_domain::{place::TaskRef, task::Priority};
 use punctual_engine::{Engine, ServiceNumbers};
-use punctual_testkit::{faults::Gate, patience::PATIENCE};
+use punctual_testkit::{faults::Gate, patience::HANG_LIMIT};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn of_service(engine: &Engine, name: &str, number: impl FnOnce(&ServiceNumbers) -> u64) -> u64 {
@@ -53,7 +53,7 @@ impl Busy {
     async fn next(&self, count: usize) -> Vec<Assignment> {
         let mut next = Vec::new();
         while next.len() < count {
-            let its = timeout(PATIENCE, self.rig.engine.lease(request(20_000))).await.unwrap().unwrap();
+            let its = timeout(HANG_LIMIT, self.rig.engine.lease(request(20_000))).await.unwrap().unwrap();
             assert!(!its.is_empty(), "{} of {count}", next.len());
             next.extend(its);
         }
@@ -72,7 +72,7 @@ impl Busy {
         };
         let mut come = add(self.executor.join_next().await.unwrap().unwrap());
         while come < count {
-            let its = timeout(PATIENCE, engine.lease(request(20_000))).await.unwrap().unwrap();
+            let its = timeout(HANG_LIMIT, engine.lease(request(20_000))).await.unwrap().unwrap();
             assert!(!its.is_empty(), "{come} of {count}");
             come = add(its);
         }
@@ -217,7 +217,7 @@ async fn of_two_versions_the_newer_comes_first(ground: Arc<dyn Ground>) {
     busy.gate.open();
     let mut all = busy.executor.join_next().await.unwrap().unwrap();
     while all.len() < 3 {
-        all.extend(timeout(PATIENCE, busy.rig.engine.lease(request(20_000))).await.unwrap().unwrap());
+        all.extend(timeout(HANG_LIMIT, busy.rig.engine.lease(request(20_000))).await.unwrap().unwrap());
     }
     assert_eq!(all.iter().map(|it| it.task_version).collect::<Vec<_>>(), [0, 2, 1]);
     busy.end(all.into_iter().map(|it| (it.place.id, it)).collect()).await;
@@ -253,7 +253,7 @@ async fn an_idle_executor_at_another_engine_gets_it() {
     }
     let mut came = BTreeSet::new();
     while !came.is_superset(&wanted) {
-        let its = timeout(PATIENCE, other.engine.lease(request(20_000))).await.unwrap().unwrap();
+        let its = timeout(HANG_LIMIT, other.engine.lease(request(20_000))).await.unwrap().unwrap();
         assert!(!its.is_empty(), "{came:?} of {wanted:?}");
         assert!(its.iter().all(|it| came.insert(it.place.id)), "one came twice: {its:?}");
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 20] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -23,6 +23,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 19] = [
     ("cluster", &["engine", "contract", "domain"], &[]),
     ("traces", &["engine", "contract", "domain"], &["bus"]),
     ("console", &["protocol"], &[]),
+    ("test-servers", &[], &[]),
     (
         "server",
         &[
@@ -57,6 +58,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 19] = [
             "domain",
             "wheel",
             "protocol",
+            "test-servers",
         ],
         &[],
     ),

@@ -17,7 +17,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-pub(super) const PACKAGE: &str = "mariadb-server";
+pub(crate) const PACKAGE: &str = "mariadb-server";
 /// Of both programs.
 const SETTINGS: [&str; 11] = [
     "--socket=mariadb.sock",
@@ -63,7 +63,7 @@ impl MariaDb {
     /// For many tests at once: what hundreds of them write would fill a small log in seconds, and whenever it is full each
     /// commit waits for the disk. What it knows of how tables are filled is counted when they are opened, not kept in tables of
     /// its own: they were a fifth of what a new database took.
-    pub(super) fn shared() -> Self {
+    pub(crate) fn shared() -> Self {
         Self::start_with(&[mysqld::log_of("512M"), "--innodb-stats-persistent=0".to_owned()], None)
     }
 
@@ -90,13 +90,13 @@ impl MariaDb {
     }
 
     /// What makes the tables of a database, and the rows that are in them.
-    pub(super) async fn dump(&self, database: &str) -> String {
+    pub async fn dump(&self, database: &str) -> String {
         let (dir, database) = (self.dir().to_owned(), database.to_owned());
         beside(move || dump(&dir, &database)).await
     }
 
     /// A new database of such tables and rows, of a server that is never stopped.
-    pub(super) async fn restored(&self, dump: &str) -> String {
+    pub async fn restored(&self, dump: &str) -> String {
         let name = format!("t_{:016x}", fastrand::u64(..));
         let text = format!("CREATE DATABASE {name}; USE {name};\n{dump}");
         let (dir, maker) = (self.dir().to_owned(), Arc::clone(&self.maker));

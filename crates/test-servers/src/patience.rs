@@ -5,7 +5,7 @@ use std::{panic::Location, time::Duration};
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything takes on a slow machine that has other tests to run.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const HANG_LIMIT: Duration = Duration::from_secs(60);
 /// How soon it is asked again: what is likely to be so in a moment soon, what takes longer less and less often, since what
 /// is asked is often a server.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
@@ -31,6 +31,6 @@ pub fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F)
                 pause = (2 * pause).min(ASK_AGAIN_MOST);
             }
         };
-        assert!(timeout(PATIENCE, asked).await.is_ok(), "{caller}: not after {PATIENCE:?}: {what}");
+        assert!(timeout(HANG_LIMIT, asked).await.is_ok(), "{caller}: not after {HANG_LIMIT:?}: {what}");
     }
 }

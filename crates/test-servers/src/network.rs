@@ -2,7 +2,7 @@
 //! namespace that has nothing but loopback and these. Nothing of it touches the machine's own network, and it is gone with
 //! the process. Must never skip: where no namespace may be made, the test fails and says what it needs.
 
-use super::process::program;
+use crate::process::program;
 use std::{
     io::Write as _,
     process::{Command, Output, Stdio},

@@ -21,18 +21,18 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// A minute: a busy machine recovers a killed InnoDB slowly.
 const POLLS_MAX: usize = 6_000;
 
-pub(super) struct Process {
-    pub(super) watchdog: Arc<Watchdog>,
+pub(crate) struct Process {
+    pub(crate) watchdog: Arc<Watchdog>,
     /// Unique in the watchdog's directory.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The command line for a port.
-    pub(super) command: Box<dyn Fn(u16) -> Vec<String> + Send + Sync>,
+    pub(crate) command: Box<dyn Fn(u16) -> Vec<String> + Send + Sync>,
     /// Whether the server at this port, which must be the one of this pid and no stranger, answers.
-    pub(super) answers: fn(&Process) -> bool,
-    pub(super) port: AtomicU16,
-    pub(super) pid: AtomicU32,
+    pub(crate) answers: fn(&Process) -> bool,
+    pub(crate) port: AtomicU16,
+    pub(crate) pid: AtomicU32,
     /// Held while it is being started or ended, so that two callers do not do both.
-    pub(super) turn: Mutex<()>,
+    pub(crate) turn: Mutex<()>,
 }
 
 impl std::fmt::Debug for Process {
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Process {
 }
 
 impl Process {
-    pub(super) fn start(
+    pub(crate) fn start(
         watchdog: &Arc<Watchdog>,
         name: &str,
         command: impl Fn(u16) -> Vec<String> + Send + Sync + 'static,
@@ -65,31 +65,31 @@ impl Process {
         Arc::new(it)
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port.load(SeqCst)
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.pid.load(SeqCst)
     }
 
     /// kill -9.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let _turn = self.turn.lock();
         self.watchdog.end(self.pid());
     }
 
     /// After `kill`: on the same port and data; it answers when this returns.
-    pub(super) fn start_again(&self) {
+    pub(crate) fn start_again(&self) {
         let _turn = self.turn.lock();
         assert!(self.begin(), "{self:?} does not start again: {}", self.log());
     }
 
-    pub(super) fn pause(&self) {
+    pub(crate) fn pause(&self) {
         self.watchdog.signal("STOP", self.pid());
     }
 
-    pub(super) fn resume(&self) {
+    pub(crate) fn resume(&self) {
         self.watchdog.signal("CONT", self.pid());
     }
 
@@ -104,7 +104,7 @@ impl Process {
         answered
     }
 
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         !has_ended(self.pid())
     }
 
@@ -112,7 +112,7 @@ impl Process {
         self.watchdog.dir().join(format!("{}.log", self.name))
     }
 
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         read(&self.log_path())
     }
 }
@@ -128,7 +128,7 @@ fn has_ended(pid: u32) -> bool {
     clippy::disallowed_methods,
     reason = "another process gives no signal when it is ready; no test waits here for its own code"
 )]
-pub(super) fn until(mut so: impl FnMut() -> bool) -> bool {
+pub(crate) fn until(mut so: impl FnMut() -> bool) -> bool {
     (0..POLLS_MAX).any(|_| {
         let now = so();
         if !now {
@@ -139,7 +139,7 @@ pub(super) fn until(mut so: impl FnMut() -> bool) -> bool {
 }
 
 /// Panics, naming the package, when a program is missing: a test without its server must fail, not pass.
-pub(super) fn program(name: &str, package: &str) -> String {
+pub(crate) fn program(name: &str, package: &str) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     // Debian's servers stand where ordinary users do not look.
     let places = path.split(':').chain(["/usr/sbin", "/usr/local/sbin", "/sbin"]);
@@ -149,5 +149,5 @@ pub(super) fn program(name: &str, package: &str) -> String {
             "{name} is missing: apt-get install {package} (scripts/test does it; its service need not run)"
         )
     });
-    super::watchdog::shown(&found)
+    crate::watchdog::shown(&found)
 }

@@ -39,12 +39,12 @@ impl Redis {
         beside(start).await
     }
 
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::under(&Arc::new(Watchdog::start()), "redis", &[])
     }
 
     /// One more under a watchdog, with more settings.
-    pub(super) fn under(watchdog: &Arc<Watchdog>, name: &str, more: &[String]) -> Self {
+    pub(crate) fn under(watchdog: &Arc<Watchdog>, name: &str, more: &[String]) -> Self {
         let mut words = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"]
             .map(str::to_owned)
             .to_vec();
@@ -54,7 +54,7 @@ impl Redis {
     }
 
     /// One that watches others.
-    pub(super) fn sentinel_under(watchdog: &Arc<Watchdog>, name: &str, config: String) -> Self {
+    pub(crate) fn sentinel_under(watchdog: &Arc<Watchdog>, name: &str, config: String) -> Self {
         Self::set_up(watchdog, name, vec![config, "--sentinel".to_owned()])
     }
 
@@ -80,7 +80,7 @@ impl Redis {
     }
 
     /// Of one or several hosts, of a kind such as `+cluster`.
-    pub(super) fn url_of(&self, kind: &str, hosts: &str) -> String {
+    pub(crate) fn url_of(&self, kind: &str, hosts: &str) -> String {
         match tls::authority_in(self.dir()) {
             Some(ca) => format!("rediss{kind}://{hosts}?tls_ca={}", shown(&ca)),
             None => format!("redis{kind}://{hosts}"),
@@ -178,7 +178,7 @@ fn answers(process: &Process) -> bool {
 }
 
 /// Over TLS, where the directory has certificates; good or bad ones, since this is only how a test tends its server.
-pub(super) fn cli(dir: &Path, port: u16, words: &[String]) -> Result<String, String> {
+pub(crate) fn cli(dir: &Path, port: u16, words: &[String]) -> Result<String, String> {
     let mut client = Command::new(program("redis-cli", "redis-tools"));
     if tls::authority_in(dir).is_some() {
         client.args(["--tls", "--insecure"]);

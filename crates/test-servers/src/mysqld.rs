@@ -26,12 +26,12 @@ pub fn numbers(first: i64, last: i64) -> String {
     include_str!("numbers.sql").replace("{first}", &first).replace("{last}", &last)
 }
 
-pub(super) fn server() -> String {
+pub(crate) fn server() -> String {
     named().unwrap_or_else(|| program("mariadbd", PACKAGE))
 }
 
 /// The command that makes a data directory in which root has no password.
-pub(super) fn installing(base: Vec<String>) -> Vec<String> {
+pub(crate) fn installing(base: Vec<String>) -> Vec<String> {
     let (program, own) = match named() {
         Some(server) => (server, vec!["--initialize-insecure", NO_FILES]),
         None => (
@@ -49,7 +49,7 @@ pub(super) fn installing(base: Vec<String>) -> Vec<String> {
 const NO_FILES: &str = "--secure-file-priv=NULL";
 
 /// What only one of the programs knows. Without `tls`, it speaks none.
-pub(super) fn settings(tls: bool) -> Vec<String> {
+pub(crate) fn settings(tls: bool) -> Vec<String> {
     let words: &[&str] = match (is_mysql(), tls) {
         // One port, which is ours; events as on MariaDB. MySQL makes certificates for itself unless it has no version to speak.
         (true, true) => &[NO_FILES, "--mysqlx=OFF", "--event-scheduler=OFF"],
@@ -61,7 +61,7 @@ pub(super) fn settings(tls: bool) -> Vec<String> {
 }
 
 /// The size of the redo log.
-pub(super) fn log_of(size: &str) -> String {
+pub(crate) fn log_of(size: &str) -> String {
     match is_mysql() {
         true => format!("--innodb-redo-log-capacity={size}"),
         false => format!("--innodb-log-file-size={size}"),

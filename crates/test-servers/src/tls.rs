@@ -25,18 +25,18 @@ impl Identity {
     }
 
     /// Before a server is started there.
-    pub(super) fn write_to(&self, dir: &Path) {
+    pub(crate) fn write_to(&self, dir: &Path) {
         self.server.write_as("server", dir);
         self.client.write_as("client", dir);
     }
 }
 
 /// The authority's file, where the servers of a directory speak TLS.
-pub(super) fn authority_in(dir: &Path) -> Option<PathBuf> {
+pub(crate) fn authority_in(dir: &Path) -> Option<PathBuf> {
     Some(dir.join("ca.pem")).filter(|it| it.exists())
 }
 
 /// A file of a directory as a word of a command line.
-pub(super) fn file(dir: &Path, name: &str) -> String {
-    super::watchdog::shown(&dir.join(name))
+pub(crate) fn file(dir: &Path, name: &str) -> String {
+    crate::watchdog::shown(&dir.join(name))
 }

@@ -28,7 +28,7 @@ impl RedisCluster {
         beside(move || Self::start_with(Some(&identity))).await
     }
 
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(None)
     }
 
@@ -90,7 +90,7 @@ impl Sentinels {
         beside(move || Self::start_with(Some(&identity))).await
     }
 
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(None)
     }
 

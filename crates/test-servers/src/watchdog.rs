@@ -12,7 +12,7 @@ use std::{
 const SCRIPT: &str = include_str!("watchdog.sh");
 
 #[derive(Debug)]
-pub(super) struct Watchdog {
+pub(crate) struct Watchdog {
     pipes: Mutex<Pipes>,
     dir: PathBuf,
 }
@@ -24,7 +24,7 @@ struct Pipes {
 }
 
 impl Watchdog {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // A group of its own: Ctrl-C ends the tests, and the closed pipe the servers; a shell hit by both would leave its directory.
@@ -36,34 +36,34 @@ impl Watchdog {
     }
 
     /// Everything of the servers, and nothing else; goes away with them.
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    pub(super) fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         std::fs::metadata(&self.dir).expect("the watchdog has just made it").uid() == 0
     }
 
     /// Runs a program to its end. Panics, with what it wrote, unless it exits with 0.
-    pub(super) fn run(&self, words: &[String]) {
+    pub(crate) fn run(&self, words: &[String]) {
         let log = self.dir.join("run.log");
         let status = self.ask(&format!("run {} >{} 2>&1", quoted(words), quoted(&[shown(&log)])));
         assert_eq!(status, "0", "{words:?}: {}", read(&log));
     }
 
     /// Starts a program and answers its pid.
-    pub(super) fn begin(&self, words: &[String], log: &Path) -> u32 {
+    pub(crate) fn begin(&self, words: &[String], log: &Path) -> u32 {
         let pid = self.ask(&format!("start {} >{} 2>&1", quoted(words), quoted(&[shown(log)])));
         pid.parse().expect("the watchdog answers with a pid")
     }
 
-    pub(super) fn signal(&self, name: &str, pid: u32) {
+    pub(crate) fn signal(&self, name: &str, pid: u32) {
         assert_eq!(self.ask(&format!("signal {name} {pid}")), "0", "no process {pid} to send {name}");
     }
 
     /// kill -9; it is gone when this returns.
-    pub(super) fn end(&self, pid: u32) {
+    pub(crate) fn end(&self, pid: u32) {
         self.ask(&format!("end {pid}"));
     }
 
@@ -92,11 +92,11 @@ impl Drop for Watchdog {
     }
 }
 
-pub(super) fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     path.to_str().expect("a temporary directory with a name in UTF-8").to_owned()
 }
 
-pub(super) fn read(log: &Path) -> String {
+pub(crate) fn read(log: &Path) -> String {
     std::fs::read_to_string(log).unwrap_or_else(|it| format!("({}: {it})", log.display()))
 }
 

@@ -1,0 +1,63 @@
+//! Private MariaDB, Redis and object stores for tests and load tests, on free ports of loopback, in a temporary directory.
+//! They end with the process that started them, however it ends. They never skip a test: a missing program is a panic that
+//! names its package. They must not be tied to a runtime, since the servers outlive the runtime of a test, and must not know
+//! any crate of the product: the load generator starts its servers here without compiling the product into itself.
+
+pub mod certificates;
+pub mod patience;
+
+mod mariadb;
+mod mysqld;
+mod network;
+mod objects;
+mod port;
+mod process;
+mod proxy;
+mod redis;
+mod redis_sets;
+mod tls;
+mod watchdog;
+
+use std::sync::OnceLock;
+
+pub use mariadb::MariaDb;
+pub use mysqld::{is_mysql, numbers};
+pub use network::on_a_network_of_its_own;
+pub use objects::{ObjectServer, variables as object_variables};
+pub use port::free_port;
+pub use proxy::{Proxy, Way};
+pub use redis::Redis;
+pub use redis_sets::{RedisCluster, Sentinels};
+pub use tls::Identity;
+
+/// The one of this test process, started by whoever asks first. Shared: take a fresh database, and never stop it.
+pub async fn mariadb() -> &'static MariaDb {
+    static ONE: OnceLock<MariaDb> = OnceLock::new();
+    beside(|| ONE.get_or_init(MariaDb::shared)).await
+}
+
+/// The one of this test process. Shared: take a fresh prefix, and never flush or stop it.
+pub async fn redis() -> &'static Redis {
+    static ONE: OnceLock<Redis> = OnceLock::new();
+    beside(|| ONE.get_or_init(Redis::start)).await
+}
+
+/// Three masters. Shared, as above.
+pub async fn redis_cluster() -> &'static RedisCluster {
+    static ONE: OnceLock<RedisCluster> = OnceLock::new();
+    beside(|| ONE.get_or_init(RedisCluster::start)).await
+}
+
+/// A master, its replica and three sentinels. Shared, as above.
+pub async fn sentinel() -> &'static Sentinels {
+    static ONE: OnceLock<Sentinels> = OnceLock::new();
+    beside(|| ONE.get_or_init(Sentinels::start)).await
+}
+
+/// Starting takes seconds of blocking; a runtime of one thread, or one whose clock stands still, goes on meanwhile.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(it) => it,
+        Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+    }
+}
