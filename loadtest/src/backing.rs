@@ -3,8 +3,10 @@
 
 use crate::{
     options::{Hot, ServerOptions, Store},
+    outage::What,
     proc::Usage,
 };
+use anyhow::Context as _;
 use punctual_test_servers::{MariaDb, Redis};
 
 /// A commit is on the disk before it is answered.
@@ -18,6 +20,8 @@ const DURABLE_REDIS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "every
 pub(crate) struct Backing {
     mariadb: Option<MariaDb>,
     redis: Option<Redis>,
+    /// One of them has been killed or paused by this run.
+    is_away: bool,
     /// What every engine is told in its environment.
     pub(crate) environment: Vec<(&'static str, String)>,
 }
@@ -61,6 +65,9 @@ impl Backing {
 
     /// An error with its log when one has died: what the engines did without it is no finding.
     pub(crate) fn check_alive(&self) -> anyhow::Result<()> {
+        if self.is_away {
+            return Ok(());
+        }
         if let Some(it) = self.mariadb.as_ref().filter(|it| !it.is_running()) {
             anyhow::bail!("MariaDB has died:\n{}", it.log());
         }
@@ -68,6 +75,40 @@ impl Backing {
             anyhow::bail!("Redis has died:\n{}", it.log());
         }
         Ok(())
+    }
+
+    pub(crate) async fn begin(&mut self, what: What) -> anyhow::Result<()> {
+        self.is_away = true;
+        match what {
+            What::RedisKill => self.redis()?.kill(),
+            What::RedisPause => self.redis()?.pause(),
+            What::RedisFlush => drop(self.redis()?.command(&["FLUSHALL"]).await),
+            What::RedisEmpty => {
+                self.redis()?.command(&["FLUSHALL"]).await;
+                self.redis()?.kill();
+            }
+            What::MysqlKill => self.mariadb()?.kill(),
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn end(&mut self, what: What) -> anyhow::Result<()> {
+        match what {
+            What::RedisKill | What::RedisEmpty => self.redis()?.start_again().await,
+            What::RedisPause => self.redis()?.resume(),
+            What::RedisFlush => {}
+            What::MysqlKill => self.mariadb()?.start_again().await,
+        }
+        self.is_away = false;
+        Ok(())
+    }
+
+    fn redis(&self) -> anyhow::Result<&Redis> {
+        self.redis.as_ref().context("there is a Redis")
+    }
+
+    fn mariadb(&self) -> anyhow::Result<&MariaDb> {
+        self.mariadb.as_ref().context("there is a MariaDB")
     }
 
     pub(crate) fn mariadb_usage(&self) -> Option<Usage> {

@@ -17,6 +17,7 @@ mod judge_tests;
 mod load;
 mod log;
 mod look;
+mod options;
 mod plan;
 mod report;
 mod run;
@@ -25,5 +26,6 @@ mod tasks;
 mod time;
 mod work;
 
+pub(crate) use options::ChaosOptions;
 pub(crate) use plan::What;
 pub(crate) use run::chaos;

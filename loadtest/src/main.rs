@@ -2,11 +2,13 @@
 //! promise was kept. Exit 0 kept, 1 broken or failed, 2 usage. Knows nothing of the server but its public interface.
 //!
 //! In reading order: `options` → `plan` → `run` (`watch`, `insert`, `execute`) → `check` → `report`; `flood`, `idle`, `attack`, `limit` (`child`), `overload`, `search`, `bulk`, `bounds` and `console` (`fill`) and `chaos` beside it.
-//! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault`.
+//! The server under test: `server` (`backing`, `engine`), and what is done to it, `fault` and `outage`. Over all of them:
+//! `bars`, measured against `parts`.
 
 mod ask;
 mod attack;
 mod backing;
+mod bars;
 mod bounds;
 mod bulk;
 mod chaos;
@@ -28,7 +30,9 @@ mod job;
 mod limit;
 mod measure;
 mod options;
+mod outage;
 mod overload;
+mod parts;
 mod plan;
 mod proc;
 mod progress;
@@ -62,72 +66,81 @@ fn measure(command: &options::Command) -> anyhow::Result<bool> {
     match command {
         options::Command::Run(options) if options.scenario == options::Scenario::Flood => {
             let report = runtime.block_on(flood::flood(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.common.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.common.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Run(options) => {
             let report = runtime.block_on(run::run(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.common.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.common.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Idle(options) => {
             let report = runtime.block_on(idle::idle(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.common.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.common.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Limit(options) => {
             let report = runtime.block_on(limit::limit(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.common.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.common.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Attack(options) => {
             let report = runtime.block_on(attack::attack(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.common.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.common.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Search(options) => {
             let report = runtime.block_on(search::search(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Bulk(options) => {
             let report = runtime.block_on(bulk::bulk(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Bounds(options) => {
             let report = runtime.block_on(bounds::bounds(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Overload(options) => {
             let report = runtime.block_on(overload::overload(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.json, || report.table())?;
             Ok(report.ok)
         }
         options::Command::Console(options) => {
             let report = runtime.block_on(console::console(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.json { json + "\n" } else { report.table() })?;
+            tell(&report, options.json, || report.table())?;
             Ok(report.ok)
+        }
+        options::Command::Parts(options) => {
+            let report = runtime.block_on(parts::parts(options))?;
+            tell(&report, options.json, || report.table())?;
+            Ok(true)
+        }
+        options::Command::Bars(options) => {
+            let report = runtime.block_on(bars::bars(options))?;
+            print(report.table())?;
+            Ok(report.ok())
         }
         options::Command::Chaos(options) => {
             let report = runtime.block_on(chaos::chaos(options))?;
-            let json = serde_json::to_string(&report)?;
-            print(if options.json { json + "\n" } else { report.text() })?;
+            tell(&report, options.json, || report.text())?;
             Ok(report.ok)
         }
         options::Command::Executor(options) => runtime.block_on(child::execute(options)).map(|()| true),
     }
+}
+
+/// One JSON object, or what is made for people.
+fn tell(
+    report: &impl serde::Serialize,
+    is_json: bool,
+    for_people: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    print(if is_json { serde_json::to_string(report)? + "\n" } else { for_people() })?;
+    Ok(())
 }
 
 fn print(text: String) -> std::io::Result<()> {

@@ -40,9 +40,14 @@ pub(crate) enum Command {
     /// Fills very many queues, times each page of the console, and measures what open pages that are live cost. Exit 0 only if each
     /// page came in time at the 95th percentile, and the open ones took no more of a core.
     Console(crate::console::ConsoleOptions),
+    /// Measures what MariaDB and Redis give on this machine with nothing of a product around them.
+    Parts(crate::parts::PartsOptions),
+    /// Measures the bars of docs/figures.md as ratios to the bare parts of the same run. Exit 0 only if each row that was
+    /// measured is reached.
+    Bars(crate::bars::BarsOptions),
     /// Breaks a private installation at random, part by part, while load runs: engines, MariaDB, Redis, the ways between
     /// them, logs, disks, clocks. Exit 0 only if every promise held for every task, and all was quiet in the end.
-    Chaos(ChaosOptions),
+    Chaos(crate::chaos::ChaosOptions),
     /// One executor of `limit`
     #[command(hide = true)]
     Executor(ChildOptions),
@@ -88,6 +93,15 @@ pub(crate) struct FaultOptions {
     /// SIGTERM one engine this long after the start; it must end with 0
     #[arg(long, conflicts_with_all = ["url", "insert_only"], value_parser = parse_ms)]
     pub(crate) stop_one_after: Option<i64>,
+    /// What happens to the private Redis or MariaDB in mid-run
+    #[arg(long, value_enum, conflicts_with_all = ["url", "insert_only"])]
+    pub(crate) outage: Option<crate::outage::What>,
+    /// So long after the start
+    #[arg(long, default_value = "5s", value_parser = parse_ms)]
+    pub(crate) outage_after: i64,
+    /// It is started again, or goes on, this long after that
+    #[arg(long, default_value = "10s", value_parser = parse_ms)]
+    pub(crate) outage_for: i64,
 }
 
 #[derive(Args, Debug, Clone)]
@@ -360,55 +374,6 @@ pub(crate) struct BulkOptions {
 }
 
 #[derive(Args, Debug, Clone)]
-pub(crate) struct ChaosOptions {
-    /// How long load and faults go on
-    #[arg(long, default_value_t = 10.0)]
-    pub(crate) minutes: f64,
-    /// Decides faults and load [default: random, and reported]
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
-    /// mysql is a private MariaDB, durable at every commit
-    #[arg(long, value_enum, default_value_t = Store::Sqlite)]
-    pub(crate) store: Store,
-    /// [default: memory with sqlite, redis with mysql]
-    #[arg(long, value_enum)]
-    pub(crate) hot: Option<Hot>,
-    /// Tasks inserted a second
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(10..=5_000))]
-    pub(crate) rate: u32,
-    /// [default: 3 with mysql and redis, else 1]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
-    engines: Option<u16>,
-    /// Of --store mysql, in one MariaDB [default: 2]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
-    databases: Option<u16>,
-    /// Only these faults, with commas [default: all that are possible]
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub(crate) faults: Vec<What>,
-    /// Everything that is due must have come this long after a fault is over
-    #[arg(long, default_value = "60s", value_parser = parse_ms)]
-    pub(crate) recover_within: i64,
-    /// All is well for at least so long between two faults, so that what is late is late because of one
-    #[arg(long, default_value = "500ms", value_parser = parse_ms)]
-    pub(crate) rest: i64,
-    /// No fault lasts longer
-    #[arg(long, default_value = "10s", value_parser = parse_ms)]
-    pub(crate) longest: i64,
-    /// The binary of the engines [default: $PUNCTUAL_BIN, or `punctual` beside this program]
-    #[arg(long)]
-    pub(crate) server_bin: Option<PathBuf>,
-    /// Keep the logs even when all is well
-    #[arg(long)]
-    pub(crate) keep: bool,
-    /// One JSON object on stdout instead of lines
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// A line a second on stderr even when it is no terminal
-    #[arg(long)]
-    pub(crate) progress: bool,
-}
-
-#[derive(Args, Debug, Clone)]
 pub(crate) struct ChildOptions {
     #[arg(long)]
     pub(crate) url: String,
@@ -461,39 +426,6 @@ impl ServerOptions {
     }
 }
 
-impl ChaosOptions {
-    pub(crate) fn hot(&self) -> Hot {
-        self.hot.unwrap_or(if self.store == Store::Mysql { Hot::Redis } else { Hot::Memory })
-    }
-
-    pub(crate) fn engines(&self) -> usize {
-        let is_shared = self.store == Store::Mysql && self.hot() == Hot::Redis;
-        self.engines.map_or(if is_shared { 3 } else { 1 }, usize::from)
-    }
-
-    pub(crate) fn databases(&self) -> usize {
-        if self.store == Store::Sqlite { 0 } else { self.databases.map_or(2, usize::from) }
-    }
-
-    /// What may happen; an error when what was asked for cannot.
-    pub(crate) fn whats(&self) -> Result<Vec<What>, Usage> {
-        let possible = What::possible(self.store == Store::Mysql, self.hot() == Hot::Redis);
-        if !(self.minutes > 0.0 && self.minutes <= 10_000.0) {
-            return Err(Usage("--minutes must be more than 0"));
-        }
-        if self.engines() > 1 && !(self.store == Store::Mysql && self.hot() == Hot::Redis) {
-            return Err(Usage("several --engines need --store mysql --hot redis"));
-        }
-        if self.databases.is_some() && self.store == Store::Sqlite {
-            return Err(Usage("--databases is for --store mysql"));
-        }
-        if self.faults.iter().any(|it| !possible.contains(it)) {
-            return Err(Usage("one of --faults cannot happen to this --store and --hot"));
-        }
-        Ok(if self.faults.is_empty() { possible } else { self.faults.clone() })
-    }
-}
-
 impl RunOptions {
     /// What an executor's polls and inserts are spread over is checked before anything is started.
     pub(crate) fn check(&self) -> Result<(), Usage> {
@@ -504,6 +436,14 @@ impl RunOptions {
         if self.kill_after.is_some() && self.server.engines() > 1 {
             return Err(Usage("--kill-after is for one engine; of several, --kill-one-after"));
         }
+        let has_part = |what: crate::outage::What| {
+            if what.is_of_redis() { self.server.hot == Hot::Redis } else { self.server.store == Store::Mysql }
+        };
+        if !self.faults.outage.is_none_or(has_part) {
+            return Err(Usage(
+                "--outage is of a Redis or MariaDB that is started: give --store mysql --hot redis",
+            ));
+        }
         if self.scenario == Scenario::Flood && (self.insert_only || self.subscribers > 0 || self.disturbs()) {
             return Err(Usage("a flood has executors that pull, and no faults"));
         }
@@ -511,8 +451,9 @@ impl RunOptions {
     }
 
     const fn disturbs(&self) -> bool {
-        let FaultOptions { kill_one_after, pause_one_after, stop_one_after, .. } = &self.faults;
+        let FaultOptions { kill_one_after, pause_one_after, stop_one_after, outage, .. } = &self.faults;
         self.kill_after.is_some()
+            || outage.is_some()
             || kill_one_after.is_some()
             || pause_one_after.is_some()
             || stop_one_after.is_some()
@@ -591,7 +532,9 @@ pub(crate) fn server(words: &str) -> ServerOptions {
         Command::Bounds(options) => options.server,
         Command::Console(options) => options.server,
         Command::Overload(options) => options.server,
-        Command::Chaos(_) | Command::Executor(_) => panic!("they have no options of a server"),
+        Command::Parts(_) | Command::Bars(_) | Command::Chaos(_) | Command::Executor(_) => {
+            panic!("they have no options of a server")
+        }
     }
 }
 

@@ -16,6 +16,8 @@ fn run(arguments: &str) -> RunOptions {
         | Command::Overload(_)
         | Command::Console(_)
         | Command::Chaos(_)
+        | Command::Parts(_)
+        | Command::Bars(_)
         | Command::Executor(_) => {
             panic!("not run")
         }

@@ -33,6 +33,7 @@ pub(crate) struct RunReport {
     pub(crate) kill: Option<KillReport>,
     /// In the order in which they began.
     pub(crate) faults: Vec<FaultReport>,
+    pub(crate) outage: Option<OutageReport>,
     /// All engines together.
     pub(crate) server: Option<ProcessReport>,
     pub(crate) mariadb: Option<ProcessReport>,
@@ -76,6 +77,17 @@ pub(crate) struct FaultReport {
     pub(crate) longest_gap_ms: f64,
     /// To the last task that came more than 250 ms late; null when none did.
     pub(crate) late_until_ms: Option<f64>,
+}
+
+/// What was done to the Redis or MariaDB of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OutageReport {
+    /// redis-kill, redis-pause, …
+    pub(crate) what: String,
+    /// Since the start of the run.
+    pub(crate) after_s: f64,
+    /// Until it answered again. Null: not over when the run was.
+    pub(crate) lasted_ms: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -264,6 +276,10 @@ impl RunReport {
         }
         line(out, "longest gap", format_args!("{:.0} ms without a task", self.longest_gap_ms));
         self.faults.iter().for_each(|it| it.write(out));
+        if let Some(OutageReport { what, after_s, lasted_ms }) = &self.outage {
+            let lasted = lasted_ms.map_or_else(|| "to the end".into(), |ms| format!("{ms:.0} ms"));
+            line(out, what, format_args!("at {after_s:.1} s, lasted {lasted}"));
+        }
     }
 
     fn write_processes(&self, out: &mut String) {

@@ -119,7 +119,7 @@ impl RunReport {
     }
 
     fn disturbed(&mut self, by: Disturbance) {
-        (self.kill, self.faults) = (by.kill, by.faults);
+        (self.kill, self.faults, self.outage) = (by.kill, by.faults, by.outage);
         self.broken.extend(by.broken);
         self.ok = self.broken.is_empty();
     }
@@ -162,6 +162,7 @@ fn judge(job: &Job, options: &RunOptions, end: End) -> RunReport {
         longest_gap_ms: checker.longest_gap_us() as f64 / 1e3,
         kill: None,
         faults: Vec::new(),
+        outage: None,
         server: None,
         mariadb: None,
         redis: None,

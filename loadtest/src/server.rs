@@ -1,7 +1,7 @@
 //! The server under test: engines that run already, or engines that are started here with all they stand on. Must never
 //! leave a process behind.
 
-use crate::{backing::Backing, engine::Engine, options::ServerOptions, proc::Usage};
+use crate::{backing::Backing, engine::Engine, options::ServerOptions, outage, proc::Usage};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
@@ -50,6 +50,21 @@ impl Server {
         started.engines.iter_mut().try_for_each(Engine::check_alive)
     }
 
+    /// To what was started here.
+    pub(crate) async fn begin_outage(&mut self, what: outage::What) -> anyhow::Result<()> {
+        match self {
+            Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
+            Self::Started(started) => started.backing.begin(what).await,
+        }
+    }
+
+    pub(crate) async fn end_outage(&mut self, what: outage::What) -> anyhow::Result<()> {
+        match self {
+            Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
+            Self::Started(started) => started.backing.end(what).await,
+        }
+    }
+
     /// Engines that were started here are gone, and waited for, before what they stand on goes.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         for engine in self.engines() {
@@ -94,6 +109,12 @@ impl Started {
             it.engines.push(Engine::start(&program, options.data.as_deref(), &it.backing.environment).await?);
         }
         Ok(it)
+    }
+
+    /// What engines would stand on.
+    #[cfg(test)]
+    pub(crate) async fn without_engines(options: &ServerOptions) -> Self {
+        Self { engines: Vec::new(), backing: Backing::start(options).await }
     }
 
     /// Of all engines, with commas.

@@ -9,8 +9,9 @@ use crate::{
     insert::{Call, insert_all},
     job::{Job, Lane},
     options::RunOptions,
+    outage::Outage,
     progress::Progress,
-    report::{FaultReport, KillReport},
+    report::{FaultReport, KillReport, OutageReport},
     server::{Server, Used},
     subscribe::Subscription,
 };
@@ -46,6 +47,7 @@ impl End {
 pub(crate) struct Disturbance {
     pub(crate) kill: Option<KillReport>,
     pub(crate) faults: Vec<FaultReport>,
+    pub(crate) outage: Option<OutageReport>,
     pub(crate) broken: Vec<String>,
 }
 
@@ -58,6 +60,7 @@ pub(crate) struct Watcher<'a> {
     /// When the server was killed, when it was gone, and how it came back.
     kill: Option<(i64, i64, KillReport)>,
     faults: Faults,
+    outage: Option<Outage>,
     stop: watch::Sender<bool>,
     /// Still at work: inserts first, executors last.
     lanes: Vec<Lane>,
@@ -82,6 +85,7 @@ impl<'a> Watcher<'a> {
             options,
             server,
             faults: Faults::new(&options.faults, options.server.engines(), start_ms * 1_000)?,
+            outage: Outage::new(&options.faults, start_ms * 1_000),
             start_us: start_ms * 1_000,
             kill_at_us: options.kill_after.map(|after_ms| (start_ms + after_ms) * 1_000),
             kill: None,
@@ -107,6 +111,9 @@ impl<'a> Watcher<'a> {
             self.kill_when_due().await?;
             if self.faults.turn(self.server.engines()).await? {
                 self.job.checker.lock().watch_aftermath(now_us());
+            }
+            if let Some(outage) = &mut self.outage {
+                outage.turn(&mut self.server).await?;
             }
             if let Some(end) = self.end() {
                 return Ok(end);
@@ -157,13 +164,17 @@ impl<'a> Watcher<'a> {
         let is_executed = self.options.insert_only || self.job.checker.lock().open() == 0;
         let is_complete = self.is_inserted && is_executed;
         // What is still to be done to the server would be left out otherwise.
-        if !is_complete || self.kill_at_us.is_some() || !self.faults.are_over() {
+        if !is_complete || self.kill_at_us.is_some() || !self.disturbances_are_over() {
             self.complete_since_us = None;
             return (now_us > self.deadline_us()).then_some(End::OutOfTime);
         }
         let since_us = *self.complete_since_us.get_or_insert(now_us);
         let aftermath_us = if self.options.insert_only { 0 } else { AFTERMATH_US };
         (now_us - since_us >= aftermath_us).then_some(End::Complete)
+    }
+
+    fn disturbances_are_over(&self) -> bool {
+        self.faults.are_over() && self.outage.as_ref().is_none_or(Outage::is_over)
     }
 
     /// Without executors the due times mean nothing: then it is inserts that must not stand still.
@@ -208,7 +219,8 @@ impl<'a> Watcher<'a> {
             KillReport { first_task_after_ms, ..kill }
         });
         let (faults, broken) = (self.faults.reports(&aftermaths), self.faults.broken());
-        Ok((self.server, Disturbance { kill, faults, broken }))
+        let outage = self.outage.as_ref().and_then(Outage::report);
+        Ok((self.server, Disturbance { kill, faults, outage, broken }))
     }
 }
 

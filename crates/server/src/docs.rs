@@ -1,20 +1,30 @@
-//! Documentation for people, served from the binary: Swagger UI (no network needed) and a page for each error code.
+//! Documentation for people, served from the binary: Swagger UI (no network needed) and a page for each error code. Must not
+//! load anything from elsewhere.
 
 use crate::refusal::Refusal;
 use axum::{
-    extract::{Path, Request},
+    extract::Path,
     http::{HeaderMap, header},
     response::{Html, IntoResponse as _, Redirect, Response},
 };
 use punctual_protocol::{CODES, Code, CodeInfo};
-use std::{
-    fmt::Write as _,
-    sync::{Arc, LazyLock},
-};
-use utoipa_swagger_ui::Config;
+use std::fmt::Write as _;
 
-static SWAGGER: LazyLock<Arc<Config<'static>>> =
-    LazyLock::new(|| Arc::new(Config::from("/openapi.json").try_it_out_enabled(true).validator_url("none")));
+/// Name, media type, contents: assets/README.md says where each is from.
+const API_BROWSER: [(&str, &str, &[u8]); 4] = [
+    ("index.html", "text/html; charset=utf-8", include_bytes!("../assets/index.html")),
+    (
+        "swagger-initializer.js",
+        "text/javascript; charset=utf-8",
+        include_bytes!("../assets/swagger-initializer.js"),
+    ),
+    (
+        "swagger-ui-bundle.js",
+        "text/javascript; charset=utf-8",
+        include_bytes!("../assets/swagger-ui-bundle.js"),
+    ),
+    ("swagger-ui.css", "text/css; charset=utf-8", include_bytes!("../assets/swagger-ui.css")),
+];
 
 /// Not for good: one day something else may stand there.
 pub(crate) async fn to_start(headers: HeaderMap) -> Redirect {
@@ -27,17 +37,18 @@ pub(crate) async fn to_index() -> Redirect {
     Redirect::permanent("/docs/")
 }
 
-/// A file of Swagger UI.
-pub(crate) async fn swagger(request: Request) -> Result<Response, Refusal> {
-    let path = request.uri().path();
-    let file = path.strip_prefix("/docs/").unwrap_or_default();
-    match utoipa_swagger_ui::serve(file, Arc::clone(&SWAGGER)) {
-        Ok(Some(file)) => {
-            Ok(([(header::CONTENT_TYPE, file.content_type)], file.bytes.into_owned()).into_response())
-        }
-        Ok(None) => Err(Refusal::new(Code::RequestUnknownRoute, format!("there is no page {path}"))),
-        Err(error) => Err(Refusal::new(Code::Internal, error.to_string())),
-    }
+/// The API browser.
+pub(crate) async fn api_browser() -> Result<Response, Refusal> {
+    api_browser_file(Path("index.html".to_owned())).await
+}
+
+/// A file of the API browser.
+pub(crate) async fn api_browser_file(Path(name): Path<String>) -> Result<Response, Refusal> {
+    let (_, media_type, contents) = API_BROWSER
+        .into_iter()
+        .find(|file| file.0 == name)
+        .ok_or_else(|| Refusal::new(Code::RequestUnknownRoute, format!("there is no page /docs/{name}")))?;
+    Ok(([(header::CONTENT_TYPE, media_type)], contents).into_response())
 }
 
 pub(crate) async fn errors() -> Html<String> {

@@ -216,8 +216,8 @@ fn pages() -> [(&'static str, MethodRouter<Shared>); 6] {
     [
         ("/", get(docs::to_start)),
         ("/docs", get(docs::to_index)),
-        ("/docs/", get(docs::swagger)),
-        ("/docs/{*file}", get(docs::swagger)),
+        ("/docs/", get(docs::api_browser)),
+        ("/docs/{*file}", get(docs::api_browser_file)),
         ("/docs/errors", get(docs::errors)),
         ("/docs/errors/{code}", get(docs::error)),
     ]

@@ -1,7 +1,9 @@
-//! Private MariaDB, Redis and object stores for tests and load tests, on free ports of loopback, in a temporary directory.
-//! They end with the process that started them, however it ends. They never skip a test: a missing program is a panic that
-//! names its package. They must not be tied to a runtime, since the servers outlive the runtime of a test, and must not know
-//! any crate of the product: the load generator starts its servers here without compiling the product into itself.
+//! Private servers for tests and load tests (MariaDB, Redis, object stores), certificates for them, faults of the way to
+//! them, and the one hang limit of all tests (`patience`). Each server listens on a free port of loopback, keeps its files in a
+//! temporary directory, and ends with the process that started it, however that process ends. A missing program is a panic that
+//! names its package: no test is ever skipped. Servers must not be tied to a runtime, because they outlive the runtime of the
+//! test that started them. This crate must not use any crate of the product: the load generator starts its servers here without
+//! compiling the product into itself.
 
 pub mod certificates;
 pub mod patience;
@@ -30,19 +32,19 @@ pub use redis::Redis;
 pub use redis_sets::{RedisCluster, Sentinels};
 pub use tls::Identity;
 
-/// The one of this test process, started by whoever asks first. Shared: take a fresh database, and never stop it.
+/// The MariaDB of this test process, started by the first caller. Shared: take a fresh database, and never stop the server.
 pub async fn mariadb() -> &'static MariaDb {
     static ONE: OnceLock<MariaDb> = OnceLock::new();
     beside(|| ONE.get_or_init(MariaDb::shared)).await
 }
 
-/// The one of this test process. Shared: take a fresh prefix, and never flush or stop it.
+/// The Redis of this test process. Shared: take a fresh prefix, and never flush or stop the server.
 pub async fn redis() -> &'static Redis {
     static ONE: OnceLock<Redis> = OnceLock::new();
     beside(|| ONE.get_or_init(Redis::start)).await
 }
 
-/// Three masters. Shared, as above.
+/// A Cluster of three masters. Shared, as above.
 pub async fn redis_cluster() -> &'static RedisCluster {
     static ONE: OnceLock<RedisCluster> = OnceLock::new();
     beside(|| ONE.get_or_init(RedisCluster::start)).await
@@ -54,10 +56,11 @@ pub async fn sentinel() -> &'static Sentinels {
     beside(|| ONE.get_or_init(Sentinels::start)).await
 }
 
-/// Starting takes seconds of blocking; a runtime of one thread, or one whose clock stands still, goes on meanwhile.
+/// Runs work that blocks, such as the start of a server, on a thread of its own: a runtime of one thread, or one whose clock
+/// stands still, goes on meanwhile.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
-        Ok(it) => it,
+        Ok(answer) => answer,
         Err(failed) => std::panic::resume_unwind(failed.into_panic()),
     }
 }

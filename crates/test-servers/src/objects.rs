@@ -6,17 +6,15 @@ use super::{
     process::Process,
     watchdog::{Watchdog, shown},
 };
+use crate::patience::HANG_LIMIT;
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
     path::PathBuf,
     sync::Arc,
-    time::Duration,
 };
 
 const REGION: &str = "us-east-1";
-/// Answers of a server of our own on loopback.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct ObjectServer {
@@ -112,7 +110,7 @@ fn answers(process: &Process) -> bool {
 
 fn ask(port: u16, method: &str, path: &str, service: &str, form: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(HANG_LIMIT))?;
     let scope = format!("AWS4-HMAC-SHA256 Credential=test/20260101/{REGION}/{service}/aws4_request");
     let length = form.len();
     write!(

@@ -1,25 +1,25 @@
-//! Waiting for what must come, in tests that run by the real clock. Never waits for ever: what does not come fails the
-//! test and says where, instead of holding up all others. Leaves the processor to those who are waited for.
+//! Waiting for an event, in tests that run by the real clock. No wait is endless: an event that does not come fails the test
+//! and says where, instead of holding up all other tests. A wait leaves the processor to those who are waited for.
 
 use std::{panic::Location, time::Duration};
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything takes on a slow machine that has other tests to run.
 pub const HANG_LIMIT: Duration = Duration::from_secs(60);
-/// How soon it is asked again: what is likely to be so in a moment soon, what takes longer less and less often, since what
-/// is asked is often a server.
+/// Pause before the first repetition of a question, doubled up to the longest one: what takes long is asked less often, since
+/// the question often goes to a server.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
 const ASK_AGAIN_MOST: Duration = Duration::from_millis(16);
 
-/// For a moment, in a loop of the caller's own that waits for something: leaves the processor to it.
+/// One pause, for a loop of the caller's own that waits for an event: leaves the processor to those who bring it.
 pub async fn a_moment() {
     sleep(Duration::from_millis(5)).await;
 }
 
-/// Asks again until it is so.
+/// Asks again and again until the answer is yes.
 ///
 /// # Panics
-/// When it is not so in time.
+/// When the answer is still no after [`HANG_LIMIT`].
 #[track_caller]
 pub fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) -> impl Future<Output = ()> {
     let caller = Location::caller();

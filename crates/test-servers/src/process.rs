@@ -5,6 +5,7 @@ use super::{
     port::free_port,
     watchdog::{Watchdog, read},
 };
+use crate::patience::HANG_LIMIT;
 use parking_lot::Mutex;
 use std::{
     path::PathBuf,
@@ -18,8 +19,6 @@ use std::{
 /// Another process may take a port between our look and the server's bind.
 const PORTS_TRIED: usize = 5;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// A minute: a busy machine recovers a killed InnoDB slowly.
-const POLLS_MAX: usize = 6_000;
 
 pub(crate) struct Process {
     pub(crate) watchdog: Arc<Watchdog>,
@@ -123,13 +122,14 @@ fn has_ended(pid: u32) -> bool {
     state.is_ok_and(|it| it.contains(") Z "))
 }
 
-/// Asks again and again until it is so; false after a minute.
+/// Asks again and again until the answer is yes; false after [`HANG_LIMIT`].
 #[expect(
     clippy::disallowed_methods,
     reason = "another process gives no signal when it is ready; no test waits here for its own code"
 )]
 pub(crate) fn until(mut so: impl FnMut() -> bool) -> bool {
-    (0..POLLS_MAX).any(|_| {
+    let polls_max = HANG_LIMIT.as_millis() / POLL_INTERVAL.as_millis();
+    (0..polls_max).any(|_| {
         let now = so();
         if !now {
             std::thread::sleep(POLL_INTERVAL);

@@ -5,7 +5,7 @@ use super::book::Book;
 use crate::http::{Answer, Target};
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 #[derive(Debug)]
 pub(crate) struct Field {
@@ -14,13 +14,24 @@ pub(crate) struct Field {
     /// Task `n` has the id `base + n`.
     pub(crate) base: i64,
     pub(crate) book: Mutex<Book>,
+    /// No insert begins later, true microseconds; it moves while faults are still to come.
+    ends_us: AtomicI64,
     /// What is not acknowledged yet never will be.
     gives_up: AtomicBool,
 }
 
 impl Field {
     pub(crate) fn new(target: Target, engines: usize, base: i64) -> Self {
-        Self { target, engines, base, book: Mutex::default(), gives_up: AtomicBool::new(false) }
+        let (ends_us, gives_up) = (AtomicI64::new(0), AtomicBool::new(false));
+        Self { target, engines, base, book: Mutex::default(), ends_us, gives_up }
+    }
+
+    pub(crate) fn end_at(&self, ends_us: i64) {
+        self.ends_us.store(ends_us, Relaxed);
+    }
+
+    pub(crate) fn ends_us(&self) -> i64 {
+        self.ends_us.load(Relaxed)
     }
 
     pub(crate) fn give_up(&self) {

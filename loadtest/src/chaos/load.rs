@@ -27,13 +27,12 @@ const CALLERS: usize = 48;
 pub(crate) struct Pace {
     pub(crate) rate: u32,
     pub(crate) seed: u64,
-    /// No insert begins later.
-    pub(crate) until_us: i64,
-    /// No task is due later.
-    pub(crate) due_until_ms: i64,
 }
 
-/// Starts the inserts; they end by themselves.
+/// Where the load goes on beyond its planned end, tasks are due so soon.
+const DUE_WITHIN_MS: i64 = 5_000;
+
+/// Starts the inserts; they end by themselves, when the field says.
 pub(crate) fn start(field: &Arc<Field>, pace: Pace, workers: &mut JoinSet<anyhow::Result<()>>) {
     let (planned, taken) = mpsc::channel(CALLERS);
     let taken = Arc::new(Mutex::new(taken));
@@ -45,10 +44,11 @@ pub(crate) fn start(field: &Arc<Field>, pace: Pace, workers: &mut JoinSet<anyhow
 
 async fn plan(field: Arc<Field>, pace: Pace, planned: mpsc::Sender<Vec<usize>>) -> anyhow::Result<()> {
     let (mut maker, mut sizes) =
-        (Maker::new(pace.seed, pace.due_until_ms), fastrand::Rng::with_seed(pace.seed));
+        (Maker::new(pace.seed, field.ends_us() / 1_000), fastrand::Rng::with_seed(pace.seed));
     let begun_us = now_us();
     let mut made = 0;
-    while now_us() < pace.until_us {
+    while now_us() < field.ends_us() {
+        maker.due_until(now_ms() + DUE_WITHIN_MS);
         let owed = (now_us() - begun_us) * i64::from(pace.rate) / 1_000_000;
         while made < owed {
             let size = if sizes.bool() { 1 } else { sizes.usize(2..=BATCH_MAX) };

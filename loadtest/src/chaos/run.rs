@@ -22,6 +22,7 @@ use crate::{
     progress::{Progress, note},
 };
 use anyhow::Context as _;
+use punctual_test_servers::patience::HANG_LIMIT;
 use std::{
     collections::{BTreeMap, HashMap},
     io::Write as _,
@@ -41,6 +42,8 @@ const CAME_WITHIN_MS: i64 = 200;
 /// What is late for so long may be over without having been seen: the engines are asked.
 const ASKED_AFTER_MS: i64 = 4_000;
 const ASKED_MAX: usize = 200;
+/// No step takes longer, with its recovery.
+const STEP_LIMIT_US: i64 = 300_000_000;
 /// From the last recovery until nothing is in flight and no engine complains.
 const QUIET_LIMIT_US: i64 = 180_000_000;
 /// How far an engine trusts its clock unasked (issue 14.8).
@@ -130,7 +133,8 @@ impl<'a> Run<'a> {
         #[expect(clippy::cast_possible_truncation, reason = "minutes are checked to be few")]
         let ends_us = begun_us + (options.minutes * 60e6) as i64;
         let mut workers = JoinSet::new();
-        let pace = load::Pace { rate: options.rate, seed, until_us: ends_us, due_until_ms: ends_us / 1_000 };
+        field.end_at(ends_us);
+        let pace = load::Pace { rate: options.rate, seed };
         load::start(&field, pace, &mut workers);
         workers.spawn(change::change_all(Arc::clone(&field)));
         for lane in LANES {
@@ -171,17 +175,30 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Faults until the time is over; none begins in the last seconds.
+    /// Faults until the time is over and enough have come; none begins in the last seconds.
     async fn broken_by(&mut self, mut plan: Plan) -> anyhow::Result<()> {
+        let planned_us = self.ends_us;
         self.wait_ms(2_000).await?;
-        while now_us() < self.ends_us {
+        for steps in 0.. {
+            let is_enough = steps >= self.options.steps_min;
+            if is_enough && now_us() >= planned_us {
+                break;
+            }
+            // Load goes on beside every one.
+            self.end_at(if is_enough { planned_us } else { planned_us.max(now_us() + STEP_LIMIT_US) });
             let step = plan.next_step();
             self.step(&step).await?;
             let from_us = now_us();
             self.wait_ms(step.pause_ms.max(self.options.rest)).await?;
             self.peace.push((from_us, now_us()));
         }
+        self.end_at(planned_us);
         Ok(())
+    }
+
+    fn end_at(&mut self, ends_us: i64) {
+        self.ends_us = ends_us;
+        self.field.end_at(ends_us);
     }
 
     async fn step(&mut self, step: &Step) -> anyhow::Result<()> {
@@ -268,11 +285,12 @@ impl<'a> Run<'a> {
     /// Seconds from the end of the last fault of a step until everything due by then has come, and each engine is ready.
     async fn recovered(&mut self, over: Over) -> anyhow::Result<Option<f64>> {
         self.wait_until(over.seen_from_us, &[]).await?;
-        let until_us = over.ended_us + self.options.recover_within * 1_000;
+        let until_us = over.ended_us + self.recovery_limit_us();
         let mut is_first_look = true;
         loop {
             let at_us = now_us();
-            let is_on_time = self.field.book.lock().overdue(now_ms(), LATE_MS).is_empty();
+            let (at_ms, late_ms) = self.looks_for_late(over);
+            let is_on_time = self.field.book.lock().overdue(at_ms, late_ms).is_empty();
             if is_on_time && look::are_ready(&self.field).await {
                 // What broke nothing that could be seen was over at once, however long it was looked for.
                 let after_us = if is_first_look && over.seen_from_us > over.ended_us {
@@ -288,6 +306,17 @@ impl<'a> Run<'a> {
             is_first_look = false;
             self.tick(&[]).await?;
         }
+    }
+
+    fn recovery_limit_us(&self) -> i64 {
+        let hang_limit_ms = i64::try_from(HANG_LIMIT.as_millis()).unwrap_or(i64::MAX);
+        1_000 * if self.options.promises_only { hang_limit_ms } else { self.options.recover_within }
+    }
+
+    /// Until nothing is late by so much, at which time: where times do not decide, everything that was due by the end of the
+    /// fault, however late what has become due since.
+    fn looks_for_late(&self, over: Over) -> (i64, i64) {
+        if self.options.promises_only { (over.seen_from_us / 1_000, 0) } else { (now_ms(), LATE_MS) }
     }
 
     async fn wait_ms(&mut self, ms: i64) -> anyhow::Result<()> {

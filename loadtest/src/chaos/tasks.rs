@@ -85,6 +85,11 @@ impl Maker {
         Self { random: fastrand::Rng::with_seed(seed), until_ms }
     }
 
+    /// At least until then they may be due.
+    pub(crate) fn due_until(&mut self, until_ms: i64) {
+        self.until_ms = self.until_ms.max(until_ms);
+    }
+
     /// Inserted now.
     pub(crate) fn next(&mut self, now_ms: i64) -> Spec {
         let random = &mut self.random;
@@ -177,6 +182,20 @@ mod tests {
             assert!(all.iter().any(|it| it.change.is_some_and(|it| wish(&it.wish))));
         }
         assert!(all.iter().any(|it| it.fails == u32::MAX));
+    }
+
+    #[test]
+    fn where_the_load_goes_on_beyond_its_end_tasks_are_due_later_and_no_end_comes_sooner() {
+        let mut maker = Maker::new(1, 100_000);
+        for (until_ms, latest_ms) in [(90_000, 100_000), (120_000, 120_000)] {
+            maker.due_until(until_ms);
+            let delay_ms = |due| match due {
+                Due::AtMs(at_ms) => at_ms - 95_000,
+                Due::AfterMs(delay_ms) => delay_ms,
+            };
+            let longest_ms = (0..2_000).map(|_| delay_ms(maker.next(95_000).due)).max().unwrap();
+            assert!((latest_ms - 95_000 - 1_000..=latest_ms - 95_000).contains(&longest_ms), "{longest_ms}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
 };
 use std::{
     fmt::Display,
@@ -14,21 +14,22 @@ use std::{
 };
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use x509_parser::{pem::Pem, prelude::FromDer as _, prelude::X509Certificate};
+use x509_cert::{Certificate, der::Decode as _};
 
 /// The end of the first certificate of a file, ms since 1970.
 pub(super) fn of_file(path: &Path) -> Result<i64, String> {
     let unusable = |said: &dyn Display| format!("{} cannot be read: {said}", path.display());
-    let bytes = std::fs::read(path).map_err(|it| unusable(&it))?;
-    let first =
-        Pem::iter_from_buffer(&bytes).next().ok_or_else(|| unusable(&"it holds nothing in PEM form"))?;
-    let first = first.map_err(|it| unusable(&it))?;
-    of_der(&first.contents).map_err(|it| unusable(&it))
+    let bytes = std::fs::read(path).map_err(|error| unusable(&error))?;
+    let first = CertificateDer::pem_slice_iter(&bytes).next();
+    let first = first.ok_or_else(|| unusable(&"it holds no certificate in PEM form"))?;
+    let first = first.map_err(|error| unusable(&error))?;
+    of_der(&first).map_err(|error| unusable(&error))
 }
 
 fn of_der(der: &[u8]) -> Result<i64, String> {
-    let (_, certificate) = X509Certificate::from_der(der).map_err(|it| it.to_string())?;
-    Ok(certificate.validity().not_after.timestamp().saturating_mul(1_000))
+    let certificate = Certificate::from_der(der).map_err(|error| error.to_string())?;
+    let not_after = certificate.tbs_certificate().validity().not_after.to_unix_duration();
+    i64::try_from(not_after.as_millis()).map_err(|error| error.to_string())
 }
 
 /// `Nov 23 04:06:21 2031 GMT`, as servers write it; None: otherwise.

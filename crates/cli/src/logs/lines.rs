@@ -101,8 +101,7 @@ impl<'l> MakeWriter<'l> for Lines {
 mod tests {
     use super::*;
     use parking_lot::Mutex;
-
-    const PATIENCE: Duration = Duration::from_secs(30);
+    use punctual_testkit::patience::HANG_LIMIT;
 
     /// Fails while its memory is full, stands still while another holds it.
     #[derive(Clone, Default)]
@@ -135,10 +134,10 @@ mod tests {
         let lines = Lines::to(memory.clone(), Arc::clone(&meters));
         *memory.is_full.lock() = true;
         lines.push(b"a\n".to_vec());
-        lines.flush(PATIENCE);
+        lines.flush(HANG_LIMIT);
         *memory.is_full.lock() = false;
         lines.push(b"b\n".to_vec());
-        lines.flush(PATIENCE);
+        lines.flush(HANG_LIMIT);
         assert_eq!((text(&memory).as_str(), meters.log_lines_lost_total()), ("b\n", 1));
     }
 
@@ -162,6 +161,6 @@ mod tests {
     fn wait_until_taken(lines: &Lines) {
         let (written, seen) = sync_channel(1);
         lines.queue.send(Message::Flush(written)).unwrap();
-        seen.recv_timeout(PATIENCE).unwrap();
+        seen.recv_timeout(HANG_LIMIT).unwrap();
     }
 }

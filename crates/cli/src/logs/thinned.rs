@@ -194,6 +194,7 @@ where
 mod tests {
     use super::*;
     use punctual_engine::ProcessMeters;
+    use punctual_testkit::patience::HANG_LIMIT;
     use std::io;
     use tracing_subscriber::{fmt::format, layer::SubscriberExt as _};
 
@@ -236,7 +237,7 @@ mod tests {
         }
 
         fn lines(&self) -> Vec<String> {
-            self.lines.flush(Duration::from_secs(30));
+            self.lines.flush(HANG_LIMIT);
             String::from_utf8(self.memory.0.lock().clone()).unwrap().lines().map(str::to_owned).collect()
         }
     }

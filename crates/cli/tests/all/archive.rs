@@ -18,7 +18,7 @@ fn a_file_that_has_archives_is_served_with_them_or_not_at_all() {
     let (ours, others) = (set("archive"), set("elsewhere"));
     let mut server = Server::start_with(data.path(), &["--set", &ours]);
     let task = server.insert(json!({ "queue": "q", "kind": "k", "delay_ms": 10 }));
-    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
     assert_eq!(server.succeed(&leased), "accepted");
     server.process.signal("-TERM");
     assert!(server.process.ended().success());

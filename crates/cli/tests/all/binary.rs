@@ -1,11 +1,15 @@
-//! Runs the binary and talks to it. Waits on conditions, with a deadline; never for a time.
+//! Runs the binary and talks to it. Waits on conditions, up to the hang limit of all tests; never for a time.
 
-use punctual_testkit::servers::{MariaDb, Redis};
+use punctual_testkit::{
+    patience::HANG_LIMIT,
+    servers::{MariaDb, Redis},
+};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader, Read},
     path::Path,
     process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::mpsc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -14,7 +18,6 @@ use tokio::sync::OnceCell;
 
 /// What `serve` asks of a server; those of the tests are faster by default.
 pub(crate) const DURABLE: [&str; 1] = ["--innodb-flush-log-at-trx-commit=1"];
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// How soon `wait_for` looks again: less and less often, since a look asks a server or starts a program, and they and what is
 /// waited for share the processors.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -34,6 +37,18 @@ pub(crate) fn punctual(args: &[&str]) -> Command {
 
 pub(crate) fn run(args: &[&str]) -> Output {
     punctual(args).output().unwrap()
+}
+
+/// What a program says that has to end by itself.
+///
+/// # Panics
+/// When it has not ended before the hang limit. It is left running then: the test has failed.
+#[track_caller]
+pub(crate) fn ended_by_itself(command: &mut Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (sender, ended) = mpsc::sync_channel(1);
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    ended.recv_timeout(HANG_LIMIT).expect("the program ends before the hang limit").unwrap()
 }
 
 pub(crate) fn stdout(output: &Output) -> String {
@@ -59,7 +74,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(begun.elapsed() < HANG_LIMIT, "waited in vain for {what}");
         thread::park_timeout(pause);
         pause = (2 * pause).min(LOOK_AGAIN_MOST);
     }
@@ -82,6 +97,12 @@ impl Running {
             String::from_utf8_lossy(&said).into_owned()
         });
         Self { child, said: Some(said) }
+    }
+
+    /// What it says on stdout goes there, and what it says on stderr nowhere.
+    pub(crate) fn start_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
+        let child = command.stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
+        Self { child, said: None }
     }
 
     /// What it says on stderr goes there.
@@ -193,7 +214,7 @@ impl Server {
         let url = format!("{}{path}", self.url);
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         blocking(async move {
-            let mut request = http().request(method, url).timeout(PATIENCE);
+            let mut request = http().request(method, url).timeout(HANG_LIMIT);
             if let Some(body) = body {
                 request = request.json(&body);
             }
@@ -207,7 +228,9 @@ impl Server {
     /// As whoever has no token and no browser sees it.
     pub(crate) fn page(&self, path: &str) -> String {
         let url = format!("{}{path}", self.url);
-        blocking(async move { http().get(url).timeout(PATIENCE).send().await.unwrap().text().await.unwrap() })
+        blocking(
+            async move { http().get(url).timeout(HANG_LIMIT).send().await.unwrap().text().await.unwrap() },
+        )
     }
 
     /// The command with this server's address, its answer as JSON.

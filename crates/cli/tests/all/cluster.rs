@@ -1,23 +1,42 @@
 //! What an operator sees of a cluster: events, engines, partitions, rates, alerts; on three engines with servers of their own,
 //! one of which is killed, and on the embedded default.
 
-use crate::binary::{DURABLE, Running, Server, address, documents, punctual, run, stderr, stdout, wait_for};
+use crate::binary::{
+    DURABLE, Running, Server, address, documents, punctual, run, servers, stderr, stdout, wait_for,
+};
 use punctual_testkit::servers::{MariaDb, Redis};
 use serde_json::{Value, json};
+use std::borrow::Borrow;
 use tokio::runtime::Runtime;
 
-struct Site {
+/// On a MariaDB of its own, or on the shared one.
+struct Site<M> {
     runtime: Runtime,
-    mysql: MariaDb,
+    mysql: M,
     redis: Redis,
     store_url: String,
 }
 
-impl Site {
-    fn new(databases: usize) -> Self {
+impl Site<&'static MariaDb> {
+    fn on_shared(databases: usize) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let (mysql, redis) = runtime.block_on(servers());
+        Self::with(runtime, mysql, redis, databases)
+    }
+}
+
+impl Site<MariaDb> {
+    fn on_its_own() -> Self {
         let runtime = Runtime::new().unwrap();
         let (mysql, redis) = runtime.block_on(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
-        let urls: Vec<String> = (0..databases).map(|_| runtime.block_on(mysql.fresh_database())).collect();
+        Self::with(runtime, mysql, redis, 1)
+    }
+}
+
+impl<M: Borrow<MariaDb>> Site<M> {
+    fn with(runtime: Runtime, mysql: M, redis: Redis, databases: usize) -> Self {
+        let fresh = |_| runtime.block_on(mysql.borrow().fresh_database());
+        let urls: Vec<String> = (0..databases).map(fresh).collect();
         let store_url = urls.join(",");
         Self { runtime, mysql, redis, store_url }
     }
@@ -34,7 +53,7 @@ impl Site {
 /// A mover that was stopped leaves its move where it was: that is what stands here.
 #[test]
 fn a_partition_on_its_way_to_another_database_is_told_and_drawn() {
-    let site = Site::new(2);
+    let site = Site::on_shared(2);
     let server = site.engine();
     let catalog = site.store_url.split(',').next().unwrap().rsplit('/').next().unwrap();
     let begin = "INSERT INTO partition_move (partition_no, from_shard, to_shard, step, term, closed_until) VALUES (2, 0, 1, 1, 0, 0)";
@@ -122,7 +141,7 @@ fn this(server: &Server) -> String {
 
 #[test]
 fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
-    let site = Site::new(1);
+    let site = Site::on_shared(1);
     let (a, b, mut c) = (site.engine(), site.engine(), site.engine());
     let all = items(&a, "/v1/partitions").len() as u64;
     let shared = || {
@@ -199,7 +218,7 @@ fn the_death_of_an_engine_is_one_event_one_alert_and_a_takeover() {
 
 #[test]
 fn redis_and_the_database_that_go_and_come_are_events_with_the_time_at_which_they_went() {
-    let site = Site::new(1);
+    let site = Site::on_its_own();
     let server = site.engine();
     wait_for("it owns all", || {
         items(&server, "/v1/partitions").iter().all(|it| it["engine"].is_string()).then_some(())

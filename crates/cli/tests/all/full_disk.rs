@@ -55,7 +55,7 @@ fn task(delay_ms: u32) -> Value {
 }
 
 fn fires(server: &Server, task: &Value) {
-    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
     assert_eq!(leased["ref"], task["ref"]);
     assert_eq!(server.succeed(&leased), "accepted");
 }

@@ -3,7 +3,10 @@
 
 use crate::binary::{DURABLE, Running, Server, address, http, punctual, servers, wait_for};
 use jiff::Timestamp;
-use punctual_testkit::servers::{MariaDb, Redis};
+use punctual_testkit::{
+    patience::{HANG_LIMIT, a_moment},
+    servers::{MariaDb, Redis},
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -12,7 +15,7 @@ const TALKATIVE: [&str; 2] = ["--log-filter", "debug"];
 
 fn a_task_fires(server: &Server) {
     let task = server.insert(json!({ "queue": "q", "delay_ms": 100 }));
-    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
     assert_eq!(leased["ref"], task["ref"]);
     assert_eq!(server.succeed(&leased), "accepted");
 }
@@ -75,7 +78,7 @@ fn a_closed_log_and_a_redis_that_is_frozen_for_a_while_end_no_service() {
     let meanwhile = server.insert(json!({ "queue": "q", "delay_ms": 100 }));
     redis.resume();
     wait_for("the engine to see it", || (server.metric("punctual_hot_away") == 0.0).then_some(()));
-    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
     assert_eq!(leased["ref"], meanwhile["ref"]);
     assert_eq!(server.succeed(&leased), "accepted");
     for _ in 0..10 {
@@ -107,14 +110,32 @@ impl Flooded {
         Self { runtime, mysql, redis, server }
     }
 
-    /// What became of so many inserts at once.
+    /// What became of so many inserts at once. Where a store takes nothing for a second, who comes then is told to come later,
+    /// and does: a busy machine is that slow.
     fn insert(&self, count: usize, delay_ms: u64) -> Vec<Value> {
         let (client, url) = (http(), format!("{}/v1/tasks", self.server.url));
-        let insert = || {
-            let request = client.post(&url).json(&json!({ "queue": "q", "delay_ms": delay_ms }));
-            async move { request.send().await.unwrap().json::<Value>().await.unwrap() }
+        let insert = || async {
+            loop {
+                let request = client.post(&url).json(&json!({ "queue": "q", "delay_ms": delay_ms }));
+                let answer = request.send().await.unwrap().json::<Value>().await.unwrap();
+                if answer["code"] != "overload" {
+                    return answer;
+                }
+                a_moment().await;
+            }
         };
-        self.runtime.block_on(async { futures_util::future::join_all((0..count).map(|_| insert())).await })
+        self.runtime.block_on(async {
+            let answers = futures_util::future::join_all((0..count).map(|_| insert()));
+            tokio::time::timeout(HANG_LIMIT, answers).await.expect("an answer to each insert")
+        })
+    }
+
+    /// In a row, of all services.
+    fn failures(&self) -> f64 {
+        const FAILURES: &str = "punctual_service_failures_in_a_row{";
+        let metrics = self.server.page("/metrics");
+        let of_services = metrics.lines().filter(|line| line.starts_with(FAILURES));
+        of_services.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
     }
 
     /// Warnings and errors, once the engine was well again and has ended.
@@ -136,15 +157,12 @@ fn codes(answers: impl Iterator<Item = Value>) -> BTreeMap<String, usize> {
     codes
 }
 
-/// Where a store takes nothing for a second, who comes then is told to come later; a busy machine is that slow.
-fn told_to_wait(codes: &BTreeMap<String, usize>) -> usize {
-    codes.get("overload").copied().unwrap_or(0)
-}
-
 fn times<'v>(lines: impl IntoIterator<Item = &'v Value>) -> u64 {
     lines.into_iter().map(|it| it["times"].as_u64().unwrap_or(1)).sum()
 }
 
+/// By the times that the lines have themselves, so that it is the same on a slow machine: so many lines are so many seconds apart.
+/// The limit itself is held by a clock of the test's own in `logs/thinned.rs`.
 fn are_at_most_one_a_second_of_a_kind(lines: &[Value]) {
     let mut kinds = BTreeMap::<String, Vec<Timestamp>>::new();
     for it in lines {
@@ -164,13 +182,12 @@ fn are_at_most_one_a_second_of_a_kind(lines: &[Value]) {
 #[test]
 fn a_database_that_is_away_is_a_few_lines_whose_times_add_up() {
     const AT_ONCE: usize = 50;
-    const ROUNDS: usize = 60;
+    const ROUNDS: usize = 20;
     let it = Flooded::new();
     it.mysql.kill();
     let codes = codes((0..ROUNDS).flat_map(|_| it.insert(AT_ONCE, 100_000)));
     let refused: usize = codes.iter().filter(|(code, _)| code.starts_with("store.")).map(|it| it.1).sum();
-    assert_eq!(refused + told_to_wait(&codes), AT_ONCE * ROUNDS, "{codes:?}");
-    assert!(refused > AT_ONCE * ROUNDS / 2, "{codes:?}");
+    assert_eq!(refused, AT_ONCE * ROUNDS, "{codes:?}");
     it.runtime.block_on(it.mysql.start_again());
     let worries = it.worries();
     let of_requests = worries.iter().filter(|it| it["fields"]["message"] == "a request failed in a back end");
@@ -182,12 +199,12 @@ fn a_database_that_is_away_is_a_few_lines_whose_times_add_up() {
 /// Tasks are accepted and fire all the same; services fail.
 #[test]
 fn a_redis_that_is_away_under_load_is_a_few_lines_and_each_kind_of_worry_is_among_them() {
-    const ROUNDS: usize = 200;
+    const ROUNDS: usize = 50;
     let it = Flooded::new();
     it.redis.kill();
     let codes = codes((0..ROUNDS).flat_map(|_| it.insert(20, 50)));
-    assert_eq!(codes["accepted"] + told_to_wait(&codes), 20 * ROUNDS, "{codes:?}");
-    assert!(codes["accepted"] > 20 * ROUNDS / 2, "{codes:?}");
+    assert_eq!(codes, BTreeMap::from([("accepted".to_owned(), 20 * ROUNDS)]));
+    wait_for("services that fail again and again", || (it.failures() >= 10.0).then_some(()));
     it.runtime.block_on(it.redis.start_again());
     let worries = it.worries();
     are_at_most_one_a_second_of_a_kind(&worries);

@@ -3,9 +3,10 @@
 //!
 //! Seen to fail: with a guard that lets a role through; with the left-most of `X-Forwarded-For` believed.
 
-use crate::binary::{DURABLE, PATIENCE, Running, address, blocking, documents, punctual, stderr, wait_for};
+use crate::binary::{DURABLE, Running, address, blocking, documents, punctual, stderr, wait_for};
 use punctual_testkit::{
     certificates::{Authority, Files, Names, Validity},
+    patience::HANG_LIMIT,
     servers::{Identity, MariaDb, Redis, on_a_network_of_its_own},
 };
 use serde_json::{Value, json};
@@ -115,7 +116,7 @@ async fn ask(
     (method, path, body, _): Call,
 ) -> (u16, Value) {
     let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-    let mut request = http.request(method, format!("{}{path}", engine.url)).timeout(PATIENCE);
+    let mut request = http.request(method, format!("{}{path}", engine.url)).timeout(HANG_LIMIT);
     // No proxy is trusted here.
     request = request.header("x-forwarded-for", "203.0.113.77");
     if !body.is_empty() {
@@ -323,7 +324,7 @@ fn a_proxy_is_believed_as_far_as_it_is_trusted_and_nobody_else_is_served() {
         let url = address(&process.first_line());
         let ask = |from: &str, path: &str, forwarded: &[(&'static str, &str)], token: &str| {
             let http = http_from(from).tls_certs_only([]).build().unwrap();
-            let mut request = http.get(format!("{url}{path}")).bearer_auth(token).timeout(PATIENCE);
+            let mut request = http.get(format!("{url}{path}")).bearer_auth(token).timeout(HANG_LIMIT);
             for (name, value) in forwarded {
                 request = request.header(*name, *value);
             }

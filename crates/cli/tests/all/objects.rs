@@ -61,7 +61,7 @@ fn long_payloads_and_results_come_back_from_the_bucket_also_after_a_restart() {
     let task = server.insert(json!({ "queue": "q", "kind": "k", "payload": long("in") }));
     let waiting =
         server.insert(json!({ "queue": "q", "kind": "k", "delay_ms": 900_000, "payload": long("later") }));
-    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
     assert_eq!(leased["payload"], long("in"));
     let outcome = json!({
         "ref": leased["ref"], "token": leased["token"], "outcome": "succeeded", "result": long("out")
@@ -97,7 +97,7 @@ fn what_is_in_a_bucket_that_goes_away_comes_when_it_is_back() {
         server.post("/v1/tasks", json!({ "queue": "q", "kind": "k", "payload": long("in") }));
     assert_eq!((status, &refused["code"]), (503, &json!("store.unavailable")), "{refused}");
     let short = server.insert(json!({ "queue": "other", "kind": "k", "payload": "short" }));
-    let leased = wait_for("what needs no bucket", || server.lease("other", 1, 10_000).pop());
+    let leased = wait_for("what needs no bucket", || server.lease("other", 1, 600_000).pop());
     assert_eq!(leased["ref"], short["ref"]);
     assert_eq!(server.lease("q", 1, 10_000), Vec::<Value>::new());
     // A list shows no payload, and so needs none.
@@ -106,7 +106,7 @@ fn what_is_in_a_bucket_that_goes_away_comes_when_it_is_back() {
     let (status, refused) = server.get(&format!("/v1/tasks/{}", task["ref"].as_str().unwrap()));
     assert_eq!(status, 503, "not that it has no payload: {refused}");
     site.way.set(Way::Open);
-    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
     assert_eq!(
         (&leased["ref"], &leased["attempt"], &leased["payload"]),
         (&task["ref"], &json!(1), &long("in"))

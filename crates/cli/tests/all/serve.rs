@@ -7,7 +7,7 @@ use serde_json::json;
 fn a_task_goes_from_insert_over_lease_to_its_outcome() {
     let (server, _data) = Server::on_new_data();
     let task = server.insert(json!({ "queue": "q", "kind": "k", "delay_ms": 50, "payload": { "a": 1 } }));
-    let leased = wait_for("the task", || server.lease("q", 1, 10_000).pop());
+    let leased = wait_for("the task", || server.lease("q", 1, 600_000).pop());
     assert_eq!(
         (&leased["ref"], &leased["payload"], &leased["attempt"]),
         (&task["ref"], &json!({ "a": 1 }), &json!(1))
@@ -127,7 +127,7 @@ fn an_embedded_server_pushes_no_queue_and_says_the_way_out() {
     }
     assert_eq!(server.put("/v1/queues/q", json!({ "mode": "pull" })).0, 200);
     server.insert(json!({ "queue": "q" }));
-    assert_eq!(wait_for("the task", || server.lease("q", 1, 10_000).pop())["attempt"], 1);
+    assert_eq!(wait_for("the task", || server.lease("q", 1, 600_000).pop())["attempt"], 1);
     let output = run(&["serve", "--set", "queues.push=q"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(

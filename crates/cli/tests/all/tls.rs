@@ -1,15 +1,26 @@
 //! The binary on MySQL and Redis over TLS: the whole life of a task, servers that come back, and what is refused, each with
 //! a sentence that says what to do.
 
-use crate::binary::{DURABLE, Running, Server, address, blocking, punctual, stderr, wait_for};
+use crate::binary::{DURABLE, Running, Server, address, blocking, mariadb, punctual, stderr, wait_for};
 use punctual_testkit::{
     certificates::{Authority, Names, Validity},
     servers::{Identity, MariaDb, Redis, RedisCluster, Sentinels},
 };
 use serde_json::json;
 use std::process::Output;
+use tokio::sync::OnceCell;
 
 const ONLY_TLS: [&str; 2] = [DURABLE[0], "--require-secure-transport=ON"];
+
+/// Shared: take a fresh database, and never stop it. Servers beside it have its certificate.
+async fn mariadb_over_tls() -> &'static (MariaDb, Identity) {
+    static ONE: OnceCell<(MariaDb, Identity)> = OnceCell::const_new();
+    let start = || async {
+        let identity = Identity::loopback(&Authority::new());
+        (MariaDb::over_tls(&identity, &ONLY_TLS).await, identity)
+    };
+    ONE.get_or_init(start).await
+}
 
 fn serve(store: &str, hot: &str) -> Running {
     Running::start(
@@ -61,10 +72,9 @@ fn a_task_lives_over_tls_and_both_servers_may_go_and_come_back() {
 
 #[test]
 fn a_task_lives_over_tls_on_a_cluster_and_under_sentinels() {
-    let identity = Identity::loopback(&Authority::new());
     let (mariadb, cluster, sentinels) = blocking(async {
-        let mariadb = MariaDb::over_tls(&identity, &ONLY_TLS).await;
-        (mariadb, RedisCluster::over_tls(&identity).await, Sentinels::over_tls(&identity).await)
+        let (mariadb, identity) = mariadb_over_tls().await;
+        (mariadb, RedisCluster::over_tls(identity).await, Sentinels::over_tls(identity).await)
     });
     for hot in [cluster.url(), sentinels.url()] {
         let store = blocking(mariadb.fresh_database());
@@ -74,14 +84,13 @@ fn a_task_lives_over_tls_on_a_cluster_and_under_sentinels() {
 
 #[test]
 fn files_of_certificates_may_stand_in_settings_and_a_client_has_one_where_it_is_asked_for() {
-    let identity = Identity::loopback(&Authority::new());
-    let (mariadb, redis, store) = blocking(async {
-        let mariadb = MariaDb::over_tls(&identity, &ONLY_TLS).await;
+    let (redis, store) = blocking(async {
+        let (mariadb, identity) = mariadb_over_tls().await;
         let store = mariadb.fresh_database().await;
         let rights =
             "CREATE USER x@'127.0.0.1' IDENTIFIED BY 'x' REQUIRE X509; GRANT ALL ON *.* TO x@'127.0.0.1';";
         mariadb.sql("mysql", rights).await;
-        (mariadb, Redis::over_tls(&identity, &["--tls-auth-clients", "yes"]).await, store)
+        (Redis::over_tls(identity, &["--tls-auth-clients", "yes"]).await, store)
     });
     let file = |name: &str| redis.dir().join(name).to_str().unwrap().to_owned();
     let (hot, _) = redis.url().split_once('?').map(|(it, _)| (it.to_owned(), ())).unwrap();
@@ -104,7 +113,6 @@ fn files_of_certificates_may_stand_in_settings_and_a_client_has_one_where_it_is_
     // Without one, each says which to name.
     says(&start(&with_certificate, &own[..1]).output().unwrap(), &["hot.tls_cert"]);
     says(&start(&store, &own).output().unwrap(), &["ssl-cert", "REQUIRE"]);
-    drop(mariadb);
 }
 
 #[track_caller]
@@ -137,7 +145,7 @@ fn a_mysql_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_o
         let good = MariaDb::over_tls(&by_address, &ONLY_TLS).await;
         let rights = "CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'p'; CREATE DATABASE d;";
         good.sql("mysql", rights).await;
-        (good, MariaDb::over_tls(&expired, &DURABLE).await, MariaDb::with(&DURABLE).await)
+        (good, MariaDb::over_tls(&expired, &DURABLE).await, mariadb().await)
     });
     let url = good.url("d");
     let (base, _) = url.split_once("ssl-ca=").unwrap();
@@ -175,7 +183,7 @@ fn a_redis_that_cannot_be_trusted_or_does_not_trust_us_is_refused_with_the_way_o
     let strange = Authority::new().issue_loopback().write_to(stranger.path());
     let (mariadb, good, old, plain) = blocking(async {
         let good = Redis::over_tls(&by_address, &words("poor on >geheim ~* &* -@all +ping +info")).await;
-        let mariadb = MariaDb::with(&DURABLE).await;
+        let mariadb = mariadb().await;
         (mariadb, good, Redis::over_tls(&expired, &[]).await, Redis::own().await)
     });
     let store = blocking(mariadb.fresh_database());

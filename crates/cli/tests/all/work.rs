@@ -3,7 +3,7 @@
 use crate::binary::{Running, Server, address, blocking, punctual, run, servers, stderr, wait_for};
 use punctual_testkit::servers::Redis;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{fs, sync::Arc};
 
 fn worker(server: &Server, args: &[&str]) -> Running {
     let base = ["work", "--url", &server.url, "-q", "q"];
@@ -74,21 +74,30 @@ fn a_running_command_is_stopped_when_its_task_is_cancelled() {
 
 #[test]
 fn heartbeats_hold_a_lease_that_is_shorter_than_the_command() {
-    let (server, _data) = Server::on_new_data();
-    let _worker = worker(&server, &["--exec", "sleep 1.5; echo $PUNCTUAL_ATTEMPT", "--lease", "500ms"]);
+    let (server, data) = Server::on_new_data();
+    let go = data.path().join("go");
+    let command = format!("until test -e {}; do sleep 0.05; done; echo $PUNCTUAL_ATTEMPT", go.display());
+    // Three heartbeats in a lease: a machine would have to stand still for ten seconds for it to be lost.
+    let _worker = worker(&server, &["--exec", &command, "--lease", "15s"]);
     let task = server.insert(json!({ "queue": "q" }));
+    let path = format!("/v1/tasks/{}", task["ref"].as_str().unwrap());
+    let held_until = || server.get(&path).1["lease"]["until_ms"].as_i64();
+    let first = wait_for("the lease", held_until);
+    wait_for("a heartbeat", || held_until().filter(|until_ms| *until_ms > first));
+    fs::write(go, "").unwrap();
     assert_eq!(until(&server, &task, "succeeded")["result"]["result"], 1);
 }
 
 #[test]
 fn sigterm_lets_running_commands_finish_and_report() {
     let (server, data) = Server::on_new_data();
-    let marker = data.path().join("begun");
-    let command = format!("touch {}; sleep 0.5; echo done", marker.display());
+    let (marker, go) = (data.path().join("begun"), data.path().join("go"));
+    let command = format!("touch {}; until test -e {}; do sleep 0.05; done", marker.display(), go.display());
     let mut worker = worker(&server, &["--exec", &command]);
     let task = server.insert(json!({ "queue": "q" }));
     wait_for("the command to begin", || marker.exists().then_some(()));
     worker.signal("-TERM");
+    fs::write(go, "").unwrap();
     assert_eq!(worker.ended().code(), Some(0));
     assert_eq!(server.state(&task), "succeeded");
 }

@@ -1,12 +1,14 @@
-//! The same over real connections: what the sockets do must become the right kind of error.
+//! The same over real connections, and so by the real clock: what the sockets do must become the right kind of error.
 
 use std::time::Duration;
 
 use crate::fake::Fake;
 use punctual_sdk::{Client, Error, InsertTask, Job, NewTask, Worker};
+use punctual_test_servers::patience::HANG_LIMIT;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 fn client(address: std::net::SocketAddr) -> Client {
     Client::builder().url(format!("http://{address}")).tries(1).build().expect("the address is fine")
@@ -30,7 +32,7 @@ async fn a_task_goes_from_a_client_through_a_server_to_a_worker() {
     let shutdown = worker.shutdown();
     fake.put("a", "k");
     let (worked, outcome) = tokio::join!(worker.run(), async {
-        let outcome = fake.outcome("a").await;
+        let outcome = timeout(HANG_LIMIT, fake.outcome("a")).await.expect("an outcome before the hang limit");
         shutdown.cancel();
         outcome
     });
@@ -189,7 +191,8 @@ async fn a_typed_job_is_inserted_and_run_as_its_type_and_what_does_not_fit_is_re
     fake.put_task("mail", task("a", r#"{"name":"ada"}"#));
     fake.put_task("mail", task("b", "7"));
     let (_, (a, b)) = tokio::join!(worker.run(), async {
-        let ends = (fake.outcome("a").await, fake.outcome("b").await);
+        let both = async { (fake.outcome("a").await, fake.outcome("b").await) };
+        let ends = timeout(HANG_LIMIT, both).await.expect("outcomes before the hang limit");
         shutdown.cancel();
         ends
     });

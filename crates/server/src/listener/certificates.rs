@@ -16,7 +16,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
-use x509_parser::parse_x509_certificate;
+use x509_cert::{Certificate, der::Decode as _};
 
 /// A certificate that ends sooner is said to.
 pub(crate) const ENDS_SOON_MS: i64 = 21 * 24 * 3_600_000;
@@ -172,9 +172,10 @@ fn roots(path: &Path, pem: &[u8]) -> Result<Arc<RootCertStore>, TlsError> {
 }
 
 fn expiry(path: &Path, certificate: &CertificateDer<'_>) -> Result<Millis, TlsError> {
-    let (_, read) = parse_x509_certificate(certificate)
+    let certificate = Certificate::from_der(certificate)
         .map_err(|error| wrong(path, format!("has no certificate that can be read: {error}")))?;
-    Ok(Millis(read.validity().not_after.timestamp().saturating_mul(1_000)))
+    let not_after = certificate.tbs_certificate().validity().not_after.to_unix_duration();
+    Ok(Millis(i64::try_from(not_after.as_millis()).unwrap_or(i64::MAX)))
 }
 
 impl Certificates {

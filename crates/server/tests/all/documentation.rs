@@ -157,7 +157,7 @@ async fn the_document_and_the_pages_are_served_without_a_network() {
     assert_eq!(served.header("content-type"), Some("application/json"));
     assert_eq!(served.body, Document::new().0);
     let index = world.send(get("/docs/")).await;
-    assert_eq!((index.status, index.header("content-type")), (200, Some("text/html")));
+    assert_eq!((index.status, index.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert!(!index.text.contains("http://") && !index.text.contains("https://"), "{}", index.text);
     assert!(world.send(get("/docs/swagger-initializer.js")).await.text.contains("/openapi.json"));
     assert_eq!(world.send(get("/docs/swagger-ui-bundle.js")).await.status, 200);

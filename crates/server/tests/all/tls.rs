@@ -4,7 +4,7 @@ use crate::door::{Door, LONG_POLLS, value};
 use punctual_server::{ListenerOptions, ServerOptions, TlsFiles};
 use punctual_testkit::{
     certificates::{Authority, Files, Names, Validity},
-    patience::until,
+    patience::{HANG_LIMIT, until},
 };
 use reqwest::{Certificate, Client, ClientBuilder, Identity, Version};
 use rustls::{
@@ -44,7 +44,7 @@ impl Secured {
         let listener = ListenerOptions {
             tls: Some(change(tls)),
             tls_look_every: Duration::from_millis(10),
-            handshake_timeout: Duration::from_secs(5),
+            handshake_timeout: HANG_LIMIT,
             ..ListenerOptions::default()
         };
         let door = Door::with(ServerOptions { listener, ..ServerOptions::default() }).await;

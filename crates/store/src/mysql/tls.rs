@@ -90,7 +90,7 @@ fn readable(parameter: &str, path: &str) -> Result<(), String> {
 
 /// What a refusal says, and what to do about it, as the end of a sentence. The texts are those of the library that speaks
 /// TLS, of the driver and of the servers; a test against servers holds them.
-const WAYS_OUT: [(&[&str], &str); 7] = [
+const WAYS_OUT: [(&[&str], &str); 8] = [
     (
         &["certificate: UnknownIssuer", "certificate: BadSignature"],
         "; its certificate is signed by no authority that this engine trusts: name the authority's file (ssl-ca=/path/ca.pem)",
@@ -118,6 +118,11 @@ const WAYS_OUT: [(&[&str], &str); 7] = [
     (
         &["HandshakeFailure", "CertificateRequired"],
         "; see that the server speaks TLS 1.2 or newer, and asks for no other certificate",
+    ),
+    (
+        &["RSA auth backend disabled"],
+        "; the server wants this password over TLS only (caching_sha2_password): let it speak TLS and set ssl-mode=REQUIRED or \
+         VERIFY_IDENTITY, or create the user with mysql_native_password",
     ),
 ];
 
@@ -174,6 +179,16 @@ mod tests {
             Said { mode: Some("verify_ca"), ca: Some("/a"), cert: Some("/b"), key: Some("/c") }
         );
         assert_eq!(said("mysql://h/d").unwrap(), Said::default());
+    }
+
+    #[test]
+    fn a_password_that_may_not_be_sent_in_the_clear_names_the_ways_out() {
+        let refused = "RSA auth backend disabled; enable feature `mysql-rsa` or use TLS.";
+        let way_out = way_out(&sqlx::Error::Configuration(refused.into()));
+        assert!(
+            way_out.contains("caching_sha2_password") && way_out.contains("ssl-mode=REQUIRED"),
+            "{way_out}"
+        );
     }
 
     #[test]

@@ -53,6 +53,10 @@ impl Session {
         &self.conn
     }
 
+    pub(crate) const fn conn_mut(&mut self) -> &mut Connection {
+        &mut self.conn
+    }
+
     pub(crate) fn begin(&mut self) -> Result<(), Unfinished> {
         self.undo();
         run(&self.conn, "BEGIN IMMEDIATE").map_err(Unfinished::before_commit)

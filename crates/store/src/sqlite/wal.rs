@@ -36,12 +36,12 @@ thread_local! {
 }
 
 /// Counts the pages of the log on the connection that writes; replaces SQLite's own checkpoints.
-pub(crate) fn count_pages(conn: &Connection) {
-    fn hook(_: &Wal, pages: c_int) -> rusqlite::Result<()> {
+pub(crate) fn count_pages(conn: &mut Connection) -> rusqlite::Result<()> {
+    fn hook(_: &mut Wal, pages: c_int) -> rusqlite::Result<()> {
         LOG_PAGES.set(u64::try_from(pages).unwrap_or_default());
         Ok(())
     }
-    conn.wal_hook(Some(hook));
+    conn.wal_hook(Some(hook))
 }
 
 /// Pages in the log after the last commit of this thread.

@@ -1,5 +1,6 @@
-//! What every bus must do.
+//! What every bus must do. A receive that waits as long as a test may hang was not woken, and answers nothing.
 
+use crate::patience::HANG_LIMIT;
 use punctual_contract::{Bus, bus::Delivery, store::Assignment};
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -16,8 +17,6 @@ use std::{
 use tokio::{task::JoinSet, time::Instant};
 
 const NOW: Millis = Millis(1_700_000_000_000);
-/// Longer than any case takes: a receive that waits this long was not woken.
-const LONG: Duration = Duration::from_secs(60);
 
 /// A message of queue "mail"; its number is its id and task id.
 ///
@@ -100,8 +99,8 @@ pub async fn publishing_answers_once_a_message(bus: Arc<dyn Bus>) {
 
 pub async fn a_receive_is_bounded_and_leaves_the_rest(bus: Arc<dyn Bus>) {
     publish(&*bus, 0..10).await;
-    assert_eq!(receive(&*bus, 0, LONG, NOW).await, [], "nothing asked, nothing waited for");
-    let mut got = receive(&*bus, 4, LONG, NOW).await;
+    assert_eq!(receive(&*bus, 0, HANG_LIMIT, NOW).await, [], "nothing asked, nothing waited for");
+    let mut got = receive(&*bus, 4, HANG_LIMIT, NOW).await;
     assert_eq!(got.len(), 4);
     got.extend(drain(&*bus).await);
     assert_eq!(numbers(&got), (0..10).collect::<Vec<_>>());
@@ -123,7 +122,7 @@ pub async fn a_receive_gives_up_after_its_wait(bus: Arc<dyn Bus>) {
 pub async fn a_waiting_receive_is_woken_by_a_message(bus: Arc<dyn Bus>) {
     for number in 0..50 {
         let (mut waiting, one) = (JoinSet::new(), Arc::clone(&bus));
-        waiting.spawn(async move { receive(&*one, 9, LONG, NOW).await });
+        waiting.spawn(async move { receive(&*one, 9, HANG_LIMIT, NOW).await });
         if number % 2 == 0 {
             tokio::task::yield_now().await;
         }
@@ -136,7 +135,7 @@ pub async fn every_waiting_receive_gets_its_share(bus: Arc<dyn Bus>) {
     let mut waiting = JoinSet::new();
     for _ in 0..20 {
         let bus = Arc::clone(&bus);
-        waiting.spawn(async move { receive(&*bus, 1, LONG, NOW).await });
+        waiting.spawn(async move { receive(&*bus, 1, HANG_LIMIT, NOW).await });
     }
     tokio::task::yield_now().await;
     publish(&*bus, 0..20).await;
@@ -230,7 +229,7 @@ pub async fn a_reclaim_wakes_who_waits(bus: Arc<dyn Bus>) {
     let mut waiting = JoinSet::new();
     for _ in 0..2 {
         let bus = Arc::clone(&bus);
-        waiting.spawn(async move { receive(&*bus, 1, LONG, NOW).await });
+        waiting.spawn(async move { receive(&*bus, 1, HANG_LIMIT, NOW).await });
     }
     tokio::task::yield_now().await;
     assert_eq!(bus.reclaim(&queue("mail"), NOW.plus(1)).await.unwrap(), 2);
@@ -243,10 +242,10 @@ pub async fn a_reclaim_wakes_who_waits(bus: Arc<dyn Bus>) {
 pub async fn a_receive_that_is_dropped_loses_nothing(bus: Arc<dyn Bus>) {
     let mut context = Context::from_waker(Waker::noop());
     for number in 0..50 {
-        let mut dropped = Box::pin(receive(&*bus, 9, LONG, NOW));
+        let mut dropped = Box::pin(receive(&*bus, 9, HANG_LIMIT, NOW));
         assert!(dropped.as_mut().poll(&mut context).is_pending());
         let (mut waiting, one) = (JoinSet::new(), Arc::clone(&bus));
-        waiting.spawn(async move { receive(&*one, 9, LONG, NOW).await });
+        waiting.spawn(async move { receive(&*one, 9, HANG_LIMIT, NOW).await });
         tokio::task::yield_now().await;
         if number % 2 == 0 {
             drop(dropped);
@@ -278,7 +277,7 @@ pub async fn of_many_consumers_each_message_goes_to_one(bus: Arc<dyn Bus>) {
         work.spawn(async move {
             let mut got: Vec<Delivery> = Vec::new();
             while got.len() < 250 {
-                got.extend(receive(&*bus, (3 + consumer).min(250 - got.len()), LONG, NOW).await);
+                got.extend(receive(&*bus, (3 + consumer).min(250 - got.len()), HANG_LIMIT, NOW).await);
             }
             got
         });

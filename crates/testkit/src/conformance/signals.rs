@@ -1,6 +1,7 @@
 //! What everything that carries signals between engines must do, which is little: nothing is promised to arrive. What
 //! is sent again and again arrives, though, and as it was sent; so that is what these cases do.
 
+use crate::patience::{HANG_LIMIT, a_moment};
 use punctual_contract::{Signals, ownership::Signal};
 use punctual_domain::{
     name::{Name, QueueKey},
@@ -8,8 +9,6 @@ use punctual_domain::{
     time::Millis,
 };
 use std::{sync::Arc, time::Duration};
-
-const GIVEN_UP: Duration = Duration::from_secs(30);
 
 fn due(partition: u16, due_at: i64) -> Signal {
     Signal::Due { partition: Partition(partition), due_at: Millis(due_at) }
@@ -31,10 +30,10 @@ async fn heard(from: &dyn Signals, by: &dyn Signals, sent: &[Signal]) -> Vec<Sig
     let announce = async {
         loop {
             from.announce(sent.to_vec()).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            a_moment().await;
         }
     };
-    tokio::time::timeout(GIVEN_UP, async {
+    tokio::time::timeout(HANG_LIMIT, async {
         tokio::select! {
             () = listen => {}
             () = announce => {}

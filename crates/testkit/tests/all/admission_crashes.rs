@@ -18,14 +18,14 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Settled};
 use punctual_testkit::{
     faults::{FaultyHot, FaultyLimiter, FaultyStore, Gate, HotGroup, LimiterGroup, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::{runtime::Runtime, task::JoinSet, time::Instant};
 
 const LEASE_MS: i64 = 1_500;
-/// Twice what the table promises at most.
-const SLOTS_FREE_WITHIN: Duration = Duration::from_secs(60);
+/// Longer than a task that is due takes to come.
+const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;
 
 /// The step that is done when the engine dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Rig {
     async fn warm_up(&self) {
         for _ in 0..8 {
             self.insert().await;
-            while !self.finish_some(20_000).await {}
+            while !self.finish_some(WAIT_MS).await {}
         }
     }
 
@@ -102,13 +102,13 @@ impl Rig {
     /// The engine goes as far as the gate; without one it has gone as far as it should.
     async fn go(&self, after: After, callers: &mut JoinSet<()>) -> Option<Arc<Gate>> {
         let engine = self.engine.clone();
-        let ask = async move { drop(engine.lease(request(20_000)).await) };
+        let ask = async move { drop(engine.lease(request(WAIT_MS)).await) };
         self.insert().await;
         let gate = match after {
             After::Pop => self.limiter.faults.hold(LimiterGroup::Grant),
             After::Grant | After::GrantOfAll => self.store.faults.hold(StoreGroup::Dispatch),
             After::Lease | After::Refusal | After::Outcome | After::GivingUp => {
-                let mut leased = self.engine.lease(request(20_000)).await.unwrap();
+                let mut leased = self.engine.lease(request(WAIT_MS)).await.unwrap();
                 let it = leased.pop().expect("it is due");
                 if after == After::Lease {
                     return None;
@@ -174,15 +174,17 @@ async fn live_on(ground: &dyn Ground, after: After) {
     let rig = rig(ground).await;
     let running = rig.engine.start().unwrap();
     let since = Instant::now();
-    while rig.unfinished().await > 0 {
-        assert!(since.elapsed() < SLOTS_FREE_WITHIN, "{} are not finished", rig.unfinished().await);
+    until("all are finished", || async {
         rig.finish_some(200).await;
-    }
+        rig.unfinished().await == 0
+    })
+    .await;
     let finished = since.elapsed();
-    while rig.limiter.holders(&Scope::Queue(queue()), 0).await.unwrap().count > 0 {
-        assert!(since.elapsed() < SLOTS_FREE_WITHIN, "a slot is held, and nothing is in flight");
+    until("no slot is held, where nothing is in flight", || async {
         assert!(!rig.finish_some(100).await, "all have finished");
-    }
+        rig.limiter.holders(&Scope::Queue(queue()), 0).await.unwrap().count == 0
+    })
+    .await;
     eprintln!("{after:?}: finished after {finished:?}, all slots free after {:?}", since.elapsed());
     let books = rig.store.books().await.unwrap();
     assert_eq!((books.unaccounted(), &books), (0, &rig.store.audit().await.unwrap()));

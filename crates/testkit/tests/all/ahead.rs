@@ -28,12 +28,14 @@ use punctual_domain::{
 use punctual_engine::{Cancelled, Changed, LeaseRequest, Options, Running, Settled};
 use punctual_testkit::{
     faults::{Dials, HotGroup, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
 
-const LEASE_MS: i64 = 60_000;
+const LEASE_MS: i64 = 10 * 60_000;
+/// Longer than anything here takes to come.
+const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;
 
 fn request(wait_ms: u64) -> LeaseRequest {
     let executor = "ann".to_owned();
@@ -66,7 +68,7 @@ async fn warm_up(rig: &Rig) {
 
 async fn leased(rig: &Rig) -> Assignment {
     loop {
-        if let Some(it) = rig.engine.lease(request(20_000)).await.unwrap().pop() {
+        if let Some(it) = rig.engine.lease(request(WAIT_MS)).await.unwrap().pop() {
             return it;
         }
     }
@@ -331,7 +333,7 @@ fn fires_without_a_mark_and_dies(ground: &Arc<dyn Ground>) {
     Runtime::new().unwrap().block_on(async {
         let rig = rig(&**ground, false).await;
         let running = rig.engine.start().unwrap();
-        let it = timeout(Duration::from_secs(20), leased(&rig)).await.unwrap();
+        let it = timeout(HANG_LIMIT, leased(&rig)).await.unwrap();
         assert_eq!((it.place.id, it.attempt, it.fence), (task.place.id, 1, task.fence + 1));
         assert_eq!(rig.engine.settle(vec![succeeded(&it)], "ann").await.unwrap(), [Settled::Accepted]);
         assert_eq!(rig.engine.lease(request(100)).await.unwrap(), [], "it does not come twice");
@@ -403,7 +405,7 @@ fn dies(ground: &Arc<dyn Ground>, at: At) {
     survivor.block_on(async {
         let rig = rig(&**ground, false).await;
         let running = rig.engine.start().unwrap();
-        let it = timeout(Duration::from_secs(20), leased(&rig)).await.unwrap();
+        let it = timeout(HANG_LIMIT, leased(&rig)).await.unwrap();
         assert_eq!(
             (it.place.id, it.attempt),
             (task.place.id, 1),

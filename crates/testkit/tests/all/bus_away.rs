@@ -11,9 +11,9 @@ use punctual_domain::{
 use punctual_engine::{Options, Settled};
 use punctual_testkit::{
     faults::{BusGroup, Dials, HotGroup, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
 };
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
 /// Nothing here may end with a lease.
 async fn rig(ground: &dyn Ground) -> Rig {
@@ -57,7 +57,9 @@ async fn come_when_it_is_back(ground: &dyn Ground) {
     gate.open();
     let mut came = HashSet::new();
     while came.len() < TASKS {
-        for it in rig.bus.receive(&queue(), 100, Duration::from_secs(20), rig.engine.now()).await.unwrap() {
+        let received = rig.bus.receive(&queue(), 100, HANG_LIMIT, rig.engine.now()).await.unwrap();
+        assert!(!received.is_empty(), "{} of {TASKS} came", came.len());
+        for it in received {
             rig.bus.acknowledge(&queue(), &[it.id]).await.unwrap();
             let it = it.message;
             assert!(it.fired_at >= it.due_at, "early: {it:?}");

@@ -15,7 +15,10 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Settled};
 use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_store::SqliteStore;
-use punctual_testkit::{clock::ManualClock, patience::until};
+use punctual_testkit::{
+    clock::ManualClock,
+    patience::{HANG_LIMIT, until},
+};
 use std::{
     pin::Pin,
     sync::{
@@ -28,8 +31,8 @@ use std::{
 use tokio::time::timeout;
 
 const HOUR_MS: u64 = 3_600_000;
-/// Of a call that waits.
-const WAIT_MS: u64 = 60_000;
+/// Of a call that waits: longer than a test does.
+const WAIT_MS: u64 = 2_000 * HANG_LIMIT.as_secs();
 const BEGIN: Millis = Millis(1_000_000_000);
 
 /// A manual clock that also says when time was broken.
@@ -79,9 +82,9 @@ async fn poll_once(call: &mut Call) {
     tokio::task::yield_now().await;
 }
 
-/// At once, and not when the time is over for which it waits.
+/// Before the time is over for which it waits.
 async fn answer(call: Call) -> Vec<Assignment> {
-    timeout(Duration::from_millis(WAIT_MS / 2), call).await.expect("it is answered")
+    timeout(HANG_LIMIT, call).await.expect("it is answered")
 }
 
 fn request(wait_ms: u64, lease_ms: i64) -> LeaseRequest {

@@ -21,7 +21,7 @@ use punctual_hot::{MemoryHot, NearHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore, SqliteStore};
 use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyHot, FaultyStore, Gate, HotGroup, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
     servers,
 };
 use std::{
@@ -177,15 +177,20 @@ pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(O
     Rig { store, hot, bus, engine: Engine::new(backends, set(options)) }
 }
 
+/// Of an engine that dies: what it had handed over is free again soon.
 const LEASE_MS: i64 = 1_500;
+/// Of the engine that goes on: no lease ends before its outcome is told.
+const LONG_LEASE_MS: i64 = 3_600_000;
+/// As long as a test may hang.
+const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;
 
 pub(crate) fn queue() -> QueueKey {
     QueueKey { namespace: Name::default_namespace(), queue: Name::new("q").unwrap() }
 }
 
-fn request(wait_ms: u64) -> LeaseRequest {
+fn request(wait_ms: u64, lease_ms: i64) -> LeaseRequest {
     let executor = "test".to_owned();
-    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms: LEASE_MS, executor, version: None }
+    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms, lease_ms, executor, version: None }
 }
 
 pub(crate) fn succeeded(it: &Assignment) -> OutcomeReport {
@@ -207,11 +212,7 @@ impl Rig {
     async fn warm_up(&self) {
         for _ in 0..8 {
             let place = self.insert(0).await;
-            let it = loop {
-                if let Some(it) = self.engine.lease(request(20_000)).await.unwrap().pop() {
-                    break it;
-                }
-            };
+            let it = leased(self).await;
             assert_eq!(it.place, place);
             assert_eq!(self.engine.settle(vec![succeeded(&it)], "test").await.unwrap(), [Settled::Accepted]);
         }
@@ -285,7 +286,8 @@ async fn die(ground: Arc<dyn Ground>, at: At) {
         if at.needs_an_executor() {
             let engine = rig.engine.clone();
             let (handed, in_hand) = tokio::sync::oneshot::channel();
-            callers.spawn(async move { drop(handed.send(engine.lease(request(20_000)).await.unwrap())) });
+            let leases = request(WAIT_MS, LEASE_MS);
+            callers.spawn(async move { drop(handed.send(engine.lease(leases).await.unwrap())) });
             if matches!(at, At::Outcome) {
                 let leased = in_hand.await.unwrap();
                 gate = Some(self::gate(&rig, at));
@@ -325,7 +327,8 @@ async fn is_unsent(rig: &Rig) {
 }
 
 async fn live_on(ground: &dyn Ground, at: At) {
-    let rig = rig(ground, at.is_pushed()).await;
+    let lasting = |options| Options { push_lease_ms: LONG_LEASE_MS, ..options };
+    let rig = rig_with(ground, at.is_pushed(), lasting).await;
     let running = rig.engine.start().unwrap();
     let it = match at {
         it if it.is_pushed() => delivered(&rig).await,
@@ -336,25 +339,23 @@ async fn live_on(ground: &dyn Ground, at: At) {
     let settled = rig.engine.settle(vec![report.clone(), report], "test").await.unwrap();
     assert_eq!(settled, [Settled::Accepted, Settled::Stale]);
     assert_eq!(rig.engine.read(it.place).await.unwrap().state, State::Succeeded);
-    assert_eq!(rig.engine.lease(request(100)).await.unwrap(), [], "it does not come twice");
+    assert_eq!(rig.engine.lease(request(100, LONG_LEASE_MS)).await.unwrap(), [], "it does not come twice");
     let books = rig.store.books().await.unwrap();
     assert_eq!((books.unaccounted(), &books), (0, &rig.store.audit().await.unwrap()));
     running.stop().await;
 }
 
 async fn leased(rig: &Rig) -> Assignment {
-    loop {
-        if let Some(it) = rig.engine.lease(request(20_000)).await.unwrap().pop() {
-            return it;
-        }
-    }
+    let mut leased = rig.engine.lease(request(WAIT_MS, LONG_LEASE_MS)).await.unwrap();
+    leased.pop().expect("a task that is due comes")
 }
 
 /// From the bus; what the dead engine had published and an executor has not taken comes too, and is refused as stale.
 pub(crate) async fn delivered(rig: &Rig) -> Assignment {
     loop {
-        let wait = Duration::from_secs(20);
-        for it in rig.bus.receive(&queue(), 10, wait, rig.engine.now()).await.unwrap() {
+        let received = rig.bus.receive(&queue(), 10, HANG_LIMIT, rig.engine.now()).await.unwrap();
+        assert!(!received.is_empty(), "nothing comes over the bus");
+        for it in received {
             rig.bus.acknowledge(&queue(), &[it.id]).await.unwrap();
             let task = rig.engine.read(it.message.place).await.unwrap();
             if task.fence == it.message.fence {

@@ -19,12 +19,15 @@ use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     faults::{BusGroup, Dials, FaultyBus, FaultyStore, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
 };
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
+
+/// Longer than anything takes but the repair that these tests have switched off.
+const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;
 
 #[derive(Debug)]
 pub(crate) struct WallClock;
@@ -111,10 +114,9 @@ impl Rig {
     }
 }
 
-/// Waits long enough for anything but the repair that these tests have switched off.
 fn request(lease_ms: i64) -> LeaseRequest {
     let executor = "test".to_owned();
-    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: 20_000, lease_ms, executor, version: None }
+    LeaseRequest { queue: Arc::new(queue()), max: 10, wait_ms: WAIT_MS, lease_ms, executor, version: None }
 }
 
 fn succeeded(it: &Assignment) -> OutcomeReport {
@@ -232,8 +234,7 @@ async fn a_push_queue_publishes_and_what_cannot_be_published_keeps_its_attempt()
     let place = rig.insert(0).await;
     until("it was refused", || async { rig.bus.faults.counts(BusGroup::Publish).refused > 0 }).await;
     rig.bus.faults.heal();
-    let wait = Duration::from_secs(20);
-    let delivered = rig.bus.receive(&queue(), 1, wait, rig.engine.now()).await.unwrap().remove(0);
+    let delivered = rig.bus.receive(&queue(), 1, HANG_LIMIT, rig.engine.now()).await.unwrap().remove(0);
     assert_eq!((delivered.message.place, delivered.message.attempt), (place, 1));
     let settled = rig.engine.settle(vec![succeeded(&delivered.message)], "subscriber").await.unwrap();
     assert_eq!(settled, [Settled::Accepted]);

@@ -13,19 +13,21 @@ use punctual_domain::{
 };
 use punctual_engine::{Backends, Engine, LeaseRequest, Options, Running, Settled};
 use punctual_testkit::{
-    patience::{a_moment, until},
+    patience::{HANG_LIMIT, a_moment, until},
     servers::{Redis, Sentinels},
 };
-use std::{collections::HashSet, sync::Arc, time::Duration};
-use tokio::{sync::watch, task::JoinSet, time::Instant};
+use std::{collections::HashSet, sync::Arc};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
 const LIMIT: usize = 10;
 const TASKS: usize = 300;
 const ENGINES: usize = 3;
 /// More than the limit: some of them wait, and would take what is granted too much.
 const EXECUTORS: usize = 30;
-/// Longer than anything here takes.
-const DEADLINE: Duration = Duration::from_secs(90);
 
 /// How long executors work on what they get from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,25 +95,17 @@ impl Site {
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&Watch) -> bool) {
-        let over = Instant::now() + DEADLINE;
-        while !holds(&self.watch.lock()) {
-            assert!(Instant::now() < over, "not in time: {what}");
-            a_moment().await;
-        }
+        until(what, || async { holds(&self.watch.lock()) }).await;
     }
 
     /// While Redis is away nobody can say.
     async fn until_slots_are(&self, held: usize) {
-        let over = Instant::now() + DEADLINE;
-        loop {
-            let holders = self.limiter.holders(&Scope::Queue(queue()), 0).await.map(|it| it.count);
+        until(&format!("{held} slots are held"), || async {
+            let holders = self.limiter.holders(&Scope::Queue(queue()), 0).await;
             let is_whole = self.limiter.is_whole().await.unwrap_or(false);
-            if is_whole && holders.as_ref().is_ok_and(|it| *it == held) {
-                return;
-            }
-            assert!(Instant::now() < over, "not {held} slots are held, but {holders:?}");
-            a_moment().await;
-        }
+            is_whole && holders.is_ok_and(|holders| holders.count == held)
+        })
+        .await;
     }
 
     /// How many run, and how many ran at most.
@@ -121,7 +115,7 @@ impl Site {
     }
 
     async fn finish(mut self) -> usize {
-        while let Some(ended) = tokio::time::timeout(DEADLINE, self.executors.join_next()).await.unwrap() {
+        while let Some(ended) = timeout(HANG_LIMIT, self.executors.join_next()).await.unwrap() {
             ended.unwrap();
         }
         let query = Query { state: Some(State::Succeeded), limit: 2 * TASKS, ..Query::default() };
@@ -215,10 +209,10 @@ async fn master_dies(is_lossy: bool) {
     let killed = Instant::now();
     // The Sentinels are asked, since a server that changes its role hangs up on its clients.
     let promoted = format!("127.0.0.1\n{}", sentinels.replica().port());
-    while sentinels.sentinels()[0].command(&MASTER).await != promoted {
-        assert!(killed.elapsed() < DEADLINE, "the replica is not promoted");
-        a_moment().await;
-    }
+    until("the replica is promoted", || async {
+        sentinels.sentinels()[0].command(&MASTER).await == promoted
+    })
+    .await;
     let promoted = killed.elapsed();
     site.until_slots_are(LIMIT).await;
     let whole = killed.elapsed();

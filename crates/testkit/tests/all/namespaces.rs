@@ -15,11 +15,11 @@ use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     faults::StoreGroup,
-    patience::until,
+    patience::{HANG_LIMIT, until},
     servers::{MariaDb, Proxy, Way},
 };
-use std::sync::Arc;
-use tokio::runtime::Runtime;
+use std::{sync::Arc, time::Duration};
+use tokio::{runtime::Runtime, task::JoinSet};
 
 fn name(text: &str) -> Name {
     Name::new(text).unwrap()
@@ -96,32 +96,63 @@ fn an_engine_dies_in_the_middle_of_a_deletion_and_the_next_goes_on_on_servers() 
 }
 
 /// Whoever asked for work before the deletion began is handed nothing of it, although it falls due while it is still there.
+/// Where the tasks were due before the deletion had begun, they are given more time, in other namespaces.
 async fn hands_nothing_over(ground: &dyn Ground) {
     let Rig { engine, store, .. } = rig(ground, false).await;
     let running = engine.start().unwrap();
-    let gate = store.faults.hold(StoreGroup::Namespaces);
-    engine.put_namespace(name("gone"), ScopeSettings::default(), "test", |_| true).await.unwrap();
-    let soon = engine.now().plus(5_000);
-    engine.insert(tasks("gone", 20, soon), "test").await.unwrap();
-    engine.insert(tasks("kept", 20, soon), "test").await.unwrap();
-    let lease = |namespace: &str| {
+    for (gone, kept, delay_ms) in
+        [("gone", "kept", 5_000), ("gone-2", "kept-2", 15_000), ("gone-3", "kept-3", 45_000)]
+    {
+        let gate = store.faults.hold(StoreGroup::Namespaces);
+        let is_in_order = is_due_in_its_deletion(&engine, gone, kept, delay_ms).await;
+        assert!(!is_in_order || left(&*store, gone).await > 0, "they are still there");
+        gate.open();
+        until("the namespace is gone", || async { left(&*store, gone).await == 0 }).await;
+        if is_in_order {
+            running.stop().await;
+            return;
+        }
+    }
+    panic!("the deletion never began before the tasks were due");
+}
+
+/// Whether the deletion began before the tasks were due; only then it says anything that none of them was handed over.
+async fn is_due_in_its_deletion(engine: &Engine, gone: &str, kept: &str, delay_ms: i64) -> bool {
+    engine.put_namespace(name(gone), ScopeSettings::default(), "test", |_| true).await.unwrap();
+    let due_at = engine.now().plus(delay_ms);
+    engine.insert(tasks(gone, 20, due_at), "test").await.unwrap();
+    engine.insert(tasks(kept, 20, due_at), "test").await.unwrap();
+    let lease = |namespace: &str, wait: Duration| {
         let queue = Arc::new(QueueKey { namespace: name(namespace), queue: name("q") });
-        let (max, wait_ms, lease_ms, executor) = (20, 9_000, 60_000, format!("of {namespace}"));
+        let (max, lease_ms, executor) = (20, 3_600_000, format!("of {namespace}"));
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap();
         let request = LeaseRequest { queue, max, wait_ms, lease_ms, executor, version: None };
         let engine = engine.clone();
         async move { engine.lease(request).await.unwrap() }
     };
-    let delete = async {
-        engine.delete_namespace(name("gone"), "test").await.unwrap().unwrap();
-        assert!(engine.now() < soon, "it begins before they are due");
+    // Asked for before the deletion begins, and still when the tasks of both are due.
+    let mut waiting = JoinSet::new();
+    waiting.spawn(lease(gone, HANG_LIMIT));
+    let of_the_other = async {
+        let mut count = 0;
+        while count < 20 {
+            let handed = lease(kept, HANG_LIMIT).await;
+            assert!(!handed.is_empty(), "what fell due in the other namespace is handed over");
+            count += handed.len();
+        }
     };
-    let (gone, kept, ()) = tokio::join!(lease("gone"), lease("kept"), delete);
-    assert!(!kept.is_empty(), "what fell due in the other namespace was handed over");
-    assert!(gone.is_empty(), "{} tasks of the namespace were handed over", gone.len());
-    assert!(left(&*store, "gone").await > 0, "they are still there");
-    gate.open();
-    until("the namespace is gone", || async { left(&*store, "gone").await == 0 }).await;
-    running.stop().await;
+    let delete = async {
+        engine.delete_namespace(name(gone), "test").await.unwrap().unwrap();
+        engine.now() < due_at
+    };
+    let ((), is_in_order) = tokio::join!(of_the_other, delete);
+    if is_in_order {
+        let handed = waiting.try_join_next().map_or(0, |handed| handed.unwrap().len());
+        assert_eq!(handed, 0, "tasks of the namespace were handed over");
+        waiting.shutdown().await;
+        assert_eq!(lease(gone, Duration::from_millis(100)).await, [], "nor are they to who asks now");
+    }
+    is_in_order
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use punctual_hot::{MemoryHot, MemoryLimiter};
 use punctual_store::SqliteStore;
 use punctual_testkit::{
     faults::{FaultyStore, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
     shared::{MemoryOwnership, SignalHub},
 };
 use std::{
@@ -81,8 +81,8 @@ impl Node {
 
     async fn lease(&self) -> Vec<Assignment> {
         let (queue, executor) = (Arc::new(queue()), "test".to_owned());
-        let request =
-            LeaseRequest { queue, max: 10, wait_ms: 20_000, lease_ms: 60_000, executor, version: None };
+        let wait_ms = HANG_LIMIT.as_secs() * 1_000;
+        let request = LeaseRequest { queue, max: 10, wait_ms, lease_ms: 60_000, executor, version: None };
         self.engine.lease(request).await.unwrap()
     }
 
@@ -175,7 +175,9 @@ async fn an_engine_that_cannot_fire_leaves_its_partitions_to_one_that_can_until_
     }
     let mut leased = 0;
     while leased < 20 {
-        leased += well.lease().await.len();
+        let next = well.lease().await;
+        assert!(!next.is_empty(), "{leased} of 20 came");
+        leased += next.len();
     }
     ill.trap.is_set.store(false, SeqCst);
     until("it has a share again", || async { ill.engine.owned() > 0 && ill.engine.can_fire().is_ok() }).await;

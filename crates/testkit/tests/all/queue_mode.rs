@@ -10,8 +10,9 @@ use punctual_domain::{
 use punctual_engine::{Backends, Engine, LeaseRequest, Options};
 use punctual_hot::MemoryHot;
 use punctual_store::SqliteStore;
-use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
+use punctual_testkit::patience::HANG_LIMIT;
+use std::sync::Arc;
+use tokio::time::timeout;
 
 async fn set(engine: &Engine, mode: Mode) {
     let settings = QueueSettings { mode: Some(mode), ..QueueSettings::default() };
@@ -37,24 +38,26 @@ async fn the_mode_of_a_queue_changes_while_it_runs() {
     let running = engine.start().unwrap();
     set(&engine, Mode::Push).await;
     let pushed = insert(&engine).await;
-    let received = bus.receive(&queue(), 10, Duration::from_secs(20), WallClock.now()).await.unwrap();
+    let received = bus.receive(&queue(), 10, HANG_LIMIT, WallClock.now()).await.unwrap();
     assert_eq!(received.iter().map(|it| it.message.place.id).collect::<Vec<_>>(), [pushed]);
     set(&engine, Mode::Pull).await;
     // A pusher that is about to end may take what comes within its last look.
-    let (mut asked, mut pulled, end) = (Vec::new(), Vec::new(), Instant::now() + Duration::from_secs(20));
-    while pulled.is_empty() {
-        assert!(Instant::now() < end, "nothing of {asked:?} can be pulled");
-        asked.push(insert(&engine).await);
-        let request = LeaseRequest {
-            queue: Arc::new(queue()),
-            max: 10,
-            wait_ms: 200,
-            lease_ms: 60_000,
-            executor: "test".to_owned(),
-            version: None,
-        };
-        pulled = engine.lease(request).await.unwrap();
-    }
-    assert!(asked.contains(&pulled[0].place.id));
+    let (mut inserted, mut pulled) = (Vec::new(), Vec::new());
+    let pulling = timeout(HANG_LIMIT, async {
+        while pulled.is_empty() {
+            inserted.push(insert(&engine).await);
+            let request = LeaseRequest {
+                queue: Arc::new(queue()),
+                max: 10,
+                wait_ms: 200,
+                lease_ms: 60_000,
+                executor: "test".to_owned(),
+                version: None,
+            };
+            pulled = engine.lease(request).await.unwrap();
+        }
+    });
+    assert!(pulling.await.is_ok(), "nothing of {inserted:?} can be pulled");
+    assert!(inserted.contains(&pulled[0].place.id));
     running.stop().await;
 }

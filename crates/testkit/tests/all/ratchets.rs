@@ -3,6 +3,11 @@
 //! what it is for on a small bad sample, so that none can pass by seeing nothing.
 
 mod arrows;
+mod features;
 mod files;
+mod guide;
+mod image;
+mod licences;
+mod time;
 mod tree;
 mod words;

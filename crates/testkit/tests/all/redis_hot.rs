@@ -15,15 +15,13 @@ use punctual_domain::{
 use punctual_hot::{RedisHot, RedisOptions, RedisProblem};
 use punctual_testkit::{
     conformance::hot::{PARTITIONS, entry, strict},
-    patience::a_moment,
+    patience::{HANG_LIMIT, a_moment},
     servers::{self, Redis, RedisCluster, Sentinels},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 const P0: Partition = Partition(0);
-/// For what must come, on a busy machine.
-const LONG: Duration = Duration::from_secs(30);
 
 fn options(prefix: String) -> RedisOptions {
     RedisOptions { partitions: PARTITIONS, prefix, ..RedisOptions::default() }
@@ -326,7 +324,7 @@ async fn a_server_that_forgot_the_scripts_is_given_them_again() {
 
 /// Until it answers again.
 async fn again<T, F: Future<Output = Result<T, punctual_contract::Error>>>(act: impl Fn() -> F) -> T {
-    timeout(LONG, async {
+    timeout(HANG_LIMIT, async {
         loop {
             match act().await {
                 Ok(it) => return it,
@@ -358,10 +356,10 @@ async fn a_server_that_is_gone_is_an_error_that_says_whether_it_happened_and_its
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_is_given_up_in_time_and_what_was_sent_may_have_happened() {
     let server = Redis::own().await;
-    let brief = RedisOptions { response_timeout: Duration::from_millis(300), ..options("p".to_owned()) };
+    let brief = RedisOptions { response_timeout: Duration::from_secs(1), ..options("p".to_owned()) };
     let hot = RedisHot::connect(&server.url(), brief).await.unwrap();
     server.pause();
-    let error = timeout(LONG, hot.load(vec![entry(1, 5, 1)])).await.unwrap().unwrap_err();
+    let error = timeout(HANG_LIMIT, hot.load(vec![entry(1, 5, 1)])).await.unwrap().unwrap_err();
     assert_eq!(error.happened, Happened::Maybe, "a timeout never means: not done: {error}");
     server.resume();
     again(async || hot.load(vec![entry(1, 5, 1)]).await).await;
@@ -377,14 +375,14 @@ async fn after_a_failover_the_new_master_is_found_and_knows_the_scripts() {
     let signals = hot.signals().await.unwrap();
     set.replica().command(&["SCRIPT", "FLUSH"]).await;
     set.master().kill();
-    assert!(timeout(LONG, signals.next()).await.unwrap().is_err(), "some may have been missed");
+    assert!(timeout(HANG_LIMIT, signals.next()).await.unwrap().is_err(), "some may have been missed");
     again(async || hot.load(vec![entry(2, 9, 1)]).await).await;
     let role = set.replica().command(&["ROLE"]).await;
     assert!(role.starts_with("master"), "{role}");
     again(async || hot.settle(&[(P0, 2, 1)]).await).await;
     goes_its_way(&hot, &hot, 3).await;
     again(async || signals.announce(vec![due(7)]).await).await;
-    assert_eq!(timeout(LONG, signals.next()).await.unwrap().unwrap(), [due(7)]);
+    assert_eq!(timeout(HANG_LIMIT, signals.next()).await.unwrap().unwrap(), [due(7)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -415,7 +413,7 @@ fn ready() -> Signal {
 async fn heard(signals: &dyn Signals, count: usize) -> Vec<Signal> {
     let mut heard = Vec::new();
     while heard.len() < count {
-        heard.extend(timeout(LONG, signals.next()).await.expect("in time").unwrap());
+        heard.extend(timeout(HANG_LIMIT, signals.next()).await.expect("in time").unwrap());
     }
     heard
 }
@@ -448,7 +446,7 @@ async fn after_a_lost_connection_listening_answers_one_error_and_hears_again() {
     let signals = hot.signals().await.unwrap();
     for round in 0..3 {
         server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-        assert!(timeout(LONG, signals.next()).await.unwrap().is_err(), "round {round}");
+        assert!(timeout(HANG_LIMIT, signals.next()).await.unwrap().is_err(), "round {round}");
         signals.announce(vec![due(round)]).await.unwrap();
         assert_eq!(heard(&signals, 1).await, [due(round)], "what is said after the error is heard");
     }

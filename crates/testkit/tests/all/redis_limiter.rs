@@ -13,10 +13,10 @@ use punctual_domain::{
 use punctual_hot::{RateClock, RedisHot, RedisOptions};
 use punctual_testkit::{
     conformance::limiter,
+    patience::until,
     servers::{self, Redis},
 };
-use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
+use std::sync::Arc;
 
 async fn connect(url: &str, prefix: String, clock: RateClock) -> Arc<dyn Limiter> {
     let options = RedisOptions { partitions: 1, prefix, ..RedisOptions::default() };
@@ -89,11 +89,8 @@ async fn a_rate_runs_on_one_clock_whatever_the_engines_say() {
     assert_eq!(granted, 5, "an hour brings one more");
 }
 
-async fn until(server: &Redis, words: &[&str], answer: &str) {
-    let over = Instant::now() + Duration::from_secs(20);
-    while server.command(words).await != answer {
-        assert!(Instant::now() < over, "{words:?} is not {answer}");
-    }
+async fn until_answered(server: &Redis, words: &[&str], answer: &str) {
+    until(&format!("{words:?} is {answer}"), || async { server.command(words).await == answer }).await;
 }
 
 /// What a failover or a crash may have lost was granted by a server that is no more: one with another run id has to be
@@ -105,7 +102,7 @@ async fn another_server_with_the_same_keys_is_not_whole_and_neither_is_the_old_o
     let (master, replica) = (sentinels.master(), sentinels.replica());
     let first = of(master.url()).await;
     limiter::make_whole(&*first).await;
-    until(replica, &["EXISTS", "t:{limits}:whole"], "1").await;
+    until_answered(replica, &["EXISTS", "t:{limits}:whole"], "1").await;
     for it in sentinels.sentinels() {
         it.pause();
     }
@@ -127,7 +124,7 @@ async fn another_server_with_the_same_keys_is_not_whole_and_neither_is_the_old_o
     assert_eq!(first.grant(wish(), Millis(1)).await.unwrap(), [Answer::Granted]);
     // The old one becomes the master again with what the other has, which lacks what it granted meanwhile.
     master.command(&["REPLICAOF", "127.0.0.1", &replica.port().to_string()]).await;
-    until(master, &["EXISTS", "t:{limits}:whole"], "0").await;
+    until_answered(master, &["EXISTS", "t:{limits}:whole"], "0").await;
     master.command(&["REPLICAOF", "NO", "ONE"]).await;
     assert!(!of(master.url()).await.is_whole().await.unwrap());
 }

@@ -1,7 +1,10 @@
 //! The servers that other tests stand on: they answer, they can be killed and started again, and nothing of them is
 //! left when the process that started them is killed.
 
-use punctual_testkit::servers::{self, MariaDb, Redis, RedisCluster, Sentinels};
+use punctual_testkit::{
+    patience::until,
+    servers::{self, MariaDb, Redis, RedisCluster, Sentinels},
+};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
@@ -128,6 +131,6 @@ async fn sentinels_put_the_replica_in_the_place_of_a_killed_master() {
     let master = async || first.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"]).await;
     assert_eq!(master().await, format!("127.0.0.1\n{}", set.master().port()));
     set.master().kill();
-    let switched = async { while master().await != format!("127.0.0.1\n{}", set.replica().port()) {} };
-    tokio::time::timeout(Duration::from_secs(60), switched).await.expect("a new master");
+    let next = format!("127.0.0.1\n{}", set.replica().port());
+    until("there is a new master", || async { master().await == next }).await;
 }

@@ -5,7 +5,7 @@ use crate::crash_points::{Embedded, Ground, OnServers, queue, rig_with, succeede
 use punctual_engine::{LeaseRequest, Options, Settled};
 use punctual_testkit::{
     faults::{Dials, HotGroup, StoreGroup},
-    patience::until,
+    patience::{HANG_LIMIT, until},
 };
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ async fn comes_though_nothing_can_be_swept(ground: &dyn Ground) {
     let request = LeaseRequest {
         queue: Arc::new(queue()),
         max: 10,
-        wait_ms: 20_000,
+        wait_ms: HANG_LIMIT.as_secs() * 1_000,
         lease_ms: 60_000,
         executor: "test".to_owned(),
         version: None,

@@ -13,7 +13,7 @@ use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
     certificates::Authority,
     conformance::hot::PARTITIONS,
-    patience::until,
+    patience::{HANG_LIMIT, until},
     servers::{Identity, MariaDb, RedisCluster, Sentinels},
 };
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
@@ -26,7 +26,13 @@ async fn cluster() -> &'static RedisCluster {
 }
 
 fn options(prefix: String) -> RedisOptions {
-    RedisOptions { partitions: PARTITIONS, prefix, ..RedisOptions::default() }
+    // A busy machine takes longer for all handshakes of a set than an operator would wait.
+    RedisOptions { partitions: PARTITIONS, prefix, connect_timeout: HANG_LIMIT, ..RedisOptions::default() }
+}
+
+fn bus_options(prefix: String) -> RedisBusOptions {
+    let consumer = "c".to_owned();
+    RedisBusOptions { prefix, consumer, connect_timeout: HANG_LIMIT, ..RedisBusOptions::default() }
 }
 
 async fn hot() -> Arc<dyn Hot> {
@@ -39,8 +45,7 @@ async fn hot() -> Arc<dyn Hot> {
 async fn bus() -> Arc<dyn Bus> {
     let cluster = cluster().await;
     let prefix = cluster.nodes()[0].fresh_prefix();
-    let options = RedisBusOptions { prefix, consumer: "c".to_owned(), ..RedisBusOptions::default() };
-    Arc::new(RedisBus::connect(&cluster.url(), options).await.unwrap())
+    Arc::new(RedisBus::connect(&cluster.url(), bus_options(prefix)).await.unwrap())
 }
 
 mod hot_suite {
@@ -73,8 +78,7 @@ async fn under_sentinels_signals_pass_and_the_new_master_is_found_over_tls() {
     let sentinels = Sentinels::over_tls(&Identity::loopback(&Authority::new())).await;
     let prefix = sentinels.master().fresh_prefix();
     let hot = RedisHot::connect(&sentinels.url(), options(prefix.clone())).await.unwrap();
-    let bus_options = RedisBusOptions { prefix, consumer: "c".to_owned(), ..RedisBusOptions::default() };
-    let bus = RedisBus::connect(&sentinels.url(), bus_options).await.unwrap();
+    let bus = RedisBus::connect(&sentinels.url(), bus_options(prefix)).await.unwrap();
     let signals = hot.signals().await.unwrap();
     let sent = Signal::Due { partition: Partition(1), due_at: Millis(7) };
     signals.announce(vec![sent.clone()]).await.unwrap();

@@ -9,7 +9,7 @@ pub(super) const TASK_ROW_BYTES: f64 = 572.0;
 pub(super) const PAYLOAD_FACTOR: f64 = 1.7;
 /// Of an entry of the registry with its index; the same measurement.
 pub(super) const REGISTRY_ROW_BYTES: f64 = 127.0;
-/// Of a task in Redis, whatever its payload, which stays in the store: docs/figures-0.1.0.md, `redis_bench` (P8).
+/// Of a task in Redis, whatever its payload, which stays in the store: `redis_bench` (P8).
 pub(super) const REDIS_ENTRY_BYTES: f64 = 234.0;
 /// Copy on write while the append-only file is rewritten, and fragments.
 pub(super) const REDIS_HEADROOM: f64 = 1.5;
@@ -26,17 +26,17 @@ pub(super) struct Cost {
     pub(super) least_cores: f64,
 }
 
-/// Of databases, from insert to outcome, with one engine: docs/figures-0.1.0.md, 10,000/s for 60 s (P2), 97 to 109. Where fewer come:
+/// Of databases, from insert to outcome, with one engine: measured on 0.1.0, 10,000/s for 60 s (P2), 97 to 109. Where fewer come:
 /// docs/capacity.md.
 pub(super) const MYSQL: Cost = Cost { us: 109.0, alone_us: 616.0, least_cores: 0.5 };
-/// With several: what is due soon goes by way of Redis then, and batches are smaller. The same page, 8,333/s with four engines
+/// With several: what is due soon goes by way of Redis then, and batches are smaller. The same build, 8,333/s with four engines
 /// and two databases: 154 and 164.
 pub(super) const MYSQL_SEVERAL: Cost = Cost { us: 164.0, alone_us: 955.0, least_cores: 0.84 };
 /// Of engines with their API, where there is only one; the same runs as `MYSQL`, 56 to 59.
 pub(super) const ENGINE: Cost = Cost { us: 59.0, alone_us: 653.0, least_cores: 0.65 };
 /// Where it is one of several. On a faster machine four took 73 where one took 43, in one hour: 1.7 times as much.
 pub(super) const ENGINE_SEVERAL: Cost = Cost { us: 100.0, alone_us: 811.0, least_cores: 0.75 };
-/// Of Redis's one thread, where tasks wait there before they fire: docs/figures-0.1.0.md, 10,000/s, 27.5 to 30; 8,000/s
+/// Of Redis's one thread, where tasks wait there before they fire: measured on 0.1.0, 10,000/s, 27.5 to 30; 8,000/s
 /// (docs/capacity.md) 30 and 33.
 pub(super) const REDIS: Cost = Cost { us: 33.0, alone_us: 147.0, least_cores: 0.19 };
 /// What a task on the bus takes besides. Not measured in a whole: an entry of a stream 3.2 and the guard 3.0 in batches of 1,000,

@@ -6,7 +6,7 @@ async function executors(tab, server) {
   await server.insert({ queue: "in-hand", kind: "work", delay_ms: 0 });
   await server.insert({ queue: "in-hand", kind: "work", delay_ms: 1_800_000 });
   const before = Date.now();
-  const lease = () => server.api("POST", "/v1/queues/in-hand/lease", { max: 1, wait_ms: 0, lease_ms: 60_000, executor: "box-1", version: "2.0.1" });
+  const lease = () => server.api("POST", "/v1/queues/in-hand/lease", { max: 1, wait_ms: 0, lease_ms: 600_000, executor: "box-1", version: "2.0.1" });
   const [task] = await until("it can be leased", async () => { const it = (await lease()).tasks; return it.length && it; });
   await server.api("POST", "/v1/heartbeats", { executor: "box-1", host: "rack-7", version: "2.0.1", leases: [{ ref: task.ref, token: task.token }] });
   await tab.go("/console/executors");
@@ -20,7 +20,8 @@ async function executors(tab, server) {
     await tab.click(`=${button}`);
     await tab.shows("1 task", "dialog[open]");
     await tab.follow(`=${does}`);
-    await tab.until(`it is ${state}`, state => document.querySelector("#state").dataset.state === state, state);
+    // It asks all along, as an executor does: one that is silent is neither.
+    await until(`it is ${state}`, async () => { await lease(); return await tab.see(state => document.querySelector("#state").dataset.state === state, state); });
     ensure(((await lease()).wish ?? null) === wish, `the executor is told: ${wish}`);
   }
 }

@@ -4,12 +4,15 @@ use super::site::{ADMIN, Answer, Ask, Site, ask, get, post};
 use axum::body::{Body, Bytes};
 use futures_util::{StreamExt as _, stream};
 use punctual_domain::access::TokenId;
-use punctual_testkit::{faults::StoreGroup, patience::a_moment};
+use punctual_testkit::{
+    faults::StoreGroup,
+    patience::{HANG_LIMIT, until},
+};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-/// Longer than any test: a call that is not ended answers 200 after it.
-const WAIT_MS: u64 = 20_000;
+/// A call that is not ended answers 200 after it.
+const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;
 
 async fn both(case: impl AsyncFn(Site)) {
     case(Site::sqlite().await).await;
@@ -20,9 +23,10 @@ async fn both(case: impl AsyncFn(Site)) {
 async fn meanwhile(site: &Site, waits: Ask, number: usize, what: impl Future<Output = ()>) -> Answer {
     let then = async {
         let line = format!("punctual_http_long_polls {number}");
-        while !site.send(get("/metrics").with(ADMIN)).await.text.lines().any(|it| it == line) {
-            a_moment().await;
-        }
+        until(&line, || async {
+            site.send(get("/metrics").with(ADMIN)).await.text.lines().any(|it| it == line)
+        })
+        .await;
         what.await;
     };
     tokio::join!(site.send(waits), then).0
@@ -113,9 +117,10 @@ async fn who_waits_without_a_token_is_asked_for_one_when_the_first_is_made() {
     let body = json!({"wait_ms": WAIT_MS, "executor": "x"});
     let waits = site.send(post("/v1/queues/q/lease", body));
     let then = async {
-        while !site.send(get("/metrics")).await.text.contains("\npunctual_http_long_polls 1\n") {
-            a_moment().await;
-        }
+        until("it waits", || async {
+            site.send(get("/metrics")).await.text.contains("\npunctual_http_long_polls 1\n")
+        })
+        .await;
         site.send(post("/v1/tokens", json!({"name": "first", "roles": ["admin"]}))).await.expect(201);
     };
     let (answer, ()) = tokio::join!(waits, then);

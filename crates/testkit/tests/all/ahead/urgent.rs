@@ -16,7 +16,7 @@ fn wait_for_one(rig: &Rig, count: usize) -> Executor {
     for _ in 0..count {
         let engine = rig.engine.clone();
         executors
-            .spawn(async move { engine.lease(LeaseRequest { max: 1, ..request(20_000) }).await.unwrap() });
+            .spawn(async move { engine.lease(LeaseRequest { max: 1, ..request(WAIT_MS) }).await.unwrap() });
     }
     executors
 }
@@ -46,7 +46,7 @@ pub(super) async fn ten_executors_get_the_urgent_ones_of_a_hundred(ground: Arc<d
         finish(&rig, &first).await;
         let mut left = TASKS - EXECUTORS;
         while left > 0 {
-            let next = rig.engine.lease(LeaseRequest { max: TASKS, ..request(20_000) }).await.unwrap();
+            let next = rig.engine.lease(LeaseRequest { max: TASKS, ..request(WAIT_MS) }).await.unwrap();
             finish(&rig, &next).await;
             left -= next.len();
         }

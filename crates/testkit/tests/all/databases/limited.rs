@@ -258,7 +258,7 @@ async fn nobody_who_inserts_waits_for_a_database_that_cannot_be_counted() {
 /// On real databases, the second of them cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn limits_and_caps_hold_on_real_databases_while_the_second_is_cut() {
-    let site = Site::untimed().await;
+    let site = Site::new(1).await;
     let limited = QueueSettings { max_waiting: Some(10_000), ..limited(2) };
     set_queue(site.engine(), &queue(), limited.clone()).await;
     site.until("the limit is known", async || {

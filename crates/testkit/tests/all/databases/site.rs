@@ -21,7 +21,7 @@ use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Ru
 use punctual_hot::{NearHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
 use punctual_testkit::{
-    patience::until,
+    patience::{HANG_LIMIT, until},
     servers::{MariaDb, Proxy, Redis},
 };
 use std::{
@@ -33,21 +33,13 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    task::JoinSet,
-};
-
-/// How late tasks are is to be the fault's doing, not that of the other sites on the same processors. Servers are started
-/// before a site has its turn; one that says nothing of how late anything is waits for none.
-static TURNS: Semaphore = Semaphore::const_new(1);
+use tokio::{task::JoinSet, time::Instant};
 
 const PARTITIONS: u16 = 8;
 const EXECUTORS: usize = 4;
 const BACK_OFF: Duration = Duration::from_millis(50);
-const DEADLINE_MS: i64 = 120_000;
-/// Four looks of an engine at who owns what.
-const SETTLED_MS: i64 = 2_000;
+/// Looks of each engine at who owns what, after which nothing moves any more.
+const SETTLED_RUNS: u64 = 6;
 
 pub(super) fn say(text: &str) {
     eprintln!("{text}");
@@ -58,12 +50,6 @@ pub(super) fn say(text: &str) {
 enum Ways {
     Together,
     Apart,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum Turn {
-    Own,
-    Beside,
 }
 
 pub(super) struct Site {
@@ -79,7 +65,6 @@ pub(super) struct Site {
     log: Arc<Mutex<Log>>,
     _redis: Redis,
     _mysql: MariaDb,
-    _turn: Option<SemaphorePermit<'static>>,
 }
 
 #[derive(Default)]
@@ -131,27 +116,21 @@ fn task(execute_at: Millis) -> NewTask {
 }
 
 impl Site {
-    /// Timed: the only one that is, meanwhile.
     pub(super) async fn new(engines: usize) -> Self {
-        Self::with(engines, (Ways::Together, Turn::Own), &Options::default()).await
-    }
-
-    /// Of one engine, beside all others: for tests that do not say how late anything may be.
-    pub(super) async fn untimed() -> Self {
-        Self::with(1, (Ways::Together, Turn::Beside), &Options::default()).await
+        Self::with(engines, Ways::Together, &Options::default()).await
     }
 
     /// Two engines, each with a way of its own to the second database.
-    pub(super) async fn with_ways_apart(turn: Turn) -> Self {
-        Self::with(2, (Ways::Apart, turn), &Options::default()).await
+    pub(super) async fn with_ways_apart() -> Self {
+        Self::with(2, Ways::Apart, &Options::default()).await
     }
 
     /// One engine, which hands over what has fired.
     pub(super) async fn without_leases_ahead() -> Self {
-        Self::with(1, (Ways::Together, Turn::Own), &Options { ahead_ms: 0, ..Options::default() }).await
+        Self::with(1, Ways::Together, &Options { ahead_ms: 0, ..Options::default() }).await
     }
 
-    async fn with(engines: usize, (ways, turn): (Ways, Turn), options: &Options) -> Self {
+    async fn with(engines: usize, ways: Ways, options: &Options) -> Self {
         let (redis, mysql) = (Redis::own().await, MariaDb::own().await);
         let (first, second) = (Proxy::before(mysql.port()), Proxy::before(mysql.port()));
         let mut urls = Vec::new();
@@ -160,10 +139,6 @@ impl Site {
             urls.push(url.replace(&format!(":{}/", mysql.port()), &format!(":{}/", proxy.port())));
         }
         let store = store(&urls).await;
-        let turn = match turn {
-            Turn::Own => Some(TURNS.acquire().await.unwrap()),
-            Turn::Beside => None,
-        };
         let (mut nodes, mut apart) = (Vec::new(), Vec::new());
         for nth in 0..engines {
             let (mut urls, options) = (urls.clone(), Options { name: format!("e{nth}"), ..options.clone() });
@@ -183,19 +158,7 @@ impl Site {
                 executors.spawn(work(engine.clone(), Arc::clone(&log), Arc::clone(&is_over)));
             }
         }
-        Self {
-            store,
-            first,
-            second,
-            apart,
-            nodes,
-            executors,
-            is_over,
-            log,
-            _redis: redis,
-            _mysql: mysql,
-            _turn: turn,
-        }
+        Self { store, first, second, apart, nodes, executors, is_over, log, _redis: redis, _mysql: mysql }
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -257,10 +220,14 @@ impl Site {
         self.until(&format!("{count} have come"), async || self.come() >= count).await;
     }
 
+    /// While tasks come it goes on: then nothing hangs.
     pub(super) async fn until(&self, what: &str, is_so: impl AsyncFn() -> bool) {
-        let deadline = self.now().plus(DEADLINE_MS);
+        let (mut come, mut since) = (self.come(), Instant::now());
         while !is_so().await {
-            assert!(self.now() < deadline, "never: {what}; {} have come", self.come());
+            if self.come() > come {
+                (come, since) = (self.come(), Instant::now());
+            }
+            assert!(since.elapsed() < HANG_LIMIT, "never: {what}; {come} have come");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -272,44 +239,89 @@ impl Site {
         there.map(|it| (it.engine, it.tenure.term)).collect()
     }
 
-    /// When each engine has its share of them, and nothing has moved for a while.
+    /// How often each engine has looked at who owns what.
+    fn looks(&self) -> Vec<u64> {
+        let of_engine = |engine: &Engine| {
+            let services = engine.meters().services();
+            services.iter().filter(|service| service.name == "rebalance").map(|service| service.runs).sum()
+        };
+        self.nodes.iter().map(|(engine, _)| of_engine(engine)).collect()
+    }
+
+    /// When each engine has its share of them, and each has looked several times and moved nothing.
     pub(super) async fn settled_owners_of_the_second(&self) -> Vec<(String, i64)> {
-        let (mut owners, mut since) = (self.owners_of_the_second().await, self.now());
+        let (mut owners, mut since) = (self.owners_of_the_second().await, self.looks());
         loop {
             let now = self.owners_of_the_second().await;
             if now != owners {
-                (owners, since) = (now, self.now());
+                (owners, since) = (now, self.looks());
             }
-            let shares = self.nodes.iter().filter(|it| owners.iter().any(|owner| owner.0 == it.0.name()));
-            if shares.count() == self.nodes.len() && self.now().since(since) > SETTLED_MS {
+            let has_share = |engine: &Engine| owners.iter().any(|owner| owner.0 == engine.name());
+            let have_looked = self.looks().iter().zip(&since).all(|(now, then)| *now > then + SETTLED_RUNS);
+            if have_looked && self.nodes.iter().all(|(engine, _)| has_share(engine)) {
                 return owners;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Of those of the second database that fell due between: when they came, or None, by their due time.
-    pub(super) fn of_the_second(&self, from: Millis, to: Millis) -> Vec<(Millis, Option<Millis>)> {
+    /// Tasks of one database: where they are, when they fall due, and when they came.
+    fn of_database(&self, database: usize) -> Vec<(TaskRef, Millis, Option<Millis>)> {
         let log = self.log.lock();
-        let due = log.inserted.iter().filter(|(_, (place, due_at))| {
-            self.store.part_of(place.partition) == 1 && *due_at >= from && *due_at < to
-        });
-        due.map(|(id, (_, due_at))| (*due_at, log.came.get(id).copied())).collect()
+        let inserted = log.inserted.iter().map(|(id, (place, due_at))| (*place, *due_at, log.came.get(id)));
+        let of_it = inserted.filter(|(place, ..)| self.store.part_of(place.partition) == database);
+        of_it.map(|(place, due_at, came_at)| (place, due_at, came_at.copied())).collect()
     }
 
-    /// How late those of the first database were that fell due between; one that has not come is as late as it is now.
-    pub(super) async fn late_of_the_first(&self, from: Millis, to: Millis) -> Late {
-        let (now, log) = (self.now(), self.log.lock());
-        let due = log
-            .inserted
-            .iter()
-            .filter(|(_, (place, due_at))| self.is_in_first(*place) && *due_at >= from && *due_at < to);
-        let late = |(id, (_, due_at)): (&i64, &(TaskRef, Millis))| {
-            log.came.get(id).copied().unwrap_or(now).since(*due_at)
-        };
-        let mut late: Vec<i64> = due.map(late).collect();
+    fn left_of(&self, database: usize) -> Vec<TaskRef> {
+        let left = self.of_database(database).into_iter().filter(|(_, _, came_at)| came_at.is_none());
+        left.map(|(place, ..)| place).collect()
+    }
+
+    /// Those of the first database that have not come.
+    pub(super) fn left_of_the_first(&self) -> Vec<TaskRef> {
+        self.left_of(0)
+    }
+
+    pub(super) fn left_of_the_second(&self) -> Vec<TaskRef> {
+        self.left_of(1)
+    }
+
+    pub(super) fn has_come(&self, task: TaskRef) -> bool {
+        self.log.lock().came.contains_key(&task.id)
+    }
+
+    fn missing_of(&self, database: usize, (from, to): (Millis, Millis)) -> usize {
+        let is_due = |due_at: Millis| due_at >= from && due_at < to;
+        let tasks = self.of_database(database).into_iter();
+        tasks.filter(|(_, due_at, came_at)| is_due(*due_at) && came_at.is_none()).count()
+    }
+
+    /// Those of the first database that fell due between and have not come.
+    pub(super) fn missing_of_the_first(&self, from: Millis, to: Millis) -> usize {
+        self.missing_of(0, (from, to))
+    }
+
+    pub(super) fn missing_of_the_second(&self, from: Millis, to: Millis) -> usize {
+        self.missing_of(1, (from, to))
+    }
+
+    fn late_of(&self, database: usize, (from, to): (Millis, Millis)) -> Late {
+        let tasks = self.of_database(database).into_iter();
+        let due = tasks.filter(|(_, due_at, _)| *due_at >= from && *due_at < to);
+        let mut late: Vec<i64> =
+            due.filter_map(|(_, due_at, came_at)| Some(came_at?.since(due_at))).collect();
         late.sort_unstable();
         Late(late)
+    }
+
+    /// How late those of the first database were that fell due between and have come.
+    pub(super) fn late_of_the_first(&self, from: Millis, to: Millis) -> Late {
+        self.late_of(0, (from, to))
+    }
+
+    pub(super) fn late_of_the_second(&self, from: Millis, to: Millis) -> Late {
+        self.late_of(1, (from, to))
     }
 
     /// All have come and are settled; nothing is dead.

@@ -1,20 +1,24 @@
 //! Work that has connections of its own for as long as it lasts (a mover, a migration, housekeeping of buckets, a repair):
-//! when they fall silent it ends with an error that says so, soon, and the locks that it had are free; a statement that the
-//! server is at work on may take as long as it likes. Without a limit each of these waited until somebody killed it.
+//! when they fall silent it ends with an error that says so, while they are silent still, and the locks that it had are
+//! free; a statement that the server is at work on may take as long as it likes. Without a limit each of these waited until
+//! somebody killed it.
 
-use super::{NOW, ask, fresh, name, sql};
+use super::{NOW, ask, fresh, name, sql, unseen::Holder};
 use punctual_contract::Store;
 use punctual_domain::place::Partition;
 use punctual_store::{BucketOptions, MoveProgress, MoveStep, MysqlOptions, MysqlStore};
 use punctual_testkit::{
-    patience::until,
+    patience::{HANG_LIMIT, until},
     servers::{self, Proxy, Way},
 };
 use std::{fmt::Display, ops::ControlFlow, sync::Arc, time::Duration};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
-/// Asked after when two seconds have passed, and looked at twice; the rest is for a busy machine.
-const SOON: Duration = Duration::from_secs(15);
+/// Longer than it takes to take a connection for silent: it is asked after when two seconds have passed, and looked at twice.
+const LONGER_THAN_SILENCE: Duration = Duration::from_secs(5);
 /// Each piece so much later: slow enough to be met in the middle.
 const SLOW: Duration = Duration::from_millis(50);
 
@@ -58,9 +62,9 @@ impl Site {
         until("it holds its lock", || self.is_locked(lock)).await;
         self.proxy.set_open(Way::Silent);
         self.proxy.set_new(Way::Open);
-        let began = Instant::now();
-        let ended = working.join_next().await.unwrap().unwrap().expect_err("it cannot have ended well");
-        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+        // Nothing that it has asked on them is ever answered.
+        let ended = timeout(HANG_LIMIT, working.join_next()).await.expect("it ends by itself");
+        let ended = ended.unwrap().unwrap().expect_err("it cannot have ended well");
         until("its lock is free", || async { !self.is_locked(lock).await }).await;
         ended
     }
@@ -113,16 +117,17 @@ async fn a_mover_ends(at: MoveStep, silence: impl Fn(&Proxy) + Send + Sync, come
     let site = Site::new().await;
     let store = site.open().await;
     store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
-    let mut fell_silent = None;
+    let mut is_silent = false;
     let mut progress = |it: &MoveProgress| {
         if it.step == at {
             silence(&site.proxy);
-            fell_silent = Some(Instant::now());
+            is_silent = true;
         }
         ControlFlow::Continue(())
     };
-    let error = store.move_partition(Partition(0), 1, &mut progress).await.unwrap_err().to_string();
-    assert!(fell_silent.unwrap().elapsed() < SOON, "{at:?}: {:?}", fell_silent.unwrap().elapsed());
+    let ended = timeout(HANG_LIMIT, store.move_partition(Partition(0), 1, &mut progress)).await;
+    let error = ended.expect("it ends by itself").unwrap_err().to_string();
+    assert!(is_silent, "{at:?} was not reached: {error}");
     assert!(error.contains("has not answered for too long"), "{at:?}: {error}");
     comes_back(&site.proxy);
     // Whatever of it the server heard: it goes on where it was.
@@ -151,22 +156,23 @@ async fn a_mover_whose_host_vanishes_ends_and_goes_on_when_it_is_run_again() {
 }
 
 /// One of its connections waits for a row, for longer than it takes to find that a connection is silent, and the others have
-/// nothing to do meanwhile.
+/// nothing to do meanwhile. The row is held until it has waited for so long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mover_whose_statement_takes_long_is_not_taken_for_silent() {
     let site = Site::new().await;
     let store = site.open().await;
     store.insert((1..=40).map(ask).collect(), "test", NOW).await.unwrap();
-    let url = site.urls[0].clone();
-    let mut holding = JoinSet::new();
-    let hold = "BEGIN; SELECT * FROM hosted WHERE partition_no = 0 FOR UPDATE; SELECT SLEEP(7); COMMIT";
-    holding.spawn(async move { sql(&url, hold).await });
-    let held =
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep'";
-    until("the row is held", || async { sql(&site.urls[0], held).await == "1" }).await;
+    let held = "SELECT * FROM hosted WHERE partition_no = 0 FOR UPDATE";
+    let holder = Holder::of(&site.urls[0], held).await;
+    let mut moving = JoinSet::new();
+    moving.spawn(async move {
+        let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
+        store.move_partition(Partition(0), 1, &mut go_on).await.map_err(|error| error.to_string())
+    });
     let began = Instant::now();
-    let mut go_on = |_: &MoveProgress| ControlFlow::Continue(());
-    store.move_partition(Partition(0), 1, &mut go_on).await.unwrap();
-    assert!(began.elapsed() > Duration::from_secs(5), "it did not wait: {:?}", began.elapsed());
-    holding.join_all().await;
+    until("it has waited for long", || async { began.elapsed() > LONGER_THAN_SILENCE }).await;
+    assert!(moving.try_join_next().is_none(), "it did not wait");
+    holder.let_go().await;
+    let moved = timeout(HANG_LIMIT, moving.join_next()).await.expect("it goes on");
+    assert!(moved.unwrap().unwrap().unwrap().is_some(), "it was moved");
 }

@@ -166,18 +166,18 @@ impl Holder {
             sessions.spawn(async move { sql(&url, &text).await });
             sessions
         };
-        let gate = session(format!("DO GET_LOCK({lock}, 20); DO SLEEP(60)"));
-        until_one(url, &running(url, "DO SLEEP(60)")).await;
-        let wait = format!("DO GET_LOCK({lock}, 60)");
+        let gate = session(format!("DO GET_LOCK({lock}, 20); DO SLEEP(120)"));
+        until_one(url, &running(url, "DO SLEEP(120)")).await;
+        let wait = format!("DO GET_LOCK({lock}, 120)");
         let holder = session(format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN; {statement}; {wait}; COMMIT"
         ));
-        until_one(url, &running(url, "DO GET_LOCK(%, 60)")).await;
+        until_one(url, &running(url, "DO GET_LOCK(%, 120)")).await;
         Self { url: url.to_owned(), holder, gate }
     }
 
     pub(super) async fn let_go(mut self) {
-        let gate = running(&self.url, "DO SLEEP(60)").replace("COUNT(*)", "CONCAT('KILL ', id)");
+        let gate = running(&self.url, "DO SLEEP(120)").replace("COUNT(*)", "CONCAT('KILL ', id)");
         let kill = sql(&self.url, &gate).await;
         sql(&self.url, &kill).await;
         assert!(self.gate.join_next().await.unwrap().is_err(), "it was killed");

@@ -291,18 +291,36 @@ async fn a_transaction_under_way_holds_its_partition_until_it_ends() {
     let store = open(&urls).await;
     insert(&store, ids_in(0).take(10).map(ask).collect(), NOW).await;
     let open_script = include_str!("../../../../store/sql/mysql/hosted/open_some.sql");
+    let gate = format!("'under way {}'", urls[0].rsplit('/').next().unwrap());
     let text = format!(
-        "{}; UPDATE meta SET value = -1 WHERE name = 'walk_id'; SELECT SLEEP(3);
+        "{}; UPDATE meta SET value = -1 WHERE name = 'walk_id'; DO GET_LOCK({gate}, 120);
          INSERT INTO meta (name, value) SELECT 'seen_closed', COUNT(*) FROM hosted WHERE partition_no = 0 AND state <> 1; COMMIT",
         open_script.replace("{partitions}", "0").trim_end()
     );
-    let (url, waiting_text) = (urls[0].clone(), text);
-    let mut under_way = tokio::task::JoinSet::new();
-    under_way.spawn(async move { sql(&url, &waiting_text).await });
-    let sleeping = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP(3)%'";
-    until("it sleeps", || async { sql(&urls[0], sleeping).await == "1" }).await;
-    let moved = move_to(&store, 0, 1).await.unwrap();
+    let session = |text: String| {
+        let (url, mut sessions) = (urls[0].clone(), JoinSet::new());
+        sessions.spawn(async move { sql(&url, &text).await });
+        sessions
+    };
+    let runs = async |like: &str| {
+        let running = format!(
+            "SELECT id FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND INFO LIKE '{like}'"
+        );
+        sql(&urls[0], &running).await
+    };
+    let mut closed = session(format!("DO GET_LOCK({gate}, 0); DO SLEEP(120)"));
+    until("the gate is closed", || async { !runs("DO SLEEP(120)").await.is_empty() }).await;
+    let under_way = session(text);
+    until("it waits at the gate", || async { !runs("DO GET_LOCK(%").await.is_empty() }).await;
+    let mover = Arc::clone(&store);
+    let mut moving = JoinSet::new();
+    moving.spawn(async move { move_to(&mover, 0, 1).await.unwrap() });
+    until("the mover waits for it", || async { !runs("UPDATE hosted SET state%").await.is_empty() }).await;
+    let sleeper = runs("DO SLEEP(120)").await;
+    sql(&urls[0], &format!("KILL {sleeper}")).await;
+    assert!(closed.join_next().await.unwrap().is_err(), "it was killed");
     under_way.join_all().await;
+    let moved = moving.join_next().await.unwrap().unwrap();
     assert_eq!(sql(&urls[0], "SELECT value FROM meta WHERE name = 'seen_closed'").await, "0");
     assert_eq!(moved.tasks, 10);
     all_is_sound(&store).await;

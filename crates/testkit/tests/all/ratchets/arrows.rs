@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crate, crates it may use in `[dependencies]`, and crates it may use there behind a feature.
-const MAY_USE: [(&str, &[&str], &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str], &[&str]); 21] = [
     ("domain", &[], &[]),
     ("wheel", &[], &[]),
     ("contract", &["domain"], &[]),
@@ -24,6 +24,7 @@ const MAY_USE: [(&str, &[&str], &[&str]); 20] = [
     ("traces", &["engine", "contract", "domain"], &["bus"]),
     ("console", &["protocol"], &[]),
     ("test-servers", &[], &[]),
+    ("workspace-hack", &[], &[]),
     (
         "server",
         &[

@@ -9,22 +9,14 @@ const LINES_MAX: usize = 600;
 const LONGER: [&str; 0] = [];
 
 /// Files under `tests` that may sleep, and why that is no waiting for something to have happened.
-const MAY_SLEEP: [(&str, &str); 6] = [
+const MAY_SLEEP: [(&str, &str); 4] = [
     (
         "crates/sdk/tests/all/worker.rs",
         "time stands still there and jumps: a sleep is an instant of virtual time",
     ),
     (
-        "crates/testkit/tests/all/outages.rs",
-        "servers are away for seconds of real time: that is what is tested",
-    ),
-    (
         "crates/testkit/tests/all/outages/site.rs",
         "real engines on two cores: who asks again and again must leave them the processor",
-    ),
-    (
-        "crates/testkit/tests/all/databases.rs",
-        "a database is away for seconds of real time: that is what is tested",
     ),
     (
         "crates/testkit/tests/all/databases/site.rs",

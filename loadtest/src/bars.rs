@@ -1,0 +1,131 @@
+//! The bars of docs/figures.md, measured one after the other and told as ratios to the bare parts of the same run. A row is
+//! a few runs of the other commands, each with a line of its own on stderr. Must never judge by a bar of its own making:
+//! where a row is scaled down, its text says so.
+//!
+//! In reading order: `rows` (what is measured) → `measure` (how) → `figure` (judge and table).
+
+mod figure;
+mod measure;
+mod rows;
+
+use crate::{
+    clock::{now_us, seconds},
+    options::Usage,
+    parts::{self, PartsOptions, PartsReport},
+    progress::note,
+};
+use anyhow::Context as _;
+use clap::Args;
+use figure::{Figure, Table};
+use rows::{ROWS, Row};
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The bare parts are measured again when they are older: a machine changes from minute to minute.
+const PARTS_AGE_MAX_US: i64 = 240_000_000;
+const PARTS_MEASURED_MS: i64 = 4_000;
+/// CPU of the bare pipeline a task on the day on which the bars in milliseconds were set.
+const US_OF_THAT_DAY: f64 = 23.0;
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct BarsOptions {
+    /// Only these, such as P3, P3-two or takeover [default: all]
+    pub(crate) rows: Vec<String>,
+    /// Names the rows, and measures nothing
+    #[arg(long)]
+    list: bool,
+    /// The server's binary [default: $PUNCTUAL_BIN, or `punctual` beside this program]
+    #[arg(long)]
+    server_bin: Option<PathBuf>,
+}
+
+/// Whatever ends it, no process is left behind: what was started goes with the future that measures.
+pub(crate) async fn bars(options: &BarsOptions) -> anyhow::Result<Table> {
+    let chosen = chosen(&options.rows)?;
+    if options.list {
+        return Ok(Table::list(&chosen));
+    }
+    let mut terminated = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupted = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    let mut site = Site { server_bin: options.server_bin.clone(), parts: Vec::new() };
+    tokio::select! {
+        figures = measure_all(&mut site, &chosen) => {
+            let figures = figures?;
+            Ok(Table::measured(site.parts.iter().map(|(_, parts)| *parts).collect(), figures))
+        }
+        _ = terminated.recv() => anyhow::bail!("terminated"),
+        _ = interrupted.recv() => anyhow::bail!("interrupted"),
+    }
+}
+
+/// Those of these names, in the order of the table; a bar's name is that of all its rows.
+fn chosen(names: &[String]) -> Result<Vec<&'static Row>, Usage> {
+    if names.iter().any(|name| !ROWS.iter().any(|row| row.is_named(name))) {
+        return Err(Usage("there is no such row: --list names them"));
+    }
+    Ok(ROWS.iter().filter(|row| names.is_empty() || names.iter().any(|name| row.is_named(name))).collect())
+}
+
+/// A row that cannot be measured falls short, with its reason, and the others go on.
+async fn measure_all(site: &mut Site, rows: &[&'static Row]) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for (nth, row) in rows.iter().enumerate() {
+        note(&format!("[{} of {}] {}: {}", nth + 1, rows.len(), row.name, row.what));
+        let from_us = now_us();
+        let measured =
+            Box::pin(site.measure(row)).await.unwrap_or_else(|error| vec![Figure::failed(row.what, &error)]);
+        for mut figure in measured {
+            figure.row = row.name;
+            note(&format!("    {}", figure.line()));
+            figures.push(figure);
+        }
+        note(&format!("    took {:.0} s", seconds(now_us() - from_us)));
+    }
+    Ok(figures)
+}
+
+/// What all rows have in common.
+struct Site {
+    server_bin: Option<PathBuf>,
+    /// Each measurement with its instant.
+    parts: Vec<(i64, PartsReport)>,
+}
+
+impl Site {
+    /// Not older than a few minutes.
+    async fn parts(&mut self) -> anyhow::Result<PartsReport> {
+        if let Some((at_us, parts)) = self.parts.last()
+            && now_us() < at_us + PARTS_AGE_MAX_US
+        {
+            return Ok(*parts);
+        }
+        note("    the bare parts");
+        let parts = parts::parts(&PartsOptions { measure: PARTS_MEASURED_MS, json: false }).await?;
+        let (tasks_per_s, us) = (parts.pipeline.tasks_per_s, parts.pipeline.us());
+        note(&format!("    {tasks_per_s:.0} tasks/s, {us:.0} us of CPU a task"));
+        self.parts.push((now_us(), parts));
+        Ok(parts)
+    }
+
+    /// How many times slower this machine is than the one of the bars in milliseconds; never less than one.
+    async fn slowness(&mut self) -> anyhow::Result<f64> {
+        Ok((self.parts().await?.pipeline.us() / US_OF_THAT_DAY).max(1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_names_all_its_rows_and_an_unknown_name_is_refused() {
+        let names = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            chosen(&words).map(|rows| rows.iter().map(|row| row.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["takeover", "P2"]).unwrap(), ["P2-one", "P2-two", "takeover"]);
+        assert_eq!(names(&["P3-two"]).unwrap(), ["P3-two"]);
+        assert_eq!(names(&[]).unwrap().len(), ROWS.len());
+        assert!(names(&["P3-two", "P30"]).is_err() && names(&["P"]).is_err());
+    }
+}
