@@ -1,6 +1,5 @@
 //! The command line: what can be asked, with defaults and units. Checks what clap cannot; decides nothing else.
 
-use crate::chaos::What;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -16,7 +15,7 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Inserts planned tasks, executes them, and checks that each came once, in time and never early.
     /// Exit 0 only if nothing was lost, early or completed twice, and all ended in time.
-    Run(RunOptions),
+    Run(Box<RunOptions>),
     /// Inserts tasks far in the future, measures what they cost while nothing is due, then how late one task comes.
     Idle(IdleOptions),
     /// Limits a queue, and kills executors with -9 in the middle of their work; counts by the executors' own clocks how many

@@ -6,7 +6,7 @@ use crate::plan::Load;
 fn run(arguments: &str) -> RunOptions {
     let words = ["loadtest", "run", "--spawn"].into_iter().chain(arguments.split(' '));
     match Options::try_parse_from(words).unwrap().command {
-        Command::Run(options) => options,
+        Command::Run(options) => *options,
         Command::Idle(_)
         | Command::Limit(_)
         | Command::Attack(_)

@@ -88,7 +88,7 @@ mod tests {
         let Command::Run(options) = Options::try_parse_from(words.split_whitespace()).unwrap().command else {
             unreachable!("the words say run")
         };
-        options
+        *options
     }
 
     #[test]

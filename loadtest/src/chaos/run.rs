@@ -16,9 +16,10 @@ use super::{
     work,
 };
 use crate::{
+    chaos::ChaosOptions,
     clock::{now_ms, now_us},
     http::{Connection, Target},
-    options::{ChaosOptions, Hot, Store},
+    options::{Hot, Store},
     progress::{Progress, note},
 };
 use anyhow::Context as _;

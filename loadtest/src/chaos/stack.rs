@@ -3,8 +3,9 @@
 
 use super::{disk::Disk, log::LogPipe, plan::What, time::WallClock};
 use crate::{
+    chaos::ChaosOptions,
     engine::{Engine, Place},
-    options::{ChaosOptions, Hot, Store},
+    options::{Hot, Store},
     server::find_program,
 };
 use anyhow::Context as _;
