@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fs};
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
 /// How many blocks a page has, and what runs them.
-const BLOCKS: [(&str, usize, &str); 18] = [
+const BLOCKS: [(&str, usize, &str); 19] = [
     ("archive", 2, "here"),
     ("backup", 7, "backup::…"),
     ("bulk", 2, "here"),
@@ -28,6 +28,7 @@ const BLOCKS: [(&str, usize, &str); 18] = [
     ("schedules", 1, "here"),
     ("search", 2, "here"),
     ("sharding", 1, "here"),
+    ("testing", 2, "nothing: it is how these tests are run"),
     ("tls", 3, "here"),
     ("upgrade", 1, "newcomer::…"),
     ("workflows", 1, "here"),

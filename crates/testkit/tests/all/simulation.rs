@@ -60,7 +60,7 @@ fn thousands_of_lives_keep_every_promise() {
 fn an_urgent_task_is_not_passed_over() {
     let setup = Setup { engines: 1, faults: Faults::None, hands: Hands::Pull, limits: false };
     let mut urgency = Urgency::default();
-    for seed in 0..number("PUNCTUAL_SEEDS", SEEDS / 4) {
+    for seed in 0..number("PUNCTUAL_SEEDS", SEEDS / 2) {
         let ops = seeded_with_urgency(seed, INSTANTS);
         urgency.add(block_on(run(&ops, setup)).unwrap_or_else(|broken| panic!("seed {seed}: {broken}")));
     }
