@@ -7,7 +7,8 @@ use crate::{
     proc::Usage,
 };
 use anyhow::Context as _;
-use punctual_test_servers::{MariaDb, Redis};
+use punctual_test_servers::{MariaDb, Proxy, Redis, Way};
+use std::path::{Path, PathBuf};
 
 /// A commit is on the disk before it is answered.
 const DURABLE_MARIADB: &str = "--innodb-flush-log-at-trx-commit=1";
@@ -87,7 +88,17 @@ impl Backing {
                 self.redis()?.command(&["FLUSHALL"]).await;
                 self.redis()?.kill();
             }
+            What::RedisStale => {
+                // Only what has been written to the file is in the copy.
+                self.redis()?.command(&["BGREWRITEAOF"]).await;
+                copy_files(&self.append_only()?, &self.older_copy()?)?;
+            }
+            What::RedisFull => {
+                let limit = self.redis()?.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+                anyhow::ensure!(limit == "OK", "Redis did not take a limit of its memory: {limit}");
+            }
             What::MysqlKill => self.mariadb()?.kill(),
+            What::RedisSilent | What::RedisCutOne | What::MysqlSilent => {}
         }
         Ok(())
     }
@@ -96,19 +107,49 @@ impl Backing {
         match what {
             What::RedisKill | What::RedisEmpty => self.redis()?.start_again().await,
             What::RedisPause => self.redis()?.resume(),
-            What::RedisFlush => {}
+            What::RedisStale => {
+                self.redis()?.kill();
+                let file = self.append_only()?;
+                std::fs::remove_dir_all(&file).context("the append-only file of before")?;
+                std::fs::rename(self.older_copy()?, file).context("the older copy")?;
+                self.redis()?.start_again().await;
+            }
+            What::RedisFull => drop(self.redis()?.command(&["CONFIG", "SET", "maxmemory", "0"]).await),
+            What::RedisFlush | What::RedisSilent | What::RedisCutOne | What::MysqlSilent => {}
             What::MysqlKill => self.mariadb()?.start_again().await,
         }
         self.is_away = false;
         Ok(())
     }
 
-    fn redis(&self) -> anyhow::Result<&Redis> {
+    fn append_only(&self) -> anyhow::Result<PathBuf> {
+        Ok(self.redis()?.dir().join("appendonlydir"))
+    }
+
+    fn older_copy(&self) -> anyhow::Result<PathBuf> {
+        Ok(self.redis()?.dir().join("older-copy"))
+    }
+
+    pub(crate) fn redis(&self) -> anyhow::Result<&Redis> {
         self.redis.as_ref().context("there is a Redis")
     }
 
     fn mariadb(&self) -> anyhow::Result<&MariaDb> {
         self.mariadb.as_ref().context("there is a MariaDB")
+    }
+
+    /// Proxies of one engine's own before both, and the environment that names them.
+    pub(crate) fn ways(&self) -> (Ways, Vec<(&'static str, String)>) {
+        let mysql = self.mariadb.as_ref().map(|mariadb| (mariadb.port(), Proxy::before(mariadb.port())));
+        let redis = self.redis.as_ref().map(|redis| (redis.port(), Proxy::before(redis.port())));
+        let through = |url: &str| {
+            [&mysql, &redis].into_iter().flatten().fold(url.to_owned(), |url, (port, proxy)| {
+                url.replace(&format!("127.0.0.1:{port}"), &format!("127.0.0.1:{}", proxy.port()))
+            })
+        };
+        let environment = self.environment.iter().map(|(name, value)| (*name, through(value))).collect();
+        let ways = Ways { mysql: mysql.map(|(_, proxy)| proxy), redis: redis.map(|(_, proxy)| proxy) };
+        (ways, environment)
     }
 
     pub(crate) fn mariadb_usage(&self) -> Option<Usage> {
@@ -118,6 +159,42 @@ impl Backing {
     pub(crate) fn redis_usage(&self) -> Option<Usage> {
         Usage::of(self.redis.as_ref()?.pid())
     }
+}
+
+/// How one engine reaches MariaDB and Redis.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    mysql: Option<Proxy>,
+    redis: Option<Proxy>,
+}
+
+impl Ways {
+    /// `is_first`: of the engine that an outage of one engine is about.
+    pub(crate) fn begin(&self, what: What, is_first: bool) {
+        match what {
+            What::RedisSilent => self.redis.iter().for_each(|proxy| proxy.set_open(Way::Silent)),
+            What::MysqlSilent => self.mysql.iter().for_each(|proxy| proxy.set_open(Way::Silent)),
+            What::RedisCutOne if is_first => self.redis.iter().for_each(|proxy| proxy.set(Way::Cut)),
+            _ => {}
+        }
+    }
+
+    /// Connections that fell silent stay so: a firewall that forgot them does not remember them.
+    pub(crate) fn end(&self, what: What, is_first: bool) {
+        if what == What::RedisCutOne && is_first {
+            self.redis.iter().for_each(|proxy| proxy.set(Way::Open));
+        }
+    }
+}
+
+/// The files of one directory, without those below it, into a new one.
+fn copy_files(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir(to).with_context(|| format!("creating {}", to.display()))?;
+    for entry in std::fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), to.join(entry.file_name())).context("copying the append-only file")?;
+    }
+    Ok(())
 }
 
 /// Of memory, as MariaDB takes it: 512M, 2G.

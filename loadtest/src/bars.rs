@@ -1,9 +1,10 @@
-//! The bars of docs/figures.md, measured one after the other and told as ratios to the bare parts of the same run. A row is
+//! The bars of docs/figures.md, measured one after the other and printed as ratios to the bare parts of the same run. A row is
 //! a few runs of the other commands, each with a line of its own on stderr. Must never judge by a bar of its own making:
 //! where a row is scaled down, its text says so.
 //!
 //! In reading order: `rows` (what is measured) → `measure` (how) → `figure` (judge and table).
 
+mod elsewhere;
 mod figure;
 mod measure;
 mod rows;
@@ -29,7 +30,7 @@ const US_OF_THAT_DAY: f64 = 23.0;
 
 #[derive(Args, Debug, Clone)]
 pub(crate) struct BarsOptions {
-    /// Only these, such as P3, P3-two or takeover [default: all]
+    /// Only these, such as P3, P3-two or redis-killed [default: all]
     pub(crate) rows: Vec<String>,
     /// Names the rows, and measures nothing
     #[arg(long)]

@@ -228,6 +228,10 @@ impl Connection {
         self.call("PATCH", path, body, limit).await
     }
 
+    pub(crate) async fn delete(&mut self, path: &str, limit: Duration) -> Result<Answer<'_>, Error> {
+        self.call("DELETE", path, b"", limit).await
+    }
+
     async fn call(
         &mut self,
         method: &str,

@@ -129,6 +129,9 @@ pub(crate) struct ServerOptions {
     /// What it keeps the near future in; redis is a private one, with an append-only file
     #[arg(long, value_enum, default_value_t = Hot::Memory, conflicts_with = "url")]
     pub(crate) hot: Hot,
+    /// Each engine reaches MariaDB and Redis by proxies of its own: for an --outage of connections
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) proxied: bool,
     /// Processes of the server, on one MariaDB and one Redis [default: 1]
     #[arg(long, conflicts_with = "url", value_parser = clap::value_parser!(u16).range(1..=64))]
     engines: Option<u16>,
@@ -442,6 +445,9 @@ impl RunOptions {
             return Err(Usage(
                 "--outage is of a Redis or MariaDB that is started: give --store mysql --hot redis",
             ));
+        }
+        if !self.faults.outage.is_none_or(|what| self.server.proxied || !what.is_of_a_way()) {
+            return Err(Usage("this --outage is of connections: give --proxied"));
         }
         if self.scenario == Scenario::Flood && (self.insert_only || self.subscribers > 0 || self.disturbs()) {
             return Err(Usage("a flood has executors that pull, and no faults"));

@@ -14,13 +14,28 @@ pub(crate) enum What {
     RedisFlush,
     /// FLUSHALL and SIGKILL; started again empty
     RedisEmpty,
+    /// Killed when the outage ends, and started again on what it had when the outage began
+    RedisStale,
+    /// Its memory is full: it refuses writes
+    RedisFull,
+    /// The connections that are open fall silent; new ones work. Needs --proxied
+    RedisSilent,
+    /// One engine reaches no Redis. Needs --proxied
+    RedisCutOne,
     /// SIGKILL; started again on its data
     MysqlKill,
+    /// The connections that are open fall silent; new ones work. Needs --proxied
+    MysqlSilent,
 }
 
 impl What {
     pub(crate) const fn is_of_redis(self) -> bool {
-        !matches!(self, Self::MysqlKill)
+        !matches!(self, Self::MysqlKill | Self::MysqlSilent)
+    }
+
+    /// Of the connections of the engines, not of the servers.
+    pub(crate) const fn is_of_a_way(self) -> bool {
+        matches!(self, Self::RedisSilent | Self::RedisCutOne | Self::MysqlSilent)
     }
 }
 
@@ -94,7 +109,9 @@ mod tests {
     #[test]
     fn an_outage_is_of_what_was_started() {
         let both = "--spawn --store mysql --hot redis --outage";
-        for good in [format!("{both} redis-empty"), format!("{both} mysql-kill")] {
+        let [ways, proxied] = [format!("{both} redis-silent"), format!("{both} mysql-silent --proxied")];
+        assert!(options(&ways).check().is_err());
+        for good in [format!("{both} redis-empty"), format!("{both} mysql-kill"), proxied] {
             options(&good).check().unwrap();
         }
         assert!(options("--spawn --outage redis-kill").check().is_err());
@@ -116,5 +133,29 @@ mod tests {
         assert!(outage.is_over());
         server.check_alive().unwrap();
         assert_eq!(outage.report().unwrap().what, "redis-empty");
+    }
+
+    async fn with_redis() -> Started {
+        Started::without_engines(&options("--spawn --hot redis").server).await
+    }
+
+    #[tokio::test]
+    async fn a_stale_redis_has_what_it_had_when_the_outage_began() {
+        let mut started = with_redis().await;
+        started.redis_answers(&["SET", "first", "1"]).await;
+        started.begin(What::RedisStale).await.unwrap();
+        started.redis_answers(&["SET", "second", "1"]).await;
+        started.end(What::RedisStale).await.unwrap();
+        assert_eq!(started.redis_answers(&["EXISTS", "first"]).await, "1");
+        assert_eq!(started.redis_answers(&["EXISTS", "second"]).await, "0");
+    }
+
+    #[tokio::test]
+    async fn a_full_redis_refuses_writes_until_the_outage_is_over() {
+        let mut started = with_redis().await;
+        started.begin(What::RedisFull).await.unwrap();
+        assert!(started.redis_answers(&["SET", "key", "1"]).await.contains("OOM"));
+        started.end(What::RedisFull).await.unwrap();
+        assert_eq!(started.redis_answers(&["SET", "key", "1"]).await, "OK");
     }
 }

@@ -187,7 +187,7 @@ struct Shared {
     open_from: Vec<AtomicU64>,
 }
 
-/// Threads at work; told to end when this is dropped.
+/// Threads at work; they end when this is dropped.
 struct Work {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<anyhow::Result<()>>>,

@@ -1,7 +1,13 @@
 //! The server under test: engines that run already, or engines that are started here with all they stand on. Must never
 //! leave a process behind.
 
-use crate::{backing::Backing, engine::Engine, options::ServerOptions, outage, proc::Usage};
+use crate::{
+    backing::{Backing, Ways},
+    engine::Engine,
+    options::ServerOptions,
+    outage,
+    proc::Usage,
+};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
@@ -54,14 +60,14 @@ impl Server {
     pub(crate) async fn begin_outage(&mut self, what: outage::What) -> anyhow::Result<()> {
         match self {
             Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
-            Self::Started(started) => started.backing.begin(what).await,
+            Self::Started(started) => started.begin(what).await,
         }
     }
 
     pub(crate) async fn end_outage(&mut self, what: outage::What) -> anyhow::Result<()> {
         match self {
             Self::Running { .. } => anyhow::bail!("an outage is of servers that are started here"),
-            Self::Started(started) => started.backing.end(what).await,
+            Self::Started(started) => started.end(what).await,
         }
     }
 
@@ -86,6 +92,8 @@ pub(crate) struct Push {
 #[derive(Debug)]
 pub(crate) struct Started {
     engines: Vec<Engine>,
+    /// Of each engine, where the run asked for proxies.
+    ways: Vec<Ways>,
     backing: Backing,
 }
 
@@ -97,7 +105,7 @@ impl Started {
         admin: Option<&str>,
     ) -> anyhow::Result<Self> {
         let program = find_program(options.server_bin.as_deref())?;
-        let mut it = Self { engines: Vec::new(), backing: Backing::start(options).await };
+        let mut it = Self::without_engines(options).await;
         if let Some(push) = push {
             it.backing.push(push.queue, push.lease_ms);
         }
@@ -106,15 +114,37 @@ impl Started {
         }
         // One after the other: the first makes the tables.
         for _ in 0..options.engines() {
-            it.engines.push(Engine::start(&program, options.data.as_deref(), &it.backing.environment).await?);
+            let environment = if options.proxied {
+                let (ways, environment) = it.backing.ways();
+                it.ways.push(ways);
+                environment
+            } else {
+                it.backing.environment.clone()
+            };
+            it.engines.push(Engine::start(&program, options.data.as_deref(), &environment).await?);
         }
         Ok(it)
     }
 
-    /// What engines would stand on.
-    #[cfg(test)]
+    /// What engines will stand on.
     pub(crate) async fn without_engines(options: &ServerOptions) -> Self {
-        Self { engines: Vec::new(), backing: Backing::start(options).await }
+        Self { engines: Vec::new(), ways: Vec::new(), backing: Backing::start(options).await }
+    }
+
+    pub(crate) async fn begin(&mut self, what: outage::What) -> anyhow::Result<()> {
+        self.backing.begin(what).await?;
+        self.ways.iter().enumerate().for_each(|(nth, ways)| ways.begin(what, nth == 0));
+        Ok(())
+    }
+
+    pub(crate) async fn end(&mut self, what: outage::What) -> anyhow::Result<()> {
+        self.ways.iter().enumerate().for_each(|(nth, ways)| ways.end(what, nth == 0));
+        self.backing.end(what).await
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn redis_answers(&self, words: &[&str]) -> String {
+        self.backing.redis().unwrap().command(words).await
     }
 
     /// Of all engines, with commas.

@@ -98,7 +98,7 @@ impl Gate {
         async move {
             let call = timeout(HANG_LIMIT, self.reached.acquire()).await;
             if let Ok(call) =
-                call.unwrap_or_else(|_| panic!("{caller}: nobody came to the gate in {HANG_LIMIT:?}"))
+                call.unwrap_or_else(|_| panic!("{caller}: no call came to the gate in {HANG_LIMIT:?}"))
             {
                 call.forget();
             }

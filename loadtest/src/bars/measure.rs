@@ -66,6 +66,9 @@ pub(super) enum Measure {
     },
     Push,
     Takeover,
+    EngineStopped,
+    ResumedElsewhere,
+    RevokedElsewhere,
     Outage {
         what: What,
         lasts: &'static str,
@@ -118,6 +121,9 @@ impl Site {
             Measure::Overload { server } => return self.overload(what, server).await,
             Measure::Push => self.push(what).await,
             Measure::Takeover => self.takeover(what).await,
+            Measure::EngineStopped => self.engine_stopped(what).await,
+            Measure::ResumedElsewhere => self.resumed_elsewhere(what).await,
+            Measure::RevokedElsewhere => self.revoked_elsewhere(what).await,
             Measure::Outage { what: outage, lasts, bar_s } => self.outage(what, (outage, lasts), bar_s).await,
             Measure::Flood { server } => self.flood(what, server).await,
             Measure::Chaos { words } => self.chaos(what, words).await,
@@ -125,7 +131,7 @@ impl Site {
         Ok(vec![figure])
     }
 
-    fn parsed(&self, words: &str) -> anyhow::Result<Command> {
+    pub(super) fn parsed(&self, words: &str) -> anyhow::Result<Command> {
         note(&format!("    loadtest {words}"));
         let words = std::iter::once("loadtest").chain(words.split_whitespace());
         let mut command = Options::try_parse_from(words)?.command;
@@ -199,8 +205,8 @@ impl Site {
     ) -> anyhow::Result<Vec<Figure>> {
         let slowness = self.slowness().await?;
         let late = self.kept(&format!("--scenario sustained --rate {rate} {FOR} {server}")).await?.lateness;
-        let told = [("p50", late.p50_ms), ("p99", late.p99_ms), ("p99.9", late.p999_ms)];
-        let figures = told.into_iter().zip(bars_ms).filter_map(|((name, ms), bar_ms)| {
+        let percentiles = [("p50", late.p50_ms), ("p99", late.p99_ms), ("p99.9", late.p999_ms)];
+        let figures = percentiles.into_iter().zip(bars_ms).filter_map(|((name, ms), bar_ms)| {
             Some(Figure::at_most(format!("{name}: {what}"), Unit::Ms, ms, bar_ms? * slowness))
         });
         Ok(figures.collect())
@@ -384,19 +390,27 @@ impl Site {
         Ok(Figure::at_most(what, Unit::Seconds, report.lateness.max_ms / 1e3, 5.0))
     }
 
+    async fn engine_stopped(&self, what: &str) -> anyhow::Result<Figure> {
+        let words =
+            format!("--scenario sustained --rate 500 --duration 16s {ONE} --engines 2 --stop-one-after 8s");
+        let report = self.kept(&words).await?;
+        Ok(Figure::at_most(what, Unit::Seconds, report.lateness.max_ms / 1e3, 3.0))
+    }
+
     async fn outage(&self, what: &str, (outage, lasts): (What, &str), bar_s: f64) -> anyhow::Result<Figure> {
         use clap::ValueEnum as _;
         let name = outage.to_possible_value().context("each outage has a name")?;
         // What is due further ahead is in Redis; what is due during the outage has been there before it.
         let words = format!(
             "--scenario sustained --rate 200 --ahead 12s --duration 18s {ONE} --engines 2 --outage {} \
-             --outage-after 15s --outage-for {lasts}",
-            name.get_name()
+             --outage-after 15s --outage-for {lasts}{}",
+            name.get_name(),
+            if outage.is_of_a_way() { " --proxied" } else { "" },
         );
         let report = self.kept(&words).await?;
         let lasted_ms = report.outage.as_ref().and_then(|outage| outage.lasted_ms).context("it is over")?;
-        // Nothing is handed over without the store: there, what it was away for is nobody's fault.
-        let away_ms = if outage.is_of_redis() { 0.0 } else { lasted_ms };
+        // Nothing is handed over without the store: the time it was away is not counted.
+        let away_ms = if outage == What::MysqlKill { lasted_ms } else { 0.0 };
         let late_s = (report.lateness.max_ms - away_ms).max(0.0) / 1e3;
         let figure = Figure::at_most(what, Unit::Seconds, late_s, bar_s);
         Ok(figure.of(format_args!("p99 {:.1} s", report.lateness.p99_ms / 1e3)))
@@ -455,8 +469,10 @@ async fn wheel() -> anyhow::Result<Vec<Figure>> {
     let mut command = tokio::process::Command::new(&program);
     let output = command.kill_on_drop(true).output().await.context("starting wheel_bar")?;
     anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).context("wheel_bar answers JSON")?;
-    let value = |name: &str| told.get(name).and_then(serde_json::Value::as_f64).context("wheel_bar says it");
+    let measured: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("wheel_bar answers JSON")?;
+    let value =
+        |name: &str| measured.get(name).and_then(serde_json::Value::as_f64).context("wheel_bar says it");
     let heap = [value("heap_insert_ns")?, value("heap_expire_ns")?];
     let [heap_insert, heap_expire] = heap;
     let of_heap = |figure: Figure, ns: f64| figure.of(format_args!("BinaryHeap {ns:.0} ns"));

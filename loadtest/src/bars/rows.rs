@@ -21,7 +21,7 @@ impl Row {
 /// Servers, in the words of the command line.
 pub(super) const EMBEDDED: &str = "--spawn";
 pub(super) const ONE: &str = "--spawn --store mysql --hot redis";
-const TWO: &str = "--spawn --store mysql --hot redis --engines 2";
+pub(super) const TWO: &str = "--spawn --store mysql --hot redis --engines 2";
 const FOUR: &str = "--spawn --store mysql --hot redis --engines 4 --databases 2";
 
 const fn row(name: &'static str, what: &'static str, measure: Measure) -> Row {
@@ -171,6 +171,46 @@ pub(super) const ROWS: &[Row] = &[
         "mysql-killed",
         "MySQL killed for 3 s: the latest task, beyond the outage",
         Measure::Outage { what: What::MysqlKill, lasts: "3s", bar_s: 5.0 },
+    ),
+    row(
+        "redis-stale",
+        "Redis started again on a copy that is 5 s old: the latest task",
+        Measure::Outage { what: What::RedisStale, lasts: "5s", bar_s: 6.0 },
+    ),
+    row(
+        "redis-full",
+        "Redis full for 10 s: the latest task",
+        Measure::Outage { what: What::RedisFull, lasts: "10s", bar_s: 5.0 },
+    ),
+    row(
+        "redis-silent",
+        "all connections to Redis fall silent, new ones work: the latest task",
+        Measure::Outage { what: What::RedisSilent, lasts: "0s", bar_s: 1.5 },
+    ),
+    row(
+        "redis-cut-one",
+        "one engine of two reaches no Redis for 10 s: the latest task",
+        Measure::Outage { what: What::RedisCutOne, lasts: "10s", bar_s: 6.0 },
+    ),
+    row(
+        "mysql-silent",
+        "all connections to MySQL fall silent, new ones work: the latest task",
+        Measure::Outage { what: What::MysqlSilent, lasts: "0s", bar_s: 12.0 },
+    ),
+    row(
+        "engine-stopped",
+        "an engine of two stopped by SIGTERM at 500/s: the latest task",
+        Measure::EngineStopped,
+    ),
+    row(
+        "resumed-elsewhere",
+        "a queue resumed at one engine: an executor at the other has its task; the slowest of 10",
+        Measure::ResumedElsewhere,
+    ),
+    row(
+        "revoked-elsewhere",
+        "a token revoked at one engine: the other refuses it; the slowest of 10",
+        Measure::RevokedElsewhere,
     ),
     row(
         "flood-embedded",

@@ -87,7 +87,7 @@ impl ChaosOptions {
         if self.databases.is_some() && self.store == Store::Sqlite {
             return Err(Usage("--databases is for --store mysql"));
         }
-        if self.faults.iter().any(|it| !possible.contains(it)) {
+        if self.faults.iter().any(|fault| !possible.contains(fault)) {
             return Err(Usage("one of --faults cannot happen to this --store and --hot"));
         }
         Ok(if self.faults.is_empty() { possible } else { self.faults.clone() })

@@ -1,6 +1,6 @@
 //! Callers that send half of a request, take no answer, ask nothing, or come in numbers: they are ended, or told to come
-//! later, and whoever asks properly is served meanwhile. Where a limit of time is about, the clock of the timers stands still until
-//! nothing else is left to do: whoever is quick enough is so on every machine.
+//! later, and clients that ask properly are served meanwhile. Where a limit of time is about, the clock of the timers stands still until
+//! nothing else is left to do: a client that is quick enough is so on every machine.
 
 use crate::door::{Door, answer, post, rest};
 use punctual_server::{ListenerOptions, ServerOptions};

@@ -94,9 +94,9 @@ async fn an_insert_that_would_wait_for_long_is_told_when_to_come_again() {
         }
         // 30,000 rows wait, at 20,000 a second as long as nothing else is known; and half as long again.
         for refused in [single(), post("/v1/tasks/batch", &json!({"tasks": [{"queue": "q"}]}))] {
-            let told = world.send(refused).await;
-            assert_eq!(told.header("retry-after"), Some("3"));
-            let problem = told.expect_problem(429, "overload");
+            let refusal = world.send(refused).await;
+            assert_eq!(refusal.header("retry-after"), Some("3"));
+            let problem = refusal.expect_problem(429, "overload");
             assert_eq!(problem["retry_after_ms"], 2_250);
         }
         let quiet = world.send(single().header("punctual-namespace", "quiet"));
@@ -127,10 +127,10 @@ async fn inserts_into_a_store_that_stalls_are_told_to_come_again() {
             gate.reached().await;
         }
         tokio::time::advance(Duration::from_secs(3)).await;
-        let told = tokio::time::timeout(HANG_LIMIT, single());
-        let told = told.await.expect("an answer, though the store gives none");
-        assert_eq!(told.header("retry-after"), Some("3"), "as long as nothing has moved");
-        told.expect_problem(429, "overload");
+        let refusal = tokio::time::timeout(HANG_LIMIT, single());
+        let refusal = refusal.await.expect("an answer, though the store gives none");
+        assert_eq!(refusal.header("retry-after"), Some("3"), "as long as nothing has moved");
+        refusal.expect_problem(429, "overload");
         tokio::time::resume();
         gate.open();
     };

@@ -179,7 +179,7 @@ pub(crate) async fn rig_with(ground: &dyn Ground, push: bool, set: impl FnOnce(O
 
 /// Of an engine that dies: what it had handed over is free again soon.
 const LEASE_MS: i64 = 1_500;
-/// Of the engine that goes on: no lease ends before its outcome is told.
+/// Of the engine that goes on: no lease ends before its outcome is reported.
 const LONG_LEASE_MS: i64 = 3_600_000;
 /// As long as a test may hang.
 const WAIT_MS: u64 = HANG_LIMIT.as_secs() * 1_000;

@@ -166,7 +166,7 @@ async fn is_woken<T>(call: impl Future<Output = T>) -> T {
         if let Poll::Ready(answer) = poll_once(call.as_mut()).await {
             break answer;
         }
-        assert!(WallClock.now() < hangs_at, "nobody was woken");
+        assert!(WallClock.now() < hangs_at, "no executor was woken");
     };
     tokio::time::resume();
     answer
@@ -365,7 +365,7 @@ async fn a_storm_of_retries_with_a_share_of_its_own_does_not_delay_new_work() {
     let bad = |_| NewTask { retry: retry.clone(), max_attempts: 50, ..task(now(&rig)) };
     let mut failing = HashSet::new();
     for _ in 0..2 {
-        failing.extend(rig.insert((0..500).map(bad).collect()).await.into_iter().map(|it| it.id));
+        failing.extend(rig.insert((0..500).map(bad).collect()).await.into_iter().map(|task| task.id));
     }
     while let first = rig.lease(1_000).await
         && !first.is_empty()

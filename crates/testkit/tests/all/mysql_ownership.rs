@@ -137,7 +137,7 @@ async fn a_crowd_that_reads_settings_keeps_no_engine_from_its_signs_of_life() {
             assert_eq!(ownership.renew("a", &held, LONG).await.unwrap(), [true; 16]);
         }
     };
-    tokio::time::timeout(HANG_LIMIT, signs).await.expect("they wait for nobody");
+    tokio::time::timeout(HANG_LIMIT, signs).await.expect("they do not wait");
     assert_eq!(catalog.at("SELECT SLEEP(600)").await, 1, "the table was locked all the while");
     catalog.kill_who_is_at("SELECT SLEEP(600)").await;
     // It ends with an error, which is a panic there.

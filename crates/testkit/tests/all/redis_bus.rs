@@ -283,15 +283,15 @@ async fn what_is_read_for_nobody_is_given_back() {
             timeout(HANG_LIMIT, receive(&other, 9, HANG_LIMIT, Millis::ZERO)).await.expect("it was kept");
         assert_eq!((numbers(&got), got[0].times), (vec![number], 1));
         other.acknowledge(&queue("mail"), &[got[0].id]).await.unwrap();
-        until("nobody blocks", || async { blocked_clients(&redis).await == 0 }).await;
+        until("no client blocks", || async { blocked_clients(&redis).await == 0 }).await;
     }
     let before = unblocks(&redis).await;
-    until("Redis is asked to end a read that nobody waits for", || async {
+    until("Redis is asked to end an abandoned read", || async {
         let (mut waiting, one) = (JoinSet::new(), Arc::clone(&gone));
         waiting.spawn(async move { receive(&one, 9, HANG_LIMIT, Millis::ZERO).await });
         until("it blocks", || async { blocked_clients(&redis).await == 1 }).await;
         waiting.shutdown().await;
-        until("nobody blocks", || async { blocked_clients(&redis).await == 0 }).await;
+        until("no client blocks", || async { blocked_clients(&redis).await == 0 }).await;
         unblocks(&redis).await > before
     })
     .await;

@@ -117,7 +117,7 @@ impl Node {
         let leasing = timeout(HANG_LIMIT, async {
             while ids.len() < count {
                 for node in [self, other] {
-                    ids.extend(node.lease(100).await.iter().map(|it| it.place.id));
+                    ids.extend(node.lease(100).await.iter().map(|lease| lease.place.id));
                 }
             }
         });
@@ -361,7 +361,7 @@ async fn what_was_cancelled_does_not_run_although_a_load_of_before_arrives_after
             let request =
                 LeaseRequest { queue, max: 100, wait_ms: 500, lease_ms: 60_000, executor, version: None };
             let leased = its.lease(request).await.unwrap();
-            seen.lock().extend(leased.into_iter().map(|it| it.place.id));
+            seen.lock().extend(leased.into_iter().map(|lease| lease.place.id));
         }
     });
     let mut cancelled = HashSet::new();

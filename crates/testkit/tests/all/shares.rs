@@ -305,7 +305,7 @@ struct Log {
     served: Mutex<Vec<Name>>,
 }
 
-/// Works on one queue until it is told to stop.
+/// Works on one queue until it is stopped.
 async fn work(engine: Engine, queue: QueueKey, log: Arc<Log>) {
     let mut ticks = tokio::time::interval(WORK);
     while !log.is_over.load(SeqCst) {

@@ -24,7 +24,7 @@ async fn meanwhile(site: &Site, waits: Ask, number: usize, what: impl Future<Out
     let then = async {
         let line = format!("punctual_http_long_polls {number}");
         until(&line, || async {
-            site.send(get("/metrics").with(ADMIN)).await.text.lines().any(|it| it == line)
+            site.send(get("/metrics").with(ADMIN)).await.text.lines().any(|given| given == line)
         })
         .await;
         what.await;

@@ -253,7 +253,7 @@ async fn it_needs_no_ready_set() {
             break (busy, second);
         }
         tries += 1;
-        assert!(tries < TRIES, "{TRIES} times it took until nobody had asked lately");
+        assert!(tries < TRIES, "{TRIES} times it took until no executor had asked lately");
         busy.gate.open();
         busy.running.stop().await;
     };

@@ -112,7 +112,7 @@ async fn one_wait_is_for_any(ground: Arc<dyn Ground>) {
             engine.lease_from_several(any(&QUEUES, 9, wait_ms), 9, Only::default()).await.unwrap()
         });
         until("it waits at all of them", || async {
-            QUEUES.iter().all(|it| site.engine(0).waiting(&of(it)) > 0)
+            QUEUES.iter().all(|queue| site.engine(0).waiting(&of(queue)) > 0)
         })
         .await;
         site.insert(vec![of_kind(name, "k", site.engine(0).now())]).await;

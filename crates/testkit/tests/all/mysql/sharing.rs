@@ -105,7 +105,7 @@ async fn no_connection_waits_inside_a_transaction() {
     store.apply(standing.iter().map(claim).collect(), NOW).await.unwrap();
     balanced(&*store).await;
     // Whoever is met between two statements goes on and ends its transaction. The server ends one that waits for 3 s, with its
-    // session: where a session is gone, nobody worked on its transaction.
+    // session: where a session is gone, its transaction was abandoned.
     let lines = async |text: String| -> HashSet<String> {
         sql(&urls[0], &text).await.lines().map(str::to_owned).collect()
     };
@@ -119,8 +119,8 @@ async fn no_connection_waits_inside_a_transaction() {
     let met = lines(waiting.clone()).await;
     until("none of them waits any more", || async { lines(waiting.clone()).await.is_disjoint(&met) }).await;
     let there = lines(sessions).await;
-    let gone: Vec<&String> = met.iter().filter(|it| !there.contains(it.split(' ').next().unwrap())).collect();
-    assert!(gone.is_empty(), "transactions that nobody worked on: {gone:?}");
+    let gone: Vec<&String> = met.iter().filter(|met| !there.contains(met.split(' ').next().unwrap())).collect();
+    assert!(gone.is_empty(), "abandoned transactions: {gone:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -511,7 +511,7 @@ impl Crew {
         until("all are settled", async || {
             let books = self.store.books().await.unwrap();
             let succeeded = books.standing.iter().filter(|it| it.state == State::Succeeded);
-            succeeded.map(|it| it.tasks).sum::<i64>() == i64::try_from(count).unwrap()
+            succeeded.map(|count| count.tasks).sum::<i64>() == i64::try_from(count).unwrap()
         })
         .await;
     }

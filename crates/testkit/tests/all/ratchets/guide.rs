@@ -1,4 +1,4 @@
-//! CONTRIBUTING.md sends nobody to a place that is not there: each path in it exists, each crate, command and variable too.
+//! What CONTRIBUTING.md names exists: each path, each crate, command and variable too.
 
 use super::tree::{all, root};
 use std::fs;

@@ -105,7 +105,7 @@ fn packages() -> &'static [Package] {
             Some(Package { name, version, licence: text(&package["license"]), users })
         };
         let found: Vec<Package> = all.iter().filter_map(&mut of).collect();
-        assert!(found.len() > 100 && found.iter().any(|it| it.name == "tokio"), "the graph was not read");
+        assert!(found.len() > 100 && found.iter().any(|package| package.name == "tokio"), "the graph was not read");
         found
     })
 }
@@ -170,7 +170,7 @@ fn every_licence_is_allowed_and_every_allowed_one_is_needed() {
     let allowed = allowed();
     assert_eq!(refused(packages(), &allowed), [""; 0]);
     for licence in &allowed {
-        let fewer = allowed.iter().copied().filter(|it| it != licence).collect();
+        let fewer = allowed.iter().copied().filter(|other| other != licence).collect();
         assert!(!refused(packages(), &fewer).is_empty(), "{licence} must leave licenses.allow of deny.toml");
     }
 }
@@ -218,7 +218,7 @@ fn from_elsewhere(lock: &str, registries: &[&str]) -> Vec<String> {
             None => name.starts_with("punctual-"),
             Some(source) => {
                 let address = source.strip_prefix("registry+");
-                address.is_some_and(|it| registries.contains(&it)) && value("checksum").is_some()
+                address.is_some_and(|address| registries.contains(&address)) && value("checksum").is_some()
             }
         };
         if !is_good {
@@ -261,13 +261,13 @@ fn duplicates(packages: &[Package], skipped: &BTreeMap<&str, &str>) -> Vec<Strin
         let left = same.iter().filter(|package| !skipped.contains_key(package.spec().as_str())).count();
         if left != 1 {
             let said: Vec<String> =
-                same.iter().map(|it| format!("{} (used by {:?})", it.spec(), it.users)).collect();
+                same.iter().map(|package| format!("{} (used by {:?})", package.spec(), package.users)).collect();
             found.push(format!("{left} versions are not in bans.skip of deny.toml: {}", said.join(", ")));
         }
     }
     for (spec, reason) in skipped {
-        let package = packages.iter().find(|it| it.spec() == *spec);
-        match package.filter(|it| versions[it.name.as_str()].len() > 1) {
+        let package = packages.iter().find(|package| package.spec() == *spec);
+        match package.filter(|package| versions[package.name.as_str()].len() > 1) {
             None => found.push(format!("{spec} is no duplicate and must leave bans.skip of deny.toml")),
             Some(package) => {
                 let named = |user: &String| reason.split([' ', ',', ':']).any(|word| word == user);
