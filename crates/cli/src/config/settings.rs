@@ -238,7 +238,7 @@ fn object_url_mistake(url: &str, folder: &str, without: &str, has_object_stores:
     let is_directory = url.strip_prefix("file://").is_some_and(|it| it.starts_with('/') && it.len() > 1);
     if is_s3 && !has_object_stores {
         return Some(Mistake::OfBuild(format!(
-            "this program was built without object stores; use one that was built with --features s3, or a \
+            "this program was built without object stores; use one that was built with the feature s3, or a \
              directory, such as file:///var/lib/punctual/{folder}"
         )));
     }
@@ -545,7 +545,7 @@ mod tests {
         let mistake = |has| object_url_mistake("s3://bucket/prefix", "archive", "none", has);
         assert_eq!(mistake(true), None);
         let Some(Mistake::OfBuild(said)) = mistake(false) else { panic!("this build takes it") };
-        assert!(said.contains("--features s3") && said.contains("file:///"), "{said}");
+        assert!(said.contains("the feature s3") && said.contains("file:///"), "{said}");
     }
 
     #[test]
