@@ -119,7 +119,8 @@ async fn no_connection_waits_inside_a_transaction() {
     let met = lines(waiting.clone()).await;
     until("none of them waits any more", || async { lines(waiting.clone()).await.is_disjoint(&met) }).await;
     let there = lines(sessions).await;
-    let gone: Vec<&String> = met.iter().filter(|met| !there.contains(met.split(' ').next().unwrap())).collect();
+    let gone: Vec<&String> =
+        met.iter().filter(|met| !there.contains(met.split(' ').next().unwrap())).collect();
     assert!(gone.is_empty(), "abandoned transactions: {gone:?}");
 }
 

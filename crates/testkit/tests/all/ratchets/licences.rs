@@ -105,7 +105,10 @@ fn packages() -> &'static [Package] {
             Some(Package { name, version, licence: text(&package["license"]), users })
         };
         let found: Vec<Package> = all.iter().filter_map(&mut of).collect();
-        assert!(found.len() > 100 && found.iter().any(|package| package.name == "tokio"), "the graph was not read");
+        assert!(
+            found.len() > 100 && found.iter().any(|package| package.name == "tokio"),
+            "the graph was not read"
+        );
         found
     })
 }
@@ -260,8 +263,10 @@ fn duplicates(packages: &[Package], skipped: &BTreeMap<&str, &str>) -> Vec<Strin
     for same in versions.values() {
         let left = same.iter().filter(|package| !skipped.contains_key(package.spec().as_str())).count();
         if left != 1 {
-            let said: Vec<String> =
-                same.iter().map(|package| format!("{} (used by {:?})", package.spec(), package.users)).collect();
+            let said: Vec<String> = same
+                .iter()
+                .map(|package| format!("{} (used by {:?})", package.spec(), package.users))
+                .collect();
             found.push(format!("{left} versions are not in bans.skip of deny.toml: {}", said.join(", ")));
         }
     }
