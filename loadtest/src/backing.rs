@@ -89,8 +89,7 @@ impl Backing {
                 self.redis()?.kill();
             }
             What::RedisStale => {
-                // Only what has been written to the file is in the copy.
-                self.redis()?.command(&["BGREWRITEAOF"]).await;
+                // What Redis has acknowledged is in its files.
                 copy_files(&self.append_only()?, &self.older_copy()?)?;
             }
             What::RedisFull => {
@@ -114,7 +113,10 @@ impl Backing {
                 std::fs::rename(self.older_copy()?, file).context("the older copy")?;
                 self.redis()?.start_again().await;
             }
-            What::RedisFull => drop(self.redis()?.command(&["CONFIG", "SET", "maxmemory", "0"]).await),
+            What::RedisFull => {
+                let unlimited = self.redis()?.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+                anyhow::ensure!(unlimited == "OK", "Redis kept the limit of its memory: {unlimited}");
+            }
             What::RedisFlush | What::RedisSilent | What::RedisCutOne | What::MysqlSilent => {}
             What::MysqlKill => self.mariadb()?.start_again().await,
         }

@@ -22,12 +22,14 @@ const ROUNDS: usize = 10;
 const BAR_S: f64 = 1.0;
 /// For one call, beyond what it waits.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
-/// What an executor or a client does between two rounds, so that the other engine has come to rest.
+/// From the call of the executor to the resumption: it waits at the other engine by then.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A token that one engine made is known to the other by then.
 const KNOWN_AFTER: Duration = Duration::from_secs(2);
 /// Between two requests with a token that is to be refused.
 const POLL: Duration = Duration::from_millis(10);
+/// A token that is taken for longer is not revoked there.
+const REFUSED_WITHIN_S: f64 = 60.0;
 const WAIT_MS: u64 = 20_000;
 
 impl Site {
@@ -75,7 +77,17 @@ impl Site {
             let path = format!("/v1/tokens/{}", id.trim_matches('"'));
             let answer = here.delete(&path, CALL_LIMIT).await?;
             anyhow::ensure!(answer.is_success(), "{}", answer.describe());
-            while elsewhere.get("/v1/tasks?limit=1", CALL_LIMIT).await?.status != 401 {
+            loop {
+                let answer = elsewhere.get("/v1/tasks?limit=1", CALL_LIMIT).await?;
+                if answer.status == 401 {
+                    break;
+                }
+                anyhow::ensure!(answer.is_success(), "neither taken nor refused: {}", answer.describe());
+                let waited_s = seconds(now_us() - revoked_us);
+                anyhow::ensure!(
+                    waited_s < REFUSED_WITHIN_S,
+                    "still taken {waited_s:.0} s after the revocation"
+                );
                 tokio::time::sleep(POLL).await;
             }
             slowest_s = slowest_s.max(seconds(now_us() - revoked_us));
