@@ -10,7 +10,7 @@ use crate::{
     meters::{Meters, Outcome},
     options::Options,
 };
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
     BulkStore, Error as BackendError,
@@ -90,17 +90,19 @@ impl Runner {
     ///
     /// # Errors
     /// A failing store; what was done before it stays done.
-    pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
-        let inner = &self.inner;
-        inner.forget(now).await?;
-        let slots = inner.slots();
-        if slots == 0 {
-            return Ok(0);
-        }
-        let due = inner.store.due_bulks(slots, now, BULKS).await?;
-        let going: Vec<_> = due.into_iter().map(|it| go_on(inner, it)).collect();
-        let all: Vec<_> = stream::iter(going).buffer_unordered(BULKS_AT_ONCE).collect().await;
-        all.into_iter().try_fold(0, |sum, it| Ok(sum + it?))
+    pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<usize, BackendError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            inner.forget(now).await?;
+            let slots = inner.slots();
+            if slots == 0 {
+                return Ok(0);
+            }
+            let due = inner.store.due_bulks(slots, now, BULKS).await?;
+            let going: Vec<_> = due.into_iter().map(|it| go_on(inner, it)).collect();
+            let all: Vec<_> = stream::iter(going).buffer_unordered(BULKS_AT_ONCE).collect().await;
+            all.into_iter().try_fold(0, |sum, it| Ok(sum + it?))
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     queues::QueueRatesCache,
     views::{DatabaseCache, HotCache},
 };
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use punctual_contract::{
     ClusterStore, Error,
@@ -107,30 +108,36 @@ impl Watcher {
     ///
     /// # Errors
     /// A failing store; what could not be written is tried again.
-    pub async fn run_once(&self, now: Millis) -> Result<usize, Error> {
-        let inner = &self.inner;
-        inner.notice(now);
-        let signs = inner.look_at_signs(now).await;
-        let owners = inner.remember_owners(now).await;
-        let written = inner.write().await;
-        let told = inner.tell(now).await;
-        let forgotten = inner.forget(now).await;
-        signs.and(owners).and(told).and(forgotten)?;
-        written
+    pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<usize, Error>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            inner.notice(now);
+            let signs = inner.look_at_signs(now).await;
+            let owners = inner.remember_owners(now).await;
+            let written = inner.write().await;
+            let told = inner.tell(now).await;
+            let forgotten = inner.forget(now).await;
+            signs.and(owners).and(told).and(forgotten)?;
+            written
+        })
     }
 
     /// The engine is about to stop: said at once, or not at all.
-    pub async fn farewell(&self, now: Millis) {
-        let me = self.inner.engine.name();
-        let text = format!("{} stops", self.inner.called());
-        self.inner.push(notice::own(me, now, EventKind::EngineStopped, text, json!({})));
-        let written = async {
-            let events = self.inner.write().await;
-            events.and(self.inner.tell(now).await.map(|()| 0))
-        };
-        if !matches!(timeout(FAREWELL_WITHIN, written).await, Ok(Ok(_))) {
-            tracing::debug!("that this engine stops could not be written; the others see it all the same");
-        }
+    pub fn farewell(&self, now: Millis) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let me = self.inner.engine.name();
+            let text = format!("{} stops", self.inner.called());
+            self.inner.push(notice::own(me, now, EventKind::EngineStopped, text, json!({})));
+            let written = async {
+                let events = self.inner.write().await;
+                events.and(self.inner.tell(now).await.map(|()| 0))
+            };
+            if !matches!(timeout(FAREWELL_WITHIN, written).await, Ok(Ok(_))) {
+                tracing::debug!(
+                    "that this engine stops could not be written; the others see it all the same"
+                );
+            }
+        })
     }
 
     /// Events, the newest first.

@@ -28,6 +28,7 @@ use crate::{
     supervisor::Supervisor,
     why::{self, Why},
 };
+use futures_util::future::BoxFuture;
 use punctual_contract::{
     Blobs, Bus, Clock, Error as BackendError, Hot, Limiter, Ownership, Signals, Store,
     hot::{Depth, Lane},
@@ -111,71 +112,77 @@ impl Engine {
     ///
     /// # Errors
     /// The first failure of a back end; what was done before it stays done.
-    pub async fn turn(&self) -> Result<Turn, BackendError> {
-        let core = &self.core;
-        clock::run_once(core).await?;
-        let now = core.now();
-        // Whether or not it can be known who owns what: what is held is gone on with.
-        let owned = own::run_once(core).await;
-        control::run_once(core).await?;
-        access::run_once(core).await?;
-        let fired_from_store = from_store::run_once(core).await?;
-        adopt::run_once(core).await?;
-        let preloaded = preload::run_once(core, now).await?;
-        core.claims_settled().await;
-        let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
-        ahead::run_once(core).await?;
-        core.claims_settled().await;
-        core.timer.expired(now);
-        let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
-        unknown::run_once(core, now).await?;
-        parts::run_once(core).await?;
-        let leases_ended = leases::run_once(core, now).await?;
-        let swept = self.sweep.run_once(core, now).await?;
-        reconcile::run_once(core, now).await?;
-        self.offer_again.run_once(core, now).await?;
-        compensate::run_once(core, now).await?;
-        core.claims_settled().await;
-        fired += fire::fire_all(core).await?;
-        for queue in core.push_queues().into_iter().map(Arc::new) {
-            while push::run_once(core, &queue, 0).await?.published > 0 {}
-        }
-        mark_ready::run_once(core, now).await?;
-        let retired = retention::run_once(core, now).await?;
-        deletion::run_once(core, now).await?;
-        unused::run_once(core, now).await?;
-        executors::run_once(core, now).await?;
-        idle::run_once(core, now).await?;
-        audit::run_once(core, now).await?;
-        shares::run_once(core, now).await?;
-        announce::run_once(core).await?;
-        overdue::turn(core, now).await?;
-        Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
+    pub fn turn(&self) -> BoxFuture<'_, Result<Turn, BackendError>> {
+        Box::pin(async move {
+            let core = &self.core;
+            clock::run_once(core).await?;
+            let now = core.now();
+            // Whether or not it can be known who owns what: what is held is gone on with.
+            let owned = own::run_once(core).await;
+            control::run_once(core).await?;
+            access::run_once(core).await?;
+            let fired_from_store = from_store::run_once(core).await?;
+            adopt::run_once(core).await?;
+            let preloaded = preload::run_once(core, now).await?;
+            core.claims_settled().await;
+            let claimed = claim::run_once(core, now).await? + claim::run_again(core, now).await?;
+            ahead::run_once(core).await?;
+            core.claims_settled().await;
+            core.timer.expired(now);
+            let mut fired = fired_from_store + fire::fire_all(core).await? + fire::fire_again(core).await?;
+            unknown::run_once(core, now).await?;
+            parts::run_once(core).await?;
+            let leases_ended = leases::run_once(core, now).await?;
+            let swept = self.sweep.run_once(core, now).await?;
+            reconcile::run_once(core, now).await?;
+            self.offer_again.run_once(core, now).await?;
+            compensate::run_once(core, now).await?;
+            core.claims_settled().await;
+            fired += fire::fire_all(core).await?;
+            for queue in core.push_queues().into_iter().map(Arc::new) {
+                while push::run_once(core, &queue, 0).await?.published > 0 {}
+            }
+            mark_ready::run_once(core, now).await?;
+            let retired = retention::run_once(core, now).await?;
+            deletion::run_once(core, now).await?;
+            unused::run_once(core, now).await?;
+            executors::run_once(core, now).await?;
+            idle::run_once(core, now).await?;
+            audit::run_once(core, now).await?;
+            shares::run_once(core, now).await?;
+            announce::run_once(core).await?;
+            overdue::turn(core, now).await?;
+            Ok(Turn { gained: owned?, preloaded, claimed, fired, leases_ended, swept, retired })
+        })
     }
 
     /// Ends the work of an engine that is turned by hand, as [`Running::stop`] does: what was claimed is handed back,
     /// and the other engines know that everything is free.
-    pub async fn leave(&self) {
-        self.core.stopping.cancel();
-        self.core.settle_down().await;
-        ahead::clear(&self.core).await;
-        self.core.claims_settled().await;
-        // Fired and not handed over: marked ready.
-        while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}
-        for written in [access::note_used(&self.core).await, audit::write_noted(&self.core).await.map(drop)] {
-            if let Err(error) = written {
-                tracing::warn!(%error, "what was refused, or when tokens were used, could not be written");
+    pub fn leave(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.core.stopping.cancel();
+            self.core.settle_down().await;
+            ahead::clear(&self.core).await;
+            self.core.claims_settled().await;
+            // Fired and not handed over: marked ready.
+            while let Ok(1..) = mark_ready::run_once(&self.core, Millis::MAX).await {}
+            for written in
+                [access::note_used(&self.core).await, audit::write_noted(&self.core).await.map(drop)]
+            {
+                if let Err(error) = written {
+                    tracing::warn!(%error, "what was refused, or when tokens were used, could not be written");
+                }
             }
-        }
-        own::leave(&self.core).await;
+            own::leave(&self.core).await;
+        })
     }
 
     /// Tells the other engines at once what they are to hear of; a running engine does so by itself.
     ///
     /// # Errors
     /// When it cannot be announced; then they find it at their next look.
-    pub async fn announce(&self) -> Result<usize, BackendError> {
-        announce::run_once(&self.core).await
+    pub fn announce(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
+        Box::pin(async move { announce::run_once(&self.core).await })
     }
 
     /// The next instant at which a turn has something to do; None: nothing is waiting and no lease is out.
@@ -197,64 +204,72 @@ impl Engine {
     ///
     /// # Errors
     /// When the store fails; the error says whether the tasks may be stored all the same.
-    pub async fn insert(&self, tasks: Vec<NewTask>, by: &str) -> Result<Vec<Inserted>, Error> {
-        let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { Ok(all_of(intake::insert(&core, tasks, &by).await?)?) }).await
+    pub fn insert<'a>(
+        &'a self,
+        tasks: Vec<NewTask>,
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Inserted>, Error>> {
+        Box::pin(async move {
+            let (core, by) = (Arc::clone(&self.core), by.to_owned());
+            self.run(async move { Ok(all_of(intake::insert(&core, tasks, &by).await?)?) }).await
+        })
     }
 
     /// As [`Engine::insert`], with an answer for each: what one database refuses says nothing of the others.
     ///
     /// # Errors
     /// When none of them could be tried.
-    pub async fn insert_each(
-        &self,
+    pub fn insert_each<'a>(
+        &'a self,
         tasks: Vec<NewTask>,
-        by: &str,
-    ) -> Result<Vec<Result<Inserted, BackendError>>, Error> {
-        let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { Ok(intake::insert(&core, tasks, &by).await?) }).await
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Result<Inserted, BackendError>>, Error>> {
+        Box::pin(async move {
+            let (core, by) = (Arc::clone(&self.core), by.to_owned());
+            self.run(async move { Ok(intake::insert(&core, tasks, &by).await?) }).await
+        })
     }
 
     /// # Errors
     /// [`Error::NotFound`], or a failing store.
-    pub async fn read(&self, place: TaskRef) -> Result<Task, Error> {
-        change::read(&self.core, place).await
+    pub fn read(&self, place: TaskRef) -> BoxFuture<'_, Result<Task, Error>> {
+        Box::pin(async move { change::read(&self.core, place).await })
     }
 
     /// The task with its payload and result, where these are kept outside of the store.
     ///
     /// # Errors
     /// [`Error::NotFound`], a failing store, or a content that cannot be read.
-    pub async fn whole(&self, task: Task) -> Result<Task, Error> {
-        outside::whole(&self.core, task).await
+    pub fn whole(&self, task: Task) -> BoxFuture<'_, Result<Task, Error>> {
+        Box::pin(async move { outside::whole(&self.core, task).await })
     }
 
     /// The versions of a caller's id, the highest first.
     ///
     /// # Errors
     /// A failing store.
-    pub async fn versions(
-        &self,
-        namespace: &Name,
+    pub fn versions<'a>(
+        &'a self,
+        namespace: &'a Name,
         task_id: i64,
         version: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<Task>, Error> {
-        Ok(self.core.store.versions(namespace, task_id, version, limit).await?)
+    ) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+        Box::pin(async move { Ok(self.core.store.versions(namespace, task_id, version, limit).await?) })
     }
 
     /// # Errors
     /// A failing store.
-    pub async fn list(&self, query: &Query) -> Result<Page, Error> {
-        Ok(self.core.store.list(query).await?)
+    pub fn list<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move { Ok(self.core.store.list(query).await?) })
     }
 
     /// The same, looking on for a while where a page has nothing.
     ///
     /// # Errors
     /// A failing store.
-    pub async fn search(&self, query: &Query) -> Result<Page, Error> {
-        Ok(search::first_found(&self.core, query).await?)
+    pub fn search<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Page, Error>> {
+        Box::pin(async move { Ok(search::first_found(&self.core, query).await?) })
     }
 
     /// # Errors
@@ -334,70 +349,79 @@ impl Engine {
     ///
     /// # Errors
     /// A failing back end.
-    pub async fn lease(&self, request: hand_over::LeaseRequest) -> Result<Vec<Assignment>, Error> {
-        Ok(hand_over::lease(&self.core, request, Restrictions::default()).await?)
+    pub fn lease(&self, request: hand_over::LeaseRequest) -> BoxFuture<'_, Result<Vec<Assignment>, Error>> {
+        Box::pin(async move { Ok(hand_over::lease(&self.core, request, Restrictions::default()).await?) })
     }
 
     /// Settles attempts; answers in order.
     ///
     /// # Errors
     /// A failing store, also where only one of several databases fails.
-    pub async fn settle(
-        &self,
+    pub fn settle<'a>(
+        &'a self,
         reports: Vec<outcome::OutcomeReport>,
-        by: &str,
-    ) -> Result<Vec<Settled>, Error> {
-        Ok(all_of(self.settle_each(reports, by).await?)?)
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Settled>, Error>> {
+        Box::pin(async move { Ok(all_of(self.settle_each(reports, by).await?)?) })
     }
 
     /// As `settle`, but each has an answer of its own: a database that fails says nothing of the others' attempts.
     ///
     /// # Errors
     /// Only of the engine as a whole.
-    pub async fn settle_each(
-        &self,
+    pub fn settle_each<'a>(
+        &'a self,
         reports: Vec<outcome::OutcomeReport>,
-        by: &str,
-    ) -> Result<Vec<Result<Settled, BackendError>>, Error> {
-        let (core, by) = (Arc::clone(&self.core), by.to_owned());
-        self.run(async move { Ok(outcome::settle(&core, reports, &by).await) }).await
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Result<Settled, BackendError>>, Error>> {
+        Box::pin(async move {
+            let (core, by) = (Arc::clone(&self.core), by.to_owned());
+            self.run(async move { Ok(outcome::settle(&core, reports, &by).await) }).await
+        })
     }
 
     /// Extends leases; answers in order.
     ///
     /// # Errors
     /// A failing store, also where only one of several databases fails.
-    pub async fn extend(&self, beats: Vec<Beat>) -> Result<Vec<Extended>, Error> {
-        Ok(all_of(self.extend_each(beats).await?)?)
+    pub fn extend(&self, beats: Vec<Beat>) -> BoxFuture<'_, Result<Vec<Extended>, Error>> {
+        Box::pin(async move { Ok(all_of(self.extend_each(beats).await?)?) })
     }
 
     /// Tasks, in order; each has an answer of its own: a database that fails says nothing of the others' tasks.
     ///
     /// # Errors
     /// Only of the engine as a whole.
-    pub async fn read_each(
+    pub fn read_each(
         &self,
         places: Vec<TaskRef>,
-    ) -> Result<Vec<Result<Option<Task>, BackendError>>, Error> {
-        let core = Arc::clone(&self.core);
-        let read = |core: Arc<Core>, places: Vec<TaskRef>| async move { core.store.read(&places).await };
-        self.run(
-            async move { Ok(parts::ask_each(&core, "read tasks", places, |it| it.partition, read).await) },
-        )
-        .await
+    ) -> BoxFuture<'_, Result<Vec<Result<Option<Task>, BackendError>>, Error>> {
+        Box::pin(async move {
+            let core = Arc::clone(&self.core);
+            let read = |core: Arc<Core>, places: Vec<TaskRef>| async move { core.store.read(&places).await };
+            self.run(async move {
+                Ok(parts::ask_each(&core, "read tasks", places, |it| it.partition, read).await)
+            })
+            .await
+        })
     }
 
     /// As `extend`, but each has an answer of its own.
     ///
     /// # Errors
     /// Only of the engine as a whole.
-    pub async fn extend_each(&self, beats: Vec<Beat>) -> Result<Vec<Result<Extended, BackendError>>, Error> {
-        let core = Arc::clone(&self.core);
-        let extend = |core: Arc<Core>, beats| async move { core.store.extend(beats, core.now()).await };
-        self.run(async move {
-            Ok(parts::ask_each(&core, "extend leases", beats, |it| it.place.partition, extend).await)
+    pub fn extend_each(
+        &self,
+        beats: Vec<Beat>,
+    ) -> BoxFuture<'_, Result<Vec<Result<Extended, BackendError>>, Error>> {
+        Box::pin(async move {
+            let core = Arc::clone(&self.core);
+            let extend = |core: Arc<Core>, beats| async move { core.store.extend(beats, core.now()).await };
+            self.run(async move {
+                Ok(parts::ask_each(&core, "extend leases", beats, |it| it.place.partition, extend).await)
+            })
+            .await
         })
-        .await
     }
 
     /// An executor called: remembered, and written soon. Answers what is wished of it.
@@ -583,13 +607,15 @@ impl Engine {
 impl Running {
     /// Stops: no task fires any more, what is under way is finished, what was claimed is handed back, and the other
     /// engines know that everything is free.
-    pub async fn stop(self) {
-        self.engine.core.stopping.cancel();
-        self.engine.core.timer.stop();
-        self.supervisor.stopped().await;
-        if self.wheel_thread.join().is_err() {
-            tracing::error!("the wheel's thread had panicked");
-        }
-        self.engine.leave().await;
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.engine.core.stopping.cancel();
+            self.engine.core.timer.stop();
+            self.supervisor.stopped().await;
+            if self.wheel_thread.join().is_err() {
+                tracing::error!("the wheel's thread had panicked");
+            }
+            self.engine.leave().await;
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Where a task is found by what a caller calls it: an id, or a key, which stands for two ids of which a task has one.
 
 use crate::{answer::Error as EngineError, core::Core, engine::Engine};
+use futures_util::future::BoxFuture;
 use punctual_contract::Error;
 use punctual_domain::{
     key::Key,
@@ -13,34 +14,45 @@ impl Engine {
     ///
     /// # Errors
     /// A failing store.
-    pub async fn versions_of_key(
-        &self,
-        namespace: &Name,
-        key: &Key,
+    pub fn versions_of_key<'a>(
+        &'a self,
+        namespace: &'a Name,
+        key: &'a Key,
         version: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<Task>, EngineError> {
-        Ok(versions_of_key(&self.core, namespace, key, version, limit).await?)
+    ) -> BoxFuture<'a, Result<Vec<Task>, EngineError>> {
+        Box::pin(async move { Ok(versions_of_key(&self.core, namespace, key, version, limit).await?) })
     }
 
     /// What stands under the id or key of a task to insert, in any version, the highest first.
     ///
     /// # Errors
     /// A failing store.
-    pub async fn standing(&self, ask: &NewTask, limit: usize) -> Result<Vec<Task>, EngineError> {
-        Ok(standing(&self.core, ask, None, limit).await?)
+    pub fn standing<'a>(
+        &'a self,
+        ask: &'a NewTask,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Task>, EngineError>> {
+        Box::pin(async move { Ok(standing(&self.core, ask, None, limit).await?) })
     }
 
     /// What stands under a key, or under an id that stands for the same; one read.
     ///
     /// # Errors
     /// A failing store.
-    pub async fn latest_of(&self, namespace: &Name, key: &Key, id: i64) -> Result<Option<Task>, EngineError> {
-        let [first, second] = key.ids(namespace, self.core.store.partitions());
-        let found = self.core.store.latest_versions(namespace, &[first, second, id]).await?;
-        let is_of_key = |it: &&Task| it.ask.key.as_ref() == Some(key);
-        let of_id = || found.iter().find(|it| it.task_id() == id);
-        Ok(found.iter().find(is_of_key).or_else(of_id).cloned())
+    pub fn latest_of<'a>(
+        &'a self,
+        namespace: &'a Name,
+        key: &'a Key,
+        id: i64,
+    ) -> BoxFuture<'a, Result<Option<Task>, EngineError>> {
+        Box::pin(async move {
+            let [first, second] = key.ids(namespace, self.core.store.partitions());
+            let found = self.core.store.latest_versions(namespace, &[first, second, id]).await?;
+            let is_of_key = |it: &&Task| it.ask.key.as_ref() == Some(key);
+            let of_id = || found.iter().find(|it| it.task_id() == id);
+            Ok(found.iter().find(is_of_key).or_else(of_id).cloned())
+        })
     }
 }
 

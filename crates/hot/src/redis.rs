@@ -47,6 +47,7 @@ use self::{
     server::Info,
 };
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use punctual_contract::{
     Error, Hot,
     hot::{Admission, Depth, HotEntry, Lane, Wholeness, Withdrawn},
@@ -118,15 +119,17 @@ impl RedisHot {
     /// # Errors
     /// When the address cannot be read, nobody answers there, a server is too old or set to evict keys, or the keys of
     /// this prefix belong to another cluster.
-    pub async fn connect(url: &str, options: RedisOptions) -> Result<Self, Error> {
-        let it =
-            Self::open(url, options).await.map_err(|it| Error::did_not_happen("connect to Redis", it))?;
-        let infos = it.infos("look at the Redis servers").await?;
-        for info in infos {
-            info.check().map_err(|it| Error::did_not_happen("connect to Redis", it))?;
-        }
-        it.look_whose_it_is().await?;
-        Ok(it)
+    pub fn connect<'a>(url: &'a str, options: RedisOptions) -> BoxFuture<'a, Result<Self, Error>> {
+        Box::pin(async move {
+            let it =
+                Self::open(url, options).await.map_err(|it| Error::did_not_happen("connect to Redis", it))?;
+            let infos = it.infos("look at the Redis servers").await?;
+            for info in infos {
+                info.check().map_err(|it| Error::did_not_happen("connect to Redis", it))?;
+            }
+            it.look_whose_it_is().await?;
+            Ok(it)
+        })
     }
 
     async fn open(url: &str, options: RedisOptions) -> Result<Self, RedisProblem> {
@@ -154,8 +157,10 @@ impl RedisHot {
     ///
     /// # Errors
     /// When nobody answers.
-    pub async fn signals(&self) -> Result<RedisSignals, Error> {
-        RedisSignals::new(Arc::clone(&self.place), Arc::clone(&self.quick), self.keys.signals()).await
+    pub fn signals(&self) -> BoxFuture<'_, Result<RedisSignals, Error>> {
+        Box::pin(async move {
+            RedisSignals::new(Arc::clone(&self.place), Arc::clone(&self.quick), self.keys.signals()).await
+        })
     }
 
     /// How full the servers are: near its budget the preloader looks less far ahead.

@@ -2,6 +2,7 @@
 //! runs, and makes their tasks. `run_once` is bounded, can be run again at any time, and by several engines at once.
 
 use crate::{look, make, options::Options, recover, take_back};
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError, ScheduleStore,
@@ -122,22 +123,24 @@ impl Planner {
     /// # Errors
     /// A failing store; what was done stays done, and a schedule that failed by itself (its tasks are in a database that is
     /// away) has held up no other.
-    pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
-        let inner = &self.inner;
-        let mut pass = Pass::default();
-        pass.note(recover::run_once(inner, now).await);
-        let slots = inner.slots();
-        for _ in 0..BATCHES_MAX {
-            let due = match slots {
-                0 => Vec::new(),
-                _ => inner.store.due_schedules(slots, now, inner.options.batch).await?,
-            };
-            if due.is_empty() {
-                break;
+    pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<usize, BackendError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let mut pass = Pass::default();
+            pass.note(recover::run_once(inner, now).await);
+            let slots = inner.slots();
+            for _ in 0..BATCHES_MAX {
+                let due = match slots {
+                    0 => Vec::new(),
+                    _ => inner.store.due_schedules(slots, now, inner.options.batch).await?,
+                };
+                if due.is_empty() {
+                    break;
+                }
+                inner.plan(due, now, &mut pass).await?;
             }
-            inner.plan(due, now, &mut pass).await?;
-        }
-        pass.failed.map_or(Ok(pass.made), Err)
+            pass.failed.map_or(Ok(pass.made), Err)
+        })
     }
 
     /// Lines of history that this planner has committed, since the process began.

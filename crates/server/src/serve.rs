@@ -6,6 +6,7 @@ use crate::{
     options::ServerOptions,
     router,
 };
+use futures_util::future::BoxFuture;
 use punctual_engine::Engine;
 use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -20,27 +21,29 @@ const DAY_MS: i64 = 24 * 3_600_000;
 ///
 /// # Errors
 /// When the certificates cannot be used; [`crate::TlsFiles::check`] says it beforehand.
-pub async fn serve(
+pub fn serve(
     listener: TcpListener,
     engine: Engine,
     options: ServerOptions,
     shutdown: CancellationToken,
-) -> std::io::Result<()> {
-    let drain_timeout = options.drain_timeout;
-    let certificates = options.listener.tls.clone().map(Certificates::load).transpose();
-    let certificates = certificates.map_err(|error| std::io::Error::other(told(&error)))?;
-    let app = App::new(engine, options, certificates.clone(), shutdown.clone());
-    // Ends with this.
-    let mut beside = JoinSet::new();
-    if let Some(certificates) = certificates {
-        beside.spawn(keep_current(Arc::clone(&app), certificates));
-    }
-    listener::run(listener, &app, router::routes(&app), &shutdown).await;
-    app.detached.close();
-    if tokio::time::timeout(drain_timeout, app.detached.wait()).await.is_err() {
-        tracing::warn!("requests with an idempotency key are still under way");
-    }
-    Ok(())
+) -> BoxFuture<'static, std::io::Result<()>> {
+    Box::pin(async move {
+        let drain_timeout = options.drain_timeout;
+        let certificates = options.listener.tls.clone().map(Certificates::load).transpose();
+        let certificates = certificates.map_err(|error| std::io::Error::other(told(&error)))?;
+        let app = App::new(engine, options, certificates.clone(), shutdown.clone());
+        // Ends with this.
+        let mut beside = JoinSet::new();
+        if let Some(certificates) = certificates {
+            beside.spawn(keep_current(Arc::clone(&app), certificates));
+        }
+        listener::run(listener, &app, router::routes(&app), &shutdown).await;
+        app.detached.close();
+        if tokio::time::timeout(drain_timeout, app.detached.wait()).await.is_err() {
+            tracing::warn!("requests with an idempotency key are still under way");
+        }
+        Ok(())
+    })
 }
 
 /// Looks at the files of the certificates again and again, also after a look that panicked.

@@ -182,43 +182,45 @@ impl MysqlStore {
     ///
     /// # Errors
     /// When one cannot be reached, is no database of ours or of another cluster, or is newer than this program.
-    pub async fn open(urls: &[String], options: MysqlOptions) -> Result<Self, Error> {
-        let (doors, mut cluster) = shards::found_at(urls, options.partitions).await?;
-        let placement = std::mem::take(&mut cluster.placement);
-        let first = doors.first().ok_or(Error::NoDatabase)?;
-        let catalog = first.connections(CATALOG_CONNECTIONS);
-        let access_connections = first.connections(ACCESS_CONNECTIONS);
-        let writers = options.writers_per_database.clamp(1, 8);
-        // Each database has the same numbers.
-        let slots = line::writers_in_all(writers);
-        let mut slot = ids::counted(&catalog, "slots", slots).await.map_err(|it| first.failed(it))?;
-        slot -= slots;
-        let ids = Ids::new(catalog.clone());
-        let context = Arc::new(Context {
-            partitions: cluster.partitions,
-            ids,
-            leased: leased::Leased::default(),
-            fresh: fresh::Fresh::default(),
-            density: density::Density::default(),
-        });
-        let mut running = Vec::new();
-        let shards = doors.iter().map(|door| Shard::start(door, &options, slot, &context, &mut running));
-        let shards: Vec<Shard> = shards.collect();
-        let migrated = std::mem::take(&mut cluster.migrated);
-        let routing = Arc::new(Routing::new(cluster.number, placement));
-        let inner = Arc::new(Inner {
-            cluster,
-            routing: Arc::clone(&routing),
-            shards,
-            doors,
-            access: access_connections,
-            catalog,
-            context,
-            floors: floor::Floors::default(),
-            spread: pauses::Spread::default(),
-        });
-        running.push(spawn(routing::keep(Arc::downgrade(&inner), routing)));
-        Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })
+    pub fn open<'a>(urls: &'a [String], options: MysqlOptions) -> BoxFuture<'a, Result<Self, Error>> {
+        Box::pin(async move {
+            let (doors, mut cluster) = shards::found_at(urls, options.partitions).await?;
+            let placement = std::mem::take(&mut cluster.placement);
+            let first = doors.first().ok_or(Error::NoDatabase)?;
+            let catalog = first.connections(CATALOG_CONNECTIONS);
+            let access_connections = first.connections(ACCESS_CONNECTIONS);
+            let writers = options.writers_per_database.clamp(1, 8);
+            // Each database has the same numbers.
+            let slots = line::writers_in_all(writers);
+            let mut slot = ids::counted(&catalog, "slots", slots).await.map_err(|it| first.failed(it))?;
+            slot -= slots;
+            let ids = Ids::new(catalog.clone());
+            let context = Arc::new(Context {
+                partitions: cluster.partitions,
+                ids,
+                leased: leased::Leased::default(),
+                fresh: fresh::Fresh::default(),
+                density: density::Density::default(),
+            });
+            let mut running = Vec::new();
+            let shards = doors.iter().map(|door| Shard::start(door, &options, slot, &context, &mut running));
+            let shards: Vec<Shard> = shards.collect();
+            let migrated = std::mem::take(&mut cluster.migrated);
+            let routing = Arc::new(Routing::new(cluster.number, placement));
+            let inner = Arc::new(Inner {
+                cluster,
+                routing: Arc::clone(&routing),
+                shards,
+                doors,
+                access: access_connections,
+                catalog,
+                context,
+                floors: floor::Floors::default(),
+                spread: pauses::Spread::default(),
+            });
+            running.push(spawn(routing::keep(Arc::downgrade(&inner), routing)));
+            Ok(Self { inner, migrated, running: parking_lot::Mutex::new(running), archive: None })
+        })
     }
 
     /// What opening it applied: empty, if the schema was current.
@@ -289,16 +291,22 @@ fn spawn(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(Box::pin(work) as BoxFuture<'static, ()>)
 }
 
-/// What work in a task of its own comes to: to its end, whatever becomes of the caller. An error: it panicked.
+/// Runs work in a task of its own, to its end, whatever becomes of the caller. An error: it panicked.
 fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> impl Future<Output = Result<T, JoinError>> {
-    tokio_task(Box::pin(work))
-}
-
-#[expect(clippy::disallowed_methods, reason = "units of work that end by themselves")]
-fn tokio_task<T: Send + 'static>(work: BoxFuture<'static, T>) -> JoinHandle<T> {
-    tokio::spawn(work)
+    // The task has no answer of its own, so that the runtime's part is compiled once for all kinds of work.
+    let answer = Arc::new(parking_lot::Mutex::new(None));
+    let kept = Arc::clone(&answer);
+    let task = spawn(async move {
+        let done = work.await;
+        *kept.lock() = Some(done);
+    });
+    async move {
+        task.await?;
+        let done = answer.lock().take();
+        Ok(done.expect("a task that has ended without a panic has left its answer"))
+    }
 }
 
 #[async_trait]

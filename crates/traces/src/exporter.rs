@@ -2,6 +2,7 @@
 //! collector that is away, slow, or refuses costs spans and nothing else.
 
 use crate::{context::Context, otlp, spans};
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use punctual_domain::{place::TaskRef, task::Task, time::Millis};
 use punctual_engine::Engine;
@@ -119,20 +120,22 @@ impl Traces {
     }
 
     /// How many spans were told. Never fails: a collector that is away is no failure of the engine.
-    pub async fn run_once(&self) -> usize {
-        let mut told = 0;
-        for _ in 0..BATCHES {
-            let batch: Vec<TaskRef> = {
-                let mut waiting = self.0.waiting.lock();
-                let count = waiting.len().min(BATCH);
-                waiting.drain(..count).collect()
-            };
-            if batch.is_empty() {
-                break;
+    pub fn run_once(&self) -> BoxFuture<'_, usize> {
+        Box::pin(async move {
+            let mut told = 0;
+            for _ in 0..BATCHES {
+                let batch: Vec<TaskRef> = {
+                    let mut waiting = self.0.waiting.lock();
+                    let count = waiting.len().min(BATCH);
+                    waiting.drain(..count).collect()
+                };
+                if batch.is_empty() {
+                    break;
+                }
+                told += self.tell(batch).await;
             }
-            told += self.tell(batch).await;
-        }
-        told
+            told
+        })
     }
 
     async fn tell(&self, batch: Vec<TaskRef>) -> usize {

@@ -2,7 +2,7 @@
 //! bounded, can be run again at any time, and by several engines at once.
 
 use crate::{Plan, advance::Wish, marks::Marks, options::Options, told::Told};
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
 use punctual_contract::{
     Error as BackendError, WorkflowStore,
@@ -68,26 +68,28 @@ impl Runner {
     /// # Errors
     /// A failing store; what was done stays done, and a workflow that failed by itself (its tasks are in a database that is
     /// away) has held up no other.
-    pub async fn run_once(&self, now: Millis) -> Result<usize, BackendError> {
-        let mut all = vec![self.go_on().await];
-        let slots = self.inner.slots();
-        all.push(self.look_at_marked(slots, now).await);
-        for _ in 0..BATCHES_MAX {
-            let due = match slots {
-                0 => Vec::new(),
-                _ => self.inner.store.due_workflows(slots, now, self.inner.options.batch).await?,
-            };
-            if due.is_empty() {
-                break;
+    pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<usize, BackendError>> {
+        Box::pin(async move {
+            let mut all = vec![self.go_on().await];
+            let slots = self.inner.slots();
+            all.push(self.look_at_marked(slots, now).await);
+            for _ in 0..BATCHES_MAX {
+                let due = match slots {
+                    0 => Vec::new(),
+                    _ => self.inner.store.due_workflows(slots, now, self.inner.options.batch).await?,
+                };
+                if due.is_empty() {
+                    break;
+                }
+                all.push(self.look(due, now).await);
+                if all.iter().all(Result::is_ok) {
+                    all.push(self.go_on().await);
+                }
             }
-            all.push(self.look(due, now).await);
-            if all.iter().all(Result::is_ok) {
-                all.push(self.go_on().await);
-            }
-        }
-        self.tidy_marks(now).await?;
-        self.forget(now).await?;
-        all.into_iter().try_fold(0, |moved, more| Ok(moved + more?))
+            self.tidy_marks(now).await?;
+            self.forget(now).await?;
+            all.into_iter().try_fold(0, |moved, more| Ok(moved + more?))
+        })
     }
 
     async fn look(&self, due: Vec<StoredWorkflow>, now: Millis) -> Result<usize, BackendError> {
@@ -120,24 +122,26 @@ impl Runner {
     ///
     /// # Errors
     /// How many do not.
-    pub async fn reconcile(&self) -> Result<usize, BackendError> {
-        let adrift: Vec<WorkflowId> = self.inner.adrift.lock().iter().copied().collect();
-        for id in &adrift {
-            let still = self.inner.store.workflow(*id).await?.is_some_and(|it| !it.state.is_finished());
-            if still {
-                self.inner.advance(*id, Wish::look()).await?;
-            } else {
-                self.inner.adrift.lock().remove(id);
+    pub fn reconcile(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
+        Box::pin(async move {
+            let adrift: Vec<WorkflowId> = self.inner.adrift.lock().iter().copied().collect();
+            for id in &adrift {
+                let still = self.inner.store.workflow(*id).await?.is_some_and(|it| !it.state.is_finished());
+                if still {
+                    self.inner.advance(*id, Wish::look()).await?;
+                } else {
+                    self.inner.adrift.lock().remove(id);
+                }
             }
-        }
-        let left = self.inner.adrift.lock().len();
-        match left {
-            0 => Ok(0),
-            _ => {
-                let problem = format!("{left} workflows wait for nothing that could come");
-                Err(BackendError::did_not_happen("reconcile workflows", problem))
+            let left = self.inner.adrift.lock().len();
+            match left {
+                0 => Ok(0),
+                _ => {
+                    let problem = format!("{left} workflows wait for nothing that could come");
+                    Err(BackendError::did_not_happen("reconcile workflows", problem))
+                }
             }
-        }
+        })
     }
 
     async fn forget(&self, now: Millis) -> Result<(), BackendError> {

@@ -8,7 +8,7 @@ use crate::{
     look,
     runner::{AT_ONCE, Inner},
 };
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use parking_lot::Mutex;
 use punctual_contract::{Error as BackendError, workflows::WorkflowId};
 use punctual_domain::{place::TaskRef, time::Millis, workflow::ParentNode};
@@ -151,30 +151,34 @@ impl Runner {
     }
 
     /// Waits until something may have ended.
-    pub async fn until_told(&self) {
-        while self.inner.told.is_empty() {
-            self.inner.told.come.notified().await;
-        }
+    pub fn until_told(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            while self.inner.told.is_empty() {
+                self.inner.told.come.notified().await;
+            }
+        })
     }
 
     /// Goes on with workflows of which something has ended. How many were moved on.
     ///
     /// # Errors
     /// The first that failed; it is tried again a second later, and the others have been gone on with.
-    pub async fn go_on(&self) -> Result<usize, BackendError> {
-        let now = self.inner.engine.now();
-        self.inner.told.come_back(now);
-        let (mut moved, mut failed) = (0, None);
-        loop {
-            let some = self.inner.told.take();
-            if some.is_empty() {
-                return failed.map_or(Ok(moved), Err);
+    pub fn go_on(&self) -> BoxFuture<'_, Result<usize, BackendError>> {
+        Box::pin(async move {
+            let now = self.inner.engine.now();
+            self.inner.told.come_back(now);
+            let (mut moved, mut failed) = (0, None);
+            loop {
+                let some = self.inner.told.take();
+                if some.is_empty() {
+                    return failed.map_or(Ok(moved), Err);
+                }
+                let pass = self.pass(some).await;
+                moved += pass.moved;
+                failed = failed.or(pass.failed);
+                self.again(now, pass.left);
             }
-            let pass = self.pass(some).await;
-            moved += pass.moved;
-            failed = failed.or(pass.failed);
-            self.again(now, pass.left);
-        }
+        })
     }
 
     fn again(&self, now: Millis, left: Vec<Heard>) {

@@ -5,6 +5,7 @@
 
 use super::{freed, hand_over, kinds::Only};
 use crate::{Error, core::Core, engine::Engine};
+use futures_util::future::BoxFuture;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -134,12 +135,14 @@ impl Engine {
     ///
     /// # Errors
     /// A failing back end.
-    pub async fn lease_within(
+    pub fn lease_within(
         &self,
         request: hand_over::LeaseRequest,
         concurrency: u32,
-    ) -> Result<Vec<Assignment>, Error> {
-        self.lease_only(request, Only { concurrency: Some(concurrency), kinds: None }).await
+    ) -> BoxFuture<'_, Result<Vec<Assignment>, Error>> {
+        Box::pin(async move {
+            self.lease_only(request, Only { concurrency: Some(concurrency), kinds: None }).await
+        })
     }
 
     /// Attempts have ended for which an executor said how many it holds at most: their places are free.

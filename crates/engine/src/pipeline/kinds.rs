@@ -14,6 +14,7 @@ use crate::{
     engine::Engine,
     pipeline::hand_over::{self, LeaseRequest},
 };
+use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use punctual_contract::{
@@ -83,13 +84,15 @@ impl Engine {
     ///
     /// # Errors
     /// A failing back end.
-    pub async fn lease_only(
+    pub fn lease_only(
         &self,
         request: LeaseRequest,
         only: Only,
-    ) -> Result<Vec<Assignment>, EngineError> {
-        let Some(restrictions) = only.restrictions(&request) else { return Ok(Vec::new()) };
-        Ok(hand_over::lease(&self.core, request, restrictions).await?)
+    ) -> BoxFuture<'_, Result<Vec<Assignment>, EngineError>> {
+        Box::pin(async move {
+            let Some(restrictions) = only.restrictions(&request) else { return Ok(Vec::new()) };
+            Ok(hand_over::lease(&self.core, request, restrictions).await?)
+        })
     }
 
     /// Waits for the tasks of whichever of several queues of one namespace has some, and leases at most `max`, of each queue at
@@ -97,15 +100,17 @@ impl Engine {
     ///
     /// # Errors
     /// A failing back end, if nothing was leased before it failed.
-    pub async fn lease_from_several(
+    pub fn lease_from_several(
         &self,
         requests: Vec<LeaseRequest>,
         max: usize,
         only: Only,
-    ) -> Result<Vec<Assignment>, EngineError> {
-        let Some(first) = requests.first() else { return Ok(Vec::new()) };
-        let Some(restrictions) = only.restrictions(first) else { return Ok(Vec::new()) };
-        Ok(hand_over::several::lease(&self.core, requests, max, restrictions).await?)
+    ) -> BoxFuture<'_, Result<Vec<Assignment>, EngineError>> {
+        Box::pin(async move {
+            let Some(first) = requests.first() else { return Ok(Vec::new()) };
+            let Some(restrictions) = only.restrictions(first) else { return Ok(Vec::new()) };
+            Ok(hand_over::several::lease(&self.core, requests, max, restrictions).await?)
+        })
     }
 }
 

@@ -44,7 +44,7 @@ use super::{
 };
 use crate::cold::{self, ColdStorage};
 use calendar::{Axis, Bucket, Piece};
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use gone::Settling;
 use look::{Looks, Verdict};
 use parking_lot::Mutex;
@@ -195,31 +195,33 @@ impl Buckets {
     ///
     /// # Errors
     /// When a database does not answer.
-    pub async fn survey(&self, now: Millis) -> Result<Vec<BucketSurvey>, Error> {
-        let mut surveyed = Vec::new();
-        for (shard_no, pool) in (self.members.0)().into_iter().enumerate() {
-            let options = self.options;
-            let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
-            let survey = async move { within(LASTING, survey::survey(&pool, options, shard, now)).await };
-            surveyed.extend(apart("look at buckets", Happened::No, survey).await?);
-        }
-        Ok(surveyed)
+    pub fn survey(&self, now: Millis) -> BoxFuture<'_, Result<Vec<BucketSurvey>, Error>> {
+        Box::pin(async move {
+            let mut surveyed = Vec::new();
+            for (shard_no, pool) in (self.members.0)().into_iter().enumerate() {
+                let options = self.options;
+                let shard = u16::try_from(shard_no).unwrap_or(u16::MAX);
+                let survey = async move { within(LASTING, survey::survey(&pool, options, shard, now)).await };
+                surveyed.extend(apart("look at buckets", Happened::No, survey).await?);
+            }
+            Ok(surveyed)
+        })
     }
 
     /// Every database is tried, at the same time: one that fails or does not answer keeps no other waiting.
     ///
     /// # Errors
     /// The last of those that failed.
-    pub async fn run_once(&self, now: Millis) -> Result<BucketReport, Error> {
-        self.run(now, Scope::All).await
+    pub fn run_once(&self, now: Millis) -> BoxFuture<'_, Result<BucketReport, Error>> {
+        Box::pin(async move { self.run(now, Scope::All).await })
     }
 
     /// Only makes buckets: before the first task is inserted, so that none has to be copied.
     ///
     /// # Errors
     /// As `run_once`.
-    pub async fn make_ahead(&self, now: Millis) -> Result<BucketReport, Error> {
-        self.run(now, Scope::Ahead).await
+    pub fn make_ahead(&self, now: Millis) -> BoxFuture<'_, Result<BucketReport, Error>> {
+        Box::pin(async move { self.run(now, Scope::Ahead).await })
     }
 
     async fn run(&self, now: Millis, scope: Scope) -> Result<BucketReport, Error> {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use sqlx::{Connection as _, MySqlConnection};
 use std::{
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -169,14 +169,14 @@ pub(crate) async fn here<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// Work that lasts, on connections of its own (`Door::own`).
-pub(crate) async fn lasting<T>(work: impl Future<Output = Result<T, Error>> + Unpin) -> Result<T, Error> {
+pub(crate) async fn lasting<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let unit = Arc::new(Unit::default());
-    let done = in_unit(&unit, LASTING, work).await;
-    done.unwrap_or_else(|| Err(Error::Silent { at: unit.databases() }))
+    let mut answer = None;
+    run_in_unit(&unit, LASTING, async { answer = Some(work.await) }).await;
+    answer.unwrap_or_else(|| Err(Error::Silent { at: unit.databases() }))
 }
 
 /// Work on connections of pools, within a limit. Given up, it fails as if the connection had been cut.
-/// Boxed: what watches over work is compiled for each kind of answer, not for each piece of work.
 pub(crate) fn within<'a, T: Send + 'a, E: From<sqlx::Error> + Send + 'a>(
     limit: Limit,
     work: impl Future<Output = Result<T, E>> + Send + 'a,
@@ -184,19 +184,26 @@ pub(crate) fn within<'a, T: Send + 'a, E: From<sqlx::Error> + Send + 'a>(
     let work = Box::pin(work);
     Box::pin(async move {
         let unit = Arc::new(Unit::default());
-        in_unit(&unit, limit, work).await.unwrap_or_else(|| Err(silent().into()))
+        let mut answer = None;
+        {
+            // What watches over work knows no kind of work and no answer: it is compiled once.
+            let work = async { answer = Some(work.await) };
+            let work: Pin<&mut (dyn Future<Output = ()> + Send)> = pin!(work);
+            run_in_unit(&unit, limit, work).await;
+        }
+        answer.unwrap_or_else(|| Err(silent().into()))
     })
 }
 
-/// None: it was given up.
-async fn in_unit<T>(unit: &Arc<Unit>, limit: Limit, mut work: impl Future<Output = T> + Unpin) -> Option<T> {
+/// Given up, it has not come to its end.
+async fn run_in_unit(unit: &Arc<Unit>, limit: Limit, work: impl Future<Output = ()>) {
+    let mut work = pin!(work);
     let watched = async {
-        let done = watched(limit, || unit.held(), &mut work).await;
+        let done = watched(limit, || unit.held(), work.as_mut()).await;
         // Before the work is dropped, and its connections with it.
         unit.state.lock().is_cut = done.is_none();
-        done
     };
-    elsewhere(UNIT.scope(Arc::clone(unit), watched)).await
+    elsewhere(UNIT.scope(Arc::clone(unit), watched)).await;
 }
 
 /// The same for statements that may be sent twice: once more, on another connection, if the first was given up or its

@@ -36,6 +36,7 @@ use super::{
 };
 use crate::Error;
 use copy::{Pair, Round};
+use futures_util::future::BoxFuture;
 use punctual_domain::place::Partition;
 use side::Side;
 use sqlx::{MySqlConnection, Row as _};
@@ -173,23 +174,31 @@ impl MysqlStore {
     /// # Errors
     /// When an engine could not follow, another move of the partition is not over, or a database fails. The partition
     /// is then open where it was, or is where it should be: run it again.
-    pub async fn move_partition(
-        &self,
+    pub fn move_partition<'a>(
+        &'a self,
         partition: Partition,
         to: usize,
-        progress: Progress<'_>,
-    ) -> Result<Option<Moved>, Error> {
-        let mover = async { Mover::start(&self.inner, partition, progress).await?.go(to).await };
-        lasting(Box::pin(mover)).await
+        progress: Progress<'a>,
+    ) -> BoxFuture<'a, Result<Option<Moved>, Error>> {
+        Box::pin(async move {
+            let mover = async { Mover::start(&self.inner, partition, progress).await?.go(to).await };
+            lasting(Box::pin(mover)).await
+        })
     }
 
     /// Takes back a move that is not decided: the partition stays where it was, and the copies are deleted.
     ///
     /// # Errors
     /// When there is no such move, or it is decided.
-    pub async fn undo_move(&self, partition: Partition, progress: Progress<'_>) -> Result<(), Error> {
-        let mover = async { Mover::start(&self.inner, partition, progress).await?.undo().await };
-        lasting(Box::pin(mover)).await
+    pub fn undo_move<'a>(
+        &'a self,
+        partition: Partition,
+        progress: Progress<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let mover = async { Mover::start(&self.inner, partition, progress).await?.undo().await };
+            lasting(Box::pin(mover)).await
+        })
     }
 }
 

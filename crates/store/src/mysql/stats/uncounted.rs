@@ -12,6 +12,7 @@ use crate::{
         statements::{self, sql},
     },
 };
+use futures_util::future::BoxFuture;
 use punctual_contract::Error as CallError;
 use punctual_domain::name::QueueKey;
 use sqlx::{Connection as _, MySqlConnection, Row as _};
@@ -24,16 +25,18 @@ impl MysqlStore {
     ///
     /// # Errors
     /// Of the last database that failed; the others are counted all the same.
-    pub async fn count_old_payloads(&self) -> Result<usize, CallError> {
-        let (mut counted, mut failed) = (0, None);
-        for shard_no in 0..self.inner.members().len() {
-            match one(&self.inner, shard_no).await {
-                Ok(was_counted) => counted += usize::from(was_counted),
-                Err(error) => failed = Some(error),
+    pub fn count_old_payloads(&self) -> BoxFuture<'_, Result<usize, CallError>> {
+        Box::pin(async move {
+            let (mut counted, mut failed) = (0, None);
+            for shard_no in 0..self.inner.members().len() {
+                match one(&self.inner, shard_no).await {
+                    Ok(was_counted) => counted += usize::from(was_counted),
+                    Err(error) => failed = Some(error),
+                }
             }
-        }
-        let failed = failed.map(|error| CallError::may_have_happened("count payloads", error));
-        failed.map_or(Ok(counted), Err)
+            let failed = failed.map(|error| CallError::may_have_happened("count payloads", error));
+            failed.map_or(Ok(counted), Err)
+        })
     }
 }
 
